@@ -73,10 +73,18 @@ def test_an_answer_is_charged_kept_and_the_same_again(ledger, put, tmp_path):
 
 def test_another_question_or_price_under_the_same_key_is_refused(ledger, put):
     put()
-    for other in ({"query": Count("age")}, {"epsilon": "0.4"}, {"unit": "id"}, {"scope": "acme/anna"}):
+    for other in ({"query": Count("age")}, {"epsilon": "0.4"}, {"unit": "id"}):
         with pytest.raises(ConflictError):
             put(**other)
     assert spent(ledger) == "0.5"
+
+
+def test_a_key_is_that_of_an_answer_in_each_scope_also_in_one_folder(ledger, put, tmp_path):
+    found = [put(scope=scope) for scope in ("acme", "acme/anna")]
+    assert [(one.scope, one.key) for one in found] == [("acme", "q"), ("acme/anna", "q")]
+    assert spent(ledger) == "1"
+    assert [put(scope=one.scope, frame={"other": []}) for one in found] == found
+    assert len(list((tmp_path / "answers").iterdir())) == 2
 
 
 def test_what_does_not_fit_touches_no_data(ledger, put):
@@ -411,7 +419,7 @@ def test_a_restored_ledger_does_not_draw_again_what_it_may_have_released_since(t
 def test_a_draft_of_another_charge_is_not_taken_for_ones_own(put, tmp_path, monkeypatch):
     def other(ledger):
         keep = tmp_path / "answers"
-        return ask(ledger, "acme/b", Count(), FRAME, unit=None, key="q", keep=keep, epsilon="0.5")
+        return ask(ledger, "acme", Count(), FRAME, unit=None, key="q", keep=keep, epsilon="0.25")
 
     with open_ledger(tmp_path / "other.db") as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="10")
@@ -422,7 +430,7 @@ def test_a_draft_of_another_charge_is_not_taken_for_ones_own(put, tmp_path, monk
                     asks()
         with pytest.raises(ConflictError, match="is not this charge's"):
             other(ledger)
-    assert put().scope == "acme"
+    assert put().charged == {"pure": {"epsilon": "0.5"}}
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -458,7 +466,7 @@ def test_a_folder_is_tried_again_where_what_was_tried_is_swept_away(tmp_path, mo
         link(self, target)
 
     monkeypatch.setattr(Path, "hardlink_to", swept)
-    shelf = Shelf(tmp_path / "answers", "q")
+    shelf = Shelf(tmp_path / "answers", "acme", "q")
     if times < 3:
         shelf.prepare()
     else:

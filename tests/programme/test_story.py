@@ -239,10 +239,11 @@ def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_th
     assert not (tmp_path / "none.db").exists()
     told(path, tmp_path)
     assert is_closed(plan, ledger)
-    other = SimpleNamespace(name=plan.name, details=plan.details, hash="0" * 64)
+    other = SimpleNamespace(name=plan.name, details=plan.details, budget=plan.budget, hash="0" * 64)
     assert charge_key(other) == charge_key(plan)
     assert not is_closed(other, ledger)  # priced by another version: its own charge it is not
-    assert not is_closed(SimpleNamespace(name="another", details=plan.details, hash=plan.hash), ledger)
+    another = SimpleNamespace(name="another", details=plan.details, budget=plan.budget, hash=plan.hash)
+    assert not is_closed(another, ledger)
 
 
 @pytest.mark.slow

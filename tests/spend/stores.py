@@ -76,12 +76,12 @@ class MemorySession:
         rows = [row for row in self.state.rows if row.scope == scope]
         return parsed(rows[-1]) if rows else None
 
-    def stored(self, keys=None):
+    def stored(self, only=None):
         found = self.state.stored
-        if keys is None:
+        if only is None:
             return found
-        charges = {key: row for key, row in found.charges.items() if key in keys}
-        return replace(found, charges=charges, rounds={at: row for at, row in found.rounds.items() if at[0] in keys})
+        charges = {name: row for name, row in found.charges.items() if name in only}
+        return replace(found, charges=charges, rounds={at: row for at, row in found.rounds.items() if at[0] in only})
 
     def balances(self, scopes):
         found = self.state.stored.balances
@@ -91,21 +91,25 @@ class MemorySession:
     def below(self, scope):
         return [balance for balance in self.balances(None) if balance.scope.startswith(f"{scope}/")]
 
-    def charge(self, key):
-        found = self.state.stored.charges.get(key)
-        return None if found is None else stored_state(ChargeRecord.parse, found[1], key=key)
+    def charge(self, name):
+        scope, key = name
+        found = self.state.stored.charges.get(name)
+        return None if found is None else stored_state(ChargeRecord.parse, found, scope=scope, key=key)
+
+    def find_charges(self, key):
+        return [self.charge(name) for name in sorted(self.state.stored.charges) if name[1] == key]
 
     def has_charges(self, scope):
-        return any(_under(at, scope) for at, _ in self.state.stored.charges.values())
+        return any(_under(at, scope) for at, _ in self.state.stored.charges)
 
-    def rounds(self, key):
-        return [state for (of, _), state in sorted(self.state.stored.rounds.items()) if of == key]
+    def rounds(self, name):
+        return [state for (of, _), state in sorted(self.state.stored.rounds.items()) if of == name]
 
-    def round(self, key, number):
-        return self.state.stored.rounds.get((key, number))
+    def round(self, name, number):
+        return self.state.stored.rounds.get((name, number))
 
-    def last_round(self, key):
-        return next(iter(self.rounds(key)[::-1]), None)
+    def last_round(self, name):
+        return next(iter(self.rounds(name)[::-1]), None)
 
     def append(self, *rows):
         self._store(head=rows[-1].head)
@@ -116,10 +120,10 @@ class MemorySession:
         self._store(balances={**self.state.stored.balances, **new})
 
     def put_charge(self, charge):
-        self._store(charges={**self.state.stored.charges, charge.key: (charge.scope, charge.document())})
+        self._store(charges={**self.state.stored.charges, charge.id: charge.document()})
 
-    def put_round(self, key, state):
-        self._store(rounds={**self.state.stored.rounds, (key, state.number): state})
+    def put_round(self, name, state):
+        self._store(rounds={**self.state.stored.rounds, (name, state.number): state})
 
     def _store(self, **changed):
         self.state = replace(self.state, stored=replace(self.state.stored, **changed))
@@ -183,11 +187,18 @@ class InMemory:
         elif table == "balances":
             new = {**stored.balances, name: columns["document"]}
         else:
-            new = {**stored.charges, name: (stored.charges[name][0], columns["document"])}
+            new = {**stored.charges, name: columns["document"]}
         self.memory.state = replace(state, stored=replace(stored, **{table: new}))
 
 
-NAMES = {"head": "one", "entries": "position", "balances": "scope", "charges": "key"}  # the key of each table
+NAMES = {"head": ["one"], "entries": ["position"], "balances": ["scope"], "charges": ["scope", "key"]}
+
+
+def changing(table, name, columns, mark):
+    """The words that change a row, and what they take; the row is named by the key of its table."""
+    changes, names = (f"{one} = {mark}" for one in columns), (f"{one} = {mark}" for one in NAMES[table])
+    values = (*columns.values(), *(name if isinstance(name, tuple) else [name]))
+    return f"UPDATE {table} SET {', '.join(changes)} WHERE {' AND '.join(names)}", values  # noqa: S608
 
 
 class InFile:
@@ -200,10 +211,8 @@ class InFile:
         return SqliteStore(self.path, read_only=read_only)
 
     def edit(self, table, name, **columns):
-        changes = ", ".join(f"{column} = ?" for column in columns)
         with closing(sqlite.connect(self.path)) as connection, connection:
-            sql = f"UPDATE {table} SET {changes} WHERE {NAMES[table]} = ?"  # noqa: S608
-            assert connection.execute(sql, (*columns.values(), name)).rowcount == 1
+            assert connection.execute(*changing(table, name, columns, "?")).rowcount == 1
 
 
 class InDatabase:
@@ -223,8 +232,8 @@ class InDatabase:
             return connection.execute(sql, values).rowcount
 
     def edit(self, table, name, **columns):
-        changes = ", ".join(f"{column} = %s" for column in columns)
-        assert self.run(f"UPDATE {table} SET {changes} WHERE {NAMES[table]} = %s", *columns.values(), name) == 1  # noqa: S608
+        sql, values = changing(table, name, columns, "%s")
+        assert self.run(sql, *values) == 1
 
 
 STORES = {"sqlite": InFile, "memory": InMemory, "postgres": InDatabase}

@@ -16,6 +16,7 @@ from epsilog.terms import Gaussian, LedgerIntegrityError, PureDP
 from epsilog.terms.codec import canonical
 
 HASH = "ab" * 32
+RUN = ("acme", "run")
 
 
 @pytest.fixture
@@ -87,9 +88,9 @@ def test_what_a_ledger_wrote_holds_and_is_counted(told):
     assert ((books.count, books.head), seen) == ((len(rows), rows[-1].hash), [])
     found = chain.reprice(books)
     assert (found.count, found.head) == (books.count, books.head)
-    assert (found.priced, found.unpriced, found.overridden) == (8, 0, ("cheap",))
+    assert (found.priced, found.unpriced, found.overridden) == (8, 0, (("acme", "cheap"),))
     found = chain.reprice(books, seconds=-1)
-    assert (found.priced, found.unpriced, found.overridden) == (0, 8, ("cheap",))
+    assert (found.priced, found.unpriced, found.overridden) == (0, 8, (("acme", "cheap"),))
 
 
 def flips(text, every):
@@ -292,7 +293,7 @@ def test_of_what_was_open_in_a_backup_no_entry_says_that_it_goes_on(told):
         with pytest.raises(LedgerIntegrityError, match=f"entry {count + 1}: .* was open in the backup"):
             chain.fold(rehashed([*documents, entry]))
     written = reserved | {"verb": "written-off", "body": {"by": "dora", "reason": "lost"}, "index": count + 1}
-    assert chain.fold(rehashed([*documents, written])).charges["cheap"].state == "abandoned"
+    assert chain.fold(rehashed([*documents, written])).charges["acme", "cheap"].state == "abandoned"
 
 
 def test_an_owner_acts_once(told):
@@ -346,13 +347,15 @@ def changed(part, name, value):
         (changed("balances", "acme", "{}"), "stored balance 'acme'"),
         (changed("balances", "acme/x", None), "stored balance 'acme/x'"),
         (changed("balances", "more", "{}"), "stored balance 'more'"),
-        (changed("charges", "run", ("acme/x", "{}")), "stored charge 'run'"),
-        (changed("charges", "one", None), "stored charge 'one'"),
-        (changed("rounds", ("run", 1), RoundState(1, 2, HASH)), "stored of the rounds of charge 'run'"),
-        (changed("rounds", ("run", 1), None), "stored of the rounds of charge 'run'"),
-        (changed("rounds", ("run", 2), RoundState(2, 1)), "stored of the rounds of charge 'run'"),
-        (changed("rounds", ("run", 2), RoundState(1, 1, HASH)), "stored round 2 of charge 'run'"),
-        (changed("rounds", ("none", 1), RoundState(1, 1)), "stored of the rounds of charge 'none'"),
+        (changed("charges", RUN, "{}"), "stored charge 'run' at 'acme'"),
+        (changed("charges", ("acme/x", "run"), "{}"), "stored charge 'run' at 'acme/x'"),
+        (changed("charges", ("acme/x", "one"), None), "stored charge 'one' at 'acme/x'"),
+        (changed("rounds", (RUN, 1), RoundState(1, 2, HASH)), "stored of the rounds of charge 'run'"),
+        (changed("rounds", (RUN, 1), None), "stored of the rounds of charge 'run'"),
+        (changed("rounds", (RUN, 2), RoundState(2, 1)), "stored of the rounds of charge 'run'"),
+        (changed("rounds", (RUN, 2), RoundState(1, 1, HASH)), "stored round 2 of charge 'run'"),
+        (changed("rounds", (("acme/x", "run"), 1), RoundState(1, 1)), "of the rounds of charge 'run' at 'acme/x'"),
+        (changed("rounds", (("acme", "none"), 1), RoundState(1, 1)), "stored of the rounds of charge 'none'"),
     ],
 )
 def test_what_is_stored_is_what_the_entries_amount_to(told, change, message):
@@ -410,7 +413,7 @@ def test_rounds_that_are_over_stay_over(told):
 
     books = so_far((start, 2), (start, 2), (release, 2))
     two = [RoundState(1, 1, HASH), RoundState(2, 2, HASH)]
-    assert books.charges.rounds["run"] == Rounds(two[1], sealed(b"", two[0]))
+    assert books.charges.rounds[RUN] == Rounds(two[1], sealed(b"", two[0]))
     for further in ([(start, 1)], [(release, 1)], [(start, 2), (start, 1)], [(start, 2), (release, 1)]):
         with pytest.raises(LedgerIntegrityError, match="round 1 of charge 'run' is released: it is neither rerun"):
             so_far(*further)
@@ -422,7 +425,9 @@ def test_rounds_that_are_over_stay_over(told):
 def test_what_a_closed_charge_was_is_still_known(told):
     books = chain.fold(told[0])
     assert books.charges.open.keys() | books.charges.closed.keys() == set(books.charges)
-    assert set(books.charges.closed) == {"one", "run", "no", "planned", "revoked", "crashed", "unknown", "block"}
-    assert {key: (one.scope, one.document()) for key, one in books.charges.items()} == told[1].charges
-    with pytest.raises(KeyError):
-        books.charges["nobody"]
+    quarter = [("acme/q", key) for key in ("planned", "revoked", "crashed", "unknown")]
+    assert set(books.charges.closed) == {("acme/x", "one"), RUN, ("acme", "no"), *quarter, ("data/q/1", "block")}
+    assert {name: one.document() for name, one in books.charges.items()} == told[1].charges
+    for nobody in (("acme", "nobody"), ("acme/x", "run")):
+        with pytest.raises(KeyError):
+            books.charges[nobody]

@@ -110,8 +110,8 @@ def test_a_price_on_an_owners_word_is_named(books):
     books.override_price("acme", Laplace(0.1), key="v", amount={"epsilon": "0.5"}, reason="proof 12")
     books.charge("acme", Laplace(0.1), key="v", amount={"epsilon": "0.5"})
     found = read_cycles(books, "acme")
-    assert found.allowed == ("v",)
-    assert "But for v: there the owner's word stands for a proof." in found.says[0]
+    assert found.allowed == ("v at acme",)
+    assert "But for v at acme: there the owner's word stands for a proof." in found.says[0]
     assert "owner's word" not in read_cycles_of_nothing(books).says[0]
 
 

@@ -13,4 +13,4 @@ def test_the_first_example_of_the_page_runs(tmp_path, monkeypatch):
     exec(compile(example, PAGE.name, "exec"), names)  # noqa: S102
     names["ledger"].close()
     verified = verify_file(tmp_path / "runs" / "budget.db")
-    assert verified.charges["run-17"].state == "committed"
+    assert verified.charges["acme/claims/2026-Q4", "run-17"].state == "committed"

@@ -118,7 +118,6 @@ def test_the_same_key_and_request_give_the_same_charge(ledger, charge):
     ("scope", "release", "changes"),
     [
         ("acme/claims", PureDP(0.3), {"rounds": 3}),
-        ("acme", PureDP(0.25), {"rounds": 3}),
         ("acme/claims", PureDP(0.25), {"rounds": 4}),
         ("acme/claims", PureDP(0.25), {"rounds": 3, "plan_hash": HASH}),
         ("acme/claims", PureDP(0.25), {"rounds": 3, "amount": {"epsilon": "0.25"}}),

@@ -32,11 +32,12 @@ SUMS = {  # the states whose prices a sum is made of
     "committed": ("committed", "abandoned", "decommissioned"),
     "decommissioned": ("decommissioned",),
 }
-KEYS = st.sampled_from([f"key-{number}" for number in range(6)])
+KEYS = st.sampled_from([f"key-{number}" for number in range(3)])
 SCOPES = st.sampled_from(["r", "r/a", "r/a/anna", "r/b", "r/b/x", "r/b/x/y", "r/ab", "r/q", "r/q/x", "r/q/n"])
 EPSILONS = st.sampled_from(["0", "0.000000001", "0.1", "0.35", "0.7", "1"])
 DELTAS = st.sampled_from(["0", "1e-18", "1e-6"])
 ROUNDS = st.integers(1, 4)
+PICKS = st.integers(0, 2)  # whether the scope of a charge is named, and of which that has the key
 HASHES = st.sampled_from(["0" * 64, "f" * 64])
 
 
@@ -46,6 +47,14 @@ class Model:
     def __init__(self):
         self.charges, self.retired = {}, set()
         self.caps = {scope: dict(caps) for scope, caps in CAPS.items()}
+
+    def named(self, key, pick):
+        """The scope that is said, and the charge that is meant: of the only one with a key, or of one of them."""
+        scopes = sorted(at for at, known in self.charges if known == key)
+        if pick == 0:
+            return None, (scopes[0], key) if len(scopes) == 1 else None
+        scope = scopes[pick % len(scopes)] if scopes else "r"
+        return scope, (scope, key)
 
     def stands(self, scope, quantity):
         """What stands against a cap: spent or promised."""
@@ -76,13 +85,13 @@ class Model:
 
     def reserve(self, key, scope, epsilon, delta, steps):
         path = [budget for budget in CAPS if f"{scope}/".startswith(f"{budget}/")]
-        known = self.charges.get(key)
+        known = self.charges.get((scope, key))
         if known is not None and known["state"] == "registered" and known.get("stuck"):
             return ConflictError  # before anything is priced
         if known is not None and known["state"] != "registered":
             if known["state"] == "cancelled":
                 return ConflictError
-            if (known["scope"], known["epsilon"], known["delta"]) != (scope, epsilon, delta):
+            if (known["epsilon"], known["delta"]) != (epsilon, delta):
                 return ConflictError
             return None
         asked = {"epsilon": Decimal(epsilon), "delta": Decimal(delta)}
@@ -98,12 +107,12 @@ class Model:
                 aside = self.set_aside(budget, quantity, path)
                 if self.stands(budget, quantity) + aside + asked[quantity] > cap:
                     return BudgetExceededError
-        charge = {"scope": scope, "path": path, "epsilon": epsilon, "delta": delta, "state": steps}
-        self.charges[key] = charge | {"started": set(), "released": {}}
+        charge = {"path": path, "epsilon": epsilon, "delta": delta, "state": steps}
+        self.charges[scope, key] = charge | {"started": set(), "released": {}}
         return None
 
-    def move(self, key, source, target):
-        charge = self.charges.get(key)
+    def move(self, name, source, target):
+        charge = self.charges.get(name)
         if charge is None or charge["state"] not in (source, target):
             return ConflictError
         if (charge["state"] == target and target == "started") or charge.get("stuck"):
@@ -117,9 +126,9 @@ class Model:
         charge["state"] = target
         return None
 
-    def close(self, key, needs, target):
+    def close(self, name, needs, target):
         """An owner's act on a charge, or what time does to it; it may come twice."""
-        charge = self.charges.get(key)
+        charge = self.charges.get(name)
         if charge is None or charge["state"] not in needs or (charge.get("stuck") and target != "abandoned"):
             return ConflictError
         charge["state"] = target
@@ -127,15 +136,15 @@ class Model:
         return None
 
     def register(self, key, scope):
-        known = self.charges.get(key)
+        known = self.charges.get((scope, key))
         if known is not None:
-            same = (known["state"], known["scope"]) == ("registered", scope) and not known.get("stuck")
+            same = known["state"] == "registered" and not known.get("stuck")
             return None if same else ConflictError
         path = [budget for budget in CAPS if f"{scope}/".startswith(f"{budget}/")]
         if self.is_retired(path):
             return BudgetExceededError
         nothing = {"epsilon": "0", "delta": "0", "started": set(), "released": {}}
-        self.charges[key] = {"scope": scope, "path": path, "state": "registered", **nothing}
+        self.charges[scope, key] = {"path": path, "state": "registered", **nothing}
         return None
 
     def change_cap(self, scope, epsilon):
@@ -156,8 +165,8 @@ class Model:
         self.caps[scope]["epsilon"] = epsilon
         return None
 
-    def round_started(self, key, number):
-        charge = self.charges.get(key)
+    def round_started(self, name, number):
+        charge = self.charges.get(name)
         if charge is None or charge["state"] != "started" or number in charge["released"] or number > 3:
             return ConflictError
         if charge.get("stuck"):
@@ -167,8 +176,8 @@ class Model:
         charge["started"].add(number)
         return None
 
-    def round_released(self, key, number, output_hash):
-        charge = self.charges.get(key)
+    def round_released(self, name, number, output_hash):
+        charge = self.charges.get(name)
         if charge is None or charge["state"] != "started" or number not in charge["started"] or charge.get("stuck"):
             return ConflictError
         if charge["released"].setdefault(number, output_hash) != output_hash:
@@ -198,8 +207,8 @@ class LedgerMachine(RuleBasedStateMachine):
             with pytest.raises(expected):
                 yield
 
-    def charge(self, key):
-        charge = self.ledger.find(key)
+    def charge(self, key, scope):
+        charge = self.ledger.find(key, scope=scope)
         if charge is None:
             raise ConflictError("no such charge")
         return charge
@@ -210,57 +219,64 @@ class LedgerMachine(RuleBasedStateMachine):
             amount = {"epsilon": epsilon, "delta": delta}
             self.ledger.reserve(scope, PureDP(float(epsilon)), key=key, rounds=3, amount=amount)
 
-    @rule(key=KEYS)
-    def start(self, key):
-        with self.as_modelled(self.model.move(key, "reserved", "started")):
-            self.charge(key).start()
+    @rule(key=KEYS, pick=PICKS)
+    def start(self, key, pick):
+        scope, name = self.model.named(key, pick)
+        with self.as_modelled(self.model.move(name, "reserved", "started")):
+            self.charge(key, scope).start()
 
-    @rule(key=KEYS)
-    def commit(self, key):
-        with self.as_modelled(self.model.move(key, "started", "committed")):
-            self.charge(key).commit()
+    @rule(key=KEYS, pick=PICKS)
+    def commit(self, key, pick):
+        scope, name = self.model.named(key, pick)
+        with self.as_modelled(self.model.move(name, "started", "committed")):
+            self.charge(key, scope).commit()
 
-    @rule(key=KEYS)
-    def cancel(self, key):
-        with self.as_modelled(self.model.move(key, "reserved", "cancelled")):
-            self.charge(key).cancel("because")
+    @rule(key=KEYS, pick=PICKS)
+    def cancel(self, key, pick):
+        scope, name = self.model.named(key, pick)
+        with self.as_modelled(self.model.move(name, "reserved", "cancelled")):
+            self.charge(key, scope).cancel("because")
 
     @rule(key=KEYS, scope=SCOPES)
     def register(self, key, scope):
         with self.as_modelled(self.model.register(key, scope)):
             self.ledger.register_plan(scope, "ab" * 32, key=key)
 
-    @rule(key=KEYS)
-    def revoke(self, key):
-        modelled = self.model.charges.get(key, {}).get("state") != "cancelled"  # else it depends on how it was
+    @rule(key=KEYS, pick=PICKS)
+    def revoke(self, key, pick):
+        scope, name = self.model.named(key, pick)
+        modelled = self.model.charges.get(name, {}).get("state") != "cancelled"  # else it depends on how it was
         if modelled:
-            with self.as_modelled(self.model.close(key, ("reserved",), "cancelled")):
-                self.ledger.revoke(key, **ACT)
-                self.model.charges[key]["by another"] = True
+            with self.as_modelled(self.model.close(name, ("reserved",), "cancelled")):
+                self.ledger.revoke(key, scope=scope, **ACT)
+                self.model.charges[name]["by another"] = True
 
-    @rule(key=KEYS)
-    def abandon(self, key):
-        if self.model.charges.get(key, {}).get("state") not in ("abandoned", "decommissioned"):
-            with self.as_modelled(self.model.close(key, ("reserved", "started"), "abandoned")):
-                self.ledger.abandon(key, **ACT)
+    @rule(key=KEYS, pick=PICKS)
+    def abandon(self, key, pick):
+        scope, name = self.model.named(key, pick)
+        if self.model.charges.get(name, {}).get("state") not in ("abandoned", "decommissioned"):
+            with self.as_modelled(self.model.close(name, ("reserved", "started"), "abandoned")):
+                self.ledger.abandon(key, scope=scope, **ACT)
 
-    @rule(key=KEYS)
-    def decommission(self, key):
-        with self.as_modelled(self.model.close(key, ("committed", "abandoned", "decommissioned"), "decommissioned")):
-            self.ledger.decommission(key, **ACT)
+    @rule(key=KEYS, pick=PICKS)
+    def decommission(self, key, pick):
+        scope, name = self.model.named(key, pick)
+        with self.as_modelled(self.model.close(name, ("committed", "abandoned", "decommissioned"), "decommissioned")):
+            self.ledger.decommission(key, scope=scope, **ACT)
 
-    @rule(key=KEYS, late=st.booleans())
-    def hold_and_expire(self, key, late):
+    @rule(key=KEYS, pick=PICKS, late=st.booleans())
+    def hold_and_expire(self, key, pick, late):
         """A reservation that is held expires when its time has come, and not before."""
-        charge = self.model.charges.get(key)
+        scope, name = self.model.named(key, pick)
+        charge = self.model.charges.get(name)
         if charge is None or charge["state"] != "reserved" or self.model.is_retired(charge["path"]):
             return
         if charge.get("stuck"):
             return
         now = datetime.now(UTC)
-        self.charge(key).hold(now - timedelta(hours=1) if late else now + timedelta(hours=1))
+        self.charge(key, scope).hold(now - timedelta(hours=1) if late else now + timedelta(hours=1))
         with self.as_modelled(None if late else ConflictError):
-            self.ledger.expire(key)
+            self.ledger.expire(key, scope=scope)
         if late:
             charge |= {"state": "cancelled", "by another": True}
 
@@ -289,15 +305,17 @@ class LedgerMachine(RuleBasedStateMachine):
             self.ledger.retire(scope, **ACT)
             self.model.retired.add(scope)
 
-    @rule(key=KEYS, number=ROUNDS)
-    def round_started(self, key, number):
-        with self.as_modelled(self.model.round_started(key, number)):
-            self.charge(key).round_started(number)
+    @rule(key=KEYS, pick=PICKS, number=ROUNDS)
+    def round_started(self, key, pick, number):
+        scope, name = self.model.named(key, pick)
+        with self.as_modelled(self.model.round_started(name, number)):
+            self.charge(key, scope).round_started(number)
 
-    @rule(key=KEYS, number=ROUNDS, output_hash=HASHES)
-    def round_released(self, key, number, output_hash):
-        with self.as_modelled(self.model.round_released(key, number, output_hash)):
-            self.charge(key).round_released(number, output_hash=output_hash)
+    @rule(key=KEYS, pick=PICKS, number=ROUNDS, output_hash=HASHES)
+    def round_released(self, key, pick, number, output_hash):
+        scope, name = self.model.named(key, pick)
+        with self.as_modelled(self.model.round_released(name, number, output_hash)):
+            self.charge(key, scope).round_released(number, output_hash=output_hash)
 
     @rule()
     def restart(self):
@@ -330,11 +348,11 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def charges_agree(self):
-        for key, modelled in self.model.charges.items():
+        for (scope, key), modelled in self.model.charges.items():
             if modelled["state"] == "registered":
-                assert self.ledger.find(key) is None
+                assert self.ledger.find(key, scope=scope) is None
                 continue
-            charge = self.charge(key)
+            charge = self.charge(key, scope)
             assert charge.state == modelled["state"]
             assert set(charge.rounds_started) == modelled["started"]
             assert charge.rounds_released == modelled["released"]

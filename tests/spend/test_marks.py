@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from tests.spend.stores import AVAILABLE, STORES, InMemory, State, everything
-from tests.spend.test_chain import HASH, owners_acts, rehashed
+from tests.spend.test_chain import HASH, RUN, owners_acts, rehashed
 
 from epsilog.spend import Amounts, Ledger, LedgerView, Mark, chain
 from epsilog.spend.lives import Seals, seal_of
@@ -52,12 +52,12 @@ class Told:
     def upto(self, count):
         """The same ledger when it had so many entries."""
         books = chain.fold(self.rows[:count])
-        rows = {key: books.charges.row(key) for key in books.charges}
+        rows = {name: books.charges.document(name) for name in books.charges}
         rounds = {}
         for row in self.rows[:count]:
             entry = json.loads(row.document)
             if entry["verb"].startswith("round-"):
-                at = (entry["key"], entry["body"]["round"])
+                at = ((entry["scope"], entry["key"]), entry["body"]["round"])
                 was = rounds.get(at, chain.records.RoundState(at[1], 0))
                 if entry["verb"] == "round-started":
                     rounds[at] = dataclasses.replace(was, attempts=was.attempts + 1)
@@ -95,7 +95,8 @@ def test_from_every_mark_on_it_amounts_to_the_same(told, marks, only_new):
         assert found.mark.document() == whole.mark.document()
         assert (found.since, found.looked_back) == (count, not only_new)
         assert (found.count, found.head, found.balances) == (whole.count, whole.head, whole.balances)
-        assert (found.priced, found.unpriced, found.overridden, found.restored) == (8, 0, ("cheap",), whole.restored)
+        assert (found.priced, found.unpriced, found.restored) == (8, 0, whole.restored)
+        assert found.overridden == (("acme", "cheap"),)
 
 
 @pytest.mark.slow
@@ -160,7 +161,7 @@ def test_only_new_does_not_see_what_lies_before_the_mark_and_says_so(told, marks
     """The control: what the documentation says is not found."""
     rows = changed(told, 3, document="{}")
     assert not told.view(rows=rows).verify(since=marks[20], only_new=True).looked_back
-    charges = {**told.stored.charges, "no": ("acme", "{}")}
+    charges = {**told.stored.charges, ("acme", "no"): "{}"}
     assert not told.view(charges=charges).verify(since=marks[20], only_new=True).looked_back
     for what in ({"rows": rows}, {"charges": charges}):
         with pytest.raises(LedgerIntegrityError):
@@ -184,17 +185,14 @@ def without(rows, name):
 def test_whatever_is_stored_of_a_charge_is_held_against_the_mark(told, marks):
     """At the mark some charges are closed, some open, some of them with rounds; and some come later."""
     for mark in (marks[9], marks[22]):
-        for key, (scope, document) in told.stored.charges.items():
-            for row in (
-                (scope, f"{document} "),
-                ("acme/none", document),
-                (scope, None),
-                (b"a", document),
-            ):
+        for name, document in told.stored.charges.items():
+            for row in (f"{document} ", None):
                 with pytest.raises(LedgerIntegrityError):
-                    told.view(charges={**told.stored.charges, key: row}).verify(since=mark)
-            with pytest.raises(LedgerIntegrityError, match="stored"):
-                told.view(charges=without(told.stored.charges, key)).verify(since=mark)
+                    told.view(charges={**told.stored.charges, name: row}).verify(since=mark)
+            rest = without(told.stored.charges, name)
+            for elsewhere in ({}, {("acme/none", name[1]): document}, {(b"a", name[1]): document}):
+                with pytest.raises(LedgerIntegrityError, match="stored"):
+                    told.view(charges=rest | elsewhere).verify(since=mark)
         for name, state in told.stored.rounds.items():
             for changed_state in (
                 dataclasses.replace(state, attempts=9),
@@ -205,10 +203,11 @@ def test_whatever_is_stored_of_a_charge_is_held_against_the_mark(told, marks):
                     told.view(rounds={**told.stored.rounds, name: changed_state}).verify(since=mark)
             with pytest.raises(LedgerIntegrityError, match="stored"):
                 told.view(rounds=without(told.stored.rounds, name)).verify(since=mark)
-        for name in ("more", b"more"):  # a database that was tampered with may hold anything
-            with pytest.raises(LedgerIntegrityError, match=r"stored charge b?'more'"):
-                told.view(charges={**told.stored.charges, name: told.stored.charges["no"]}).verify(since=mark)
-            rounds = {**told.stored.rounds, ("other", 1): RoundState(1, 1), (name, 1): RoundState(1, 1)}
+        for key in ("more", b"more"):  # a database that was tampered with may hold anything
+            name, other = ("acme", key), ("acme", "other")
+            with pytest.raises(LedgerIntegrityError, match=r"stored charge b?'more' at 'acme'"):
+                told.view(charges={**told.stored.charges, name: told.stored.charges["acme", "no"]}).verify(since=mark)
+            rounds = {**told.stored.rounds, (other, 1): RoundState(1, 1), (name, 1): RoundState(1, 1)}
             with pytest.raises(LedgerIntegrityError, match="stored of the rounds of charge 'other'"):
                 told.view(rounds=rounds).verify(since=marks[-1])
 
@@ -220,7 +219,7 @@ def test_what_is_stored_of_what_changed_is_held_even_if_only_that_is_looked_at(t
         changes = [(told.stored.head[0], HASH), (told.stored.head[0] + 1, told.stored.head[1])]
     else:
         rows = getattr(told.stored, table)
-        touched = [name for name in rows if table == "balances" or name != "one"]
+        touched = [name for name in rows if table == "balances" or ("acme/x", "one") not in (name, name[0])]
         changes = [without(rows, name) for name in touched]
     for change in changes:
         with pytest.raises(LedgerIntegrityError):
@@ -233,7 +232,7 @@ def test_the_key_of_a_charge_that_was_closed_before_the_mark_does_not_come_again
     documents = [json.loads(row.document) for row in told.rows[:20]]
     again = next(one for one in documents if (one["key"], one["verb"]) == ("one", "reserved"))
     forged = rehashed([*documents, again | {"index": 21}])
-    charges = without(told.upto(20).stored.charges, "one")
+    charges = without(told.upto(20).stored.charges, ("acme/x", "one"))
     view = Told(forged, dataclasses.replace(told.upto(20).stored, head=forged[-1].head, charges=charges)).view
     for mark in (None, marks[20]):
         with pytest.raises(
@@ -246,16 +245,15 @@ def test_the_key_of_a_charge_that_was_closed_before_the_mark_does_not_come_again
 def test_what_is_stored_of_a_closed_charge_is_not_believed_when_it_goes_on(told, marks, only_new):
     """The last entry decommissions a charge that was closed before the mark: its amounts are those that were spent."""
     mark, last = marks[-2], json.loads(told.rows[-1].document)
-    assert (last["verb"], last["key"], "run" in mark.charges) == ("decommissioned", "run", False)
+    assert (last["verb"], last["key"], RUN in mark.charges) == ("decommissioned", "run", False)
     cheaper = {"approximate": Amounts.charged({"epsilon": "0.5", "delta": "0"})}
     forged = last | {"amounts": {kind: dict(amount) for kind, amount in cheaper.items()}}
     rows = [*told.rows[:-1], *rehashed([*(json.loads(row.document) for row in told.rows[:-1]), forged])[-1:]]
-    scope, document = told.stored.charges["run"]
-    lie = dataclasses.replace(chain.records.ChargeRecord.parse(document), amounts=cheaper).document()
+    lie = dataclasses.replace(chain.records.ChargeRecord.parse(told.stored.charges[RUN]), amounts=cheaper).document()
     for charges in (
         told.stored.charges,
-        {**told.stored.charges, "run": (scope, lie)},
-        without(told.stored.charges, "run"),
+        {**told.stored.charges, RUN: lie},
+        without(told.stored.charges, RUN),
     ):
         with pytest.raises(LedgerIntegrityError, match=f"entry {len(rows)}: breaks a rule"):
             told.view(rows=rows, charges=charges, head=rows[-1].head).verify(since=mark, only_new=only_new)
@@ -306,14 +304,15 @@ def test_only_new_needs_a_mark(told):
 
 
 def test_seals_are_found_and_replaced():
-    rows = {f"key-{number}": ("acme", f"{number}", b"") for number in range(100)}
+    rows = {(f"acme/{number % 3}", f"key-{number // 3}"): (f"{number}", b"") for number in range(100)}
     seals = Seals().with_charges(dict(list(rows.items())[:60])).with_charges(dict(list(rows.items())[40:]))
     assert seals == Seals().with_charges(rows)
     assert len(seals) == 100
-    assert all(seals.find(key) == seal_of(*row) for key, row in rows.items())
-    assert seals.find("key-100") is Seals().find("key-1") is None
-    other = seals.with_charges({"key-7": ("acme", "other", b"")})
-    assert (len(other), other.find("key-7")) == (100, seal_of("acme", "other", b""))
+    assert all(seals.find(name) == seal_of(*row) for name, row in rows.items())
+    assert seals.find(("acme/2", "key-33")) is Seals().find(("acme/1", "key-1")) is None
+    seven = "acme/1", "key-7"
+    other = seals.with_charges({seven: ("other", b"")})
+    assert (len(other), other.find(seven)) == (100, seal_of("other", b""))
     with pytest.raises(ValueError, match="32 bytes"):
         Seals(b"1")
 
@@ -337,12 +336,12 @@ def test_every_store_is_verified_from_a_mark_on(name, tmp_path, clock):
         for only_new in (False, True):
             assert ledger.verify(since=mark, only_new=only_new).mark.document() == whole.mark.document()
         mark = whole.mark
-        place.edit("charges", "run", document=json.dumps({}))
+        place.edit("charges", RUN, document=json.dumps({}))
         assert ledger.verify(since=mark, only_new=True).since == mark.count  # nothing happened to it since
         with pytest.raises(LedgerIntegrityError, match="stored charge 'run'"):
             ledger.verify(since=mark)
         ledger.charge("acme", PureDP(0.25), key="two")
-        place.edit("charges", "two", document=json.dumps({}))
+        place.edit("charges", ("acme", "two"), document=json.dumps({}))
         with pytest.raises(LedgerIntegrityError, match="stored charge 'two'"):
             ledger.verify(since=mark, only_new=True)
 

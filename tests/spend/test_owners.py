@@ -1,13 +1,15 @@
 """What owners do: caps change, scopes retire, plans are announced, charges are taken back or closed for others."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from epsilog.spend import Amounts, Verb, open_ledger, verify_file
-from epsilog.terms import BudgetExceededError, CheckError, ConflictError, Gaussian, PureDP
+from epsilog.spend import Verb, digest, open_ledger, read_ledger, read_transcript, verify_file, write_bundle
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, Gaussian, LedgerIntegrityError, PureDP
 
 ACT = {"by": "dora", "reason": "agreed on 3 May"}
 HASH, OTHER = "ab" * 32, "cd" * 32
@@ -310,19 +312,20 @@ def test_a_registered_plan_binds_what_is_reserved_under_its_key(books):
     assert books.head()[0] == 2
     assert books.find("run") is None
     assert books.balance("acme").held == {"epsilon": "0"}
-    for scope, plan in (("acme/a", None), ("acme/a", OTHER), ("acme", HASH)):
-        with pytest.raises(ConflictError, match="registered for another plan or scope"):
-            books.reserve(scope, PureDP(1.0), key="run", plan_hash=plan)
+    for plan in (None, OTHER):
+        with pytest.raises(ConflictError, match="registered for another plan"):
+            books.reserve("acme/a", PureDP(1.0), key="run", plan_hash=plan)
     with pytest.raises(ConflictError, match="registered for another plan"):
         books.override_price("acme/a", PureDP(1.0), key="run", amount={"epsilon": "0.5"}, reason="so")
-    for scope, plan in (("acme/a", OTHER), ("acme", HASH)):
-        with pytest.raises(ConflictError, match="must be reserved once"):
-            books.register_plan(scope, plan, key="run")
+    with pytest.raises(ConflictError, match="must be reserved once"):
+        books.register_plan("acme/a", OTHER, key="run")
+    books.register_plan("acme", OTHER, key="run")  # this scope has keys of its own
     charge = books.reserve("acme/a", PureDP(1.0), key="run", plan_hash=HASH)
     assert not charge.replayed
     assert books.reserve("acme/a", PureDP(1.0), key="run", plan_hash=HASH).replayed
     books.register_plan("acme/a", HASH, key="run")  # known already
-    assert books.verify().charges["run"].plan == HASH
+    charges = books.verify().charges
+    assert (charges["acme/a", "run"].plan, charges["acme", "run"].plan) == (HASH, OTHER)
 
 
 def test_a_plan_may_be_registered_then_allowed_then_reserved(books):
@@ -333,7 +336,7 @@ def test_a_plan_may_be_registered_then_allowed_then_reserved(books):
         books.reserve("acme", PureDP(0.5), key="run", plan_hash=HASH)
     books.reserve("acme", Gaussian(1.0), **asked)
     verified = books.verify()
-    assert (verified.overridden, verified.charges["run"].plan) == (("run",), HASH)
+    assert (verified.overridden, verified.charges["acme", "run"].plan) == ((("acme", "run"),), HASH)
 
 
 @pytest.mark.parametrize("plan", ["", "ab", HASH.upper(), None, 7])
@@ -427,8 +430,10 @@ def test_what_is_allowed_at_one_scope_is_not_allowed_at_another(books):
     allowed = {"key": "v", "amount": {"epsilon": "0.1"}, "reason": "proof 12"}
     for _ in range(2):
         books.override_price("acme", Gaussian(1.0), **allowed)
-    with pytest.raises(ConflictError, match="must be reserved once"):
-        books.override_price("other", Gaussian(1.0), **allowed)
+    with pytest.raises(ValueError, match="amount must be at least"):
+        books.charge("other", Gaussian(1.0), key="v", amount={"epsilon": "0.1"})
+    books.override_price("other", Gaussian(1.0), **allowed)
+    assert books.verify().overridden == (("acme", "v"), ("other", "v"))
 
 
 def test_a_charge_is_written_off_once_however_often_it_is_asked(books):
@@ -507,8 +512,8 @@ def test_decommissioned_money_stays_spent_and_only_the_lifetime_counts(books):
         step()
         with pytest.raises(ConflictError, match="needs charge 'waiting' to be committed or abandoned"):
             books.decommission("waiting", **ACT)
-    verified = books.verify()
-    assert verified.charges["old"].closed < verified.charges["old"].decommissioned
+    old = books.verify().charges["acme/a", "old"]
+    assert old.closed < old.decommissioned
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -578,24 +583,14 @@ def test_what_a_path_lacks_can_be_allowed_by_the_owners_it_names(books):
 FIRST = Path(__file__).parent / "ledgers" / "first.db"
 
 
-def test_the_first_ledgers_open_hold_and_go_on(tmp_path):
-    before = verify_file(FIRST)
-    assert (before.count, before.head[:8]) == (23, "fdcdc37c")
-    path = tmp_path / "first.db"
+def test_a_ledger_of_the_first_format_is_refused_and_its_entries_hold(tmp_path):
+    path, bundle = tmp_path / "first.db", tmp_path / "first.bundle"
     shutil.copy(FIRST, path)
-    with open_ledger(path) as books:
-        assert books.verify() == before
-        assert books.balance("acme").spent == {"epsilon": "1.75", "delta": "0"}
-        assert books.balance("acme").active == books.balance("acme").spent
-        run = books.find("run")
-        run.round_started(2)
-        books.abandon("run", **ACT)
-        books.revoke("waits", **ACT)
-        books.decommission("done", **ACT)
-        books.create_budget("acme/q", kind="approximate", epsilon="1", delta="0", privacy_unit="patient", quota=True)
-        books.charge("acme/q", PureDP(1.0), key="q")
-        assert books.reserve("acme", Gaussian(2.0), key="later", amount={"epsilon": "0.25"}).state == "reserved"
-        books.retire("acme/claims", **ACT)
-        after = books.verify()
-    assert after.balances["acme"].spent == Amounts.charged({"epsilon": "2.75", "delta": "0"})
-    assert after.charges["answer"] == before.charges["answer"]
+    for opened in (open_ledger, read_ledger, verify_file):
+        with pytest.raises(LedgerIntegrityError, match="of an earlier format, and this release reads format 2"):
+            opened(path)
+    with closing(sqlite3.connect(path)) as database:
+        documents = [text for (text,) in database.execute("SELECT document FROM entries ORDER BY position")]
+    write_bundle(documents, bundle, origin="first")
+    transcript = read_transcript(bundle)
+    assert (len(transcript.entries), digest(transcript.documents[-1])[:8]) == (23, "fdcdc37c")

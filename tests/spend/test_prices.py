@@ -85,7 +85,7 @@ def test_a_price_below_what_is_proven_is_refused_and_an_owner_may_allow_it(books
     ]
     assert list(books.history(kind))[1].body["reason"] == "minutes of 2026-01-01"
     assert list(books.history(kind))[2].body["methods"] == {kind: "allowed by an owner"}
-    assert verify_file(path).overridden == ("1",)
+    assert verify_file(path).overridden == ((kind, "1"),)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_an_owner_allows_one_request_under_one_key(books):
     with pytest.raises(ConflictError):
         books.override_price("approximate/a", key="1", reason="another", **allowed)
     for scope, changes in (
-        ("approximate", {}),
+        ("approximate", {}),  # where the same key is that of no charge
         ("approximate/a", {"amount": {"epsilon": "0.5"}}),
         ("approximate/a", {"release": Gaussian(0.05)}),
     ):
@@ -153,7 +153,7 @@ def test_a_budget_comes_before_what_was_allowed_under_it_too(books, path):
         books.create_budget("pure/a", kind="pure", epsilon="1")
     with pytest.raises(ValueError, match="at or under a budget"):
         books.override_price("none", Gaussian(1.0), key="2", amount={"epsilon": "1"}, reason="because")
-    assert verify_file(path).charges["1"].state == "allowed"
+    assert verify_file(path).charges["pure/a", "1"].state == "allowed"
 
 
 def test_an_amount_is_priced_under_the_relation_of_its_budget(ledger):

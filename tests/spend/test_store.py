@@ -15,6 +15,7 @@ from epsilog.terms import LedgerIntegrityError, NeighboringRelation, StorageErro
 
 NOTHING = Amounts.zero(["epsilon"])
 SCOPES = ["acme", "acme/x", "acme/x/y", "acme-2", "acme0", "acme/x", "ac", "z"]
+NAME = ("acme", "key")
 VERBS = [Verb.RESERVED, Verb.STARTED, Verb.ROUND_STARTED]
 
 
@@ -56,7 +57,8 @@ def test_a_new_store_is_empty_and_sound(store):
         session.check()
         assert session.head() == (0, GENESIS)
         assert list(session.rows()) == session.page(before=9, limit=9) == session.balances(None) == []
-        assert session.charge("key") is session.round("key", 1) is session.last_round("key") is None
+        assert session.charge(NAME) is session.round(NAME, 1) is session.last_round(NAME) is None
+        assert session.find_charges("key") == []
         assert not session.has_charges("acme")
         assert session.below("acme") == []
         chain.compare(chain.fold(session.rows()), session.stored())
@@ -71,9 +73,10 @@ def test_what_is_written_is_read_by_whoever_opens_it_later(place, store):
         session.put_balances([budget("acme", committed="0.5")])
         session.put_charge(charge("key", "acme/x"))
         session.put_charge(charge("key", "acme/x", State.STARTED))
+        session.put_charge(charge("key", "acme"))
         for state in (RoundState(1, 1), RoundState(1, 2, "ab" * 32), RoundState(2, 1)):
-            session.put_round("key", state)
-        session.put_round("other", RoundState(1, 7))
+            session.put_round(NAME, state)
+        session.put_round(("acme/x", "key"), RoundState(1, 7))
     store.close()
     later = place.open(read_only=True)
     with later.reading() as session:
@@ -84,16 +87,21 @@ def test_what_is_written_is_read_by_whoever_opens_it_later(place, store):
         assert session.balances(None) == [budget("acme", committed="0.5"), budget("acme/x")]
         assert session.balances(["acme/x", "acme", "nobody"]) == session.balances(None)
         assert session.balances(["acme/x"]) == [budget("acme/x")]
-        assert session.charge("key") == charge("key", "acme/x", State.STARTED)
+        assert session.charge(("acme/x", "key")) == charge("key", "acme/x", State.STARTED)
         rounds = [RoundState(1, 2, "ab" * 32), RoundState(2, 1)]
-        assert session.rounds("key") == rounds
-        assert [session.round("key", number) for number in (1, 2, 3)] == [*rounds, None]
-        assert session.last_round("key") == rounds[1]
+        assert (session.rounds(NAME), session.rounds(("acme/x", "key"))) == (rounds, [RoundState(1, 7)])
+        assert [session.round(NAME, number) for number in (1, 2, 3)] == [*rounds, None]
+        assert (session.last_round(NAME), session.rounds(("ac", "key"))) == (rounds[1], [])
         stored = everything(session)[1]
         assert stored.head == session.head()
         assert stored.balances == {one.scope: one.document() for one in session.balances(None)}
-        assert stored.charges == {"key": ("acme/x", charge("key", "acme/x", State.STARTED).document())}
-        assert stored.rounds == {("key", 1): rounds[0], ("key", 2): rounds[1], ("other", 1): RoundState(1, 7)}
+        under = charge("key", "acme/x", State.STARTED)
+        assert stored.charges == {NAME: charge("key", "acme").document(), under.id: under.document()}
+        assert session.find_charges("key") == [charge("key", "acme"), under]
+        assert stored.rounds == {(NAME, 1): rounds[0], (NAME, 2): rounds[1], (under.id, 1): RoundState(1, 7)}
+        only = session.stored([under.id])
+        assert dict(only.charges.items()) == {under.id: under.document()}
+        assert dict(only.rounds.items()) == {(under.id, 1): RoundState(1, 7)}
     later.close()
 
 
@@ -106,11 +114,11 @@ def test_a_transaction_sees_its_own_writes_and_leaves_nothing_when_it_fails(stor
         entry = append(session)
         session.put_balances([budget("acme")])
         session.put_charge(charge("key", "acme"))
-        session.put_round("key", RoundState(1, 1))
+        session.put_round(NAME, RoundState(1, 1))
         assert session.head() == (2, digest(entry.document()))
         assert session.entry(2) == entry
         assert session.has_charges("acme")
-        assert (session.charge("key"), session.last_round("key")) == (charge("key", "acme"), RoundState(1, 1))
+        assert (session.charge(NAME), session.last_round(NAME)) == (charge("key", "acme"), RoundState(1, 1))
         assert session.balances(["acme"]) == [budget("acme")]
         raise ZeroDivisionError
     with store.reading() as session:
@@ -142,7 +150,7 @@ def test_a_part_is_undone_by_itself(store):
     with store.reading() as session:
         assert [row.scope for row in session.rows()] == ["first", "second", "fourth"]
         assert session.balances(None) == [budget("second")]
-        assert (session.charge("k"), session.head()[0]) == (None, 3)
+        assert (session.charge(("third", "k")), session.head()[0]) == (None, 3)
         session.check()
 
 
@@ -160,11 +168,11 @@ def test_a_view_does_not_change_while_others_write(place, store):
         writer.start()
         writer.join(0.2)  # some stores let it write now, others when the view is given back
         assert list(session.rows()) == []
-        assert session.charge("key") is None
+        assert session.charge(NAME) is None
     writer.join()
     with store.reading() as session:
         assert session.head()[0] == 1
-        assert session.charge("key") is not None
+        assert session.charge(NAME) is not None
     other.close()
 
 
@@ -245,7 +253,7 @@ def test_a_store_for_reading_or_that_is_closed_takes_nothing(place, store):
     [
         (("balances", "acme"), lambda session: session.balances(["acme"])),
         (("balances", "acme"), lambda session: session.balances(None)),
-        (("charges", "key"), lambda session: session.charge("key")),
+        (("charges", NAME), lambda session: session.charge(NAME)),
         (("entries", 2), lambda session: session.entry(2)),
         (("entries", 2), lambda session: session.page(before=9, limit=9)),
         (("entries", 3), lambda session: session.head()),
@@ -272,12 +280,13 @@ def test_what_was_edited_is_refused_by_whoever_reads_it(place, store, row, ask, 
         (("head", 1), {"hash": "ab" * 32}),
         (("entries", 3), {"position": 4}),
         (("balances", "acme"), {"document": budget("acme/x").document()}),
-        (("charges", "key"), {"document": charge("other", "acme").document()}),
+        (("charges", NAME), {"document": charge("other", "acme").document()}),
+        (("charges", NAME), {"document": charge("key", "acme/x").document()}),
     ],
 )
 def test_what_was_put_in_the_place_of_another_is_refused(place, store, row, changes):
     def ask(session):
-        return session.head(), session.balances(["acme"]), session.charge("key")
+        return session.head(), session.balances(["acme"]), session.charge(NAME)
 
     with store.writing() as session:
         for _ in range(3):

@@ -53,8 +53,8 @@ class Budgets(Protocol):
 class Payer(Budgets, Protocol):
     """What an answer asks of a ledger."""
 
-    def find(self, key: str) -> Charge | None:
-        """The charge with a key, if there is one."""
+    def find(self, key: str, *, scope: str | None = None) -> Charge | None:
+        """The charge with a key in a scope, if there is one."""
 
     def reserve(
         self,
@@ -161,7 +161,8 @@ def ask(
             may have only steps that cannot fail because of a value.
         unit: the column that says whose a row is, in the sense of the budget's privacy unit; None if each row is a unit
             of its own, and no unit has two.
-        key: idempotency key: the same key and question give the same answer, whatever the frame holds by then.
+        key: idempotency key, which belongs to the scope: the same scope, key and question give the same answer,
+            whatever the frame holds by then.
         keep: the folder where answers are kept.
         rows: the most rows of a unit that count: the first of its rows that have what is asked for.
         epsilon: of the answer, at most; with discrete Laplace noise. A zcdp budget is charged half of its square.
@@ -174,7 +175,7 @@ def ask(
 
     Raises:
         BudgetExceededError: some budget cannot bear it; nothing was charged.
-        ConflictError: the key came with another question, or its answer is kept elsewhere.
+        ConflictError: the key came with another question to this scope, or its answer is kept elsewhere.
         RecordsError: the frame could not be read; the charge stands, and the key says so from here on.
         UnsupportedMechanismError: the noise has no proven price under a budget (discrete Laplace noise under gdp).
 
@@ -190,11 +191,11 @@ def ask(
     asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
     key = check.text()(key=key)
     check_frame(frame, query, unit)
-    shelf = Shelf(Path(keep), key)
+    shelf = Shelf(Path(keep), scope, key)
     if not shelf.holds():
         shelf.prepare()
-    elif ledger.find(key) is None:  # looked up after the shelf: whoever drew had reserved before
-        raise ConflictError(f"{shelf.folder} holds an answer under key {key!r} that is not this ledger's")
+    elif ledger.find(key, scope=scope) is None:  # looked up after the shelf: whoever drew had reserved before
+        raise ConflictError(f"{shelf.folder} holds an answer under key {key!r} of {scope!r} that is not this ledger's")
     charge = _reserved(ledger, scope, asked, key=key, simulation=simulation)
     bound = _bound(charge, asked.question)
 

@@ -1,4 +1,4 @@
-"""Where answers are kept: a folder with one file for each key, written before the answer leaves the process.
+"""Where answers are kept: a folder with one file for each charge, written before the answer leaves the process.
 
 A draft is what was drawn and not released yet: there is one at most, whoever asks at the same time, and a crash leaves
 it for the next who asks. The ledger's word releases it; then it gets its own name.
@@ -18,6 +18,7 @@ from typing import Any
 
 from epsilog import disk
 from epsilog.terms import CheckError, ConflictError
+from epsilog.terms.codec import canonical
 
 __all__ = ["Shelf"]
 
@@ -25,17 +26,18 @@ _READABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
 class Shelf:
-    """The files of one key.
+    """The files of one charge.
 
     Args:
         folder: where answers are kept; made if need be.
+        scope: that the charge names.
         key: of the charge.
     """
 
-    def __init__(self, folder: Path, key: str) -> None:
-        digest = hashlib.sha256(key.encode()).hexdigest()
-        name = f"{key}-{digest[:8]}" if _READABLE.fullmatch(key) else digest  # no two keys share a file
-        self.folder, self.key = folder, key
+    def __init__(self, folder: Path, scope: str, key: str) -> None:
+        digest = hashlib.sha256(canonical([scope, key])).hexdigest()
+        name = f"{key}-{digest[:8]}" if _READABLE.fullmatch(key) else digest
+        self.folder = folder
         self.released, self.draft = folder / f"{name}.json", folder / f"{name}.draft"
 
     def holds(self) -> bool:

@@ -12,7 +12,7 @@ import typer
 from epsilog.cli.account import read_release
 from epsilog.cli.app import REFUSED, Json, ledger_app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, money, to_read, to_write, told_budget
-from epsilog.cli.owners import Key, read_amounts, tell_charge
+from epsilog.cli.owners import At, Key, read_amounts, tell_charge
 from epsilog.cli.show import figures, note, table
 from epsilog.terms import CheckError
 
@@ -60,19 +60,19 @@ def register(
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Note a plan before anything is reserved for it: its key is then for this plan alone.
+    """Note a plan before anything is reserved for it: its key in this scope is then for this plan alone.
 
     Example: epsilog ledger register acme/claims $(sha256sum plan.json | cut -c-64) --key run-17
     """
     with to_write(ledger) as books:
         books.register_plan(scope, plan_hash, key=key)
-        tell_charge(books.charge_record(key), as_json=as_json)
+        tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
 @ledger_app.command("reserve")
 def reserve(
     scope: Where,
-    key: Annotated[str, typer.Option("--key", help="The same key and request give the same charge.")],
+    key: Annotated[str, typer.Option("--key", help="The same scope, key and request give the same charge.")],
     release: ReleaseFile,
     delta: Annotated[str | None, typer.Option("--delta", help="What approximate budgets are charged.")] = None,
     amount: Annotated[
@@ -104,11 +104,11 @@ def reserve(
             simulation=simulation,
             until=None if until is None else _moment(until),
         )
-        tell_charge(books.charge_record(key), as_json=as_json, replayed=charge.replayed)
+        tell_charge(books.charge_record(key, scope=scope), as_json=as_json, replayed=charge.replayed)
 
 
 @ledger_app.command("start")
-def start(key: Key, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
+def start(key: Key, scope: At = None, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
     """Spend a reservation, for ever: before data is first touched, and once.
 
     Example: epsilog ledger start run-17
@@ -116,8 +116,8 @@ def start(key: Key, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) 
     from epsilog.spend import Verb
 
     with to_write(ledger) as books:
-        books.advance(key, Verb.STARTED, {})
-        tell_charge(books.charge_record(key), as_json=as_json)
+        books.advance(key, Verb.STARTED, {}, scope=scope)
+        tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
 @ledger_app.command("commit")
@@ -126,6 +126,7 @@ def commit(
     evidence: Annotated[
         list[Path] | None, typer.Option("--evidence", help="A file whose SHA-256 is kept under its name; or several.")
     ] = None,
+    scope: At = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -136,14 +137,15 @@ def commit(
     from epsilog.spend import Verb
 
     with to_write(ledger) as books:
-        books.advance(key, Verb.COMMITTED, {"evidence": _hashes(evidence or [])})
-        tell_charge(books.charge_record(key), as_json=as_json)
+        books.advance(key, Verb.COMMITTED, {"evidence": _hashes(evidence or [])}, scope=scope)
+        tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
 @ledger_app.command("cancel")
 def cancel(
     key: Key,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept for ever.")],
+    scope: At = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -154,19 +156,19 @@ def cancel(
     from epsilog.spend import Verb
 
     with to_write(ledger) as books:
-        books.advance(key, Verb.CANCELLED, {"reason": reason})
-        tell_charge(books.charge_record(key), as_json=as_json)
+        books.advance(key, Verb.CANCELLED, {"reason": reason}, scope=scope)
+        tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
 @ledger_app.command("expire")
-def expire(key: Key, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
+def expire(key: Key, scope: At = None, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
     """Give back a reservation whose time is over and that has not started.
 
     Example: epsilog ledger expire run-17
     """
     with to_write(ledger) as books:
-        books.expire(key)
-        tell_charge(books.charge_record(key), as_json=as_json)
+        books.expire(key, scope=scope)
+        tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
 def _moment(text: str) -> datetime:

@@ -106,7 +106,7 @@ def show(
                 "trouble": trouble,
                 "entries": verified.count if verified else None,
                 "head": verified.head if verified else None,
-                "overridden": list(verified.overridden) if verified else None,
+                "overridden": charges_to_json(verified.overridden) if verified else None,
                 "restored": list(verified.restored) if verified else None,
                 "partitions": list(verified.partitions) if verified else None,
                 "budgets": [told_budget(budget) for budget in balances],
@@ -121,7 +121,7 @@ def show(
         for theorem in dict.fromkeys(b.theorem for b in balances):
             note(f"These sums may be compared with a cap because: {theorem}")
         if verified and verified.overridden:
-            note(f"Priced by the owner's word, not by a proof: {', '.join(verified.overridden)}")
+            note(f"Priced by the owner's word, not by a proof: {format_charges(verified.overridden)}")
         if verified and verified.partitions:
             note(f"Disjoint blocks by the owner's word, of which one was paid for: {', '.join(verified.partitions)}")
         if verified and verified.restored:
@@ -233,6 +233,16 @@ def told_entry(entry: Entry) -> dict[str, Any]:
         "amounts": {kind: dict(amount) for kind, amount in entry.amounts.items()},
         "body": dict(entry.body),
     }
+
+
+def charges_to_json(charges: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return the scope and key of each charge as plain JSON values."""
+    return [{"scope": scope, "key": key} for scope, key in charges]
+
+
+def format_charges(charges: Iterable[tuple[str, str]]) -> str:
+    """Return the key and scope of each charge in one line of text."""
+    return ", ".join(f"{key} at {scope}" for scope, key in charges)
 
 
 def _named(budget: Balance) -> str:

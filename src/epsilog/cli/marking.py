@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, shown, to_read
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, charges_to_json, format_charges, shown, to_read
 from epsilog.cli.show import figures, note
 from epsilog.terms import CheckError
 
@@ -60,7 +60,7 @@ def verify(
                 "charges_told": found.charges_told,
                 "priced": found.priced,
                 "unpriced": found.unpriced,
-                "overridden": list(found.overridden),
+                "overridden": charges_to_json(found.overridden),
                 "restored": list(found.restored),
                 "partitions": list(found.partitions),
                 "mark": None if mark is None else str(mark),
@@ -99,7 +99,7 @@ def _said(found: Verified) -> list[str]:
     if found.unpriced:
         said.append(f"Of {found.priced + found.unpriced} charges {found.unpriced} could not be priced again.")
     if found.overridden:
-        said.append(f"Priced by the owner's word, not by a proof: {', '.join(found.overridden)}")
+        said.append(f"Priced by the owner's word, not by a proof: {format_charges(found.overridden)}")
     if found.partitions:
         said.append(f"Disjoint blocks by the owner's word, of which one was paid for: {', '.join(found.partitions)}")
     if found.restored:

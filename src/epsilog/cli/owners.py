@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 By = Annotated[str, typer.Option("--by", help="Who decides; kept for ever.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
 Key = Annotated[str, typer.Argument(help="The charge's key.")]
+At = Annotated[str | None, typer.Option("--scope", help="The charge's scope; required if several scopes have the key.")]
 Epsilon = Annotated[
     str | None, typer.Option("--epsilon", help="Cap; with --delta, what a zcdp, gdp or rdp budget promises.")
 ]
@@ -172,36 +173,42 @@ def retire(
 
 
 @ledger_app.command("release")
-def release(key: Key, by: By, reason: Reason, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
+def release(
+    key: Key, by: By, reason: Reason, scope: At = None, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False
+) -> None:
     """Give back somebody's reservation that has not started.
 
     Example: epsilog ledger release run-17 --by dora --reason "the run was never scheduled"
     """
     with to_write(ledger) as books:
-        books.revoke(key, by=by, reason=reason)
-        tell_charge(books.charge_record(key), as_json=as_json)
+        books.revoke(key, by=by, reason=reason, scope=scope)
+        tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
 @ledger_app.command("abandon")
-def abandon(key: Key, by: By, reason: Reason, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
+def abandon(
+    key: Key, by: By, reason: Reason, scope: At = None, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False
+) -> None:
     """Close a charge whose run is gone; it stays charged.
 
     Example: epsilog ledger abandon run-18 --by dora --reason "its machine burned down"
     """
     with to_write(ledger) as books:
-        books.abandon(key, by=by, reason=reason)
-        tell_charge(books.charge_record(key), as_json=as_json)
+        books.abandon(key, by=by, reason=reason, scope=scope)
+        tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
 @ledger_app.command("decommission")
-def decommission(key: Key, by: By, reason: Reason, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
+def decommission(
+    key: Key, by: By, reason: Reason, scope: At = None, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False
+) -> None:
     """Note that what a charge released is out of use; it stays spent.
 
     Example: epsilog ledger decommission run-18 --by dora --reason "replaced by run-19"
     """
     with to_write(ledger) as books:
-        books.decommission(key, by=by, reason=reason)
-        tell_charge(books.charge_record(key), as_json=as_json)
+        books.decommission(key, by=by, reason=reason, scope=scope)
+        tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
 def read_amounts(parts: list[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import typer
 
 from epsilog.cli.app import Json, app, key_app, ledger_app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, to_read
+from epsilog.cli.owners import At
 from epsilog.cli.show import console
 from epsilog.terms import CheckError
 
@@ -142,6 +143,7 @@ def bundle(
 def receipt(
     charge: Annotated[str, typer.Argument(help="The charge's key.")],
     sign: LedgerSigner,
+    scope: At = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     origin: Origin = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; the screen if blank.")] = None,
@@ -155,7 +157,7 @@ def receipt(
     signer = _loaded(sign)
     with to_read(ledger) as books:
         entries = list(sound_documents(books))
-    made = write_receipt(entries, key=charge, origin=_origin(origin, signer), signer=signer)
+    made = write_receipt(entries, key=charge, origin=_origin(origin, signer), signer=signer, scope=scope)
     _put(f"{made.in_one_line()}\n", output)
 
 

@@ -119,7 +119,7 @@ class Counting:
         """
         made: list[Charge] = []
         for name in self._names:
-            known = books.find(self._key(books, name))
+            known = books.find(self._key(books, name), scope=self._scope)
             if name == USABLE and known is not None and known.state == "committed":
                 self.require_enough(books, [])  # an earlier call ended there
         try:
@@ -173,12 +173,16 @@ class Counting:
     def _asked(self, name: str) -> tuple[str, Query]:
         column = _COLUMN[name]
         query: Query = CountRows(column) if name == USABLE else Mean(column, (0.0, 1.0))
-        return self.plan.budget["scope"], query
+        return self._scope, query
+
+    @property
+    def _scope(self) -> str:
+        return str(self.plan.budget["scope"])
 
     def _key(self, books: AnyLedger, name: str) -> str:
         """The charge's key: another one where an earlier reservation was given back."""
         number, key = 1, f"{self.key}-{name}"
-        while (known := books.find(key)) is not None and known.state == "cancelled":
+        while (known := books.find(key, scope=self._scope)) is not None and known.state == "cancelled":
             number += 1
             key = f"{self.key}-{name}-{number}"
         return key

@@ -52,7 +52,7 @@ def is_closed(plan: RegisteredPlan, ledger: str | Path) -> bool:
     if not is_there(ledger):
         return False
     with read_ledger(ledger) as books:
-        charge = books.find(charge_key(plan))
+        charge = books.find(charge_key(plan), scope=plan.budget["scope"])
         if charge is None or charge.state != "committed" or charge.request.plan_hash != plan.hash:
             return False
         books.verify()
@@ -87,7 +87,7 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
         write_json(folder / RunFile.PLAN, plan.to_json())
     try:
         kept = _is_kept_by_ledger(books, plan)
-        if not kept and books.find(charge_key(plan)) is None:
+        if not kept and books.find(charge_key(plan), scope=budget["scope"]) is None:
             price = Amounts.charged({"epsilon": guarantee.epsilon, "delta": budget["delta"]})
             _require_stated(plan, _held(books, budget["scope"]), price)
         charge = books.reserve(

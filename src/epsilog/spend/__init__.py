@@ -22,7 +22,7 @@ from epsilog.spend.chain import Verified
 from epsilog.spend.charge import Charge, ChargeView, RunCharge
 from epsilog.spend.checkpoints import Checkpoint, Kept, since
 from epsilog.spend.cycles import Cycle, Cycles, Released, Stated, read_cycles
-from epsilog.spend.entries import Entry, Verb, digest
+from epsilog.spend.entries import ChargeId, Entry, Verb, digest
 from epsilog.spend.exports import export
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.headroom import Headroom, Pricing, headroom_for, most_repetitions, orders_on, room_in_words
@@ -79,6 +79,7 @@ __all__ = [
     "AnyLedger",
     "Balance",
     "Charge",
+    "ChargeId",
     "ChargeRecord",
     "ChargeView",
     "Checkpoint",

@@ -17,7 +17,7 @@ from typing import Self, TypeAlias
 
 from epsilog.spend import promises, records, scopes
 from epsilog.spend.balances import Balance, measures
-from epsilog.spend.entries import GENESIS, Entry, Reader, Verb, follows
+from epsilog.spend.entries import GENESIS, ChargeId, Entry, Reader, Verb, follows
 from epsilog.spend.lives import NO_ROUNDS, Lives, sealed
 from epsilog.spend.marks import Mark
 from epsilog.spend.paths import CREATING, along
@@ -28,12 +28,12 @@ from epsilog.spend.states import RULES
 from epsilog.terms import ConflictError, EpsilogError, LedgerIntegrityError
 
 REPORT_EVERY = 500  # entries
-Ask: TypeAlias = "Callable[[str], tuple[records.ChargeRecord | None, Iterable[records.RoundState]]]"
+Ask: TypeAlias = "Callable[[ChargeId], tuple[records.ChargeRecord | None, Iterable[records.RoundState]]]"
 SHAPES = 4096  # that are remembered
 PRICE_SECONDS = 20.0  # after which no further price is worked out again
 
 
-def _nothing_stored(_: str) -> tuple[None, tuple[()]]:
+def _nothing_stored(_: ChargeId) -> tuple[None, tuple[()]]:
     """What is stored of a charge, where nothing is."""
     return None, ()
 
@@ -46,8 +46,8 @@ class Verified:
         count: entries.
         head: hash of the last entry; keep it elsewhere, and a later cut or rewrite shows.
         balances: every budget, by scope.
-        charges: every charge, by key; since a mark out of a file, those that were open there, and later ones.
-        overridden: keys of the charges whose price an owner has allowed, in order.
+        charges: every charge, by scope and key; since a mark out of a file, those that were open there, and later ones.
+        overridden: scope and key of each charge whose price an owner has allowed, in order.
         priced: charges whose price was worked out again, and is not below what the accountant proves.
         unpriced: charges whose price could not be: nothing proves a lower bound, or there was no time left.
         restored: indexes of the entries that say that it was restored from a backup: what came after it is missing.
@@ -63,8 +63,8 @@ class Verified:
     count: int
     head: str
     balances: dict[str, Balance]
-    charges: Mapping[str, records.ChargeRecord]
-    overridden: tuple[str, ...] = ()
+    charges: Mapping[ChargeId, records.ChargeRecord]
+    overridden: tuple[ChargeId, ...] = ()
     priced: int = 0
     unpriced: int = 0
     restored: tuple[int, ...] = ()
@@ -84,14 +84,14 @@ class Books:
     balances: dict[str, Balance] = field(default_factory=dict)
     charges: Lives = field(default_factory=Lives)
     prices: Prices = field(default_factory=Prices)
-    overridden: list[str] = field(default_factory=list)
+    overridden: list[ChargeId] = field(default_factory=list)
     populated: set[str] = field(default_factory=set)  # scopes of charges and partitions, and all above them
     above: set[str] = field(default_factory=set)  # scopes that a budget lies under
     standing: records.Standing = field(default_factory=records.Standing)
     restored: list[int] = field(default_factory=list)
     promised: list[tuple[Entry, Balance]] = field(default_factory=list)  # with the budget that it was said of
     since: Mark | None = None
-    touched: set[str] = field(default_factory=set)  # charges that something happened to since
+    touched: set[ChargeId] = field(default_factory=set)  # charges that something happened to since
     ask: Ask = _nothing_stored
     _reader: Reader = field(default_factory=Reader)
     _shapes: dict[tuple[object, ...], Entry] = field(default_factory=dict)
@@ -135,7 +135,8 @@ class Books:
             if entry.verb is Verb.LEDGER_RESTORED:
                 self.restored.append(entry.index)
             return
-        known = None if entry.key is None else self._known(entry.key, entry.verb)
+        name = entry.charge_id
+        known = None if name is None else self._known(name, entry.verb)
         records.refuse_unsettled(self.standing, entry.verb, known)
         path = scopes.ancestors(entry.scope)
         creates = entry.verb in CREATING
@@ -145,26 +146,25 @@ class Books:
         if not creates:
             scopes.require_budget(entry.scope, budgets)
         moved = {budget.scope: budget for budget in along(budgets, entry)}
-        if entry.key is None:
+        if name is None:
             if not (creates or entry.scope in self.balances):
                 raise ConflictError(f"scope {entry.scope!r} has no budget")
             self.balances |= moved
             self._note(entry, moved[entry.scope])
             return
-        key = entry.key
         if entry.verb is Verb.RESERVED:
             due = measures(budgets)
             given = {kind: tuple(amount) for kind, amount in entry.amounts.items()}
             if given != due or set(entry.body["methods"]) != set(due):
                 raise ValueError(f"must be charged as {due}, got {given}")
-        rounds = self.charges.rounds.get(key)
+        rounds = self.charges.rounds.get(name)
         last = None if rounds is None else rounds.last
         charge = records.advance(known, entry, last=last)
         if RULES[entry.verb].stage is not None:
             state = None if rounds is None else rounds.state(entry.body["round"])
-            self.charges.put_round(key, records.advance_round(charge, state, entry, last=last))
+            self.charges.put_round(name, records.advance_round(charge, state, entry, last=last))
         if entry.verb is Verb.PRICE_OVERRIDDEN:
-            self.overridden.append(key)
+            self.overridden.append(name)
         if entry.verb is Verb.RESERVED and charge.waiver is None:
             self.prices.add(entry)
         self.balances |= moved
@@ -187,12 +187,12 @@ class Books:
         if "promise" in entry.body:
             self.promised.append((entry, balance))
 
-    def _known(self, key: str, verb: Verb) -> records.ChargeRecord | None:
+    def _known(self, name: ChargeId, verb: Verb) -> records.ChargeRecord | None:
         """Where a charge stands, if it is known."""
         if self.since is not None:
-            self.touched.add(key)
-            self.charges.recall(key, RULES[verb].needs, self.ask)
-        return self.charges.get(key)
+            self.touched.add(name)
+            self.charges.recall(name, RULES[verb].needs, self.ask)
+        return self.charges.get(name)
 
     def _check_shape(self, entry: Entry) -> None:
         """``check_shape``, once for entries that differ in index, time and key alone: it asks for none but the key."""
@@ -271,7 +271,7 @@ def _of_another(mark: Mark) -> LedgerIntegrityError:
     return LedgerIntegrityError(said, index=mark.count)
 
 
-def compare(books: Books, stored: Stored, *, only: Set[str] | None = None) -> None:
+def compare(books: Books, stored: Stored, *, only: Set[ChargeId] | None = None) -> None:
     """Requires that head, balances, charges and rounds are stored as the entries have them, row by row.
 
     Args:
@@ -288,24 +288,29 @@ def compare(books: Books, stored: Stored, *, only: Set[str] | None = None) -> No
     for scope in folded.keys() | found.keys():
         if folded.get(scope) != found.get(scope):
             raise _unlike(books, f"stored balance {scope!r}")
-    charges, seals, seen = books.charges, dict[str, bytes](), 0
-    for (key, number), state in stored.rounds.items():
+    charges, seals, seen = books.charges, dict[ChargeId, bytes](), 0
+    for (name, number), state in stored.rounds.items():
         if state.number != number:
-            raise _unlike(books, f"stored round {number!r} of charge {key!r}")
-        seals[key] = sealed(seals.get(key, NO_ROUNDS), state)
-    for key, row in stored.charges.items():
-        rounds, mine = seals.pop(key, NO_ROUNDS), charges.row(key)
-        if row != mine and (mine is not None or not charges.was(key, row, rounds)):
-            raise _unlike(books, f"stored charge {key!r}")
-        if mine is not None and rounds != charges.seal_of(key):
-            raise _unlike(books, f"what is stored of the rounds of charge {key!r}")
+            raise _unlike(books, f"stored round {number!r} of charge {_told(name)}")
+        seals[name] = sealed(seals.get(name, NO_ROUNDS), state)
+    for name, document in stored.charges.items():
+        rounds, mine = seals.pop(name, NO_ROUNDS), charges.document(name)
+        if not (charges.was(name, document, rounds) if mine is None else document == mine):
+            raise _unlike(books, f"stored charge {_told(name)}")
+        if mine is not None and rounds != charges.seal_of(name):
+            raise _unlike(books, f"what is stored of the rounds of charge {_told(name)}")
         seen += 1
     if seals:
-        raise _unlike(books, f"what is stored of the rounds of charge {next(iter(seals))!r}")
+        raise _unlike(books, f"what is stored of the rounds of charge {_told(next(iter(seals)))}")
     if seen != (len(charges) + charges.unnamed if only is None else len(only)):
         known = charges.keys() if only is None else only
-        missing = known - {key for key, _ in stored.charges.items()}
-        raise _unlike(books, f"stored charge {min(missing)!r}" if missing else "what is stored of closed charges")
+        missing = known - {name for name, _ in stored.charges.items()}
+        what = f"stored charge {_told(min(missing))}" if missing else "what is stored of closed charges"
+        raise _unlike(books, what)
+
+
+def _told(name: ChargeId) -> str:
+    return f"{name[1]!r} at {name[0]!r}"
 
 
 def _unlike(books: Books, what: str) -> LedgerIntegrityError:

@@ -20,17 +20,17 @@ from epsilog.terms import check
 class KnownCharges(Protocol):
     """Whoever can say where charges stand."""
 
-    def charge_record(self, key: str) -> ChargeRecord:
-        """Where the charge stands that has this key."""
+    def charge_record(self, key: str, *, scope: str | None = None) -> ChargeRecord:
+        """Where the charge stands that has this key in this scope."""
 
-    def charge_rounds(self, key: str) -> Sequence[RoundState]:
+    def charge_rounds(self, key: str, *, scope: str | None = None) -> Sequence[RoundState]:
         """Its rounds, in order."""
 
 
 class Charges(KnownCharges, Protocol):
     """Whoever keeps charges: a ledger, or a client of one."""
 
-    def advance(self, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
+    def advance(self, key: str, verb: Verb, body: Mapping[str, Any], *, scope: str | None = None) -> None:
         """Does the next thing to it, durably, or refuses."""
 
 
@@ -64,7 +64,7 @@ class ChargeView:
 
     Attributes:
         entry: the one that reserved it.
-        key: its idempotency key.
+        key: its idempotency key, which belongs to its scope.
         scope: where it is charged.
         amounts: what it costs, by kind of budget.
     """
@@ -86,21 +86,20 @@ class ChargeView:
     @property
     def state(self) -> str:
         """One of those in ``State``, from reserved on."""
-        return self._charges.charge_record(self.key).state
+        return self._charges.charge_record(self.key, scope=self.scope).state
 
     @property
     def rounds_started(self) -> dict[int, int]:
         """Rounds that began, and how often."""
-        return {state.number: state.attempts for state in self._charges.charge_rounds(self.key)}
+        return {state.number: state.attempts for state in self._rounds()}
 
     @property
     def rounds_released(self) -> dict[int, str]:
         """Rounds that released something, and its SHA-256."""
-        return {
-            state.number: state.output_hash
-            for state in self._charges.charge_rounds(self.key)
-            if state.output_hash is not None
-        }
+        return {state.number: state.output_hash for state in self._rounds() if state.output_hash is not None}
+
+    def _rounds(self) -> Sequence[RoundState]:
+        return self._charges.charge_rounds(self.key, scope=self.scope)
 
 
 class Charge(ChargeView):
@@ -117,33 +116,36 @@ class Charge(ChargeView):
         super().__init__(charges, entry)
         self.replayed = replayed
 
+    def _advance(self, verb: Verb, body: Mapping[str, Any]) -> None:
+        self._charges.advance(self.key, verb, body, scope=self.scope)
+
     def start(self) -> None:
         """Spends the amount, for ever; called before data is first touched.
 
         Raises:
             ConflictError: it has started before. Whoever resumes a run asks for ``state`` and does not start again.
         """
-        self._charges.advance(self.key, Verb.STARTED, {})
+        self._advance(Verb.STARTED, {})
 
     def round_started(self, number: int) -> None:
         """Notes that a round begins; it may begin again as long as nothing of it was released."""
         number = check.integer(1)(round=number)
-        self._charges.advance(self.key, Verb.ROUND_STARTED, {"round": number})
+        self._advance(Verb.ROUND_STARTED, {"round": number})
 
     def round_released(self, number: int, *, output_hash: str) -> None:
         """Notes what a round is about to release; called before it leaves the process. Twice the same is once."""
         number = check.integer(1)(round=number)
-        self._charges.advance(self.key, Verb.ROUND_RELEASED, {"round": number, "output_hash": output_hash})
+        self._advance(Verb.ROUND_RELEASED, {"round": number, "output_hash": output_hash})
 
     def commit(self, evidence: Mapping[str, str] | None = None) -> None:
         """Closes a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
-        self._charges.advance(self.key, Verb.COMMITTED, {"evidence": dict(evidence or {})})
+        self._advance(Verb.COMMITTED, {"evidence": dict(evidence or {})})
 
     def hold(self, until: datetime) -> None:
         """Says when anybody may give the reservation back if it has not started; what was said last stands."""
-        self._charges.advance(self.key, Verb.HELD_UNTIL, {"until": moment(until=until)})
+        self._advance(Verb.HELD_UNTIL, {"until": moment(until=until)})
 
     def cancel(self, reason: str) -> None:
         """Gives back a reservation that never started. Twice the same is once."""
         reason = check.text()(reason=reason)
-        self._charges.advance(self.key, Verb.CANCELLED, {"reason": reason})
+        self._advance(Verb.CANCELLED, {"reason": reason})

@@ -15,7 +15,7 @@ from typing import Any
 from epsilog.spend import promises
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import Balance
-from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.entries import ChargeId, Entry, Verb
 from epsilog.spend.partitions import is_counted
 from epsilog.spend.promises import float_above
 from epsilog.spend.states import RULES, State
@@ -129,8 +129,8 @@ class Cycles:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """Keys of charges whose price rests on their owner's word."""
-        return tuple(str(one.key) for cycle in self.cycles for one in cycle.releases if one.allowed)
+        """Charges whose price rests on their owner's word, each by its key and scope."""
+        return tuple(f"{one.key} at {one.scope}" for cycle in self.cycles for one in cycle.releases if one.allowed)
 
     @property
     def says(self) -> tuple[str, ...]:
@@ -240,30 +240,30 @@ class _Heard:
 
 def fold(budget: Balance, entries: Iterable[Entry], plans: Mapping[str, Stated]) -> tuple[Released, ...]:
     """The charges that were started, in that order, as the entries at and under a budget tell of them."""
-    heard: dict[str, _Heard] = {}
-    found: dict[str | int, Released] = {}
+    heard: dict[ChargeId, _Heard] = {}
+    found: dict[ChargeId | int, Released] = {}
     partitions = {budget.scope} if budget.partition is not None else set()
     for entry in entries:
-        rule, key = RULES[entry.verb], entry.key
+        rule, name = RULES[entry.verb], entry.charge_id
         if entry.verb is Verb.PARTITION_DECLARED:
             partitions.add(entry.scope)
         if not is_counted(entry, budget.scope, partitions):
             continue
-        if key is None and rule.spends:
+        if name is None and rule.spends:
             found[entry.index] = Released(None, entry.scope, budget.cost(entry.amounts), State.COMMITTED)
-        if key is None or rule.leads is None:
+        if name is None or rule.leads is None:
             continue
-        known = heard.setdefault(key, _Heard())
+        known = heard.setdefault(name, _Heard())
         known.allowed |= entry.verb is Verb.PRICE_OVERRIDDEN
         if entry.verb is Verb.RESERVED:
             known.plan_hash, known.amounts = entry.body["request"]["plan_hash"], entry.amounts
         if rule.spends:
             stated = plans.get(known.plan_hash or "")
             amounts = budget.cost(known.amounts)
-            found[key] = Released(key, entry.scope, amounts, rule.leads, known.plan_hash, stated, known.allowed)
-        if key in found:
-            told = f"{entry.body['by']}: {entry.body['reason']}" if "by" in rule.says else found[key].ended
-            found[key] = replace(found[key], state=rule.leads, ended=told)
+            found[name] = Released(entry.key, entry.scope, amounts, rule.leads, known.plan_hash, stated, known.allowed)
+        if name in found:
+            told = f"{entry.body['by']}: {entry.body['reason']}" if "by" in rule.says else found[name].ended
+            found[name] = replace(found[name], state=rule.leads, ended=told)
     return tuple(found.values())
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeAlias
 
 from epsilog.spend.amounts import Amounts
 from epsilog.terms import CheckError, check
@@ -23,6 +23,7 @@ from epsilog.terms.codec import canonical
 
 VERSION = 0
 GENESIS = "0" * 64  # what the first entry names as the one before
+ChargeId: TypeAlias = tuple[str, str]  # what a charge is known by: the scope that it names, and its key there
 
 
 class Verb(StrEnum):
@@ -63,7 +64,7 @@ class Entry:
             was reserved.
         verb: what happened.
         scope: the budget's scope, or the scope that the charge names; "" for what is of the whole ledger.
-        key: the charge's idempotency key; None for a budget.
+        key: the charge's idempotency key, which belongs to the scope; None for a budget.
         amounts: the money it moves, by kind of budget; empty for rounds, and for budgets that are no partitions.
         body: everything else, as plain JSON values.
     """
@@ -84,6 +85,11 @@ class Entry:
             sha256(previous=self.previous)
         if datetime.fromisoformat(self.time).utcoffset() is None:
             raise CheckError("time", "its offset from UTC", repr(self.time), verb="carry")
+
+    @property
+    def charge_id(self) -> ChargeId | None:
+        """The charge that it is of; None for a budget's."""
+        return None if self.key is None else (self.scope, self.key)
 
     def document(self) -> str:
         """The canonical JSON that is stored and hashed."""

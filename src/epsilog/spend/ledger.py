@@ -15,7 +15,7 @@ from epsilog.spend import balances, headroom, paths, promises, records, scopes
 from epsilog.spend.amounts import MOST_ORDERS, Amounts, Number, rdp_quantity
 from epsilog.spend.balances import Balance
 from epsilog.spend.charge import Charge
-from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.entries import ChargeId, Entry, Verb
 from epsilog.spend.filters import filter_of
 from epsilog.spend.headroom import HERE, Pricing
 from epsilog.spend.partitions import risen
@@ -25,7 +25,7 @@ from epsilog.spend.rows import Row, parsed
 from epsilog.spend.shapes import check_shape, moment, refuse_private
 from epsilog.spend.states import AHEAD, CLOSED, LATER, RULES, State
 from epsilog.spend.store import Session, Store
-from epsilog.spend.view import LedgerView, budget_of, known_charge, path_of
+from epsilog.spend.view import LedgerView, budget_of, path_of
 from epsilog.terms import (
     AccessError,
     BudgetExceededError,
@@ -53,6 +53,7 @@ class Ledger(LedgerView):
         clock: tells the time that entries note; order never depends on it.
         pricing: works prices out.
         by: who asks, if that is known: noted with the budgets, plans, prices and reservations that they make.
+        covers: tells whether they may see the charges of a scope; all others are hidden.
         owns: tells whether they own a scope, or for None the whole ledger.
         admit_free: asked before somebody who is known opens a charge that costs nothing: no budget ends that. It raises
             what refuses them.
@@ -67,25 +68,39 @@ class Ledger(LedgerView):
         clock: Callable[[], datetime] = utc_now,
         pricing: Pricing = HERE,
         by: str | None = None,
+        covers: Callable[[str], bool] = lambda _: True,
         owns: Callable[[str | None], bool] = lambda _: True,
         admit_free: Callable[[str], None] = lambda _: None,
     ) -> None:
-        super().__init__(store)
+        super().__init__(store, covers=covers)
         self._admit_free = admit_free
         self._clock, self._pricing, self._by, self._owns = clock, pricing, by, owns
-        self._times: dict[tuple[str, int], str] = {}
+        self._times: dict[tuple[ChargeId, int], str] = {}
 
-    def on_behalf_of(self, by: str, *, owns: Callable[[str | None], bool] = lambda _: True) -> Ledger:
+    def on_behalf_of(
+        self,
+        by: str,
+        *,
+        covers: Callable[[str], bool] = lambda _: True,
+        owns: Callable[[str | None], bool] = lambda _: True,
+    ) -> Ledger:
         """The same ledger for somebody who is known by name; it closes with this one.
 
         Args:
             by: their name.
+            covers: tells whether they may see the charges of a scope; all others are hidden.
             owns: tells whether they own a scope, or for None the whole ledger. An act that takes an owner whom they are
                 not is an ``AccessError``.
         """
         by = check.text()(by=by)
         return Ledger(
-            self._store, clock=self._clock, pricing=self._pricing, by=by, owns=owns, admit_free=self._admit_free
+            self._store,
+            clock=self._clock,
+            pricing=self._pricing,
+            by=by,
+            covers=covers,
+            owns=owns,
+            admit_free=self._admit_free,
         )
 
     def _require_owned(self, path: Sequence[Balance], entry: Entry) -> None:
@@ -273,10 +288,10 @@ class Ledger(LedgerView):
             return self._act(session, path, self._entry(session.head(), Verb.SCOPE_RETIRED, scope, None, body=body))
 
     @contextmanager
-    def _settled(self, verb: Verb, key: str | None = None) -> Iterator[Session]:
+    def _settled(self, verb: Verb, name: ChargeId | None = None) -> Iterator[Session]:
         """A transaction in which a verb is not refused for what a backup may have lost."""
         with self._store.writing() as session:
-            known = None if key is None else session.charge(key)
+            known = None if name is None else session.charge(name)
             records.refuse_unsettled(records.Standing.after(session.latest("")), verb, known)
             yield session
 
@@ -328,7 +343,7 @@ class Ledger(LedgerView):
         return after[-1]
 
     def register_plan(self, scope: str, plan_hash: str, *, key: str) -> None:
-        """Notes a plan before anything is reserved for it: this key is then for this plan, at this scope.
+        """Notes a plan before anything is reserved for it: this key of the scope is then for this plan.
 
         Args:
             scope: where it will be charged.
@@ -336,12 +351,13 @@ class Ledger(LedgerView):
             key: of the charge that will pay for it.
 
         Raises:
-            ConflictError: the key is known for something else.
+            ConflictError: the key is known for something else in this scope.
         """
         scopes.check_key(key)
-        with self._settled(Verb.PLAN_REGISTERED, key) as session:
-            path, known = path_of(session, scope), session.charge(key)
-            if known is not None and (known.scope, known.plan) == (scope, plan_hash):
+        scopes.ancestors(scope)
+        with self._settled(Verb.PLAN_REGISTERED, (scope, key)) as session:
+            path, known = path_of(session, scope), session.charge((scope, key))
+            if known is not None and known.plan == plan_hash:
                 return  # the same again
             entry = self._entry(session.head(), Verb.PLAN_REGISTERED, scope, key, body={"plan_hash": plan_hash})
             check_shape(entry)
@@ -372,7 +388,7 @@ class Ledger(LedgerView):
         Args:
             scope: where it is charged; every budget at or above it must bear it.
             release: the whole schedule, stored for ever.
-            key: idempotency key: the same key and request give the same charge.
+            key: idempotency key, which belongs to the scope: the same scope, key and request give the same charge.
             delta: the failure probability that approximate budgets are charged, rounded up to whole units.
             amount: a price worked out elsewhere, by quantity, instead of the accountant's upper bound: at least that,
                 unless an owner has allowed it (``override_price``).
@@ -385,8 +401,8 @@ class Ledger(LedgerView):
 
         Raises:
             BudgetExceededError: some budget cannot bear it; nothing was written.
-            ConflictError: the key came with another request, or was cancelled; or relation, unit or simulation is not
-                the budget's.
+            ConflictError: the key came with another request to this scope, or was cancelled; or relation, unit or
+                simulation is not the budget's.
             UnsupportedMechanismError: no proven price.
         """
         request = Request(release, relation, privacy_unit, delta, amount, plan_hash, rounds, simulation)
@@ -428,7 +444,7 @@ class Ledger(LedgerView):
     ) -> None:
         """An owner's act: allows one charge at an amount that the accountant does not prove, as an entry of its own.
 
-        The same key, scope and request may then be reserved or charged with this ``amount``, once. Nothing is spent
+        The same scope, key and request may then be reserved or charged with this ``amount``, once. Nothing is spent
         yet. ``verify`` names every charge that was allowed so.
 
         Args:
@@ -445,16 +461,17 @@ class Ledger(LedgerView):
             simulation: see ``reserve``.
 
         Raises:
-            ConflictError: the key is known already.
+            ConflictError: the key is known already in this scope.
         """
         scopes.check_key(key)
+        scopes.ancestors(scope)
         reason = check.text()(reason=reason)
         request = Request(release, relation, privacy_unit, None, amount, plan_hash, rounds, simulation)
-        with self._settled(Verb.PRICE_OVERRIDDEN, key) as session:
+        with self._settled(Verb.PRICE_OVERRIDDEN, (scope, key)) as session:
             path = path_of(session, scope)
             body = {"request": request.under(path[-1].relation, path[-1].privacy_unit).to_json(), "reason": reason}
-            known = session.charge(key)
-            stands = known is not None and (known.scope, known.state) == (scope, State.ALLOWED)
+            known = session.charge((scope, key))
+            stands = known is not None and known.state is State.ALLOWED
             if known is not None and stands and body.items() <= session.entry(known.opened).body.items():
                 return  # the same again, whoever says so
             entry = self._entry(session.head(), Verb.PRICE_OVERRIDDEN, scope, key, body=body)
@@ -474,9 +491,9 @@ class Ledger(LedgerView):
                 with transaction() as session:
                     path = path_of(session, scope)
                     request = request.under(path[-1].relation, path[-1].privacy_unit)
-                    known = session.charge(key)
+                    known = session.charge((scope, key))
                     if known is not None and known.state not in AHEAD:
-                        return self._again(session, known, scope, request, then)
+                        return self._again(session, known, request, then)
                     records.refuse_unsettled(records.Standing.after(session.latest("")), Verb.RESERVED, known)
                     for kind, orders in _unpriced(path, prices).items():
                         if (stated := price_at_once(request, kind, orders=orders)) is not None:
@@ -487,20 +504,19 @@ class Ledger(LedgerView):
                         return self._open(session, reserved, known, path, then)
             except BudgetExceededError as refusal:
                 raise headroom.explained(refusal, request, path, prices, self._pricing.repetitions) from None
-            allowed = known is not None and (known.scope, known.waiver) == (scope, waiver_of(request.to_json()))
+            allowed = known is not None and known.waiver == waiver_of(request.to_json())
             prices |= {kind: self._pricing.price(request, kind, orders, allowed) for kind, orders in unpriced.items()}
 
     def _again(
         self,
         session: Session,
         known: records.ChargeRecord,
-        scope: str,
         request: Request,
         then: Mapping[Verb, Mapping[str, Any]],
     ) -> Charge:
         """The charge that a repeated key stands for."""
         opened = session.entry(known.opened)
-        if known.scope != scope or opened.body["request"] != request.to_json():
+        if opened.body["request"] != request.to_json():
             raise ConflictError(f"key {known.key!r} is taken by another request (entry {known.opened})")
         if known.state is State.CANCELLED:
             raise ConflictError(f"charge {known.key!r} is cancelled: take another key")
@@ -550,16 +566,16 @@ class Ledger(LedgerView):
         session.put_charge(charge)
         return Charge(self, reserved, replayed=False)
 
-    def advance(self, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
+    def advance(self, key: str, verb: Verb, body: Mapping[str, Any], *, scope: str | None = None) -> None:
         """Writes one entry of a charge that exists; ``Charge`` has the verbs by name."""
         verb = check.one_of(LATER)(verb=verb)
         with self._store.writing() as session:
-            charge = known_charge(session, key)
+            charge = self._require_record(session, key, scope)
             if charge.state in AHEAD:
                 raise ConflictError(f"charge {key!r} is {charge.state}: it must be reserved before it is {verb}")
             if any(_says(session, index, verb, body) for index in (charge.closed, charge.decommissioned)):
                 return  # the same again
-            if verb is Verb.ROUND_RELEASED and _is_released(session, key, body):
+            if verb is Verb.ROUND_RELEASED and _is_released(session, charge.id, body):
                 return
             held = charge.until if charge.state is State.RESERVED else None
             if verb is Verb.HELD_UNTIL and held is not None and held == body.get("until"):
@@ -572,11 +588,11 @@ class Ledger(LedgerView):
                 self._require_owned(session.balances(scopes.ancestors(charge.scope)), entry)
             check_shape(entry)
             refuse_private(entry)
-            last = session.last_round(key) if verb in (Verb.COMMITTED, Verb.ROUND_STARTED) else None
+            last = session.last_round(charge.id) if verb in (Verb.COMMITTED, Verb.ROUND_STARTED) else None
             moved = records.advance(charge, entry, last=last)
             if RULES[verb].stage is not None:
-                state = session.round(key, body["round"])
-                session.put_round(key, records.advance_round(charge, state, entry, last=last))
+                state = session.round(charge.id, body["round"])
+                session.put_round(charge.id, records.advance_round(charge, state, entry, last=last))
             else:
                 session.put_balances(paths.along(session.balances(scopes.ancestors(charge.scope)), entry))
                 session.put_charge(moved)
@@ -584,7 +600,7 @@ class Ledger(LedgerView):
 
     def _reserved_at(self, session: Session, charge: records.ChargeRecord) -> str:
         """When a charge was reserved; remembered, since a run asks at each of its rounds."""
-        known = charge.key, charge.opened
+        known = charge.id, charge.opened
         time = self._times.get(known)
         if time is None:
             if len(self._times) >= REMEMBERED:
@@ -592,21 +608,22 @@ class Ledger(LedgerView):
             time = self._times[known] = session.entry(charge.opened).time
         return time
 
-    def expire(self, key: str) -> None:
+    def expire(self, key: str, *, scope: str | None = None) -> None:
         """Gives back a reservation whose time is over and that has not started: anyone may, once its time has come."""
-        self.advance(key, Verb.EXPIRED, {})
+        self.advance(key, Verb.EXPIRED, {}, scope=scope)
 
-    def revoke(self, key: str, *, by: str, reason: str) -> None:
+    def revoke(self, key: str, *, by: str, reason: str, scope: str | None = None) -> None:
         """An owner's act: gives back a reservation of somebody else's that has not started; see ``Charge.cancel``.
 
         Args:
             key: of the charge.
             by: who decides.
             reason: why, in words; kept for ever.
+            scope: of the charge; None if only one scope has the key.
         """
-        self.advance(key, Verb.REVOKED, {"by": by, "reason": reason})
+        self.advance(key, Verb.REVOKED, {"by": by, "reason": reason}, scope=scope)
 
-    def abandon(self, key: str, *, by: str, reason: str) -> None:
+    def abandon(self, key: str, *, by: str, reason: str, scope: str | None = None) -> None:
         """An owner's act: closes a charge that will never be committed, since its run is gone; it stays charged.
 
         One that is only reserved is written off: it is counted as spent.
@@ -615,23 +632,25 @@ class Ledger(LedgerView):
             key: of the charge.
             by: who decides.
             reason: why, in words; kept for ever.
+            scope: of the charge; None if only one scope has the key.
         """
-        scopes.check_key(key)
         with self._store.reading() as session:
-            charge = known_charge(session, key)
+            charge = self._require_record(session, key, scope)
             closing = None if charge.closed is None else session.entry(charge.closed).verb
         unstarted = charge.state is State.RESERVED or closing is Verb.WRITTEN_OFF
-        self.advance(key, Verb.WRITTEN_OFF if unstarted else Verb.ABANDONED, {"by": by, "reason": reason})
+        verb = Verb.WRITTEN_OFF if unstarted else Verb.ABANDONED
+        self.advance(key, verb, {"by": by, "reason": reason}, scope=charge.scope)
 
-    def decommission(self, key: str, *, by: str, reason: str) -> None:
+    def decommission(self, key: str, *, by: str, reason: str, scope: str | None = None) -> None:
         """An owner's act: notes that what a charge released is out of use. It stays spent, for ever.
 
         Args:
             key: of the charge.
             by: who decides.
             reason: why, in words; kept for ever.
+            scope: of the charge; None if only one scope has the key.
         """
-        self.advance(key, Verb.DECOMMISSIONED, {"by": by, "reason": reason})
+        self.advance(key, Verb.DECOMMISSIONED, {"by": by, "reason": reason}, scope=scope)
 
     def _entry(
         self,
@@ -652,9 +671,9 @@ class Ledger(LedgerView):
             time = self._clock().astimezone(UTC).isoformat(timespec="microseconds")
         return Entry(count + 1, hashed, time, verb, scope, key, amounts or {}, body)
 
-    def find(self, key: str) -> Charge | None:
+    def find(self, key: str, *, scope: str | None = None) -> Charge | None:
         """The charge with a key, if there is one."""
-        entry = self._opening(key)
+        entry = self._opening(key, scope)
         return None if entry is None else Charge(self, entry, replayed=True)
 
 
@@ -698,14 +717,14 @@ def _held(session: Session, charge: records.ChargeRecord, body: Mapping[str, Any
     if charge.until is None or charge.until == body["until"]:
         return charge.until is not None
     then = session.entry(charge.opened + 1)  # exists: whatever said until when is later than the reservation
-    return (then.verb, then.key, then.body) == (Verb.HELD_UNTIL, charge.key, body)
+    return (then.verb, then.charge_id, then.body) == (Verb.HELD_UNTIL, charge.id, body)
 
 
-def _is_released(session: Session, key: str, body: Mapping[str, Any]) -> bool:
+def _is_released(session: Session, name: ChargeId, body: Mapping[str, Any]) -> bool:
     """Whether a round has released this output: the same again is the same once, also after the charge was closed."""
     if type(body.get("round")) is not int:
         return False
-    state = session.round(key, body["round"])
+    state = session.round(name, body["round"])
     return state is not None and state.output_hash is not None and state.output_hash == body.get("output_hash")
 
 

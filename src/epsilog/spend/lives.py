@@ -2,7 +2,7 @@
 
 A closed charge is kept as the text that is stored of it, and rounds that are over as one hash: a round begins when the
 one before it is released, and what is released is neither rerun nor released again. Of a charge that was closed before
-a mark there are two hashes, of its key and of what it was.
+a mark there are two hashes, of its scope and key, and of what it was.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from epsilog.spend.copies import replace
+from epsilog.spend.entries import ChargeId
 from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.states import CLOSED, State
 from epsilog.terms import ConflictError, LedgerIntegrityError
@@ -66,10 +67,10 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Seals:
-    """Charges that were closed, as hashes of their keys and of what they were.
+    """Charges that were closed, as hashes of their scopes and keys, and of what they were.
 
     Attributes:
-        records: 32 bytes each, in order: half of a SHA-256 of the key, and of what is stored of the charge.
+        records: 32 bytes each, in order: half of a SHA-256 of scope and key, and of what is stored of the charge.
     """
 
     records: bytes = b""
@@ -87,18 +88,18 @@ class Seals:
     def _name(self, place: int) -> bytes:
         return self.records[place * _RECORD : place * _RECORD + _HALF]
 
-    def find(self, key: str) -> bytes | None:
+    def find(self, charge: ChargeId) -> bytes | None:
         """What stands for a charge; None if it is none of these."""
-        name = _half(key)
+        name = _name_of(charge)
         place = self._place(name)
         if place == len(self) or self._name(place) != name:
             return None
         return self.records[place * _RECORD + _HALF : (place + 1) * _RECORD]
 
-    def with_charges(self, closed: Mapping[str, tuple[str, str, bytes]]) -> Seals:
+    def with_charges(self, closed: Mapping[ChargeId, tuple[str, bytes]]) -> Seals:
         """The same with other charges, or with what became of these."""
         parts, at = [], 0
-        for name, what in sorted((_half(key), seal_of(*row)) for key, row in closed.items()):
+        for name, what in sorted((_name_of(charge), seal_of(*row)) for charge, row in closed.items()):
             place = self._place(name)
             parts += [self.records[at : place * _RECORD], name, what]
             at = (place + (place < len(self) and self._name(place) == name)) * _RECORD
@@ -109,33 +110,37 @@ def _half(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:_HALF]
 
 
-def seal_of(scope: str, document: str, rounds: bytes) -> bytes:
+def _name_of(charge: ChargeId) -> bytes:
+    return _half(json.dumps(charge))
+
+
+def seal_of(document: str, rounds: bytes) -> bytes:
     """What stands for what is stored of a charge."""
-    return _half(json.dumps([scope, document, rounds.hex()]))
+    return _half(json.dumps([document, rounds.hex()]))
 
 
 @dataclass(slots=True)
-class Lives(Mapping[str, ChargeRecord]):
-    """Every charge that is known by its key, and of others that they were closed.
+class Lives(Mapping[ChargeId, ChargeRecord]):
+    """Every charge that is known by its scope and key, and of others that they were closed.
 
     Attributes:
         open: those that may still move money.
         rounds: how far these have come.
-        closed: of the others scope and document, as they are stored, and the hash over their rounds.
+        closed: of the others the document, as it is stored, and the hash over their rounds.
         sealed: those that were closed before.
     """
 
-    open: dict[str, ChargeRecord] = field(default_factory=dict)
-    rounds: dict[str, Rounds] = field(default_factory=dict)
-    closed: dict[str, tuple[str, str, bytes]] = field(default_factory=dict)
+    open: dict[ChargeId, ChargeRecord] = field(default_factory=dict)
+    rounds: dict[ChargeId, Rounds] = field(default_factory=dict)
+    closed: dict[ChargeId, tuple[str, bytes]] = field(default_factory=dict)
     sealed: Seals = field(default_factory=Seals)
     _recalled: int = 0  # of the sealed ones are among the closed ones too
 
-    def __getitem__(self, key: str) -> ChargeRecord:
-        charge = self.open.get(key)
-        return ChargeRecord.parse(self.closed[key][1]) if charge is None else charge
+    def __getitem__(self, name: ChargeId) -> ChargeRecord:
+        charge = self.open.get(name)
+        return ChargeRecord.parse(self.closed[name][0]) if charge is None else charge
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[ChargeId]:
         yield from self.open
         yield from self.closed
 
@@ -157,9 +162,9 @@ class Lives(Mapping[str, ChargeRecord]):
 
     def recall(
         self,
-        key: str,
+        name: ChargeId,
         needs: Iterable[State | None],
-        stored: Callable[[str], tuple[ChargeRecord | None, Iterable[RoundState]]],
+        stored: Callable[[ChargeId], tuple[ChargeRecord | None, Iterable[RoundState]]],
     ) -> None:
         """Knows a charge again that was closed before, where something is to happen to it.
 
@@ -167,59 +172,61 @@ class Lives(Mapping[str, ChargeRecord]):
         this can happen, and the hash decides.
 
         Args:
-            key: the charge's.
+            name: the charge's scope and key.
             needs: states in which this can happen.
             stored: tells what is stored of a charge, and of its rounds.
         """
-        was = None if key in self.open or key in self.closed else self.sealed.find(key)
+        was = None if name in self.open or name in self.closed else self.sealed.find(name)
         if was is None:
             return
         states = [state for state in needs if state in CLOSED]
         if not states:
-            raise ConflictError(f"charge {key!r} is closed, since before the mark")
-        now, rounds = stored(key)
+            raise ConflictError(f"charge {name[1]!r} at {name[0]!r} is closed, since before the mark")
+        now, rounds = stored(name)
         seal = sealed_all(rounds)
         for state in states if now is not None else ():
             assert now is not None
             before = replace(now, state=state, decommissioned=None)
-            if seal_of(before.scope, before.document(), seal) == was:
-                self.closed[key] = before.scope, before.document(), seal
+            if seal_of(before.document(), seal) == was:
+                self.closed[name] = before.document(), seal
                 self._recalled += 1
                 return
-        raise LedgerIntegrityError(f"what is stored of charge {key!r} is not what it was at the mark")
+        said = f"what is stored of charge {name[1]!r} at {name[0]!r} is not what it was at the mark"
+        raise LedgerIntegrityError(said)
 
     def put(self, charge: ChargeRecord) -> None:
         """Takes in where a charge stands now."""
+        name = charge.id
         if charge.closed is None:
-            self.open[charge.key] = charge
+            self.open[name] = charge
             return
-        self.open.pop(charge.key, None)
-        rounds = self.rounds.pop(charge.key, None)
-        seal = self.seal_of(charge.key) if rounds is None else rounds.seal
-        self.closed[charge.key] = charge.scope, charge.document(), seal
+        self.open.pop(name, None)
+        rounds = self.rounds.pop(name, None)
+        seal = self.seal_of(name) if rounds is None else rounds.seal
+        self.closed[name] = charge.document(), seal
 
-    def put_round(self, key: str, state: RoundState) -> None:
+    def put_round(self, name: ChargeId, state: RoundState) -> None:
         """Takes in where a round of an open charge stands now."""
-        known = self.rounds.get(key)
-        self.rounds[key] = Rounds(state) if known is None else known.put(state)
+        known = self.rounds.get(name)
+        self.rounds[name] = Rounds(state) if known is None else known.put(state)
 
-    def row(self, key: str) -> tuple[str, str] | None:
-        """Scope and document of a charge, as they are stored."""
-        if key in self.closed:
-            return self.closed[key][:2]
-        charge = self.open.get(key)
-        return None if charge is None else (charge.scope, charge.document())
+    def document(self, name: ChargeId) -> str | None:
+        """The document of a charge, as it is stored."""
+        if name in self.closed:
+            return self.closed[name][0]
+        charge = self.open.get(name)
+        return None if charge is None else charge.document()
 
-    def seal_of(self, key: str) -> bytes:
+    def seal_of(self, name: ChargeId) -> bytes:
         """The hash over the rounds of a charge."""
-        if key in self.rounds:
-            return self.rounds[key].seal
-        return self.closed[key][2] if key in self.closed else NO_ROUNDS
+        if name in self.rounds:
+            return self.rounds[name].seal
+        return self.closed[name][1] if name in self.closed else NO_ROUNDS
 
-    def was(self, key: object, row: tuple[object, object], rounds: bytes) -> bool:
+    def was(self, name: tuple[object, object], document: object, rounds: bytes) -> bool:
         """Whether this is a charge that is known as closed alone, with the hash over its rounds."""
-        scope, document = row
-        if not (isinstance(key, str) and isinstance(scope, str) and isinstance(document, str)):
+        scope, key = name
+        if not (isinstance(scope, str) and isinstance(key, str) and isinstance(document, str)):
             return False
-        was = self.sealed.find(key)
-        return was is not None and seal_of(scope, document, rounds) == was
+        was = self.sealed.find((scope, key))
+        return was is not None and seal_of(document, rounds) == was

@@ -1,7 +1,7 @@
 """Marks: how far somebody has verified a ledger, and what it amounted to there, to go on from.
 
 A mark belongs to whoever verifies, and lies where the ledger's owner cannot change it: what it says is believed. From
-the ledger itself nothing is. Of charges that were closed it has two hashes each, so that a key that comes again, and
+the ledger itself nothing is. Of charges that were closed it has two hashes each, so that one that is named again, and
 what is stored of it, can still be judged.
 """
 
@@ -16,13 +16,13 @@ from typing import Any, Self
 
 from epsilog import disk
 from epsilog.spend.balances import Balance
-from epsilog.spend.entries import GENESIS, sha256
+from epsilog.spend.entries import GENESIS, ChargeId, sha256
 from epsilog.spend.lives import Lives, Rounds, Seals
 from epsilog.spend.records import ChargeRecord, RoundState, Standing
 from epsilog.terms import CheckError, check
 from epsilog.terms.codec import UNREADABLE, canonical, fingerprint
 
-KIND = "epsilog-ledger-mark/v0"
+KIND = "epsilog-ledger-mark/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Mark:
         populated: scopes at or under which there are charges.
         standing: whether a restore waits to be accepted.
         restored: indexes of the entries that say that the ledger was restored from a backup.
-        overridden: keys of the charges whose price an owner has allowed, in order.
+        overridden: scope and key of each charge whose price an owner has allowed, in order.
         priced: charges whose price was worked out again.
         unpriced: charges whose price could not be.
     """
@@ -49,7 +49,7 @@ class Mark:
     populated: frozenset[str] = frozenset()
     standing: Standing = field(default_factory=Standing)
     restored: tuple[int, ...] = ()
-    overridden: tuple[str, ...] = ()
+    overridden: tuple[ChargeId, ...] = ()
     priced: int = 0
     unpriced: int = 0
 
@@ -60,12 +60,12 @@ class Mark:
             "count": self.count,
             "head": self.head,
             "balances": [balance.document() for balance in self.balances.values()],
-            "open": [[charge.document(), _rounds(self.charges, key)] for key, charge in self.charges.open.items()],
+            "open": [[charge.document(), _rounds(self.charges, name)] for name, charge in self.charges.open.items()],
             "closed": base64.b64encode(self.charges.seals().records).decode(),
             "populated": sorted(self.populated),
             "standing": [self.standing.restored, self.standing.accepted],
             "restored": list(self.restored),
-            "overridden": list(self.overridden),
+            "overridden": [list(name) for name in self.overridden],
             "priced": self.priced,
             "unpriced": self.unpriced,
         }
@@ -92,9 +92,9 @@ class Mark:
         lives = Lives(sealed=Seals(base64.b64decode(said["closed"], validate=True)))
         for one, rounds in said["open"]:
             charge = ChargeRecord.parse(one)
-            lives.open[charge.key] = charge
+            lives.open[charge.id] = charge
             if rounds is not None:
-                lives.rounds[charge.key] = Rounds(RoundState(*rounds[1:]), bytes.fromhex(rounds[0]))
+                lives.rounds[charge.id] = Rounds(RoundState(*rounds[1:]), bytes.fromhex(rounds[0]))
         return cls(
             count=check.integer(0)(count=said["count"]),
             head=said["head"],
@@ -103,7 +103,7 @@ class Mark:
             populated=frozenset(said["populated"]),
             standing=Standing(*said["standing"]),
             restored=tuple(said["restored"]),
-            overridden=tuple(said["overridden"]),
+            overridden=tuple((str(scope), str(key)) for scope, key in said["overridden"]),
             priced=check.integer(0)(priced=said["priced"]),
             unpriced=check.integer(0)(unpriced=said["unpriced"]),
         )
@@ -121,8 +121,8 @@ class Mark:
         disk.write_atomically(file, self.document().encode())
 
 
-def _rounds(charges: Lives, key: str) -> list[Any] | None:
-    rounds = charges.rounds.get(key)
+def _rounds(charges: Lives, name: ChargeId) -> list[Any] | None:
+    rounds = charges.rounds.get(name)
     if rounds is None:
         return None
     return [rounds.before.hex(), rounds.last.number, rounds.last.attempts, rounds.last.output_hash]

@@ -106,7 +106,8 @@ def is_receipt(note: Note) -> bool:
 
 def charge_facts(entries: Sequence[Entry], index: int) -> dict[str, Any]:
     """What a receipt says of the charge that an entry (from 0) belongs to, as the ledger stood with that entry."""
-    own = [entry for entry in entries[: index + 1] if entry.key is not None and entry.key == entries[index].key]
+    name = entries[index].charge_id
+    own = [entry for entry in entries[: index + 1] if name is not None and entry.charge_id == name]
     opened = [entry for entry in own if entry.verb is Verb.RESERVED]
     if not opened:
         raise CheckError("index", "that of a charge", str(index))
@@ -117,7 +118,9 @@ def charge_facts(entries: Sequence[Entry], index: int) -> dict[str, Any]:
     return {"amounts": amounts, "state": state.value} | {name: request[name] for name in SHOWN}
 
 
-def write_receipt(documents: Sequence[str], *, key: str, origin: str, signer: SigningKey) -> Note:
+def write_receipt(
+    documents: Sequence[str], *, key: str, origin: str, signer: SigningKey, scope: str | None = None
+) -> Note:
     """The receipt for a charge, as it stands now.
 
     Args:
@@ -125,11 +128,17 @@ def write_receipt(documents: Sequence[str], *, key: str, origin: str, signer: Si
         key: the charge's.
         origin: what the ledger is called; choose a name that says nothing of the charge.
         signer: whose word it is.
+        scope: of the charge; None if only one scope has the key.
     """
     entries = [Entry.parse(document) for document in documents]
-    places = [index for index, entry in enumerate(entries) if entry.key == key]
-    if not any(entries[index].verb is Verb.RESERVED for index in places):
+    named = [entry for entry in entries if entry.key == key and scope in (None, entry.scope)]
+    reserved = {entry.scope for entry in named if entry.verb is Verb.RESERVED}
+    if not reserved:
         raise CheckError("charge", "the key of a charge in this ledger", repr(key))
+    if len(reserved) > 1:
+        raise CheckError("scope", f"one of {', '.join(sorted(reserved))}: each has this key", "None")
+    name = reserved.pop(), key
+    places = [index for index, entry in enumerate(entries) if entry.charge_id == name]
     index, leaves = places[-1], [merkle.leaf(document.encode()) for document in documents]
     proof = tuple(merkle.roots(leaves, merkle.inclusion_spans(index, len(leaves))))
     checkpoint = Checkpoint(origin, len(leaves), merkle.root_of(leaves))

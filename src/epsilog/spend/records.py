@@ -16,7 +16,7 @@ from typing import Any, Self
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.copies import replace
 from epsilog.spend.documents import LATER, spelled
-from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.entries import ChargeId, Entry, Verb
 from epsilog.spend.requests import waiver_of
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
 from epsilog.terms import ConflictError, check
@@ -27,7 +27,7 @@ class ChargeRecord:
     """Where a charge stands.
 
     Attributes:
-        key: its idempotency key.
+        key: its idempotency key, which belongs to its scope.
         scope: the scope it names.
         state: one of those in ``states``.
         amounts: its price, by kind of budget.
@@ -53,6 +53,11 @@ class ChargeRecord:
     until: str | None = field(default=None, metadata=LATER)
     decommissioned: int | None = field(default=None, metadata=LATER)
     by: str | None = field(default=None, metadata=LATER)
+
+    @property
+    def id(self) -> ChargeId:
+        """What it is known by."""
+        return self.scope, self.key
 
     def document(self) -> str:
         """The JSON that is stored."""
@@ -139,14 +144,14 @@ def advance(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | Non
     """What an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``.
 
     Args:
-        charge: where it stands; None if nothing is known of its key.
+        charge: where it stands; None if nothing is known of its key in its scope.
         entry: what happens.
         last: the last round that it began.
     """
     rule = RULES[entry.verb]
     if rule.opens:
         return _opened(charge, entry, rule)
-    if charge is None or charge.scope != entry.scope:
+    if charge is None:
         raise ConflictError(f"charge {entry.key!r} must have been reserved at {entry.scope!r}")
     if charge.state not in rule.needs:
         needed = " or ".join(str(state) for state in rule.needs)
@@ -214,12 +219,12 @@ def _opened(charge: ChargeRecord | None, entry: Entry, rule: Rule) -> ChargeReco
 
 
 def _require_announced(charge: ChargeRecord, entry: Entry) -> None:
-    """A known key comes with the scope, the plan and the request that it is known for."""
+    """A known key comes with the plan and the request that it is known for."""
     request = entry.body["request"]
-    if charge.waiver is not None and (charge.scope, charge.waiver) != (entry.scope, waiver_of(request)):
+    if charge.waiver is not None and charge.waiver != waiver_of(request):
         raise ConflictError(f"charge {charge.key!r} was allowed for another request (entry {charge.opened})")
-    if charge.plan is not None and (charge.scope, charge.plan) != (entry.scope, request["plan_hash"]):
-        raise ConflictError(f"charge {charge.key!r} was registered for another plan or scope (plan {charge.plan})")
+    if charge.plan is not None and charge.plan != request["plan_hash"]:
+        raise ConflictError(f"charge {charge.key!r} was registered for another plan ({charge.plan})")
 
 
 def advance_round(

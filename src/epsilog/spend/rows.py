@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from epsilog.spend.entries import Entry, digest
+from epsilog.spend.entries import ChargeId, Entry, digest
 from epsilog.spend.records import RoundState
 from epsilog.terms import LedgerIntegrityError
 
@@ -68,14 +68,14 @@ class Stored:
     Attributes:
         head: count of the entries, and hash of the last.
         balances: documents by scope.
-        charges: scope and document by key.
-        rounds: by key and number; those of one charge in order.
+        charges: documents by scope and key.
+        rounds: by scope and key of the charge, and number; those of one charge in order.
     """
 
     head: tuple[int, str]
     balances: Items[str, str]
-    charges: Items[str, tuple[str, str]]
-    rounds: Items[tuple[str, int], RoundState]
+    charges: Items[ChargeId, str]
+    rounds: Items[tuple[ChargeId, int], RoundState]
 
 
 def stored_state(parse: Callable[[str], T], document: str, **named: str) -> T:

@@ -196,8 +196,8 @@ def lost_of(found: Mapping[str, int], confirmed: Iterable[tuple[str, str]]) -> i
 def made_again(ledger: AnyLedger) -> int:
     """Charges that a retry of all that are there makes a second time."""
     before = ledger.verify().charges
-    for key, charge in before.items():
-        ledger.reserve(SCOPE, PureDP(0.001), key=key, rounds=charge.rounds)
+    for charge in before.values():
+        ledger.reserve(SCOPE, PureDP(0.001), key=charge.key, rounds=charge.rounds)
     return len(ledger.verify().charges) - len(before)
 
 

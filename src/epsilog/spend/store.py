@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from epsilog.spend.balances import Balance
-from epsilog.spend.entries import Entry
+from epsilog.spend.entries import ChargeId, Entry
 from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.rows import Row, Stored
 
@@ -48,8 +48,8 @@ class View(Protocol):
     def latest(self, scope: str) -> Entry | None:
         """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
 
-    def stored(self, keys: Collection[str] | None = None) -> Stored:
-        """Everything that is kept beside the entries, as it lies there; of charges all, or those with these keys."""
+    def stored(self, only: Collection[ChargeId] | None = None) -> Stored:
+        """Everything that is kept beside the entries, as it lies there; of charges all, or only these."""
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all for None."""
@@ -57,10 +57,13 @@ class View(Protocol):
     def below(self, scope: str) -> list[Balance]:
         """The budgets under a scope, ancestors first."""
 
-    def charge(self, key: str) -> ChargeRecord | None:
-        """The charge with a key, if there is one."""
+    def charge(self, name: ChargeId) -> ChargeRecord | None:
+        """The charge with a key in a scope, if there is one."""
 
-    def rounds(self, key: str) -> list[RoundState]:
+    def find_charges(self, key: str) -> list[ChargeRecord]:
+        """The charges that have a key, each in a scope of its own, by scope."""
+
+    def rounds(self, name: ChargeId) -> list[RoundState]:
         """The rounds of a charge, in order."""
 
 
@@ -79,10 +82,10 @@ class Session(View, Protocol):
     def has_charges(self, scope: str) -> bool:
         """Whether any charge was ever made at a scope or under it."""
 
-    def round(self, key: str, number: int) -> RoundState | None:
+    def round(self, name: ChargeId, number: int) -> RoundState | None:
         """One round of a charge, if it began."""
 
-    def last_round(self, key: str) -> RoundState | None:
+    def last_round(self, name: ChargeId) -> RoundState | None:
         """The last round of a charge that began, if any did."""
 
     def append(self, *rows: Row) -> None:
@@ -94,7 +97,7 @@ class Session(View, Protocol):
     def put_charge(self, charge: ChargeRecord) -> None:
         """Stores a charge."""
 
-    def put_round(self, key: str, state: RoundState) -> None:
+    def put_round(self, name: ChargeId, state: RoundState) -> None:
         """Stores a round of a charge."""
 
 

@@ -18,12 +18,13 @@ from typing import Any, Self
 import sqlalchemy as sa
 
 from epsilog.spend.balances import Balance
-from epsilog.spend.entries import GENESIS, Entry
+from epsilog.spend.entries import GENESIS, ChargeId, Entry
 from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.rows import Row, Stored, Streamed, digest_of, parsed, stored_state
 from epsilog.terms import LedgerIntegrityError
 
-FORMAT = 1
+FORMAT = 2
+EARLIER = f"the ledger is of an earlier format, and this release reads format {FORMAT}"
 
 metadata = sa.MetaData()
 heads = sa.Table(
@@ -53,14 +54,15 @@ balances = sa.Table(
 charges = sa.Table(
     "charges",
     metadata,
-    sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("scope", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, primary_key=True),  # first: a charge is also looked up by its key alone
+    sa.Column("scope", sa.Text, primary_key=True),
     sa.Column("document", sa.Text, nullable=False),
 )
 rounds = sa.Table(
     "rounds",
     metadata,
     sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("scope", sa.Text, primary_key=True),
     sa.Column("number", sa.BigInteger, primary_key=True),
     sa.Column("attempts", sa.BigInteger, nullable=False),
     sa.Column("output_hash", sa.Text),
@@ -126,11 +128,12 @@ _PAGE = (
 _PAGE_UNDER = _PAGE.where(_subtree(entries.c.scope.concat("")))  # without the index: walks back from the newest
 _BALANCES = sa.select(balances).order_by(balances.c.scope)
 _BELOW = _BALANCES.where(_below(balances.c.scope))
-_CHARGE = sa.select(charges.c.document).where(charges.c.key == sa.bindparam("key"))
-_CHARGE_ROW = sa.select(charges).where(charges.c.key == sa.bindparam("key"))
+_CHARGES_WITH = sa.select(charges).where(charges.c.key == sa.bindparam("key")).order_by(charges.c.scope)
+_CHARGE = _CHARGES_WITH.where(charges.c.scope == sa.bindparam("scope"))
 _HAS_CHARGES = sa.select(charges.c.key).where(_subtree(charges.c.scope)).limit(1)
-_ROUNDS = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number)
-_LAST_ROUND = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number.desc()).limit(1)
+_OF_CHARGE = sa.and_(rounds.c.key == sa.bindparam("key"), rounds.c.scope == sa.bindparam("scope"))
+_ROUNDS = sa.select(rounds).where(_OF_CHARGE).order_by(rounds.c.number)
+_LAST_ROUND = sa.select(rounds).where(_OF_CHARGE).order_by(rounds.c.number.desc()).limit(1)
 _ROUND = _ROUNDS.where(rounds.c.number == sa.bindparam("number"))
 
 _APPEND = entries.insert().inline()
@@ -158,8 +161,8 @@ class Dialect:
         words: how the database's driver spells statements, with parameters by name.
         page_of_verb: the newest entries of one verb.
         put_balance: inserts a balance, or replaces that of its scope.
-        put_charge: inserts a charge, or replaces that of its key.
-        put_round: inserts a round, or replaces that of its key and number.
+        put_charge: inserts a charge, or replaces that of its scope and key.
+        put_round: inserts a round, or replaces that of its charge and number.
         check: refuses a database that is damaged, or made otherwise than we make it.
         row: what the database itself calls a row, as text.
     """
@@ -353,51 +356,58 @@ class SqlSession:
         rows = self._rows(_BELOW, scope=scope)
         return [stored_state(Balance.parse, document, scope=at) for at, document in rows]
 
-    def charge(self, key: str) -> ChargeRecord | None:
-        """The charge with a key, if there is one."""
-        rows = self._rows(_CHARGE, key=key)
-        return stored_state(ChargeRecord.parse, rows[0][0], key=key) if rows else None
+    def charge(self, name: ChargeId) -> ChargeRecord | None:
+        """The charge with a key in a scope, if there is one."""
+        return next(iter(self._charge_records(_CHARGE, **_named(name))), None)
+
+    def find_charges(self, key: str) -> list[ChargeRecord]:
+        """The charges that have a key, each in a scope of its own, by scope."""
+        return self._charge_records(_CHARGES_WITH, key=key)
+
+    def _charge_records(self, query: sa.ClauseElement, **parameters: object) -> list[ChargeRecord]:
+        rows = self._rows(query, **parameters)
+        return [stored_state(ChargeRecord.parse, document, key=key, scope=scope) for key, scope, document in rows]
 
     def has_charges(self, scope: str) -> bool:
         """Whether any charge was ever made at a scope or under it."""
         return bool(self._rows(_HAS_CHARGES, scope=scope))
 
-    def rounds(self, key: str) -> list[RoundState]:
+    def rounds(self, name: ChargeId) -> list[RoundState]:
         """The rounds of a charge, in order."""
-        return self._round_states(_ROUNDS, key=key)
+        return self._round_states(_ROUNDS, **_named(name))
 
-    def last_round(self, key: str) -> RoundState | None:
+    def last_round(self, name: ChargeId) -> RoundState | None:
         """The last round of a charge that began, if any did."""
-        return next(iter(self._round_states(_LAST_ROUND, key=key)), None)
+        return next(iter(self._round_states(_LAST_ROUND, **_named(name))), None)
 
-    def round(self, key: str, number: int) -> RoundState | None:
+    def round(self, name: ChargeId, number: int) -> RoundState | None:
         """One round of a charge, if it began."""
-        return next(iter(self._round_states(_ROUND, key=key, number=number)), None)
+        return next(iter(self._round_states(_ROUND, **_named(name), number=number)), None)
 
     def _round_states(self, query: sa.ClauseElement, **parameters: object) -> list[RoundState]:
-        return [RoundState(*state) for _, *state in self._rows(query, **parameters)]
+        return [RoundState(*state) for _, _, *state in self._rows(query, **parameters)]
 
-    def stored(self, keys: Collection[str] | None = None) -> Stored:
-        """Everything that is kept beside the entries, as it lies there; of charges all, or those with these keys."""
+    def stored(self, only: Collection[ChargeId] | None = None) -> Stored:
+        """Everything that is kept beside the entries, as it lies there; of charges all, or only these."""
         return Stored(
             stored_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),
-            Streamed(partial(self._charge_rows, keys)),
-            Streamed(partial(self._round_rows, keys)),
+            Streamed(partial(self._charge_rows, only)),
+            Streamed(partial(self._round_rows, only)),
         )
 
-    def _charge_rows(self, keys: Collection[str] | None) -> Iterator[tuple[str, tuple[str, str]]]:
-        rows = self._walked(_CHARGES) if keys is None else self._of_each(_CHARGE_ROW, keys)
+    def _charge_rows(self, only: Collection[ChargeId] | None) -> Iterator[tuple[ChargeId, str]]:
+        rows = self._walked(_CHARGES) if only is None else self._of_each(_CHARGE, only)
         for key, scope, document in rows:
-            yield key, (scope, document)
+            yield (scope, key), document
 
-    def _round_rows(self, keys: Collection[str] | None) -> Iterator[tuple[tuple[str, int], RoundState]]:
-        rows = self._walked(_ALL_ROUNDS) if keys is None else self._of_each(_ROUNDS, keys)
-        for key, number, *rest in rows:
-            yield (key, number), RoundState(number, *rest)
+    def _round_rows(self, only: Collection[ChargeId] | None) -> Iterator[tuple[tuple[ChargeId, int], RoundState]]:
+        rows = self._walked(_ALL_ROUNDS) if only is None else self._of_each(_ROUNDS, only)
+        for key, scope, number, *rest in rows:
+            yield ((scope, key), number), RoundState(number, *rest)
 
-    def _of_each(self, query: sa.ClauseElement, keys: Collection[str]) -> Iterator[Any]:
-        return (row for key in keys for row in self._rows(query, key=key))
+    def _of_each(self, query: sa.ClauseElement, only: Collection[ChargeId]) -> Iterator[Any]:
+        return (row for name in only for row in self._rows(query, **_named(name)))
 
     def _walked(self, walk: Walk, after: Sequence[object] | None = None) -> Iterator[Any]:
         """The rows of a table in the order of its key, some at a time: a driver keeps all that it is asked for."""
@@ -438,10 +448,15 @@ class SqlSession:
         row = {"key": charge.key, "scope": charge.scope, "document": charge.document()}
         self._write(self._dialect.put_charge, [row])
 
-    def put_round(self, key: str, state: RoundState) -> None:
+    def put_round(self, name: ChargeId, state: RoundState) -> None:
         """Stores a round of a charge."""
         row = {"number": state.number, "attempts": state.attempts, "output_hash": state.output_hash}
-        self._write(self._dialect.put_round, [{"key": key} | row])
+        self._write(self._dialect.put_round, [_named(name) | row])
+
+
+def _named(name: ChargeId) -> dict[str, object]:
+    scope, key = name
+    return {"scope": scope, "key": key}
 
 
 def _given(**parameters: object) -> dict[str, object]:

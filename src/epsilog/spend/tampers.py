@@ -32,7 +32,7 @@ BOUND = {  # by the proof; the ledger's own number and its place are checked whe
     "entries": ("position", "scope", "document", "hash"),
     "balances": ("scope", "document"),
     "charges": ("key", "scope", "document"),
-    "rounds": ("key", "number", "attempts", "output_hash"),
+    "rounds": ("key", "scope", "number", "attempts", "output_hash"),
 }
 
 
@@ -103,6 +103,7 @@ def furnished(url: str | Path) -> Store:
     for number in range(6):
         ledger.charge("acme/claims/anna", PureDP(0.25), key=f"q-{number}")
     ledger.reserve("acme", GaussianDP(0.1), key="c").cancel("not needed")
+    ledger.charge("acme/claims", PureDP(0.125), key="q-0")  # a key of its own, in its scope
     run = ledger.reserve("acme/claims/share", PureDP(0.5), key="run", rounds=3, plan_hash=_HASH)
     run.start()
     run.round_started(1)

@@ -23,18 +23,23 @@ from epsilog.spend.store import Readable, View
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, Release, check
 
 _SPENDING = tuple(verb for verb, rule in RULES.items() if rule.spends)
+_NAMED = 10  # scopes that have the same key
 _AT_FIRST, _AT_ONCE = 50, 500  # entries that a history reads in one view: a page, and then more
 
 
 class LedgerView:
     """All that can be asked of a ledger; each answer is of one consistent view of it.
 
+    A scope and a key identify a charge. Methods that take a key find its charge without the scope if exactly one scope
+    has that key; a ``ConflictError`` lists the scopes if several have it.
+
     Args:
         store: where it is kept; closed with the view.
+        covers: tells whether the caller may see the charges of a scope; the view hides all others.
     """
 
-    def __init__(self, store: Readable) -> None:
-        self._store = store
+    def __init__(self, store: Readable, *, covers: Callable[[str], bool] = lambda _: True) -> None:
+        self._store, self._covers = store, covers
 
     def __enter__(self) -> Self:
         return self
@@ -51,28 +56,53 @@ class LedgerView:
         """Closes it for this process."""
         self._store.close()
 
-    def charge_record(self, key: str) -> records.ChargeRecord:
+    def charge_record(self, key: str, *, scope: str | None = None) -> records.ChargeRecord:
         """Where a charge stands; ``Charge`` tells it by name."""
         with self._store.reading() as session:
-            return known_charge(session, key)
+            return self._require_record(session, key, scope)
 
-    def find(self, key: str) -> ChargeView | None:
+    def find_record(self, key: str, *, scope: str | None = None) -> records.ChargeRecord | None:
+        """Return where a charge stands, or None if no charge has the key."""
+        with self._store.reading() as session:
+            return self._find_record(session, key, scope)
+
+    def find(self, key: str, *, scope: str | None = None) -> ChargeView | None:
         """The charge with a key, if there is one."""
-        entry = self._opening(key)
+        entry = self._opening(key, scope)
         return None if entry is None else ChargeView(self, entry)
 
-    def _opening(self, key: str) -> Entry | None:
+    def _opening(self, key: str, scope: str | None) -> Entry | None:
         """The entry that reserved a charge, if there is one."""
-        scopes.check_key(key)
         with self._store.reading() as session:
-            known = session.charge(key)
+            known = self._find_record(session, key, scope)
             return None if known is None or known.state in AHEAD else session.entry(known.opened)
 
-    def charge_rounds(self, key: str) -> list[records.RoundState]:
+    def charge_rounds(self, key: str, *, scope: str | None = None) -> list[records.RoundState]:
         """The rounds of a charge, in order."""
-        scopes.check_key(key)
         with self._store.reading() as session:
-            return session.rounds(key)
+            known = self._find_record(session, key, scope)
+            return [] if known is None else session.rounds(known.id)
+
+    def _find_record(self, session: View, key: str, scope: str | None) -> records.ChargeRecord | None:
+        """Return the record of the charge with a key, in the given scope or in the only one that has the key."""
+        scopes.check_key(key)
+        if scope is not None:
+            scopes.ancestors(scope)
+            return session.charge((scope, key)) if self._covers(scope) else None
+        found = [charge for charge in session.find_charges(key) if self._covers(charge.scope)]
+        if len(found) > 1:
+            named = ", ".join(repr(charge.scope) for charge in found[:_NAMED])
+            more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+            raise ConflictError(f"key {key!r} has a charge in several scopes ({named}{more}): name the scope")
+        return found[0] if found else None
+
+    def _require_record(self, session: View, key: str, scope: str | None) -> records.ChargeRecord:
+        """Return the record of a charge that must exist."""
+        charge = self._find_record(session, key, scope)
+        if charge is None:
+            where = "" if scope is None else f" at {scope!r}"
+            raise ConflictError(f"key must be that of a charge{where}, got {key!r}")
+        return charge
 
     def balance(self, scope: str) -> Balance:
         """The budget of exactly this scope; a scope without one is a ``ValueError``."""
@@ -277,7 +307,7 @@ def followed(
         chain.rehash(rows, since, progress=progress)
     elif since.count:
         chain.check_last(next(rows, None), since, count=session.head()[0])
-    books = chain.Books.after(since, ask=lambda key: (session.charge(key), session.rounds(key)))
+    books = chain.Books.after(since, ask=lambda name: (session.charge(name), session.rounds(name)))
     return chain.fold(rows, progress=progress, books=books)
 
 
@@ -296,12 +326,3 @@ def budget_of(session: View, scope: str) -> Balance:
     if not found:
         raise CheckError("scope", "a budget", repr(scope), verb="have")
     return found[0]
-
-
-def known_charge(session: View, key: str) -> records.ChargeRecord:
-    """Where the charge with this key stands, which there must be."""
-    scopes.check_key(key)
-    charge = session.charge(key)
-    if charge is None:
-        raise ConflictError(f"key must be that of a charge, got {key!r}")
-    return charge

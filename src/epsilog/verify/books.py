@@ -40,7 +40,7 @@ class LedgerWord:
         trouble: what does not hold, if anything.
         count: entries up to the closing of the charge; all of them where it is open.
         head: hash of the last of those.
-        key: the charge's idempotency key; None if no charge names the plan.
+        key: the charge's idempotency key within its scope; None if no charge names the plan.
         others: further charges that name the plan.
         state: reserved, started, committed or cancelled.
         request: what the charge asked for, as plain JSON values.
@@ -146,7 +146,7 @@ class Books:
         if not naming:
             return LedgerWord(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
         opened = naming[-1]
-        own = _until_closed(entry for entry in self.entries if entry.key == opened.key)
+        own = _until_closed(entry for entry in self.entries if entry.charge_id == opened.charge_id)
         last = own[-1]
         state = RULES[last.verb].leads
         assert state is not None, "every verb of a charge leads to a state"

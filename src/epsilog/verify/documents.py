@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.signing import Note
-from epsilog.spend import FILTERS, Amounts, Entry, Kept, Price, Request, Verb, is_bundle, is_ledger, price
+from epsilog.spend import FILTERS, Amounts, ChargeId, Entry, Kept, Price, Request, Verb, is_bundle, is_ledger, price
 from epsilog.terms import Finding, RecordsError, RunFile, UnsupportedMechanismError, Verdict, codec
 from epsilog.verify.books import Books
 from epsilog.verify.evidence import read_file
@@ -153,15 +153,15 @@ def check_head(books: Books | None, head: str | None) -> tuple[Finding, ...]:
 def check_prices(entries: Iterable[Entry]) -> Finding:
     """Every reservation costs at least what the accountant says of its release today, or its owner has allowed less."""
     asked: dict[bytes, Price | None] = {}
-    allowed: set[str | None] = set()
+    allowed: set[ChargeId | None] = set()
     found: dict[str, list[int]] = {"enough": [], "less": [], "a hair less": [], "on the owner's word": []}
     for entry in entries:
         if entry.verb is Verb.PRICE_OVERRIDDEN:
-            allowed.add(entry.key)
+            allowed.add(entry.charge_id)
         if entry.verb is Verb.RESERVED:
             for kind, charged in entry.amounts.items():
                 again = _price_again(entry.body["request"], kind, charged, asked)
-                found[_grade(charged, again, allowed=entry.key in allowed)].append(entry.index)
+                found[_grade(charged, again, allowed=entry.charge_id in allowed)].append(entry.index)
     priced = sum(map(len, found.values()))
     if found["less"]:
         says = f"Entries {found['less'][:5]} were charged less than their release costs."

@@ -251,8 +251,8 @@ def check_receipt(receipt: Receipt, books: Books | None) -> Finding:
 
 def _since(receipt: Receipt, books: Books, what: str) -> Finding:
     """What came of the charge after the receipt's entry: under its checkpoint nothing may, and later it may be over."""
-    key, size = books.entries[receipt.index].key, receipt.checkpoint.size
-    places = [place for place, entry in enumerate(books.entries) if entry.key == key and place > receipt.index]
+    name, size = books.entries[receipt.index].charge_id, receipt.checkpoint.size
+    places = [place for place, entry in enumerate(books.entries) if entry.charge_id == name and place > receipt.index]
     if not places:
         return Finding("receipt/holds", Verdict.PASSED, f"{what}.")
     state = charge_facts(books.entries, places[-1])["state"]

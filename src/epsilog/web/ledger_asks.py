@@ -20,7 +20,9 @@ from epsilog.web.asks import Ask, Relation
 
 Text = Annotated[str, Field(max_length=2000)]
 Scope = Annotated[str, Field(max_length=500, description="names joined by '/'", examples=["acme/claims"])]
-Key = Annotated[str, Field(max_length=500, description="the charge's idempotency key", examples=["question-1"])]
+Key = Annotated[
+    str, Field(max_length=500, description="the charge's idempotency key, within its scope", examples=["question-1"])
+]
 Amount = Annotated[str, Field(max_length=100, description="an exact decimal number", examples=["0.5"])]
 Amounts = Annotated[dict[str, Amount], Field(max_length=40, description="by quantity", examples=[{"epsilon": "0.5"}])]
 Hash = Annotated[str, Field(max_length=64, description="SHA-256, 64 hex digits")]
@@ -187,6 +189,13 @@ class KeyAsk(Ask):
     """Something of one charge."""
 
     key: Key
+    scope: Annotated[
+        str | None,
+        Field(
+            max_length=500,
+            description="the charge's scope; null if one charge alone has the key, among those that the token covers",
+        ),
+    ] = None
 
 
 class RoundAsk(KeyAsk):

@@ -9,17 +9,20 @@ from fastapi import APIRouter, Depends, Query
 from starlette.exceptions import HTTPException
 
 from epsilog.spend import Ledger, LedgerView, Verb, digest
-from epsilog.terms import ConflictError, check
+from epsilog.terms import check
 from epsilog.web.books import ItsBooks
 from epsilog.web.doors import Asker, guest
-from epsilog.web.ledger_verbs import seen
+from epsilog.web.ledger_verbs import restrict_ledger
 
 router = APIRouter(tags=["ledger, word for word"], dependencies=[Depends(guest)])
 
 ENOUGH = 4 * 1024 * 1024  # characters of entries in one answer; one entry more may pass it
 
 ScopeQuery = Annotated[str | None, Query(max_length=500, description="at and under this scope; all if it is absent")]
-KeyQuery = Annotated[str, Query(max_length=500, description="the charge's idempotency key")]
+KeyQuery = Annotated[str, Query(max_length=500, description="the charge's idempotency key, within its scope")]
+AtQuery = Annotated[
+    str | None, Query(max_length=500, description="the charge's scope; absent if one charge alone has the key")
+]
 Limit = Annotated[int, Query(ge=1, le=500)]
 LARGEST = 2**53 - 1
 
@@ -86,15 +89,18 @@ async def page(
 
 
 @router.get("/ledger/charges", summary="One charge")
-async def charge(books: ItsBooks, asker: Asker, key: KeyQuery) -> dict[str, Any]:
-    """Where it stands, the entry that opened it, and its rounds; null where nothing is known of the key."""
+async def charge(books: ItsBooks, asker: Asker, key: KeyQuery, scope: AtQuery = None) -> dict[str, Any]:
+    """Its state and its rounds; null if no charge has the key. If several scopes have it, name the scope."""
+    if scope is not None:
+        asker.require(scope)
 
     def look(ledger: Ledger) -> dict[str, Any]:
-        try:
-            found = seen(ledger, asker.holder, key)
-        except ConflictError:
+        seen = restrict_ledger(ledger, asker)
+        found = seen.find_record(key, scope=scope)
+        if found is None:
             return {"charge": None, "rounds": []}
-        rounds = [[one.number, one.attempts, one.output_hash] for one in ledger.charge_rounds(key)]
+        told = seen.charge_rounds(key, scope=found.scope)
+        rounds = [[one.number, one.attempts, one.output_hash] for one in told]
         return {"charge": json.loads(found.document()), "rounds": rounds}
 
     return await books.do(look)

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
 
 from epsilog.spend import VERB_PATHS, Balance, Charge, ChargeRecord, Ledger, Verb, is_quantity, spelled_moment
-from epsilog.terms import AccessError, CheckError, ConflictError, NeighboringRelation
+from epsilog.terms import AccessError, CheckError, NeighboringRelation
 from epsilog.web import ledger_asks as asks
 from epsilog.web import prices
 from epsilog.web.books import ItsBooks
@@ -32,7 +32,7 @@ async def create(ask: asks.BudgetAsk, books: ItsBooks, asker: Asker) -> dict[str
     relation = NeighboringRelation(ask.relation)
 
     def do(ledger: Ledger) -> Balance:
-        return _for(asker, ledger).create_budget(ask.scope, relation=relation, **given, **_caps(ask.caps))
+        return restrict_ledger(ledger, asker).create_budget(ask.scope, relation=relation, **given, **_caps(ask.caps))
 
     return _budget(await books.do(do))
 
@@ -48,7 +48,7 @@ async def partition(ask: asks.PartitionAsk, books: ItsBooks, asker: Asker) -> di
     by = signed(ask.by, asker.holder)
 
     def do(ledger: Ledger) -> Balance:
-        return _for(asker, ledger).declare_partition(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
+        return restrict_ledger(ledger, asker).declare_partition(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
 
     return _budget(await books.do(do))
 
@@ -60,7 +60,7 @@ async def cap(ask: asks.CapAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]
     by = signed(ask.by, asker.holder)
 
     def do(ledger: Ledger) -> Balance:
-        return _for(asker, ledger).change_cap(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
+        return restrict_ledger(ledger, asker).change_cap(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
 
     return _budget(await books.do(do))
 
@@ -70,14 +70,16 @@ async def retire(ask: asks.ActAsk, books: ItsBooks, asker: Asker) -> dict[str, A
     """Nothing new is charged at or under it, ever; what runs may end."""
     asker.require(ask.scope)
     by = signed(ask.by, asker.holder)
-    return _budget(await books.do(lambda ledger: _for(asker, ledger).retire(ask.scope, by=by, reason=ask.reason)))
+    return _budget(
+        await books.do(lambda ledger: restrict_ledger(ledger, asker).retire(ask.scope, by=by, reason=ask.reason))
+    )
 
 
 @router.post("/ledger/accept", summary="Accept a restored ledger")
 async def accept(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Accepts what may be missing since the backup that this ledger was restored from."""
     by = signed(ask.by, asker.holder)
-    await books.do(lambda ledger: _for(asker, ledger).accept_restored(by=by, reason=ask.reason))
+    await books.do(lambda ledger: restrict_ledger(ledger, asker).accept_restored(by=by, reason=ask.reason))
     return {"accepted": True}
 
 
@@ -85,19 +87,19 @@ async def accept(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> dict[str,
 async def mark_restored(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Nothing happens in it until an owner accepts that."""
     by = signed(ask.by, asker.holder)
-    await books.do(lambda ledger: _for(asker, ledger).mark_restored(by=by, reason=ask.reason))
+    await books.do(lambda ledger: restrict_ledger(ledger, asker).mark_restored(by=by, reason=ask.reason))
     return {"accepted": False}
 
 
 @router.post("/ledger/register", summary="Register a plan")
 async def register(ask: asks.PlanAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
-    """Its key is then for this plan, at this scope."""
+    """Its key of this scope is then for this plan."""
     asker.require(ask.scope)
 
     def do(ledger: Ledger) -> ChargeRecord:
-        _refuse_foreign(ledger, asker.holder, ask.key)
-        _for(asker, ledger).register_plan(ask.scope, ask.plan_hash, key=ask.key)
-        return ledger.charge_record(ask.key)
+        _require_own_key(ledger, asker.holder, ask.scope, ask.key)
+        restrict_ledger(ledger, asker).register_plan(ask.scope, ask.plan_hash, key=ask.key)
+        return ledger.charge_record(ask.key, scope=ask.scope)
 
     return _record(await books.do(do))
 
@@ -109,9 +111,9 @@ async def override(ask: asks.OverrideAsk, books: ItsBooks, asker: Asker) -> dict
     release, given = ask.term(), ask.arguments()
 
     def do(ledger: Ledger) -> ChargeRecord:
-        _refuse_foreign(ledger, asker.holder, ask.key)
-        _for(asker, ledger).override_price(ask.scope, release, key=ask.key, **given)
-        return ledger.charge_record(ask.key)
+        _require_own_key(ledger, asker.holder, ask.scope, ask.key)
+        restrict_ledger(ledger, asker).override_price(ask.scope, release, key=ask.key, **given)
+        return ledger.charge_record(ask.key, scope=ask.scope)
 
     return _record(await books.do(do))
 
@@ -125,8 +127,10 @@ async def reserve(
     key, release, given, until = asks.key_of(ask, idempotency_key), ask.term(), ask.arguments(), ask.moment()
 
     def do(ledger: Ledger) -> Charge:
-        _refuse_foreign(ledger, asker.holder, key)
-        return _own(_for(asker, ledger).reserve(ask.scope, release, key=key, until=until, **given), asker.holder)
+        _require_own_key(ledger, asker.holder, ask.scope, key)
+        return _own(
+            restrict_ledger(ledger, asker).reserve(ask.scope, release, key=key, until=until, **given), asker.holder
+        )
 
     return _charge(await books.do(do, priced=True))
 
@@ -140,8 +144,8 @@ async def charge(
     key, release, given = asks.key_of(ask, idempotency_key), ask.term(), ask.arguments()
 
     def do(ledger: Ledger) -> Charge:
-        _refuse_foreign(ledger, asker.holder, key)
-        return _own(_for(asker, ledger).charge(ask.scope, release, key=key, **given), asker.holder)
+        _require_own_key(ledger, asker.holder, ask.scope, key)
+        return _own(restrict_ledger(ledger, asker).charge(ask.scope, release, key=key, **given), asker.holder)
 
     return _charge(await books.do(do, priced=True))
 
@@ -162,12 +166,15 @@ async def fits(ask: asks.FitsAsk, books: ItsBooks, asker: Asker) -> Response:
 @router.post("/ledger/abandon", summary="Close a charge whose run is gone")
 async def abandon(ask: asks.ChargeActAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """It stays charged; one that is only reserved is counted as spent."""
+    if ask.scope is not None:
+        asker.require(ask.scope)
     by = signed(ask.by, asker.holder)
 
     def do(ledger: Ledger) -> ChargeRecord:
-        seen(ledger, asker.holder, ask.key)
-        _for(asker, ledger).abandon(ask.key, by=by, reason=ask.reason)
-        return ledger.charge_record(ask.key)
+        seen = restrict_ledger(ledger, asker)
+        found = seen.charge_record(ask.key, scope=ask.scope)
+        seen.abandon(ask.key, by=by, reason=ask.reason, scope=found.scope)
+        return seen.charge_record(ask.key, scope=found.scope)
 
     return _record(await books.do(do))
 
@@ -204,18 +211,21 @@ LATER = (
 
 def _endpoint(later: Later) -> Callable[..., Any]:
     async def endpoint(ask: asks.KeyAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
-        body = ask.model_dump(exclude={"key"})
+        if ask.scope is not None:
+            asker.require(ask.scope)
+        body = ask.model_dump(exclude={"key", "scope"})
         if "by" in body:
             body["by"] = signed(body["by"], asker.holder)
         if "until" in body:
             body["until"] = spelled_moment(until=asks.moment(body["until"]))
 
         def do(ledger: Ledger) -> ChargeRecord:
-            found = seen(ledger, asker.holder, ask.key)
+            seen = restrict_ledger(ledger, asker)
+            found = seen.charge_record(ask.key, scope=ask.scope)
             if later.verb is not Verb.EXPIRED:  # which anybody may say, once its time has come
                 _require_own(asker.holder, found.key, found.scope, found.by)
-            _for(asker, ledger).advance(ask.key, later.verb, body)
-            return ledger.charge_record(ask.key)
+            seen.advance(ask.key, later.verb, body, scope=found.scope)
+            return seen.charge_record(ask.key, scope=found.scope)
 
         return _record(await books.do(do))
 
@@ -232,25 +242,11 @@ for _later in LATER:
     )
 
 
-def seen(ledger: Ledger, asker: Holder, key: str) -> ChargeRecord:
-    """Where a charge stands that the asker may see; another's is not told apart from one that is not there."""
-    found = ledger.charge_record(key)
-    if not asker.covers(found.scope):
-        raise ConflictError(f"key must be that of a charge, got {key!r}")
-    return found
-
-
-def _refuse_foreign(ledger: Ledger, asker: Holder, key: str) -> None:
-    """A key that is known elsewhere says nothing but that it is taken; one of a colleague's is theirs."""
-    if asker.scope is None and Act.OWN in MAY[asker.role]:
-        return
-    try:
-        found = ledger.charge_record(key)
-    except ConflictError:
-        return  # nothing is known of it
-    if not asker.covers(found.scope):
-        raise ConflictError(f"key {key!r} is taken by another request")
-    _require_own(asker, found.key, found.scope, found.by)
+def _require_own_key(ledger: Ledger, asker: Holder, scope: str, key: str) -> None:
+    """Refuse a key whose charge in this scope belongs to another holder."""
+    found = ledger.find_record(key, scope=scope)
+    if found is not None:
+        _require_own(asker, found.key, found.scope, found.by)
 
 
 def _require_own(asker: Holder, key: str, scope: str, by: str | None) -> None:
@@ -269,9 +265,10 @@ def _own(charge: Charge, asker: Holder) -> Charge:
     return charge
 
 
-def _for(asker: Guest, ledger: Ledger) -> Ledger:
-    """The ledger as it notes who asks, and knows what they own, where they are known by a token."""
-    return ledger if asker.holder is LOOPBACK else ledger.on_behalf_of(asker.holder.name, owns=asker.holder.owns)
+def restrict_ledger(ledger: Ledger, asker: Guest) -> Ledger:
+    """Return the ledger restricted to what the asker's token covers and owns; it notes the asker's name."""
+    who = asker.holder
+    return ledger if who is LOOPBACK else ledger.on_behalf_of(who.name, covers=who.covers, owns=who.owns)
 
 
 def signed(by: str, asker: Holder) -> str:

@@ -56,6 +56,18 @@ ALTERED = {
 }
 
 
+def test_a_ledger_of_an_earlier_format_is_told_to_be_one(place, ledger):
+    place.run("ALTER TABLE rounds DROP COLUMN scope")
+    for found, said in (
+        (2, "not made as a ledger's"),
+        (1, "of an earlier format, and this release reads format 2"),
+    ):
+        place.run("UPDATE head SET format = %s", found)
+        for opened in (open_ledger, read_ledger, verify_file):
+            with pytest.raises(LedgerIntegrityError, match=said):
+                opened(place.url)
+
+
 @pytest.mark.slow_beyond(4)
 @pytest.mark.parametrize("change", ALTERED.values(), ids=ALTERED)
 def test_a_schema_that_was_altered_is_refused(place, ledger, change):
@@ -187,7 +199,7 @@ def test_what_a_role_says_is_not_ours(place, setting):
     with open_ledger(url) as books:
         books.create_budget("acme/検査", kind="pure", epsilon="1")
         books.charge("acme/検査", PureDP(0.25), key="ключ")
-        assert books.verify().charges["ключ"].scope == "acme/検査"
+        assert books.verify().charges["acme/検査", "ключ"].scope == "acme/検査"
 
 
 def test_a_word_with_a_nul_stands_in_no_other_s_way(ledger):
@@ -360,7 +372,7 @@ def test_a_server_that_dies_has_lost_nothing_that_was_acknowledged():
                 for writer in writers:
                     writer.join()
                 cluster.start()
-                there = ledger.verify().charges.keys()  # over new connections, by itself
+                there = {key for _, key in ledger.verify().charges}  # over new connections, by itself
                 assert told <= there
                 asked += 1
                 assert len(told) > 5 * asked

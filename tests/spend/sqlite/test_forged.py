@@ -77,7 +77,7 @@ def test_prices_are_worked_out_again_as_long_as_there_is_time(books, path):
     books.override_price("both", Gaussian(1.0), key="o", amount={"epsilon": "0.1"}, reason="because")
     books.charge("both", Gaussian(1.0), key="o", amount={"epsilon": "0.1"})
     found = books.verify()
-    assert (found.priced, found.unpriced, found.overridden) == (3, 0, ("o",))
+    assert (found.priced, found.unpriced, found.overridden) == (3, 0, (("both", "o"),))
     found = books.verify(seconds=-1)
     assert (found.priced, found.unpriced) == (0, 3)
 

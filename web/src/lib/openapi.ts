@@ -43,8 +43,10 @@ export type BudgetAsk = {
 
 /** A reservation that its owner gives back. */
 export type CancelAsk = {
-  /** the charge's idempotency key */
+  /** the charge's idempotency key, within its scope */
   key: string;
+  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
+  scope: string | null;
   /** why; kept for ever */
   reason: string;
 };
@@ -84,8 +86,10 @@ export type CertificateAsk = {
 
 /** What an owner does to a charge. */
 export type ChargeActAsk = {
-  /** the charge's idempotency key */
+  /** the charge's idempotency key, within its scope */
   key: string;
+  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
+  scope: string | null;
   /** who decides; kept for ever */
   by: string;
   /** why; kept for ever */
@@ -224,8 +228,10 @@ export type ElsewhereAnswer = {
 
 /** What closes a charge. */
 export type EvidenceAsk = {
-  /** the charge's idempotency key */
+  /** the charge's idempotency key, within its scope */
   key: string;
+  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
+  scope: string | null;
   /** SHA-256 values by name */
   evidence: Record<string, unknown>;
 };
@@ -527,8 +533,10 @@ export type Interval = {
 
 /** Something of one charge. */
 export type KeyAsk = {
-  /** the charge's idempotency key */
+  /** the charge's idempotency key, within its scope */
   key: string;
+  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
+  scope: string | null;
 };
 
 /** A mix of releases, priced. */
@@ -576,8 +584,10 @@ export type NoiseAnswer = {
 
 /** A round that releases. */
 export type OutputAsk = {
-  /** the charge's idempotency key */
+  /** the charge's idempotency key, within its scope */
   key: string;
+  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
+  scope: string | null;
   round: number;
   /** SHA-256, 64 hex digits */
   output_hash: string;
@@ -593,7 +603,7 @@ export type OverrideAsk = {
   delta: string | null;
   /** null takes the budget's */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  /** the charge's idempotency key */
+  /** the charge's idempotency key, within its scope */
   key: string;
   /** by quantity */
   amount: Record<string, unknown>;
@@ -632,7 +642,7 @@ export type PartitionAsk = {
 export type PlanAsk = {
   /** names joined by '/' */
   scope: string;
-  /** the charge's idempotency key */
+  /** the charge's idempotency key, within its scope */
   key: string;
   /** SHA-256, 64 hex digits */
   plan_hash: string;
@@ -864,8 +874,10 @@ export type RiskAnswer = {
 
 /** A round that begins. */
 export type RoundAsk = {
-  /** the charge's idempotency key */
+  /** the charge's idempotency key, within its scope */
   key: string;
+  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
+  scope: string | null;
   round: number;
 };
 
@@ -1004,8 +1016,10 @@ export type Sweep = {
 
 /** How long a reservation is held. */
 export type UntilAsk = {
-  /** the charge's idempotency key */
+  /** the charge's idempotency key, within its scope */
   key: string;
+  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
+  scope: string | null;
   /** ISO 8601, with its offset from UTC */
   until: string;
 };

@@ -38,15 +38,18 @@ interface Holder {
   acts: string[];
 }
 
-interface Charged {
+/** What a charge is known by. */
+interface Named {
   key: string;
+  scope: string;
+}
+
+interface Charged extends Named {
   amounts: Record<string, Money>;
   replayed: boolean;
 }
 
-interface Charge {
-  key: string;
-  scope: string;
+interface Charge extends Named {
   state: string;
   amounts: Record<string, Money>;
   rounds: number | null;
@@ -67,7 +70,7 @@ const article = (role: string): string => (/^[aeiou]/.test(role) ? `an ${role}` 
 
 export function Acts({ budgets, done, ready }: { budgets: Budget[]; done: () => void; ready: Ready }) {
   const asked = useAnswer("holder", (path, signal) => get<Holder>(path, signal), { delay: 0 });
-  const [going, setGoing] = useState("");
+  const [going, setGoing] = useState<Named>({ key: "", scope: "" });
   useReady("holder", asked, ready);
   const given = useMemo(handed, []);
   const who = asked.answer;
@@ -88,7 +91,7 @@ export function Acts({ budgets, done, ready }: { budgets: Budget[]; done: () => 
       <Part title="Charge a release" opens={given ? "given" : ""}>
         <NewCharge {...mine} goOn={setGoing} />
       </Part>
-      <Part title="See a charge through" opens={going}>
+      <Part title="See a charge through" opens={going.key}>
         <GoOn {...mine} first={going} />
       </Part>
       {who.acts.includes("own") && (
@@ -230,7 +233,7 @@ function stated({ budgets, who, given }: Mine): FieldSpec[] {
     },
     { name: "value", label: "With", kind: "real", initial: "0.1", above: 0, symbol: "ε" },
     { name: "delta", label: "And with", kind: "real", symbol: "δ", initial: given?.delta ?? "", optional: true, above: 0, below: 1, hint: "of what it keeps, or else at which approximate budgets are charged" },
-    text("key", "Key", { initial: newKey(), hint: "the same key and request are charged once" }),
+    text("key", "Key", { initial: newKey(), hint: "the same scope, key and request are charged once" }),
   ];
 }
 
@@ -293,7 +296,7 @@ function useStated(mine: Mine, more: readonly FieldSpec[], optional: boolean) {
   return { form: patient(typed, sent), values: form.values, quantities, sent: () => setSent(true) };
 }
 
-function NewCharge({ goOn, ...mine }: Mine & { goOn: (key: string) => void }) {
+function NewCharge({ goOn, ...mine }: Mine & { goOn: (charge: Named) => void }) {
   const { form: stated, values, quantities, sent } = useStated(mine, [], true);
   const { busy, act, outcome, form } = useAct(stated);
   const ask = () => {
@@ -310,7 +313,7 @@ function NewCharge({ goOn, ...mine }: Mine & { goOn: (key: string) => void }) {
     const made = await post<Charged>(`ledger/${verb}`, ask().write);
     mine.done();
     stated.set("key", newKey());
-    if (verb === "reserve") goOn(made.key);
+    if (verb === "reserve") goOn({ key: made.key, scope: made.scope });
     return (
       <>
         {made.replayed ? "This key was known, and is charged once" : verb === "reserve" ? "Reserved" : "Charged"}: {costs(made.amounts)}, under the key <code>{made.key}</code>.
@@ -374,19 +377,30 @@ const NEXT: Record<string, readonly (readonly [label: string, verb: string, says
   committed: [["Take out of use", "decommission", "act", "own"]],
 };
 
-function GoOn({ budgets, who, done, first }: Mine & { first: string }) {
+function GoOn({ budgets, who, done, first }: Mine & { first: Named }) {
   const [sent, setSent] = useState(false);
-  const [key, setKey] = useState(first);
-  const specs = useMemo(() => [text("key", "Key", { initial: first }), text("reason", "Why", { hint: "kept for ever, where it is asked", optional: true, most: 2000 })], []);
-  const typed = useForm(specs, passing);
+  const [asked, setAsked] = useState(first);
+  const specs = useMemo(
+    () => [
+      text("key", "Key", { initial: first.key }),
+      text("at", "Its scope", { initial: first.scope, hint: "if several have the key", optional: true }),
+      text("reason", "Why", { hint: "kept for ever, where it is asked", optional: true, most: 2000 }),
+    ],
+    [],
+  );
+  const plain = useForm(specs, passing);
+  const typed = { ...plain, set: (name: string, value: string) => (name === "key" && plain.set("at", ""), plain.set(name, value)) }; // the scope was another key's
   useEffect(() => {
-    if (!first) return;
-    typed.set("key", first);
-    setKey(first);
+    if (!first.key) return;
+    typed.set("key", first.key);
+    typed.set("at", first.scope);
+    setAsked(first);
   }, [first]);
-  const looked = useAnswer(key || null, (each, signal) => get<{ charge: Charge | null }>(`ledger/charges?key=${encodeURIComponent(each)}`, signal), { delay: 0 });
+  const query = asked.key && new URLSearchParams({ key: asked.key, ...(asked.scope && { scope: asked.scope }) }).toString();
+  const looked = useAnswer(query || null, (each, signal) => get<{ charge: Charge | null }>(`ledger/charges?${each}`, signal), { delay: 0 });
   const { busy, act, outcome, form } = useAct(typed);
-  const found = form.raw.key?.trim() === key ? looked.answer?.charge : null;
+  const still = form.raw.key?.trim() === asked.key && (form.raw.at?.trim() ?? "") === asked.scope;
+  const found = still ? looked.answer?.charge : null;
   const theirs = found?.by !== undefined && found.by !== who.name;
   const may = found && budgets.length > 0 ? (NEXT[found.state] ?? []).filter(([, , , needs]) => who.acts.includes(needs) && (!theirs || who.acts.includes("own"))) : [];
   const step = (verb: string, says: string) => async (): Promise<ComponentChildren> => {
@@ -394,7 +408,7 @@ function GoOn({ budgets, who, done, first }: Mine & { first: string }) {
     if (says && !reason) {
       throw new Problem("A reason is needed", "It is kept with the charge.", [{ field: "reason", message: "needs a value" }], 422);
     }
-    const { charge } = await post<{ charge: Charge }>(`ledger/${verb}`, { key, ...(says && { reason }), ...(says === "act" && { by: who.name }) });
+    const { charge } = await post<{ charge: Charge }>(`ledger/${verb}`, { key: found!.key, scope: found!.scope, ...(says && { reason }), ...(says === "act" && { by: who.name }) });
     done();
     looked.retry();
     return `The charge is ${charge.state} now.`;
@@ -405,12 +419,13 @@ function GoOn({ budgets, who, done, first }: Mine & { first: string }) {
       onSubmit={(e) => {
         e.preventDefault();
         setSent(true);
-        if (form.values) (key === form.values.key ? looked.retry() : setKey(String(form.values.key)));
+        if (form.values) (still ? looked.retry() : setAsked({ key: String(form.values.key), scope: String(form.values.at ?? "") }));
       }}
       noValidate
     >
       <div class="line">
         <Field form={patient(form, sent)} name="key" />
+        <Field form={form} name="at" />
         <button type="submit" class="quiet">
           Look it up
         </button>

@@ -73,7 +73,7 @@ function folded(entries: readonly Entry[]): Fold[] {
   const folds: Fold[] = [];
   for (const entry of entries) {
     const last = folds.at(-1);
-    if (last && entry.body.round !== undefined && last.oldest.body.round !== undefined && last.oldest.key === entry.key) {
+    if (last && entry.body.round !== undefined && last.oldest.body.round !== undefined && last.oldest.key === entry.key && last.oldest.scope === entry.scope) {
       const [from, to] = [Math.min(entry.body.round, last.oldest.body.round), Math.max(last.newest.body.round!, entry.body.round)];
       Object.assign(last, { oldest: entry, rounds: from === to ? `round ${from}` : `rounds ${from}–${to}` });
     } else folds.push({ newest: entry, oldest: entry, rounds: "" });

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert, psycopg
 
-from epsilog.spend.tables import HEAD, Dialect, first_head, heads, stored_head
+from epsilog.spend.tables import EARLIER, FORMAT, HEAD, Dialect, first_head, heads, stored_head
 from epsilog.terms import LedgerIntegrityError
 
 # Texts compare by their bytes, and a position may be any that a ledger grows to.
@@ -29,16 +29,18 @@ SCHEMA = (
     document TEXT COLLATE "C" NOT NULL
 )""",
     """CREATE TABLE charges (
-    key TEXT COLLATE "C" CONSTRAINT charges_key PRIMARY KEY,
-    scope TEXT COLLATE "C" NOT NULL,
-    document TEXT COLLATE "C" NOT NULL
+    key TEXT COLLATE "C",
+    scope TEXT COLLATE "C",
+    document TEXT COLLATE "C" NOT NULL,
+    CONSTRAINT charges_key PRIMARY KEY (key, scope)
 )""",
     """CREATE TABLE rounds (
     key TEXT COLLATE "C",
+    scope TEXT COLLATE "C",
     number BIGINT,
     attempts BIGINT NOT NULL,
     output_hash TEXT COLLATE "C",
-    CONSTRAINT rounds_key PRIMARY KEY (key, number)
+    CONSTRAINT rounds_key PRIMARY KEY (key, scope, number)
 )""",
     "CREATE INDEX entries_scope ON entries (scope)",
     "CREATE INDEX charges_scope ON charges (scope)",
@@ -50,9 +52,16 @@ _COLUMNS = {
     "entries": f"position {_COUNT}! scope {_TEXT}! document {_TEXT}! hash {_TEXT}!",
     "balances": f"scope {_TEXT}! document {_TEXT}!",
     "charges": f"key {_TEXT}! scope {_TEXT}! document {_TEXT}!",
-    "rounds": f"key {_TEXT}! number {_COUNT}! attempts {_COUNT}! output_hash {_TEXT}",
+    "rounds": f"key {_TEXT}! scope {_TEXT}! number {_COUNT}! attempts {_COUNT}! output_hash {_TEXT}",
 }
-_KEYS = {"head": "one", "entries": "position", "balances": "scope", "charges": "key", "rounds": "key, number"}
+_KEYS = {
+    "head": "one",
+    "entries": "position",
+    "balances": "scope",
+    "charges": "key, scope",
+    "rounds": "key, scope, number",
+}
+_KEEPS_FORMAT = f"table head: {_COLUMNS['head']}"
 PARTS = frozenset(
     {f"table {name}: {columns}" for name, columns in _COLUMNS.items()}
     | {f"constraint {name}_key of {name}: PRIMARY KEY ({key})" for name, key in _KEYS.items()}
@@ -110,6 +119,8 @@ def check(connection: sa.Connection) -> None:
     if not any(line.startswith("table head:") for line in found):
         raise LedgerIntegrityError("the schema is not an epsilog ledger")
     if found != PARTS:
+        if _KEEPS_FORMAT in found and connection.execute(sa.select(heads.c.format)).scalar() in range(FORMAT):
+            raise LedgerIntegrityError(EARLIER)
         other = ", ".join(sorted(found ^ PARTS)[:3])
         raise LedgerIntegrityError(f"the schema is not made as a ledger's: {other} was added, altered or removed")
     stored_head(connection.execute(HEAD))

@@ -232,31 +232,33 @@ class RemoteLedger(RemoteView):
         ask = _asked(scope, key, request) | {"reason": check.text()(reason=reason)}
         self._do("/override", {name: ask[name] for name in ask.keys() - {"delta"}})
 
-    def advance(self, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
+    def advance(self, key: str, verb: Verb, body: Mapping[str, Any], *, scope: str | None = None) -> None:
         """Writes one entry of a charge that exists; ``Charge`` has the verbs by name."""
         scopes.check_key(key)
+        if scope is not None:
+            scopes.ancestors(scope)
         verb = check.one_of(LATER)(verb=verb)
-        self._do(f"/{wire.VERB_PATHS.get(verb, 'abandon')}", {**body, "key": key})
+        self._do(f"/{wire.VERB_PATHS.get(verb, 'abandon')}", {**body, "key": key, "scope": scope})
 
-    def expire(self, key: str) -> None:
+    def expire(self, key: str, *, scope: str | None = None) -> None:
         """Gives back a reservation whose time is over; see ``Ledger.expire``."""
-        self.advance(key, Verb.EXPIRED, {})
+        self.advance(key, Verb.EXPIRED, {}, scope=scope)
 
-    def revoke(self, key: str, *, by: str, reason: str) -> None:
+    def revoke(self, key: str, *, by: str, reason: str, scope: str | None = None) -> None:
         """Gives back a reservation of somebody else's; see ``Ledger.revoke``."""
-        self.advance(key, Verb.REVOKED, {"by": by, "reason": reason})
+        self.advance(key, Verb.REVOKED, {"by": by, "reason": reason}, scope=scope)
 
-    def abandon(self, key: str, *, by: str, reason: str) -> None:
+    def abandon(self, key: str, *, by: str, reason: str, scope: str | None = None) -> None:
         """Closes a charge whose run is gone; see ``Ledger.abandon``."""
-        self.advance(key, Verb.ABANDONED, {"by": by, "reason": reason})
+        self.advance(key, Verb.ABANDONED, {"by": by, "reason": reason}, scope=scope)
 
-    def decommission(self, key: str, *, by: str, reason: str) -> None:
+    def decommission(self, key: str, *, by: str, reason: str, scope: str | None = None) -> None:
         """Notes that what a charge released is out of use; see ``Ledger.decommission``."""
-        self.advance(key, Verb.DECOMMISSIONED, {"by": by, "reason": reason})
+        self.advance(key, Verb.DECOMMISSIONED, {"by": by, "reason": reason}, scope=scope)
 
-    def find(self, key: str) -> Charge | None:
+    def find(self, key: str, *, scope: str | None = None) -> Charge | None:
         """The charge with a key, if there is one that the token may see."""
-        entry = self._opening(key)
+        entry = self._opening(key, scope)
         return None if entry is None else Charge(self, entry, replayed=True)
 
     def _do(self, path: str, ask: Mapping[str, Any], *, again: bool = True) -> tuple[dict[str, Any], bool]:

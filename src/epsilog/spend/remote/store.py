@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from epsilog.spend.balances import Balance
-from epsilog.spend.entries import Entry, digest
+from epsilog.spend.entries import ChargeId, Entry, digest
 from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.remote.connection import Connection
 from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed, stored_state
@@ -69,7 +69,7 @@ class RemoteSession:
         """What is of the whole ledger is told to those alone who may see all of it."""
         raise StorageError("a server tells nothing of the whole ledger here")
 
-    def stored(self, _: Collection[str] | None = None) -> Stored:
+    def stored(self, _: Collection[ChargeId] | None = None) -> Stored:
         """What the server keeps beside the entries is the server's to compare."""
         raise StorageError("a server tells nothing that it keeps beside the entries")
 
@@ -90,14 +90,21 @@ class RemoteSession:
         told = self._connection.get("/balances", above=above)["budgets"]
         return [as_budget(budget) for budget in told]
 
-    def charge(self, key: str) -> ChargeRecord | None:
-        """The charge with a key, if there is one that the token may see."""
-        found = self._connection.get("/charges", key=key)["charge"]
-        return None if found is None else as_charge(found, key)
+    def charge(self, name: ChargeId) -> ChargeRecord | None:
+        """The charge with a key in a scope, if there is one that the token may see."""
+        scope, key = name
+        found = self._connection.get("/charges", key=key, scope=scope)["charge"]
+        return None if found is None else as_charge(found, key=key, scope=scope)
 
-    def rounds(self, key: str) -> list[RoundState]:
+    def find_charges(self, key: str) -> list[ChargeRecord]:
+        """The charge that has a key; of several that the token may see, the server asks which is meant."""
+        found = self._connection.get("/charges", key=key)["charge"]
+        return [] if found is None else [as_charge(found, key=key)]
+
+    def rounds(self, name: ChargeId) -> list[RoundState]:
         """The rounds of a charge, in order."""
-        return [RoundState(*told) for told in self._connection.get("/charges", key=key)["rounds"]]
+        scope, key = name
+        return [RoundState(*told) for told in self._connection.get("/charges", key=key, scope=scope)["rounds"]]
 
 
 class RemoteStore:
@@ -121,9 +128,9 @@ class RemoteStore:
         self._connection.close()
 
 
-def as_charge(told: Any, key: str) -> ChargeRecord:
+def as_charge(told: Any, **named: str) -> ChargeRecord:
     """Where a charge stands, as a server tells it."""
-    return stored_state(ChargeRecord.parse, json.dumps(told), key=key)
+    return stored_state(ChargeRecord.parse, json.dumps(told), **named)
 
 
 def as_budget(told: Any, **named: str) -> Balance:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import dialect, insert
 
 from epsilog.spend.sqlite.place import peek
-from epsilog.spend.tables import FORMAT, HEAD, Dialect, first_head, heads, stored_head
+from epsilog.spend.tables import EARLIER, FORMAT, HEAD, Dialect, first_head, heads, stored_head
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 APPLICATION_ID = 0x65707367  # "epsg", in the header of the file
@@ -36,16 +36,18 @@ SCHEMA = {
     document TEXT NOT NULL
 )""",
     "charges": """CREATE TABLE charges (
-    key TEXT NOT NULL PRIMARY KEY,
+    key TEXT NOT NULL,
     scope TEXT NOT NULL,
-    document TEXT NOT NULL
+    document TEXT NOT NULL,
+    PRIMARY KEY (key, scope)
 )""",
     "rounds": """CREATE TABLE rounds (
     key TEXT NOT NULL,
+    scope TEXT NOT NULL,
     number INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
     output_hash TEXT,
-    PRIMARY KEY (key, number)
+    PRIMARY KEY (key, scope, number)
 )""",
     "ix_entries_scope": "CREATE INDEX ix_entries_scope ON entries (scope)",
     "ix_charges_scope": "CREATE INDEX ix_charges_scope ON charges (scope)",
@@ -72,7 +74,7 @@ def check_format(connection: sa.Connection) -> int:
     if carried == BACKUP_ID and not pragma(connection, "query_only"):
         raise StorageError("the file is a backup of a ledger: read it, or restore it (`epsilog ledger restore`)")
     if pragma(connection, "user_version") in range(FORMAT):
-        raise LedgerIntegrityError(f"the ledger is of an earlier format, and this release reads format {FORMAT}")
+        raise LedgerIntegrityError(EARLIER)
     for name, value in _SETTINGS.items():
         if (found := pragma(connection, name)) != value:
             raise LedgerIntegrityError(f"{name} of the file must be {value}, got {found!r}")
