@@ -17,6 +17,7 @@ from epsilog.terms import (
     GaussianDP,
     Grouped,
     Laplace,
+    MixtureOfGaussians,
     NegativeBinomialTrials,
     NeighboringRelation,
     PoissonSampled,
@@ -61,6 +62,20 @@ def bases() -> st.SearchStrategy[Release]:
     )
 
 
+def mixtures(
+    moves: st.SearchStrategy[float] | None = None, noise: st.SearchStrategy[float] | None = None, most: int = 4
+) -> st.SearchStrategy[Release]:
+    """Mixtures of Gaussians; probabilities add up to 1 but for rounding, and may be next to none."""
+    moved = st.one_of(st.just(0.0), st.floats(0.01, 2.0) if moves is None else moves)
+    part = st.tuples(moved, st.sampled_from([1.0, 7.0, 1e-9, 1e-300]))
+
+    def mixed(noise: float, parts: list[tuple[float, float]]) -> Release:
+        total = sum(size for _, size in parts)
+        return MixtureOfGaussians(noise, tuple(move for move, _ in parts), tuple(size / total for _, size in parts))
+
+    return st.builds(mixed, noises(1.0) if noise is None else noise, st.lists(part, min_size=1, max_size=most))
+
+
 def singles(relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> st.SearchStrategy[Release]:
     """Single releases, sampled or not, that ``relation`` can price."""
     if relation is NeighboringRelation.REPLACE_ONE:
@@ -72,8 +87,8 @@ def singles(relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ON
             st.builds(DiscreteGaussian, noises(1.0), st.integers(1, 3)),
             st.builds(DiscreteLaplace, noises(1.0), st.integers(1, 3)),
         )
-        return st.one_of(bases(), sampled, response, st.builds(PoissonSampled, noise, shares()))
-    return st.one_of(bases(), st.builds(PoissonSampled, bases(), shares()))
+        return st.one_of(bases(), sampled, response, mixtures(), st.builds(PoissonSampled, noise, shares()))
+    return st.one_of(bases(), st.builds(PoissonSampled, bases(), shares()), mixtures())
 
 
 def releases(relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> st.SearchStrategy[Release]:
@@ -139,6 +154,7 @@ def extremes() -> st.SearchStrategy[Release]:
         st.builds(ApproximateDP, small, st.sampled_from([0.0, 5e-324, 1e-12, 1e-6, 0.5, 1.0])),
         st.builds(ZeroConcentratedDP, edges()),
         st.builds(GaussianDP, edges()),
+        mixtures(edges(), edges()),
     )
 
 

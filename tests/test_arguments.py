@@ -79,6 +79,11 @@ CALLS = {
         "rounds": 4,
         "noise_stddev": 2.0,
     },
+    terms.MixtureOfGaussians: {
+        "noise_stddev": 2.0,
+        "sensitivities": (0.0, 1.0, 2.0),
+        "sampling_probabilities": (0.5, 0.25, 0.25),
+    },
     terms.NegativeBinomialTrials: {"shape": 1.0, "stopping_probability": 0.25},
     terms.PoissonSampled: {"release": Gaussian(1.0), "sampling_probability": 0.25},
     terms.PoissonTrials: {"mean": 2.0},

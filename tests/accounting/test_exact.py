@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from epsilog import plan
 from epsilog.accounting import delta, epsilon
-from epsilog.accounting.exact import pure_loss, rounded
+from epsilog.accounting.exact import pure_loss
+from epsilog.accounting.rounding import rounded
 from epsilog.terms import (
     Composed,
     DiscreteLaplace,

@@ -24,6 +24,7 @@ SAMPLES = [
     terms.Staircase(0.5, 0.25, sensitivity=3.0),
     terms.ReportNoisyMax(0.3, "laplace", monotone=True),
     terms.SparseVector(2.0, 8.0, positives=4),
+    terms.MixtureOfGaussians(2.0, (0.0, 1.0, 1.0, 3.5), (0.7, 0.1, 0.1, 0.1)),
     terms.PureDP(0.1),
     terms.ApproximateDP(0.5, 1e-6),
     terms.ZeroConcentratedDP(0.02),

@@ -14,7 +14,7 @@ from typing import overload
 from epsilog.accounting import tradeoff
 from epsilog.accounting.account import held, interval
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.exact import pure_loss, rounded
+from epsilog.accounting.exact import pure_loss
 from epsilog.accounting.flatten import gaussian_mu_of
 from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.lattice.discretise import Work
@@ -22,7 +22,7 @@ from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
-from epsilog.accounting.rounding import ELEMENTARY, UNDERFLOW, down, gamma, up
+from epsilog.accounting.rounding import ELEMENTARY, UNDERFLOW, down, gamma, rounded, up
 from epsilog.terms import (
     Composed,
     DiscreteGaussian,

@@ -2,7 +2,8 @@
 
 Domination composes, so a mix lies between the mixes of what its parts lie between. A matrix mechanism is the Gaussian
 of its sensitivity, which is known from both sides (docs/accounting/matrices.md); a sample of a sample is a sample with
-the product of both chances, rounded up and down (certified-bounds, 1.10).
+the product of both chances, rounded up and down (certified-bounds, 1.10), and so is one of a mixture of Gaussians
+(docs/accounting/mixtures.md).
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.rounding import down, up
+from epsilog.accounting.mixtures import MOST_NOISE, NOTHING, is_plain, thinned
+from epsilog.accounting.rounding import down, rounded, up
 from epsilog.accounting.sensitivity import sensitivity
-from epsilog.terms import Composed, Gaussian, MatrixMechanism, PoissonSampled, Release, Repeated
+from epsilog.terms import Gaussian, MatrixMechanism, MixtureOfGaussians, PoissonSampled, Release, Repeated
 
-_MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
-_NOTHING = Composed([])
 _MATRICES, _NESTED = "accounting/matrices", "accounting/certified-bounds, 1.10"
+_MIXTURES = "accounting/mixtures"
 
 
 def enclosed(bag: Bag) -> tuple[tuple[Repeated, ...], tuple[Repeated, ...]] | None:
@@ -46,16 +46,26 @@ def proofs(bag: Bag) -> str:
     >>> proofs({PoissonSampled(PoissonSampled(Gaussian(1.0), 0.5), 0.5): 1})
     'accounting/certified-bounds, 1.10'
     """
-    pages = {_MATRICES: any(isinstance(part, MatrixMechanism) for part in bag), _NESTED: any(map(_nested, bag))}
+    pages = {
+        _MATRICES: any(isinstance(part, MatrixMechanism) for part in bag),
+        _NESTED: any(map(_nested, bag)),
+        _MIXTURES: any(map(_is_mixture, bag)),
+    }
     return "; ".join(page for page, cited in pages.items() if cited)
 
 
 def _between(part: Release) -> bool:
-    return isinstance(part, MatrixMechanism) or _nested(part)
+    return (
+        isinstance(part, MatrixMechanism) or _nested(part) or (isinstance(part, MixtureOfGaussians) and is_plain(part))
+    )
 
 
 def _nested(part: Release) -> bool:
-    return isinstance(part, PoissonSampled) and isinstance(part.release, PoissonSampled)
+    return isinstance(part, PoissonSampled) and isinstance(part.release, PoissonSampled | MixtureOfGaussians)
+
+
+def _is_mixture(part: Release) -> bool:
+    return isinstance(_unnested(part)[0], MixtureOfGaussians)
 
 
 def _sides(part: Release) -> tuple[Release, Release]:
@@ -63,11 +73,15 @@ def _sides(part: Release) -> tuple[Release, Release]:
         case MatrixMechanism(noise_stddev=noise):
             moved = sensitivity(part)
             weak, strong = down(noise / moved.upper, 1), up(noise / moved.lower, 1)
-            least = Gaussian(strong) if math.isfinite(strong) and (strong > 0 or noise == 0) else _NOTHING
-            return Gaussian(min(weak, _MOST_NOISE)), least
+            least = Gaussian(strong) if math.isfinite(strong) and (strong > 0 or noise == 0) else NOTHING
+            return Gaussian(min(weak, MOST_NOISE)), least
         case PoissonSampled() if _nested(part):
             inner, chance = _unnested(part)
+            if isinstance(inner, MixtureOfGaussians):
+                return thinned(inner, chance, above=True), thinned(inner, chance, above=False)
             return PoissonSampled(inner, rounded(chance, up=True)), PoissonSampled(inner, rounded(chance, up=False))
+        case MixtureOfGaussians() if is_plain(part):
+            return thinned(part, Fraction(1), above=True), thinned(part, Fraction(1), above=False)
         case _:
             return part, part
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from epsilog.accounting.flatten import Bag
+from epsilog.accounting.rounding import rounded
 from epsilog.terms import (
     DiscreteLaplace,
     Laplace,
@@ -16,21 +17,6 @@ from epsilog.terms import (
     SparseVector,
     Staircase,
 )
-
-
-def rounded(number: Fraction, *, up: bool) -> float:
-    """The nearest double that is not below (or not above) a number from 0 on.
-
-    >>> rounded(Fraction(2, 5), up=True), rounded(Fraction(2, 5), up=False) < 0.4
-    (0.4, True)
-    """
-    try:
-        nearest = float(number)
-    except OverflowError:
-        return math.inf if up else math.nextafter(math.inf, 0.0)
-    if up:
-        return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
-    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, 0.0)
 
 
 def rounded_sum(numbers: Iterable[tuple[float, int]]) -> float:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.rounding import union
+from epsilog.accounting.rounding import rounded, union
 from epsilog.terms import ApproximateDP, PureDP, Release
 
 _MOST = 32  # failures whose joint chance is worked out as a fraction

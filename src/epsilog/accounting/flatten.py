@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from epsilog.accounting.mixtures import named, unmixed
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -17,6 +18,7 @@ from epsilog.terms import (
     GaussianDP,
     Grouped,
     MatrixMechanism,
+    MixtureOfGaussians,
     NeighboringRelation,
     PoissonSampled,
     PureDP,
@@ -37,6 +39,7 @@ __all__ = ["flatten"]
 Bag = Mapping[Release, int]  # distinct single releases, with their counts
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_SAMPLED = (PoissonSampled, FixedSizeSampled, BallsInBins, MixtureOfGaussians)
 _BINS = "balls-in-bins"
 _MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
 
@@ -79,6 +82,8 @@ def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
                 noise_stddev=noise,
             ) if not any(others) and rounds % bins == 0:  # independent noise: one way of saying it
                 todo.append((BallsInBins(Gaussian(noise / scale), bins, rounds // bins), count))
+            case MixtureOfGaussians() if (plain := named(part)) is not None:
+                todo.append((plain, count))
             case ReportNoisyMax() if (other := plainly(part)) is not part:
                 todo.append((other, count))
             case PoissonSampled(sampling_probability=0) | FixedSizeSampled(sample_size=0) | ZeroConcentratedDP(rho=0):
@@ -108,12 +113,12 @@ def _innermost(release: Release) -> Release:
 
 
 def sampled_parts(bag: Bag) -> tuple[Release, ...]:
-    """The distinct parts that take some units and leave others out.
+    """The distinct parts that take some units and leave others out, or draw how much of one they take.
 
     >>> sampled_parts(flatten(Composed([Gaussian(1.0), Repeated(PoissonSampled(Gaussian(2.0), 0.5), 3)])))
     (PoissonSampled(release=Gaussian(noise_multiplier=2.0, sensitivity=1.0), sampling_probability=0.5),)
     """
-    return tuple(part for part in bag if isinstance(part, PoissonSampled | FixedSizeSampled | BallsInBins))
+    return tuple(part for part in bag if isinstance(part, _SAMPLED))
 
 
 def unsampled(bag: Bag, parts: Collection[Release], relation: NeighboringRelation = _ADD_OR_REMOVE) -> Bag:
@@ -136,6 +141,8 @@ def _whole(part: Release, relation: NeighboringRelation) -> Release:
             return Grouped(whole, 2) if relation is _ADD_OR_REMOVE else whole
         case BallsInBins(release=inner, epochs=epochs):
             return Repeated(_whole(inner, relation), epochs)
+        case MixtureOfGaussians():
+            return unmixed(part)
         case Repeated(release=inner, count=count):
             return Repeated(_whole(inner, relation), count)
         case Composed(releases=parts):

@@ -11,7 +11,6 @@ from contextlib import suppress
 from fractions import Fraction
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import Bag, flatten
 from epsilog.accounting.gaussian import gaussian_bounds
 from epsilog.accounting.laws.base import LARGEST_LOSS
@@ -22,7 +21,7 @@ from epsilog.accounting.pairs.grown import further, grown, growth
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything, size
 from epsilog.accounting.roots import proven
-from epsilog.accounting.rounding import LEAST, MU, down, up
+from epsilog.accounting.rounding import LEAST, MU, down, rounded, up
 from epsilog.terms import (
     FixedSizeSampled,
     Grouped,

@@ -11,6 +11,7 @@ from epsilog.terms import (
     GaussianDP,
     Grouped,
     MatrixMechanism,
+    MixtureOfGaussians,
     PoissonSampled,
     PureDP,
     Release,
@@ -55,6 +56,10 @@ _TURNS = (
     "who takes part in which rounds does not depend on data, nobody more often or at less distance than stated, and "
     "nobody's joining or leaving moves another"
 )
+_DRAWN = (
+    "how much of a unit counts is drawn for each unit and round with the stated probabilities, apart from all data and "
+    "from all other draws, and stays hidden"
+)
 _SCORE = "the score's sensitivity was measured for this relation"
 _HIGHEST = "every candidate's noise is a draw of its own, and nothing but which is the highest is shown"
 _SPARSE = (
@@ -66,6 +71,7 @@ _OF_KIND: dict[type, tuple[str, ...]] = {
     ReportNoisyMax: (_SCORE, _HIGHEST),
     SparseVector: (_SPARSE,),
     MatrixMechanism: (_TURNS,),
+    MixtureOfGaussians: (_DRAWN, _WHOLE),
 }
 
 

@@ -21,7 +21,7 @@ from epsilog.accounting.flatten import (
     unsampled,
 )
 from epsilog.accounting.pairs.dominating import Ordering, largest_loss, orderings
-from epsilog.accounting.rounding import down
+from epsilog.accounting.rounding import down, rounded
 from epsilog.terms import (
     BallsInBins,
     Composed,
@@ -105,7 +105,7 @@ class Prepared:
     def largest_loss(self) -> Bounds:
         """Bounds the largest possible loss: epsilon at delta 0."""
         if (added := exact.pure_loss(self.bag, self.relation)) is not None:
-            return Bounds(exact.rounded(added, up=False), exact.rounded(added, up=True))
+            return Bounds(rounded(added, up=False), rounded(added, up=True))
         binned = [part for part in self.bag if isinstance(part, BallsInBins)]
         if any(bins_mu(part, self.relation) > 0 for part in binned):
             return Bounds(math.inf, math.inf)

@@ -13,12 +13,13 @@ import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
 from epsilog.accounting.enclosed import enclosed
-from epsilog.accounting.exact import choice_loss, rounded, sparse_vector_loss
+from epsilog.accounting.exact import choice_loss, sparse_vector_loss
 from epsilog.accounting.flatten import Bag, flatten, plainly
 from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.laws.staircase import staircase
+from epsilog.accounting.mixtures import chances, most
 from epsilog.accounting.moments import beyond, delta_of, epsilon_of
-from epsilog.accounting.rounding import LEAST, UNDERFLOW, gamma, up
+from epsilog.accounting.rounding import LEAST, UNDERFLOW, gamma, rounded, up
 from epsilog.terms import (
     ApproximateDP,
     CheckError,
@@ -29,6 +30,7 @@ from epsilog.terms import (
     Gaussian,
     GaussianDP,
     Laplace,
+    MixtureOfGaussians,
     NeighboringRelation,
     PoissonSampled,
     PureDP,
@@ -231,6 +233,25 @@ def _(release: PoissonSampled, orders: Array, *, relation: NeighboringRelation) 
         return np.full_like(orders, np.inf)
     sampled = np.array([_sampled_gaussian(float(order), noise, release.sampling_probability) for order in orders])
     return np.asarray(np.minimum(sampled, plain))  # by convexity
+
+
+@_rdp.register
+def _(release: MixtureOfGaussians, orders: Array, *, relation: NeighboringRelation) -> Array:
+    """At most that of whoever is told the draw: a mean of power sums (docs, accounting/mixtures); or of the most."""
+    law = chances(release, above=True)
+    if not law:
+        return np.zeros_like(orders)
+    if release.noise_stddev == 0:
+        return np.full_like(orders, np.inf)
+    reach = np.array([_reach(stretch(relation) * move, release.noise_stddev) for move, _ in law])
+    often = np.log(np.array([float(chance) for _, chance in law]))
+    z = (orders / 2 * (orders - 1))[:, None] * reach * reach + LEAST
+    grown = np.where(z < _LARGE, np.log(np.expm1(np.minimum(z, _LARGE))), z)  # of e^z - 1, or more
+    logs = often + grown + gamma(64.0) * (1 + np.abs(often) + np.abs(grown))
+    told = _over(np.logaddexp(0.0, logsumexp(logs, axis=1)), orders)
+    if relation is NeighboringRelation.REPLACE_ONE:
+        return told
+    return np.minimum(told, _rdp(most(release), orders, relation=relation))
 
 
 def rdp_attained(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array | None:

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from epsilog.terms import check, codec
+from epsilog.terms.errors import CheckError
+
+MOST_COMPONENTS = 4096  # of a mixture: as many as anybody writes down
+_ROUNDED = Fraction(1, 10**12)  # far above what rounding moves a sum of probabilities by
 
 
 class Release:
@@ -39,6 +44,49 @@ class Gaussian(Release):
 
     def __post_init__(self) -> None:
         check.fields(self, noise_multiplier=check.at_least(0, check.DOWN), sensitivity=check.positive(check.UP))
+
+
+@codec.term("mixture-of-gaussians")
+@dataclass(frozen=True, slots=True)
+class MixtureOfGaussians(Release):
+    """Adds Gaussian noise to a sum to which a unit contributes as much as is drawn at random; the draw stays hidden.
+
+    The unit's contribution is a vector whose L2 norm is at most the sensitivity that was drawn, independently of all
+    data and of all other draws; without the unit, or with it zeroed out, it is 0. A Poisson-sampled Gaussian has the
+    sensitivities 0 and 1.
+
+    What rounding makes the probabilities lack of 1 counts above as the largest sensitivity and below as the smallest;
+    what they exceed 1 by is taken above from the smallest and below from the largest.
+
+    Attributes:
+        noise_stddev: standard deviation of the noise, in the sensitivities' unit; 0 gives no privacy.
+        sensitivities: the most that the unit moves the sum in each case, in L2 norm and the sum's own unit.
+        sampling_probabilities: the probability of each case, in [0, 1]; their sum is 1, but for rounding.
+
+    Source:
+        Ganesh 2024 (arXiv:2401.10294); Choquette-Choo, Ganesh, Steinke & Thakurta 2024 (arXiv:2310.15526).
+    """
+
+    noise_stddev: float
+    sensitivities: tuple[float, ...]
+    sampling_probabilities: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            noise_stddev=check.at_least(0, check.DOWN),
+            sensitivities=check.each(check.at_least(0, check.UP)),
+            sampling_probabilities=check.each(check.within(0, 1, check.UP)),
+        )
+        count = len(self.sensitivities)
+        if not 1 <= count <= MOST_COMPONENTS:
+            raise CheckError("sensitivities", f"1 to {MOST_COMPONENTS} numbers", f"{count}", verb="be")
+        if len(self.sampling_probabilities) != count:
+            got = f"{len(self.sampling_probabilities)}"
+            raise CheckError("sampling_probabilities", f"as many as sensitivities, {count}", got)
+        total = sum(map(Fraction, self.sampling_probabilities), Fraction(0))
+        if abs(total - 1) > _ROUNDED:
+            raise CheckError("sampling_probabilities", "1", f"{float(total)!r}", verb="add up to")
 
 
 @codec.term("laplace")

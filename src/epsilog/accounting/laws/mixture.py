@@ -1,7 +1,7 @@
 """Mixtures of Gaussians: a mean that moves by a random distance which is not told, and one that is.
 
 The pair (sum_j w_j N(c_j, 1), N(0, 1)) with distances c_j from 0 on is what a sum shows to which a random number of
-units of a group contribute: of a Poisson sample, of a sample of a fixed size, or as an event says.
+units of a group contribute, of a Poisson sample or of a sample of a fixed size, and what a mixture of Gaussians states.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from epsilog.accounting.rounding import RATIO, down, gamma, up
 from epsilog.terms import CalibrationError
 
 _ROUNDS = 100
+_PIECE = 2**21  # terms that are looked at together
 _INVERTED = 2e5  # roundings of 1 by which inverting the ratio may move an edge
 
 
@@ -68,12 +69,17 @@ class GaussianMixture:
         it equals ln(e^u - rest).
         """
         u = np.asarray(u, dtype=np.float64)
-        over = u - self._least
+        with np.errstate(invalid="ignore"):  # where none is at 0, the lowest ratio is the lowest place
+            over = u - self._least
         x = np.where(over > 0, np.inf, -np.inf)
         seen = (over > 0) & np.isfinite(u)
         goal = u[seen] + np.log(-np.expm1(-over[seen]))
-        if not goal.size:
-            return x
+        if goal.size:
+            pieces = -(-goal.size * len(self.distances) // _PIECE)
+            x[seen] = np.concatenate([self._inverted(piece) for piece in np.array_split(goal, pieces)])
+        return x
+
+    def _inverted(self, goal: Array) -> Array:
         far, start = self.distances, self._starts
         at = ((goal[:, None] - start) / far).min(axis=1)
         for _ in range(_ROUNDS):
@@ -83,8 +89,7 @@ class GaussianMixture:
             away = total - goal
             at = at - away / slope
             if float(np.abs(away / (1 + np.abs(goal) + np.abs(at) * far[-1])).max()) < gamma(64.0):
-                x[seen] = at
-                return x
+                return np.asarray(at)
         raise CalibrationError(f"the likelihood ratio of {self!r} could not be inverted")
 
     def masses(self, edges: Array) -> Masses:

@@ -12,12 +12,13 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 
-from epsilog.accounting.exact import choice_loss, pure_loss, rounded, sparse_vector_loss
+from epsilog.accounting.exact import choice_loss, pure_loss, sparse_vector_loss
 from epsilog.accounting.flatten import Bag, flatten, gaussian_mu_of, plainly, total_mu
 from epsilog.accounting.laws.base import Atoms, BaseLaw
 from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.shuffled import attained, clones, responses
 from epsilog.accounting.pairs.groups import GroupPair, group_pairs
+from epsilog.accounting.pairs.mixtures import mixture_pairs
 from epsilog.accounting.pairs.noise import discrete_gaussian, discrete_laplace, laplace, normal, staircase
 from epsilog.accounting.pairs.products import MOST_PARTS, largest, product
 from epsilog.accounting.pairs.profiled import Profiled
@@ -26,7 +27,7 @@ from epsilog.accounting.pairs.replace_one import replaced
 from epsilog.accounting.pairs.responses import randomized_response, statement
 from epsilog.accounting.pairs.sampling import binned, check_sampling, sampled_pair, shares, truncated
 from epsilog.accounting.pairs.selection import bounded_range, chosen, leaning, leans_of
-from epsilog.accounting.rounding import RATIO, down, union
+from epsilog.accounting.rounding import RATIO, down, rounded, union
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -37,6 +38,7 @@ from epsilog.terms import (
     FixedSizeSampled,
     Grouped,
     Laplace,
+    MixtureOfGaussians,
     NeighboringRelation,
     PoissonSampled,
     PureDP,
@@ -117,15 +119,9 @@ def orderings(  # noqa: PLR0912
         attained(direction, [Pair(below)] * len(leans), 1)
     sampled = False
     for part, count in others.items():
-        if isinstance(part, BallsInBins):
-            for direction in (Direction.REMOVE, Direction.ADD):
-                above, below = binned(part, relation, direction, tail_mass)
-                upper[direction].append((Pair(above), count))
-                attained(direction, [Pair(below)] * len(leans), count)
-            sampled = True
-            continue
-        if isinstance(part, Grouped):
-            for way, often in _of_group(part, relation):
+        own = _own_pairs(part, relation, tail_mass)
+        if own is not None:
+            for way, often in own:
                 upper[way.direction].append((way.above, often * count))
                 attained(way.direction, [way.below] * len(leans), often * count)
                 sampled = sampled or way.sampled
@@ -159,6 +155,21 @@ def orderings(  # noqa: PLR0912
         Ordering(parts[direction], tuple(side[direction] for side in least))
         for direction in (Direction.REMOVE, Direction.ADD)
     )
+
+
+def _own_pairs(part: Release, relation: NeighboringRelation, tail_mass: float) -> list[tuple[GroupPair, int]] | None:
+    """The pairs of what is no sample of something that has a pair, by direction, with their counts; None of others."""
+    match part:
+        case BallsInBins():
+            sides = [(way, binned(part, relation, way, tail_mass)) for way in (Direction.REMOVE, Direction.ADD)]
+            return [(GroupPair(way, Pair(above), Pair(below)), 1) for way, (above, below) in sides]
+        case MixtureOfGaussians():
+            bent = relation is not _REPLACE
+            return [(GroupPair(*sides, sampled=bent), 1) for sides in mixture_pairs(part, relation)]
+        case Grouped():
+            return _of_group(part, relation)
+        case _:
+            return None
 
 
 def _of_group(part: Grouped, relation: NeighboringRelation) -> list[tuple[GroupPair, int]]:

@@ -6,9 +6,8 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.rounding import down, up
+from epsilog.accounting.rounding import down, rounded, up
 from epsilog.terms import (
     ApproximateDP,
     DiscreteGaussian,

@@ -12,7 +12,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import Bag, flatten, total_mu
 from epsilog.accounting.laws.base import Atoms, BaseLaw
 from epsilog.accounting.laws.replaced import (
@@ -25,7 +24,7 @@ from epsilog.accounting.laws.replaced import (
     replaced_discrete_laplace,
 )
 from epsilog.accounting.pairs.reach import METHOD, MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
-from epsilog.accounting.rounding import MU, down, up
+from epsilog.accounting.rounding import MU, down, rounded, up
 from epsilog.terms import (
     DiscreteGaussian,
     DiscreteLaplace,

@@ -9,14 +9,13 @@ import math
 from fractions import Fraction
 
 from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU, allocated
-from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import bins_mu, check_absence, flatten, total_mu
 from epsilog.accounting.laws.base import BaseLaw, Normal
 from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.laws.replaced import LARGEST_MU, ReplacedSample
 from epsilog.accounting.laws.told import ToldWhich
 from epsilog.accounting.pairs.reach import METHOD, NEAREST, nothing_hidden, pure, same
-from epsilog.accounting.rounding import MU, up
+from epsilog.accounting.rounding import MU, rounded, up
 from epsilog.accounting.truncation import binomial_above
 from epsilog.terms import (
     BallsInBins,

@@ -11,12 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import plainly
 from epsilog.accounting.laws.base import Atoms, BaseLaw, Tent
 from epsilog.accounting.pairs.reach import LONGEST, NEAREST, pure, same, within_reach
 from epsilog.accounting.pairs.responses import statement
-from epsilog.accounting.rounding import RATIO, down
+from epsilog.accounting.rounding import RATIO, down, rounded
 from epsilog.terms import ExponentialMechanism, FixedSizeSampled, PoissonSampled, Release
 
 _LEANS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)

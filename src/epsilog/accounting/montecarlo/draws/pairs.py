@@ -27,6 +27,7 @@ from epsilog.terms import (
     Gaussian,
     LimitedParticipation,
     MatrixMechanism,
+    MixtureOfGaussians,
     PoissonSampled,
     Release,
     Repeated,
@@ -108,6 +109,9 @@ def pair_of(release: Release) -> Pair:
             kind = CyclicParticipation(1, inner.sampling_probability)
             _fitting(release, path=release.count)
             return Cyclic(np.ones(1), _noisy(release, inner.release.noise_multiplier), release.count, kind)
+    if isinstance(release, MixtureOfGaussians):
+        reason = "mixtures of Gaussians need no simulation: they have a price"
+        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
     if not isinstance(release, MatrixMechanism):
         raise UnsupportedMechanismError(release, method=METHOD)
     if isinstance(release.strategy, TreeStrategy) or isinstance(release.participation, LimitedParticipation):
