@@ -16,6 +16,7 @@ SAMPLES = [
     terms.DiscreteLaplace(2.0, sensitivity=3),
     terms.RandomizedResponse(0.25, categories=4),
     terms.ZeroConcentratedDP(0.1),
+    terms.MixtureOfGaussians(2.0, (0.0, 1.0, 3.0), (0.5, 0.25, 0.25)),
     terms.Repeated(terms.PoissonSampled(terms.Gaussian(1.0), 0.01), 1000),
     terms.Composed([terms.Laplace(2.0), terms.Repeated(terms.Gaussian(3.0), 7)]),
     terms.FixedSizeSampled(terms.Gaussian(1.0), 30, 2400),

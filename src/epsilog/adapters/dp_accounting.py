@@ -55,8 +55,7 @@ def from_event(event: DpEvent, relation: NeighboringRelation | None = None) -> R
 
     Raises:
         UnsupportedMechanismError: the event, or one inside it, has no counterpart here, or none under this relation;
-            it says why. A mixture of Gaussians is read where it is a Poisson-sampled one, random allocation where each
-            record is in one step, in all or in none.
+            it says why. Random allocation is read where each record is in one step, in all or in none.
         CheckError: a parameter that is out of its bounds.
 
     Source:
@@ -150,25 +149,10 @@ def _log(ratio: Fraction) -> float:
 
 
 def _from_mixture(event: Any, relation: NeighboringRelation | None) -> Release:
-    """A mixture of Gaussians that has one sensitivity besides 0, which is a Poisson sample of one Gaussian."""
+    """A mixture of Gaussians, which dp-accounting describes for a record that is there or not."""
     if relation is NeighboringRelation.REPLACE_ONE:
         raise _refused(event, "a mixture is defined for a record that joins, leaves or is replaced by a special one")
-    moves = check.each(check.at_least(0))(sensitivities=event.sensitivities)
-    chances = check.each(check.within(0, 1))(sampling_probs=event.sampling_probs)
-    if not moves or len(moves) != len(chances) or abs(math.fsum(chances) - 1) > _ROUNDED:
-        raise CheckError("sampling_probs", "one for each sensitivity, of sum 1", f"{event.sampling_probs!r:.80}")
-    far = {move for move, chance in zip(moves, chances, strict=True) if move and chance}
-    if not far:
-        return terms.Composed([])
-    stays = sum((Fraction(chance) for move, chance in zip(moves, chances, strict=True) if not move), Fraction(0))
-    joins = check.within(0, 1, check.UP)(sampling_probs=max(1 - stays, Fraction(0)))
-    deviation = check.at_least(0, check.DOWN)(standard_deviation=event.standard_deviation)
-    if deviation == 0:  # a record that moves the answer is seen
-        return terms.PoissonSampled(_nothing_hidden(), joins)
-    if len(far) > 1:
-        raise _refused(event, "mixtures of several sensitivities besides 0 have no term here")
-    noise = check.at_least(0, check.DOWN)(noise_multiplier=Fraction(deviation) / Fraction(*far))
-    return terms.PoissonSampled(terms.Gaussian(noise), joins) if stays else terms.Gaussian(noise)
+    return terms.MixtureOfGaussians(event.standard_deviation, event.sensitivities, event.sampling_probs)
 
 
 def _from_trees(event: Any, relation: NeighboringRelation | None) -> Release:
@@ -267,6 +251,9 @@ def to_event(release: Release) -> DpEvent:
     match release:
         case terms.Gaussian():
             return dp.GaussianDpEvent(release.noise_multiplier) if release.noise_multiplier else dp.NonPrivateDpEvent()
+        case terms.MixtureOfGaussians():
+            moves, chances = release.sensitivities, release.sampling_probabilities
+            return dp.MixtureOfGaussiansDpEvent(release.noise_stddev, moves, chances)
         case terms.Laplace():
             return dp.LaplaceDpEvent(release.noise_multiplier) if release.noise_multiplier else dp.NonPrivateDpEvent()
         case terms.DiscreteLaplace() if release.noise_scale > 0:
