@@ -11,6 +11,7 @@ from epsilog.spend.amounts import Amounts
 from epsilog.spend.pricing import proven_least
 from epsilog.terms import (
     ApproximateDP,
+    BudgetExceededError,
     Composed,
     ConflictError,
     Gaussian,
@@ -242,3 +243,11 @@ def test_choices_are_charged_what_their_noise_proves(books, release, epsilon):
     assert proven_least(
         Request(release, NeighboringRelation.ADD_OR_REMOVE_ONE), "pure", Amounts.charged({"epsilon": epsilon})
     )
+
+
+@pytest.mark.parametrize("kind", SCOPES)
+@pytest.mark.parametrize("release", [Gaussian(0.0), Composed([Gaussian(1.0), Gaussian(0.0)])])
+def test_a_release_without_privacy_is_refused_by_every_budget(books, kind, release):
+    delta = "1e-6" if kind == "approximate" else None
+    with pytest.raises((BudgetExceededError, UnsupportedMechanismError)):
+        books.charge(kind, release, key="q", delta=delta)

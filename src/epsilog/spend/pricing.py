@@ -163,7 +163,9 @@ def _proven(request: Request, kind: str, orders: Sequence[str]) -> Price:
     found = mu(request.release, relation)
     if found is None:
         raise UnsupportedMechanismError(request.release, method="gdp pricing", reason="it has no finite mu")
-    return Price({"mu_squared": Fraction(up(found, MU)) ** 2}, "mu of Gaussians (Dong et al. 2022, Corollary 3.3)")
+    rounded = up(found, MU)  # no fraction is infinite
+    squared = Fraction(rounded) ** 2 if math.isfinite(rounded) else math.inf
+    return Price({"mu_squared": squared}, "mu of Gaussians (Dong et al. 2022, Corollary 3.3)")
 
 
 def _refuse_unproven(request: Request, kind: str, stated: Price, orders: Sequence[str]) -> None:
