@@ -1,0 +1,242 @@
+"""Frozen plans: federated and query plans with their sentences and findings, registered plans with their hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from tests.frozen.plain import plain, told
+
+import epsilog as ep
+from epsilog import plan
+from epsilog.terms import DeltaPolicy, NeighboringRelation, codec
+
+FILE = "plans.jsonl"
+RELATIONS = list(NeighboringRelation)
+ADD, REPLACE, ZERO = RELATIONS
+RUN = {"population": 1000, "cohort_size": 50, "rounds": 40, "noise_multiplier": 1.2}
+LOOP = {"examples": 6000, "batch_size": 60, "updates": 100, "noise_multiplier": 1.0}
+SAMPLERS = ("poisson", "fixed-size", "balls-in-bins")
+SCHEMES: dict[str, Callable[[float], Any]] = {
+    "central": lambda z: ep.ClientLevelCentral(150, 0.2, 4, 0.5, z),
+    "central-fixed-size": lambda z: ep.ClientLevelCentral(150, None, 4, 0.5, z, sampling="fixed-size", cohort_size=30),
+    "central-balls-in-bins": lambda z: ep.ClientLevelCentral(
+        150, None, 6, 0.5, z, sampling="balls-in-bins", cycle_length=5
+    ),
+    "central-cyclic": lambda z: ep.ClientLevelCentral(150, None, 6, 0.5, z, sampling="cyclic", cycle_length=5),
+    "adaptive-clip": lambda z: ep.ClientLevelAdaptiveClip(150, 0.2, 4, 0.5, 0.5, 0.2, 5.0, z),
+    "client-side": lambda z: ep.ClientLevelClientSide(20, 4, 3, 2, 1.0, z),
+    "distributed": lambda z: ep.ClientLevelDistributed(20, 4, 3, 3, 2, 1.0, 1e-3, 32, z),
+    "correlated": lambda z: ep.ClientLevelCorrelatedNoise(20, 2, 4, 2, 1.0, z),
+    "correlated-balls-in-bins": lambda z: ep.ClientLevelCorrelatedNoise(20, 4, 8, 2, 1.0, z, sampling="balls-in-bins"),
+    "buffered": lambda z: ep.ClientLevelBufferedNoise(20, 4, 8, (0.9, 0.3), (0.2, 0.1), 1.0, z),
+    "examples": lambda z: ep.ExampleLevelClientSide(20, 4, 3, 2, 0.5, 1, 1.0, z),
+}
+TRIALS = {"once": None, "tuned": ep.NegativeBinomialTrials(1.0, 0.25), "eight": ep.BinomialTrials(8, 1.0)}
+
+
+def register(scheme: str, relation: NeighboringRelation, noise: float | None, **changes: Any) -> plan.RegisteredPlan:
+    """A plan as a program registers it."""
+    stated: dict[str, Any] = {
+        "name": "frozen",
+        "noise_multiplier": noise,
+        "budget_epsilon": Decimal(30),
+        "delta": Decimal("1e-5"),
+        "relation": relation,
+        "privacy_unit": "school",
+        "population": 150,
+        "budget": {"scope": "acme/2026", "epsilon": "30", "delta": "1e-5", "delta_rationale": "policy cap"},
+        "simulation": True,
+        "details": {"settings": "5e" * 32, "data": {"units": 150}},
+    }
+    return plan.register(SCHEMES[scheme], **stated | changes)
+
+
+def _registered(*args: Any, **changes: Any) -> dict[str, Any]:
+    made = register(*args, **changes)
+    document = made.to_json()
+    assert plan.RegisteredPlan.from_json(document) == made
+    assert made.hash == codec.fingerprint(document)
+    return {"hash": made.hash, "document": document, "after": plain(made.epsilon_after(2))}
+
+
+def _federated(**given: Any) -> Any:
+    made = plan.federated(**given)
+    points = plan.curve(made, points=3) if given.get("sampling") != "balls-in-bins" else ()
+    return {
+        "plan": plain(made),
+        "curve": plain(points),
+        "sentence": plan.formula_sentence(made.formula.total, made.epsilon),
+    }
+
+
+def _stretches(**more: Any) -> Any:
+    parts = [plan.Schedule(1000, 10, 4, 2.0), plan.Schedule(1200, 50, 3, 2.5), plan.Schedule(1000, 50, 2, 1.0)]
+    made = plan.stretches(parts, **more)
+    return [plain(made), plain(plan.stretch_curve(made, points=4))]
+
+
+def _verdict(release: ep.Release, **more: Any) -> Any:
+    found = ep.epsilon(release, delta=1e-6)
+    return plan.verdict(release, found, delta=1e-6, relation=ADD, privacy_unit="person", **more)
+
+
+def calls() -> dict[str, Callable[[], Any]]:
+    """What is planned, by name."""
+    found: dict[str, Callable[[], Any]] = {}
+    for sampling in SAMPLERS:
+        for relation in RELATIONS:
+            given = RUN | {"sampling": sampling, "relation": relation}
+            found[f"federated {sampling} {relation}"] = partial(_federated, **given)
+    federated: dict[str, dict[str, Any]] = {
+        "no noise": {"noise_multiplier": 0.0},
+        "faint noise": {"noise_multiplier": 0.15},
+        "much noise": {"noise_multiplier": 30.0},
+        "delta": {"delta": 1e-7},
+        "delta above 1/N": {"delta": 0.01},
+        "no delta cap": {"policy": DeltaPolicy(None)},
+        "releases": {"releases_per_period": 4},
+        "group": {"group": 3},
+        "fit": {"fit": True},
+        "unit": {"privacy_unit": "device-day", "clip_norm": 0.5},
+        "everybody": {"cohort_size": 1000},
+        "sweep": {"trials": ep.NegativeBinomialTrials(1.0, 0.1)},
+        "fixed sweep": {"trials": ep.BinomialTrials(8, 1.0)},
+        "too many": {"cohort_size": 1001},
+        "no rounds": {"rounds": 0},
+        "bad sampler": {"sampling": "shuffled"},
+        "bad delta": {"delta": 1.0},
+        "bad noise": {"noise_multiplier": -1.0},
+        "bad group": {"group": 0},
+    }
+    found |= {f"federated {name}": partial(_federated, **RUN | changes) for name, changes in federated.items()}
+    for scheme, made in SCHEMES.items():
+        for relation in RELATIONS:
+            found[f"registered {scheme} {relation}"] = partial(_registered, scheme, relation, 3.0)
+        relation = next(one for one in made(3.0).relations)
+        for name, trials in list(TRIALS.items())[1:]:
+            found[f"registered {scheme} {name}"] = partial(_registered, scheme, relation, 5.0, trials=trials)
+    for name, changes in {
+        "above its budget": {"budget_epsilon": Decimal("0.5")},
+        "calibrated": {"noise": None, "budget_epsilon": Decimal(2)},
+        "out of reach": {"noise": None, "budget_epsilon": Decimal("1e-9")},
+        "no name": {"name": ""},
+        "bad details": {"details": {"counts": {"usable": "x"}}},
+        "bad budget": {"budget": {"scope": "acme"}},
+        "bad delta": {"delta": Decimal(1)},
+        "bad population": {"population": 0},
+        "actual": {"simulation": False},
+    }.items():
+        more = dict(changes)
+        found[f"registered {name}"] = partial(_registered, "central", ADD, more.pop("noise", 3.0), **more)
+    query: dict[str, dict[str, Any]] = {
+        "laplace": {},
+        "one": {"queries": 1},
+        "laplace with delta": {"delta": 1e-6},
+        "gaussian": {"mechanism": "gaussian", "delta": 1e-6},
+        "gaussian of a population": {"mechanism": "gaussian", "population": 5000},
+        "weights": {"weights": [1, 2, 3, 4, 5]},
+        "gaussian weights": {"weights": [1, 2, 3, 4, 5], "mechanism": "gaussian", "delta": 1e-6},
+        "used": {"queries_used": 3, "magnitude": 120.0, "sensitivity": 2.0},
+        "all used": {"queries_used": 7},
+        "large": {"epsilon": 20.0, "queries": 1, "mechanism": "gaussian", "delta": 1e-5},
+        "large delta": {"mechanism": "gaussian", "delta": 0.01, "population": 50, "policy": DeltaPolicy(None)},
+        "no delta": {"mechanism": "gaussian"},
+        "bad mechanism": {"mechanism": "uniform"},
+        "bad weights": {"weights": [1, 0, 1, 1, 1]},
+        "few weights": {"weights": [1]},
+        "bad magnitude": {"magnitude": 0.0},
+        "bad epsilon": {"epsilon": 0.0},
+    }
+    found |= {
+        f"queries {name}": partial(plan.queries, **{"epsilon": 1.0, "queries": 5} | changes)
+        for name, changes in query.items()
+    }
+    loops: list[dict[str, Any]] = [
+        {},
+        *({"sampler": name} for name in ("shuffled", "in-order", "fixed-size", "with-replacement", "weighted")),
+        {"accumulation": 2},
+        {"accumulation": 2, "noise_added": "batch"},
+        {"clipped": "microbatch"},
+        {"divisor": "realised"},
+        {"largest_batch": 65},
+        {"largest_batch": 600},
+        {"noise_multiplier": 0.1},
+        {"believed_rate": 0.5},
+        {"believed_updates": 3},
+        {"believed_noise": 0.5},
+        {"believed_noise": 2.0},
+        {"parameters": 3},
+        {"sampler": "none"},
+        {"batch_size": 0},
+    ]
+    for changes in loops:
+        name = ", ".join(f"{key} {value}" for key, value in changes.items()) or "as told"
+        found[f"preflight {name}"] = partial(_preflight, LOOP | changes)
+    for name, given in {
+        "of a goal": {"epsilon": 2.0},
+        "fixed size": {"epsilon": 2.0, "sampling": "fixed-size", "relation": REPLACE},
+        "out of reach": {"epsilon": 1e-9},
+    }.items():
+        schedule = {"population": 1000, "cohort_size": 50}
+        found[f"noise {name}"] = partial(plan.noise_for, **schedule, rounds=40, **given)
+        found[f"rounds {name}"] = partial(plan.rounds_for, **schedule, noise_multiplier=1.2, **given)
+    mixed = [ep.Gaussian(4.0), ep.Repeated(ep.Laplace(8.0), 3), ep.ApproximateDP(0.1, 1e-8)]
+    sgd = ep.Repeated(ep.PoissonSampled(ep.Gaussian(1.0), 0.05), 40)
+    for relation in RELATIONS:
+        found[f"mix {relation}"] = partial(plan.mix, mixed, delta=1e-6, relation=relation)
+        found[f"sweep {relation}"] = partial(plan.sweep, sgd, ep.PoissonTrials(4.0), delta=1e-6, relation=relation)
+        found[f"risks {relation}"] = partial(
+            plan.risk_reading, sgd, delta=1e-6, relation=relation, known=ep.Repeated(ep.Gaussian(1.0), 40)
+        )
+        found[f"stretches {relation}"] = partial(_stretches, relation=relation)
+        for query_name in ("count", "sum", "mean"):
+            for size in (None, 100):
+                more = {"contributions": 3, "low": -1.0, "high": 4.0, "size": size, "relation": relation}
+                found[f"sensitivity {query_name} {size} {relation}"] = partial(plan.sensitivity, query_name, **more)
+    found |= {
+        "meaning of a mix": partial(plan.mix_meaning, mixed, delta=1e-6, cap=2.0),
+        "profile": partial(plan.profile_view, sgd, delta=1e-6, points=7),
+        "verdict": partial(_verdict, sgd, population=1000, cap=3.0),
+        "verdict of no noise": partial(_verdict, ep.Gaussian(0.0)),
+        "verdict of pure noise": partial(_verdict, ep.Laplace(2.0), subject="answers"),
+        "crossover": partial(plan.crossover, epsilon=1.0, delta=1e-6, counts=(1, 2, 5, 10, 100)),
+        "side by side": partial(plan.side_by_side, sgd, ep.Laplace(0.5), delta=1e-6, fpr=0.01),
+        "clip groups": partial(
+            plan.clip_groups, [plan.ClipGroup("embedding", 3.0), plan.ClipGroup("head", 4.0)], noise_stddev=10.0
+        ),
+        "read groups": partial(plan.read_groups, "name,clip_norm,noise_stddev\na,1,2\nb,2,4\n"),
+        "read wrong groups": partial(plan.read_groups, "name,clip_norm\na,-1\n"),
+        "algorithm two": partial(
+            plan.algorithm_two,
+            sigma=4.0,
+            batch_probability=0.1,
+            examples=500,
+            clip_norm=1.0,
+            epochs=2,
+            participations=3,
+            delta=1e-5,
+        ),
+        "limits": partial(
+            plan.limits,
+            sampling="poisson",
+            without_replacement=True,
+            rounds_per_release=1,
+            adaptive_clip=False,
+            privacy_unit="client",
+            late_replies="again",
+        ),
+        "query limits": partial(plan.query_limits, "gaussian"),
+    }
+    return found
+
+
+def _preflight(given: dict[str, Any]) -> Any:
+    return plan.preflight(plan.TrainingSetup(**given), delta=1e-6)
+
+
+def answers(names: list[str] | None = None) -> dict[str, Any]:
+    """Today's plans: of these names, or all."""
+    return {name: told(call) for name, call in calls().items() if names is None or name in names}
