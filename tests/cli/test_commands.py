@@ -268,7 +268,6 @@ LIBRARY = {
     ("plan", "federated"): plan.federated,
     ("plan", "queries"): plan.queries,
     ("plan", "stretches"): plan.stretches,
-    ("plan", "clip-groups"): plan.clip_groups,
     ("account",): accounting.epsilon,
     ("account", "compare"): accounting.compare,
     ("account", "montecarlo", "certify"): montecarlo.certify,
@@ -420,20 +419,6 @@ def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_pat
         pass
     given = ("--reference", f"the visits={file}")
     assert "reference must be absent for a ledger" in str(invoke("verify", tmp_path / "books.db", *given).exception)
-
-
-def test_groups_of_clip_norms_reach_the_library_and_are_shown(tmp_path, reached):
-    file = tmp_path / "groups.csv"
-    file.write_text("embedding,3\nhead,4\n")
-    words = ("plan", "clip-groups", file, "--noise-stddev", 10)
-    assert reached("epsilog.plan.clip_groups", *words) == ((plan.read_groups(file.read_text()),), {"noise_stddev": 10})
-    found = plan.clip_groups(plan.read_groups(file.read_text()), noise_stddev=10)
-    text = text_of(*words)
-    for part in ("embedding 3 10 36.0%", "head 4 10 64.0%", "sensitivity 5 noise multiplier 2 mu", found.says):
-        assert part in text
-    assert json.loads(invoke(*words, "--json").output) == found.to_json()
-    (tmp_path / "own.json").write_text('[{"name": "head", "clip_norm": 4, "noise_stddev": 0}]')
-    assert "no privacy" in text_of("plan", "clip-groups", tmp_path / "own.json")
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_openapi_describes_every_address(site):
     others = "queries/crossover sensitivity account account/profile account/compare runs runs/{name} ledger"
     entries = "ledger/entries ledger/cycles"
     checks = "ledger/verify ledger/verify/{name} ledger/verify/{name}/events ledger/verify/{name}/cancel"
-    changing = "federated/stretches federated/stretches/curve federated/groups"
+    changing = "federated/stretches federated/stretches/curve"
     last = "runs/{name}/{file} certificates certificates/{name} certificates/{name}/{verb} certificates/{name}/events"
     for path in f"{calculators} {others} {entries} {checks} {changing} {last}".split():
         assert f"/api/v1/{path}" in paths
@@ -360,7 +360,6 @@ def test_no_input_makes_the_server_fail(site, data):
         ],
         "federated/record": ["population", "cohort_size", "rounds", "noise_multiplier", "clip_norm", "delta"],
         "federated/stretches": ["table", "delta", "delta_cap", "enrolled"],
-        "federated/groups": ["table", "noise_stddev"],
         "queries": ["epsilon", "queries", "sensitivity", "delta", "queries_used", "population", "magnitude"],
         "queries/record": ["epsilon", "queries", "sensitivity", "delta", "queries_used", "magnitude"],
         "sensitivity": ["contributions", "low", "high", "size"],
@@ -369,7 +368,6 @@ def test_no_input_makes_the_server_fail(site, data):
         "federated": RUN,
         "federated/record": RUN,
         "federated/stretches": {"table": "900,900,10,8\n1000,1000,5,6"},
-        "federated/groups": {"table": "embedding,3\nhead,4", "noise_stddev": 2.0},
         "queries": {"epsilon": 1.0, "queries": 10},
         "queries/record": {"epsilon": 1.0, "queries": 10},
         "sensitivity": {"query": "mean", "size": 10},

@@ -130,7 +130,6 @@ def test_every_route_is_closed_or_known_to_be_open(app):
     calculators += (
         "federated/verdict",
         "federated/risk",
-        "federated/groups",
         "federated/elsewhere",
         "queries/elsewhere",
     )

@@ -79,7 +79,6 @@ MEANT = {
     asks.FederatedAsk: plan.federated,
     asks.FederatedGoal: plan.noise_for,
     asks.StretchesAsk: plan.stretches,
-    asks.GroupsAsk: plan.clip_groups,
     asks.QueriesAsk: plan.queries,
     asks.SensitivityAsk: plan.sensitivity,
     asks.MixAsk: plan.mix,
@@ -379,16 +378,6 @@ def test_a_schedule_that_changes_is_the_librarys():
     for neither in ({}, {"table": TABLE, "stretches": rows}):
         with pytest.raises(CheckError, match="table must be given, or stretches, and not both"):
             changing.stretches(asks.StretchesAsk(**neither))
-
-
-def test_groups_of_clip_norms_are_the_librarys():
-    answer = changing.groups(asks.GroupsAsk(table="embedding,3\nhead,4", noise_stddev=10.0))
-    assert answer == plan.clip_groups(plan.read_groups("embedding,3\nhead,4"), noise_stddev=10).to_json()
-    answers.GroupsAnswer.model_validate_json(json.dumps(answer))
-    own = [{"name": "embedding", "clip_norm": 3.0, "noise_stddev": 5.0}]
-    assert changing.groups(asks.GroupsAsk(groups=own))["noise_multiplier"] == pytest.approx(5 / 3)
-    with pytest.raises(CheckError, match="table must be given, or groups"):
-        changing.groups(asks.GroupsAsk(noise_stddev=1.0))
 
 
 def test_a_persons_price_and_a_sweeps_are_the_librarys():

@@ -35,7 +35,6 @@ ASKED = [
     ("/federated/stretches", {"table": "900,90,3,2\n1000,80,2,3"}),
     ("/federated/stretches", {"table": "900,900,3,2\n1000,1000,2,0"}),
     ("/federated/stretches/curve", {"table": "900,900,1,2\n1000,1000,1,3"}),
-    ("/federated/groups", {"table": "embedding,3\nhead,4", "noise_stddev": 2.0}),
     ("/queries", {"epsilon": 1.0, "queries": 3, "weights": [1.0, 2.0, 1.0], "queries_used": 4}),
     ("/queries", {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "population": 5000, "magnitude": 10.0}),
     ("/queries/verdict", {"epsilon": 1.0, "queries": 2}),

@@ -11,7 +11,7 @@ from tests.web.test_browser import browser, foreign, until  # noqa: F401
 
 pytestmark = pytest.mark.slow
 
-STRETCHES = "stretches=900,900,10,8%0A1000,1000,5,6&groups=a,3%0Ab,4"
+STRETCHES = "stretches=900,900,10,8%0A1000,1000,5,6"
 MIX = "mix=gaussian:1::0.01:10|approximate:1:1e-7::2|laplace:10:::5&delta=1e-6"
 PAIR = "first_mechanism=approximate&first_parameter=1&first_second=1e-7&second_parameter=2"
 PAGES = (

@@ -1,4 +1,4 @@
-"""`epsilog plan stretches` and `clip-groups`: schedules that change, and clip norms of several groups, from tables."""
+"""`epsilog plan stretches`: schedules that change, from a table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typer
 from epsilog.cli.account import read_document
 from epsilog.cli.app import Json, Relation, plan_app, print_json, told
 from epsilog.cli.plan import Cap
-from epsilog.cli.show import bold, figures, interval_text, note, plain, table
+from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, facts
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.digits import upper_text
 
 
 @plan_app.command("stretches")
@@ -73,50 +73,6 @@ def stretches(
     warned = [finding.says for finding in priced.delta.findings]
     for line in (priced.verdict, priced.neighbors, *warned, *(f"Assumes: {a}" for a in priced.epsilon.assumptions)):
         note(line)
-    return None
-
-
-@plan_app.command("clip-groups")
-def clip_groups(
-    file: Annotated[
-        Path,
-        typer.Argument(help="A table, a line a group (name, C, noise, or columns by name), or TOML or JSON."),
-    ],
-    noise_stddev: Annotated[
-        float | None,
-        typer.Option("--noise-stddev", "-s", help="Standard deviation of one noise for all, in the sum's own unit."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Make one noise multiplier of groups of parameters with clip norms of their own (multi-layer clipping).
-
-    Example: epsilog plan clip-groups docs/examples/layers.csv --noise-stddev 1.5
-    """
-    from epsilog import plan
-
-    listed = plan.groups_of(read_document(file)) if _is_document(file) else plan.read_groups(_text(file))
-    found = plan.clip_groups(listed, noise_stddev=noise_stddev)
-    if as_json:
-        return print_json(found.to_json())
-    rows = [
-        [
-            plain(one.name),
-            f"{one.clip_norm:.6g}",
-            f"{one.noise_stddev:.6g}",
-            "" if found.shares is None else f"{found.shares[i]:.1%}",
-        ]
-        for i, one in enumerate(found.groups)
-    ]
-    table("Groups", ["group", "clip norm", "noise", "share of mu squared"], rows)
-    figures(
-        "All together",
-        [
-            ("sensitivity", upper_text(found.sensitivity, 6)),
-            (bold("noise multiplier"), bold(lower_text(found.noise_multiplier, 6))),
-            ("mu of a round, unsampled", upper_text(found.mu, 6)),
-        ],
-    )
-    note(found.says)
     return None
 
 

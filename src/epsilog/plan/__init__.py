@@ -16,7 +16,6 @@ from epsilog.plan.compared import SideBySide, side_by_side
 from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
 from epsilog.plan.fits import close_fit
-from epsilog.plan.grouped_clips import ClipGroup, GroupedNoise, clip_groups, groups_of, read_groups
 from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, mix_meaning, profile_view
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
@@ -35,14 +34,12 @@ __all__ = [
     "RISK_GAP",
     "AsPrinted",
     "Averaged",
-    "ClipGroup",
     "Consumed",
     "Contribution",
     "Crossover",
     "CrossoverRow",
     "CurvePoint",
     "FederatedPlan",
-    "GroupedNoise",
     "Mix",
     "Noise",
     "Preflight",
@@ -59,14 +56,12 @@ __all__ = [
     "TrainingSetup",
     "Verdict",
     "algorithm_two",
-    "clip_groups",
     "close_fit",
     "crossover",
     "curve",
     "delta_sentence",
     "federated",
     "formula_sentence",
-    "groups_of",
     "limits",
     "mix",
     "mix_meaning",
@@ -77,7 +72,6 @@ __all__ = [
     "profile_view",
     "queries",
     "query_limits",
-    "read_groups",
     "read_stretches",
     "register",
     "risk_reading",

@@ -230,26 +230,6 @@ class StretchCurveAnswer(Answer):
     points: list[StretchPoint]
 
 
-class GroupShare(Answer):
-    """One group of parameters, with its part in the squared mu."""
-
-    name: str
-    clip_norm: float
-    noise_stddev: float
-    share: float | None
-
-
-class GroupsAnswer(Answer):
-    """What groups of parameters come to as one release."""
-
-    groups: list[GroupShare]
-    sensitivity: float
-    noise_multiplier: float
-    mu: Number
-    mistaken: Annotated[float, Field(description="the multiplier of the worst group alone: no bound")]
-    says: str
-
-
 class NoiseAnswer(Answer):
     """The least noise that meets a goal."""
 

@@ -171,22 +171,6 @@ class StretchesAsk(Ask):
         return given | {"relation": NeighboringRelation(self.relation), "policy": DeltaPolicy(self.delta_cap)}
 
 
-class ClipGroup(Ask):
-    """Parameters that are clipped together."""
-
-    name: Short
-    clip_norm: Annotated[float, Field(description="the L2 norm to which their part of an update is clipped")]
-    noise_stddev: Annotated[float | None, Field(description="of their own noise, in the sum's unit")] = None
-
-
-class GroupsAsk(Ask):
-    """Groups of parameters with clip norms of their own: a table, or a list."""
-
-    table: Table = None
-    groups: Annotated[list[ClipGroup] | None, Field(max_length=1000)] = None
-    noise_stddev: Annotated[float | None, Field(description="of one noise for all, in the sum's unit")] = None
-
-
 def one_of(ask: Ask, table: str, listed: str) -> None:
     """Refuses rows that are given twice, or not at all."""
     if (getattr(ask, table) is None) == (getattr(ask, listed) is None):

@@ -1,4 +1,4 @@
-"""Schedules that change between rounds, and groups of clip norms, over HTTP."""
+"""Schedules that change between rounds, over HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from epsilog import plan
 from epsilog.plan import StretchedPlan
 from epsilog.web import answers
-from epsilog.web.asks import GroupsAsk, StretchesAsk, one_of
+from epsilog.web.asks import StretchesAsk
 from epsilog.web.questions import Questions
 
 questions = Questions("calculators", heavy=True)
@@ -25,14 +25,6 @@ def stretches(ask: StretchesAsk) -> dict[str, Any]:
 def stretches_curve(ask: StretchesAsk) -> dict[str, Any]:
     """Certified bounds after up to 12 numbers of rounds, at the ends of stretches first."""
     return {"points": [point.to_json() for point in plan.stretch_curve(_priced(ask), points=12)]}
-
-
-@questions.add("/federated/groups", answers.GroupsAnswer, summary="The noise multiplier of groups with own clip norms")
-def groups(ask: GroupsAsk) -> dict[str, Any]:
-    """The joint sensitivity of groups of parameters, and the one noise multiplier that they come to."""
-    one_of(ask, "table", "groups")
-    listed = plan.read_groups(ask.table) if ask.table is not None else plan.groups_of(_objects(ask.groups))
-    return plan.clip_groups(listed, noise_stddev=ask.noise_stddev).to_json()
 
 
 def _priced(ask: StretchesAsk) -> StretchedPlan:

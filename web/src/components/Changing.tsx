@@ -14,19 +14,6 @@ export function Changing({ form, store, claim }: Below) {
         load={async () => (await import("../pages/Stretches")).Stretches}
         with={{ store, claim }}
       />
-      <Later
-        title="Clip norms of several groups of parameters"
-        says="Layers with clip norms, or noise, of their own come to one noise multiplier."
-        open={given.groups !== undefined}
-        load={async () => (await import("../pages/Groups")).Groups}
-        with={{
-          store,
-          use: (noise: string) => {
-            form.set("noise_multiplier", noise);
-            form.commit();
-          },
-        }}
-      />
     </>
   );
 }

@@ -105,15 +105,6 @@ export type CheckedReport = {
   parts: Compared[];
 };
 
-/** Parameters that are clipped together. */
-export type ClipGroup = {
-  name: string;
-  /** the L2 norm to which their part of an update is clipped */
-  clip_norm: number;
-  /** of their own noise, in the sum's unit */
-  noise_stddev?: number | null;
-};
-
 /** Two releases side by side: their curves, and words on which is weaker where. */
 export type CompareAnswer = {
   verdict: "first" | "second" | "neither" | "alike" | "open";
@@ -485,35 +476,6 @@ export type Formula = {
   total: number;
   dominates: string;
   side?: "estimate";
-};
-
-/** One group of parameters, with its part in the squared mu. */
-export type GroupShare = {
-  name: string;
-  clip_norm: number;
-  noise_stddev: number;
-  share: number | null;
-};
-
-/** What groups of parameters come to as one release. */
-export type GroupsAnswer = {
-  groups: GroupShare[];
-  sensitivity: number;
-  noise_multiplier: number;
-  /** a number; "inf" for an infinite one */
-  mu: number;
-  /** the multiplier of the worst group alone: no bound */
-  mistaken: number;
-  says: string;
-};
-
-/** Groups of parameters with clip norms of their own: a table, or a list. */
-export type GroupsAsk = {
-  /** rows of a spreadsheet, separated by tabs, semicolons or commas */
-  table: string | null;
-  groups: ClipGroup[] | null;
-  /** of one noise for all, in the sum's unit */
-  noise_stddev: number | null;
 };
 
 /** A certified interval; only ``upper`` may be claimed. */
