@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from epsilog import accounting
-from epsilog.plan import RegisteredPlan, register, registered
+from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, register, registered
 from epsilog.terms import (
     CalibrationError,
     CheckError,
@@ -173,7 +173,9 @@ def test_a_plan_holds_what_it_was_registered_with():
     scheme = made.scheme
     assert scheme == ClientLevelCentral(2000, 0.05, 30, 0.5, 3.0)
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    assert made.epsilon == accounting.epsilon(scheme.release(), delta=1e-5, relation=relation)
+    model = accounting.epsilon(scheme.release(), delta=1e-5, relation=relation)
+    kept = accounting.epsilon(scheme.release(), delta=1e-5 * (1 - OUTCOME_SHARE), relation=relation)
+    assert made.epsilon == replace(model, upper=kept.upper)
     assert made.unamplified == accounting.epsilon(scheme.unamplified(), delta=1e-5, relation=relation)
     assert made.guarantee == Guarantee(made.epsilon.upper, 1e-5, relation, "school", 2000)
     given = {"sampling_probability": 0.05, "noise_multiplier": 3.0, "rounds": 30, "delta": 1e-5}
@@ -181,7 +183,9 @@ def test_a_plan_holds_what_it_was_registered_with():
     assert made.budget == {"scope": "a/b", "epsilon": "2", "delta": "1e-5", "delta_rationale": "policy"}
     assert (made.name, made.simulation, made.details) == ("p", False, {"settings": "0" * 64})
     for rounds in (1, 7, 30):
-        assert made.epsilon_after(rounds) == accounting.epsilon(scheme.after(rounds), delta=1e-5, relation=relation)
+        model = accounting.epsilon(scheme.after(rounds), delta=1e-5, relation=relation)
+        assert made.epsilon_after(rounds) == replace(model, upper=made.epsilon_after(rounds).upper)
+        assert model.upper < made.epsilon_after(rounds).upper < model.upper * (1 + 1e-9)
 
 
 TURNS = ClientLevelCentral(200, None, 4, 0.5, 30.0, sampling="cyclic", cycle_length=5)

@@ -79,7 +79,7 @@ def test_what_is_handed_over_gives_the_pages_number(page, name, tmp_path):
         done = CliRunner().invoke(app, ["run", "--check", str(file), "--json"])
         assert done.exit_code == 0, done.output
         (told,) = json.loads(done.stdout)
-        assert told["plan"]["epsilon"]["upper"] == shown
+        assert shown <= told["plan"]["epsilon"]["upper"] < shown * (1 + 1e-9)  # with the published outcomes of checks
         assert not told["whole"]
     assert (found["programme"] is None) == (page == "queries") == (found["no_programme"] is not None)
 

@@ -166,9 +166,9 @@ class RegisteredPlan:
         return codec.fingerprint(self.to_json())
 
     def epsilon_after(self, rounds: int) -> Interval:
-        """The certified interval after the first ``rounds`` rounds."""
+        """The certified interval after the first ``rounds`` rounds, published outcomes of checks included."""
         release, guarantee = self.of_best(self.scheme.after(rounds)), self.guarantee
-        return epsilon(release, delta=guarantee.delta, relation=guarantee.relation)
+        return _with_outcomes(release, guarantee.delta, guarantee.relation)
 
 
 def _beside(details: dict[str, Any]) -> Decimal:
