@@ -204,11 +204,6 @@ def calls() -> dict[str, Callable[[], Any]]:
         "verdict of pure noise": partial(_verdict, ep.Laplace(2.0), subject="answers"),
         "crossover": partial(plan.crossover, epsilon=1.0, delta=1e-6, counts=(1, 2, 5, 10, 100)),
         "side by side": partial(plan.side_by_side, sgd, ep.Laplace(0.5), delta=1e-6, fpr=0.01),
-        "clip groups": partial(
-            plan.clip_groups, [plan.ClipGroup("embedding", 3.0), plan.ClipGroup("head", 4.0)], noise_stddev=10.0
-        ),
-        "read groups": partial(plan.read_groups, "name,clip_norm,noise_stddev\na,1,2\nb,2,4\n"),
-        "read wrong groups": partial(plan.read_groups, "name,clip_norm\na,-1\n"),
         "algorithm two": partial(
             plan.algorithm_two,
             sigma=4.0,

@@ -3,7 +3,7 @@ import type { Below } from "../pages/Federated";
 import { Later } from "./Later";
 
 /** What few ask for, fetched when it is opened. */
-export function Changing({ form, store, claim }: Below) {
+export function Changing({ store, claim }: Below) {
   const given = useMemo(() => store.read(), [store]);
   return (
     <>

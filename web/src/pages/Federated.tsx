@@ -21,7 +21,7 @@ import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
 import { fieldOf } from "../lib/facts";
-import type { FieldSpec, Form, Store, Values } from "../lib/form";
+import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { show, showPercent, showWhole } from "../lib/numbers";
 import { type CurveAnswer, FACTS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
@@ -62,9 +62,8 @@ function rule(values: Values): Record<string, string> {
   return errors;
 }
 
-/** What a part below the calculator is given: its form, where that is kept, and the claim that it makes. */
+/** What a part below the calculator is given: where the form is kept, and the claim that it makes. */
 export interface Below {
-  form: Form;
   store: Store;
   claim: FederatedAsk | null;
 }
@@ -141,7 +140,7 @@ export function Federated({ engine, store, compact, more: More }: { engine: Engi
           </ul>
         </Card>
       )}
-      {More && answered.current && <More form={form} store={store} claim={right ? ask : null} />}
+      {More && answered.current && <More store={store} claim={right ? ask : null} />}
       {!compact && answered.current && <Export name="federated" ask={answer && ask} cap={target} specs={FEDERATED} raw={form.raw} table="the rounds" csv={() => ask && void rounds(ask)} />}
     </Calculator>
   );
