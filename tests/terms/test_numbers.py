@@ -7,6 +7,7 @@ import json
 import math
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Rational, Real
 from pathlib import Path
 
 import jax
@@ -31,6 +32,7 @@ from epsilog.terms import (
     Repeated,
     check,
     codec,
+    scalars,
 )
 from epsilog.terms.disclosed import Private
 
@@ -176,6 +178,85 @@ def test_methods_of_a_subclass_are_not_asked():
     assert Gaussian(Loud(0.5)) == Gaussian(Ratio(1, 2)) == Gaussian(0.5)
     assert Repeated(PureDP(1.0), Many(3)) == Repeated(PureDP(1.0), 3)
     assert type(Repeated(PureDP(1.0), Many(3)).count) is int
+
+
+class Shown:
+    """A foreign real number that shows a ratio, as its own parts or by a method."""
+
+    def __init__(self, above, below):
+        self.numerator, self.denominator = above, below
+
+    def as_integer_ratio(self):
+        return self.numerator, self.denominator
+
+    __float__ = __int__ = __index__ = None
+
+
+class ForeignReal(Shown):
+    """Gives its ratio by its method."""
+
+
+class ForeignRational(Shown):
+    """Gives its ratio by its parts."""
+
+
+class Index:
+    """A whole number to Python, and nothing else."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+Real.register(ForeignReal)
+Rational.register(ForeignRational)
+WHOLE = [int, np.int64, np.array, jnp.asarray, Index]
+NOT_WHOLE = [
+    True, np.bool_(True), np.array(True), jnp.asarray(True), 2.0, 2.5, np.float64(2), Decimal(2), Fraction(2), "2",
+    None, 1j, [2], np.array([2]), Index(True), Index("2"), math.nan,
+]  # fmt: skip
+
+
+@given(
+    above=st.integers(-(2**31), 2**31 - 1),
+    below=st.integers(1, 2**31 - 1),
+    kind=st.sampled_from([ForeignReal, ForeignRational]),
+    parts=st.tuples(st.sampled_from(WHOLE), st.sampled_from(WHOLE)),
+)
+def test_a_foreign_ratio_is_the_number_that_its_whole_parts_make(above, below, kind, parts):
+    given_ = kind(parts[0](above), parts[1](below))
+    assert check.ratio()(amount=given_) == scalars.exact("amount", given_) == Fraction(above, below)
+
+
+@given(
+    odd=st.sampled_from(NOT_WHOLE),
+    at=st.sampled_from([0, 1]),
+    other=st.integers(1, 1000),
+    kind=st.sampled_from([ForeignReal, ForeignRational]),
+)
+def test_a_ratio_of_anything_but_whole_numbers_is_refused(odd, at, other, kind):
+    parts = (odd, other) if at == 0 else (other, odd)
+    for ask in (scalars.exact, scalars.double, scalars.fraction, scalars.whole):
+        with pytest.raises(CheckError, match="amount must be a number that is a ratio of two whole numbers"):
+            ask("amount", kind(*parts))
+
+
+@pytest.mark.parametrize("parts", [(1,), (1, 2, 3), (), 5, None])
+def test_a_ratio_has_two_parts(parts):
+    class Other(ForeignReal):
+        def as_integer_ratio(self):
+            return parts
+
+    with pytest.raises(CheckError, match="amount must be a finite number"):
+        scalars.exact("amount", Other(1, 2))
+
+
+def test_a_ratio_without_parts_is_refused():
+    for odd in (ForeignReal(1, 0), ForeignRational(0, 0), object.__new__(Fraction)):
+        with pytest.raises(CheckError, match="amount must be a"):
+            scalars.exact("amount", odd)
 
 
 def test_values_that_are_traced_are_refused_clearly():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational, Real
@@ -60,8 +60,7 @@ def exact(name: str, value: object, bound: str = "a number") -> int | float | De
         if issubclass(kind, Decimal):
             return Decimal(value)  # type: ignore[arg-type]
         if issubclass(kind, Fraction):
-            parts = (vars(Fraction)[part].__get__(value) for part in ("_numerator", "_denominator"))
-            return Fraction(*(int.__pos__(part) for part in parts))
+            return _ratio(name, value, lambda: (_slot(value, "_numerator"), _slot(value, "_denominator")))
         held = _held(name, value)
         if held is not value:
             return exact(name, held, bound)
@@ -71,13 +70,36 @@ def exact(name: str, value: object, bound: str = "a number") -> int | float | De
 
 
 def _rational(name: str, value: Any) -> int | Fraction:
+    if isinstance(value, Integral):
+        return _ratio(name, value, lambda: (value, 1)).numerator
+    if isinstance(value, Rational):
+        return _ratio(name, value, lambda: (value.numerator, value.denominator))
+    return _ratio(name, value, lambda: value.as_integer_ratio())  # noqa: PLW0108 - a method that is missing, too
+
+
+def _ratio(name: str, value: Any, parts: Callable[[], tuple[Any, Any]]) -> Fraction:
+    """The number that a value shows as a ratio of two whole numbers; a part is never cut to a whole number."""
     try:
-        if isinstance(value, Integral):
-            return operator.index(value)
-        pair = (value.numerator, value.denominator) if isinstance(value, Rational) else value.as_integer_ratio()
-        return Fraction(*(int.__pos__(int(part)) for part in pair))
-    except Exception:  # noqa: BLE001 - others', of infinities and NaN among them
+        above, below = parts()
+    except Exception:  # noqa: BLE001 - theirs, of infinities and NaN among them
         raise CheckError(name, "a finite number", shown(value)) from None
+    try:
+        return Fraction(_part(above), _part(below))
+    except Exception:  # noqa: BLE001 - theirs, and a denominator of 0
+        raise CheckError(name, "a number that is a ratio of two whole numbers", shown(value)) from None
+
+
+def _part(value: Any) -> int:
+    """A part of a ratio: whatever Python takes as a whole number, but a flag of any library."""
+    held = _held("part", value)
+    found = operator.index(held)
+    if isinstance(held, bool) or isinstance(found, bool):
+        raise TypeError
+    return int.__pos__(found)
+
+
+def _slot(value: Any, part: str) -> Any:
+    return vars(Fraction)[part].__get__(value)
 
 
 def _held(name: str, value: Any) -> Any:
