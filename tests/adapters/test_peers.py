@@ -1,6 +1,6 @@
 """The adapters against the real libraries, each in an environment of its own (``scripts/peer-environments``).
 
-The tests themselves are in ``in_opacus``, ``in_flower``, ``in_nvflare`` and ``in_flax``. Without the environment they
+The tests themselves are in ``in_opacus``, ``in_flower`` and ``in_flax``. Without the environment they
 skip, and say so; under ``CI=true`` that is a failure.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WAITING, COMPUTING = ("flower", "nvflare"), ("opacus", "flax")
+WAITING, COMPUTING = ("flower",), ("opacus", "flax")
 
 
 @pytest.mark.extended
@@ -38,12 +38,11 @@ def test_in_the_environment_of(peer):
 def test_no_framework_is_imported_before_it_is_used():
     """Nor is scipy.stats, which takes a second."""
     ours = ", ".join(
-        f"epsilog.adapters.{name}"
-        for name in ("opacus", "opacus_loop", "flower", "flower_app", "nvflare", "dp_accounting")
+        f"epsilog.adapters.{name}" for name in ("opacus", "opacus_loop", "flower", "flower_app", "dp_accounting")
     )
     ours += ", epsilog.train.site, epsilog.train.models.torch_modules, epsilog.train.engines.torch_engine"
     ours += ", epsilog.cli.entry, epsilog.study, epsilog.web.app, epsilog.web.worker"
-    frameworks = {"torch", "opacus", "flwr", "nvflare", "dp_accounting", "jax", "scipy.stats"}
+    frameworks = {"torch", "opacus", "flwr", "dp_accounting", "jax", "scipy.stats"}
     code = f"import sys, {ours}; print(sorted(set(sys.modules) & {frameworks}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

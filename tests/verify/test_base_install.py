@@ -33,7 +33,7 @@ for words in commands:
         print(end.code)
 """
 MODULES = {"argon2-cffi": "argon2", "prometheus-client": "prometheus_client", "python-flint": "flint"}
-MODULES |= {"psycopg[binary]": "psycopg", "nvflare": "nvflare"}
+MODULES |= {"psycopg[binary]": "psycopg"}
 QUESTION = {
     "population": 1000,
     "cohort_size": 100,

@@ -19,7 +19,7 @@ from epsilog.terms import RunFile, codec
 
 BASE = ("epsilog", "numpy", "scipy")
 FRAMEWORKS = {"jax": ("jax", "jaxlib"), "torch": ("torch",)}
-TRANSPORTS = ("flwr", "nvflare")  # what reaches clients elsewhere
+TRANSPORTS = ("flwr",)  # what reaches clients elsewhere
 UNKNOWN = "unknown"
 AES, PHILOX = "AES-128 in counter mode, keyed by the operating system", "Philox, seeded"
 

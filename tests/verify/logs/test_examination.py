@@ -1,5 +1,6 @@
 """Honest logs pass; each kind of dishonest log is caught, and what it leaves of the claim is said."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,27 @@ def test_each_example_passes_on_what_it_logs(name):
     for more in set(LOG_EVIDENCE) - set(required):
         assert examine_logs(path, required=[*required, more]).verdict is Verdict.NOT_CHECKED, more
     assert "takes for true" in logs_statement(examine_logs(path)) or name == "generic"
+
+
+STORED = Path(__file__).parent / "nvflare"  # what the engine for FLARE wrote, before it was removed
+SET_AND_SEEN = ("settings", "padding")
+
+
+@pytest.mark.parametrize(
+    ("alter", "verdict"),
+    [
+        (lambda rows: rows, Verdict.PASSED),
+        (lambda rows: rows[:5] + rows[6:], Verdict.FAILED),
+        (lambda rows: [row.replace('"noise_stddev":0.8', '"noise_stddev":0.56') for row in rows], Verdict.FAILED),
+        (lambda rows: [*rows[:-1], rows[0].replace('"round":1,', '"round":12,')], Verdict.FAILED),
+    ],
+    ids=["as they are", "a round less", "30% less noise", "noise used twice"],
+)
+def test_rounds_of_a_run_over_flare_are_read_by_a_mapping(tmp_path, alter, verdict):
+    rows = (STORED / "rounds.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "rounds.jsonl").write_text("".join(alter(rows)), encoding="utf-8")
+    mapping = shutil.copy(STORED / "mapping.toml", tmp_path)
+    assert examine_logs(Path(mapping), required=SET_AND_SEEN).verdict is verdict
 
 
 SAMPLERS = {

@@ -1,6 +1,6 @@
 """Clients elsewhere: a round's cohort is asked over a network, and summed here.
 
-What crosses the network is a courier's business (``adapters.flower_app`` and ``adapters.nvflare`` have one). Whatever
+What crosses the network is a courier's business (``adapters.flower_app`` has one). Whatever
 comes back, or does not, is a zero update at worst: never an error, never another draw. A fixed denominator and a clip
 at the server keep the claim as it was, whoever is silent.
 """
