@@ -11,7 +11,7 @@ from epsilog.plan import RegisteredPlan
 from epsilog.programme import steps
 from epsilog.programme.steps import charge_key, reserve
 from epsilog.prove import examine, render_html, render_markdown
-from epsilog.spend import Amounts, open_ledger
+from epsilog.spend import Amounts, Charge, open_ledger
 from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError, PureDP
 from epsilog.verify import Books, read_evidence, read_folder, reconcile
 
@@ -88,20 +88,101 @@ def test_delta_is_a_cap_too(ledger, tmp_path):
         assert set(refused.value.shortfall) == {"delta"}
 
 
-def test_of_two_that_reserve_at_once_the_later_gives_back(ledger, tmp_path, monkeypatch):
-    """The check before the reservation sees nothing of the other; the check after it does."""
+@pytest.fixture
+def blind(monkeypatch):
+    """The check before a reservation sees nothing of the other programme, as in a race; the one after it does."""
+    held = steps._held
+
+    def seen(*args, before=None):
+        return Amounts.zero(("epsilon", "delta")) if before is None else held(*args, before=before)
+
+    monkeypatch.setattr(steps, "_held", seen)
+
+
+def test_of_two_that_reserve_at_once_the_later_gives_back(ledger, tmp_path, blind):
     with open_ledger(ledger) as books:
         reserve(books, plan_of("one"), tmp_path / "one")
-        held = steps._held
-        monkeypatch.setattr(
-            steps,
-            "_held",
-            lambda *a, before=None: Amounts.zero(("epsilon", "delta")) if before is None else held(*a, before=before),
-        )
         with pytest.raises(BudgetExceededError, match="states this cap"):
             reserve(books, plan_of("two"), tmp_path / "two")
         assert books.find(charge_key(plan_of("two"))).state == "cancelled"
         assert not (tmp_path / "two").exists()
+
+
+def test_what_was_given_back_in_a_race_is_reserved_again_once_there_is_room(ledger, tmp_path, blind):
+    plan, key = plan_of("two"), charge_key(plan_of("two"))
+    with open_ledger(ledger) as books:
+        first = reserve(books, plan_of("one"), tmp_path / "one")
+        for lost in (key, f"{key}-2", f"{key}-3"):
+            with pytest.raises(BudgetExceededError, match="states this cap"):
+                reserve(books, plan, tmp_path / "two")
+            assert books.find(lost).state == "cancelled"
+        assert books.balance("acme").reserved == books.balance("acme").cost(first.amounts)
+        first.cancel("not run")
+        charge = reserve(books, plan, tmp_path / "two")
+        assert (charge.key, charge.state) == (f"{key}-4", "reserved")
+        again = reserve(books, plan, tmp_path / "two")
+        assert (again.key, again.replayed) == (charge.key, True)
+        charge.start()
+        assert not steps.is_closed(plan, ledger)
+        charge.commit({})
+        assert steps.is_closed(plan, ledger)
+        word = Books.read(ledger).word_on(plan.hash)
+        assert (word.key, word.state, word.others) == (charge.key, "committed", 0)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_run_that_is_killed_while_it_gives_back_goes_on(ledger, tmp_path, blind, monkeypatch, after):
+    """Killed before the cancel it finds its reservation and gives it back; killed after it, it makes another."""
+    plan, key, cancel = plan_of("two"), charge_key(plan_of("two")), Charge.cancel
+
+    def killed(charge, reason):
+        if after:
+            cancel(charge, reason)
+        raise KeyboardInterrupt
+
+    with open_ledger(ledger) as books:
+        first = reserve(books, plan_of("one"), tmp_path / "one")
+        monkeypatch.setattr(Charge, "cancel", killed)
+        with pytest.raises(KeyboardInterrupt):
+            reserve(books, plan, tmp_path / "two")
+        monkeypatch.setattr(Charge, "cancel", cancel)
+        with pytest.raises(BudgetExceededError, match="states this cap"):
+            reserve(books, plan, tmp_path / "two")
+        assert [books.find(one).state for one in (key, f"{key}-2") if books.find(one)] == ["cancelled"] * (1 + after)
+        first.cancel("not run")
+        assert reserve(books, plan, tmp_path / "two").state == "reserved"
+
+
+def test_two_processes_of_one_programme_share_the_charge_that_follows_a_cancelled_one(ledger, tmp_path):
+    with open_ledger(ledger) as ours, open_ledger(ledger) as theirs:
+        reserve(ours, plan_of("one"), tmp_path / "one").cancel("not run")
+        keys = {reserve(books, plan_of("one"), tmp_path / "one").key for books in (ours, theirs)}
+        assert keys == {f"{charge_key(plan_of('one'))}-2"}
+
+
+@pytest.mark.parametrize("ends", ["cancel", "revoke"])
+def test_what_never_started_is_no_further_charge_of_the_plan(ledger, tmp_path, ends):
+    """Neither before the run nor after it; what stays reserved, or is written off, is one."""
+    plan = plan_of("one")
+    ask = {"delta": "1e-5", "relation": plan.guarantee.relation, "privacy_unit": "school", "plan_hash": plan.hash}
+    with open_ledger(ledger) as books:
+
+        def end(charge):
+            charge.cancel("no") if ends == "cancel" else books.revoke(charge.key, by="dora", reason="no")
+
+        end(reserve(books, plan, tmp_path / "run"))
+        assert Books.read(ledger).word_on(plan.hash).state == "cancelled"
+        assert Books.read(ledger).word_on(plan.hash).others == 0
+        finish(tmp_path / "run", ledger, plan, make_budget=False)
+        later = books.reserve("acme", plan.release, key="later", simulation=True, **ask)
+        assert Books.read(ledger).word_on(plan.hash).others == 1
+        end(later)
+        word = Books.read(ledger).word_on(plan.hash)
+        assert (word.key, word.state, word.others) == (f"{charge_key(plan)}-2", "committed", 0)
+        assert reconcile(read_evidence(tmp_path / "run", ledger)).verdict == "passed"
+        books.reserve("acme", plan.release, key="lost", simulation=True, **ask)
+        books.abandon("lost", by="dora", reason="somebody ran it")
+        assert Books.read(ledger).word_on(plan.hash).others == 1
 
 
 def test_a_raised_cap_of_the_scope_itself_is_no_leave_to_exceed_what_is_stated(ledger, tmp_path):

@@ -24,7 +24,7 @@ from epsilog.answers import Count as CountRows
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.amounts import Amount
 from epsilog.sections import Count, Part
-from epsilog.spend import AnyLedger, Charge
+from epsilog.spend import AnyLedger, Charge, LedgerView
 from epsilog.terms import CheckError, ConflictError, EpsilogError, ProgrammeError, RunFile
 
 if TYPE_CHECKING:
@@ -181,11 +181,7 @@ class Counting:
 
     def _key(self, books: AnyLedger, name: str) -> str:
         """The charge's key: another one where an earlier reservation was given back."""
-        number, key = 1, f"{self.key}-{name}"
-        while (known := books.find(key, scope=self._scope)) is not None and known.state == "cancelled":
-            number += 1
-            key = f"{self.key}-{name}-{number}"
-        return key
+        return live_key(books, f"{self.key}-{name}", scope=self._scope)
 
     def _how(self, books: AnyLedger, name: str) -> dict[str, Any]:
         stated, unit = self.stated, self.task.unit
@@ -231,6 +227,15 @@ class _Frame(dict[str, Any]):
             return super().__getitem__(name)
         found = self._counted()
         return np.where(found, 1.0, np.nan) if found.dtype == np.bool_ else found
+
+
+def live_key(books: LedgerView, key: str, *, scope: str) -> str:
+    """The first of ``key``, ``key-2``, ``key-3`` and so on whose charge at a scope is not cancelled, or not there."""
+    number, found = 1, key
+    while (known := books.find(found, scope=scope)) is not None and known.state == "cancelled":
+        number += 1
+        found = f"{key}-{number}"
+    return found
 
 
 def give_back(reserved: list[Charge], reason: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from epsilog import disk, npz
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.canaries import keep, score
+from epsilog.programme.counts import live_key
 from epsilog.programme.prepare import write_json
 from epsilog.programme.provenance import made, software
 from epsilog.programme.tuning import candidates, chosen
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def charge_key(plan: RegisteredPlan) -> str:
-    """The idempotency key of a plan's charge."""
+    """The idempotency key of a plan's first charge; ``live_key`` numbers the later ones."""
     return f"{plan.name}-{plan.details['settings'][:16]}"
 
 
@@ -52,7 +53,8 @@ def is_closed(plan: RegisteredPlan, ledger: str | Path) -> bool:
     if not is_there(ledger):
         return False
     with read_ledger(ledger) as books:
-        charge = books.find(charge_key(plan), scope=plan.budget["scope"])
+        scope = plan.budget["scope"]
+        charge = books.find(live_key(books, charge_key(plan), scope=scope), scope=scope)
         if charge is None or charge.state != "committed" or charge.request.plan_hash != plan.hash:
             return False
         books.verify()
@@ -71,7 +73,7 @@ def try_all(plan: RegisteredPlan, task: Task, folder: Path) -> None:
 
 
 def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Canaries | None = None) -> Charge:
-    """Stores the plan and reserves its price, once: the same plan again finds the same charge.
+    """Stores the plan and reserves its price, once: the same plan again finds the same charge, unless it is cancelled.
 
     The secret of its canaries, where it has any, is kept before.
 
@@ -86,14 +88,14 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
     if new:
         write_json(folder / RunFile.PLAN, plan.to_json())
     try:
-        kept = _is_kept_by_ledger(books, plan)
-        if not kept and books.find(charge_key(plan), scope=budget["scope"]) is None:
+        kept, key = _is_kept_by_ledger(books, plan), live_key(books, charge_key(plan), scope=budget["scope"])
+        if not kept and books.find(key, scope=budget["scope"]) is None:
             price = Amounts.charged({"epsilon": guarantee.epsilon, "delta": budget["delta"]})
             _require_stated(plan, _held(books, budget["scope"]), price)
         charge = books.reserve(
             budget["scope"],
             plan.release,
-            key=charge_key(plan),
+            key=key,
             delta=budget["delta"],
             relation=guarantee.relation,
             privacy_unit=guarantee.privacy_unit,

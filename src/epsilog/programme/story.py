@@ -282,7 +282,7 @@ def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> N
         charge=charge,
         folder=start.folder,
         on_round=told,
-        engine=start.over(None if engine is None else engine(start.plan.scheme, charge_key(start.plan), start.task)),
+        engine=start.over(None if engine is None else engine(start.plan.scheme, charge.key, start.task)),
         withdrawn=start.prepared.withdrawn,
     )
 
