@@ -267,7 +267,6 @@ def test_a_count_is_at_least_one():
 LIBRARY = {
     ("plan", "federated"): plan.federated,
     ("plan", "queries"): plan.queries,
-    ("plan", "stretches"): plan.stretches,
     ("account",): accounting.epsilon,
     ("account", "compare"): accounting.compare,
     ("account", "montecarlo", "certify"): montecarlo.certify,
@@ -291,7 +290,7 @@ def test_what_is_left_out_means_what_it_means_in_the_library(words):
 
 
 def test_a_deltas_cap_is_the_policys_own_where_nothing_is_said():
-    for words in (("plan", "federated"), ("plan", "queries"), ("plan", "stretches")):
+    for words in (("plan", "federated"), ("plan", "queries")):
         (one,) = [one for one in EVERY[words].params if one.name == "delta_cap"]
         assert DeltaPolicy(one.default) == DeltaPolicy()
 
@@ -358,37 +357,6 @@ def test_the_larger_term_of_a_closed_form_is_marked(dominates, noise, rounds):
     assert f"{dominates} term {larger:.4f} (the larger)" in text
 
 
-def test_a_schedule_that_changes_reaches_the_library_and_is_shown_whole(tmp_path, reached):
-    file = tmp_path / "stretches.csv"
-    file.write_text("T,N,m,s,C\n10,900,900,8,1\n5,1000,1000,12,2\n")
-    words = ("plan", "stretches", file, "--enrolled", 1100, "--privacy-unit", "phone", "--delta-cap", 0)
-    parts = plan.read_stretches(file.read_text())
-    common = {"delta": 1e-5, "relation": REPLACE, "privacy_unit": "phone", "enrolled": 1100}
-    given = reached("epsilog.plan.stretches", *words, "--delta", 1e-5, "--relation", "replace-one")
-    assert given == ((parts,), common | {"policy": DeltaPolicy(None)})
-    found = plan.stretches(parts, enrolled=1100, privacy_unit="phone", policy=DeltaPolicy(None))
-    ends = plan.stretch_curve(found, points=None)
-    text = text_of(*words)
-    for one, share, end in zip(parts, found.shares, ends, strict=True):
-        row = (one.population, one.cohort_size, one.rounds, upper_text(one.noise_multiplier, 6), "1", f"{share:.1%}")
-        assert " ".join(map(str, (*row, upper_text(end.epsilon.upper, 4)))) in text
-    assert f"epsilon, certified {show.interval_text(found.epsilon)} method" in text
-    assert f"participation known {show.interval_text(found.unamplified)}" in text
-    for line in (found.verdict, found.neighbors, *(f"Assumes: {each}" for each in found.epsilon.assumptions)):
-        assert line in text
-    assert "closed form (estimate)" not in text
-    told = json.loads(invoke(*words, "--json").output)
-    assert told == found.to_json() | {"until": [end.to_json() for end in ends]}
-    (tmp_path / "same.toml").write_text(
-        "".join(
-            f"[[stretches]]\npopulation = 900\ncohort_size = 900\nrounds = {rounds}\nnoise_multiplier = 8.0\n"
-            for rounds in (4, 6)
-        )
-    )
-    steady = text_of("plan", "stretches", tmp_path / "same.toml")
-    assert f"closed form (estimate) {plan.stretches(parts[:1]).formula.total:.4f}" in steady
-
-
 def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_path):
     from epsilog import prove
     from epsilog.web import asks, calculators
@@ -419,20 +387,6 @@ def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_pat
         pass
     given = ("--reference", f"the visits={file}")
     assert "reference must be absent for a ledger" in str(invoke("verify", tmp_path / "books.db", *given).exception)
-
-
-@pytest.mark.parametrize(
-    ("content", "wrong"),
-    [
-        (b"9,9,9,x", "line 1, column noise_multiplier must be a number, got 'x'"),
-        (b"\xff\xfe", "file must be text in UTF-8"),
-        (None, "file must be readable"),
-    ],
-)
-def test_a_table_that_cannot_be_read_says_why(tmp_path, content, wrong):
-    if content is not None:
-        (tmp_path / "t.csv").write_bytes(content)
-    assert wrong in str(invoke("plan", "stretches", tmp_path / "t.csv").exception)
 
 
 def test_shares_of_a_query_plan_are_shown_once_each_in_their_columns():

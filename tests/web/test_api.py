@@ -153,9 +153,8 @@ def test_openapi_describes_every_address(site):
     others = "queries/crossover sensitivity account account/profile account/compare runs runs/{name} ledger"
     entries = "ledger/entries ledger/cycles"
     checks = "ledger/verify ledger/verify/{name} ledger/verify/{name}/events ledger/verify/{name}/cancel"
-    changing = "federated/stretches federated/stretches/curve"
     last = "runs/{name}/{file} certificates certificates/{name} certificates/{name}/{verb} certificates/{name}/events"
-    for path in f"{calculators} {others} {entries} {checks} {changing} {last}".split():
+    for path in f"{calculators} {others} {entries} {checks} {last}".split():
         assert f"/api/v1/{path}" in paths
     for path, methods in paths.items():
         for method in methods.values():
@@ -359,7 +358,6 @@ def test_no_input_makes_the_server_fail(site, data):
             "releases_per_period",
         ],
         "federated/record": ["population", "cohort_size", "rounds", "noise_multiplier", "clip_norm", "delta"],
-        "federated/stretches": ["table", "delta", "delta_cap", "enrolled"],
         "queries": ["epsilon", "queries", "sensitivity", "delta", "queries_used", "population", "magnitude"],
         "queries/record": ["epsilon", "queries", "sensitivity", "delta", "queries_used", "magnitude"],
         "sensitivity": ["contributions", "low", "high", "size"],
@@ -367,7 +365,6 @@ def test_no_input_makes_the_server_fail(site, data):
     good = {
         "federated": RUN,
         "federated/record": RUN,
-        "federated/stretches": {"table": "900,900,10,8\n1000,1000,5,6"},
         "queries": {"epsilon": 1.0, "queries": 10},
         "queries/record": {"epsilon": 1.0, "queries": 10},
         "sensitivity": {"query": "mean", "size": 10},

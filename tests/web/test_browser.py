@@ -23,7 +23,6 @@ import pytest
 from tests.docs.built import built_in
 from tests.prove.drawn import finish, make_plan
 
-from epsilog import plan
 from epsilog.spend import open_ledger, read_ledger, sound_documents, write_bundle
 from epsilog.terms import PureDP
 from epsilog.web import Entrance, create_app, docs, embed, tokens
@@ -230,30 +229,6 @@ def test_two_releases_stand_side_by_side_and_the_smaller_epsilon_is_the_weaker_o
     assert "second_parameter=3" in until(lambda: "second_parameter=3" in browser.current_url and browser.current_url)
     put(browser, "second_parameter", "-3")
     until(lambda: not browser.find_elements("css selector", ".compared .plot"))
-
-
-def test_a_schedule_that_changes_is_pasted_priced_and_told_where_it_is_wrong(browser, site):
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-
-    browser.get(site.url + "/federated?v=1&delta=1e-6&stretches=900,900,10,8%0A1000,1000,5,6")
-    part = until(lambda: browser.find_element("css selector", ".later"))
-    table = until(lambda: part.find_element(By.TAG_NAME, "textarea"))
-    found = plan.stretches(plan.read_stretches(table.get_attribute("value")), delta=1e-6)
-    until(lambda: float(part.find_element(By.CSS_SELECTOR, ".claim b").text) >= found.epsilon.upper)
-    assert found.verdict in part.text
-    assert until(lambda: len(part.find_elements(By.CSS_SELECTOR, "svg path.line")) >= 1)
-    browser.execute_script(AXE.read_text())
-    assert (
-        browser.execute_async_script("axe.run({include: ['.later']}).then(found => arguments[0](found.violations))")
-        == []
-    )
-    table.send_keys(Keys.CONTROL, Keys.END)
-    table.send_keys("\n70,7,x,1")
-    until(lambda: "line 3, column rounds must be a number" in part.find_element(By.CSS_SELECTOR, ".error").text)
-    assert not part.find_elements(By.CSS_SELECTOR, ".claim b")
-    until(lambda: "stretches=" in browser.current_url and "x" in browser.current_url)
-    assert clean(browser) == []
 
 
 def test_a_record_names_a_file_by_the_hash_that_the_browser_works_out(browser, site, tmp_path):

@@ -133,7 +133,7 @@ def test_every_route_is_closed_or_known_to_be_open(app):
         "federated/elsewhere",
         "queries/elsewhere",
     )
-    calculators += ("federated/stretches", "federated/stretches/curve", "queries/verdict", "queries/risk")
+    calculators += ("queries/verdict", "queries/risk")
     assert {path for method, path in anonymous if method == "GET"} == {"/healthz", "/readyz"}
     assert {path for method, path in anonymous if method != "GET"} == {f"/api/v1/{name}" for name in calculators}
 

@@ -35,7 +35,6 @@ SOUND = {
         "first": {"mechanism": "gaussian", "parameter": 2.0},
         "second": {"mechanism": "laplace", "parameter": 3.0},
     },
-    asks.StretchesAsk: {"stretches": [RUN, RUN | {"rounds": 5}]},
 }
 WRONG = [None, "x", True, -1, 0, 1.5, 1e-310, 1e300, 2**70, [0], [-1.0, 1.0, 1.0], "é" * 90]
 ASKED = worker.ALL.keys() - prices.questions.by_path.keys()  # those only the server asks, of what it has checked

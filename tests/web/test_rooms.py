@@ -55,7 +55,6 @@ from epsilog.web import (
     asks,
     calculators,
     certificates,
-    changing,
     playground,
     problems,
     reading,
@@ -78,7 +77,6 @@ MEANT = {
     asks.FederatedSchedule: plan.federated,
     asks.FederatedAsk: plan.federated,
     asks.FederatedGoal: plan.noise_for,
-    asks.StretchesAsk: plan.stretches,
     asks.QueriesAsk: plan.queries,
     asks.SensitivityAsk: plan.sensitivity,
     asks.MixAsk: plan.mix,
@@ -350,34 +348,6 @@ def test_a_record_carries_its_owners_words_and_is_checked():
             verifying.verify(asks.ReportAsk(record=other))
     with pytest.raises(CheckError, match="record must be alone"):
         verifying.verify(asks.ReportAsk(record=json.dumps(plain), key="x"))
-
-
-TABLE = "N\tm\tT\tsigma\n900\t900\t10\t8\n1000\t1000\t5\t6"
-
-
-def test_a_schedule_that_changes_is_the_librarys():
-    found = plan.stretches(plan.read_stretches(TABLE), privacy_unit="phone", enrolled=1100, policy=DeltaPolicy(None))
-    ask = asks.StretchesAsk(table=TABLE, privacy_unit="phone", enrolled=1100, delta_cap=None)
-    answer = changing.stretches(ask)
-    grade, sentence = plan.delta_sentence(1 / 1100, 1100)
-    assert answer == found.to_json() | {"delta_grade": grade, "delta_sentence": sentence}
-    answers.StretchesAnswer.model_validate_json(json.dumps(answer))
-    rows = [
-        {"population": 900, "cohort_size": 900, "rounds": 10, "noise_multiplier": 8.0},
-        {"population": 1000, "cohort_size": 1000, "rounds": 5, "noise_stddev": 12.0, "clip_norm": 2.0},
-    ]
-    listed = asks.StretchesAsk(stretches=rows, privacy_unit="phone", enrolled=1100, delta_cap=None)
-    assert changing.stretches(listed)["epsilon"] == answer["epsilon"]
-    curve = changing.stretches_curve(ask)
-    assert curve == {"points": [point.to_json() for point in plan.stretch_curve(found, points=12)]}
-    answers.StretchCurveAnswer.model_validate_json(json.dumps(curve))
-    with pytest.raises(CheckError, match="line 2, column rounds must be a number"):
-        changing.stretches(asks.StretchesAsk(table="9,9,9,9\n9,9,x,9"))
-    with pytest.raises(CheckError, match=r"stretches\[1\].cohort_size must be in"):
-        changing.stretches(asks.StretchesAsk(stretches=[rows[0], rows[1] | {"cohort_size": 1001}]))
-    for neither in ({}, {"table": TABLE, "stretches": rows}):
-        with pytest.raises(CheckError, match="table must be given, or stretches, and not both"):
-            changing.stretches(asks.StretchesAsk(**neither))
 
 
 def test_a_persons_price_and_a_sweeps_are_the_librarys():

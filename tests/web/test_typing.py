@@ -11,12 +11,11 @@ from tests.web.test_browser import browser, foreign, until  # noqa: F401
 
 pytestmark = pytest.mark.slow
 
-STRETCHES = "stretches=900,900,10,8%0A1000,1000,5,6"
 MIX = "mix=gaussian:1::0.01:10|approximate:1:1e-7::2|laplace:10:::5&delta=1e-6"
 PAIR = "first_mechanism=approximate&first_parameter=1&first_second=1e-7&second_parameter=2"
 PAGES = (
     "/",
-    f"/federated?v=1&delta=1e-6&{STRETCHES}",
+    "/federated?v=1&delta=1e-6",
     "/queries",
     f"/playground?v=1&{MIX}",
     f"/compare?v=1&{PAIR}",
@@ -26,7 +25,7 @@ PAGES = (
     "/embed/queries",
     "element",
 )
-FEWEST = {"/": 3, "/federated": 17, "/queries": 14, "/playground": 12, "/compare": 8, "/montecarlo": 8, "/ledger": 14}
+FEWEST = {"/": 3, "/federated": 14, "/queries": 14, "/playground": 12, "/compare": 8, "/montecarlo": 8, "/ledger": 14}
 WORDS = ["privacy_unit", "trials", "scope", "key", "reason", "by"]  # fields that hold text, as tables and notes do
 WRONG = ("2,5", "50.000")  # in any field for a number
 VALUES = ("0.5", "-1", "1e-1", "1 000", "10⁻⁶", "abc", *WRONG)
@@ -40,11 +39,10 @@ TYPING = """
     const wait = time => new Promise(then => setTimeout(then, time));
     const roots = () => [document, ...[...document.querySelectorAll('*')].flatMap(each => each.shadowRoot ?? [])];
     const all = css => roots().flatMap(root => [...root.querySelectorAll(css)]);
-    const owner = field => field.closest('.later, details, .act, .calculator, .mix, .live, .stack, .framed');
+    const owner = field => field.closest('details, .act, .calculator, .mix, .live, .stack, .framed');
     const beside = field => {
         if (field.closest('.owned, [aria-label=Certificate], .act')) return [];
-        const [part, found] = [owner(field), [...owner(field).querySelectorAll(numbers)]];
-        return found.filter(each => part.matches('.later') || !each.closest('.later') || each.matches('.claim b'));
+        return [...owner(field).querySelectorAll(numbers)];
     };
     const said = field => (field.getAttribute('aria-describedby') ?? '').split(' ')
         .map(id => field.getRootNode().getElementById(id)?.textContent ?? '').join('').trim();

@@ -13,11 +13,6 @@ import { Front } from "./pages/Front";
 /** A calculator that asks the server and lives in the address; on other pages and in frames it is given other ones. */
 const calculator = (Page: typeof import("./pages/Federated").Federated): ComponentType => () => <Page engine={server} store={useMemo(addressStore, [])} />;
 
-async function federated(): Promise<ComponentType> {
-  const [{ Federated }, { Changing }] = await Promise.all([import("./pages/Federated"), import("./components/Changing")]);
-  return calculator((given) => <Federated {...given} more={Changing} />);
-}
-
 interface Room {
   path: string;
   name: string;
@@ -26,7 +21,7 @@ interface Room {
 }
 
 const ROOMS: readonly Room[] = [
-  { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: federated },
+  { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: async () => calculator((await import("./pages/Federated")).Federated) },
   { path: "/queries", name: "Queries", lead: "How much noise do so many answers need?", load: async () => calculator((await import("./pages/Queries")).Queries) },
   { path: "/playground", name: "Playground", lead: "What does a mix of releases cost?", load: async () => (await import("./pages/Playground")).Playground },
   { path: "/compare", name: "Compare", lead: "Is the smaller epsilon the better promise?", load: async () => (await import("./pages/Compare")).Compare },

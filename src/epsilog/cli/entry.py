@@ -24,7 +24,6 @@ from epsilog.cli import (
     proving,
     service,
     signing,
-    stretches,
     study,
     tokens,
 )
@@ -48,7 +47,6 @@ COMMANDS = (
     proving,
     service,
     signing,
-    stretches,
     study,
     tokens,
 )  # importing them fills the application

@@ -22,7 +22,6 @@ from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, Q
 from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, price, register
 from epsilog.plan.risks import RISK_GAP, risk_reading
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
-from epsilog.plan.stretch_tables import read_stretches, stretches_of
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.training_loop import Preflight, preflight
 from epsilog.plan.training_setup import TrainingSetup
@@ -72,7 +71,6 @@ __all__ = [
     "profile_view",
     "queries",
     "query_limits",
-    "read_stretches",
     "register",
     "risk_reading",
     "rounds_for",
@@ -80,7 +78,6 @@ __all__ = [
     "side_by_side",
     "stretch_curve",
     "stretches",
-    "stretches_of",
     "sweep",
     "verdict",
 ]

@@ -187,12 +187,6 @@ TRIALS = Fact(
     default=None,
     blank="one run; else such as binomial:8,0.5 or geometric:0.1",
 )
-ENROLLED = Fact(
-    "different units over all stretches; declared, public",
-    least=1,
-    default=None,
-    blank="the largest N, where units only joined or only left",
-)
 WITHOUT_REPLACEMENT = Fact("one unit gives at most one update a round", default=True)
 ROUNDS_PER_RELEASE = Fact("rounds between two models that leave the server", least=1, default=1)
 ADAPTIVE_CLIP = Fact("the clip norm is learnt from the same data", default=False)

@@ -171,65 +171,6 @@ class CurveAnswer(Answer):
     points: list[CurvePoint]
 
 
-class StretchAnswer(Answer):
-    """One stretch of a schedule, with its part in the cost."""
-
-    population: int
-    cohort_size: int
-    rounds: int
-    noise_multiplier: float
-    sampling: str
-    clip_norm: float
-    sampling_probability: float
-    noise_stddev: float
-    share: Annotated[float | None, Field(description="an estimate; all add up to 1; null where there is none")]
-
-
-class Average(Answer):
-    """Where averages would have led: an estimate of another run."""
-
-    sampling_probability: float
-    noise_multiplier: float
-    formula: Number
-    epsilon: Number
-    side: Literal["estimate"] = "estimate"
-
-
-class StretchesAnswer(Answer):
-    """A schedule of several stretches with its price."""
-
-    stretches: list[StretchAnswer]
-    rounds: int
-    enrolled: int
-    delta: Delta
-    relation: str
-    privacy_unit: str
-    neighbors: str
-    epsilon: Interval
-    unamplified: Interval
-    formula: Annotated[Formula | None, Field(description="null where q or sigma changes: there is none")]
-    average: Average | None
-    verdict: str
-    release: Annotated[dict[str, Any], Field(description="all stretches as one term, which a ledger can be charged")]
-    delta_grade: Grade
-    delta_sentence: str
-
-
-class StretchPoint(Answer):
-    """What all rounds up to one of them cost."""
-
-    stretch: int
-    rounds: int
-    lower: Annotated[Number | None, Field(description="null where only the upper bound is known")]
-    upper: Number
-
-
-class StretchCurveAnswer(Answer):
-    """Epsilon over the rounds of all stretches."""
-
-    points: list[StretchPoint]
-
-
 class NoiseAnswer(Answer):
     """The least noise that meets a goal."""
 

@@ -20,7 +20,6 @@ from starlette.middleware.gzip import GZipMiddleware
 from epsilog.web import (
     calculators,
     certificates,
-    changing,
     docs,
     elsewhere,
     ledger_reads,
@@ -127,7 +126,6 @@ def create_app(
         return Response(await written.text(), media_type="application/json")
 
     app.include_router(calculators.questions.router(), prefix=PREFIX)
-    app.include_router(changing.questions.router(), prefix=PREFIX)
     app.include_router(calculators.heavy.router(), prefix=PREFIX)
     app.include_router(elsewhere.questions.router(), prefix=PREFIX)
     app.include_router(playground.questions.router(), prefix=PREFIX)

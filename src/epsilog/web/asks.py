@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, facts, read_trials
+from epsilog.terms import DeltaPolicy, NeighboringRelation, facts, read_trials
 from epsilog.terms.facts import Fact
 
 Relation = Literal["add-or-remove-one", "replace-one", "zero-out"]
@@ -132,49 +132,6 @@ class FederatedGoal(FederatedSchedule):
     def arguments(self) -> dict[str, Any]:
         """For ``plan.noise_for`` and ``plan.rounds_for``, once the one that is looked for is left out."""
         return super().arguments() | {"epsilon": self.epsilon}
-
-
-LONGEST_TABLE = 64 * 1024  # characters
-Table = Annotated[
-    str | None,
-    Field(description="rows of a spreadsheet, separated by tabs, semicolons or commas", max_length=LONGEST_TABLE),
-]
-
-
-class Stretch(Ask):
-    """Rounds of one cohort, noise and population; the noise over the clip norm, or in the sum's own unit."""
-
-    population: Annotated[int, told(facts.POPULATION, 50_000)]
-    cohort_size: Annotated[int, told(facts.COHORT_SIZE, 500)]
-    rounds: Annotated[int, told(facts.ROUNDS, 200)]
-    noise_multiplier: Annotated[float | None, told(facts.NOISE_MULTIPLIER, 1.2)] = None
-    noise_stddev: Annotated[float | None, Field(description="standard deviation of the noise on the sum")] = None
-    clip_norm: Annotated[float | None, told(facts.CLIP_NORM)] = None
-    sampling: Annotated[Sampling | None, told(facts.SAMPLING)] = None
-
-
-class StretchesAsk(Ask):
-    """A schedule that changes between rounds: a table of stretches, or a list."""
-
-    table: Table = None
-    stretches: Annotated[list[Stretch] | None, Field(max_length=100)] = None
-    delta: Annotated[float | None, told(facts.DELTA)] = None
-    delta_cap: Annotated[float | None, told(facts.DELTA_CAP)] = 1e-6
-    enrolled: Annotated[int | None, told(facts.ENROLLED)] = None
-    relation: Annotated[Relation, told(facts.RELATION)] = "add-or-remove-one"
-    privacy_unit: Annotated[Short, told(facts.PRIVACY_UNIT)] = "client"
-
-    def arguments(self) -> dict[str, Any]:
-        """For ``plan.stretches``, beside the stretches."""
-        one_of(self, "table", "stretches")
-        given = self.model_dump(include={"delta", "enrolled", "privacy_unit"})
-        return given | {"relation": NeighboringRelation(self.relation), "policy": DeltaPolicy(self.delta_cap)}
-
-
-def one_of(ask: Ask, table: str, listed: str) -> None:
-    """Refuses rows that are given twice, or not at all."""
-    if (getattr(ask, table) is None) == (getattr(ask, listed) is None):
-        raise CheckError(table, f"given, or {listed}, and not both", "neither or both")
 
 
 class QueriesAsk(Ask):

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.routing import compile_path
 
-from epsilog.web import calculators, changing, elsewhere, playground
+from epsilog.web import calculators, elsewhere, playground
 from epsilog.web.questions import PREFIX
 from epsilog.web.roles import MAY, Act, Holder, Role, require
 
@@ -95,7 +95,7 @@ NEEDS: Mapping[tuple[str, str], Need] = {
     **{(method, PREFIX + path): need for told, need in _BY_PATH.items() for method, _, path in [told.partition(" ")]},
     ("GET", "/metrics"): _READ,
 }
-_ASKED = (calculators.questions, calculators.heavy, changing.questions, elsewhere.questions, playground.questions)
+_ASKED = (calculators.questions, calculators.heavy, elsewhere.questions, playground.questions)
 QUESTIONS = frozenset(PREFIX + path for questions in _ASKED for path in questions.by_path)
 HEALTH = frozenset({"/healthz", "/readyz"})
 OPEN = frozenset({("POST", path) for path in QUESTIONS} | {("GET", path) for path in HEALTH})

@@ -14,11 +14,10 @@ from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 
-from epsilog.web import calculators, changing, elsewhere, playground, prices, problems, verifying
+from epsilog.web import calculators, elsewhere, playground, prices, problems, verifying
 
 ALL = (
     calculators.questions.by_path
-    | changing.questions.by_path
     | calculators.heavy.by_path
     | elsewhere.questions.by_path
     | playground.questions.by_path

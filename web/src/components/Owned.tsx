@@ -36,7 +36,6 @@ export function Owned({ said, set }: { said: Said; set: (said: Said) => void }) 
         label="Why this δ"
         hint="in your words; kept in the record as it stands, and never read as a number"
         rows={2}
-        prose
         most={1000}
         value={said.delta_reason ?? ""}
         set={(text) => set({ ...said, delta_reason: text === "" ? null : text })}

@@ -13,17 +13,6 @@ export type ActAsk = {
   reason: string;
 };
 
-/** Where averages would have led: an estimate of another run. */
-export type Average = {
-  sampling_probability: number;
-  noise_multiplier: number;
-  /** a number; "inf" for an infinite one */
-  formula: number;
-  /** a number; "inf" for an infinite one */
-  epsilon: number;
-  side?: "estimate";
-};
-
 /** A new budget. */
 export type BudgetAsk = {
   /** names joined by '/' */
@@ -877,91 +866,6 @@ export type StandingRow = {
   second: Interval;
   /** where the bounds are apart */
   better: "first" | "second" | "open";
-};
-
-/** Rounds of one cohort, noise and population; the noise over the clip norm, or in the sum's own unit. */
-export type Stretch = {
-  /** privacy units in all; declared, public */
-  population: number;
-  /** units expected in a round */
-  cohort_size: number;
-  /** training rounds */
-  rounds: number;
-  /** noise standard deviation on the sum, over the clip norm */
-  noise_multiplier?: number | null;
-  /** standard deviation of the noise on the sum */
-  noise_stddev?: number | null;
-  /** the most one unit can move the sum, in L2 norm; costs nothing */
-  clip_norm?: number | null;
-  /** what the code really does to pick a cohort */
-  sampling?: "poisson" | "fixed-size" | "balls-in-bins" | null;
-};
-
-/** One stretch of a schedule, with its part in the cost. */
-export type StretchAnswer = {
-  population: number;
-  cohort_size: number;
-  rounds: number;
-  noise_multiplier: number;
-  sampling: string;
-  clip_norm: number;
-  sampling_probability: number;
-  noise_stddev: number;
-  /** an estimate; all add up to 1; null where there is none */
-  share: number | null;
-};
-
-/** Epsilon over the rounds of all stretches. */
-export type StretchCurveAnswer = {
-  points: StretchPoint[];
-};
-
-/** What all rounds up to one of them cost. */
-export type StretchPoint = {
-  stretch: number;
-  rounds: number;
-  /** null where only the upper bound is known */
-  lower: number | null;
-  /** a number; "inf" for an infinite one */
-  upper: number;
-};
-
-/** A schedule of several stretches with its price. */
-export type StretchesAnswer = {
-  stretches: StretchAnswer[];
-  rounds: number;
-  enrolled: number;
-  delta: Delta;
-  relation: string;
-  privacy_unit: string;
-  neighbors: string;
-  epsilon: Interval;
-  unamplified: Interval;
-  /** null where q or sigma changes: there is none */
-  formula: Formula | null;
-  average: Average | null;
-  verdict: string;
-  /** all stretches as one term, which a ledger can be charged */
-  release: Record<string, unknown>;
-  delta_grade: "void" | "weak" | "good";
-  delta_sentence: string;
-};
-
-/** A schedule that changes between rounds: a table of stretches, or a list. */
-export type StretchesAsk = {
-  /** rows of a spreadsheet, separated by tabs, semicolons or commas */
-  table: string | null;
-  stretches: Stretch[] | null;
-  /** failure probability */
-  delta: number | null;
-  /** the largest delta that the policy accepts */
-  delta_cap: number | null;
-  /** different units over all stretches; declared, public */
-  enrolled: number | null;
-  /** which data sets are neighbours */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbour differs in */
-  privacy_unit: string;
 };
 
 /** What the best of several runs costs, beside one run, and beside so many that are all shown. */

@@ -1,4 +1,3 @@
-import type { ComponentType } from "preact";
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { Assumes } from "../components/Assumes";
 import { Calculator } from "../components/Calculator";
@@ -62,13 +61,7 @@ function rule(values: Values): Record<string, string> {
   return errors;
 }
 
-/** What a part below the calculator is given: where the form is kept, and the claim that it makes. */
-export interface Below {
-  store: Store;
-  claim: FederatedAsk | null;
-}
-
-export function Federated({ engine, store, compact, more: More }: { engine: Engine; store: Store; compact?: boolean; more?: ComponentType<Below> }) {
+export function Federated({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
   const form = useForm(FEDERATED, store, rule);
   const ask = useMemo(() => (form.values === null ? null : readFederatedAsk(form.values)), [form.values]);
   const target = form.values === null ? null : numberOrNull(form.values, "epsilon");
@@ -140,7 +133,6 @@ export function Federated({ engine, store, compact, more: More }: { engine: Engi
           </ul>
         </Card>
       )}
-      {More && answered.current && <More store={store} claim={right ? ask : null} />}
       {!compact && answered.current && <Export name="federated" ask={answer && ask} cap={target} specs={FEDERATED} raw={form.raw} table="the rounds" csv={() => ask && void rounds(ask)} />}
     </Calculator>
   );
