@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog import cells
 from epsilog.answers.lazy import require_total
 from epsilog.answers.noise import Part, middle_of
 from epsilog.answers.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
@@ -36,7 +37,7 @@ def check_frame(frame: Any, query: Query, unit: str | None) -> None:
         CheckError: another frame, or a lazy one with a step that can fail because of a value.
     """
     types = types_of(frame)
-    if hasattr(frame, "collect"):
+    if _is_lazy(frame):
         require_total(frame)
     for name in (*query.columns, *(() if unit is None else (unit,))):
         if name not in types:
@@ -85,7 +86,7 @@ def _added(table: Any, query: Query) -> tuple[Array, NDArray[np.bool_]]:
             height = _height(table)
             return np.zeros(height, np.int64), np.ones(height, np.bool_)
         case Count(column=str(name)) | Above(column=str(name)):
-            there = np.fromiter((not _missing(value) for value in _values(table, name)), np.bool_)
+            there = np.fromiter((not cells.is_missing(value) for value in _values(table, name)), np.bool_)
             return np.zeros(len(there), np.int64), there
         case Sum(column=name, bounds=bounds) | Mean(column=name, bounds=bounds):
             return _snapped(_numbers(table, name), bounds, centred=isinstance(query, Mean))
@@ -140,20 +141,13 @@ def _first(units: Iterable[Any], counted: NDArray[np.bool_], rows: int) -> NDArr
     seen: dict[Any, int] = {}
     kept = np.zeros(len(counted), np.bool_)
     for place, value in enumerate(units):
-        if not counted[place] or _missing(value):
+        if not counted[place] or cells.is_missing(value):
             continue
         with suppress(Exception):  # whatever a value does, it only stays out itself
             before = seen.get(value, 0)
             seen[value] = before + 1
             kept[place] = before < rows
     return kept
-
-
-def _missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)  # noqa: PLR0124 - NaN and NaT are not themselves
-    except Exception:  # noqa: BLE001 - pandas.NA is neither
-        return True
 
 
 def _numbers(table: Any, name: str) -> NDArray[np.float64]:
@@ -168,25 +162,11 @@ def _numbers(table: Any, name: str) -> NDArray[np.float64]:
         return np.asarray(
             np.ma.filled(np.ma.asarray(column, dtype=np.float64), math.nan)
         )  # what is masked is not there
-    return np.fromiter((_number(value) for value in _values(table, name)), np.float64)
-
-
-def _number(value: Any) -> float:
-    """A value as the double nearest to it; text as Python reads numbers, and anything else as NaN."""
-    if isinstance(value, bytes | bytearray | complex | np.complexfloating):  # the last would warn
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:  # a whole number or a fraction beyond every double
-        with suppress(Exception):
-            return math.inf if value > 0 else -math.inf
-    except Exception:  # noqa: BLE001 - whatever a value does, it only stays out itself
-        return math.nan
-    return math.nan
+    return np.fromiter(map(cells.number, _values(table, name)), np.float64)
 
 
 def _values(table: Any, name: str) -> list[Any]:
-    """A column as Python's own values."""
+    """A column's cells as Python's own values."""
     column = table[name]
     if _of(column, "polars") and (column.dtype.is_nested() or column.dtype.is_temporal()):
         # one date beyond Python's years would fail for all: what stands here equals no category
@@ -194,9 +174,7 @@ def _values(table: Any, name: str) -> list[Any]:
         if column.dtype.is_nested():
             return [[] if each else None for each in there]  # names nobody, as any list
         return [(each,) if known else None for each, known in zip(column.to_physical().to_list(), there, strict=True)]
-    if hasattr(column, "to_list"):
-        return list(column.to_list())
-    return list(column.tolist() if hasattr(column, "tolist") else column)
+    return cells.listed(column)
 
 
 def _height(table: Any) -> int:
@@ -216,13 +194,13 @@ def types_of(frame: Any) -> dict[str, str]:
             raise CheckError("frame", "columns of different names", "some twice", verb="have")
         found = dict(frame.dtypes)
     elif isinstance(frame, Mapping):
-        if any(not isinstance(each, Sized) or getattr(each, "ndim", 1) != 1 for each in frame.values()):
+        if any(not cells.is_series(each) or getattr(each, "ndim", 1) != 1 for each in frame.values()):
             raise CheckError("frame", "columns that are series", "another", verb="have")
         if len({len(column) for column in frame.values()}) > 1:
             raise CheckError("frame", "columns of one length", "several", verb="have")
         found = {name: getattr(column, "dtype", "object") for name, column in frame.items()}
     elif _is_arrow(frame):
-        found = dict(_read(lambda: _polars().DataFrame(_without_rows(frame)).schema))
+        found = dict(_read(lambda: cells.from_arrow(_without_rows(frame)).schema))
     else:
         bound = "a frame of Polars, pandas or Arrow, a table of DuckDB, or a mapping of columns"
         raise CheckError("frame", bound, type(frame).__name__)
@@ -232,13 +210,17 @@ def types_of(frame: Any) -> dict[str, str]:
 def _collected(frame: Any, names: Sequence[str]) -> Any:
     """The columns that are wanted, in memory."""
     if _is_arrow(frame):
-        return _read(lambda: _polars().DataFrame(frame))
-    if not hasattr(frame, "collect"):
+        return _read(lambda: cells.from_arrow(frame))
+    if not _is_lazy(frame):
         return frame
     if names:
         return _read(lambda: frame.select(*dict.fromkeys(names)).collect())
     polars = sys.modules["polars"]
     return _read(lambda: frame.select(polars.repeat(0, polars.len())).collect())
+
+
+def _is_lazy(frame: Any) -> bool:
+    return _of(frame, "polars") and hasattr(frame, "collect")
 
 
 def _is_arrow(frame: Any) -> bool:
@@ -264,19 +246,13 @@ def _without_rows(frame: Any) -> Any:
     return frame.slice(0, 0)
 
 
-def _polars() -> Any:
-    try:
-        import polars as pl
-    except ImportError:
-        raise RecordsError(f"tables of Arrow and DuckDB need polars: {install_command('data')}") from None
-    return pl
-
-
 def _read(reading: Callable[[], Any]) -> Any:
     """What a library says of data that it cannot read may repeat it, so it is not passed on."""
     try:
         return reading()
     except (CheckError, RecordsError):
         raise
+    except ImportError:
+        raise RecordsError(f"tables of Arrow and DuckDB need polars: {install_command('data')}") from None
     except Exception:  # noqa: BLE001 - see above
         raise RecordsError("the frame could not be read") from None

@@ -168,7 +168,7 @@ class Federation(Private):
         """Reads clients' rows out of a table; features become float32.
 
         Args:
-            table: a frame of polars, pandas or Arrow, or arrays by name.
+            table: a frame of polars, pandas or Arrow, or columns by name: arrays, or series of single values.
             client: the column that says whose a row is.
             features: what columns hold, which is public: a range (``{"age": [0, 110]}``, scaled to -1 .. 1) or a list
                 of words (``{"ward": ["a", "b"]}``, a column of 0 and 1 each). Names alone take numbers as they are.

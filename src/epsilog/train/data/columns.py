@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog import cells
 from epsilog.terms import CheckError
 from epsilog.terms.disclosed import Private
 
-EPOCH = date(1970, 1, 1)
+_CELLS = "OSUT"  # kinds of arrays whose cells are read one by one
 
 
 class Names(NamedTuple):
@@ -94,22 +94,22 @@ class Array(Private):
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """As ``Column`` says."""
         some = np.asarray(self.values[rows]).reshape(len(rows), self.width)
-        if some.dtype.kind in "biuf":
-            with np.errstate(all="ignore"):  # a warning about one value would tell of it
+        with np.errstate(all="ignore"):  # a warning about one value would tell of it
+            if some.dtype.kind in "biuf":
                 return some.astype(np.float64)
-        if some.dtype.kind == "M":
-            raise CheckError("type", "numbers; dates need a range of two dates", str(some.dtype))
-        return np.vectorize(_number, otypes=[np.float64])(some) if some.size else np.zeros(some.shape)
+            if some.dtype.kind in _CELLS:
+                return _read(cells.number, some)
+        raise CheckError("type", "numbers; dates need a range of two dates", str(some.dtype))
 
     def days(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """As ``Column`` says."""
         some = np.asarray(self.values[rows]).reshape(len(rows), self.width)
-        if some.dtype.kind in "biuf":
-            raise CheckError("type", "dates", str(some.dtype))
         if some.dtype.kind == "M":
             days = some.astype("datetime64[D]")
             return np.where(np.isnat(days), np.nan, days.astype(np.int64).astype(np.float64))
-        return np.vectorize(_day, otypes=[np.float64])(some) if some.size else np.zeros(some.shape)
+        if some.dtype.kind in _CELLS:
+            return _read(cells.day, some)
+        raise CheckError("type", "dates", str(some.dtype))
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
         """As ``Column`` says."""
@@ -128,23 +128,21 @@ class Array(Private):
             known, places = np.unique(self.values, return_inverse=True)
             words = [str(each) for each in known.tolist()]
         else:
-            texts = [_text(each) for each in self.values.tolist()]
+            texts = [cells.text(each) for each in cells.listed(self.values)]
             words = sorted({each for each in texts if each is not None})
             among = {word: place for place, word in enumerate(words)}
             places = np.array([among.get(each, -1) if each is not None else -1 for each in texts], dtype=np.int64)
         return _sorted(words, places.astype(np.int64))
 
 
-def of_arrays(columns: Mapping[str, Any]) -> Table:
-    """A table whose columns are arrays, or become some."""
-    return Table({name: Array(_array(name, values)) for name, values in columns.items()}, list(columns))
+def of_arrays(columns: Mapping[str, NDArray[Any]]) -> Table:
+    """A table whose columns are arrays."""
+    return Table({name: Array(values) for name, values in columns.items()}, list(columns))
 
 
-def _array(name: str, values: Any) -> NDArray[Any]:
-    found = values if isinstance(values, np.ndarray) else np.asarray(values)
-    if found.ndim == 0:
-        raise CheckError(name, "an array with a row for each example", f"a {type(values).__name__}")
-    return found
+def _read(reading: Callable[[Any], float], some: NDArray[Any]) -> NDArray[np.float64]:
+    """Each cell as a number, whatever the others are."""
+    return np.fromiter(map(reading, cells.listed(some.ravel())), np.float64, some.size).reshape(some.shape)
 
 
 def _sorted(words: list[str], places: NDArray[np.int64]) -> Names:
@@ -153,33 +151,3 @@ def _sorted(words: list[str], places: NDArray[np.int64]) -> Names:
     back = np.full(len(words) + 1, -1, dtype=np.int64)
     back[order] = np.arange(len(words))
     return Names([words[each] for each in order], back[places])
-
-
-def _text(value: Any) -> str | None:
-    if value is None or (isinstance(value, float) and value != value):  # noqa: PLR0124 - a NaN is what pandas calls missing
-        return None
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", errors="replace")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value).strip() or None
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, str | bytes) and "_" in str(value):
-        return float("nan")  # Python alone would read 1_000 as a number
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")
-
-
-def _day(value: Any) -> float:
-    try:
-        if isinstance(value, str):
-            value = date.fromisoformat(value.strip()[:10])
-        if isinstance(value, datetime):
-            value = value.date()
-        return float((value - EPOCH).days) if isinstance(value, date) else float("nan")
-    except ValueError:  # no date in the words, or what pandas calls no time
-        return float("nan")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog import delimited
+from epsilog import cells, delimited
 from epsilog.terms import CheckError, ProgrammeError
 from epsilog.terms.disclosed import Private
 from epsilog.terms.extras import install_command
-from epsilog.train.data.columns import Names, Table, of_arrays
+from epsilog.train.data.columns import Array, Column, Names, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -124,15 +124,16 @@ def types_of(path: Path) -> dict[str, str]:
 
 
 def table_of(frame: Any) -> Table:
-    """Takes a table of another library: arrays by name, a frame of pandas, or one that speaks Arrow (polars, pyarrow).
+    """Takes a table of another library: columns by name, a frame of pandas, or one that speaks Arrow (polars, pyarrow).
 
     Raises:
         CheckError: something that is no table.
     """
     if isinstance(frame, Mapping):
-        return of_arrays(frame)
-    if type(frame).__module__.partition(".")[0] == "pandas":  # speaks Arrow as well, but only through pyarrow
-        return of_arrays({str(name): _of_pandas(frame[name]) for name in frame.columns})
+        return Table({name: _column(name, values) for name, values in frame.items()}, list(frame))
+    if _of(frame, "pandas"):  # speaks Arrow as well, but only through pyarrow
+        columns = {str(name): frame[name] for name in frame.columns}
+        return Table({name: _column(name, values) for name, values in columns.items()}, list(columns))
     if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "collect"):
         raise CheckError("table", "arrays by name, or a frame of polars, pandas or Arrow", f"a {type(frame).__name__}")
     polars = _polars()
@@ -141,13 +142,28 @@ def table_of(frame: Any) -> Table:
             frame = frame.collect()
         except Exception:  # noqa: BLE001 - what polars says may repeat a value
             raise CheckError("table", "a lazy frame that can be collected", "one that cannot") from None
-    held = frame if isinstance(frame, polars.DataFrame) else polars.DataFrame(frame)
+    try:
+        held = frame if isinstance(frame, polars.DataFrame) else cells.from_arrow(frame)
+    except TypeError:
+        raise CheckError("table", "of types that polars knows", "another") from None
     return Table({name: Series(held[name]) for name in held.columns}, held.columns)
 
 
-def _of_pandas(column: Any) -> NDArray[Any]:
-    plain = isinstance(column.dtype, np.dtype)
-    return np.asarray(column.to_numpy() if plain else column.to_numpy(dtype=object, na_value=None))
+def _column(name: str, values: Any) -> Column:
+    """A column as its library types it; cells without a type of their own are taken as they are, each by itself."""
+    if _of(values, "polars"):
+        return Series(values)
+    if isinstance(values, np.ma.MaskedArray):
+        return Array(np.ma.filled(values.astype(object), None))
+    if _of(values, "pandas") and not isinstance(values.dtype, np.dtype):
+        return Array(cells.objects(values))
+    if not cells.is_series(values):
+        raise CheckError(name, "an array with a row for each example", f"a {type(values).__name__}")
+    return Array(np.asarray(values) if hasattr(values, "dtype") else cells.objects(values))
+
+
+def _of(value: Any, library: str) -> bool:
+    return type(value).__module__.partition(".")[0] == library
 
 
 def header_of(path: Path) -> list[str]:

@@ -110,7 +110,8 @@ def features_of(table: Table, schema: Schema, rows: Places) -> NDArray[Any]:
         start = 0
         for part in parts:
             end = start + part.width
-            features[block, start:end] = part.encoded(rows[block])
+            with np.errstate(over="ignore"):  # a warning about one value would tell of it
+                features[block, start:end] = part.encoded(rows[block])
             start = end
     return features
 
@@ -144,7 +145,7 @@ def is_held_out(name: str, share: float) -> bool:
     >>> [name for name in "abcdefgh" if is_held_out(name, 0.25)]
     ['a', 'c', 'h']
     """
-    digest = hashlib.sha256(f"epsilog/held-out/{name}".encode()).digest()
+    digest = hashlib.sha256(f"epsilog/held-out/{name}".encode(errors="surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
@@ -187,7 +188,8 @@ def _targets(column: Column, goal: Target, rows: Places) -> NDArray[Any]:
     if column.width != 1:
         raise CheckError("type", "one number in a row", f"{column.width}")
     if not isinstance(goal, ClassNumbers):
-        return _scaled(column, goal, rows)[:, 0].astype(np.float32)
+        with np.errstate(over="ignore"):  # as above
+            return _scaled(column, goal, rows)[:, 0].astype(np.float32)
     found = column.numbers(rows)[:, 0]
     named = np.isin(found, np.arange(goal.count))
     return np.where(named, found, -1).astype(np.int64)
