@@ -187,7 +187,7 @@ def whole_rounds(task: Task, scheme: Scheme, beside: dict[str, Work]) -> dict[st
         ledger.create_budget("bench", kind="approximate", epsilon="100000", delta="1e-5", **terms)
         charge = ledger.reserve("bench", scheme.release(), key="one", delta="1e-5", rounds=scheme.rounds)
         folder = Path(place) / "run"
-        run_rounds(PaidRun(scheme, charge, Randomness.from_os()), task, folder=folder, progress=between)
+        run_rounds(PaidRun(scheme, charge, Randomness.from_os()), task, folder=folder, on_round=between)
         counts = [len(record.participants) for record in read_records(folder / "custody.jsonl", CustodyRecord)]
     spent["whole"] = [seconds / count for seconds, count in zip(spent["whole"], counts, strict=True)]
     return {name: statistics.median(times[1:]) for name, times in spent.items()}

@@ -57,7 +57,8 @@ def section(page, heading):
     [
         pytest.param(page, id=page.stem, marks=[] if page.stem == "README" else pytest.mark.slow)
         for page in (ROOT / "README.md", PYTHON, *sorted((ROOT / "docs/how-to").glob("*.md")))
-        if page.stem != "train-with-pytorch"  # tests/adapters/in_opacus runs it, where PyTorch is
+        # tests/adapters/in_opacus runs the first, where PyTorch is, and test_follow_a_run.py the second
+        if page.stem not in ("train-with-pytorch", "follow-a-run")
     ],
 )
 def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ AUDIT = [("[references]", "[audit]\ncanaries = 200\n\n[references]"), ("populati
 REAL = [("simulation = true ", "simulation = false "), ("seed = 20261121\n", "")]
 
 
-class KilledError(Exception):
+class KilledError(BaseException):
     pass
 
 

@@ -12,7 +12,7 @@ from epsilog import train
 from epsilog.programme import run, story, train_only
 from epsilog.programme.steps import charge_key, is_closed
 from epsilog.spend import open_ledger
-from epsilog.terms import ProgrammeError, RecordsError
+from epsilog.terms import ProgrammeError, RecordsError, RoundRecord
 from epsilog.verify import Books
 
 ROUNDS, SCHOOLS = 12, 100  # fewer rounds would be too few to notice weak noise
@@ -53,7 +53,7 @@ class Training:
         records, _ = drawn(scheme, randomness.seed, share=randomness.noise_factor)
         return SimpleNamespace(records=records)
 
-    def run_rounds(self, paid, _task, *, folder, progress, engine, withdrawn):
+    def run_rounds(self, paid, _task, *, folder, on_round, engine, withdrawn):
         assert (engine, withdrawn() if withdrawn else ()) == (None, self.withdrawn)  # the model's own
         self.called.append(("train", paid.randomness))
         public, private = drawn(paid.scheme, 1)
@@ -63,7 +63,7 @@ class Training:
             if record.round not in paid.charge.rounds_released:
                 paid.charge.round_started(record.round)
                 paid.charge.round_released(record.round, output_hash=record.output_hash)
-                progress(record)
+                on_round(record)
         (folder / "rounds.jsonl").write_bytes(lines(public))
         (folder / "custody.jsonl").write_bytes(lines(private))
         if self.fails:
@@ -96,6 +96,14 @@ def told(path, tmp_path, ledger=None):
     observer = Observer()
     outcome = run(path, runs=tmp_path / "runs", ledger=ledger or tmp_path / "ledger.db", observer=observer)
     return outcome, observer
+
+
+def test_each_round_of_the_model_is_shown(training, write_programme, tmp_path):
+    shown = []
+    places = {"runs": tmp_path, "ledger": tmp_path / "ledger.db"}
+    _, folder = train_only(write_programme(*SETTINGS), **places, on_round=shown.append)
+    assert [type(record) for record in shown] == [RoundRecord] * ROUNDS
+    assert lines(shown) == (folder / "rounds.jsonl").read_bytes()
 
 
 @pytest.mark.slow

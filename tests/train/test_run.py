@@ -148,7 +148,7 @@ def test_a_finished_run_is_only_read(charge_for, task, scheme, tmp_path):
 
 def test_records_and_ledger_tell_the_same_story(charge_for, task, scheme, tmp_path):
     charge, seen = charge_for(scheme, task.unit), []
-    result = train(task, charge, tmp_path, progress=seen.append)
+    result = train(task, charge, tmp_path, on_round=seen.append)
     public = checkpoints.read_records(tmp_path / "rounds.jsonl", RoundRecord)
     private = checkpoints.read_records(tmp_path / "custody.jsonl", CustodyRecord)
     assert tuple(public) == tuple(seen) == result.records
@@ -157,6 +157,51 @@ def test_records_and_ledger_tell_the_same_story(charge_for, task, scheme, tmp_pa
     assert all(held.largest_norm <= told.clip_norm for held, told in zip(private, public, strict=True))
     assert (tmp_path / "custody.jsonl").stat().st_mode & 0o077 == 0
     assert (tmp_path / "checkpoints").stat().st_mode & 0o077 == 0
+
+
+def test_a_round_is_shown_once_it_is_booked_and_on_disk(charge_for, small_task, tmp_path):
+    charge, shown = charge_for(CENTRAL, "client"), []
+
+    def show(record):
+        assert type(record) is RoundRecord
+        assert charge.rounds_released[record.round] == record.output_hash
+        assert checkpoints.read_records(tmp_path / "rounds.jsonl", RoundRecord)[-1] == record
+        shown.append(record.round)
+
+    train(small_task(), charge, tmp_path, on_round=show)
+    assert shown == [1, 2, 3]
+
+
+def test_a_callback_that_fails_takes_no_round_along(charge_for, small_task, tmp_path, caplog):
+    charge, silent = (charge_for(CENTRAL, "client") for _ in range(2))
+
+    def fail(record):
+        raise ConnectionError(f"no dashboard in round {record.round}")
+
+    shown = train(small_task(), charge, tmp_path / "shown", on_round=fail)
+    alone = train(small_task(), silent, tmp_path / "alone")
+    assert shown.records == alone.records
+    assert np.array_equal(shown.model, alone.model)
+    assert files(tmp_path / "shown") == files(tmp_path / "alone")
+    assert charge.rounds_released == silent.rounds_released
+    assert [one.getMessage() for one in caplog.records] == [
+        f"on_round failed after round {number}; training goes on" for number in (1, 2, 3)
+    ]
+    assert "no dashboard in round 2" in caplog.text
+
+
+def test_a_run_that_its_callback_interrupts_goes_on(charge_for, small_task, tmp_path):
+    charge, later = charge_for(CENTRAL, "client"), []
+
+    def interrupt(record):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(small_task(), charge, tmp_path, on_round=interrupt)
+    assert list(charge.rounds_released) == [1]
+    assert train(small_task(), charge, tmp_path, on_round=later.append).resumed_after == 1
+    assert [record.round for record in later] == [2, 3]
+    assert charge.started == [1, 2, 3]
 
 
 @pytest.mark.slow_beyond(2)
@@ -299,7 +344,7 @@ def stopped_after_two(task, charge, folder):
             raise KilledError
 
     with pytest.raises(KilledError):
-        train(task, charge, folder, progress=stop)
+        train(task, charge, folder, on_round=stop)
     assert sorted(charge.rounds_released) == [1, 2]
 
 

@@ -108,9 +108,9 @@ class KilledError(BaseException):
 def test_a_killed_run_ends_with_the_same_bits(small_task, charge_for, tmp_path, server, last):
     task = small_task(server=server, schedule="cosine", widths=(3, 1))
 
-    def train(charge, folder, progress=None):
+    def train(charge, folder, on_round=None):
         paid = PaidRun(SCHEME, charge, Randomness.simulated(4))
-        return run_rounds(paid, task, folder=folder, progress=progress)
+        return run_rounds(paid, task, folder=folder, on_round=on_round)
 
     whole = train(charge_for(SCHEME, task.unit), tmp_path / "whole")
     charge = charge_for(SCHEME, task.unit)
@@ -130,9 +130,9 @@ def test_a_killed_run_ends_with_the_same_bits(small_task, charge_for, tmp_path, 
 def test_a_run_is_not_gone_on_with_under_another_optimiser(small_task, charge_for, tmp_path):
     charge = charge_for(SCHEME, "client")
 
-    def train(server, progress=None):
+    def train(server, on_round=None):
         paid = PaidRun(SCHEME, charge, Randomness.simulated(4))
-        return run_rounds(paid, small_task(server=server, widths=(3, 1)), folder=tmp_path, progress=progress)
+        return run_rounds(paid, small_task(server=server, widths=(3, 1)), folder=tmp_path, on_round=on_round)
 
     def kill(_):
         raise KilledError

@@ -73,7 +73,7 @@ def train(
     folder: Path,
     run: str,
     reply_seconds: float,
-    progress: Callable[[RoundRecord], None] | None = None,
+    on_round: Callable[[RoundRecord], object] | None = None,
 ) -> Trained:
     """Runs the rounds that are due over Flower's nodes; see ``run_rounds``, which it calls.
 
@@ -84,7 +84,7 @@ def train(
         folder: the run's own folder, at the server.
         run: the run's key, under which sites book it; the same when a killed run goes on.
         reply_seconds: how long a round waits for answers; who is later is silent.
-        progress: called with the public record of every round.
+        on_round: as in ``run_rounds``.
 
     Raises:
         CheckError: a scheme that must not show a server single uploads, or a client that no node is known for.
@@ -92,7 +92,7 @@ def train(
     courier = FlowerCourier(grid, reply_seconds)
     courier.require(task.clients.names)
     engine = on_grid(courier, paid.scheme, run)
-    return run_rounds(paid, task, folder=folder, progress=progress, engine=engine)
+    return run_rounds(paid, task, folder=folder, on_round=on_round, engine=engine)
 
 
 @dataclass(frozen=True, slots=True)

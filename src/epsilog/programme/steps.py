@@ -210,7 +210,7 @@ def train(
     seed: int | None,
     charge: Charge,
     folder: Path,
-    on_round: Callable[[RoundRecord, RegisteredPlan], None],
+    on_round: Callable[[RoundRecord], object],
     engine: Callable[[Task], Engine] | None = None,
     withdrawn: Callable[[], Collection[int]] | None = None,
 ) -> None:
@@ -226,7 +226,7 @@ def train(
         PaidRun(plan.scheme, charge, randomness),
         task,
         folder=folder,
-        progress=lambda record: on_round(record, plan),
+        on_round=on_round,
         engine=engine,
         withdrawn=withdrawn,
     )

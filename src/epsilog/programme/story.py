@@ -39,6 +39,8 @@ from epsilog.verify import Reconciliation, Utility, read_evidence, reconcile
 
 EngineOf = Callable[[Scheme, str, Task], Callable[[Task], Engine]]
 """(scheme, the charge's key, the task) -> what ``run_rounds`` takes as its engine."""
+OnRound = Callable[[RoundRecord], object]
+"""Takes the public record of a round that was released."""
 
 
 class Observer(Protocol):
@@ -110,6 +112,7 @@ def run(
     runs: Path | str = "runs",
     ledger: Path | str | None = None,
     observer: Observer | None = None,
+    on_round: OnRound | None = None,
 ) -> Outcome:
     """Takes one programme from plan to proof, or goes on where a killed run stopped.
 
@@ -119,6 +122,7 @@ def run(
         runs: where run folders live.
         ledger: what is charged, as ``open_ledger`` takes it; made if there is none. None for ``ledger.db`` in ``runs``.
         observer: told of stages and rounds.
+        on_round: called with the public record of each round of the model, as in ``run_rounds``.
 
     Raises:
         ProgrammeError: the file, or the data against it, is wrong, or a rehearsal fails (engine, settings, disk);
@@ -128,7 +132,7 @@ def run(
         LedgerIntegrityError: the ledger was edited.
         ConflictError: another process is running this programme, or the ledger's budget is of another kind.
     """
-    start = _planned(programme, task, Path(runs), ledger, observer or Silent())
+    start = _planned(programme, task, Path(runs), ledger, observer=observer or Silent(), on_round=on_round)
     if is_closed(start.plan, start.ledger):
         with exclusive(start.folder / "lock", start.folder.name):
             return _proved(start)
@@ -148,6 +152,7 @@ def train_only(
     runs: Path | str = "runs",
     ledger: Path | str | None = None,
     observer: Observer | None = None,
+    on_round: OnRound | None = None,
     engine: EngineOf | None = None,
 ) -> tuple[Released, Path]:
     """Takes one programme from plan to model, booked as ever; ``run`` goes on from there to the proof.
@@ -160,6 +165,7 @@ def train_only(
         runs: as in ``run``.
         ledger: as in ``run``.
         observer: as in ``run``.
+        on_round: as in ``run``.
         engine: makes what computes the rounds; None for the model's own.
 
     Returns:
@@ -168,7 +174,7 @@ def train_only(
     Raises:
         EpsilogError: as in ``run``.
     """
-    start = _planned(programme, task, Path(runs), ledger, observer or Silent())
+    start = _planned(programme, task, Path(runs), ledger, observer=observer or Silent(), on_round=on_round)
     if engine is not None and start.task.canaries is not None:
         bound = "absent where clients compute elsewhere"
         raise ProgrammeError(start.plan.name, [CheckError("audit", bound, f"{start.task.canaries.count} canaries")])
@@ -190,6 +196,7 @@ class _Start:
     folder: Path
     ledger: str | Path
     observer: Observer
+    on_round: OnRound | None
 
     @property
     def programme(self) -> Programme:
@@ -203,6 +210,12 @@ class _Start:
     def counting(self) -> Counting:
         return Counting(self.plan, self.task, self.folder, self.programme.run.seed, charge_key(self.plan))
 
+    def show(self, record: RoundRecord) -> None:
+        """Hands on a round that was released."""
+        self.observer.round(record, self.plan)
+        if self.on_round is not None:
+            self.on_round(record)
+
     def over(self, engine: Callable[[Task], Engine] | None) -> Callable[[Task], Engine] | None:
         """The engine, None for the task's own; with clients who do not reply, where the programme simulates them."""
         dropout = self.programme.run.dropout
@@ -210,7 +223,13 @@ class _Start:
 
 
 def _planned(
-    programme: Path | str | Programme, task: Task | None, runs: Path, ledger: Path | str | None, observer: Observer
+    programme: Path | str | Programme,
+    task: Task | None,
+    runs: Path,
+    ledger: Path | str | None,
+    *,
+    observer: Observer,
+    on_round: OnRound | None,
 ) -> _Start:
     observer.stage("reading the data")
     prepared = _prepared(programme, task)
@@ -221,7 +240,7 @@ def _planned(
     observer.stage("planning")
     audit = planned(prepared.programme, prepared.task)
     plan = stored_plan(folder / RunFile.PLAN) or make_plan(prepared, audit=audit)
-    return _Start(prepared, plan, folder, runs / "ledger.db" if ledger is None else _where(ledger), observer)
+    return _Start(prepared, plan, folder, runs / "ledger.db" if ledger is None else _where(ledger), observer, on_round)
 
 
 def _where(ledger: str | Path) -> str | Path:
@@ -274,14 +293,13 @@ def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> N
         Sweeping(start.plan, start.task, folder, seed, start.over(None), start.prepared.withdrawn, stage).run(charge)
         return
     start.observer.stage("training")
-    seed, told = start.programme.run.seed, start.observer.round
     train(
         start.plan,
         start.task,
-        seed=seed,
+        seed=start.programme.run.seed,
         charge=charge,
         folder=start.folder,
-        on_round=told,
+        on_round=start.show,
         engine=start.over(None if engine is None else engine(start.plan.scheme, charge.key, start.task)),
         withdrawn=start.prepared.withdrawn,
     )

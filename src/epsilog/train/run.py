@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from epsilog.train.paid import PaidRun
 from epsilog.train.rehearsal import rehearse
 from epsilog.train.rounds import begin, bound_to, next_round, require_fit, require_withdrawable
 from epsilog.train.task import Task
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +55,7 @@ def run_rounds(
     task: Task,
     *,
     folder: Path,
-    progress: Callable[[RoundRecord], None] | None = None,
+    on_round: Callable[[RoundRecord], object] | None = None,
     engine: Callable[[Task], Engine] | None = None,
     withdrawn: Callable[[], Collection[int]] | None = None,
 ) -> Trained:
@@ -67,7 +70,8 @@ def run_rounds(
         paid: the scheme, the charge that pays for it, and where its draws come from.
         task: the data, model and local training.
         folder: the run's own folder; made if need be.
-        progress: called with the public record of every round that this call released.
+        on_round: called with the public record of every round that this call released, once it is booked and on disk.
+            An exception there is logged, and training goes on; ``KeyboardInterrupt`` ends the call between two rounds.
         withdrawn: asked before every round which clients, by their places, take part no more; see ``next_round``. None
             where nobody can withdraw, as where clients add the noise.
         engine: makes what computes the rounds (``train.engines``); None for the compiled one, on JAX.
@@ -107,9 +111,16 @@ def run_rounds(
             files.settle(outcome)
             state = outcome.state
             records.append(outcome.record)
-            if progress is not None:
-                progress(outcome.record)
+            if on_round is not None:
+                _show(outcome.record, on_round)
         return Trained(state.model, tuple(records), len(released))
+
+
+def _show(record: RoundRecord, on_round: Callable[[RoundRecord], object]) -> None:
+    try:
+        on_round(record)
+    except Exception:  # a dashboard that is down takes no run along
+        log.exception("on_round failed after round %d; training goes on", record.round)
 
 
 def _ended(scheme: Scheme, records: Sequence[RoundRecord]) -> bool:
