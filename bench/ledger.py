@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from epsilog.spend import Ledger, Mark, Verb, Verified, open_ledger, read_ledger
+from epsilog.spend import Ledger, Verb, Verified, open_ledger, read_ledger
 from epsilog.spend.rows import Row
 from epsilog.terms import PureDP
 
@@ -57,22 +57,12 @@ def rounds(ledger: Ledger, count: int) -> None:
 
 
 def proofs(path: Path) -> Iterator[tuple[str, str]]:
-    """The whole proof of a ledger, and that of 33 charges that came since."""
-    mark = path.with_suffix(".mark")
+    """The whole proof of a ledger."""
     with read_ledger(path) as ledger:
         ledger.verify()  # loads the accountant
         whole: list[Verified] = []
         cpu, _ = timed(lambda: whole.append(ledger.verify()))
         yield f"verify {whole[0].count:,} entries of charges", f"{cpu:.2f} s CPU"
-        whole[0].mark.write(mark)
-    with open_ledger(path) as ledger:
-        charges(ledger, 33, "new")
-    with read_ledger(path) as ledger:
-        for only_new in (False, True):
-            cpu, _ = timed(
-                lambda o=only_new: ledger.verify(since=Mark.read(mark), only_new=o).mark.write(mark.with_suffix(".2"))
-            )
-            yield f"the same from a mark on, 99 new{', only those' if only_new else ''}", f"{1e3 * cpu:.0f} ms CPU"
 
 
 def rows(folder: Path, count: int, entries: int) -> Iterator[tuple[str, str]]:

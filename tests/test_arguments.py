@@ -339,7 +339,7 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
                      "FederatedPlan", "Noise", "Preflight", "ProfileView", "QueryPlan", "QueryShare",
                      "Schedule", "Sensitivity", "StretchPoint", "StretchedPlan", "Sweep", "Verdict", "delta_sentence",
                      "formula_sentence"},
-    "epsilog.spend": {"Balance", "ChargeRecord", "Checkpoint", "Cycles", "Entry", "Headroom", "Price", "Kept", "Mark",
+    "epsilog.spend": {"Balance", "ChargeRecord", "Checkpoint", "Cycles", "Entry", "Headroom", "Price", "Kept",
                       "Receipt", "Stated", "Verified", "charge_facts"},
     "epsilog.answers": {"Answer", "Quote"},
     "epsilog.train": {"Curve", "Trained", "blocks"},  # takes an array of data, and no number

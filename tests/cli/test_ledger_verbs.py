@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from epsilog.cli import show
 from epsilog.cli.app import app
-from epsilog.spend import Mark, open_ledger, read_ledger, verify_file
+from epsilog.signing import SigningKey
+from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.exports import COLUMNS, csv_lines
-from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, PureDP
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, PureDP, RecordsError
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
 ACT = ("--by", "dora", "--reason", "agreed")
@@ -417,11 +418,9 @@ def test_a_budget_declares_renyi_orders_or_promises_by_them(ask):
     }
 
 
-def test_a_ledger_is_verified_from_a_mark_on(ask, reserve, books, tmp_path):
-    mark = tmp_path / "my.mark"
+def test_a_ledger_is_verified_and_held_against_a_signed_checkpoint(ask, reserve, books, tmp_path):
     told = {
         "since": 0,
-        "looked_back": True,
         "charges_told": True,
         "priced": 0,
         "unpriced": 0,
@@ -429,41 +428,28 @@ def test_a_ledger_is_verified_from_a_mark_on(ask, reserve, books, tmp_path):
         "restored": [],
         "partitions": [],
     }
-    head = verify_file(books).head
-    assert ask("verify", as_json=True) == (0, told | {"entries": 1, "head": head, "mark": None})
-    assert ask("verify", "--mark", mark, as_json=True) == (0, told | {"entries": 1, "head": head, "mark": str(mark)})
+    assert ask("verify", as_json=True) == (0, told | {"entries": 1, "head": verify_file(books).head})
     reserve("k")
-    code, said = ask("verify", "--mark", mark, "--only-new", as_json=True)
-    assert (code, said["entries"], said["since"], said["looked_back"], said["priced"]) == (0, 2, 1, False, 1)
-    code, text = ask("verify", "--mark", mark)
-    assert (code, "none: nothing is new" in text, "Entries 1 to 2 are, by their hashes" in text) == (0, True, True)
-    assert "All that is stored is what the entries amount to" in " ".join(text.split())
-    code, text = ask("verify", "--mark", mark, "--only-new")
-    assert (code, "Not looked at: what lies before entry 2" in text) == (0, True)
-    ask("start", "k")
-    code, text = ask("verify", "--mark", mark)
-    assert re.search(r"worked out +3 to 3\b", text)
-    assert Mark.read(mark).count == 3
-
-
-def test_a_mark_stays_what_it_was_where_a_ledger_does_not_hold(ask, reserve, books, tmp_path):
-    mark = tmp_path / "my.mark"
     shutil.copy(books, tmp_path / "old.db")
-    reserve("k")
-    ask("verify", "--mark", mark)
-    kept = mark.read_bytes()
+    key, point = tmp_path / "auditor.pem", tmp_path / "checkpoint.txt"
+    signer = SigningKey.create("example.org/auditor")
+    signer.save(key)
+    ask("checkpoint", "--sign", key, "-o", point)
+    reserve("later")
+    since = ("verify", "--since", point, "--key", signer.verifier)
+    code, said = ask(*since, as_json=True)
+    assert (code, said) == (0, told | {"entries": 3, "head": verify_file(books).head, "since": 2, "priced": 1})
+    code, text = ask(*since)
+    assert "begins with the 2 entries of the checkpoint. Not looked at: the prices of what they" in text
+    ask("checkpoint", "--sign", key, "-o", point)
     shutil.copy(tmp_path / "old.db", books)  # put back, as an owner may
-    for words in ((), ("--only-new",)):
-        with pytest.raises(
-            LedgerIntegrityError, match="was cut, or is another: the mark is of 2 entries, and 1 are there"
-        ):
-            ask("verify", "--mark", mark, *words)
-    assert mark.read_bytes() == kept
-    for text in (b"", kept.replace(b"acme", b"acne", 1)):
-        mark.write_bytes(text)
-        with pytest.raises(CheckError, match="mark must be a mark"):
-            ask("verify", "--mark", mark)
-        assert mark.read_bytes() == text
-    for words in ((), ("--mark", tmp_path / "none.mark")):
-        with pytest.raises(CheckError, match="only_new must be given with a --mark that is there"):
-            ask("verify", "--only-new", *words)
+    with pytest.raises(LedgerIntegrityError, match="of 3 entries, and 2 are there: the ledger was cut"):
+        ask(*since)
+    for words in (("--since", point), ("--since", point, "--key", SigningKey.create("b.org/c").verifier)):
+        with pytest.raises(CheckError, match="checkpoint must be signed by"):
+            ask("verify", *words)
+    with pytest.raises(CheckError, match="key must be absent without --since"):
+        ask("verify", "--key", signer.verifier)
+    point.write_bytes(b"")
+    with pytest.raises(RecordsError, match="is no checkpoint"):
+        ask(*since)

@@ -76,12 +76,8 @@ class MemorySession:
         rows = [row for row in self.state.rows if row.scope == scope]
         return parsed(rows[-1]) if rows else None
 
-    def stored(self, only=None):
-        found = self.state.stored
-        if only is None:
-            return found
-        charges = {name: row for name, row in found.charges.items() if name in only}
-        return replace(found, charges=charges, rounds={at: row for at, row in found.rounds.items() if at[0] in only})
+    def stored(self):
+        return self.state.stored
 
     def balances(self, scopes):
         found = self.state.stored.balances

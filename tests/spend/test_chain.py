@@ -20,9 +20,13 @@ RUN = ("acme", "run")
 
 
 @pytest.fixture
-def told(tmp_path, clock):
+def told(clock):
+    return every_verb(clock)
+
+
+def every_verb(clock):
     """The rows and the stored state of a ledger in which every verb was used."""
-    store = InMemory(tmp_path).open()
+    store = InMemory(None).open()
     ledger = Ledger(store, clock=clock)
     ledger.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
     ledger.create_budget("acme/x", kind="pure", epsilon="5")
@@ -37,7 +41,7 @@ def told(tmp_path, clock):
     ledger.reserve("acme", Gaussian(1.0), key="cheap", amount={"epsilon": "0.5"})
     owners_acts(ledger, clock)
     with store.reading() as session:
-        yield list(session.rows()), session.stored()
+        return list(session.rows()), session.stored()
 
 
 def owners_acts(ledger, clock):

@@ -99,9 +99,6 @@ def test_what_is_written_is_read_by_whoever_opens_it_later(place, store):
         assert stored.charges == {NAME: charge("key", "acme").document(), under.id: under.document()}
         assert session.find_charges("key") == [charge("key", "acme"), under]
         assert stored.rounds == {(NAME, 1): rounds[0], (NAME, 2): rounds[1], (under.id, 1): RoundState(1, 7)}
-        only = session.stored([under.id])
-        assert dict(only.charges.items()) == {under.id: under.document()}
-        assert dict(only.rounds.items()) == {(under.id, 1): RoundState(1, 7)}
     later.close()
 
 

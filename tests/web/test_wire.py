@@ -11,8 +11,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from epsilog.cli.marking import _said
-from epsilog.spend import Ledger, Mark, Verb, open_ledger, read_cycles, read_ledger
+from epsilog.cli.ledger_verify import _said
+from epsilog.signing import SigningKey
+from epsilog.spend import (
+    Checkpoint,
+    Kept,
+    Ledger,
+    Verb,
+    open_ledger,
+    read_cycles,
+    read_ledger,
+    sound_documents,
+)
 from epsilog.spend.remote import RemoteLedger
 from epsilog.spend.remote.store import as_row
 from epsilog.terms import (
@@ -462,24 +472,31 @@ def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(le
         here.verify()
 
 
-def test_what_is_new_since_a_mark_is_worked_out_over_http_too(ledger, top, served):
+def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served):
     ledger.charge(top, PureDP(0.125), key=f"{top}-1")
+    signer = SigningKey.create("example.org/auditor")
+
+    def kept(documents):
+        return Kept(Checkpoint.over(documents, origin="example.org/ledger").note(signer))
+
     with read_ledger(served[2]) as here:
-        mark = Mark.parse(here.verify().mark.document())
+        entries = list(sound_documents(here))
         ledger.charge(top, PureDP(0.125), key=f"{top}-2")
-        ledger.decommission(f"{top}-1", by="dora", reason="old")  # closed before the mark
-        whole = here.verify().mark
-    for only_new in (False, True):
-        found = ledger.verify(since=mark, only_new=only_new)
-        assert (found.since, found.mark.document()) == (mark.count, whole.document())
-        said = " ".join(_said(found))  # no more than was looked at
-        assert not found.charges_told
-        assert "the server stores of charges is not told" in said
-        assert "All that is stored" not in said
-        with pytest.raises(LedgerIntegrityError, match="was cut"):
-            ledger.verify(since=replace(whole, count=whole.count + 1), only_new=only_new)
-        with pytest.raises(LedgerIntegrityError, match="is not the one of the mark"):
-            ledger.verify(since=replace(whole, head=HASH), only_new=only_new)
+        whole = here.verify()
+    asked = {"since": kept(entries), "keys": [signer.verifier]}
+    found = ledger.verify(**asked)
+    assert (found.since, found.count, found.head) == (len(entries), whole.count, whole.head)
+    assert (found.balances, found.unpriced, whole.priced - found.priced) == (whole.balances, 0, whole.priced - 1)
+    said = " ".join(_said(found))  # no more than was looked at
+    assert f"begins with the {len(entries)} entries of the checkpoint. Not looked at: the prices" in said
+    assert not found.charges_told
+    assert "the server stores of charges is not told" in said
+    with pytest.raises(LedgerIntegrityError, match="the ledger was cut"):
+        ledger.verify(**asked | {"since": kept([*entries, *entries])})
+    with pytest.raises(LedgerIntegrityError, match="is not the last of the checkpoint"):
+        ledger.verify(**asked | {"since": kept(entries[::-1])})
+    with pytest.raises(CheckError, match="must be signed by a key that is given"):
+        ledger.verify(since=kept(entries))
 
 
 @pytest.mark.parametrize("index", ["1", None, 1.0, True])

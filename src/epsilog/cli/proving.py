@@ -325,10 +325,10 @@ def _brought(head: str | None, checkpoint: Path | None, keys: list[str] | None) 
     from epsilog.verify import Brought, read_checkpoint
 
     kept = None if checkpoint is None else read_checkpoint(checkpoint)
-    return Brought(head, kept, tuple(_verifier(key) for key in keys or ()))
+    return Brought(head, kept, tuple(verifier_key(key) for key in keys or ()))
 
 
-def _verifier(key: str) -> VerifierKey:
+def verifier_key(key: str) -> VerifierKey:
     """A public key, told as its line or as a file that holds it."""
     from epsilog.signing import VerifierKey
 

@@ -5,14 +5,13 @@ them. A charge is reserved, then started (from there on it is spent for ever), t
 starts. Which sums may be compared with a cap is a theorem, and every budget cites its own.
 
 The rooms, as a charge walks through them: ``requests`` (what is asked), ``scopes`` (where), ``pricing`` (what it
-costs), ``promises`` (what a cap keeps), ``filters`` (whether it fits), ``partitions`` (who has paid already),
-``paths`` and ``records`` (what it does, by the table in ``states``), ``entries`` and ``shapes`` (what is written of
-it), ``charge`` (what its owner holds). ``ledger`` leads through them in one transaction, ``view`` reads, ``headroom``
-says what would fit, ``chain`` works all of it out again, or what is new since one of ``marks``, and ``cycles`` tells
-it cycle by cycle. None of them knows a database: they ask a ``store``. What it keeps is in ``rows``, as tables of any
-SQL database in ``tables``, and in one file in ``sqlite``; ``opening`` chooses. What leaves the house is in
-``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles`` (all of them in a file of text) and
-``receipts`` (one of them, and where it lies).
+costs), ``promises`` (what a cap keeps), ``filters`` (whether it fits), ``partitions`` (who has paid already), ``paths``
+and ``records`` (what it does, by the table in ``states``), ``entries`` and ``shapes`` (what is written of it),
+``charge`` (what its owner holds). ``ledger`` leads through them in one transaction, ``view`` reads, ``headroom`` says
+what would fit, ``chain`` works all of it out again, and ``cycles`` tells it cycle by cycle. None of them knows a
+database: they ask a ``store``. What it keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one
+file in ``sqlite``; ``opening`` chooses. What leaves the house is in ``checkpoints`` (one hash over all entries, by
+``merkle``), ``bundles`` (all of them in a file of text) and ``receipts`` (one of them, and where it lies).
 """
 
 from epsilog.spend.amounts import MOST_ORDERS, Amounts, is_quantity, rdp_quantity
@@ -27,7 +26,6 @@ from epsilog.spend.exports import export
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.headroom import Headroom, Pricing, headroom_for, most_repetitions, orders_on, room_in_words
 from epsilog.spend.ledger import Ledger
-from epsilog.spend.marks import Mark
 from epsilog.spend.opening import (
     AnyLedger,
     Transcript,
@@ -91,7 +89,6 @@ __all__ = [
     "Kept",
     "Ledger",
     "LedgerView",
-    "Mark",
     "Price",
     "Pricing",
     "Receipt",

@@ -10,32 +10,25 @@ the owner of a ledger cut its end off or rewrote all of it: compare the head wit
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Self, TypeAlias
 
-from epsilog.spend import promises, records, scopes
+from epsilog.spend import merkle, promises, records, scopes
 from epsilog.spend.balances import Balance, measures
-from epsilog.spend.entries import GENESIS, ChargeId, Entry, Reader, Verb, follows
+from epsilog.spend.checkpoints import Checkpoint
+from epsilog.spend.entries import GENESIS, ChargeId, Entry, Reader, Verb
 from epsilog.spend.lives import NO_ROUNDS, Lives, sealed
-from epsilog.spend.marks import Mark
 from epsilog.spend.paths import CREATING, along
 from epsilog.spend.repricing import Prices
-from epsilog.spend.rows import UNREADABLE, Row, Stored, digest_of, parsed
+from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed
 from epsilog.spend.shapes import check_shape
 from epsilog.spend.states import RULES
 from epsilog.terms import ConflictError, EpsilogError, LedgerIntegrityError
 
 REPORT_EVERY = 500  # entries
-Ask: TypeAlias = "Callable[[ChargeId], tuple[records.ChargeRecord | None, Iterable[records.RoundState]]]"
 SHAPES = 4096  # that are remembered
 PRICE_SECONDS = 20.0  # after which no further price is worked out again
-
-
-def _nothing_stored(_: ChargeId) -> tuple[None, tuple[()]]:
-    """What is stored of a charge, where nothing is."""
-    return None, ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +39,16 @@ class Verified:
         count: entries.
         head: hash of the last entry; keep it elsewhere, and a later cut or rewrite shows.
         balances: every budget, by scope.
-        charges: every charge, by scope and key; since a mark out of a file, those that were open there, and later ones.
+        charges: every charge, by scope and key.
         overridden: scope and key of each charge whose price an owner has allowed, in order.
         priced: charges whose price was worked out again, and is not below what the accountant proves.
         unpriced: charges whose price could not be: nothing proves a lower bound, or there was no time left.
         restored: indexes of the entries that say that it was restored from a backup: what came after it is missing.
         partitions: scopes whose blocks are disjoint by their owner's word: on it rest the budgets above them.
-        since: how many entries were worked out before, up to a mark, and were not worked out again.
-        looked_back: whether the hashes of those are the same as then, and all that is stored and told what it amounted
-            to; False where nothing that has not changed since was looked at.
+        since: entries of the kept checkpoint that it begins with; of charges that were reserved by them the prices are
+            neither ``priced`` nor ``unpriced``: nobody looked at them.
         charges_told: whether what is stored of charges could be looked at; False of a server's ledger, which keeps that
             to itself: none of it was compared.
-        mark: what the next verification can go on from.
     """
 
     count: int
@@ -70,14 +61,12 @@ class Verified:
     restored: tuple[int, ...] = ()
     partitions: tuple[str, ...] = ()
     since: int = 0
-    looked_back: bool = True
     charges_told: bool = True
-    mark: Mark = field(default_factory=Mark, repr=False, compare=False)
 
 
 @dataclass(slots=True)
 class Books:
-    """Everything the entries amount to: the whole fold, from nothing, or from where a mark was made."""
+    """Everything the entries amount to: the whole fold."""
 
     count: int = 0
     head: str = GENESIS
@@ -90,28 +79,9 @@ class Books:
     standing: records.Standing = field(default_factory=records.Standing)
     restored: list[int] = field(default_factory=list)
     promised: list[tuple[Entry, Balance]] = field(default_factory=list)  # with the budget that it was said of
-    since: Mark | None = None
-    touched: set[ChargeId] = field(default_factory=set)  # charges that something happened to since
-    ask: Ask = _nothing_stored
+    since: int = 0  # entries of which the prices are not asked for
     _reader: Reader = field(default_factory=Reader)
     _shapes: dict[tuple[object, ...], Entry] = field(default_factory=dict)
-
-    @classmethod
-    def after(cls, mark: Mark, *, ask: Ask) -> Self:
-        """The books as they were at a mark; ``ask`` tells what is stored of a charge, which is not believed."""
-        return cls(
-            count=mark.count,
-            head=mark.head,
-            balances=dict(mark.balances),
-            charges=mark.charges.copy(),
-            overridden=list(mark.overridden),
-            populated=set(mark.populated),
-            above={top for scope in mark.balances for top in scopes.ancestors(scope)[:-1]},
-            standing=mark.standing,
-            restored=list(mark.restored),
-            since=mark,
-            ask=ask,
-        )
 
     def read(self, row: Row) -> None:
         """Takes in the next row, if it follows from the one before and keeps every rule."""
@@ -136,7 +106,7 @@ class Books:
                 self.restored.append(entry.index)
             return
         name = entry.charge_id
-        known = None if name is None else self._known(name, entry.verb)
+        known = None if name is None else self.charges.get(name)
         records.refuse_unsettled(self.standing, entry.verb, known)
         path = scopes.ancestors(entry.scope)
         creates = entry.verb in CREATING
@@ -165,7 +135,7 @@ class Books:
             self.charges.put_round(name, records.advance_round(charge, state, entry, last=last))
         if entry.verb is Verb.PRICE_OVERRIDDEN:
             self.overridden.append(name)
-        if entry.verb is Verb.RESERVED and charge.waiver is None:
+        if entry.verb is Verb.RESERVED and charge.waiver is None and entry.index > self.since:
             self.prices.add(entry)
         self.balances |= moved
         self.charges.put(charge)
@@ -187,13 +157,6 @@ class Books:
         if "promise" in entry.body:
             self.promised.append((entry, balance))
 
-    def _known(self, name: ChargeId, verb: Verb) -> records.ChargeRecord | None:
-        """Where a charge stands, if it is known."""
-        if self.since is not None:
-            self.touched.add(name)
-            self.charges.recall(name, RULES[verb].needs, self.ask)
-        return self.charges.get(name)
-
     def _check_shape(self, entry: Entry) -> None:
         """``check_shape``, once for entries that differ in index, time and key alone: it asks for none but the key."""
         same = entry.verb, entry.scope, entry.key is None, id(entry.amounts), id(entry.body)
@@ -206,79 +169,53 @@ class Books:
             scopes.check_key(entry.key)
 
 
-def fold(rows: Iterable[Row], *, progress: Callable[[int], None] | None = None, books: Books | None = None) -> Books:
+def fold(
+    rows: Iterable[Row], *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
+) -> Books:
     """Works out what all entries amount to.
 
     Args:
-        rows: the entries as they lie there, in order, from the first, or from the first after a mark.
+        rows: the entries as they lie there, in order, from the first.
         progress: told how many held so far, now and then; what it raises ends the check.
-        books: those to go on with, from a mark; None to begin.
+        since: with whose entries they must begin.
 
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold.
     """
-    books = Books() if books is None else books
-    for row in rows:
+    books = Books() if since is None else Books(since=since.size)
+    for row in rows if since is None else beginning(rows, since):
         books.read(row)
         if progress is not None and books.count % REPORT_EVERY == 0:
             progress(books.count)
     return books
 
 
-def rehash(rows: Iterator[Row], mark: Mark, *, progress: Callable[[int], None] | None = None) -> None:
-    """Requires that a ledger begins with the entries of a mark, by their hashes alone.
+def beginning(rows: Iterable[Row], kept: Checkpoint) -> Iterator[Row]:
+    """The same rows, which must begin with the entries of a checkpoint.
 
-    The last has the hash that the mark names, so it is the same text, and names the hash of the one before: so each is
-    the text that was verified, and none was changed, put in, left out or swapped.
+    A row is hashed once the next is asked for: by then ``Books.read`` has found it to be an entry.
 
-    Args:
-        rows: the entries as they lie there, from the first; those after the mark are left.
-        mark: made of entries that held.
-        progress: as for ``fold``.
+    Raises:
+        LedgerIntegrityError: they are other entries, or fewer.
     """
-    previous = GENESIS
-    for index in range(1, mark.count + 1):
-        row = next(rows, None)
-        if row is None:
-            raise _cut(index - 1, mark)
-        if row.position != index:
-            raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=index)
-        hashed = digest_of(row)
-        if hashed != row.hash or not follows(row.document, previous=previous, scope=row.scope):
-            raise LedgerIntegrityError("is not what its hash, scope and the entry before it say", index=index)
-        previous = hashed
-        if progress is not None and index % REPORT_EVERY == 0:
-            progress(index)
-    if previous != mark.head:
-        raise _of_another(mark)
+    tree = merkle.Frontier()
+    for row in rows:
+        yield row
+        if tree.count == kept.size:
+            continue
+        tree.add(merkle.leaf(row.document.encode()))
+        if tree.count == kept.size and tree.root() != kept.root:
+            said = "is not the last of the checkpoint: the ledger was rewritten, or the checkpoint is of another"
+            raise LedgerIntegrityError(said, index=kept.size)
+    if tree.count < kept.size:
+        said = (
+            f"the checkpoint is of {kept.size} entries, and {tree.count} are there: the ledger was cut, or is another"
+        )
+        raise LedgerIntegrityError(said, index=tree.count)
 
 
-def check_last(row: Row | None, mark: Mark, *, count: int) -> None:
-    """Requires the last entry of a mark, of a ledger of so many; of those before it nothing is known then."""
-    if row is None:
-        raise _cut(count, mark)
-    if (row.position, digest_of(row), row.hash) != (mark.count, mark.head, mark.head):
-        raise _of_another(mark)
-
-
-def _cut(count: int, mark: Mark) -> LedgerIntegrityError:
-    said = f"the ledger was cut, or is another: the mark is of {mark.count} entries, and {count} are there"
-    return LedgerIntegrityError(said, index=count)
-
-
-def _of_another(mark: Mark) -> LedgerIntegrityError:
-    said = "is not the one of the mark: the ledger was rewritten, or the mark is of another"
-    return LedgerIntegrityError(said, index=mark.count)
-
-
-def compare(books: Books, stored: Stored, *, only: Set[ChargeId] | None = None) -> None:
-    """Requires that head, balances, charges and rounds are stored as the entries have them, row by row.
-
-    Args:
-        books: what the entries amount to.
-        stored: what is stored.
-        only: the charges that are compared, and all that is stored of charges is of these; None for all charges.
-    """
+def compare(books: Books, stored: Stored) -> None:
+    """Requires that head, balances, charges and rounds are stored as the entries have them, row by row."""
     if stored.head != (books.count, books.head):
         raise LedgerIntegrityError(
             f"the head names {stored.head[0]} entries, and {books.count} are there", index=books.count
@@ -295,18 +232,16 @@ def compare(books: Books, stored: Stored, *, only: Set[ChargeId] | None = None) 
         seals[name] = sealed(seals.get(name, NO_ROUNDS), state)
     for name, document in stored.charges.items():
         rounds, mine = seals.pop(name, NO_ROUNDS), charges.document(name)
-        if not (charges.was(name, document, rounds) if mine is None else document == mine):
+        if document != mine:
             raise _unlike(books, f"stored charge {_told(name)}")
-        if mine is not None and rounds != charges.seal_of(name):
+        if rounds != charges.seal_of(name):
             raise _unlike(books, f"what is stored of the rounds of charge {_told(name)}")
         seen += 1
     if seals:
         raise _unlike(books, f"what is stored of the rounds of charge {_told(next(iter(seals)))}")
-    if seen != (len(charges) + charges.unnamed if only is None else len(only)):
-        known = charges.keys() if only is None else only
-        missing = known - {name for name, _ in stored.charges.items()}
-        what = f"stored charge {_told(min(missing))}" if missing else "what is stored of closed charges"
-        raise _unlike(books, what)
+    if seen != len(charges):
+        missing = charges.keys() - {name for name, _ in stored.charges.items()}
+        raise _unlike(books, f"stored charge {_told(min(missing))}" if missing else "what is stored of charges")
 
 
 def _told(name: ChargeId) -> str:
@@ -317,13 +252,12 @@ def _unlike(books: Books, what: str) -> LedgerIntegrityError:
     return LedgerIntegrityError(f"{what} is not what the entries amount to", index=books.count)
 
 
-def reprice(books: Books, *, seconds: float = PRICE_SECONDS, looked_back: bool = True) -> Verified:
+def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
     """Compares what was charged with what the accountant proves today; prices that an owner has allowed are not judged.
 
     Args:
         books: what the entries amount to.
         seconds: after which no further price is worked out. A price that is being worked out is waited for.
-        looked_back: whether what was there before a mark was looked at.
 
     Raises:
         LedgerIntegrityError: with the index of a reservation that was charged less than its release costs, or of a
@@ -332,32 +266,17 @@ def reprice(books: Books, *, seconds: float = PRICE_SECONDS, looked_back: bool =
     for entry, balance in books.promised:
         _hold_promise(entry, balance)
     priced, unpriced = books.prices.judge(time.monotonic() + seconds)
-    since = Mark() if books.since is None else books.since
-    mark = Mark(
-        books.count,
-        books.head,
-        books.balances,
-        books.charges,
-        frozenset(books.populated),
-        books.standing,
-        tuple(books.restored),
-        tuple(books.overridden),
-        since.priced + priced,
-        since.unpriced + unpriced,
-    )
     return Verified(
         books.count,
         books.head,
         books.balances,
         books.charges,
         tuple(books.overridden),
-        priced=mark.priced,
-        unpriced=mark.unpriced,
+        priced=priced,
+        unpriced=unpriced,
         restored=tuple(books.restored),
         partitions=tuple(sorted(one.scope for one in books.balances.values() if one.partition is not None)),
-        since=since.count,
-        looked_back=looked_back,
-        mark=mark,
+        since=books.since,
     )
 
 

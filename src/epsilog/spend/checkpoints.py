@@ -11,11 +11,11 @@ line ``old SIZE``, a line for each hash, an empty line, and the checkpoint.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from epsilog.signing import Note, SigningKey, decoded, find_note
+from epsilog.signing import Note, SigningKey, VerifierKey, decoded, find_note, judged
 from epsilog.spend import merkle
 from epsilog.terms import CheckError, check
 
@@ -124,6 +124,19 @@ class Kept:
             raise CheckError("checkpoint", "below its proof, after an empty line", repr(content[-80:]))
         old = whole(first.removeprefix(OLD), what="old")
         return cls(Note.parse(note), old, tuple(decoded(line, what="proof") for line in lines))
+
+    def signed_by(self, keys: Collection[VerifierKey]) -> Checkpoint:
+        """What it says, if one of these keys has signed it, and no signature that claims to be of one is broken.
+
+        Raises:
+            CheckError: none has, or one has not.
+        """
+        found = [holds for _, holds in judged(self.note, keys)]
+        if not found or not all(found):
+            bound = f"signed by {' or '.join(key.label for key in keys) or 'a key that is given'}"
+            said = ", ".join(signature.label for signature in self.note.signatures)
+            raise CheckError("checkpoint", bound, f"what stands for the signature of {said}" if said else "none")
+        return self.checkpoint
 
     def follows(self, older: Checkpoint) -> bool | None:
         """Whether the proof shows that this ledger begins with an older one; None where it is no proof about that."""

@@ -211,26 +211,6 @@ _READER = json.JSONDecoder(parse_float=_float, parse_int=_whole, parse_constant=
 _WRITER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False)
 
 
-def follows(document: str, *, previous: str, scope: object) -> bool:
-    """Whether an entry names a hash as that of the one before, and a scope; of a text that is known to be canonical.
-
-    What comes behind the hash are a scope, a time, a number and a verb, and no quote in them is bare. So the last bare
-    name is the entry's own.
-    """
-    if not isinstance(scope, str):
-        return False
-    at, spelled = document.rfind(_PREVIOUS), _spelled(scope)
-    return at > 0 and document.startswith(f'{previous}","scope":{spelled},"time":', at + len(_PREVIOUS))
-
-
-_PREVIOUS = ',"previous":"'
-
-
-@lru_cache(4096)
-def _spelled(scope: str) -> str:
-    return _WRITER.encode(scope)  # whatever it holds
-
-
 def digest(document: str) -> str:
     """SHA-256 of a stored entry, 64 hex digits."""
     return hashlib.sha256(document.encode()).hexdigest()

@@ -6,7 +6,7 @@ about money, it keeps rows, and says so when they are not what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -48,8 +48,8 @@ class View(Protocol):
     def latest(self, scope: str) -> Entry | None:
         """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
 
-    def stored(self, only: Collection[ChargeId] | None = None) -> Stored:
-        """Everything that is kept beside the entries, as it lies there; of charges all, or only these."""
+    def stored(self) -> Stored:
+        """Everything that is kept beside the entries, as it lies there."""
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all for None."""

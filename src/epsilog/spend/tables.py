@@ -8,10 +8,10 @@ What databases say differently is in a ``Dialect``. Texts must compare by their 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import product
 from typing import Any, Self
 
@@ -387,27 +387,22 @@ class SqlSession:
     def _round_states(self, query: sa.ClauseElement, **parameters: object) -> list[RoundState]:
         return [RoundState(*state) for _, _, *state in self._rows(query, **parameters)]
 
-    def stored(self, only: Collection[ChargeId] | None = None) -> Stored:
-        """Everything that is kept beside the entries, as it lies there; of charges all, or only these."""
+    def stored(self) -> Stored:
+        """Everything that is kept beside the entries, as it lies there."""
         return Stored(
             stored_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),
-            Streamed(partial(self._charge_rows, only)),
-            Streamed(partial(self._round_rows, only)),
+            Streamed(self._charge_rows),
+            Streamed(self._round_rows),
         )
 
-    def _charge_rows(self, only: Collection[ChargeId] | None) -> Iterator[tuple[ChargeId, str]]:
-        rows = self._walked(_CHARGES) if only is None else self._of_each(_CHARGE, only)
-        for key, scope, document in rows:
+    def _charge_rows(self) -> Iterator[tuple[ChargeId, str]]:
+        for key, scope, document in self._walked(_CHARGES):
             yield (scope, key), document
 
-    def _round_rows(self, only: Collection[ChargeId] | None) -> Iterator[tuple[tuple[ChargeId, int], RoundState]]:
-        rows = self._walked(_ALL_ROUNDS) if only is None else self._of_each(_ROUNDS, only)
-        for key, scope, number, *rest in rows:
+    def _round_rows(self) -> Iterator[tuple[tuple[ChargeId, int], RoundState]]:
+        for key, scope, number, *rest in self._walked(_ALL_ROUNDS):
             yield ((scope, key), number), RoundState(number, *rest)
-
-    def _of_each(self, query: sa.ClauseElement, only: Collection[ChargeId]) -> Iterator[Any]:
-        return (row for name in only for row in self._rows(query, **_named(name)))
 
     def _walked(self, walk: Walk, after: Sequence[object] | None = None) -> Iterator[Any]:
         """The rows of a table in the order of its key, some at a time: a driver keeps all that it is asked for."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain as chain_of
-from itertools import takewhile
 from types import TracebackType
 from typing import Self
 
+from epsilog.signing import VerifierKey
 from epsilog.spend import chain, headroom, records, scopes
 from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.balances import Balance
 from epsilog.spend.charge import ChargeView
+from epsilog.spend.checkpoints import Checkpoint, Kept
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.headroom import Headroom
-from epsilog.spend.marks import Mark
 from epsilog.spend.partitions import is_counted, require_block
 from epsilog.spend.requests import Request
 from epsilog.spend.rows import parsed
@@ -211,25 +211,26 @@ class LedgerView:
         *,
         progress: Callable[[int], None] | None = None,
         seconds: float = chain.PRICE_SECONDS,
-        since: Mark | None = None,
-        only_new: bool = False,
+        since: Kept | None = None,
+        keys: Collection[VerifierKey] = (),
     ) -> chain.Verified:
         """Works the whole ledger out again: its entries in one consistent view of it, and then its prices.
 
         Args:
             progress: told how many entries held so far, now and then; what it raises ends the check.
             seconds: after which no further price is worked out again. A price that is being worked out is waited for.
-            since: where an earlier verification came to. Entries up to there are held against it by their hashes, and
-                those after it are worked out.
-            only_new: looks at nothing that has not changed since the mark: no entry before its last, no charge to which
-                nothing happened, no page of the database as such. What was done to those is not found.
+            since: a checkpoint that was kept. The ledger must begin with its entries; what was reserved by them is not
+                priced again, and all else is looked at.
+            keys: whose signature the checkpoint must bear: of those whose verification is believed.
 
         Raises:
+            CheckError: none of the keys has signed the checkpoint.
             LedgerIntegrityError: with the index of the first entry that does not hold.
         """
+        begins = None if since is None else since.signed_by(keys)
         with self._store.reading() as session:
-            books = refolded(session, progress=progress, since=since, only_new=only_new)
-        return chain.reprice(books, seconds=seconds, looked_back=not only_new)
+            books = refolded(session, progress=progress, since=begins)
+        return chain.reprice(books, seconds=seconds)
 
     def what_fits(
         self,
@@ -263,52 +264,13 @@ class LedgerView:
 
 
 def refolded(
-    session: View,
-    *,
-    progress: Callable[[int], None] | None = None,
-    since: Mark | None = None,
-    only_new: bool = False,
+    session: View, *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
 ) -> chain.Books:
     """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
-    if not only_new:
-        session.check()
-    books = followed(session, progress=progress, since=since, only_new=only_new)
-    only = books.touched if only_new else None
-    chain.compare(books, session.stored(only), only=only)
+    session.check()
+    books = chain.fold(session.rows(), progress=progress, since=since)
+    chain.compare(books, session.stored())
     return books
-
-
-def followed(
-    session: View,
-    *,
-    progress: Callable[[int], None] | None = None,
-    since: Mark | None = None,
-    only_new: bool = False,
-    end: int | None = None,
-) -> chain.Books:
-    """Works out entries: all, or those after a mark, with those before it held against it as far as is asked.
-
-    Args:
-        session: a view.
-        progress: told how many held so far.
-        since: the mark.
-        only_new: looks at no entry before the last of the mark.
-        end: the last entry to read, where a view does not stand still; None for all that is there.
-    """
-    if only_new and since is None:
-        raise CheckError("only_new", "asked for with a mark", "without")
-    start = since.count if only_new and since is not None and since.count else None
-    rows = session.rows(start=start)
-    if end is not None:
-        rows = takewhile(lambda row: row.position <= end, rows)
-    if since is None:
-        return chain.fold(rows, progress=progress)
-    if not only_new:
-        chain.rehash(rows, since, progress=progress)
-    elif since.count:
-        chain.check_last(next(rows, None), since, count=session.head()[0])
-    books = chain.Books.after(since, ask=lambda name: (session.charge(name), session.rounds(name)))
-    return chain.fold(rows, progress=progress, books=books)
 
 
 def path_of(session: View, scope: str) -> list[Balance]:

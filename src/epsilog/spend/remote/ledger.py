@@ -9,25 +9,27 @@ the error says that it is not known: nobody releases for a charge without knowin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
+from epsilog.signing import VerifierKey
 from epsilog.spend import chain, scopes, wire
 from epsilog.spend.amounts import Amounts, Number, rdp_quantity
 from epsilog.spend.balances import Balance
 from epsilog.spend.charge import Charge
+from epsilog.spend.checkpoints import Kept
 from epsilog.spend.entries import Entry, Verb, sha256
 from epsilog.spend.headroom import Headroom
-from epsilog.spend.marks import Mark
 from epsilog.spend.remote.connection import Connection, MissingError
 from epsilog.spend.remote.store import RemoteStore, as_budget, as_row
 from epsilog.spend.requests import Request
 from epsilog.spend.rows import parsed
 from epsilog.spend.shapes import moment
 from epsilog.spend.states import LATER
-from epsilog.spend.view import LedgerView, followed
+from epsilog.spend.view import LedgerView
 from epsilog.terms import (
     BudgetExceededError,
     CheckError,
@@ -83,8 +85,8 @@ class RemoteView(LedgerView):
         *,
         progress: Callable[[int], None] | None = None,
         seconds: float = chain.PRICE_SECONDS,
-        since: Mark | None = None,
-        only_new: bool = False,
+        since: Kept | None = None,
+        keys: Collection[VerifierKey] = (),
     ) -> chain.Verified:
         """Works the whole ledger out again, here: its entries as the server tells them, and then its prices.
 
@@ -92,17 +94,20 @@ class RemoteView(LedgerView):
         told: balances, and of charges none.
 
         Raises:
+            CheckError: none of the keys has signed the checkpoint.
             LedgerIntegrityError: with the index of the first entry that does not hold.
             AccessError: the token does not let all entries be read.
         """
+        begins = None if since is None else since.signed_by(keys)
         with self._store.reading() as session:
             head, told, now = session.head(), session.balances(None), session.head()
-            books = followed(session, progress=progress, since=since, only_new=only_new, end=head[0])
+            rows = takewhile(lambda row: row.position <= head[0], session.rows())
+            books = chain.fold(rows, progress=progress, since=begins)
         if (books.count, books.head) != head:
             raise LedgerIntegrityError("the head that the server names is not that of its entries", index=books.count)
         if now == head and books.balances != {budget.scope: budget for budget in told}:
             raise LedgerIntegrityError("the balances that the server tells are not those of its entries")
-        return replace(chain.reprice(books, seconds=seconds, looked_back=not only_new), charges_told=False)
+        return replace(chain.reprice(books, seconds=seconds), charges_told=False)
 
 
 class RemoteLedger(RemoteView):

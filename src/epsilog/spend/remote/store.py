@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,7 +69,7 @@ class RemoteSession:
         """What is of the whole ledger is told to those alone who may see all of it."""
         raise StorageError("a server tells nothing of the whole ledger here")
 
-    def stored(self, _: Collection[ChargeId] | None = None) -> Stored:
+    def stored(self) -> Stored:
         """What the server keeps beside the entries is the server's to compare."""
         raise StorageError("a server tells nothing that it keeps beside the entries")
 
