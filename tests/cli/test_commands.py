@@ -32,7 +32,7 @@ from epsilog.plan.correlated import Comparison, Row
 from epsilog.spend import faults, open_ledger, powercuts, read_ledger, selftest, tampers
 from epsilog.terms import CheckError, DeltaPolicy, Gaussian, Laplace, NeighboringRelation, Repeated, codec
 from epsilog.terms.digits import lower_text, upper_text
-from epsilog.terms.facts import Fact
+from epsilog.terms.fields import Field
 
 entry = importlib.import_module("epsilog.cli.entry")
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -216,12 +216,12 @@ def test_the_version_is_the_packages():
 
 
 def test_an_options_help_says_what_it_is_which_words_it_takes_and_what_blank_means():
-    fact = Fact("how it is drawn", choices={"one": "", "two": ""}, default="one", blank="one of both")
+    fact = Field("how it is drawn", choices={"one": "", "two": ""}, default="one", none_means="one of both")
     assert told("a_name", fact).help == "How it is drawn; one, two; blank: one of both."
     assert told("a_name", fact, "a note").help == "How it is drawn; one, two; a note."
     named = told("a_name", fact, short="-a")
     assert (named.default, *named.param_decls) == ("--a-name", "-a")
-    assert told("unit", Fact("which one", choices={"add": ""}, default=REPLACE)).help == "Which one."
+    assert told("unit", Field("which one", choices={"add": ""}, default=REPLACE)).help == "Which one."
     assert issubclass(type(REPLACE), Enum)
 
 

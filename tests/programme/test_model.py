@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from epsilog.programme import load, model
 from epsilog.terms import ProgrammeError
-from epsilog.terms.facts import Fact
+from epsilog.terms.fields import Field
 
 
 def test_the_examples_load(write_programme):
@@ -182,20 +182,20 @@ def test_every_setting_reaches_the_field_of_its_name(name):
 
 
 BOUNDS = {  # bound, what keeps to it, what does not
-    "least": (2, [2, 3], [1]),
-    "above": (2, [3], [2, 1]),
-    "below": (5, [4], [5, 6]),
-    "most": (5, [5, 4], [6]),
+    "ge": (2, [2, 3], [1]),
+    "gt": (2, [3], [2, 1]),
+    "lt": (5, [4], [5, 6]),
+    "le": (5, [5, 4], [6]),
 }
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [*((name, float) for name in BOUNDS), *((name, int) for name in BOUNDS if name != "below")],  # those have their own
+    [*((name, float) for name in BOUNDS), *((name, int) for name in BOUNDS if name != "lt")],  # those have their own
 )
 def test_a_field_of_a_scheme_keeps_to_the_bounds_of_its_fact(name, kind):
     bound, good, bad = BOUNDS[name]
-    reader = TypeAdapter(model._stated(kind, Fact("a number", **{name: bound})))
+    reader = TypeAdapter(model._stated(kind, Field("a number", **{name: bound})))
     for value in good:
         assert reader.validate_python(kind(value)) == value
     for value in bad:

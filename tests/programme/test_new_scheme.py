@@ -7,9 +7,9 @@ import pytest
 
 from epsilog.programme import load, run
 from epsilog.prove.narrative import who_sees_what
-from epsilog.terms import CustodyRecord, Gaussian, PoissonSampled, ProgrammeError, Scheme, codec, facts
+from epsilog.terms import CustodyRecord, Gaussian, PoissonSampled, ProgrammeError, Scheme, codec, parameters
 from epsilog.terms.cohorts import PoissonCohorts
-from epsilog.terms.facts import Fact
+from epsilog.terms.fields import Field
 from epsilog.terms.schemes import SCHEMES, Against, Party, scheme
 from epsilog.train.schemes import TRAINED, client_level_central, trains
 from epsilog.verify.participation import check_participation
@@ -28,11 +28,11 @@ def everybody():
     class Everybody(Scheme):
         """Nobody is sampled."""
 
-        clients: Annotated[int, facts.CLIENTS]
-        rounds: Annotated[int, facts.ROUNDS]
-        spare_rounds: Annotated[int, Fact("rounds that are paid for and never run", least=0, at_most="rounds")]
-        clip_norm: Annotated[float, Fact("the L2 norm to which each client's update is clipped", above=0)]
-        noise_multiplier: Annotated[float, facts.NOISE_MULTIPLIER]
+        clients: Annotated[int, parameters.CLIENTS]
+        rounds: Annotated[int, parameters.ROUNDS]
+        spare_rounds: Annotated[int, Field("rounds that are paid for and never run", ge=0, le_field="rounds")]
+        clip_norm: Annotated[float, Field("the L2 norm to which each client's update is clipped", gt=0)]
+        noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
 
         kind: ClassVar[str] = "everybody-central"
         says: ClassVar[str] = "The server sums everybody's clipped update, and adds noise to the sum."

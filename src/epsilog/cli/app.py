@@ -13,8 +13,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError, facts
-from epsilog.terms.facts import Fact
+from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError, parameters
+from epsilog.terms.fields import Field
 from epsilog.terms.legible import legible
 
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
@@ -61,16 +61,18 @@ def epsilog(
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
-def told(name: str, fact: Fact, note: str = "", *, short: str | None = None) -> Any:
-    """An option for a fact: its name, and what it means as the help text."""
-    choices = "" if isinstance(fact.default, Enum) else ", ".join(fact.choices)  # typer names an enum's members itself
-    blank = f"blank: {fact.blank}" if fact.blank and not note else ""
-    text = "; ".join(filter(None, (fact.says, choices, blank, note)))
+def told(name: str, field: Field, note: str = "", *, short: str | None = None) -> Any:
+    """An option for a field: its name, and what it means as the help text."""
+    choices = (
+        "" if isinstance(field.default, Enum) else ", ".join(field.choices)
+    )  # typer names an enum's members itself
+    blank = f"blank: {field.none_means}" if field.none_means and not note else ""
+    text = "; ".join(filter(None, (field.help, choices, blank, note)))
     names = (f"--{name.replace('_', '-')}", *filter(None, (short,)))
     return typer.Option(*names, help=f"{text[0].upper()}{text[1:]}.")
 
 
-Relation = Annotated[NeighboringRelation, told("relation", facts.RELATION)]
+Relation = Annotated[NeighboringRelation, told("relation", parameters.RELATION)]
 
 
 def print_json(document: Any) -> None:

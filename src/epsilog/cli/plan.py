@@ -11,7 +11,7 @@ from rich.text import Text
 from epsilog.cli.account import read_document, sweep_rows
 from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, plan_app, print_json, told
 from epsilog.cli.show import bold, figures, interval_text, note, table
-from epsilog.terms import LAWS, CheckError, DeltaPolicy, NeighboringRelation, facts, read_trials
+from epsilog.terms import LAWS, CheckError, DeltaPolicy, NeighboringRelation, parameters, read_trials
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.numerals import read_number
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from epsilog.accounting import GaussianFit
     from epsilog.plan import Sweep
 
-Cap = Annotated[float, told("delta_cap", facts.DELTA_CAP, "0 for no cap")]
+Cap = Annotated[float, told("delta_cap", parameters.DELTA_CAP, "0 for no cap")]
 
 
 @plan_app.command("federated")
 def federated(
-    population: Annotated[int, told("population", facts.POPULATION, short="-N")],
-    cohort_size: Annotated[int, told("cohort_size", facts.COHORT_SIZE, short="-m")],
-    rounds: Annotated[int, told("rounds", facts.ROUNDS, short="-T")],
-    noise_multiplier: Annotated[float | None, told("noise_multiplier", facts.NOISE_MULTIPLIER, short="-z")] = None,
-    epsilon: Annotated[float | None, told("epsilon", facts.EPSILON, "the noise is calibrated to it")] = None,
-    delta: Annotated[float | None, told("delta", facts.DELTA)] = None,
+    population: Annotated[int, told("population", parameters.POPULATION, short="-N")],
+    cohort_size: Annotated[int, told("cohort_size", parameters.COHORT_SIZE, short="-m")],
+    rounds: Annotated[int, told("rounds", parameters.ROUNDS, short="-T")],
+    noise_multiplier: Annotated[float | None, told("noise_multiplier", parameters.NOISE_MULTIPLIER, short="-z")] = None,
+    epsilon: Annotated[float | None, told("epsilon", parameters.EPSILON, "the noise is calibrated to it")] = None,
+    delta: Annotated[float | None, told("delta", parameters.DELTA)] = None,
     delta_cap: Cap = 1e-6,
-    sampling: Annotated[str, told("sampling", facts.SAMPLING)] = "poisson",
+    sampling: Annotated[str, told("sampling", parameters.SAMPLING)] = "poisson",
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    privacy_unit: Annotated[str, told("privacy_unit", facts.PRIVACY_UNIT)] = "client",
-    releases_per_period: Annotated[int, told("releases_per_period", facts.RELEASES_PER_PERIOD)] = 1,
+    privacy_unit: Annotated[str, told("privacy_unit", parameters.PRIVACY_UNIT)] = "client",
+    releases_per_period: Annotated[int, told("releases_per_period", parameters.RELEASES_PER_PERIOD)] = 1,
     group: Annotated[int, typer.Option("--group", help="The most units that one person holds: adds that price.")] = 1,
     trials: Annotated[
         str | None,
@@ -129,15 +129,15 @@ def _larger(dominates: bool) -> str:
 
 @plan_app.command("queries")
 def queries(
-    epsilon: Annotated[float, told("epsilon", facts.TOTAL_EPSILON, short="-e")],
-    number: Annotated[int, told("queries", facts.QUERIES, short="-Q")],
-    sensitivity: Annotated[float, told("sensitivity", facts.SENSITIVITY, short="-s")] = 1.0,
-    mechanism: Annotated[str, told("mechanism", facts.MECHANISM)] = "laplace",
-    delta: Annotated[float | None, told("delta", facts.TOTAL_DELTA)] = None,
-    queries_used: Annotated[int, told("queries_used", facts.QUERIES_USED, short="-u")] = 0,
-    population: Annotated[int | None, told("population", facts.UNITS, short="-N")] = None,
+    epsilon: Annotated[float, told("epsilon", parameters.TOTAL_EPSILON, short="-e")],
+    number: Annotated[int, told("queries", parameters.QUERIES, short="-Q")],
+    sensitivity: Annotated[float, told("sensitivity", parameters.SENSITIVITY, short="-s")] = 1.0,
+    mechanism: Annotated[str, told("mechanism", parameters.MECHANISM)] = "laplace",
+    delta: Annotated[float | None, told("delta", parameters.TOTAL_DELTA)] = None,
+    queries_used: Annotated[int, told("queries_used", parameters.QUERIES_USED, short="-u")] = 0,
+    population: Annotated[int | None, told("population", parameters.UNITS, short="-N")] = None,
     delta_cap: Cap = 1e-6,
-    weights: Annotated[str | None, told("weights", facts.WEIGHTS, "for example 3,1,1")] = None,
+    weights: Annotated[str | None, told("weights", parameters.WEIGHTS, "for example 3,1,1")] = None,
     as_json: Json = False,
 ) -> None:
     """Split a budget over queries: the classic noise, the exact one, and the best.
@@ -193,7 +193,7 @@ def queries(
 @plan_app.command("preflight")
 def preflight(
     file: Annotated[Path, typer.Argument(help="A TOML or JSON file that describes the loop.")],
-    delta: Annotated[float, told("delta", facts.DELTA, "of both figures")],
+    delta: Annotated[float, told("delta", parameters.DELTA, "of both figures")],
     as_json: Json = False,
 ) -> None:
     """Price a loop of DP-SGD as it is, and say where that is not what its own accountant counts.

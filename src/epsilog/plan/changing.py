@@ -30,7 +30,8 @@ from epsilog.terms import (
     UnsupportedMechanismError,
     check,
     codec,
-    facts,
+    fields,
+    parameters,
 )
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.notebook import html_table
@@ -126,7 +127,7 @@ class StretchedPlan:
         shares = self.shares or [None] * len(self.stretches)
         return {
             "stretches": [
-                {name: getattr(stretch, name) for name in facts.of(Schedule)}
+                {name: getattr(stretch, name) for name in fields.list_fields(Schedule)}
                 | {
                     "sampling_probability": stretch.sampling_probability,
                     "noise_stddev": stretch.noise_stddev,
@@ -205,7 +206,7 @@ def stretches(
     if not 1 <= len(parts) <= MOST_STRETCHES:
         raise CheckError("schedules", f"1 to {MOST_STRETCHES} stretches", f"{len(parts)}")
     relation = check.member(NeighboringRelation)(relation=relation)
-    privacy_unit = facts.PRIVACY_UNIT.rule(str)(privacy_unit=privacy_unit)
+    privacy_unit = parameters.PRIVACY_UNIT.rule(str)(privacy_unit=privacy_unit)
     largest = max(part.population for part in parts)
     enrolled = largest if enrolled is None else check.integer(largest)(enrolled=enrolled)
     decision = (policy or DeltaPolicy()).decide(delta, population=enrolled)

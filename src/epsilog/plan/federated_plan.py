@@ -31,31 +31,32 @@ from epsilog.terms import (
     UnsupportedMechanismError,
     check,
     codec,
-    facts,
+    fields,
+    parameters,
 )
 from epsilog.terms.charts import interval_bar
 from epsilog.terms.digits import lower_text, upper_text
-from epsilog.terms.facts import Fact
+from epsilog.terms.fields import Field
 from epsilog.terms.notebook import html_table
 
 GAP = 0.002  # relative width of an interval to aim for
 _MOST_EPOCHS = 2**30
 
 
-@facts.described
+@fields.document_fields
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """The public facts of a federated run with central noise, before its price."""
 
-    population: Annotated[int, facts.POPULATION]
-    cohort_size: Annotated[int, facts.COHORT_SIZE]
-    rounds: Annotated[int, facts.ROUNDS]
-    noise_multiplier: Annotated[float, facts.NOISE_MULTIPLIER]
-    sampling: Annotated[str, facts.SAMPLING] = "poisson"
-    clip_norm: Annotated[float, facts.CLIP_NORM] = 1.0
+    population: Annotated[int, parameters.POPULATION]
+    cohort_size: Annotated[int, parameters.COHORT_SIZE]
+    rounds: Annotated[int, parameters.ROUNDS]
+    noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
+    sampling: Annotated[str, parameters.SAMPLING] = "poisson"
+    clip_norm: Annotated[float, parameters.CLIP_NORM] = 1.0
 
     def __post_init__(self) -> None:
-        facts.settle(self)
+        fields.check_fields(self)
 
     @property
     def noise_stddev(self) -> float:
@@ -92,12 +93,12 @@ class Schedule:
         return Repeated(self.step(), self.rounds)
 
 
-FACTS: dict[str, Fact] = facts.of(Schedule) | {
-    "delta": facts.DELTA,
-    "delta_cap": facts.DELTA_CAP,
-    "relation": facts.RELATION,
-    "privacy_unit": facts.PRIVACY_UNIT,
-    "releases_per_period": facts.RELEASES_PER_PERIOD,
+FACTS: dict[str, Field] = fields.list_fields(Schedule) | {
+    "delta": parameters.DELTA,
+    "delta_cap": parameters.DELTA_CAP,
+    "relation": parameters.RELATION,
+    "privacy_unit": parameters.PRIVACY_UNIT,
+    "releases_per_period": parameters.RELEASES_PER_PERIOD,
 }
 """All that the calculator is asked; the cap makes the policy."""
 
@@ -181,7 +182,7 @@ class FederatedPlan:
         """Plain JSON values; infinite numbers are the text "inf"."""
         schedule = self.schedule
         return {
-            **{name: getattr(schedule, name) for name in facts.of(Schedule)},
+            **{name: getattr(schedule, name) for name in fields.list_fields(Schedule)},
             "sampling_probability": schedule.sampling_probability,
             "noise_stddev": schedule.noise_stddev,
             "delta": self.delta.to_json(),
@@ -257,8 +258,8 @@ def federated(
     0.5621
     """
     schedule = Schedule(population, cohort_size, rounds, noise_multiplier, sampling, clip_norm)
-    privacy_unit = facts.PRIVACY_UNIT.rule(str)(privacy_unit=privacy_unit)
-    releases_per_period = facts.RELEASES_PER_PERIOD.rule(int)(releases_per_period=releases_per_period)
+    privacy_unit = parameters.PRIVACY_UNIT.rule(str)(privacy_unit=privacy_unit)
+    releases_per_period = parameters.RELEASES_PER_PERIOD.rule(int)(releases_per_period=releases_per_period)
     gap = check.between(0, 1)(gap=gap)
     relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
@@ -337,7 +338,7 @@ def noise_for(
     >>> 0.83 < noise_for(epsilon=2.0, population=50_000, cohort_size=500, rounds=200) < 0.85
     True
     """
-    epsilon = facts.EPSILON.rule(float)(epsilon=epsilon)
+    epsilon = parameters.EPSILON.rule(float)(epsilon=epsilon)
     relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
     schedule = Schedule(population, cohort_size, rounds, 1.0, sampling)
@@ -368,7 +369,7 @@ def rounds_for(
     >>> rounds_for(epsilon=2.0, population=50_000, cohort_size=500, noise_multiplier=1.2) > 200
     True
     """
-    epsilon = facts.EPSILON.rule(float)(epsilon=epsilon)
+    epsilon = parameters.EPSILON.rule(float)(epsilon=epsilon)
     relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
     schedule = Schedule(population, cohort_size, 1, noise_multiplier, sampling)

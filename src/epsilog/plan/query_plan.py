@@ -29,7 +29,7 @@ from epsilog.terms import (
     Verdict,
     check,
     codec,
-    facts,
+    parameters,
 )
 from epsilog.terms.charts import gauge
 from epsilog.terms.digits import upper_text
@@ -270,12 +270,12 @@ def queries(
     >>> plan.shares[0].classic.scale, round(plan.consumed.optimal.upper, 12), round(plan.remaining, 12)
     (100.0, 0.4, 0.6)
     """
-    epsilon = facts.TOTAL_EPSILON.rule(float)(epsilon=epsilon)
-    sensitivity = facts.SENSITIVITY.rule(float)(sensitivity=sensitivity)
-    queries = facts.QUERIES.rule(int)(queries=queries)
-    queries_used = facts.QUERIES_USED.rule(int)(queries_used=queries_used)
-    mechanism = facts.MECHANISM.rule(str)(mechanism=mechanism)
-    magnitude = check.optional(facts.MAGNITUDE.rule(float))(magnitude=magnitude)
+    epsilon = parameters.TOTAL_EPSILON.rule(float)(epsilon=epsilon)
+    sensitivity = parameters.SENSITIVITY.rule(float)(sensitivity=sensitivity)
+    queries = parameters.QUERIES.rule(int)(queries=queries)
+    queries_used = parameters.QUERIES_USED.rule(int)(queries_used=queries_used)
+    mechanism = parameters.MECHANISM.rule(str)(mechanism=mechanism)
+    magnitude = check.optional(parameters.MAGNITUDE.rule(float))(magnitude=magnitude)
     if magnitude == 0:
         raise CheckError("magnitude", "other than 0", "0")
     groups = _groups(weights, queries)

@@ -32,7 +32,7 @@ from epsilog.terms import (
     Verdict,
     check,
     codec,
-    facts,
+    fields,
 )
 from epsilog.terms.digits import lower_text, upper_text
 
@@ -90,7 +90,7 @@ class Preflight:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""
         return {
-            "setup": {name: getattr(self.setup, name) for name in facts.of(TrainingSetup)},
+            "setup": {name: getattr(self.setup, name) for name in fields.list_fields(TrainingSetup)},
             "delta": self.delta,
             "believed": codec.encode(self.believed),
             "release": None if self.release is None else codec.to_json(self.release),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from epsilog.accounting.rounding import down
-from epsilog.terms import CheckError, check, facts
-from epsilog.terms.facts import Fact
+from epsilog.terms import CheckError, check, fields
+from epsilog.terms.fields import Field
 
 SAMPLERS = {
     "poisson": "each example joins each batch by its own coin",
@@ -31,69 +31,67 @@ EPOCHS = ("shuffled", "in-order")
 _MOST_LEVELS = 1000  # of noise in a run: each is priced
 
 
-@facts.described
+@fields.document_fields
 @dataclass(frozen=True, slots=True)
 class TrainingSetup:
     """What a loop of DP-SGD does, as its configuration and its code say."""
 
-    examples: Annotated[int, Fact("examples in the training set, a public number", "n", least=1)]
-    batch_size: Annotated[float, Fact("examples in a batch of one worker, on average", "B", above=0)]
-    updates: Annotated[int, Fact("noisy steps of the optimizer", "T", least=1)]
+    examples: Annotated[int, Field("examples in the training set, a public number", "n", ge=1)]
+    batch_size: Annotated[float, Field("examples in a batch of one worker, on average", "B", gt=0)]
+    updates: Annotated[int, Field("noisy steps of the optimizer", "T", ge=1)]
     noise_multiplier: Annotated[
         float,
-        Fact(
+        Field(
             "standard deviation of one drawing of noise on a sum of gradients, over the clip norm",
-            least=0,
-            safe=check.DOWN,
+            ge=0,
+            rounding=check.DOWN,
         ),
     ]
-    sampler: Annotated[str, Fact("how batches are drawn", choices=SAMPLERS, default="poisson")] = "poisson"
-    workers: Annotated[int, Fact("processes that draw batches", "W", least=1, default=1)] = 1
-    own_shards: Annotated[bool, Fact("whether each worker draws from a part of its own", default=True)] = True
+    sampler: Annotated[str, Field("how batches are drawn", choices=SAMPLERS, default="poisson")] = "poisson"
+    workers: Annotated[int, Field("processes that draw batches", "W", ge=1, default=1)] = 1
+    own_shards: Annotated[bool, Field("whether each worker draws from a part of its own", default=True)] = True
     padded_shards: Annotated[
         bool | None,
-        Fact("whether rows are repeated until parts are equal", default=None, blank="where epochs are dealt out"),
+        Field("whether rows are repeated until parts are equal", default=None, none_means="where epochs are dealt out"),
     ] = None
     accumulation: Annotated[
-        int, Fact("batches of a worker, each drawn by itself, that one update sums", "k", least=1, default=1)
+        int, Field("batches of a worker, each drawn by itself, that one update sums", "k", ge=1, default=1)
     ] = 1
     noise_changes: Annotated[
         tuple[int, ...] | None,
-        Fact("updates after which the noise multiplier changes", least=1, series=True, default=None, blank="it stays"),
+        Field("updates after which the noise multiplier changes", ge=1, default=None, none_means="it stays"),
     ] = None
     changed_noise: Annotated[
         tuple[float, ...] | None,
-        Fact(
-            "noise multiplier after each change", least=0, series=True, default=None, blank="it stays", safe=check.DOWN
-        ),
+        Field("noise multiplier after each change", ge=0, default=None, none_means="it stays", rounding=check.DOWN),
     ] = None
-    noise_added: Annotated[str, Fact("where noise is added", choices=NOISES, default="update")] = "update"
-    clipped: Annotated[str, Fact("what is clipped to the norm", choices=CLIPS, default="example")] = "example"
-    divisor: Annotated[str, Fact("what sums are divided by", choices=DIVISORS, default="public")] = "public"
+    noise_added: Annotated[str, Field("where noise is added", choices=NOISES, default="update")] = "update"
+    clipped: Annotated[str, Field("what is clipped to the norm", choices=CLIPS, default="example")] = "example"
+    divisor: Annotated[str, Field("what sums are divided by", choices=DIVISORS, default="public")] = "public"
     largest_batch: Annotated[
         int | None,
-        Fact("examples to which a Poisson sample of a worker is cut", least=1, default=None, blank="none is cut"),
+        Field("examples to which a Poisson sample of a worker is cut", ge=1, default=None, none_means="none is cut"),
     ] = None
     believed_rate: Annotated[
         float | None,
-        Fact("sampling probability that the loop's own accountant is told", above=0, most=1, default=None,
-             blank="all that an update takes, over all examples"),
+        Field("sampling probability that the loop's own accountant is told", gt=0, le=1, default=None,
+             none_means="all that an update takes, over all examples"),
     ] = None  # fmt: skip
     believed_updates: Annotated[
         int | None,
-        Fact("steps that the loop's own accountant counts", least=1, default=None, blank="the updates"),
+        Field("steps that the loop's own accountant counts", ge=1, default=None, none_means="the updates"),
     ] = None
     believed_noise: Annotated[
         float | None,
-        Fact("noise multiplier that the loop's own accountant is told", least=0, default=None,
-             blank="that of each update"),
+        Field("noise multiplier that the loop's own accountant is told", ge=0, default=None,
+             none_means="that of each update"),
     ] = None  # fmt: skip
     parameters: Annotated[
-        int | None, Fact("numbers that are trained", "d", least=1, default=None, blank="not looked at")
+        int | None, Field("numbers that are trained", "d", ge=1, default=None, none_means="not looked at")
     ] = None
 
     def __post_init__(self) -> None:
-        facts.settle(self)
+        fields.check_fields(self)
         check.integer(1, self.examples)(workers=self.workers)
         if self.largest_batch is not None and self.sampler != "poisson":
             raise CheckError("largest_batch", "left out where the sampler is not poisson", f"{self.largest_batch}")
@@ -179,12 +177,12 @@ class TrainingSetup:
         Raises:
             CheckError: a field that is unknown, missing or out of bounds.
         """
-        known = facts.of(cls)
+        known = fields.list_fields(cls)
         check.instance(Mapping)(setup=document)
         for name in document:
             check.one_of(tuple(known))(field=name)
         for name, fact in known.items():
-            if fact.default is facts.REQUIRED and name not in document:
+            if fact.default is fields.REQUIRED and name not in document:
                 raise CheckError(name, "given", "None")
         return cls(**document)
 

@@ -25,8 +25,7 @@ from epsilog.programme.tuning import Tuning, require_law
 from epsilog.prove import require_field
 from epsilog.refusals import refusals
 from epsilog.sections import LARGEST, Count, Part, Positive, Text
-from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, facts
-from epsilog.terms.facts import Fact
+from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, fields
 from epsilog.terms.schemes import SCHEMES, Against, Party
 from epsilog.train import OPTIMIZERS, SCHEDULES, Server
 from epsilog.train.models import Kind, choose, is_own, require_name
@@ -77,7 +76,7 @@ class Budget(Part):
 
 
 class SchemeSection(Part):
-    """[scheme]: the facts of a scheme's term, except what other sections say; see ``section``."""
+    """[scheme]: the fields of a scheme's term, except what other sections say; see ``section``."""
 
     describes: ClassVar[type[Scheme]]
 
@@ -88,43 +87,45 @@ class SchemeSection(Part):
     @model_validator(mode="after")
     def _fits(self) -> SchemeSection:
         stated = type(self).model_fields
-        for name, fact in facts.of(self.describes).items():
+        for name, described in fields.list_fields(self.describes).items():
             value = getattr(self, name, None)
-            if fact.at_most in stated and value is not None and value > getattr(self, fact.at_most):
-                most = getattr(self, fact.at_most)
-                raise CheckError(name, f"at most {fact.at_most} = {most}", f"{value}")
+            if described.le_field in stated and value is not None and value > getattr(self, described.le_field):
+                most = getattr(self, described.le_field)
+                raise CheckError(name, f"at most {described.le_field} = {most}", f"{value}")
         return self
 
     def term(self, population: int, noise_multiplier: float) -> Scheme:
         """The scheme with its noise filled in; ``population`` counts privacy units."""
-        given = {name: getattr(self, name, population) for name in facts.of(self.describes)}
+        given = {name: getattr(self, name, population) for name in fields.list_fields(self.describes)}
         return self.describes(**given | {"noise_multiplier": noise_multiplier})
 
 
 def section(scheme: type[Scheme]) -> type[SchemeSection]:
     """[scheme] for one kind, made from its term; where whole clients are protected, the population counts them."""
     made: dict[str, Any] = {"kind": (Literal[scheme.kind], ...)}
-    for name, fact in facts.of(scheme).items():
+    for name, described in fields.list_fields(scheme).items():
         if name != "noise_multiplier" and not (name == "clients" and scheme.unit_is_client):
-            made[name] = _field(facts.type_of(scheme, name), fact)
+            made[name] = _field(scheme, name, described)
     found = create_model(scheme.__name__, __base__=SchemeSection, __doc__=scheme.says, **made)
     found.describes = scheme
     return found
 
 
-def _field(kind: type, fact: Fact) -> tuple[Any, Any]:
-    """A field of the file with its default, which few facts have."""
-    stated = Literal[tuple(fact.choices)] if fact.choices else _stated(kind, fact)
-    if fact.series:
+def _field(scheme: type[Scheme], name: str, described: fields.Field) -> tuple[Any, Any]:
+    """A field of the file with its default, which few have."""
+    stated = (
+        Literal[tuple(described.choices)] if described.choices else _stated(fields.field_type(scheme, name), described)
+    )
+    if fields.is_list(scheme, name):
         stated = tuple[stated, ...]  # type: ignore[valid-type]
-    if fact.default is facts.REQUIRED:
+    if described.default is fields.REQUIRED:
         return stated, ...
-    return (stated | None if fact.default is None else stated), fact.default
+    return (stated | None if described.default is None else stated), described.default
 
 
-def _stated(kind: type, fact: Fact) -> Any:
-    """A field of the file that keeps to a fact's bounds."""
-    bounds: dict[str, Any] = {"ge": fact.least, "gt": fact.above, "lt": fact.below, "le": fact.most}
+def _stated(kind: type, described: fields.Field) -> Any:
+    """A field of the file that keeps to the bounds of a scheme's field."""
+    bounds: dict[str, Any] = {"ge": described.ge, "gt": described.gt, "lt": described.lt, "le": described.le}
     if kind is int:
         return Annotated[int, Field(strict=True, **bounds | {"lt": LARGEST})]
     return Annotated[kind, Field(strict=True, allow_inf_nan=False, **bounds)]

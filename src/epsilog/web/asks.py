@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from epsilog.terms import DeltaPolicy, NeighboringRelation, facts, read_trials
-from epsilog.terms.facts import Fact
+from epsilog.terms import DeltaPolicy, NeighboringRelation, fields, parameters, read_trials
 
 Relation = Literal["add-or-remove-one", "replace-one", "zero-out"]
 Sampling = Literal["poisson", "fixed-size", "balls-in-bins"]
@@ -23,13 +22,18 @@ class Ask(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
-def told(fact: Fact, example: Any = None) -> Any:
-    """A field for a fact: its words and bounds stand in the API's description; the library enforces them, by name."""
-    names = {"least": "minimum", "above": "exclusiveMinimum", "below": "exclusiveMaximum", "most": "maximum"}
-    bounds: dict[str, Any] = {names[name]: bound for name, bound in fact.bounds.items()}
-    more = {"x-symbol": fact.symbol, "x-at-most": fact.at_most, "x-blank": fact.blank, "x-choices": dict(fact.choices)}
+def told(field: fields.Field, example: Any = None) -> Any:
+    """A field for a description: its words and bounds stand in the API; the library enforces them, by name."""
+    names = {"ge": "minimum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum", "le": "maximum"}
+    bounds: dict[str, Any] = {names[name]: bound for name, bound in field.bounds.items()}
+    more = {
+        "x-symbol": field.symbol,
+        "x-at-most": field.le_field,
+        "x-blank": field.none_means,
+        "x-choices": dict(field.choices),
+    }
     extra = bounds | {name: value for name, value in more.items() if value}
-    return Field(description=fact.says, examples=None if example is None else [example], json_schema_extra=extra)
+    return Field(description=field.help, examples=None if example is None else [example], json_schema_extra=extra)
 
 
 LONGEST_NOTE = 64 * 1024  # characters of a signature or a checkpoint
@@ -61,17 +65,17 @@ class ReportAsk(Ask):
 class FederatedSchedule(Ask):
     """The public facts of a federated run."""
 
-    population: Annotated[int, told(facts.POPULATION, 50_000)]
-    cohort_size: Annotated[int, told(facts.COHORT_SIZE, 500)]
-    rounds: Annotated[int, told(facts.ROUNDS, 200)]
-    noise_multiplier: Annotated[float, told(facts.NOISE_MULTIPLIER, 1.2)]
-    clip_norm: Annotated[float, told(facts.CLIP_NORM)] = 1.0
-    delta: Annotated[float | None, told(facts.DELTA)] = None
-    delta_cap: Annotated[float | None, told(facts.DELTA_CAP)] = 1e-6
-    sampling: Annotated[Sampling, told(facts.SAMPLING)] = "poisson"
-    relation: Annotated[Relation, told(facts.RELATION)] = "add-or-remove-one"
-    privacy_unit: Annotated[Short, told(facts.PRIVACY_UNIT)] = "client"
-    releases_per_period: Annotated[int, told(facts.RELEASES_PER_PERIOD)] = 1
+    population: Annotated[int, told(parameters.POPULATION, 50_000)]
+    cohort_size: Annotated[int, told(parameters.COHORT_SIZE, 500)]
+    rounds: Annotated[int, told(parameters.ROUNDS, 200)]
+    noise_multiplier: Annotated[float, told(parameters.NOISE_MULTIPLIER, 1.2)]
+    clip_norm: Annotated[float, told(parameters.CLIP_NORM)] = 1.0
+    delta: Annotated[float | None, told(parameters.DELTA)] = None
+    delta_cap: Annotated[float | None, told(parameters.DELTA_CAP)] = 1e-6
+    sampling: Annotated[Sampling, told(parameters.SAMPLING)] = "poisson"
+    relation: Annotated[Relation, told(parameters.RELATION)] = "add-or-remove-one"
+    privacy_unit: Annotated[Short, told(parameters.PRIVACY_UNIT)] = "client"
+    releases_per_period: Annotated[int, told(parameters.RELEASES_PER_PERIOD)] = 1
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.federated``."""
@@ -82,12 +86,12 @@ class FederatedSchedule(Ask):
 class FederatedAsk(FederatedSchedule):
     """A schedule with the boundary of the claim."""
 
-    without_replacement: Annotated[bool, told(facts.WITHOUT_REPLACEMENT)] = True
-    rounds_per_release: Annotated[int, told(facts.ROUNDS_PER_RELEASE), Field(ge=1)] = 1
-    adaptive_clip: Annotated[bool, told(facts.ADAPTIVE_CLIP)] = False
-    late_replies: Annotated[LateReplies, told(facts.LATE)] = "zero"
-    group: Annotated[int, told(facts.GROUP), Field(ge=1, le=64)] = 1
-    trials: Annotated[Short | None, told(facts.TRIALS)] = None
+    without_replacement: Annotated[bool, told(parameters.WITHOUT_REPLACEMENT)] = True
+    rounds_per_release: Annotated[int, told(parameters.ROUNDS_PER_RELEASE), Field(ge=1)] = 1
+    adaptive_clip: Annotated[bool, told(parameters.ADAPTIVE_CLIP)] = False
+    late_replies: Annotated[LateReplies, told(parameters.LATE)] = "zero"
+    group: Annotated[int, told(parameters.GROUP), Field(ge=1, le=64)] = 1
+    trials: Annotated[Short | None, told(parameters.TRIALS)] = None
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.federated``."""
@@ -127,7 +131,7 @@ class FederatedRecordAsk(FederatedAsk, Owned):
 class FederatedGoal(FederatedSchedule):
     """A schedule with a goal: its own noise and rounds are what the inverse questions vary."""
 
-    epsilon: Annotated[float, told(facts.EPSILON, 2.0)]
+    epsilon: Annotated[float, told(parameters.EPSILON, 2.0)]
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.noise_for`` and ``plan.rounds_for``, once the one that is looked for is left out."""
@@ -137,16 +141,16 @@ class FederatedGoal(FederatedSchedule):
 class QueriesAsk(Ask):
     """A budget over several queries."""
 
-    epsilon: Annotated[float, told(facts.TOTAL_EPSILON, 1.0)]
-    queries: Annotated[int, told(facts.QUERIES, 100)]
-    sensitivity: Annotated[float, told(facts.SENSITIVITY)] = 1.0
-    mechanism: Annotated[Mechanism, told(facts.MECHANISM)] = "laplace"
-    delta: Annotated[float | None, told(facts.TOTAL_DELTA)] = None
-    delta_cap: Annotated[float | None, told(facts.DELTA_CAP)] = 1e-6
-    queries_used: Annotated[int, told(facts.QUERIES_USED)] = 0
-    weights: Annotated[list[float] | None, told(facts.WEIGHTS), Field(max_length=1000)] = None
-    population: Annotated[int | None, told(facts.UNITS)] = None
-    magnitude: Annotated[float | None, told(facts.MAGNITUDE)] = None
+    epsilon: Annotated[float, told(parameters.TOTAL_EPSILON, 1.0)]
+    queries: Annotated[int, told(parameters.QUERIES, 100)]
+    sensitivity: Annotated[float, told(parameters.SENSITIVITY)] = 1.0
+    mechanism: Annotated[Mechanism, told(parameters.MECHANISM)] = "laplace"
+    delta: Annotated[float | None, told(parameters.TOTAL_DELTA)] = None
+    delta_cap: Annotated[float | None, told(parameters.DELTA_CAP)] = 1e-6
+    queries_used: Annotated[int, told(parameters.QUERIES_USED)] = 0
+    weights: Annotated[list[float] | None, told(parameters.WEIGHTS), Field(max_length=1000)] = None
+    population: Annotated[int | None, told(parameters.UNITS)] = None
+    magnitude: Annotated[float | None, told(parameters.MAGNITUDE)] = None
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.queries``."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from epsilog import plan, prove
 from epsilog.plan import wording
-from epsilog.terms import CheckError, NeighboringRelation, codec, facts
+from epsilog.terms import CheckError, NeighboringRelation, codec, parameters
 from epsilog.web import answers
 from epsilog.web.asks import (
     CrossoverAsk,
@@ -124,7 +124,7 @@ def queries_record(ask: QueriesRecordAsk) -> dict[str, Any]:
 @heavy.add("/queries/crossover", answers.CrossoverAnswer, summary="Laplace against Gaussian")
 def queries_crossover(ask: CrossoverAsk) -> dict[str, Any]:
     """95% errors at unit sensitivity over the number of queries, and where Gaussian noise becomes the smaller."""
-    more = () if ask.queries is None else (facts.QUERIES.rule(int)(queries=ask.queries),)
+    more = () if ask.queries is None else (parameters.QUERIES.rule(int)(queries=ask.queries),)
     counts = sorted({*_COUNTS, *more})
     return dataclasses.asdict(plan.crossover(epsilon=ask.epsilon, delta=ask.delta, counts=counts))
 

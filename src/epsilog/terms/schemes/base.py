@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, TypeVar
 
-from epsilog.terms import check, codec, facts
+from epsilog.terms import check, codec, fields
 from epsilog.terms.cohorts import Cohorts
 from epsilog.terms.composition import Repeated
 from epsilog.terms.errors import CheckError
@@ -69,7 +69,7 @@ class Scheme:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        facts.settle(self)
+        fields.check_fields(self)
 
     @property
     def parties(self) -> tuple[Party, ...]:
@@ -160,5 +160,5 @@ def scheme(kind: S) -> S:
     check.text()(says=kind.says)
     if kind.kind in SCHEMES:
         raise CheckError("kind", "one that is not taken", repr(kind.kind))
-    SCHEMES[kind.kind] = facts.described(codec.term(kind.kind)(kind))
+    SCHEMES[kind.kind] = fields.document_fields(codec.term(kind.kind)(kind))
     return kind

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.terms import check, facts
-from epsilog.terms.facts import Fact
+from epsilog.terms import check, parameters
+from epsilog.terms.fields import Field
 from epsilog.terms.rounds import RoundRecord
 from epsilog.terms.schemes.base import scheme
 from epsilog.terms.schemes.sampled import Sampled
@@ -28,15 +28,13 @@ class ClientLevelAdaptiveClip(Sampled):
     C exp(-eta (b - gamma)), b the noisy share within C: post-processing. It stays within a factor 1e6 of the first.
     """
 
-    clip_norm: Annotated[float, Fact("the L2 norm to which updates are clipped in the first round", "C", above=0)]
-    target_quantile: Annotated[
-        float, Fact("the share of updates that the clip is to leave alone", "γ", above=0, below=1)
-    ]
-    clip_learning_rate: Annotated[float, Fact("how fast the clip norm follows, in its logarithm", "η", above=0)]
+    clip_norm: Annotated[float, Field("the L2 norm to which updates are clipped in the first round", "C", gt=0)]
+    target_quantile: Annotated[float, Field("the share of updates that the clip is to leave alone", "γ", gt=0, lt=1)]
+    clip_learning_rate: Annotated[float, Field("how fast the clip norm follows, in its logarithm", "η", gt=0)]
     quantile_noise: Annotated[
-        float, Fact("noise standard deviation on the count of updates that were left alone", "s", above=0)
+        float, Field("noise standard deviation on the count of updates that were left alone", "s", gt=0)
     ]
-    noise_multiplier: Annotated[float, facts.NOISE_MULTIPLIER]
+    noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
 
     kind: ClassVar[str] = "client-level-adaptive-clip"
     says: ClassVar[str] = "The server clips each client's update to a norm that it learns with noise, and adds noise."

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.terms import facts
+from epsilog.terms import parameters
 from epsilog.terms.composition import Composed, Repeated
-from epsilog.terms.facts import Fact
+from epsilog.terms.fields import Field
 from epsilog.terms.matrices import BufferedStrategy
 from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import PoissonSampled
@@ -32,18 +32,16 @@ class ClientLevelBufferedNoise(InTurn):
     every ``cycle_length`` rounds (McMahan et al. 2024, arXiv:2408.08868), and its norm, rounded up, is the price.
     """
 
-    clients: Annotated[int, facts.CLIENTS]
-    cycle_length: Annotated[int, facts.TURNS]
-    rounds: Annotated[int, Fact("training rounds", "T", least=1, most=MOST_ROUNDS)]
+    clients: Annotated[int, parameters.CLIENTS]
+    cycle_length: Annotated[int, parameters.TURNS]
+    rounds: Annotated[int, Field("training rounds", "T", ge=1, le=MOST_ROUNDS)]
     decays: Annotated[
         tuple[float, ...],
-        Fact("what each buffer keeps of itself from a round to the next", "θ", above=0, below=1, series=True),
+        Field("what each buffer keeps of itself from a round to the next", "θ", gt=0, lt=1),
     ]
-    weights: Annotated[
-        tuple[float, ...], Fact("how much of each buffer is taken back in a round", "ω", above=0, series=True)
-    ]
-    clip_norm: Annotated[float, facts.UPDATE_CLIP]
-    noise_multiplier: Annotated[float, facts.CORRELATED_NOISE]
+    weights: Annotated[tuple[float, ...], Field("how much of each buffer is taken back in a round", "ω", gt=0)]
+    clip_norm: Annotated[float, parameters.UPDATE_CLIP]
+    noise_multiplier: Annotated[float, parameters.CORRELATED_NOISE]
 
     kind: ClassVar[str] = "client-level-buffered-noise"
     says: ClassVar[str] = "The server sums clipped updates, and adds noise that fades out of later rounds again."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.terms import check, facts
+from epsilog.terms import check, parameters
 from epsilog.terms.composition import Composed, Repeated
 from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import PoissonSampled
@@ -24,7 +24,7 @@ class ClientLevelCentral(Sampled):
     An absent or silent client is a zero update.
     """
 
-    noise_multiplier: Annotated[float, facts.NOISE_MULTIPLIER]
+    noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
 
     kind: ClassVar[str] = "client-level-central"
     says: ClassVar[str] = "The server clips each client's update, sums, and adds noise to the sum."

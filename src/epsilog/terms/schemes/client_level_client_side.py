@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from epsilog.terms import check, facts
+from epsilog.terms import check, parameters
 from epsilog.terms.cohorts import CappedCohorts
-from epsilog.terms.facts import Fact
+from epsilog.terms.fields import Field
 from epsilog.terms.guarantee import NeighboringRelation
 from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import PoissonSampled
@@ -24,17 +24,17 @@ class ClientLevelClientSide(Scheme):
     twice as far. The server's own choice of the cohort amplifies nothing against the server.
     """
 
-    clients: Annotated[int, facts.CLIENTS]
+    clients: Annotated[int, parameters.CLIENTS]
     cohort_size: Annotated[
-        int, Fact("clients that the server picks at random each round", "m", least=1, at_most="clients")
+        int, Field("clients that the server picks at random each round", "m", ge=1, le_field="clients")
     ]
-    rounds: Annotated[int, facts.ROUNDS]
+    rounds: Annotated[int, parameters.ROUNDS]
     max_participations: Annotated[
-        int, Fact("the most rounds any client takes part in; over it a client is absent", least=1, at_most="rounds")
+        int, Field("the most rounds any client takes part in; over it a client is absent", ge=1, le_field="rounds")
     ]
-    clip_norm: Annotated[float, Fact("the L2 norm to which a client clips its update", "C", above=0)]
+    clip_norm: Annotated[float, Field("the L2 norm to which a client clips its update", "C", gt=0)]
     noise_multiplier: Annotated[
-        float, Fact("noise standard deviation on each client's update, over the clip norm", "σ", least=0)
+        float, Field("noise standard deviation on each client's update, over the clip norm", "σ", ge=0)
     ]
 
     kind: ClassVar[str] = "client-level-client-side"

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from epsilog.terms import check, facts
+from epsilog.terms import check, parameters
 from epsilog.terms.cohorts import BinnedCohorts, Cohorts, CyclicCohorts
 from epsilog.terms.composition import Composed, Repeated
 from epsilog.terms.errors import CheckError
-from epsilog.terms.facts import Fact
+from epsilog.terms.fields import Field
 from epsilog.terms.guarantee import NeighboringRelation
 from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import BallsInBins
@@ -39,15 +39,15 @@ class ClientLevelCorrelatedNoise(InTurn):
     b / p bins, and cycles compose (docs: training).
     """
 
-    clients: Annotated[int, facts.CLIENTS]
-    cycle_length: Annotated[int, facts.TURNS]
-    rounds: Annotated[int, facts.ROUNDS]
+    clients: Annotated[int, parameters.CLIENTS]
+    cycle_length: Annotated[int, parameters.TURNS]
+    rounds: Annotated[int, parameters.ROUNDS]
     bands: Annotated[
-        int, Fact("rounds over which noise is correlated; 1 is independent noise", least=1, at_most="cycle_length")
+        int, Field("rounds over which noise is correlated; 1 is independent noise", ge=1, le_field="cycle_length")
     ]
-    clip_norm: Annotated[float, facts.UPDATE_CLIP]
-    noise_multiplier: Annotated[float, facts.CORRELATED_NOISE]
-    sampling: Annotated[str, Fact("how a round's clients are picked", choices=WAYS, default="cyclic")] = field(
+    clip_norm: Annotated[float, parameters.UPDATE_CLIP]
+    noise_multiplier: Annotated[float, parameters.CORRELATED_NOISE]
+    sampling: Annotated[str, Field("how a round's clients are picked", choices=WAYS, default="cyclic")] = field(
         default="cyclic", kw_only=True
     )
 

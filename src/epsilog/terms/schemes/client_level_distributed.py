@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.terms import check, facts
+from epsilog.terms import check, parameters
 from epsilog.terms.cohorts import CappedCohorts
 from epsilog.terms.composition import Repeated
 from epsilog.terms.errors import CheckError
-from epsilog.terms.facts import Fact
+from epsilog.terms.fields import Field
 from epsilog.terms.guarantee import NeighboringRelation
 from epsilog.terms.mechanisms import Release, ZeroConcentratedDP
 from epsilog.terms.sampling import PoissonSampled
@@ -39,24 +39,24 @@ class ClientLevelDistributed(Scheme):
     so a neighbour is the same run with nothing where one client's update was (zero-out).
     """
 
-    clients: Annotated[int, facts.CLIENTS]
+    clients: Annotated[int, parameters.CLIENTS]
     cohort_size: Annotated[
-        int, Fact("clients that the server picks at random each round", "m", least=1, at_most="clients")
+        int, Field("clients that the server picks at random each round", "m", ge=1, le_field="clients")
     ]
     survivors: Annotated[
         int,
-        Fact("replies, beyond those of colluders, without which a round is given up", least=1, at_most="cohort_size"),
+        Field("replies, beyond those of colluders, without which a round is given up", ge=1, le_field="cohort_size"),
     ]
-    rounds: Annotated[int, facts.ROUNDS]
+    rounds: Annotated[int, parameters.ROUNDS]
     max_participations: Annotated[
-        int, Fact("the most rounds any client takes part in; over it a client is absent", least=1, at_most="rounds")
+        int, Field("the most rounds any client takes part in; over it a client is absent", ge=1, le_field="rounds")
     ]
-    clip_norm: Annotated[float, Fact("the L2 norm to which a client clips its update", "C", above=0)]
-    grid: Annotated[float, Fact("width of the grid that updates are rounded to, over the clip norm", above=0, most=1)]
-    modulus_bits: Annotated[int, Fact("bits of each number that is summed; sums wrap around beyond", least=2, most=62)]
+    clip_norm: Annotated[float, Field("the L2 norm to which a client clips its update", "C", gt=0)]
+    grid: Annotated[float, Field("width of the grid that updates are rounded to, over the clip norm", gt=0, le=1)]
+    modulus_bits: Annotated[int, Field("bits of each number that is summed; sums wrap around beyond", ge=2, le=62)]
     noise_multiplier: Annotated[
         float,
-        Fact("noise standard deviation on the sum that has just enough replies, over the clip norm", "σ", least=0),
+        Field("noise standard deviation on the sum that has just enough replies, over the clip norm", "σ", ge=0),
     ]
 
     kind: ClassVar[str] = "client-level-distributed"

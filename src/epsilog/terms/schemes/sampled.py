@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from epsilog.terms import check, facts
+from epsilog.terms import check, parameters
 from epsilog.terms.cohorts import BinnedCohorts, Cohorts, CyclicCohorts, FixedSizeCohorts, PoissonCohorts
 from epsilog.terms.composition import Composed, Repeated
 from epsilog.terms.errors import CheckError
-from epsilog.terms.facts import Fact
+from epsilog.terms.fields import Field
 from epsilog.terms.guarantee import NeighboringRelation
 from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled
@@ -65,43 +65,43 @@ class Sampled(Scheme):
     The sum is divided by a public number, so that a missing reply is a zero update and nothing else.
     """
 
-    clients: Annotated[int, facts.CLIENTS]
+    clients: Annotated[int, parameters.CLIENTS]
     sampling_probability: Annotated[
         float | None,
-        Fact(
+        Field(
             "the chance that a client joins a round, by its own coin (Poisson)",
             "q",
-            above=0,
-            most=1,
+            gt=0,
+            le=1,
             default=None,
-            blank="another sampling",
+            none_means="another sampling",
         ),
     ]
-    rounds: Annotated[int, facts.ROUNDS]
-    clip_norm: Annotated[float, facts.UPDATE_CLIP]
+    rounds: Annotated[int, parameters.ROUNDS]
+    clip_norm: Annotated[float, parameters.UPDATE_CLIP]
     sampling: Annotated[
-        str, Fact("how a round's clients are picked", choices=SAMPLINGS, default="poisson")
+        str, Field("how a round's clients are picked", choices=SAMPLINGS, default="poisson")
     ] = field(default="poisson", kw_only=True)  # fmt: skip
     cohort_size: Annotated[
         int | None,
-        Fact(
+        Field(
             "clients in every round, where their number is fixed",
             "m",
-            least=1,
-            at_most="clients",
+            ge=1,
+            le_field="clients",
             default=None,
-            blank="another sampling",
+            none_means="another sampling",
         ),
     ] = field(default=None, kw_only=True)
     cycle_length: Annotated[
         int | None,
-        Fact(
+        Field(
             "rounds in which each client takes part once",
             "b",
-            least=1,
-            at_most="clients",
+            ge=1,
+            le_field="clients",
             default=None,
-            blank="another sampling",
+            none_means="another sampling",
         ),
     ] = field(default=None, kw_only=True)
 

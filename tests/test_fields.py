@@ -14,31 +14,31 @@ from tests.web.described import description
 from epsilog import plan
 from epsilog.plan.federated_plan import FACTS
 from epsilog.programme.model import Training, section
-from epsilog.terms import ClientLevelCorrelatedNoise, facts
-from epsilog.terms.facts import REQUIRED, Fact
+from epsilog.terms import ClientLevelCorrelatedNoise, fields, parameters
+from epsilog.terms.fields import REQUIRED, Field
 from epsilog.terms.schemes import SCHEMES
 from epsilog.terms.schemes.sampled import NEEDS, Sampled
 
 PAGE = (Path(__file__).parents[1] / "docs/how-to/programme-file.md").read_text(encoding="utf-8")
 BOUNDARY = {
-    "without_replacement": facts.WITHOUT_REPLACEMENT,
-    "rounds_per_release": facts.ROUNDS_PER_RELEASE,
-    "adaptive_clip": facts.ADAPTIVE_CLIP,
-    "late_replies": facts.LATE,
+    "without_replacement": parameters.WITHOUT_REPLACEMENT,
+    "rounds_per_release": parameters.ROUNDS_PER_RELEASE,
+    "adaptive_clip": parameters.ADAPTIVE_CLIP,
+    "late_replies": parameters.LATE,
 }
-FURTHER = {"group": facts.GROUP, "trials": facts.TRIALS}
+FURTHER = {"group": parameters.GROUP, "trials": parameters.TRIALS}
 QUERIES = {
-    "epsilon": facts.TOTAL_EPSILON,
-    "queries": facts.QUERIES,
-    "sensitivity": facts.SENSITIVITY,
-    "mechanism": facts.MECHANISM,
-    "delta": facts.TOTAL_DELTA,
-    "delta_cap": facts.DELTA_CAP,
-    "queries_used": facts.QUERIES_USED,
-    "weights": facts.WEIGHTS,
-    "population": facts.UNITS,
+    "epsilon": parameters.TOTAL_EPSILON,
+    "queries": parameters.QUERIES,
+    "sensitivity": parameters.SENSITIVITY,
+    "mechanism": parameters.MECHANISM,
+    "delta": parameters.TOTAL_DELTA,
+    "delta_cap": parameters.DELTA_CAP,
+    "queries_used": parameters.QUERIES_USED,
+    "weights": parameters.WEIGHTS,
+    "population": parameters.UNITS,
 }
-ASKED = {"magnitude": facts.MAGNITUDE}
+ASKED = {"magnitude": parameters.MAGNITUDE}
 TERMS = [*SCHEMES.values(), plan.Schedule]
 
 
@@ -53,10 +53,10 @@ def without(known, *names):
     ("function", "known", "more"),
     [
         (plan.federated, without(FACTS, "delta_cap"), {"policy", "gap", "group", "fit", "trials"}),
-        (plan.noise_for, {"epsilon": facts.EPSILON} | FACTS, {"policy"}),
-        (plan.rounds_for, {"epsilon": facts.EPSILON} | FACTS, {"policy"}),
+        (plan.noise_for, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
+        (plan.rounds_for, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
         (plan.queries, without(QUERIES, "delta_cap") | ASKED, {"policy"}),
-        (plan.limits, BOUNDARY | {"sampling": facts.SAMPLING, "privacy_unit": facts.PRIVACY_UNIT}, set()),
+        (plan.limits, BOUNDARY | {"sampling": parameters.SAMPLING, "privacy_unit": parameters.PRIVACY_UNIT}, set()),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
@@ -74,38 +74,38 @@ def test_the_calculators_take_the_facts_by_their_names(function, known, more):
     told = dict(re.findall(r"^ +(\w+): (.*)$", inspect.getdoc(function), flags=re.MULTILINE))
     if function is plan.federated:
         for name, fact in known.items():
-            assert told[name].startswith(fact.says), name
+            assert told[name].startswith(fact.help), name
 
 
 @pytest.mark.parametrize("term", TERMS, ids=lambda term: term.__name__)
 def test_every_field_of_a_term_carries_its_fact_and_its_default(term):
-    fields = {each.name: each for each in dataclasses.fields(term)}
-    assert list(facts.of(term)) == list(fields)
-    for name, fact in facts.of(term).items():
-        assert f"{name}: {fact.says}." in term.__doc__
-        if fields[name].default is not dataclasses.MISSING:
-            assert fields[name].default == fact.default
+    own = {each.name: each for each in dataclasses.fields(term)}
+    assert list(fields.list_fields(term)) == list(own)
+    for name, fact in fields.list_fields(term).items():
+        assert f"{name}: {fact.help}" in term.__doc__
+        if own[name].default is not dataclasses.MISSING:
+            assert own[name].default == fact.default
 
 
-def in_its_place(fact: Fact, value):
+def in_its_place(scheme, name, value):
     """A value as a field holds it: alone, or as the second of a list."""
-    return (0.5, value) if fact.series else value
+    return (0.5, value) if fields.is_list(scheme, name) else value
 
 
-def outside(fact: Fact, kind: type) -> list:
+def outside(fact: Field, kind: type) -> list:
     """Values that are just past a fact's bounds, and no numbers at all."""
     step = 1 if kind is int else 1e-9
     found = [] if kind is str else [float("nan"), "1"]
-    found += [fact.least - step] if fact.least is not None else []
-    found += [fact.above] if fact.above is not None else []
-    found += [fact.below] if fact.below is not None else []
-    found += [fact.most + step] if fact.most is not None else []
+    found += [fact.ge - step] if fact.ge is not None else []
+    found += [fact.gt] if fact.gt is not None else []
+    found += [fact.lt] if fact.lt is not None else []
+    found += [fact.le + step] if fact.le is not None else []
     return found
 
 
-def inside(fact: Fact, kind: type):
+def inside(fact: Field, kind: type):
     """The least value that a fact allows."""
-    return kind(fact.least) if fact.least is not None else 5e-324
+    return kind(fact.ge) if fact.ge is not None else 5e-324
 
 
 # the programme file
@@ -130,7 +130,7 @@ WAYS += [(scheme, {}) for scheme in SCHEMES.values() if scheme not in {known for
     ("scheme", "way"), WAYS, ids=lambda each: each.get("sampling", "") if isinstance(each, dict) else each.kind
 )
 def test_the_file_takes_what_the_term_takes(scheme, way):
-    known = facts.of(scheme)
+    known = fields.list_fields(scheme)
     given = {name: way[name] if name in way else GIVEN[name] for name in known}
     made = section(scheme)
     assert set(made.model_fields) == {"kind", *known} - ({"clients"} if scheme.unit_is_client else set())
@@ -138,12 +138,12 @@ def test_the_file_takes_what_the_term_takes(scheme, way):
     stated |= {"kind": scheme.kind}
     assert made.model_validate(stated).term(12, 1.0) == scheme(**given)
     for name in set(known) & set(stated) - {"noise_multiplier", "sampling"}:  # the file knows "calibrate", and no zero
-        kind, fact = facts.type_of(scheme, name), known[name]
-        least = in_its_place(fact, inside(fact, kind))
-        changed = {name: least} | {below: least for below, other in known.items() if other.at_most == name}
+        kind, fact = fields.field_type(scheme, name), known[name]
+        least = in_its_place(scheme, name, inside(fact, kind))
+        changed = {name: least} | {below: least for below, other in known.items() if other.le_field == name}
         assert made.model_validate(stated | changed).term(12, 1.0) == scheme(**given | changed)
-        past = [given[fact.at_most] + 1] if fact.at_most in made.model_fields else []
-        for value in [in_its_place(fact, value) for value in outside(fact, kind) + past]:
+        past = [given[fact.le_field] + 1] if fact.le_field in made.model_fields else []
+        for value in [in_its_place(scheme, name, value) for value in outside(fact, kind) + past]:
             with pytest.raises(ValueError, match=name):
                 scheme(**given | {name: value})
             with pytest.raises(ValidationError, match=name):
@@ -153,19 +153,17 @@ def test_the_file_takes_what_the_term_takes(scheme, way):
 CALIBRATED = 'above 0, or `"calibrate"` (the least that meets the budget)'
 
 
-def bound(scheme, fact: Fact, kind: type) -> str:
+def bound(scheme, name, fact: Field, kind: type) -> str:
     """A bound as the page says it; the clients of a scheme at the client level are the population."""
     if fact.choices:
         shown = [f'`"{choice}"`' + " (where it is left out)" * (choice == fact.default) for choice in fact.choices]
         return f"{', '.join(shown[:-1])} or {shown[-1]}"
-    if fact.series:
-        return f"list of numbers, each {bound(scheme, dataclasses.replace(fact, series=False), kind)}"
     if kind is int:
-        most = "guarantee.population" if fact.at_most == "clients" and scheme.unit_is_client else fact.at_most
-        most = f"`{most}`" if most else fact.most
-        return f"whole number, at least {fact.least}" + (f", at most {most}" if most else "")
+        most = "guarantee.population" if fact.le_field == "clients" and scheme.unit_is_client else fact.le_field
+        most = f"`{most}`" if most else fact.le
+        return f"whole number, at least {fact.ge}" + (f", at most {most}" if most else "")
     shown = {(0, None, None): "above 0", (0, 1, None): "in (0, 1]", (0, None, 1): "in (0, 1)"}
-    return shown[fact.above, fact.most, fact.below]
+    return "list of numbers, each " * fields.is_list(scheme, name) + shown[fact.gt, fact.le, fact.lt]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
@@ -175,9 +173,9 @@ def test_the_page_of_the_file_says_what_the_facts_say(scheme):
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", shown, flags=re.MULTILINE))
     assert set(rows) == set(section(scheme).model_fields) - {"kind"}
     for name, told in rows.items():
-        fact = facts.of(scheme)[name]
-        start = bound(scheme, fact, facts.type_of(scheme, name)) if name != "noise_multiplier" else CALIBRATED
-        assert told.startswith(f"{start}: {fact.says}"), name
+        fact = fields.list_fields(scheme)[name]
+        start = bound(scheme, name, fact, fields.field_type(scheme, name)) if name != "noise_multiplier" else CALIBRATED
+        assert told.startswith(f"{start}: {fact.help}"), name
 
 
 def test_each_local_setting_is_one_of_the_files():
@@ -190,7 +188,7 @@ def test_each_local_setting_is_one_of_the_files():
 
 @pytest.mark.parametrize(("scheme", "way"), [each for each in WAYS if issubclass(each[0], Sampled)])
 def test_a_way_of_sampling_takes_its_own_fact_and_no_other(scheme, way):
-    given = {name: way[name] if name in way else GIVEN[name] for name in facts.of(scheme)}
+    given = {name: way[name] if name in way else GIVEN[name] for name in fields.list_fields(scheme)}
     needed = NEEDS[way["sampling"]]
     with pytest.raises(ValueError, match=f"{needed} must be given for sampling = '{way['sampling']}', got nothing"):
         scheme(**given | {needed: None})
@@ -205,7 +203,7 @@ def test_a_way_of_sampling_takes_its_own_fact_and_no_other(scheme, way):
 
 
 @pytest.mark.parametrize(
-    ("command", "known"), [("federated", FACTS | {"epsilon": facts.EPSILON}), ("queries", QUERIES)]
+    ("command", "known"), [("federated", FACTS | {"epsilon": parameters.EPSILON}), ("queries", QUERIES)]
 )
 def test_the_command_takes_the_facts(command, known):
     from epsilog.cli.app import app
@@ -219,7 +217,7 @@ def test_the_command_takes_the_facts(command, known):
     assert set(options) - {"as_json", "json", "help", "group", "trials"} == set(known)
     for name, fact in known.items():
         option = options[name]
-        assert option.help.lower().startswith(fact.says.lower()), name
+        assert option.help.lower().startswith(fact.help.lower()), name
         assert all(choice in option.help for choice in fact.choices) or name == "relation"
         if command == "federated" and name in ("noise_multiplier", "epsilon"):  # one of the two
             assert (option.required, option.default) == (False, None)
@@ -236,7 +234,7 @@ def test_the_command_takes_the_facts(command, known):
     [
         ("FederatedSchedule", FACTS),
         ("FederatedAsk", FACTS | BOUNDARY | FURTHER),
-        ("FederatedGoal", FACTS | {"epsilon": facts.EPSILON}),
+        ("FederatedGoal", FACTS | {"epsilon": parameters.EPSILON}),
         ("QueriesAsk", QUERIES | ASKED),
     ],
 )
@@ -244,14 +242,14 @@ def test_the_api_asks_for_the_facts(model, known):
     schema = description()["components"]["schemas"][model]
     assert set(schema["properties"]) == set(known)
     assert set(schema["required"]) == {name for name, fact in known.items() if fact.default is REQUIRED}
-    names = {"least": "minimum", "above": "exclusiveMinimum", "below": "exclusiveMaximum", "most": "maximum"}
+    names = {"ge": "minimum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum", "le": "maximum"}
     for name, fact in known.items():
         told = schema["properties"][name]
-        assert told["description"] == fact.says
+        assert told["description"] == fact.help
         assert {key: told[key] for key in names.values() if key in told} == {
             names[key]: value for key, value in fact.bounds.items()
         }
         if fact.default is not REQUIRED:
             assert told.get("default") == fact.default  # a null is left out
         assert set(told.get("enum", ())) == set(fact.choices)
-        assert told.get("x-at-most", "") == fact.at_most
+        assert told.get("x-at-most", "") == fact.le_field

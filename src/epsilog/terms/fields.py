@@ -1,0 +1,233 @@
+"""A field described once: what it means, its unit and symbol, and its bounds.
+
+The annotation of a field carries the description. Construction checks the value against it; docstring, signature, run
+config, command line, API and forms read it.
+
+>>> from epsilog.terms import ClientLevelCentral, Gaussian
+>>> list_fields(ClientLevelCentral)["rounds"].help
+'training rounds'
+>>> Gaussian(noise_multiplier=-1)
+Traceback (most recent call last):
+epsilog.terms.errors.CheckError: noise_multiplier must be finite and at least 0, got -1
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+from inspect import cleandoc
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+
+from epsilog.terms import check, codec
+from epsilog.terms.check import DOWN, UP
+
+__all__ = [
+    "DOWN",
+    "REQUIRED",
+    "UP",
+    "Field",
+    "check_fields",
+    "document_fields",
+    "field_type",
+    "is_list",
+    "list_fields",
+    "term",
+]
+
+REQUIRED: Any = object()
+"""The default of a field that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The description of one field.
+
+    Attributes:
+        help: what it means, as a phrase.
+        symbol: how papers write it; "" if they do not.
+        unit: what it is measured in, as "in nats"; "" for a number without a unit.
+        ge: the smallest number that is allowed.
+        gt: a number that it must be above.
+        lt: a number that it must be below.
+        le: the largest number that is allowed.
+        le_field: the name of a field beside it that it must not be above; "" for none.
+        choices: the words that are allowed, each with what it means.
+        default: the value where nothing is given; ``REQUIRED`` for none. A dataclass states its own.
+        none_means: what leaving it out means; "" where it cannot be left out.
+        rounding: the side to which a number between two doubles is rounded, ``UP`` or ``DOWN``; None where neither is
+            safe, and such a number is refused.
+    """
+
+    help: str
+    symbol: str = ""
+    unit: str = ""
+    ge: float | None = None
+    gt: float | None = None
+    lt: float | None = None
+    le: float | None = None
+    le_field: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    default: Any = REQUIRED
+    none_means: str = ""
+    rounding: float | None = None
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that are stated, by name."""
+        named = {"ge": self.ge, "gt": self.gt, "lt": self.lt, "le": self.le}
+        return {name: bound for name, bound in named.items() if bound is not None}
+
+    def rule(self, kind: Any, most: float | None = None) -> check.Rule[Any]:
+        """The rule for a value of ``kind``; ``most`` is the value of the field that it must not be above.
+
+        ``kind`` is a type, one of several, None beside one, or a tuple of any number of one.
+        """
+        if get_origin(kind) is tuple:
+            return check.each(self.rule(get_args(kind)[0], most))
+        if get_origin(kind) in (Union, UnionType):
+            stated = tuple(part for part in get_args(kind) if part is not NoneType)
+            rule = self.rule(stated[0], most) if len(stated) == 1 else check.instance(stated)
+            return check.optional(rule) if NoneType in get_args(kind) else rule
+        if kind is bool:
+            return check.flag()
+        if issubclass(kind, Enum):
+            return check.member(kind)
+        if kind is str:
+            return check.one_of(tuple(self.choices)) if self.choices else check.text()
+        if kind is int:
+            return self._whole(most)
+        return self._real() if kind is float else check.instance(kind)
+
+    def _whole(self, most: float | None) -> check.Rule[int]:
+        least, most = int(self.ge or 0), self.le if most is None else most
+        return check.integer(least) if most is None else check.integer(least, int(most))
+
+    def _real(self) -> check.Rule[float]:
+        match self.bounds:
+            case bounds if not bounds:
+                return check.finite(self.rounding)
+            case {"gt": low, "lt": high}:
+                return check.between(low, high, self.rounding)
+            case {"gt": 0, "le": 1}:
+                return check.share(self.rounding)
+            case {"ge": low, "le": high}:
+                return check.within(low, high, self.rounding)
+            case {"ge": low, "lt": high}:
+                return check.half_open(low, high, self.rounding)
+            case {"gt": 0}:
+                return check.positive(self.rounding)
+            case {"ge": low}:
+                return check.at_least(low, self.rounding)
+        raise TypeError(f"no rule is known for a number with bounds {self.bounds}")
+
+
+K = TypeVar("K", bound=type[Any])
+
+
+@cache
+def _annotated(kind: Any) -> dict[str, tuple[Any, Field]]:
+    """Each described field of a dataclass with its type."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = {each.name: hints[each.name] for each in dataclasses.fields(kind)}
+    described = {name: get_args(hint)[:2] for name, hint in found.items() if get_origin(hint) is Annotated}
+    return {name: (base, one) for name, (base, one) in described.items() if isinstance(one, Field)}
+
+
+def list_fields(kind: type) -> dict[str, Field]:
+    """Return the described fields of a dataclass by name, in their order."""
+    return {name: one for name, (_, one) in _annotated(kind).items()}
+
+
+def field_type(kind: type, name: str) -> type:
+    """Return the type of one value of a described field: of a list that of an item, and without None."""
+    return _item_type(_annotated(kind)[name][0])
+
+
+def is_list(kind: type, name: str) -> bool:
+    """Return whether a described field holds a list."""
+    stated = _annotated(kind)[name][0]
+    return any(get_origin(part) is tuple for part in (stated, *get_args(stated)))
+
+
+def _item_type(kind: Any) -> type:
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    found: type = _item_type(parts[0]) if parts else kind
+    return found
+
+
+@cache
+def _rules(kind: Any) -> tuple[tuple[str, Callable[[Any], check.Rule[Any]]], ...]:
+    """How to find the rule of each field for an instance: first of those that no other field bounds."""
+    plain, bounded = [], []
+    for name, (stated, one) in _annotated(kind).items():
+        if one.le_field:
+            bounded.append((name, _bounded_rule(one, stated)))
+        else:
+            plain.append((name, _fixed_rule(one.rule(stated))))
+    return (*plain, *bounded)
+
+
+def _fixed_rule(rule: check.Rule[Any]) -> Callable[[Any], check.Rule[Any]]:
+    return lambda _: rule
+
+
+def _bounded_rule(one: Field, stated: Any) -> Callable[[Any], check.Rule[Any]]:
+    return lambda instance: one.rule(stated, getattr(instance, one.le_field))
+
+
+def check_fields(instance: Any) -> None:
+    """Check every described field of a frozen dataclass, for its ``__post_init__``; each becomes Python's own type.
+
+    Raises:
+        CheckError: a value is not what its field allows.
+    """
+    of_what: type = type(instance)
+    for name, rule_for in _rules(of_what):
+        object.__setattr__(instance, name, rule_for(instance)(**{name: getattr(instance, name)}))
+
+
+def document_fields(kind: K) -> K:
+    """Write the descriptions of a dataclass's fields into its docstring, and plain types into its signature."""
+    fields = _annotated(_as_type(kind))
+    if kind.__doc__:  # Python may have stripped it
+        lines = "\n".join(f"    {name}: {_sentence(one)}." for name, (_, one) in fields.items())
+        summary, source, rest = cleandoc(kind.__doc__).partition("\nSource:\n")
+        kind.__doc__ = f"{summary.rstrip()}\n\nAttributes:\n{lines}\n" + (
+            f"\n{source.lstrip()}{rest}\n" if source else ""
+        )
+    kind.__init__.__annotations__ |= {name: _type_name(stated) for name, (stated, _) in fields.items()}
+    return kind
+
+
+def _as_type(kind: Any) -> type:
+    found: type = kind
+    return found
+
+
+def _sentence(one: Field) -> str:
+    more = f", {one.unit}" if one.unit else ""
+    return one.help + more + (f"; None: {one.none_means}" if one.none_means else "")
+
+
+def _type_name(kind: Any) -> str:
+    if get_origin(kind) is tuple:
+        return f"tuple[{_type_name(get_args(kind)[0])}, ...]"
+    if get_origin(kind) in (Union, UnionType):
+        return " | ".join("None" if part is NoneType else _type_name(part) for part in get_args(kind))
+    return str(kind.__name__)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def term(tag: str) -> Callable[[K], K]:
+    """Decorate a class whose instances are stored under ``tag``: a frozen dataclass of described fields."""
+
+    def make(kind: K) -> K:
+        made: Any = dataclass(frozen=True, slots=True)(kind)
+        found: K = codec.term(tag)(document_fields(made))
+        return found
+
+    return make
