@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
+from typing import Annotated
 
 from epsilog.terms import check, codec
+from epsilog.terms.fields import Field, term
 from epsilog.terms.mechanisms import Release
 
 
@@ -25,18 +27,9 @@ class Composed(Release):
         object.__setattr__(self, "releases", check.each(check.instance(Release))(releases=listed))
 
 
-@codec.term("repeated")
-@dataclass(frozen=True, slots=True)
+@term("repeated")
 class Repeated(Release):
-    """The same release, several times on the same data, with fresh noise and fresh sampling each time.
+    """The same release, several times on the same data, with fresh noise and fresh sampling each time."""
 
-    Attributes:
-        release: what is repeated.
-        count: how often, at least 1.
-    """
-
-    release: Release
-    count: int
-
-    def __post_init__(self) -> None:
-        check.fields(self, release=check.instance(Release), count=check.integer(1))
+    release: Annotated[Release, Field("what is repeated")]
+    count: Annotated[int, Field("number of repetitions", ge=1)]

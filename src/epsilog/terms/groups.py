@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from epsilog.terms import check, codec
+from epsilog.terms.fields import Field, term
 from epsilog.terms.mechanisms import Release
 
 
-@codec.term("grouped")
-@dataclass(frozen=True, slots=True)
+@term("grouped")
 class Grouped(Release):
-    """The same release, priced for neighbours that differ in up to ``units`` units: all that one person holds.
+    """The same release, priced for neighbors that differ in up to ``units`` units: all that one person holds.
 
     A budget whose privacy unit is a person is charged this for training on examples, of which nobody has more.
-
-    Attributes:
-        release: what is released, described for one unit.
-        units: the most that anybody holds; enforced before the release, public.
     """
 
-    release: Release
-    units: int
-
-    def __post_init__(self) -> None:
-        check.fields(self, release=check.instance(Release), units=check.integer(1))
+    release: Annotated[Release, Field("what is released, described for one unit")]
+    units: Annotated[
+        int, Field("largest number of units that one person holds; enforced before the release, public", "k", ge=1)
+    ]

@@ -13,46 +13,45 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import mul
-from typing import get_args
+from typing import Annotated
 
-from epsilog.terms import check, codec
+from epsilog.terms import check
 from epsilog.terms.errors import CheckError
+from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
 from epsilog.terms.mechanisms import Release
 
 MOST_BUFFERS = 64  # a few are as good as any number
 
 
-@codec.term("toeplitz-strategy")
-@dataclass(frozen=True, slots=True)
+@term("toeplitz-strategy")
 class ToeplitzStrategy:
-    """A strategy matrix C with constant diagonals, given by its first column; shorter than the rounds means banded.
+    """A strategy matrix C with constant diagonals, given by its first column; shorter than the rounds means banded."""
 
-    Attributes:
-        coefficients: the first column, from the diagonal down; at least 0, the first above 0; (1,) is independent.
-    """
-
-    coefficients: tuple[float, ...]
+    coefficients: Annotated[
+        tuple[float, ...],
+        Field(
+            "first column, from the diagonal down; at least 0, the first above 0; (1,) is independent noise", "c", ge=0
+        ),
+    ]
 
     def __post_init__(self) -> None:
-        check.fields(self, coefficients=check.each(check.at_least(0)))
+        check_fields(self)
         if not self.coefficients:
             raise CheckError("coefficients", "empty", "()", verb="not be")
         check.positive()(coefficients=self.coefficients[0])
 
 
-@codec.term("dense-strategy")
-@dataclass(frozen=True, slots=True)
+@term("dense-strategy")
 class DenseStrategy:
-    """Any lower-triangular strategy matrix C.
+    """Any lower-triangular strategy matrix C."""
 
-    Attributes:
-        rows: row t has t + 1 entries, each at least 0, the last (the diagonal) above 0.
-    """
-
-    rows: tuple[tuple[float, ...], ...]
+    rows: Annotated[
+        tuple[tuple[float, ...], ...],
+        Field("rows; row t has t + 1 entries, each at least 0, the last (the diagonal) above 0", "C", ge=0),
+    ]
 
     def __post_init__(self) -> None:
-        check.fields(self, rows=check.each(check.each(check.at_least(0))))
+        check_fields(self)
         if not self.rows:
             raise CheckError("rows", "empty", "()", verb="not be")
         for t, row in enumerate(self.rows):
@@ -61,8 +60,7 @@ class DenseStrategy:
             check.positive()(rows=row[-1])
 
 
-@codec.term("tree-strategy")
-@dataclass(frozen=True, slots=True)
+@term("tree-strategy")
 class TreeStrategy:
     """Tree aggregation (DP-FTRL): of every complete block of 1, 2, 4, 8, ... rounds, in a row, the sum is released.
 
@@ -74,25 +72,28 @@ class TreeStrategy:
     """
 
 
+@document_fields
 @dataclass(frozen=True, slots=True)
 class BufferedStrategy:
     """A buffered linear Toeplitz matrix (BLT) by its parameters: its column is 1, then sum_i w_i d_i^(t-1).
 
     ``ToeplitzStrategy(strategy.column(rounds))`` is the same matrix written out.
 
-    Attributes:
-        decays: d, what each buffer keeps of itself from a round to the next, in [0, 1).
-        weights: w, how much of each buffer is taken back in a round, at least 0; as many.
-
     Source:
         Dvijotham, McMahan, Pillutla, Steinke & Thakurta 2024 (arXiv:2404.16706), where they are theta and omega.
     """
 
-    decays: tuple[float, ...]
-    weights: tuple[float, ...]
+    decays: Annotated[
+        tuple[float, ...],
+        Field("share of each buffer that stays from one round to the next, in [0, 1)", "d", ge=0, lt=1),
+    ]
+    weights: Annotated[
+        tuple[float, ...],
+        Field("share of each buffer that a round takes back, at least 0; one for each decay", "w", ge=0),
+    ]
 
     def __post_init__(self) -> None:
-        check.fields(self, decays=check.each(check.half_open(0, 1)), weights=check.each(check.at_least(0)))
+        check_fields(self)
         if not 1 <= len(self.decays) <= MOST_BUFFERS:
             raise CheckError("decays", f"1 to {MOST_BUFFERS} numbers", f"{len(self.decays)}", verb="be")
         if len(self.weights) != len(self.decays):
@@ -141,100 +142,67 @@ def _turns(strategy: BufferedStrategy, rounds: int, separation: int) -> tuple[fl
     return outwards * math.sqrt(math.fsum(one * one for one in seen)), outwards * max(seen)
 
 
-@codec.term("every-round")
-@dataclass(frozen=True, slots=True)
+CYCLE_LENGTH = Field("slots in a cycle", "b", ge=1)
+
+
+class _Participation:
+    """Who takes part in which rounds. Abstract."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@term("every-round")
 class EveryRound:
     """Every unit takes part in every round: no sampling."""
 
 
-@codec.term("limited-participation")
-@dataclass(frozen=True, slots=True)
-class LimitedParticipation:
+@term("limited-participation")
+class LimitedParticipation(_Participation):
     """Every unit takes part in few rounds, far apart; which ones may be known to everybody, so nothing is sampled.
 
     One pass over the data is one participation; several, in the same order, are a pass's rounds apart.
-
-    Attributes:
-        participations: rounds that one unit takes part in, at most.
-        min_separation: the least distance of two of them; 1 is no condition.
     """
 
-    participations: int
-    min_separation: int = 1
-
-    def __post_init__(self) -> None:
-        check.fields(self, participations=check.integer(1), min_separation=check.integer(1))
+    participations: Annotated[int, Field("largest number of rounds that one unit takes part in", "k", ge=1)]
+    min_separation: Annotated[int, Field("smallest distance of two of them; 1 is no condition", "b", ge=1)] = 1
 
 
-@codec.term("binned-participation")
-@dataclass(frozen=True, slots=True)
-class BinnedParticipation:
-    """Balls-in-bins: each unit draws one slot of the cycle at random and keeps it in every cycle; slots stay hidden.
+@term("binned-participation")
+class BinnedParticipation(_Participation):
+    """Balls-in-bins: each unit draws one slot of the cycle at random and keeps it in every cycle; slots stay hidden."""
 
-    Attributes:
-        cycle_length: slots in a cycle, b.
-    """
-
-    cycle_length: int
-
-    def __post_init__(self) -> None:
-        check.fields(self, cycle_length=check.integer(1))
+    cycle_length: Annotated[int, CYCLE_LENGTH]
 
 
-@codec.term("spaced-participation")
-@dataclass(frozen=True, slots=True)
-class SpacedParticipation:
-    """b-min-sep: a unit joins with a fixed chance unless it took part in the last b - 1 rounds (b = 1: Poisson).
+@term("spaced-participation")
+class SpacedParticipation(_Participation):
+    """b-min-sep: a unit joins with a fixed chance unless it took part in the last b - 1 rounds (b = 1: Poisson)."""
 
-    Attributes:
-        min_separation: b, the least distance between two participations.
-        probability: the chance to join when allowed, in (0, 1].
-        warm_start: whether the process starts in its stationary state instead of with everybody allowed.
-    """
-
-    min_separation: int
-    probability: float
-    warm_start: bool = False
-
-    def __post_init__(self) -> None:
-        check.fields(
-            self,
-            min_separation=check.integer(1),
-            probability=check.share(),
-            warm_start=check.flag(),
-        )
+    min_separation: Annotated[int, Field("smallest distance between two participations", "b", ge=1)]
+    probability: Annotated[float, Field("probability to join when allowed, in (0, 1]", "p", gt=0, le=1)]
+    warm_start: Annotated[
+        bool, Field("whether the process starts in its stationary state instead of with everybody allowed")
+    ] = False
 
 
-@codec.term("cyclic-participation")
-@dataclass(frozen=True, slots=True)
-class CyclicParticipation:
-    """Cyclic Poisson: each unit draws one slot of the cycle, and joins with a fixed chance whenever its slot comes.
+@term("cyclic-participation")
+class CyclicParticipation(_Participation):
+    """Cyclic Poisson: each unit draws one slot of the cycle, and joins with a fixed chance whenever its slot comes."""
 
-    Attributes:
-        cycle_length: slots in a cycle, b.
-        probability: the chance to join at one's slot, in (0, 1]; 1 is balls-in-bins.
-    """
-
-    cycle_length: int
-    probability: float
-
-    def __post_init__(self) -> None:
-        check.fields(self, cycle_length=check.integer(1), probability=check.share())
+    cycle_length: Annotated[int, CYCLE_LENGTH]
+    probability: Annotated[
+        float, Field("probability to join in one's own slot, in (0, 1]; 1 is balls-in-bins", "p", gt=0, le=1)
+    ]
 
 
-@codec.term("chosen-participation")
-@dataclass(frozen=True, slots=True)
-class ChosenParticipation:
-    """k of t, or random allocation: each unit is in exactly so many rounds, any of them alike; which stay hidden.
+@term("chosen-participation")
+class ChosenParticipation(_Participation):
+    """k of t, or random allocation: each unit is in exactly so many rounds, any of them alike; which stay hidden."""
 
-    Attributes:
-        participations: k, rounds that each unit takes part in.
-    """
-
-    participations: int
-
-    def __post_init__(self) -> None:
-        check.fields(self, participations=check.integer(1))
+    participations: Annotated[int, Field("number of rounds that each unit takes part in", "k", ge=1)]
 
 
 Strategy = ToeplitzStrategy | DenseStrategy | TreeStrategy
@@ -248,31 +216,28 @@ Participation = (
 )
 
 
-@codec.term("matrix-mechanism")
-@dataclass(frozen=True, slots=True)
+@term("matrix-mechanism")
 class MatrixMechanism(Release):
-    """A whole training run with correlated noise.
+    """A whole training run with correlated noise."""
 
-    Attributes:
-        strategy: the matrix C.
-        participation: who takes part when; where it is drawn, independently per unit, hidden, no batch truncated.
-        rounds: training rounds, T.
-        noise_stddev: standard deviation of Z over the clip norm (not over the norm of a column); 0: no privacy.
-    """
-
-    strategy: Strategy
-    participation: Participation
-    rounds: int
-    noise_stddev: float
+    strategy: Annotated[Strategy, Field("the matrix C", "C")]
+    participation: Annotated[
+        Participation,
+        Field("who takes part when; where it is drawn, independently for each unit, hidden, no batch truncated"),
+    ]
+    rounds: Annotated[int, Field("training rounds", "T", ge=1)]
+    noise_stddev: Annotated[
+        float,
+        Field(
+            "standard deviation of Z divided by the clip norm (not by the norm of a column); 0 gives no privacy",
+            "σ",
+            ge=0,
+            rounding=DOWN,
+        ),
+    ]
 
     def __post_init__(self) -> None:
-        check.fields(
-            self,
-            strategy=check.instance(get_args(Strategy)),
-            participation=check.instance(get_args(Participation)),
-            rounds=check.integer(1),
-            noise_stddev=check.at_least(0, check.DOWN),
-        )
+        check_fields(self)
         if isinstance(self.strategy, DenseStrategy) and len(self.strategy.rows) != self.rounds:
             raise CheckError("rounds", f"the number of rows, {len(self.strategy.rows)}", f"{self.rounds}")
         if isinstance(self.participation, ChosenParticipation) and self.participation.participations > self.rounds:

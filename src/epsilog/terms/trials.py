@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
-from epsilog.terms import check, codec
+from epsilog.terms import check
 from epsilog.terms.errors import CheckError
+from epsilog.terms.fields import UP, Field, check_fields, term
 from epsilog.terms.mechanisms import Release
 from epsilog.terms.numerals import read_number
 
@@ -20,79 +21,58 @@ class Trials:
 
     __slots__ = ()
 
+    def __post_init__(self) -> None:
+        check_fields(self)
 
-@codec.term("negative-binomial-trials")
-@dataclass(frozen=True, slots=True)
+
+@term("negative-binomial-trials")
 class NegativeBinomialTrials(Trials):
-    """At least one trial: the negative binomial law, truncated to whole numbers from 1 on.
+    """At least one trial: the negative binomial distribution, truncated to whole numbers from 1 on.
 
     The chance of k trials is proportional to (1 - stopping_probability)^k (shape + k - 1 over k). Shape 1 is the
-    geometric law (stop after each trial by a coin), shape 0 the logarithmic one. A smaller shape costs less epsilon.
+    geometric distribution (stop after each trial by a coin), shape 0 the logarithmic one. A smaller shape costs less
+    epsilon.
 
-    Attributes:
-        shape: the law's eta, above -1 (Papernot & Steinke 2022, Definition 1, arXiv:2110.03620).
-        stopping_probability: its gamma, in [1e-9, 1); the smaller, the more trials.
+    Source:
+        Papernot & Steinke 2022, Definition 1 (arXiv:2110.03620): shape is its eta, stopping_probability its gamma.
     """
 
-    shape: float
-    stopping_probability: float
+    shape: Annotated[float, Field("shape of the distribution, above -1", "η", gt=-1, lt=1e6)]
+    stopping_probability: Annotated[
+        float,
+        Field(
+            "probability to stop after a trial, in [1e-9, 1); the smaller, the more trials", "γ", ge=FEWEST_STOPS, lt=1
+        ),
+    ]
 
-    def __post_init__(self) -> None:
-        check.fields(
-            self, shape=check.between(-1, 1e6), stopping_probability=check.half_open(FEWEST_STOPS, 1)
-        )  # fmt: skip
 
-
-@codec.term("poisson-trials")
-@dataclass(frozen=True, slots=True)
+@term("poisson-trials")
 class PoissonTrials(Trials):
-    """A Poisson number of trials; perhaps none, and then nothing is released but that.
+    """A Poisson number of trials; perhaps none, and then nothing is released but that."""
 
-    Attributes:
-        mean: trials on average, above 0.
-    """
-
-    mean: float
-
-    def __post_init__(self) -> None:
-        check.fields(self, mean=check.between(0, MOST_TRIALS, check.UP))
+    mean: Annotated[float, Field("mean number of trials", gt=0, lt=MOST_TRIALS, rounding=UP)]
 
 
-@codec.term("binomial-trials")
-@dataclass(frozen=True, slots=True)
+@term("binomial-trials")
 class BinomialTrials(Trials):
-    """Each of so many trials takes place by its own coin; with probability 1 their number is fixed.
+    """Each of so many trials takes place by its own coin; with probability 1 their number is fixed."""
 
-    Attributes:
-        most: trials at most, from 1 to a million.
-        probability: the chance of each, in (0, 1].
-    """
-
-    most: int
-    probability: float
-
-    def __post_init__(self) -> None:
-        check.fields(self, most=check.integer(1, 10**6), probability=check.share(check.UP))
+    most: Annotated[int, Field("largest number of trials", ge=1, le=10**6)]
+    probability: Annotated[float, Field("probability that each takes place, in (0, 1]", gt=0, le=1, rounding=UP)]
 
 
-@codec.term("tuned")
-@dataclass(frozen=True, slots=True)
+@term("tuned")
 class Tuned(Release):
     """The best of a random number of trials of one release, by any order that was stated beforehand.
 
     A trial draws its hyperparameters, computes on private data, and scores what it found. Its output with its score is
     what ``release`` prices: if scores are computed on private data, their price is part of it.
-
-    Attributes:
-        release: one trial; where hyperparameters are drawn anew for each, the dearest of them.
-        trials: the law of the number of trials.
     """
 
-    release: Release
-    trials: Trials
-
-    def __post_init__(self) -> None:
-        check.fields(self, release=check.instance(Release), trials=check.instance(Trials))
+    release: Annotated[
+        Release, Field("one trial; where hyperparameters are drawn anew for each, the one that costs most")
+    ]
+    trials: Annotated[Trials, Field("distribution of the number of trials")]
 
 
 def _whole(number: float) -> int:
