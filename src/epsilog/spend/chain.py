@@ -10,7 +10,8 @@ the owner of a ledger cut its end off or rewrote all of it: compare the head wit
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -18,7 +19,6 @@ from epsilog.spend import merkle, promises, records, scopes
 from epsilog.spend.balances import Balance, measures
 from epsilog.spend.checkpoints import Checkpoint
 from epsilog.spend.entries import GENESIS, ChargeId, Entry, Reader, Verb
-from epsilog.spend.lives import NO_ROUNDS, Lives, sealed
 from epsilog.spend.paths import CREATING, along
 from epsilog.spend.repricing import Prices
 from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed
@@ -71,7 +71,8 @@ class Books:
     count: int = 0
     head: str = GENESIS
     balances: dict[str, Balance] = field(default_factory=dict)
-    charges: Lives = field(default_factory=Lives)
+    charges: dict[ChargeId, records.ChargeRecord] = field(default_factory=dict)
+    rounds: dict[ChargeId, list[records.RoundState]] = field(default_factory=dict)  # in order, the first is number 1
     prices: Prices = field(default_factory=Prices)
     overridden: list[ChargeId] = field(default_factory=list)
     populated: set[str] = field(default_factory=set)  # scopes of charges and partitions, and all above them
@@ -127,18 +128,20 @@ class Books:
             given = {kind: tuple(amount) for kind, amount in entry.amounts.items()}
             if given != due or set(entry.body["methods"]) != set(due):
                 raise ValueError(f"must be charged as {due}, got {given}")
-        rounds = self.charges.rounds.get(name)
-        last = None if rounds is None else rounds.last
+        rounds = self.rounds.get(name, [])
+        last = rounds[-1] if rounds else None
         charge = records.advance(known, entry, last=last)
         if RULES[entry.verb].stage is not None:
-            state = None if rounds is None else rounds.state(entry.body["round"])
-            self.charges.put_round(name, records.advance_round(charge, state, entry, last=last))
+            number = entry.body["round"]
+            state = records.advance_round(charge, _at(rounds, number), entry, last=last)
+            self.rounds[name] = rounds
+            rounds[number - 1 :] = [state]  # the last again, or the next: the rules let no other pass
         if entry.verb is Verb.PRICE_OVERRIDDEN:
             self.overridden.append(name)
         if entry.verb is Verb.RESERVED and charge.waiver is None and entry.index > self.since:
             self.prices.add(entry)
         self.balances |= moved
-        self.charges.put(charge)
+        self.charges[name] = charge
         self.populated.update(path)
 
     def _refuse_late(self, entry: Entry) -> None:
@@ -167,6 +170,11 @@ class Books:
             self._shapes[same] = entry  # so that what has these ids lives as long as they are known
         elif entry.key is not None:
             scopes.check_key(entry.key)
+
+
+def _at(rounds: Sequence[records.RoundState], number: object) -> records.RoundState | None:
+    """Where a round stands; None if it has not begun, or the number is none."""
+    return rounds[number - 1] if isinstance(number, int) and 0 < number <= len(rounds) else None
 
 
 def fold(
@@ -225,22 +233,22 @@ def compare(books: Books, stored: Stored) -> None:
     for scope in folded.keys() | found.keys():
         if folded.get(scope) != found.get(scope):
             raise _unlike(books, f"stored balance {scope!r}")
-    charges, seals, seen = books.charges, dict[ChargeId, bytes](), 0
+    counts = Counter[ChargeId]()
     for (name, number), state in stored.rounds.items():
-        if state.number != number:
+        if state.number != number or state != _at(books.rounds.get(name, ()), number):
             raise _unlike(books, f"stored round {number!r} of charge {_told(name)}")
-        seals[name] = sealed(seals.get(name, NO_ROUNDS), state)
-    for name, document in stored.charges.items():
-        rounds, mine = seals.pop(name, NO_ROUNDS), charges.document(name)
-        if document != mine:
-            raise _unlike(books, f"stored charge {_told(name)}")
-        if rounds != charges.seal_of(name):
+        counts[name] += 1
+    for name, rounds in books.rounds.items():
+        if counts[name] != len(rounds):
             raise _unlike(books, f"what is stored of the rounds of charge {_told(name)}")
+    seen = 0
+    for name, document in stored.charges.items():
+        charge = books.charges.get(name)
+        if charge is None or document != charge.document():
+            raise _unlike(books, f"stored charge {_told(name)}")
         seen += 1
-    if seals:
-        raise _unlike(books, f"what is stored of the rounds of charge {_told(next(iter(seals)))}")
-    if seen != len(charges):
-        missing = charges.keys() - {name for name, _ in stored.charges.items()}
+    if seen != len(books.charges):
+        missing = books.charges.keys() - {name for name, _ in stored.charges.items()}
         raise _unlike(books, f"stored charge {_told(min(missing))}" if missing else "what is stored of charges")
 
 

@@ -168,7 +168,7 @@ def test_a_tail_cut_off_is_noticed_while_head_or_balances_remain(store):
     cut = ("DELETE FROM entries WHERE position = 13",)
     with pytest.raises(LedgerIntegrityError, match="the head names 13 entries, and 12 are there"):
         tampered(store, cut)
-    with pytest.raises(LedgerIntegrityError, match="stored of the rounds"):
+    with pytest.raises(LedgerIntegrityError, match="stored round 2 of charge"):
         tampered(store, cut, ("UPDATE head SET count = 12, hash = ?", last))
 
 
