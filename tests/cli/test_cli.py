@@ -163,16 +163,6 @@ def test_a_sweep_writes_evidence_that_checks_out_until_it_is_edited(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_short_selftest_passes(tmp_path):
-    done = epsilog("selftest", "--kills", 4, "--attempts", 10, "--folder", tmp_path, "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["kills"]["lost"] == found["kills"]["doubled"] == 0
-    assert found["kills"]["acknowledged"] > 0
-    assert found["race"]["accepted"] == found["race"]["cap"] == 40
-
-
-@pytest.mark.slow
 def test_doctor_says_what_a_missing_sqlite_costs():
     code = "import sys; sys.modules['pysqlite3'] = None; sys.argv = ['epsilog', 'doctor', *sys.argv[1:]]; "
     code += "from epsilog.cli import main; main()"

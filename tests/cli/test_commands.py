@@ -29,7 +29,7 @@ from epsilog.cli import montecarlo as montecarlo_commands
 from epsilog.cli import neighbors, programme, proving, service, show
 from epsilog.cli.app import NOT_VERIFIED, app, told
 from epsilog.plan.correlated import Comparison, Row
-from epsilog.spend import faults, open_ledger, powercuts, read_ledger, selftest, tampers
+from epsilog.spend import open_ledger, read_ledger, selftest
 from epsilog.terms import CheckError, DeltaPolicy, Gaussian, Laplace, NeighboringRelation, Repeated, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.fields import Field
@@ -246,8 +246,6 @@ COUNTS = [
     (("ledger", "history"), "limit"),
     (("ledger", "watch"), "limit"),
     (("ledger", "reserve"), "rounds"),
-    (("selftest",), "kills"),
-    (("selftest",), "attempts"),
     *[(("account", "montecarlo", name), "workers") for name in ("certify", "sweep", "draw")],
     (("account", "montecarlo", "check"), "shards"),
 ]
@@ -259,9 +257,8 @@ def test_a_count_is_at_least_one():
     }
     least = {option: bound for option, bound in bounds.items() if bound is not None}
     indexes = [(("ledger", name), "after") for name in ("history", "watch")]
-    none = [(("selftest",), name) for name in ("cuts", "faults", "tampers")]
     seconds = {(("verify",), "cells"): 2048, (("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05}
-    assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys([*indexes, *none], 0) | seconds
+    assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys(indexes, 0) | seconds
 
 
 LIBRARY = {
@@ -293,11 +290,6 @@ def test_a_deltas_cap_is_the_policys_own_where_nothing_is_said():
     for words in (("plan", "federated"), ("plan", "queries")):
         (one,) = [one for one in EVERY[words].params if one.name == "delta_cap"]
         assert DeltaPolicy(one.default) == DeltaPolicy()
-
-
-def test_the_campaigns_of_a_selftest_are_long_where_nothing_is_said():
-    defaults = {one.name: one.default for one in EVERY[("selftest",)].params}
-    assert (defaults["kills"], defaults["attempts"], defaults["folder"]) == (1000, 250, None)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -1065,24 +1057,18 @@ def test_doctor_says_that_there_are_no_extras(monkeypatch):
     assert "extras none" in text_of("doctor")
 
 
-def test_a_selftests_options_reach_every_campaign(monkeypatch, tmp_path):
+def test_a_selftest_runs_its_fixed_set_where_it_is_asked_to(monkeypatch, tmp_path):
     killed = selftest.KillReport(kills=3, acknowledged=9, lost=0, unacknowledged=0, doubled=0, entries=20)
     raced = selftest.RaceReport(attempts=24, cap=12, accepted=12, refused=12, entries=13)
-    calls = []
-    cut = powercuts.CutReport(cuts=7, confirmed=9, lost=0, broken=0, overspent=0)
-    failed = faults.FaultReport(7, 900, 9, lost=0, broken=0, doubled=0, overspent=0, untold=0)
-    changed = tampers.TamperReport(5, 4, {"flip": 3, "swap": 2}, (("swap", "charges", "key"),))
     alike = neighbors.NeighborReport(9, 99, (("central: a bad cell", "exit code"),), private=9, controls=4, caught=4)
     told = {
-        "selftest.kill_campaign": killed,
-        "selftest.race_campaign": raced,
-        "powercuts.power_cut_campaign": cut,
-        "faults.fault_campaign": failed,
-        "tampers.tamper_campaign": changed,
-        "neighbors.neighbor_campaign": alike,
+        "spend.selftest.kill_campaign": killed,
+        "spend.selftest.race_campaign": raced,
+        "cli.neighbors.neighbor_campaign": alike,
     }
+    calls = []
     for place, found in told.items():
-        name = place.partition(".")[2]
+        name = place.rpartition(".")[2]
 
         def stand_in(folder, found=found, name=name, **named):
             assert folder.is_dir()
@@ -1090,32 +1076,18 @@ def test_a_selftests_options_reach_every_campaign(monkeypatch, tmp_path):
             calls.append((name, named))
             return found
 
-        monkeypatch.setattr(f"epsilog.{'cli' if found is alike else 'spend'}.{place}", stand_in)
-    here = ("selftest", "--folder", tmp_path, "--seed", 8)
-    text = text_of(*here, "--kills", 3, "--attempts", 3)
-    assert calls == [
-        ("kill_campaign", {"seed": 8, "kills": 3, "url": None}),
-        ("race_campaign", {"attempts": 3, "cap": 12, "url": None}),
-    ]
+        monkeypatch.setattr(f"epsilog.{place}", stand_in)
+    here = ("selftest", "--folder", tmp_path)
+    text = text_of(*here)
+    fixed = [("kill_campaign", {"seed": 1, "kills": 100, "url": None}), ("race_campaign", {"url": None})]
+    assert calls == fixed
     assert "Killed writers kills 3 acknowledged 9 lost 0 unacknowledged 0 doubled 0 entries 20" in text
     assert "Race for a budget attempts 24 cap 12 accepted 12 refused 12 entries 13" in text
     document = json.loads(text_of(*here, "--json"))
     assert document == {"kills": dataclasses.asdict(killed), "race": dataclasses.asdict(raced)}
     calls.clear()
-    done = CliRunner().invoke(app, list(map(str, [*here, "--cuts", 7, "--faults", 6, "--tampers", 5])))
-    assert done.exit_code == NOT_VERIFIED  # a changed row was missed
-    assert calls[2:] == [
-        ("power_cut_campaign", {"seed": 8, "cuts": 7}),
-        ("fault_campaign", {"seed": 8, "runs": 6}),
-        ("tamper_campaign", {"seed": 8, "changes": 5, "url": None}),
-    ]
-    text = " ".join(done.output.split())
-    assert "Power cuts, simulated cuts 7 confirmed 9 lost 0 broken 0 overspent 0" in text
-    assert "Faults of the disk, simulated runs 7 possible 900 confirmed 9 lost 0" in text
-    assert "Changed rows changes 5 found 4 ways 3 flip, 2 swap missed swap charges key" in text
-    calls.clear()
     done = CliRunner().invoke(app, list(map(str, [*here, "--neighbors"])))
-    assert (done.exit_code, calls[2:]) == (NOT_VERIFIED, [("neighbor_campaign", {})])
+    assert (done.exit_code, calls) == (NOT_VERIFIED, [*fixed, ("neighbor_campaign", {})])
     said = "pairs 9 compared 99 differing central: a bad cell exit code private 9 controls 4 caught 4"
     assert f"Neighboring data sets {said}" in " ".join(done.output.split())
     for database, start in (
@@ -1123,17 +1095,24 @@ def test_a_selftests_options_reach_every_campaign(monkeypatch, tmp_path):
         ("postgresql:///d?host=h", "postgresql:///d?host=h&"),
     ):
         calls.clear()
-        CliRunner().invoke(app, list(map(str, [*here, "--database", database, "--tampers", 5])))
+        CliRunner().invoke(app, list(map(str, [*here, "--database", database])))
         urls = [named["url"].rpartition("_")[0] for _, named in calls]
-        assert urls == [f"{start}ledger=selftest_{name}" for name in ("killed", "raced", "tampered")]
+        assert urls == [f"{start}ledger=selftest_{name}" for name in ("killed", "raced")]
     named = CliRunner().invoke(app, ["selftest", "--database", "postgresql:///d?ledger=mine"])
     assert "database must be without a ledger" in str(named.exception)
     monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda name: None if name == "jax" else name)
     refused = CliRunner().invoke(app, ["selftest", "--neighbors"])
     assert str(refused.exception) == "neighbors must be absent without what trains on rows, got no extra train"
-    for option in ("cuts", "faults"):
-        refused = CliRunner().invoke(app, ["selftest", f"--{option}", "1", "--database", "postgresql:///d"])
-        assert f"{option} must be 0 where a database is tried" in str(refused.exception)
+
+
+@pytest.mark.slow
+def test_a_short_selftest_passes(monkeypatch, tmp_path):
+    monkeypatch.setattr("epsilog.cli.service._KILLS", 4)
+    found = json.loads(text_of("selftest", "--folder", tmp_path, "--json"))
+    assert found["kills"]["lost"] == found["kills"]["doubled"] == 0
+    assert found["kills"]["acknowledged"] > 0
+    assert (found["race"]["attempts"], found["race"]["accepted"]) == (400, 200)
+    assert not list(tmp_path.iterdir())
 
 
 # --- programmes -------------------------------------------------------------------------------------------------------

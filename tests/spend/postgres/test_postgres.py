@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.campaigns.tampers import tamper_campaign
 from tests.spend.postgres.server import Server, binaries, server
 from tests.spend.stores import InDatabase
 
@@ -15,7 +16,6 @@ from epsilog.spend import Ledger, Verb, is_there, located, open_ledger, read_led
 from epsilog.spend.postgres import PostgresStore
 from epsilog.spend.rows import Row
 from epsilog.spend.selftest import kill_campaign, race_campaign
-from epsilog.spend.tampers import tamper_campaign
 from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, PureDP, StorageError
 from epsilog.terms.extras import install_command
 

@@ -16,8 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from epsilog.spend import tables
-from epsilog.spend.opening import open_here
+from epsilog.spend import open_here, tables
 from epsilog.spend.store import Store
 from epsilog.spend.view import refolded
 from epsilog.terms import EpsilogError, GaussianDP, LedgerIntegrityError, PureDP, check

@@ -4,9 +4,9 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from tests.campaigns import faults
+from tests.campaigns.faults import Fault, FaultReport, Met, fault_campaign, judged, met, possible, prepared
 
-from epsilog.spend import faults
-from epsilog.spend.faults import Fault, FaultReport, Met, fault_campaign, judged, met, possible, prepared
 from epsilog.terms import CheckError, EpsilogError
 
 needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="no strace here: faults are not simulated")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.campaigns import powercuts
+from tests.campaigns.powercuts import CutReport, Disk, Event, judged, parsed, power_cut_campaign, recorded
 
-from epsilog.spend import powercuts
-from epsilog.spend.powercuts import CutReport, Disk, Event, judged, parsed, power_cut_campaign, recorded
 from epsilog.terms import EpsilogError
 
 PLACE = Path("/p")

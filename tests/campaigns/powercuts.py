@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from epsilog.spend.opening import open_ledger
+from epsilog.spend import open_ledger
 from epsilog.spend.selftest import lost_of, over_a_cap, reached, write_steps
 from epsilog.terms import EpsilogError, check
 
@@ -183,9 +183,9 @@ def recorded(place: Path, trace: Path, *, charges: int) -> list[Event]:
     """What a writer does to an empty folder."""
     calls = f"trace={','.join((*_SEEN, *(f'?{name}' for name in _UNSEEN)))}"
     strace = ["strace", "-f", "-xx", "-y", "-s", "16777216", "-e", calls, "-e", "signal=none", "-o", str(trace)]
-    writer = [sys.executable, "-m", "epsilog.spend.powercuts", str(place), str(charges)]
+    writer = [sys.executable, __file__, str(place), str(charges)]
     try:
-        done = subprocess.run([*strace, *writer], capture_output=True, text=True, check=False)  # noqa: S603
+        done = subprocess.run([*strace, *writer], capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         raise EpsilogError("simulated power cuts need strace, and there is none here") from error
     if done.returncode:

@@ -15,6 +15,7 @@ import re
 import resource
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,8 +24,9 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from epsilog.spend.opening import AnyLedger, open_ledger
-from epsilog.spend.selftest import SCOPE, STEPS, ended, lost_of, made_again, over_a_cap, reached, running, write_one
+import epsilog.spend.sqlite  # noqa: F401 a writer that is watched reads no module
+from epsilog.spend import AnyLedger, open_ledger
+from epsilog.spend.selftest import SCOPE, STEPS, lost_of, made_again, over_a_cap, reached, write_one
 from epsilog.terms import EpsilogError, PureDP, check
 
 __all__ = ["FaultReport", "fault_campaign"]
@@ -166,14 +168,12 @@ def met(place: Path, fault: Fault | None) -> Met:
     shutil.rmtree(disk, ignore_errors=True)
     shutil.copytree(place / "start", disk)
     ours, theirs = multiprocessing.Pipe()
-    largest = fault.at if fault is not None and not fault.call else None
-    with running(_write, [(disk / _LEDGER, theirs, largest)]) as (writer,), ours:
-        theirs.close()
+    largest = fault.at if fault is not None and not fault.call else 0
+    with _writer(disk / _LEDGER, theirs, largest) as writer, ours:
         ours.recv()  # it waits to be watched
         with _watched(writer.pid, trace, Fault("", "", 0) if fault is None else fault):
             ours.send("go")
             told = list(_told(ours))
-        ended(writer, 0)
     lines = trace.read_text(encoding="ascii", errors="replace").splitlines()
     calls = Counter(found[1] for line in lines if (found := _CALLED.match(line)))
     cut_short = any(int(found[2]) < int(found[1]) for line in lines if (found := _SHORT.match(line)))
@@ -181,6 +181,21 @@ def met(place: Path, fault: Fault | None) -> Met:
     confirmed = tuple((key, step) for key, step in told if step in STEPS)
     untold = tuple(what for key, what in told if not key)
     return Met(calls, answered or cut_short, confirmed, untold)
+
+
+@contextmanager
+def _writer(path: Path, theirs: Connection, largest: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that writes; one that ends otherwise than it should has tried nothing."""
+    command = [sys.executable, __file__, str(path), str(theirs.fileno()), str(largest)]
+    with subprocess.Popen(command, pass_fds=[theirs.fileno()]) as writer:
+        theirs.close()
+        try:
+            yield writer
+        except BaseException:
+            writer.kill()
+            raise
+    if writer.returncode:
+        raise RuntimeError(f"a writer of the campaign ended with {writer.returncode}")
 
 
 def _told(ours: Connection) -> Iterator[tuple[str, str]]:
@@ -195,11 +210,11 @@ def _told(ours: Connection) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def _watched(pid: int | None, trace: Path, fault: Fault) -> Iterator[None]:
+def _watched(pid: int, trace: Path, fault: Fault) -> Iterator[None]:
     """A process under ``strace``, until that has seen it end."""
     command = ["strace", "-f", "-s", "0", "-e", "signal=none", *fault.options, "-o", str(trace), "-p", str(pid)]
     try:
-        strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603
+        strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     except FileNotFoundError as error:
         raise EpsilogError("simulated faults need strace, and there is none here") from error
     with strace:
@@ -209,12 +224,12 @@ def _watched(pid: int | None, trace: Path, fault: Fault) -> Iterator[None]:
         yield
 
 
-def _write(path: Path, told: Connection, largest: int | None) -> None:
+def _write(path: Path, told: Connection, largest: int) -> None:
     """The writer: takes its steps, goes on after each error, and tells what was confirmed."""
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY, 0, 0, 0)  # where only parents may watch
     told.send("here")
     told.recv()
-    if largest is not None:
+    if largest:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     for step in _steps(path, told):
         try:
@@ -258,3 +273,7 @@ def judged(place: Path, writer: Met) -> FaultReport:
 
 def _added(one: FaultReport, other: FaultReport) -> FaultReport:
     return FaultReport(*(a + b for a, b in zip(astuple(one), astuple(other), strict=True)))
+
+
+if __name__ == "__main__":
+    _write(Path(sys.argv[1]), Connection(int(sys.argv[2])), int(sys.argv[3]))

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from tests.campaigns import tampers
+from tests.campaigns.tampers import TamperReport, tamper_campaign
 
-from epsilog.spend import tampers
-from epsilog.spend.tampers import TamperReport, tamper_campaign
 from epsilog.terms import CheckError
 
 
