@@ -3,10 +3,13 @@
 That two engines compute the same sums from the same draws is in ``test_engine``.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tests.train.test_engine import COHORT, noise, noisy_runs, updates
 
+from epsilog.train import Federation
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.reference import ReferenceEngine
 
@@ -57,6 +60,33 @@ def test_nobody_is_a_sum_of_nothing(small_task, engine, sums):
     ours = sums(engine(small_task()), cohort=np.array([], dtype=int))
     assert not ours.total.any()
     assert (ours.largest_norm, ours.clipped, ours.dropped, ours.count) == (0, 0, 0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.every(1)
+@SUMS
+@pytest.mark.parametrize("batch_size", [None, 40])
+def test_how_many_rows_others_have_moves_no_bit_of_a_sum(small_task, sums, batch_size):
+    """Tiles of another size round otherwise: the rows of a client that takes no part would move all others' updates."""
+    widths = (20, 300, 3)
+    base = small_task(widths=widths, loss="cross-entropy", dtype="float32", local_steps=20, batch_size=batch_size)
+
+    def total(rows, resident=256_000_000):
+        sizes = [*range(20, 80, 2), rows]
+        drawn = [np.random.default_rng(client) for client in range(len(sizes))]
+        features = [one.standard_normal((size, 20)) for one, size in zip(drawn, sizes, strict=True)]
+        targets = [one.integers(0, 3, size) for one, size in zip(drawn, sizes, strict=True)]
+        clients = Federation.from_arrays(features, targets, dtype="float32")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("epsilog.train.engines.compiled.RESIDENT", resident)
+            made = CompiledEngine(dataclasses.replace(base, clients=clients))
+        return sums(made, cohort=np.arange(30)).total
+
+    alone = total(0)
+    assert alone.any()
+    for rows in (1, 300, 20_000):
+        assert np.array_equal(total(rows), alone)
+    assert np.array_equal(total(3000, resident=0), alone)
 
 
 def test_a_client_without_rows_sends_no_update_and_all_of_its_noise(small_task, engine):

@@ -228,10 +228,20 @@ def test_convolutions_are_formed_eight_at_a_time_and_dense_layers_are_not_formed
     assert rows(dense) is None
     whole = dataclasses.replace(dense, layers=(), forward=None)
     assert rows(whole) == gradients.WHOLE_NUMBERS // whole.size
-    taken = np.array([256.0])
-    assert compiled._tiles(taken, 256, 29_994, limit=8) == (8, False)
-    assert compiled._tiles(taken, 256, 29_994) == (256, True)
-    assert compiled._tiles(taken, 256, 29_994, limit=100).size <= 100
+    assert compiled._tiles(29_994, most=256, limit=8) == (8, False)
+    assert compiled._tiles(29_994, most=256) == (256, True)
+    assert compiled._tiles(29_994, most=256, limit=100).size <= 100
+
+
+@pytest.mark.parametrize("parameters", [1, 42, 650, 30_000, 8_000_000])
+def test_tiles_for_any_number_of_rows_cost_less_than_twice_the_best(parameters):
+    def cost(size, rows):
+        return -(-rows // size) * (size + compiled.TILE_COST[0] + compiled.TILE_COST[1] / parameters)
+
+    tiles = compiled._tiles(parameters)
+    assert not tiles.single
+    for rows in (1, 8, 9, 100, 256, 257, 5000):
+        assert cost(tiles.size, rows) < 2 * min(cost(size, rows) for size in compiled.SIZES)
 
 
 def test_no_batch_is_no_work():

@@ -102,13 +102,12 @@ class CompiledEngine:
         """As ``base.Engine`` says."""
         p, training, size = runs.batch_probability, self.task.training, now.model.size
         listed = self._counts * runs.steps
-        taken = self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p))  # rows of a step, in most steps
         room = 1 << max(0, now.cohort.size - 1).bit_length()  # few sizes, since each is compiled; no more than needed
         slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (size + 1)), room))
         compute = partial(
             program.sum_of_noisy_runs,
             self.task.model,
-            _tiles(taken, int(self._counts.max()), size, limit=self._at_once),
+            _tiles(size, limit=self._at_once),
             vector=now.model,
             clip_norm=np.float64(runs.clip_norm),
             noise_stddev=np.float64(runs.noise_stddev),
@@ -129,8 +128,7 @@ class CompiledEngine:
     @cached_property
     def _tiles(self) -> Tiles:
         """Of local steps."""
-        taken = np.minimum(self._counts, self.task.training.batch_size or self._counts.max(initial=0))
-        return _tiles(taken, int(taken.max()), self.task.model.size)
+        return _tiles(self.task.model.size, most=self.task.training.batch_size)
 
     @cached_property
     def _at_once(self) -> int | None:
@@ -235,14 +233,17 @@ def _capacity(listed: NDArray[np.int64]) -> int:
     return int(max(listed.max(initial=1), min(LISTED, listed.sum())))
 
 
-def _tiles(taken: NDArray[Any], most: int, parameters: int, *, limit: int | None = None) -> Tiles:
-    """The tiles for steps that take so many rows, at ``most`` so many: few tiles, and few rows that are not there.
+def _tiles(parameters: int, *, most: int | None = None, limit: int | None = None) -> Tiles:
+    """The tiles of steps that take ``most`` rows at most, or any number; none has more than ``limit`` rows.
 
-    No tile has more than ``limit`` rows.
+    Public facts alone decide. Tiles of another size round otherwise, and many steps make much of that: if the rows of
+    one client changed the tiles, they would move the updates of all others.
     """
-    one_more = TILE_COST[0] + TILE_COST[1] / parameters
     sizes = [size for size in SIZES if limit is None or size <= limit]
-    size = min(sizes, key=lambda size: float(np.ceil(taken / size).sum()) * (size + one_more))
+    one_more = TILE_COST[0] + TILE_COST[1] / parameters
+    if most is None:  # of no number of rows does this cost twice as much as the best size for it
+        return Tiles(next((size for size in sizes if size >= one_more), sizes[-1]), single=False)
+    size = min(sizes, key=lambda size: -(-most // size) * (size + one_more))
     return Tiles(size, single=most <= size)
 
 
