@@ -149,7 +149,7 @@ def test_methods_are_asked_until_the_interval_is_narrow_and_sides_are_named_afte
     assert walk((wide, fixed("above", 0.0, 1.8)), prepared, question, 0.01).method == "above: above; below: wide"
     assert walk((Method("none", lambda *_: None),), prepared, question, 0.01).method == "nothing is promised"
     assert walk((fixed("enough", 1.0, 1.1, enough=0.1), never), prepared, question, 0.01).bounds == Bounds(1.0, 1.1)
-    assert walk((fixed("last", 1.0, 9.0, last_from=1000), never), prepared, question, 0.01).bounds == Bounds(1.0, 9.0)
+    assert walk((fixed("last", 1.0, 9.0, last=True), never), prepared, question, 0.01).bounds == Bounds(1.0, 9.0)
     for helps, upper in (True, 1.5), (False, 1.501):  # a method that may move a narrow interval is asked all the same
         helpful = fixed("helpful", 0.0, 1.5, helps=lambda *_, helps=helps: helps)
         assert walk((narrow, helpful), prepared, question, 0.01).bounds == Bounds(1.5, upper)

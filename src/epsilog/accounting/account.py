@@ -43,7 +43,7 @@ _APART = "; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
 _OVER = "; one unit by: "
 _TUNED = "the best of several trials (docs: accounting/tuning), over one trial by: "
 
-GAUSSIAN = Method("exact Gaussian (Balle & Wang 2018)", gaussian.bounds, last_from=0)
+GAUSSIAN = Method("exact Gaussian (Balle & Wang 2018)", gaussian.bounds, last=True)
 PURE = Method("pure composition", pure.bounds)
 BINS = Method(
     "balls-in-bins: sums of likelihood ratios, bounded in the convex order (docs: accounting/balls-in-bins)",
@@ -55,7 +55,6 @@ CENTRAL_LIMIT = Method(
     "central limit theorem, tilted, every error bounded (docs: accounting/many-rounds)",
     central_limit.bounds,
     enough=GAP,
-    last_from=10**9,  # no lattice is fine enough for more
 )
 LATTICE = Method(
     "privacy loss distribution: dots connected above (Doroshenko et al. 2022), outcomes merged below",

@@ -24,7 +24,7 @@ class Method:
         bound: bounds the answer about a release, aiming for a relative width; None where it does not apply.
         above: bounds it from above only, where that saves work; never better than ``bound``.
         enough: a relative width at which no further method is asked once this one has answered.
-        last_from: rounds from which on no further method is asked once this one has answered.
+        last: whether no further method is asked once this one has answered.
         below_only: whether it bounds from below only, so that a refusal of the others stands.
         helps: whether it may move an interval that is narrow enough already; if not given, it is not asked then.
     """
@@ -33,7 +33,7 @@ class Method:
     bound: Bound
     above: Bound | None = None
     enough: float = 0.0
-    last_from: int | None = None
+    last: bool = False
     below_only: bool = False
     helps: Callable[[Prepared, Question, Bounds], bool] | None = None
 
@@ -86,7 +86,7 @@ def walk(
         if found is None:
             continue
         claim, answered = _met(claim, found, method), answered or not method.below_only
-        last = one_sided or (method.last_from is not None and prepared.rounds >= method.last_from)
+        last = one_sided or method.last
         wanted = math.inf if last and math.isfinite(claim.bounds.upper) else max(wanted, method.enough)
     if refusal is not None and not answered:
         raise refusal
