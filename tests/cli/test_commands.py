@@ -1365,7 +1365,7 @@ def test_a_report_is_rendered_for_other_readers(monkeypatch, tmp_path):
     (tmp_path / "report.json").write_text('{"name": "scores"}')
     (tmp_path / "about.toml").write_text('region = "Europe"')
     document, about = {"name": "scores"}, {"region": "Europe"}
-    for kind, file in (("markdown", "report.md"), ("card", "model-card.md"), ("summary", "summary.md")):
+    for kind, file in (("markdown", "report.md"), ("summary", "summary.md")):
         assert text_of("report", tmp_path, "--format", kind) == f"wrote {tmp_path / file}"
         assert (tmp_path / file).read_text() == f"{document}{{}}{kind}"
     filled = ("--about", tmp_path / "about.toml")

@@ -250,7 +250,7 @@ def _reports() -> Iterator[tuple[str, Callable[[], Any]]]:
             lambda name=name, value=value: figures(_logs_report(_claiming(name, value))),
         )
     for name in ("central", "canaries", "client side"):
-        for kind in ("markdown", "card", "summary"):
+        for kind in ("markdown", "summary"):
             yield (
                 f"{kind} of a report, {name}",
                 lambda name=name, kind=kind: _text(prove.render_markdown(_report(name), kind=kind)),

@@ -84,7 +84,7 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
     assert told["audit"]["code"] == "audit/does-not-refute"
     assert report["evidence"]["files"]["canaries.json"]
     page = (outcome.folder / "report.html").read_text()
-    for text in (page, *(render_markdown(report, kind=kind) for kind in ("markdown", "card", "summary"))):
+    for text in (page, *(render_markdown(report, kind=kind) for kind in ("markdown", "summary"))):
         assert "lower bound" in text
         assert "promises nothing" in text or "proves little" in text
     assert json.loads(document_of(page.encode()))["audit"] == part
@@ -155,8 +155,7 @@ def test_a_bound_on_gaussian_mechanisms_says_so_wherever_it_stands(write_program
     page = (next((tmp_path / "runs").glob("exam*")) / "report.html").read_text()
     assert "from coins and scores by the owner&#39;s word, if the mechanism is Gaussian; it promises nothing" in page
     assert "by attack, at confidence 0.9" in page
-    for kind in ("markdown", "card"):
-        assert "if the mechanism is Gaussian; it promises nothing" in render_markdown(report, kind=kind)
+    assert "if the mechanism is Gaussian; it promises nothing" in render_markdown(report)
 
 
 @pytest.mark.slow

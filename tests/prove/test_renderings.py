@@ -130,11 +130,9 @@ def test_a_fitted_mu_comes_close_by_what_it_says(report):
 
 
 def test_every_rendering_has_the_table_of_copies(report):
-    texts = [render_html(report), *(render_markdown(report, kind=kind) for kind in ("markdown", "card"))]
+    texts = [render_html(report), render_markdown(report)]
     for units, upper, lower in copies(report):
-        assert all(upper in text for text in texts), units
-        assert lower in texts[0]
-        assert lower in texts[1]
+        assert all(upper in text and lower in text for text in texts), units
     assert [units for units, *_ in copies(report)] == ["1", "2", "8", "64"]
 
 
@@ -203,12 +201,12 @@ def test_a_simulation_speaks_in_the_conditional(report, real):
     assert "are (" not in report["claim"]["statement"]
     assert " are (" in real["claim"]["statement"]
     assert "protects nobody" not in real["claim"]["statement"]
-    for kind in ("markdown", "card", "summary"):
+    for kind in ("markdown", "summary"):
         assert "protects nobody" in render_markdown(report, kind=kind)
         assert "protects nobody" not in render_markdown(real, kind=kind)
 
 
-@pytest.mark.parametrize("kind", ["markdown", "card", "summary"])
+@pytest.mark.parametrize("kind", ["markdown", "summary"])
 def test_markdown_shows_the_bounds_rounded_up_and_the_fingerprint(report, kind):
     text = render_markdown(report, kind=kind)
     assert upper_text(report["claim"]["epsilon"]["upper"]) in text
@@ -225,7 +223,7 @@ def test_what_the_owner_writes_is_no_markup(real):
     for name in ("name", "purpose", "owner", "period"):
         spoilt["identity"][name] = EVIL
     spoilt["claim"]["delta_rationale"] = spoilt["budget"]["scope"] = EVIL
-    for kind in ("markdown", "card", "summary"):
+    for kind in ("markdown", "summary"):
         text = render_markdown(spoilt, {"prior_releases": EVIL}, kind=kind)
         assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`|\$\{", text)
         assert not any(line.startswith("# head") for line in text.splitlines())
@@ -247,7 +245,7 @@ def test_a_failed_run_is_no_promise_in_any_rendering(report):
     failed = json.loads(json.dumps(report))
     failed["verification"]["verdict"] = "failed"
     failed["claim"]["statement"] = "Nothing is claimed: checks fail on noise."
-    for kind in ("markdown", "card", "summary"):
+    for kind in ("markdown", "summary"):
         text = render_markdown(failed, kind=kind)
         assert "Nothing is claimed" in text
     assert "The promise" not in render_markdown(failed, kind="summary")
@@ -373,7 +371,7 @@ def test_no_rendering_states_what_the_records_do_not_support(tmp_path, records, 
     assert supported == ("inf" if left == "none" else pytest.approx(plan.unamplified.upper, rel=1e-9))
     assert report["reading"] is None
     assert not readings(report)
-    for text in (*(render_markdown(report, kind=kind) for kind in ("markdown", "card", "summary")), page(report)):
+    for text in (*(render_markdown(report, kind=kind) for kind in ("markdown", "summary")), page(report)):
         for line in text.replace("\\", "").splitlines():
             if planned in line:
                 assert any(word in line for word in ("was planned", "Recomputed", "closed form")), line

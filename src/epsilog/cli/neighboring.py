@@ -18,7 +18,7 @@ _CLIENT = ("client", "local_steps = 2\nlearning_rate = 0.5")
 _EXAMPLE = ("row", "nominal_examples = 3\nlearning_rate = 0.1")
 _SHARED = "clip_norm = 0.2\ncohort_size = 8\nmax_participations = 2"
 _CENTRAL = 'kind = "client-level-central"\nclip_norm = {}\nsampling_probability = 0.5'
-RENDERED = ("markdown", "summary", "card")
+RENDERED = ("markdown", "summary")
 ANSWERS, COUNTED = "answers", "central with counts"
 ONE_STEP = "one step"  # of gradient descent from zero towards numbers: a target twice as large doubles the update
 SERVER_ADDS_NOISE = ("central", COUNTED, "adaptive clip", ONE_STEP)

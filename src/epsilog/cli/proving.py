@@ -393,16 +393,16 @@ def report(
         Path | None, typer.Option("--output", "-o", help="Where to write; beside the report, or the mapping, if blank.")
     ] = None,
     kind: Annotated[
-        str, typer.Option("--format", "-f", help="html, markdown, pdf, json, registry, card or summary.")
+        str, typer.Option("--format", "-f", help="html, markdown, pdf, json, registry or summary.")
     ] = "html",
     about: Annotated[
         Path | None, typer.Option("--about", help="A TOML file of fields that the report leaves blank.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Render a run's report: as HTML, Markdown, PDF, JSON, registry record, model card or plain summary.
+    """Render a run's report: as HTML, Markdown, PDF, JSON, registry record or plain summary.
 
-    Of a run that epsilog trained, from its JSON. Of any other, from its logs: then there is neither record nor card.
+    Of a run that epsilog trained, from its JSON. Of any other, from its logs: then there is no record.
 
     Example: epsilog report runs/exam-scores-central-1a2b3c4d --format summary -o summary.md
     """
@@ -451,10 +451,9 @@ RENDERED = {
     "pdf": "report.pdf",
     "json": RunFile.REPORT,
     "registry": "registry.yaml",
-    "card": "model-card.md",
     "summary": "summary.md",
 }
-OF_LOGS = tuple(kind for kind in RENDERED if kind not in ("registry", "card"))
+OF_LOGS = tuple(kind for kind in RENDERED if kind != "registry")
 
 
 def _rendered(document: dict[str, Any], kind: str, about: dict[str, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Renderings of a report, from its JSON alone: HTML to verify by, Markdown, a model card's section, a page for laymen.
+"""Renderings of a report, from its JSON alone: HTML to verify by, Markdown, a page for laymen.
 
 The HTML has no scripts, fetches nothing, and is readable on paper; it holds the JSON, and is the one rendering that
 ``verify`` takes. The others quote the report's SHA-256.
@@ -134,7 +134,7 @@ def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = No
     Args:
         report: the document.
         about: fields that the report leaves blank; see ``publication``.
-        kind: "markdown" for all of it, "card" for a model card's section, "summary" for people who do not know epsilon.
+        kind: "markdown" for all of it, "summary" for people who do not know epsilon.
     """
     stated, reading = completed(report, about or {}), report["reading"] or {}
     return as_markdown(
