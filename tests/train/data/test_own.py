@@ -153,6 +153,13 @@ def test_dates_are_scaled_by_the_days_of_their_range(tmp_path):
         assert np.allclose(found.targets, [-1, 1, -0.5, 0, 1, 0.5, -1])
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_is_itself_whatever_its_name_looks_like(tmp_path, kind):
+    written(tmp_path, kind, {name: values[:1] for name, values in ROWS.items()}).rename(tmp_path / f"t1.{kind}")
+    path = written(tmp_path, kind).rename(tmp_path / f"t[1].{kind}")
+    same(own(path).load("ward"), TABLE)
+
+
 def test_rows_of_nobody_are_nobodys(tmp_path):
     found = own(csv(tmp_path, "ward,age,kind,stay\n,55,x,1\n  ,55,x,1\na,55,x,1\n")).load("ward")
     assert (found.units, len(found.clients.features)) == (1, 1)

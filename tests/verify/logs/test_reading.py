@@ -1,15 +1,19 @@
 """Every value is checked and none is dropped unsaid; every format and convention reads the same run alike."""
 
+import gzip
 import json
 import math
+import zlib
+from functools import partial
 
 import numpy as np
 import pytest
 from tests.verify.logs.simulated import DIVISOR, C, N, Z, honest, rows_of_clients, rows_of_rounds, save
 
 from epsilog.terms import CheckError, ProgrammeError
+from epsilog.verify.logs import tables
 from epsilog.verify.logs.claims import read_claim
-from epsilog.verify.logs.mapping import read_mapping
+from epsilog.verify.logs.mapping import Source, read_mapping
 from epsilog.verify.logs.reading import read_logs
 
 
@@ -184,6 +188,36 @@ def test_rows_by_key_within_a_document(tmp_path):
     )
     with pytest.raises(CheckError, match=r"column sigma.*'NaN' in row 3"):
         logs_of(path)
+
+
+PACKED = {
+    "gzip": gzip.compress,
+    **{f"zlib {level}": partial(zlib.compress, level=level) for level in (0, 6, 9)},
+    "zstd": lambda content: b"\x28\xb5\x2f\xfd" + content,
+}
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_compressed_log_hides_no_row_and_no_value(tmp_path, pack, kind):
+    """Open quotes and names that come twice are found in a file as it lies there; polars unpacks some by itself."""
+    content = {"csv": b'a,b\n1,"2\n1,3"\n', "jsonl": b'{"a":1,"a":2}\n'}[kind]
+    (tmp_path / "log").write_bytes(pack(content))
+    with pytest.raises(CheckError, match=r"rounds.file must be a file that is not compressed \(unpack it\), got 'log'"):
+        tables.read(Source(file="log", format=kind), tmp_path, "rounds", [tables.finite("rounds.a", "a")])
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_the_file_that_is_named_is_read_whatever_its_name_looks_like(tmp_path, kind):
+    """Its digest is what a report names: a name that is a pattern of others would bind a file that nobody read."""
+    polars, folder = tables.polars(), tmp_path / "run[1]*"
+    folder.mkdir()
+    for name, value in (("log[1]", 1.0), ("log1", 2.0), ("log*", 3.0)):
+        frame, path = polars.DataFrame({"a": [value]}), folder / name
+        {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](path)
+    for name, value in (("log[1]", 1.0), ("log*", 3.0)):
+        rows = tables.read(Source(file=name, format=kind), folder, "rounds", [tables.finite("rounds.a", "a")])
+        assert rows.collect()["rounds.a"].to_list() == [value]
 
 
 def test_a_name_that_is_there_twice_is_refused(tmp_path):

@@ -110,17 +110,22 @@ def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
 
 def read_parquet(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
     """Reads the columns that are wanted."""
-    return _collected(path, _polars().scan_parquet, wanted, list(types_of(path)), decimal)
+    return _collected(path, _scan_parquet, wanted, list(types_of(path)), decimal)
 
 
 def types_of(path: Path) -> dict[str, str]:
     """The names of a Parquet file's columns, each with its type."""
     polars = _polars()
     try:
-        found = polars.scan_parquet(path).collect_schema()
+        found = _scan_parquet(path).collect_schema()
     except (polars.exceptions.PolarsError, OSError):
         raise CheckError("path", "a whole Parquet file", path.name) from None
     return {name: str(kind) for name, kind in found.items()}
+
+
+def _scan_parquet(path: Path) -> Any:
+    """The one file, whatever its name looks like."""
+    return _polars().scan_parquet(path, glob=False, hive_partitioning=False)
 
 
 def table_of(frame: Any) -> Table:

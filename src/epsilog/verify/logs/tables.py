@@ -7,6 +7,7 @@ than turned into nothing.
 from __future__ import annotations
 
 import dataclasses
+import glob
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,13 @@ LARGEST = 2**53  # whole numbers from here on are not the same in everybody's fi
 EARLIEST_YEAR, LATEST_YEAR = 2000, 2099  # another year is a time in another unit
 EARLIEST, LATEST = 946_684_800.0, 4_102_444_799.0  # of these years, in seconds since 1970
 YEARS = f"{EARLIEST_YEAR} to {LATEST_YEAR}"
+_PACKED = (
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+    b"\x78\x01",
+    b"\x78\x9c",
+    b"\x78\xda",
+)  # gzip, zstd, zlib: polars unpacks them
 _FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
 
 
@@ -178,11 +186,13 @@ def _opened(source: Source, path: Path, section: str) -> pl.LazyFrame:
     if not path.is_file():
         raise CheckError(f"{section}.file", "a file that is there", repr(source.file))
     frame: pl.LazyFrame
+    if source.format in ("csv", "jsonl"):
+        _require_plain(source, path, section)
     match source.format:
         case "json":
             frame = _of_json(source, path, section)
         case "parquet":
-            frame = polars().scan_parquet(path)
+            frame = polars().scan_parquet(path, glob=False, hive_partitioning=False)
         case "csv":
             separator = _separator(path)
             if not _is_one_way(path, separator):  # a quote in a column that is not read would hide rows of others
@@ -190,12 +200,24 @@ def _opened(source: Source, path: Path, section: str) -> pl.LazyFrame:
                     "CSV with each row in one line, and each quote at the ends of a value or doubled (an open quote?)"
                 )
                 raise CheckError(f"{section}.file", bound, repr(source.file))
-            frame = polars().scan_csv(path, infer_schema=False, separator=separator)
+            frame = polars().scan_csv(path, infer_schema=False, separator=separator, glob=False)
         case _ if source.at is not None:
             frame = _within(source.at, path, section)
         case _:
-            frame = polars().scan_ndjson(path, schema=dict.fromkeys(_names(path, section), polars().String))
+            frame = polars().scan_ndjson(_alone(path), schema=dict.fromkeys(_names(path, section), polars().String))
     return frame
+
+
+def _require_plain(source: Source, path: Path, section: str) -> None:
+    """Quotes, and names that come twice, are looked for in the file as it lies there."""
+    with path.open("rb") as file:
+        if file.read(4).startswith(_PACKED):
+            raise CheckError(f"{section}.file", "a file that is not compressed (unpack it)", repr(source.file))
+
+
+def _alone(path: Path) -> str:
+    """A name that polars takes for this file, and not for a pattern of others: what is hashed is what is read."""
+    return glob.escape(str(path))
 
 
 def _is_one_way(path: Path, separator: str) -> bool:
@@ -215,7 +237,7 @@ def _separator(path: Path) -> str:
 def _names(path: Path, section: str) -> list[str]:
     """The names in the first rows of a JSON Lines file."""
     try:
-        return list(polars().scan_ndjson(path, infer_schema_length=1000).collect_schema())
+        return list(polars().scan_ndjson(_alone(path), infer_schema_length=1000).collect_schema())
     except (polars().exceptions.PolarsError, OSError) as error:
         raise CheckError(f"{section}.file", "JSON Lines, one object a line", str(error).partition("\n")[0]) from None
 
@@ -223,7 +245,7 @@ def _names(path: Path, section: str) -> list[str]:
 def _within(name: str, path: Path, section: str) -> pl.LazyFrame:
     """Rows that stand under one name of every line."""
     library = polars()
-    frame: pl.LazyFrame = library.scan_ndjson(path, infer_schema_length=None)
+    frame: pl.LazyFrame = library.scan_ndjson(_alone(path), infer_schema_length=None)
     if not isinstance(_schema(frame, section, path.name).get(name), library.Struct):
         raise CheckError(f"{section}.at", f"a name with an object in every line of {path.name}", repr(name))
     return frame.select(library.col(name).struct.unnest())
