@@ -170,6 +170,10 @@ def _sampled() -> list[dict[str, Any]]:
         q = log(wide, 1e-6, 1) if wide.random() > 0.1 else wide.choice([1.0, 0.9999, 0.999999, 0.5])
         sigma, rounds = log(wide, 0.2, 1e3), log(wide, 1, 1e6)
         cases.append(case(q, sigma, rounds, log(wide, 1e-300, 0.5) if wide.random() < 0.4 else log(wide, 1e-12, 0.1)))
+    little = random.Random(4)  # noqa: S311
+    for _ in range(60):  # noise below what cells are made for: the rounds that a unit is in are taken as seen
+        q, sigma, rounds = log(little, 1e-6, 0.99), log(little, 1e-3, 0.035), log(little, 1, 1e5)
+        cases.append(case(q, sigma, rounds, log(little, 1e-12, 1e-2)))
     return cases
 
 

@@ -68,6 +68,19 @@ describe("sampled Gaussian", () => {
     expect(ratios[Math.floor(0.99 * ratios.length)]).toBeLessThan(1.5);
     expect(ratios.at(-1)).toBeLessThan(4);
   });
+  test("with hardly any noise the bound follows Python's, in delta as in epsilon", () => {
+    const ratios: number[] = [];
+    for (const each of of("sampled_epsilon").filter((each) => (each.sigma as number) < 0.03)) {
+      const [got, delta, said] = [epsilonOf(schedule(each), each.delta as number), each.delta as number, JSON.stringify(each)];
+      expect(got, said).toBeGreaterThanOrEqual(number(each.want.lower));
+      expect(deltasOf(schedule(each), [got], delta)[0], said).toBeLessThanOrEqual(delta * (1 + 1e-9));
+      if (number(each.want.upper) > 0) ratios.push(got / number(each.want.upper));
+    }
+    ratios.sort((a, b) => a - b);
+    expect(ratios.length).toBeGreaterThan(40);
+    expect(ratios[Math.floor(0.5 * ratios.length)]).toBeLessThan(1.1);
+    expect(ratios.at(-1)).toBeLessThan(1.5);
+  });
   test("no delta is below the certified truth, and hardly one far above it", () => {
     const ratios: number[] = [];
     for (const each of of("sampled_delta")) {

@@ -4,7 +4,7 @@ import { type Round, round } from "./cells";
 import { gaussianDelta, gaussianEpsilon } from "./gaussian";
 import { Composed } from "./inversion";
 
-const LEAST_NOISE = 0.03; // below it a sample is priced as if all took part
+const LEAST_NOISE = 0.03; // below it the rounds that a unit is in are taken as seen
 const MOST_NOISE = 1e6;
 const MOST_ROUNDS = 1e9; // the errors of that many rounds are still small
 
@@ -29,13 +29,54 @@ function cells(sigma: number, q: number, reach: number): Round {
 const whole = (rounds: number, sigma: number): number => (sigma === 0 ? Infinity : (Math.sqrt(rounds) / sigma) * (1 + 1e-15));
 const priced = ({ sigma, q, rounds }: Schedule): boolean => q < 1 && sigma >= LEAST_NOISE && sigma <= MOST_NOISE && rounds <= MOST_ROUNDS;
 
+const POWER = 1 / 16; // of the chances that may be taken from delta, as in Python (pairs/counts.py)
+
+/** The least number of rounds that a unit is in, but for a chance that Chernoff's bound holds at most exp(`log`). */
+function often({ q, rounds }: Schedule, log: number): number {
+  const rare = (most: number): boolean => {
+    const [k, rest] = [most + 1, rounds - most - 1];
+    if (k > rounds) return true;
+    if (k <= rounds * q) return false;
+    const seen = k * (Math.log(k) - Math.log(rounds) - Math.log(q));
+    const missed = rest === 0 ? 0 : rest * (Math.log1p(-k / rounds) - Math.log1p(-q));
+    const sizes = k * (Math.abs(Math.log(k)) + Math.log(rounds) + Math.abs(Math.log(q)) + 1) + Math.abs(missed) + rest * q;
+    return seen + missed - 2 ** -46 * (sizes + rest) >= -log;
+  };
+  let [low, high] = [-1, rounds];
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (rare(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+/** Bounds epsilon for whoever sees in which rounds a unit is: docs/accounting/certified-bounds.md, 1.5. */
+function seenEpsilon(schedule: Schedule, delta: number): number {
+  let spent = POWER;
+  while (spent > delta / 2) spent *= POWER;
+  if (spent === 0) return Infinity;
+  return gaussianEpsilon(whole(often(schedule, Math.log(spent)), schedule.sigma), (delta - spent) * (1 - 2 ** -50));
+}
+
+/** Bounds delta likewise, by every chance that matters to deltas from `least` on. */
+function seenDeltas(schedule: Schedule, epsilons: readonly number[], least: number): number[] {
+  const ways: { spent: number; mu: number }[] = [];
+  for (let spent = POWER; spent > POWER ** 3 * least; spent *= POWER) ways.push({ spent, mu: whole(often(schedule, Math.log(spent)), schedule.sigma) });
+  return epsilons.map((epsilon) => {
+    let found = 1;
+    for (const { spent, mu } of ways) if (spent < found) found = Math.min(found, (gaussianDelta(mu, epsilon) + spent) * (1 + 2 ** -50));
+    return found;
+  });
+}
+
 /** Bounds epsilon from above. */
 export function epsilonOf(schedule: Schedule, delta: number): number {
   const { sigma, q, rounds } = schedule;
   if (q === 0 || rounds === 0) return 0;
   if (sigma === 0) return Infinity;
   if (rounds * q * gaussianDelta(1 / sigma, 0) * (1 + 1e-12) <= delta) return 0; // deltas at 0 add up
-  const plain = gaussianEpsilon(whole(rounds, sigma), delta);
+  const plain = Math.min(gaussianEpsilon(whole(rounds, sigma), delta), q < 1 ? seenEpsilon(schedule, delta) : Infinity);
   if (!priced(schedule)) return plain;
   const log = Math.log(delta);
   const { remove, add } = cells(sigma, q, reachOf(rounds, log));
@@ -51,15 +92,16 @@ export function deltasOf(schedule: Schedule, epsilons: readonly number[], least 
   const { sigma, q, rounds } = schedule;
   if (q === 0 || rounds === 0) return epsilons.map(() => 0);
   if (sigma === 0) return epsilons.map(() => 1);
-  const plain = epsilons.map((epsilon) => gaussianDelta(whole(rounds, sigma), epsilon));
+  const seen = q < 1 ? seenDeltas(schedule, epsilons, least) : epsilons.map(() => 1);
+  const flat = rounds * q * gaussianDelta(1 / sigma, 0) * (1 + 1e-12);
+  const plain = epsilons.map((epsilon, i) => Math.min(seen[i]!, flat, gaussianDelta(whole(rounds, sigma), epsilon)));
   if (!priced(schedule)) return plain;
   const { remove, add } = cells(sigma, q, reachOf(rounds, Math.log(least)));
   const pure = -rounds * Math.log1p(-q) * (1 + 1e-14);
-  const flat = rounds * q * gaussianDelta(1 / sigma, 0) * (1 + 1e-12);
   const first = new Composed(remove, rounds).deltas(epsilons);
   const second = new Composed(add, rounds).deltas(epsilons);
   return epsilons.map((epsilon, i) => {
     const sampled = Math.exp(Math.max(first[i]!, epsilon >= pure ? -Infinity : second[i]!)) * (1 + 1e-13);
-    return Math.min(plain[i]!, flat, Number.isNaN(sampled) ? 1 : sampled + Number.MIN_VALUE);
+    return Math.min(plain[i]!, Number.isNaN(sampled) ? 1 : sampled + Number.MIN_VALUE);
   });
 }
