@@ -43,6 +43,17 @@ def test_an_owner_allows_a_price_and_the_books_say_so(tmp_path):
     assert "owner's word" in epsilog("ledger", "show", "-l", "b.db", cwd=tmp_path).stdout
 
 
+def test_a_key_is_shown_with_its_scope_where_there_are_several(tmp_path):
+    with open_ledger(tmp_path / "b.db") as books:
+        for scope in ("acme/a", "acme/b"):
+            books.create_budget(scope, kind="pure", epsilon="3")
+            books.charge(scope, ep.PureDP(0.5), key="v")
+    told = epsilog("ledger", "show", "-l", "b.db", cwd=tmp_path).stdout
+    assert "v at acme/a" in told
+    assert "v at acme/b" in told
+    assert "v at" not in epsilog("ledger", "show", "acme/a", "-l", "b.db", cwd=tmp_path).stdout
+
+
 def test_a_ledger_that_cannot_be_used_ends_a_command_in_words(tmp_path):
     with open_ledger(tmp_path / "b.db") as books:
         books.create_budget("acme", kind="pure", epsilon="3")

@@ -116,7 +116,8 @@ def show(
     else:
         rows = [[_named(b), b.kind, *map(money, (b.caps, b.spent, b.reserved, b.available))] for b in balances]
         table("Budgets", ["scope", "kind", "cap", "spent", "reserved", "available"], rows)
-        lines = [_cells(entry) for entry in shown]
+        several = len({entry.scope for entry in shown}) > 1
+        lines = [_cells(entry, several=several) for entry in shown]
         table(f"Entries ({len(shown)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
         for theorem in dict.fromkeys(b.theorem for b in balances):
             note(f"These sums may be compared with a cap because: {theorem}")
@@ -252,16 +253,17 @@ def _named(budget: Balance) -> str:
     return plain(budget.scope) + (f" ({', '.join(marks)})" if marks else "")
 
 
-def _cells(entry: Entry) -> list[str]:
-    return [str(entry.index), entry.time[:19], entry.verb.value, entry.key or entry.scope, _detail(entry.body)]
+def _cells(entry: Entry, *, several: bool) -> list[str]:
+    """An entry in columns; a key belongs to its scope, which is told where there are ``several``."""
+    charge = entry.scope if entry.key is None else f"{entry.key} at {entry.scope}" if several else entry.key
+    return [str(entry.index), entry.time[:19], entry.verb.value, charge, _detail(entry.body)]
 
 
 def _line(entry: Entry) -> str:
     """An entry in one line, its columns where those of the line before are."""
-    index, at, verb, charge, detail = _cells(entry)
-    where = charge if entry.key is None else f"{charge} at {entry.scope}"
+    index, at, verb, charge, detail = _cells(entry, several=True)
     costs = "; ".join(money(amount) for amount in entry.amounts.values())
-    return f"{index:>7}  {at}  {verb:<16}  " + "  ".join(filter(None, (where, costs, detail)))
+    return f"{index:>7}  {at}  {verb:<16}  " + "  ".join(filter(None, (charge, costs, detail)))
 
 
 def _newest(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
