@@ -1,6 +1,10 @@
 """Our terms and dp-accounting's events mean the same thing, in both directions."""
 
+import math
+from decimal import Decimal
+
 import attr
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -158,3 +162,36 @@ def test_repeat_and_select_that_is_none_is_refused(mean, shape):
 def test_laws_without_an_event_are_refused(law):
     with pytest.raises(terms.UnsupportedMechanismError):
         to_event(terms.Tuned(terms.Gaussian(1.0), law))
+
+
+ODD = [None, True, "", "1", b"", [], {}, 1j, math.nan, object(), Decimal("sNaN"), np.array([]), np.array([1.0, 2.0])]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+def test_a_field_that_holds_no_number_is_refused_by_name(odd):
+    dp = dp_accounting.dp_event
+    for event in (
+        Later.EpsilonDeltaDpEvent(1.0, odd),
+        Later.EpsilonDeltaDpEvent(odd, 1e-6),
+        Later.DiscreteGaussianDpEvent(2.0, odd, 1),
+        dp.TruncatedSubsampledGaussianDpEvent(odd, 0.5, 3, 1.0),
+        dp.TruncatedSubsampledGaussianDpEvent(5, 0.5, odd, 1.0),
+        dp.ZCDpEvent(odd),
+        dp.ZCDpEvent(1.0, odd),
+    ):
+        with pytest.raises((terms.CheckError, terms.UnsupportedMechanismError)):
+            from_event(event)
+
+
+@pytest.mark.parametrize("odd", [None, "", {}, 1, math.nan, np.array(1.0)], ids=repr)
+def test_events_that_are_no_series_are_refused(odd):
+    with pytest.raises(terms.CheckError, match="events must be a series of events"):
+        from_event(attr.evolve(dp_accounting.dp_event.ComposedDpEvent([]), events=odd))
+
+
+def test_an_event_that_is_nested_too_deeply_is_refused():
+    event = dp_accounting.dp_event.GaussianDpEvent(1.0)
+    for _ in range(5000):
+        event = dp_accounting.dp_event.SelfComposedDpEvent(event, 1)
+    with pytest.raises(terms.CheckError, match="event must be nested less deeply"):
+        from_event(event)

@@ -62,6 +62,13 @@ def from_event(event: DpEvent, relation: NeighboringRelation | None = None) -> R
         dp_accounting/dp_event.py, 0.6.0: ``noise_parameter`` of a discrete Laplace is 1 / scale; of randomized response
         it is the probability of a uniform answer.
     """
+    try:
+        return _read(event, relation)
+    except RecursionError:
+        raise CheckError("event", "nested less deeply", f"a {type(event).__name__}") from None
+
+
+def _read(event: Any, relation: NeighboringRelation | None) -> Release:
     from dp_accounting import dp_event as dp
 
     match event:
@@ -74,9 +81,11 @@ def from_event(event: DpEvent, relation: NeighboringRelation | None = None) -> R
         case dp.TruncatedSubsampledGaussianDpEvent():
             return _from_truncated(event)
         case dp.SelfComposedDpEvent():
-            return terms.Repeated(from_event(event.event, relation), event.count)
+            return terms.Repeated(_read(event.event, relation), event.count)
+        case dp.ComposedDpEvent() if not scalars.is_series(event.events):
+            raise CheckError("events", "a series of events", scalars.shown(event.events))
         case dp.ComposedDpEvent():
-            return terms.Composed(from_event(part, relation) for part in event.events)
+            return terms.Composed(_read(part, relation) for part in event.events)
     return _mechanism(event, relation)
 
 
@@ -99,10 +108,13 @@ def _mechanism(event: Any, relation: NeighboringRelation | None) -> Release:
             return terms.DiscreteLaplace(scale, sensitivity=event.sensitivity) if rate else _nothing_hidden()
         case dp.RandomizedResponseDpEvent():
             return _from_response(event, relation)
-        case dp.ZCDpEvent() if event.xi != 0:
+        case dp.ZCDpEvent() if check.number()(xi=event.xi) != 0:
             raise _refused(event, "xi beside rho: nothing is proved here about it")
         case dp.ZCDpEvent():
-            return _nothing_hidden() if event.rho == math.inf else terms.ZeroConcentratedDP(event.rho)
+            rho = scalars.exact("rho", event.rho)
+            return (
+                _nothing_hidden() if isinstance(rho, float) and rho == math.inf else terms.ZeroConcentratedDP(event.rho)
+            )
         case dp.MixtureOfGaussiansDpEvent():
             return _from_mixture(event, relation)
         case dp.SingleEpochTreeAggregationDpEvent():
@@ -122,7 +134,7 @@ def _sampled(event: Any, relation: NeighboringRelation | None) -> Release:
     """What is computed on a sample; to be outside of one is not to be replaced by a special record."""
     if _is_stated(event.event, relation):
         raise _refused(event, "a special record stands in for one that is in the sample, and not for one outside")
-    return from_event(event.event, relation)
+    return _read(event.event, relation)
 
 
 def _from_response(event: Any, relation: NeighboringRelation | None) -> Release:
@@ -206,10 +218,11 @@ def _trials(event: Any) -> terms.Trials:
 
 
 def _from_truncated(event: Any) -> Release:
-    if 0 in (event.dataset_size, event.truncated_batch_size):
+    size = check.integer(0)(dataset_size=event.dataset_size)
+    most = check.integer(0)(truncated_batch_size=event.truncated_batch_size)
+    if 0 in (size, most):
         return terms.Composed([])
-    noise, chance = terms.Gaussian(event.noise_multiplier), event.sampling_probability
-    return terms.TruncatedPoissonSampled(noise, chance, event.dataset_size, event.truncated_batch_size)
+    return terms.TruncatedPoissonSampled(terms.Gaussian(event.noise_multiplier), event.sampling_probability, size, most)
 
 
 def _from_newer(event: Any, relation: NeighboringRelation | None) -> Release:
@@ -220,15 +233,18 @@ def _from_newer(event: Any, relation: NeighboringRelation | None) -> Release:
     """
     match type(event).__name__:
         case "EpsilonDeltaDpEvent":
-            return terms.ApproximateDP(event.epsilon, event.delta) if event.delta else terms.PureDP(event.epsilon)
-        case "DiscreteGaussianDpEvent" if event.dimension == 1 and event.sensitivity == int(event.sensitivity):
-            return terms.DiscreteGaussian(event.sigma, sensitivity=int(event.sensitivity))
+            stated = terms.ApproximateDP(event.epsilon, event.delta)
+            return stated if stated.delta else terms.PureDP(stated.epsilon)
+        case "DiscreteGaussianDpEvent" if event.dimension is not None:
+            moved, dimension = check.ratio()(sensitivity=event.sensitivity), check.integer(1)(dimension=event.dimension)
+            if moved.denominator == dimension == 1:
+                return terms.DiscreteGaussian(event.sigma, sensitivity=moved.numerator)
         case "ExponentialMechanismDpEvent":
             return terms.ExponentialMechanism(event.epsilon)
         case "PermuteAndFlipDpEvent":
             return terms.ReportNoisyMax(event.epsilon, "exponential")
         case "RepeatAndSelectDpEvent":
-            return terms.Tuned(from_event(event.event, relation), _trials(event))
+            return terms.Tuned(_read(event.event, relation), _trials(event))
         case "RandomAllocationDpEvent":
             return _from_allocation(event, relation)
     raise _refused(event)
