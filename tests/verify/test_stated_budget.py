@@ -10,7 +10,7 @@ from tests.prove.drawn import finish, make_plan
 from epsilog.plan import RegisteredPlan
 from epsilog.programme import steps
 from epsilog.programme.steps import charge_key, reserve
-from epsilog.prove import examine, render_html, render_markdown
+from epsilog.prove import build_report, examine, render_html, render_markdown
 from epsilog.spend import Amounts, Charge, open_ledger
 from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError, PureDP
 from epsilog.verify import Books, read_evidence, read_folder, reconcile
@@ -158,6 +158,22 @@ def test_two_processes_of_one_programme_share_the_charge_that_follows_a_cancelle
         reserve(ours, plan_of("one"), tmp_path / "one").cancel("not run")
         keys = {reserve(books, plan_of("one"), tmp_path / "one").key for books in (ours, theirs)}
         assert keys == {f"{charge_key(plan_of('one'))}-2"}
+
+
+def test_what_is_cancelled_after_a_run_has_ended_changes_nothing_that_was_said_of_it(ledger, tmp_path):
+    plan = plan_of("one")
+    ask = {"delta": "1e-5", "relation": plan.guarantee.relation, "privacy_unit": "school", "plan_hash": plan.hash}
+    with open_ledger(ledger) as books:
+        other = books.reserve("acme", plan.release, key="other", simulation=True, **ask)
+        report = finish(tmp_path / "run", ledger, plan, make_budget=False)
+        then = Books.read(ledger).word_on(plan.hash)
+        assert then.others == 1
+        other.cancel("not run")
+        later = books.reserve("acme", plan.release, key="later", simulation=True, **ask)
+        later.cancel("not run")
+        assert Books.read(ledger).word_on(plan.hash) == then
+    evidence = read_evidence(tmp_path / "run", ledger)
+    assert build_report(evidence, reconcile(evidence)) == report
 
 
 @pytest.mark.parametrize("ends", ["cancel", "revoke"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -41,7 +42,7 @@ class LedgerWord:
         count: entries up to the closing of the charge; all of them where it is open.
         head: hash of the last of those.
         key: the charge's idempotency key within its scope; None if no charge names the plan.
-        others: further charges that name the plan, and were not cancelled: a cancelled one never started.
+        others: further charges that name the plan, and were not cancelled by then: a cancelled one never started.
         state: reserved, started, committed or cancelled.
         request: what the charge asked for, as plain JSON values.
         amounts: what it was charged, by kind of budget and quantity (decimal strings).
@@ -145,9 +146,8 @@ class Books:
         naming = [e for e in self.entries if e.verb is Verb.RESERVED and e.body["request"]["plan_hash"] == plan_hash]
         if not naming:
             return LedgerWord(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
-        lost = {e.charge_id for e in self.entries if RULES[e.verb].leads is State.CANCELLED}
-        kept = [e for e in naming if e.charge_id not in lost]
-        opened = (kept or naming)[-1]
+        cancelled = {e.charge_id: e.index for e in self.entries if RULES[e.verb].leads is State.CANCELLED}
+        opened = ([e for e in naming if e.charge_id not in cancelled] or naming)[-1]
         own = _until_closed(entry for entry in self.entries if entry.charge_id == opened.charge_id)
         last = own[-1]
         state = RULES[last.verb].leads
@@ -160,7 +160,7 @@ class Books:
             count=count,
             head=self.heads[count - 1],
             key=opened.key,
-            others=max(len(kept) - 1, 0),
+            others=sum(e is not opened and e.index <= count < cancelled.get(e.charge_id, math.inf) for e in naming),
             state=state.value,
             request=opened.body["request"],
             amounts={kind: dict(amount) for kind, amount in opened.amounts.items()},
