@@ -33,7 +33,6 @@ prepared: .venv/.dev-ready ## what tests need beside the environment: pages, sys
 	$(BIN)/python hatch_build.py
 	scripts/system-packages
 	scripts/demo-data fashion-mnist
-	scripts/demo-data shakespeare
 
 prepared-all: prepared ## and the peers' environments
 	scripts/peer-environments

@@ -7,18 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epsilog.terms import check
-from epsilog.train.data import chem97, digits, fashion_mnist, insteval, movielens, shakespeare
+from epsilog.train.data import chem97, fashion_mnist
 from epsilog.train.data.dataset import Dataset
 from epsilog.train.models import Kind, choose
 from epsilog.train.task import Task, Training
 
 SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {
     "chem97": chem97.load,
-    "digits": digits.load,
     "fashion-mnist": fashion_mnist.load,
-    "insteval": insteval.load,
-    "movielens": movielens.load,
-    "shakespeare": shakespeare.load,
 }
 """By name, what loads a set for a privacy unit, given a folder for converted files."""
 
