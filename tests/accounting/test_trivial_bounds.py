@@ -10,12 +10,14 @@ from contextlib import suppress
 from fractions import Fraction
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests import generators
 
 from epsilog.accounting import delta, epsilon, profile, renyi_epsilon, rho
 from epsilog.accounting.flatten import flatten
+from epsilog.accounting.methods.added import added
+from epsilog.accounting.prepared import prepare
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -159,6 +161,7 @@ BESIDE_A_CLAIM = {
     relation=st.sampled_from(list(NeighboringRelation)),
     at=st.sampled_from([1e-320, 1e-300, 1e-12, 1e-6, 1e-3, 0.3]),
 )
+@example(release=Repeated(PoissonSampled(Gaussian(1.0), 0.5), 2), relation=REPLACE, at=1e-320)
 def test_no_answer_exceeds_a_trivial_bound(release, relation, at):
     found = upper(release, at, relation)
     for name, bound in trivial(release, at, relation).items():
@@ -173,6 +176,14 @@ def test_no_rate_exceeds_what_the_claim_leaves(release, fpr):
     claimed = epsilon(release, delta=at, relation=relation).upper
     found = profile(release, relation=relation, gap=0.005).tpr(fpr)
     assert fpr <= found.lower <= found.upper <= (math.exp(claimed) * fpr + at) * 1.02
+
+
+@pytest.mark.parametrize(("whole", "parts"), [(3, 2), (7, 4), (1, 2), (2**10 + 1, 2**10)])
+def test_shares_of_the_least_deltas_add_up_to_at_most_all(whole, parts):
+    shares = []
+    alone = prepare(Laplace(1.0))
+    added([(alone, parts)], whole * 5e-324, lambda _, at: shares.append(at.delta) or 0.0)
+    assert shares[0] * parts <= whole * 5e-324
 
 
 QUESTIONS = {

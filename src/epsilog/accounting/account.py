@@ -13,6 +13,7 @@ from epsilog.accounting.enclosed import proofs
 from epsilog.accounting.failures import Failure
 from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.methods import (
+    added,
     balls_in_bins,
     central_limit,
     concentrated,
@@ -88,10 +89,12 @@ _UNHIDDEN = "as if sampling hid nothing (docs: accounting/certified-bounds, 1.5)
 UNSAMPLED = Method(_UNHIDDEN, partial(unsampled.likely, upper=_upper), helps=unsampled.helps)
 UNSAMPLED_EACH = Method(_UNHIDDEN, partial(unsampled.each, upper=_upper))
 
+ADDED = Method("parts added one by one (Dwork & Roth 2014)", partial(added.bounds, upper=_upper))
+
 TOLD = (PURE, LATTICE)
 """What bounds truncated samples by pairs of their own."""
 
-METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED)
+METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED, ADDED)
 """All of them."""
 
 

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.exact import rounded_sum
 from epsilog.accounting.laws.base import LARGEST_LOSS
+from epsilog.accounting.methods.added import added
 from epsilog.accounting.pairs.profiled import Profiled, profiled
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, anything
-from epsilog.accounting.rounding import LEAST, down
+from epsilog.accounting.rounding import LEAST
 from epsilog.terms import Release, UnsupportedMechanismError
 
 Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer; with True from above only
@@ -127,5 +127,4 @@ def _added(split: _Split, prepared: Prepared, question: Question, ask: Ask) -> f
     if not isinstance(question, EpsilonAt):
         return anything(question).upper
     parts = [*split.apart, *([(Prepared(split.paired, prepared.relation), 1)] if split.paired else [])]
-    share = down(question.delta / sum(count for _, count in parts), 1)
-    return rounded_sum((ask(one, EpsilonAt(share), True).upper, count) for one, count in parts)
+    return added(parts, question.delta, lambda one, at: ask(one, at, True).upper)

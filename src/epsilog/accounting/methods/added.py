@@ -1,0 +1,36 @@
+"""Parts added one by one, each with its share of delta (Dwork & Roth 2014, Theorem 3.16): for the smallest deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.exact import rounded_sum
+from epsilog.accounting.prepared import Prepared
+from epsilog.accounting.questions import EpsilonAt, Question
+from epsilog.accounting.rounding import rounded
+
+_SMALL = 1e-250  # what tails of many rounds are cut by begins to count
+
+Upper = Callable[[Prepared, Question, float], float]  # bounds an answer from above by the other methods
+
+
+def bounds(prepared: Prepared, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+    """Bounds epsilon by those of each kind of part, or of each round of one kind; None for any delta of use."""
+    if not isinstance(question, EpsilonAt) or not 0 < question.delta < _SMALL or prepared.rounds < 2:
+        return None
+    kinds = list(prepared.bag.items())
+    alone = [(Prepared({part: 1}, prepared.relation), count) for part, count in kinds]
+    together = [(Prepared({part: count}, prepared.relation), 1) for part, count in kinds] if len(kinds) > 1 else alone
+
+    def ask(one: Prepared, at: EpsilonAt) -> float:
+        return upper(one, at, gap)
+
+    return Bounds(0.0, min(added(parts, question.delta, ask) for parts in (alone, together)))
+
+
+def added(parts: Sequence[tuple[Prepared, int]], delta: float, upper: Callable[[Prepared, EpsilonAt], float]) -> float:
+    """The sum of the epsilons of so many of each part, all at the same share of delta, rounded down."""
+    share = rounded(Fraction(delta) / sum(count for _, count in parts), up=False)
+    return rounded_sum((upper(one, EpsilonAt(share)), count) for one, count in parts)
