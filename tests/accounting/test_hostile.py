@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from epsilog.accounting import assumptions, delta, epsilon, epsilon_curve, mu, p
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
+    BinomialTrials,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -17,11 +19,13 @@ from epsilog.terms import (
     FixedSizeSampled,
     Gaussian,
     GaussianDP,
+    Grouped,
     NeighboringRelation,
     PoissonSampled,
     PureDP,
     Release,
     Repeated,
+    Tuned,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
@@ -41,6 +45,33 @@ def test_a_group_at_its_largest_loss_has_nothing_left_and_just_below_it_somethin
             assert (profile(PureDP(stated)).group_delta(units=units, epsilon=one).upper > 0) >= left
     assert below > 60
     assert profile(PureDP(1.0)).group_delta(units=3, epsilon=3.0).upper == 0
+
+
+@pytest.mark.parametrize("depth", [33, 1000, 20_000])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda one: PoissonSampled(one, 0.999),
+        lambda one: Grouped(one, 2),
+        lambda one: Tuned(one, BinomialTrials(2, 0.5)),
+        lambda one: PoissonSampled(Composed([one, one]), 0.999),
+    ],
+    ids=["sampled", "grouped", "tuned", "composed"],
+)
+def test_what_is_nested_beyond_all_stacks_is_refused(wrap, depth):
+    release = Gaussian(2.0)
+    for _ in range(depth):
+        release = wrap(release)
+    for ask in (partial(epsilon, delta=1e-6), rho, assumptions, partial(renyi_epsilon, delta=1e-6), mu):
+        with pytest.raises(UnsupportedMechanismError, match="more than 32 terms lie around it"):
+            ask(release)
+
+
+def test_composition_is_nested_as_deeply_as_one_likes():
+    release = Gaussian(2.0)
+    for _ in range(20_000):
+        release = Composed([Repeated(release, 1)])
+    assert epsilon(release, delta=1e-6) == epsilon(Gaussian(2.0), delta=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ Bag = Mapping[Release, int]  # distinct single releases, with their counts
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _SAMPLED = (PoissonSampled, FixedSizeSampled, BallsInBins, MixtureOfGaussians)
 _BINS = "balls-in-bins"
+_DEEPEST = 32  # samples, groups and trials in one another; each takes a dozen of Python's 1,000 frames
 _MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
 
 
@@ -89,8 +90,23 @@ def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
             case PoissonSampled(sampling_probability=0) | FixedSizeSampled(sample_size=0) | ZeroConcentratedDP(rho=0):
                 pass
             case _:
+                _require_shallow(part)
                 bag[part] = bag.get(part, 0) + count
     return bag
+
+
+def _require_shallow(part: Release) -> None:
+    """Refuses what no stack would hold; composition alone may be nested as deeply as one likes."""
+    depth, inside = 0, [part]
+    while True:
+        within = [one for outer in inside for one in (*getattr(outer, "releases", ()), getattr(outer, "release", None))]
+        deeper = list({id(one): one for one in within if one is not None}.values())
+        if not deeper:
+            break
+        depth, inside = depth + 1, deeper
+    if depth > _DEEPEST:
+        reason = f"more than {_DEEPEST} terms lie around it, one in another"
+        raise UnsupportedMechanismError(inside[0], method="accounting", reason=reason)
 
 
 def plainly(release: Release) -> Release:
