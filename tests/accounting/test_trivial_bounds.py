@@ -162,6 +162,7 @@ BESIDE_A_CLAIM = {
     at=st.sampled_from([1e-320, 1e-300, 1e-12, 1e-6, 1e-3, 0.3]),
 )
 @example(release=Repeated(PoissonSampled(Gaussian(1.0), 0.5), 2), relation=REPLACE, at=1e-320)
+@example(release=PoissonSampled(Gaussian(0.5), 5e-324), relation=REPLACE, at=1e-320)
 def test_no_answer_exceeds_a_trivial_bound(release, relation, at):
     found = upper(release, at, relation)
     for name, bound in trivial(release, at, relation).items():

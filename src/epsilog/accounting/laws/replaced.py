@@ -55,7 +55,8 @@ class ReplacedSample:
         up = np.minimum(np.abs(u), 1e4)
         falls = -np.expm1(-up) * (1 - self.sampling_probability)
         root = np.hypot(falls, np.exp(self._log_scale - up / 2))
-        x = (up + np.log(falls + root) - self._log_scale) / self.mu
+        with np.errstate(divide="ignore"):  # the root underflows for the smallest q: at u = 0, where x is 0
+            x = (up + np.log(falls + root) - self._log_scale) / self.mu
         return np.asarray(np.where(np.isinf(u), u, np.sign(u) * np.maximum(x, 0.0)))
 
     def masses(self, edges: Array) -> Masses:
