@@ -1,9 +1,4 @@
-"""Sliders for notebooks, by anywidget (extra ``notebook``): a schedule to drag, its certified price beside it.
-
-While a slider moves, the browser answers by its own copy of the mathematics, a bound that may be looser; once it rests,
-this process certifies the schedule, and its interval takes the place of the other. What is shown as certified answers
-to the very values that are shown.
-"""
+"""Sliders for a schedule, with its certified price, in notebooks; by anywidget (extra ``notebook``)."""
 
 from __future__ import annotations
 
@@ -23,26 +18,12 @@ except ImportError as error:
     raise EpsilogError(f"sliders need the extra `notebook`: {install_command('notebook')} ({error})") from error
 
 __all__ = ["FederatedSliders"]
-
 _MODULE = Path(epsilog.__file__).parent / "web" / "static" / "notebook" / "epsilog-notebook.js"
 _ASKED = ("population", "cohort_size", "rounds", "noise_multiplier", "delta")
 
 
 class FederatedSliders(anywidget.AnyWidget):
-    """The federated calculator as sliders: noise, rounds and cohort; population and delta are given.
-
-    Attributes:
-        population: how many clients there are.
-        cohort_size: clients expected in a round.
-        rounds: of training.
-        noise_multiplier: noise standard deviation over the clip norm.
-        delta: the failure probability; None for the plan's rule.
-        certified: what the present values cost, as it is shown: the values asked about with both bounds and the
-            verdict, or what is wrong with them.
-
-    Raises:
-        EpsilogError: made where the pages are not built.
-    """
+    """The federated calculator: values as ``plan.federated`` takes them; ``certified`` is what they cost, as shown."""
 
     _esm = _MODULE.read_text(encoding="utf-8") if _MODULE.is_file() else ""
     population = traitlets.Int(50_000, min=1).tag(sync=True)
@@ -61,11 +42,7 @@ class FederatedSliders(anywidget.AnyWidget):
 
     @property
     def plan(self) -> FederatedPlan:
-        """The plan of what the sliders show.
-
-        Raises:
-            ValueError: a value that no schedule has.
-        """
+        """The plan of what the sliders show; raises ``ValueError`` for a value that no schedule has."""
         return federated(**{name: getattr(self, name) for name in _ASKED})
 
     def _certify(self, _: Any = None) -> None:
@@ -73,11 +50,11 @@ class FederatedSliders(anywidget.AnyWidget):
         if self.certified.get("asked") == asked:  # several values came at once, and the first of them priced all
             return
         try:
-            found = self.plan
+            plan = self.plan
         except (ValueError, EpsilogError) as error:
             said: dict[str, Any] = {"trouble": str(error)}
         else:
-            numbers = {"lower": found.epsilon.lower, "upper": found.epsilon.upper, "formula": found.formula.total}
-            said = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON has no inf
-            said["verdict"] = found.verdict
+            numbers = {"lower": plan.epsilon.lower, "upper": plan.epsilon.upper, "formula": plan.formula.total}
+            said = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON: no inf
+            said["verdict"] = plan.verdict
         self.set_trait("certified", {"asked": asked} | said)
