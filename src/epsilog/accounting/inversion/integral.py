@@ -20,7 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.inversion.bent import Bent, bendable
 from epsilog.accounting.inversion.characteristic import MU_APART, Complex, Moments, OutOfReachError
+from epsilog.accounting.inversion.reading import Readable
 from epsilog.accounting.inversion.scan import small_from
 from epsilog.accounting.inversion.tilted import Tilt, planned, tilt_of
 from epsilog.accounting.kernel import log_peak, peak
@@ -28,22 +30,23 @@ from epsilog.accounting.laws.base import Array, Atoms, Normal
 from epsilog.accounting.laws.pair import Pair, Parts
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.questions import FAINT, DeltaAt, EpsilonAt, Question
-from epsilog.accounting.roots import secant
 from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, gamma, union, up
 
-_AIM = 1e-9  # relative error of delta to plan for
+_AIM, _ROUGH = 1e-9, 1e-3  # relative errors of delta to plan for, of an answer and of where it is about
+_CLOSE = 1e-5  # a gap from which on a lattice is sooner there than a bent path
+_CLOSER = 1e-2  # along a bent path: there what delta is beside the integrand is known less well
 _MOST_FREQUENCIES = 6_000
 _MOST_TERMS = 50_000_000  # of all characteristic functions
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
-_FEW = 25  # sampled rounds; with fewer the sum is longer than a lattice, where it ends at all
+_FEW = 25  # sampled rounds; with fewer the sum is too long, where it ends at all
 _NEWTON = 60
 _SHARES = (0.85, 0.7, 0.5)  # of the saddle's tilt
 _ENOUGH = 16  # parts of one kind that a plan looks at
 _AFFORDABLE = 6.0  # nats of accuracy that a shorter sum may cost
 
 
-def inversion_bounds(orderings: Sequence[Ordering], question: Question) -> Bounds:
-    """Bounds the answer over all orderings.
+def inversion_bounds(orderings: Sequence[Ordering], question: Question, gap: float = 1.0) -> Bounds:
+    """Bounds the answer over all orderings; what a lattice narrows to ``gap`` sooner than a bent path is left to it.
 
     Raises:
         OutOfReachError: no useful bound on the error is known for these pairs.
@@ -56,7 +59,7 @@ def inversion_bounds(orderings: Sequence[Ordering], question: Question) -> Bound
         sides = [ordering.upper, *ordering.lowers]
         if all(_same(ordering.upper, parts) for parts in ordering.lowers):
             sides = sides[:1]
-        found = [_bounds(parts, question, lower) for parts in sides]
+        found = [_bounds(parts, question, lower, gap) for parts in sides]
         upper = max(upper, found[0].upper)
         lower = max(lower, *(one.lower for one in found[-len(ordering.lowers) :]))
     return Bounds(lower, upper)
@@ -81,25 +84,47 @@ def _near(one: Pair, other: Pair) -> bool:
             return a == b
 
 
-def _bounds(parts: Parts, question: Question, known: float) -> Bounds:
+def _bounds(parts: Parts, question: Question, known: float, gap: float) -> Bounds:
     """Bounds the answer in one direction; if it is no more than is ``known`` of another, Chernoff's bound will do."""
     if all(isinstance(pair.law, Atoms) for pair, _ in parts):
         raise OutOfReachError("the characteristic function of atoms does not fall")
-    if all(pair.sampling_probability < 1 for pair, _ in parts) and sum(count for _, count in parts) < _FEW:
-        raise OutOfReachError("so few sampled rounds leave a characteristic function that falls too slowly")
-    tilts = [(tilt_of(pair), count) for pair, count in parts]
+    bent = gap < _CLOSE and bendable(parts)
+    few = all(pair.sampling_probability < 1 for pair, _ in parts) and sum(count for _, count in parts) < _FEW
     cumulant = cumulant_of(parts)
+    if few and bent:
+        return _answer(parts, cumulant, question, known, bent=True)
+    if few:
+        raise OutOfReachError("so few sampled rounds leave a characteristic function that falls too slowly")
+    try:
+        return _answer(parts, cumulant, question, known, bent=False)
+    except OutOfReachError:
+        if not bent:
+            raise
+    return _answer(parts, cumulant, question, known, bent=True)
+
+
+def _answer(parts: Parts, cumulant: Cumulant, question: Question, known: float, *, bent: bool) -> Bounds:
+    """Bounds the answer by the sum, or along a bent path."""
+    tilts = [(tilt_of(pair), count) for pair, count in parts]
+
+    def integral(theta: float, near: float, aim: float) -> Readable:
+        if not bent:
+            return Inversion(tilts, cumulant, _shortest(cumulant, theta, near), near, aim=aim)
+        return Bent(parts, _thinned(parts), theta, math.sqrt(max(cumulant(theta)[2], 0.0)), near, aim=aim * _CLOSER)
+
     match question:
         case EpsilonAt(delta=delta):
             theta, near = _saddle_at_delta(cumulant, delta)
             if near < known and (most := _most(tilts, theta, question)) <= known:
                 return Bounds(0.0, most)
-            return Inversion(tilts, cumulant, _shortest(cumulant, theta, near), near).epsilon(delta, near)
+            if bent and (near := integral(theta, near, _ROUGH).epsilon(delta, near).upper) < math.inf:
+                theta = _saddle_at_epsilon(cumulant, near)  # the saddle was far from where the answer is
+            return integral(theta, near, _AIM).epsilon(delta, near)
         case DeltaAt(epsilon=epsilon):
             theta = _saddle_at_epsilon(cumulant, epsilon)
             if (most := _most(tilts, theta, question)) <= max(known, FAINT):
                 return Bounds(0.0, max(most, LEAST))
-            return Inversion(tilts, cumulant, _shortest(cumulant, theta, epsilon), epsilon).delta(epsilon)
+            return integral(theta, epsilon, _AIM).delta(epsilon)
 
 
 def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -> float:
@@ -130,13 +155,14 @@ def _thinned(parts: Parts) -> Parts:
 Cumulant = Callable[[float], tuple[float, float, float]]
 
 
-class Inversion:
+class Inversion(Readable):
     """The inversion integral of one composition at one tilt; answers near the epsilon it was made for.
 
     ``aim`` is the relative error of delta to plan for; the error that is stated is what came out.
 
     Attributes:
         theta: the tilt.
+        width: the tilted deviation of the loss.
         mean: sum of the parts' tilted mean losses.
         log_total: K(theta).
         infinite: the least and the most mass that gives everything away.
@@ -154,16 +180,16 @@ class Inversion:
         )
         self.mean = math.fsum(count * one.mean for one, count in moments)
         self._mean_error = gamma(4.0) * math.fsum(count * abs(one.mean) for one, count in moments)
-        self._deviation = math.sqrt(math.fsum(count * one.variance for one, count in moments))
+        self.width = math.sqrt(math.fsum(count * one.variance for one, count in moments))
         self.infinite = union((law.infinite, count) for law, count in self._laws if law.infinite < 1)
-        if not (self._log_total_error < 0.1 and self._deviation > 0 and math.isfinite(self.mean)):
+        if not (self._log_total_error < 0.1 and self.width > 0 and math.isfinite(self.mean)):
             raise OutOfReachError("round-off would drown the answer")
         self._lay(near, aim)
 
     def _lay(self, near: float, aim: float) -> None:
         """Chooses the period and the last frequency, evaluates the laws there, and bounds what is left out."""
         theta = self.theta
-        value = 1 / (theta * (theta + 1) * (self._deviation * math.sqrt(2 * math.pi) + 1 / theta))
+        value = 1 / (theta * (theta + 1) * (self.width * math.sqrt(2 * math.pi) + 1 / theta))
         nats = -math.log(aim * min(value, 1.0))
         self._below = self._chernoff(-1.0, near, nats)
         self._beyond = self._chernoff(1.0, near, nats)
@@ -173,7 +199,7 @@ class Inversion:
         step = math.floor(step / scale) * scale  # twenty bits: so every frequency is exact
         self._period = 2 * math.pi / step
         most = step * _MOST_FREQUENCIES
-        first = 1.1 * math.sqrt(2 * nats) / self._deviation
+        first = 1.1 * math.sqrt(2 * nats) / self.width
         last = small_from(self._laws, nats, first=first, most=most)
         if not last <= most:
             raise OutOfReachError(f"{last / step:g} frequencies")
@@ -213,7 +239,7 @@ class Inversion:
 
         Not ``lattice.window``: a continuous law has no weights to look at, only its cumulant at other tilts.
         """
-        rates = [rate / self._deviation for rate in (math.sqrt(2 * nats), *_RATES)]
+        rates = [rate / self.width for rate in (math.sqrt(2 * nats), *_RATES)]
         moments = [self._cumulant(self.theta + sign * rate)[0] - self._cumulant(self.theta)[0] for rate in rates]
         tails = [_Tail(sign, rate, moment, near, nats) for rate, moment in zip(rates, moments, strict=True)]
         for tail in sorted(tails, key=lambda one: one.reach):
@@ -248,32 +274,6 @@ class Inversion:
         upper = self.infinite[1] + _exp(lead + log_error, high)
         lower = self.infinite[0] + _exp(lead - log_error, low)
         return Bounds(min(max(down(lower, 6), 0.0), 1.0), min(up(upper, 6) + LEAST, 1.0))
-
-    def epsilon(self, delta: float, near: float) -> Bounds:
-        """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
-        if self.infinite[0] > delta:
-            return Bounds(math.inf, math.inf)
-        if self.delta(0.0).upper <= delta:
-            return Bounds(0.0, 0.0)
-        here = max(near, 1e-9 * self._deviation)
-        if self.infinite[1] < delta:
-            here = _root(lambda at: self.delta(at).upper / delta, here, self.theta)
-            upper = self._checked(here, 1.0, lambda at: self.delta(at).upper <= delta)
-        else:
-            upper = math.inf
-        here = _root(lambda at: self.delta(at).lower / delta, here, self.theta)
-        lower = self._checked(here, -1.0, lambda at: at == 0 or self.delta(at).lower >= delta)
-        return Bounds(lower if math.isfinite(lower) else 0.0, upper)
-
-    def _checked(self, here: float, side: float, holds: Callable[[float], bool]) -> float:
-        """Moves ``here`` to one side until the test holds; ``inf`` if it never does."""
-        nudge = max(1e-12 / self.theta, gamma(4.0) * here)
-        for _ in range(60):
-            candidate = max(here + side * nudge, 0.0)
-            if holds(candidate):
-                return candidate
-            nudge *= 3
-        return math.inf
 
 
 class _Sizes(NamedTuple):
@@ -324,15 +324,6 @@ def _log1p(less_one: Complex) -> Complex:
 def _nats(count: int) -> float:
     """How accurate a characteristic function has to be for its power to be accurate."""
     return 30.0 + math.log(count)
-
-
-def _root(ratio: Callable[[float], float], guess: float, theta: float) -> float:
-    """About where ``ratio`` is 1, searched in its logarithm; it falls, from above 1 at 0."""
-
-    def excess(here: float) -> float:
-        return math.log(value) if (value := ratio(here)) > 0 else -50.0
-
-    return secant(excess, guess, -theta, enough=1e-13)
 
 
 def _entropy(theta: float) -> tuple[float, float, float]:

@@ -11,9 +11,9 @@ from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import Question, size
 
 
-def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer about several releases with pairs; None where no useful bound on the error is known."""
     if prepared.has_pairs and prepared.orderings(size(question))[0].rounds > 1:
         with suppress(OutOfReachError):
-            return inversion_bounds(prepared.orderings(size(question)), question)
+            return inversion_bounds(prepared.orderings(size(question)), question, gap)
     return None

@@ -1,0 +1,237 @@
+"""The bent path: values and bounds of the transform against high precision, and deltas against closed forms."""
+
+import itertools
+import math
+import random
+
+import mpmath
+import numpy as np
+import pytest
+
+from epsilog.accounting import epsilon
+from epsilog.accounting.inversion import bent
+from epsilog.accounting.inversion.bent import Bent, bendable, gauss
+from epsilog.accounting.inversion.characteristic import OutOfReachError
+from epsilog.accounting.inversion.integral import _saddle_at_epsilon, _thinned, cumulant_of, inversion_bounds
+from epsilog.accounting.inversion.profile import TURNS, Profiles
+from epsilog.accounting.laws.base import Normal
+from epsilog.accounting.laws.pair import Direction, Pair
+from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.prepared import prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
+from epsilog.terms import Composed, Gaussian, Laplace, NeighboringRelation, PoissonSampled, Repeated
+
+ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
+LAWS = [(1.0, 0.01), (0.3, 0.2), (2.5, 1e-4), (0.9, 0.5), (1.0, 1e-7), (4.0, 0.3)]
+ASKED = [  # mu, sampling probability, epsilon, direction
+    (1.0, 0.01, 0.5, Direction.REMOVE),
+    (1.0, 0.01, 2.0, Direction.REMOVE),
+    (0.9, 0.02, 0.1, Direction.REMOVE),
+    (2.0, 0.0557, 2.46, Direction.REMOVE),
+    (1.1, 0.1, 4.9, Direction.REMOVE),
+    (0.5, 0.3, 0.2, Direction.REMOVE),
+    (0.2, 0.6, 0.6, Direction.REMOVE),
+    (2.6, 1e-4, 5.0, Direction.REMOVE),
+    (1.2, 0.6, 0.585, Direction.ADD),
+    (0.5, 0.26, 0.057, Direction.ADD),
+]
+
+
+def sgd(noise, share, rounds):
+    return Repeated(PoissonSampled(Gaussian(noise), share), rounds)
+
+
+def path(parts, at, aim=1e-10):
+    cumulant = cumulant_of(parts)
+    theta = _saddle_at_epsilon(cumulant, at)
+    return Bent(parts, _thinned(parts), theta, math.sqrt(cumulant(theta)[2]), at, aim=aim)
+
+
+def pairs(laws, direction=Direction.REMOVE, count=1):
+    return tuple((Pair(Normal(mu), share, direction), count) for mu, share in laws)
+
+
+def one_round(mu, share, at, direction):
+    """Delta of one round: a threshold in y, with 40 digits."""
+    with mpmath.workdps(40):
+        mu, share, at = mpmath.mpf(mu), mpmath.mpf(share), mpmath.mpf(at)
+        grown = mpmath.exp(at if direction is Direction.REMOVE else -at)
+        ratio = (grown - 1 + share) / share
+        if ratio <= 0:
+            return 1 - mpmath.exp(at) if direction is Direction.REMOVE else mpmath.mpf(0)
+        x = mpmath.log(ratio) / mu + mu / 2
+        if direction is Direction.REMOVE:
+            return (1 - share) * mpmath.ncdf(-x) + share * mpmath.ncdf(mu - x) - mpmath.exp(at) * mpmath.ncdf(-x)
+        mixed = (1 - share) * mpmath.ncdf(x) + share * mpmath.ncdf(x - mu)
+        return mpmath.ncdf(x) - mpmath.exp(at) * mixed
+
+
+def transform(mu, share, s, nodes=60):
+    """E (1 + w)^s by many nodes on the real axis, with 50 digits: beyond round-off and aliases."""
+    with mpmath.workdps(50):
+        mu, share, s = mpmath.mpf(mu), mpmath.mpf(share), mpmath.mpc(s)
+        odds, total = share / (1 - share), mpmath.mpc(0)
+        for k in range(-16 * nodes, math.ceil(float(mu * max(s.real, 0)) + 16) * nodes):
+            y = mpmath.mpf(k) / nodes
+            w = odds * mpmath.exp(mu * y - mu * mu / 2)
+            total += mpmath.exp(s * mpmath.log1p(w) - y * y / 2)
+        return total / nodes / mpmath.sqrt(2 * mpmath.pi)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_values_are_off_by_no_more_than_they_say(law):
+    mu, share = law
+    laws = Profiles(np.array([mu]), np.array([share]), np.array([1.0]), 6.0)
+    points = np.array([-1.5 + 0.5j, 0.25 + 3j, 1.7 + 2j, 5.0 + 0.1j, 3.0 + 12j])
+    for chosen in (points[:3], points[3:]):
+        found = laws.values(chosen, 1 + np.abs(chosen), 36.0)
+        for at, log, error, most in zip(chosen, found.log, found.error, found.most, strict=True):
+            exact = transform(mu, share, complex(at))
+            off = abs(mpmath.exp(mpmath.mpc(complex(log))) / exact - 1)
+            assert off <= error + error * error
+            assert mpmath.log(abs(exact)) <= most
+            assert error < 1e-9 or mu > 3  # there it says that it knows nothing
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_nothing_above_a_height_exceeds_its_bound(law):
+    mu, share = law
+    laws = Profiles(np.array([mu]), np.array([share]), np.array([1.0]), 6.0)
+    for power, height in ((-1.5, 0.5), (0.5, 2.0), (2.0, 1.0), (5.0, 9.0)):
+        bound = laws.most((power,), height, TURNS)[0][0]
+        assert bound <= laws.on_axis(power)
+        for away in (1.0, 1.01, 2.0):
+            assert mpmath.log(abs(transform(mu, share, complex(power, height * away)))) <= bound
+    one, two = laws.most((1.0, 4.0), 3.0, TURNS)[0]
+    for power in (1.0, 2.0, 3.0, 4.0):
+        assert mpmath.log(abs(transform(mu, share, complex(power, 3.0)))) <= max(one, two)
+
+
+@pytest.mark.parametrize("points", [4, 5, 8, 13, 21, 34, 50, 64])
+def test_gauss_rule_is_as_accurate_as_assumed(points):
+    nodes, weights = gauss(points)
+    with mpmath.workdps(40):
+        for node, weight in zip(nodes, weights, strict=True):
+            exact = mpmath.findroot(lambda x: mpmath.legendre(points, x), mpmath.mpf(float(node)))
+            slope = points * (exact * mpmath.legendre(points, exact) - mpmath.legendre(points - 1, exact))
+            slope /= exact * exact - 1
+            assert abs(exact - float(node)) <= 4 * 2.0**-53
+            assert abs(float(weight) * (1 - exact**2) * slope**2 / 2 - 1) <= 65_536 * 2.0**-53
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_one_round_is_its_closed_form(asked):
+    mu, share, at, direction = asked
+    found = path(pairs([(mu, share)], direction), at).delta(at)
+    exact = one_round(mu, share, at, direction)
+    assert found.lower <= exact <= found.upper
+    assert found.upper - found.lower <= 1e-4 * found.upper
+
+
+@pytest.mark.slow
+def test_one_round_of_anything_holds_its_closed_form_or_is_left_to_others():
+    rng, reached = random.Random(7), 0  # noqa: S311
+    for _ in range(40):
+        mu, share = math.exp(rng.uniform(-3, 1.6)), math.exp(rng.uniform(-14, -0.1))
+        direction = rng.choice([Direction.REMOVE, Direction.REMOVE, Direction.ADD])
+        least = -math.log1p(-share)
+        at = math.exp(rng.uniform(-4, 2)) if direction is Direction.REMOVE else least * rng.uniform(0.02, 0.9)
+        try:
+            found = path(pairs([(mu, share)], direction), at)
+        except OutOfReachError:
+            continue
+        reached += 1
+        for where in (at, 0.7 * at, 1.05 * at):  # one path serves any epsilon
+            bounds = found.delta(where)
+            exact = one_round(mu, share, where, direction)
+            assert bounds.lower - 1e-300 <= exact <= bounds.upper
+    assert reached >= 15
+
+
+@pytest.mark.slow
+def test_what_is_left_out_is_needed():
+    """Controls: an interval without one of its errors misses the closed form, where that error is large."""
+    missed = {"end": 0, "pieces": 0}
+    for mu, share, at, direction in ASKED[:7:2]:
+        exact = one_round(mu, share, at, direction)
+        found = path(pairs([(mu, share)], direction), at)
+        whole = found._pieces
+
+        def holds(found=found, at=at, exact=exact):
+            return found.delta(at).lower <= exact <= found.delta(at).upper
+
+        found._pieces = [piece._replace(points=2) for piece in whole]
+        found._evaluate()
+        found._pieces = [piece._replace(log_scale=-1e6) for piece in whole]
+        missed["pieces"] += not holds()
+        found._pieces = whole[: len(whole) // 2]
+        found._end = found._pieces[-1].end  # straight up from here
+        found._evaluate()
+        power = found._start + found._end.real
+        found._end_size = found._size(found._laws, power, found._end.imag, TURNS)[0]
+        assert holds()
+        found._end_size = -1e6
+        missed["end"] += not holds()
+    assert min(missed.values()) > 0
+
+
+def test_a_rule_too_coarse_for_the_strip_says_so():
+    """A control: with a strip's error left out, a coarse rule would be wrong and not say so."""
+    laws = Profiles(np.array([1.0]), np.array([0.1]), np.array([1.0]), 6.0)
+    point = np.array([4.0 + 1.0j])
+    rough = laws.values(point, 1 + np.abs(point), 2.0)
+    off = abs(mpmath.exp(mpmath.mpc(complex(rough.log[0]))) / transform(1.0, 0.1, complex(point[0])) - 1)
+    assert 1e-9 < off <= rough.error[0]
+
+
+@pytest.mark.parametrize(
+    ("release", "at"),
+    [
+        (sgd(1.0, 0.01, 5), 1e-9),
+        (sgd(0.5, 0.01, 3), 1e-6),
+        (sgd(2.0, 0.5, 3), 1e-5),
+        (sgd(10.0, 0.1, 5), 1e-7),
+        pytest.param(
+            Composed([PoissonSampled(Gaussian(1 + i / 7), 0.01 * (1 + i)) for i in range(6)]),
+            1e-6,
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_few_rounds_agree_with_the_lattice_and_are_closer(release, at):
+    orderings = prepare(release, ADD).orderings()
+    found = inversion_bounds(orderings, EpsilonAt(at), 1e-9)
+    with pytest.raises(OutOfReachError):
+        inversion_bounds(orderings, EpsilonAt(at), 0.002)  # a lattice is sooner there
+    on_lattice = lattice_bounds(orderings, EpsilonAt(at), gap=0.01)
+    assert on_lattice.lower <= found.upper
+    assert found.lower <= on_lattice.upper
+    assert found.upper - found.lower <= 1e-7 * found.upper
+
+
+@pytest.mark.slow
+def test_more_rounds_never_cost_less():
+    found = [epsilon(sgd(1.0, 0.02, rounds), delta=1e-7, gap=1e-7) for rounds in (2, 3, 5, 8)]
+    assert all(one.method.startswith("Laplace inversion") for one in found)
+    assert all(one.lower <= two.upper for one, two in itertools.pairwise(found))
+    assert all(one.upper < two.lower for one, two in itertools.pairwise(found))
+
+
+def test_plain_gaussians_beside_are_part_of_the_integral():
+    release = Composed([sgd(1.0, 0.05, 2), Gaussian(8.0)])
+    parts = prepare(release, ADD).orderings()[0].upper
+    assert bendable(parts)
+    found = path(parts, 1.0).delta(1.0)
+    on_lattice = lattice_bounds(prepare(release, ADD).orderings(), DeltaAt(1.0), gap=0.01)
+    assert on_lattice.lower <= found.upper
+    assert found.lower <= on_lattice.upper
+    assert found.upper - found.lower <= 1e-5 * found.upper
+
+
+def test_what_the_path_was_not_made_for_is_left_to_others():
+    laplace = prepare(Repeated(PoissonSampled(Laplace(1.0), 0.1), 3), ADD).orderings()[0].upper
+    assert not bendable(laplace)
+    assert not bendable(pairs([(1.0, 0.1)]) + pairs([(1.0, 0.1)], Direction.ADD))
+    assert not bendable(pairs([(0.5 + i / 100, 0.1) for i in range(bent._MOST_LAWS + 1)]))
+    with pytest.raises(OutOfReachError):
+        path(pairs([(0.08, 1e-6)]), 0.02)
