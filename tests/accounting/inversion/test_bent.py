@@ -66,12 +66,12 @@ def one_round(mu, share, at, direction):
         return mpmath.ncdf(x) - mpmath.exp(at) * mixed
 
 
-def transform(mu, share, s, nodes=60):
-    """E (1 + w)^s by many nodes on the real axis, with 50 digits: beyond round-off and aliases."""
-    with mpmath.workdps(50):
+def transform(mu, share, s, nodes=40):
+    """E (1 + w)^s by many nodes on the real axis, with 130 digits: beyond round-off and aliases."""
+    with mpmath.workdps(130):  # moduli reach 1e90 times what is left
         mu, share, s = mpmath.mpf(mu), mpmath.mpf(share), mpmath.mpc(s)
         odds, total = share / (1 - share), mpmath.mpc(0)
-        for k in range(-16 * nodes, math.ceil(float(mu * max(s.real, 0)) + 16) * nodes):
+        for k in range(-16 * nodes, math.ceil(float(mu * max(s.real, 0)) + 30) * nodes):
             y = mpmath.mpf(k) / nodes
             w = odds * mpmath.exp(mu * y - mu * mu / 2)
             total += mpmath.exp(s * mpmath.log1p(w) - y * y / 2)
@@ -93,7 +93,7 @@ def test_values_are_off_by_no_more_than_they_say(law):
             assert error < 1e-9 or mu > 3  # there it says that it knows nothing
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", [LAWS[0], *(pytest.param(law, marks=pytest.mark.slow) for law in LAWS[1:])])
 def test_nothing_above_a_height_exceeds_its_bound(law):
     mu, share = law
     laws = Profiles(np.array([mu]), np.array([share]), np.array([1.0]), 6.0)
