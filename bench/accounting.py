@@ -15,8 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from importlib import metadata
 
-from epsilog.accounting import calibrate, epsilon, epsilon_curve, gaussian
-from epsilog.terms import Composed, Gaussian, Interval, Laplace, PoissonSampled, Release, Repeated
+from epsilog.accounting import calibrate, epsilon, epsilon_curve
+from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Release, Repeated
+from epsilog.numerics import gaussian
+from epsilog.terms import Interval
 from epsilog.terms.digits import lower_text, upper_text
 
 REPEATS = 3 if "--quick" in sys.argv else 7

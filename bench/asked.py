@@ -16,9 +16,8 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
 from epsilog.accounting import epsilon, mean_trials
-from epsilog.terms import (
+from epsilog.mechanisms import (
     Gaussian,
-    Interval,
     NegativeBinomialTrials,
     PoissonSampled,
     PoissonTrials,
@@ -27,6 +26,7 @@ from epsilog.terms import (
     TruncatedPoissonSampled,
     Tuned,
 )
+from epsilog.terms import Interval
 
 RATE, EXAMPLES, UPDATES, DELTA = 1024 / 100_000, 100_000, 1000, 1e-6
 GAUSSIAN, SGD = Gaussian(2.0), Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000)

@@ -19,9 +19,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger
 from epsilog.spend.selftest import STEPS, reached
-from epsilog.terms import EpsilogError, PureDP
+from epsilog.terms import EpsilogError
 
 
 class Writer(threading.Thread):

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import Ledger, Verb, Verified, open_ledger, read_ledger
 from epsilog.spend.rows import Row
-from epsilog.terms import PureDP
 
 
 def timed(act: Callable[[], object]) -> tuple[float, float]:

@@ -30,7 +30,7 @@ from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.accounting.montecarlo.evidence import certificates, planning, sweeps
 from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.accounting.montecarlo.strategies import square_root
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
     CyclicParticipation,

@@ -13,25 +13,23 @@ from collections.abc import Callable
 
 from epsilog import plan
 from epsilog.accounting import delta, epsilon, profile
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
-    EpsilogError,
     ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
-    Interval,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Release,
     Repeated,
 )
+from epsilog.terms import EpsilogError, Interval, NeighboringRelation
 
 LIMIT = 60.0  # seconds of CPU after which a question is given up
 REPLACE = NeighboringRelation.REPLACE_ONE

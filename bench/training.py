@@ -46,8 +46,9 @@ from typing import Any
 
 import numpy as np
 
+from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide, Scheme
 from epsilog.spend import open_ledger
-from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientSide, Scheme
+from epsilog.terms import CustodyRecord
 from epsilog.train import Federation, PaidRun, Randomness, Task, Training, run_rounds
 from epsilog.train.checkpoints import read_records
 from epsilog.train.engines.compiled import CompiledEngine

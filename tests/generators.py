@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     BinomialTrials,
@@ -19,7 +19,6 @@ from epsilog.terms import (
     Laplace,
     MixtureOfGaussians,
     NegativeBinomialTrials,
-    NeighboringRelation,
     PoissonSampled,
     PoissonTrials,
     PureDP,
@@ -34,6 +33,7 @@ from epsilog.terms import (
     Tuned,
     ZeroConcentratedDP,
 )
+from epsilog.terms import NeighboringRelation
 
 
 def noises(low: float = 0.5, high: float = 30.0) -> st.SearchStrategy[float]:

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import epsilog as ep
-from epsilog import accounting, answers, plan, spend, study, terms, train, verify
+from epsilog import accounting, answers, mechanisms, plan, schemes, spend, study, terms, train, verify
 from epsilog.accounting import montecarlo
 from epsilog.adapters import jax_privacy
-from epsilog.terms import EpsilogError, Gaussian, PureDP
+from epsilog.mechanisms import Gaussian, PureDP
+from epsilog.terms import EpsilogError
 
 PARTS = (
     "epsilog",
@@ -38,71 +39,71 @@ NUMERIC = ("int", "float", "Number", "Array", "Series")
 SCHEME = {"clients": 64, "rounds": 4, "clip_norm": 1.0, "noise_multiplier": 1.0}
 PLAN = {"population": 64, "cohort_size": 8, "rounds": 4, "delta": 2.0**-10}
 ADD = ep.NeighboringRelation.ADD_OR_REMOVE_ONE
-BINS = terms.BallsInBins(Gaussian(2.0), 4, 1)
-CENTRAL = terms.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0)
-BUFFERED = terms.BufferedStrategy((0.5,), (0.25,))
+BINS = mechanisms.BallsInBins(Gaussian(2.0), 4, 1)
+CENTRAL = schemes.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0)
+BUFFERED = mechanisms.BufferedStrategy((0.5,), (0.25,))
 CURVE = ep.profile(Gaussian(1.0), gap=0.25)
 LOSSES = [0.5, 1.0, 2.0]
 CALLS = {
-    terms.ApproximateDP: {"epsilon": 0.5, "delta": 0.25},
-    terms.BallsInBins: {"release": Gaussian(1.0), "bins": 4, "epochs": 2},
-    terms.BinnedParticipation: {"cycle_length": 4},
-    terms.BinomialTrials: {"most": 4, "probability": 0.5},
-    terms.BufferedStrategy: {"decays": (0.5,), "weights": (0.25,)},
+    mechanisms.ApproximateDP: {"epsilon": 0.5, "delta": 0.25},
+    mechanisms.BallsInBins: {"release": Gaussian(1.0), "bins": 4, "epochs": 2},
+    mechanisms.BinnedParticipation: {"cycle_length": 4},
+    mechanisms.BinomialTrials: {"most": 4, "probability": 0.5},
+    mechanisms.BufferedStrategy: {"decays": (0.5,), "weights": (0.25,)},
     terms.Canaries: {"count": 4, "secret": "ab" * 32},
-    terms.ChosenParticipation: {"participations": 4},
-    terms.ClientLevelAdaptiveClip: SCHEME
+    mechanisms.ChosenParticipation: {"participations": 4},
+    schemes.ClientLevelAdaptiveClip: SCHEME
     | {"sampling_probability": 0.25, "target_quantile": 0.5, "clip_learning_rate": 0.25, "quantile_noise": 2.0},
-    terms.ClientLevelBufferedNoise: SCHEME | {"cycle_length": 4, "decays": (0.5,), "weights": (0.25,)},
-    terms.ClientLevelCentral: SCHEME | {"sampling_probability": 0.25},
-    terms.ClientLevelClientSide: SCHEME | {"cohort_size": 8, "max_participations": 2},
-    terms.ClientLevelCorrelatedNoise: SCHEME | {"cycle_length": 4, "bands": 2},
-    terms.ClientLevelDistributed: SCHEME
+    schemes.ClientLevelBufferedNoise: SCHEME | {"cycle_length": 4, "decays": (0.5,), "weights": (0.25,)},
+    schemes.ClientLevelCentral: SCHEME | {"sampling_probability": 0.25},
+    schemes.ClientLevelClientSide: SCHEME | {"cohort_size": 8, "max_participations": 2},
+    schemes.ClientLevelCorrelatedNoise: SCHEME | {"cycle_length": 4, "bands": 2},
+    schemes.ClientLevelDistributed: SCHEME
     | {"cohort_size": 8, "survivors": 6, "max_participations": 2, "grid": 2.0**-10, "modulus_bits": 24},
-    terms.CyclicParticipation: {"cycle_length": 4, "probability": 0.5},
+    mechanisms.CyclicParticipation: {"cycle_length": 4, "probability": 0.5},
     terms.DeltaPolicy: {"delta_cap": 2.0**-10},
-    terms.DenseStrategy: {"rows": ((1.0,), (0.5, 1.0))},
-    terms.DiscreteGaussian: {"noise_stddev": 2.0, "sensitivity": 1},
-    terms.DiscreteLaplace: {"noise_scale": 2.0, "sensitivity": 1},
-    terms.ExampleLevelClientSide: SCHEME
+    mechanisms.DenseStrategy: {"rows": ((1.0,), (0.5, 1.0))},
+    mechanisms.DiscreteGaussian: {"noise_stddev": 2.0, "sensitivity": 1},
+    mechanisms.DiscreteLaplace: {"noise_scale": 2.0, "sensitivity": 1},
+    schemes.ExampleLevelClientSide: SCHEME
     | {"cohort_size": 8, "max_participations": 2, "batch_probability": 0.25, "epochs": 2},
-    terms.ExponentialMechanism: {"epsilon": 0.5},
-    terms.FixedSizeSampled: {"release": Gaussian(1.0), "sample_size": 4, "population": 16},
-    terms.Gaussian: {"noise_multiplier": 0.5, "sensitivity": 2.0},
-    terms.GaussianDP: {"mu": 0.5},
-    terms.Grouped: {"release": Gaussian(1.0), "units": 2},
-    terms.Laplace: {"noise_multiplier": 0.5, "sensitivity": 2.0},
-    terms.LimitedParticipation: {"participations": 2, "min_separation": 3},
-    terms.MatrixMechanism: {
-        "strategy": terms.ToeplitzStrategy((1.0, 0.5)),
-        "participation": terms.EveryRound(),
+    mechanisms.ExponentialMechanism: {"epsilon": 0.5},
+    mechanisms.FixedSizeSampled: {"release": Gaussian(1.0), "sample_size": 4, "population": 16},
+    mechanisms.Gaussian: {"noise_multiplier": 0.5, "sensitivity": 2.0},
+    mechanisms.GaussianDP: {"mu": 0.5},
+    mechanisms.Grouped: {"release": Gaussian(1.0), "units": 2},
+    mechanisms.Laplace: {"noise_multiplier": 0.5, "sensitivity": 2.0},
+    mechanisms.LimitedParticipation: {"participations": 2, "min_separation": 3},
+    mechanisms.MatrixMechanism: {
+        "strategy": mechanisms.ToeplitzStrategy((1.0, 0.5)),
+        "participation": mechanisms.EveryRound(),
         "rounds": 4,
         "noise_stddev": 2.0,
     },
-    terms.MixtureOfGaussians: {
+    mechanisms.MixtureOfGaussians: {
         "noise_stddev": 2.0,
         "sensitivities": (0.0, 1.0, 2.0),
         "sampling_probabilities": (0.5, 0.25, 0.25),
     },
-    terms.NegativeBinomialTrials: {"shape": 1.0, "stopping_probability": 0.25},
-    terms.PoissonSampled: {"release": Gaussian(1.0), "sampling_probability": 0.25},
-    terms.PoissonTrials: {"mean": 2.0},
-    terms.PureDP: {"epsilon": 0.5},
-    terms.RandomizedResponse: {"flip_probability": 0.5, "categories": 3},
-    terms.Repeated: {"release": Gaussian(1.0), "count": 3},
-    terms.ReportNoisyMax: {"epsilon": 0.5, "noise": "gumbel"},
-    terms.Shuffled: {"release": PureDP(0.5), "population": 64},
-    terms.SpacedParticipation: {"min_separation": 2, "probability": 0.5},
-    terms.SparseVector: {"threshold_noise_multiplier": 2.0, "query_noise_multiplier": 4.0, "positives": 1},
-    terms.Staircase: {"epsilon": 0.5, "gamma": 0.25, "sensitivity": 2.0},
-    terms.ToeplitzStrategy: {"coefficients": (1.0, 0.5)},
-    terms.TruncatedPoissonSampled: {
+    mechanisms.NegativeBinomialTrials: {"shape": 1.0, "stopping_probability": 0.25},
+    mechanisms.PoissonSampled: {"release": Gaussian(1.0), "sampling_probability": 0.25},
+    mechanisms.PoissonTrials: {"mean": 2.0},
+    mechanisms.PureDP: {"epsilon": 0.5},
+    mechanisms.RandomizedResponse: {"flip_probability": 0.5, "categories": 3},
+    mechanisms.Repeated: {"release": Gaussian(1.0), "count": 3},
+    mechanisms.ReportNoisyMax: {"epsilon": 0.5, "noise": "gumbel"},
+    mechanisms.Shuffled: {"release": PureDP(0.5), "population": 64},
+    mechanisms.SpacedParticipation: {"min_separation": 2, "probability": 0.5},
+    mechanisms.SparseVector: {"threshold_noise_multiplier": 2.0, "query_noise_multiplier": 4.0, "positives": 1},
+    mechanisms.Staircase: {"epsilon": 0.5, "gamma": 0.25, "sensitivity": 2.0},
+    mechanisms.ToeplitzStrategy: {"coefficients": (1.0, 0.5)},
+    mechanisms.TruncatedPoissonSampled: {
         "release": Gaussian(1.0),
         "sampling_probability": 0.25,
         "population": 64,
         "largest_batch": 32,
     },
-    terms.ZeroConcentratedDP: {"rho": 0.5},
+    mechanisms.ZeroConcentratedDP: {"rho": 0.5},
     terms.delta_finding: {"delta": 2.0**-10, "population": 64},
     ep.calibrate: {
         "make": Gaussian,
@@ -270,7 +271,7 @@ CALLS = {
     plan.mix: {"releases": [Gaussian(1.0)], "delta": 0.125},
     plan.mix_meaning: {"releases": [Gaussian(4.0)], "delta": 2.0**-10, "cap": 8.0},
     plan.price: {
-        "scheme": terms.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0),
+        "scheme": schemes.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0),
         "delta": 2.0**-10,
         "relation": ADD,
         "rounds": 2,
@@ -280,7 +281,7 @@ CALLS = {
     plan.side_by_side: {"first": Gaussian(1.0), "second": Gaussian(2.0), "delta": 0.125, "fpr": 0.25},
     plan.sweep: {
         "release": Gaussian(4.0),
-        "trials": terms.BinomialTrials(2, 0.5),
+        "trials": mechanisms.BinomialTrials(2, 0.5),
         "delta": 2.0**-10,
         "relation": ADD,
         "gap": 0.5,
@@ -302,7 +303,7 @@ CALLS = {
     CENTRAL.noisy_sums: {"rounds": 2},
     CENTRAL.step: {"share": 0.5},
     CENTRAL.with_attempts: {"further": 2},
-    terms.ClientLevelAdaptiveClip(
+    schemes.ClientLevelAdaptiveClip(
         **SCHEME, sampling_probability=0.25, target_quantile=0.5, clip_learning_rate=0.25, quantile_noise=2.0
     ).next_clip_norm: {"clip_norm": 1.0, "unclipped": 2.0},
     BUFFERED.column: {"rounds": 4},
@@ -512,5 +513,5 @@ def test_every_public_callable_that_takes_numbers_is_called():
 
 
 def test_rounds_that_are_computed_again_do_not_wrap_around():
-    scheme = terms.ExampleLevelClientSide(10, 5, 200, 200, 0.01, 3, 1.0, 1.0)
+    scheme = schemes.ExampleLevelClientSide(10, 5, 200, 200, 0.01, 3, 1.0, 1.0)
     assert scheme.with_attempts(np.uint8(200)) == scheme.with_attempts(200)

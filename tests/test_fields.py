@@ -14,10 +14,10 @@ from tests.web.described import description
 from epsilog import plan
 from epsilog.plan.federated_plan import FACTS
 from epsilog.programme.model import Training, section
-from epsilog.terms import ClientLevelCorrelatedNoise, fields, parameters
+from epsilog.schemes import SCHEMES, ClientLevelCorrelatedNoise
+from epsilog.schemes.sampled import NEEDS, Sampled
+from epsilog.terms import fields, parameters
 from epsilog.terms.fields import REQUIRED, Field
-from epsilog.terms.schemes import SCHEMES
-from epsilog.terms.schemes.sampled import NEEDS, Sampled
 
 PAGE = (Path(__file__).parents[1] / "docs/how-to/programme-file.md").read_text(encoding="utf-8")
 BOUNDARY = {

@@ -13,6 +13,18 @@ epsilon in [1.828236, 1.828237] at delta 1e-05 (add-or-remove-one; Laplace inver
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from epsilog.mechanisms import *  # noqa: F403
+from epsilog.mechanisms import __all__ as _mechanisms
+from epsilog.schemes import (
+    ClientLevelAdaptiveClip,
+    ClientLevelBufferedNoise,
+    ClientLevelCentral,
+    ClientLevelClientSide,
+    ClientLevelCorrelatedNoise,
+    ClientLevelDistributed,
+    ExampleLevelClientSide,
+    Scheme,
+)
 from epsilog.terms import *  # noqa: F403
 from epsilog.terms import __all__ as _terms
 
@@ -52,7 +64,21 @@ _PARTS |= {
     "montecarlo": "epsilog.accounting.montecarlo",
 }
 
-__all__ = [*_terms, *_HOME, "montecarlo", "plan"]  # noqa: PLE0604 - names are strings
+__all__ = [  # noqa: PLE0604 - names are strings
+    *_mechanisms,
+    *_terms,
+    *_HOME,
+    "ClientLevelAdaptiveClip",
+    "ClientLevelBufferedNoise",
+    "ClientLevelCentral",
+    "ClientLevelClientSide",
+    "ClientLevelCorrelatedNoise",
+    "ClientLevelDistributed",
+    "ExampleLevelClientSide",
+    "Scheme",
+    "montecarlo",
+    "plan",
+]
 
 
 def __getattr__(name: str) -> Any:

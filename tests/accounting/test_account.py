@@ -13,25 +13,24 @@ import pytest
 from epsilog import accounting
 from epsilog.accounting import calibrate, calibration, delta, epsilon, flatten, rounds_that_fit
 from epsilog.accounting.account import METHODS, account
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.pairs import dominating
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.walk import Method, walk
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
-    CalibrationError,
     Composed,
     ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     RandomizedResponse,
     Repeated,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.terms import CalibrationError, NeighboringRelation
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 SGD = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from epsilog.accounting.bounds import Bounds
+from epsilog.numerics.bounds import Bounds
 
 
 @pytest.mark.parametrize(

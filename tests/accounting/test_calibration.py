@@ -7,20 +7,19 @@ import pytest
 from epsilog.accounting import calibrate, calibration, epsilon
 from epsilog.accounting.account import account
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import EpsilonAt
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
-    CalibrationError,
     Composed,
     DiscreteLaplace,
     Gaussian,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
 )
+from epsilog.numerics.questions import EpsilonAt
+from epsilog.terms import CalibrationError, NeighboringRelation
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 GOAL = {"epsilon": 1.0, "delta": 1e-6}

@@ -11,24 +11,21 @@ from hypothesis import strategies as st
 from tests import generators
 
 from epsilog.accounting import calibrate, delta, epsilon, epsilon_curve, fl_formula, profile, rounds_that_fit
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
-    CalibrationError,
     Composed,
     FixedSizeSampled,
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
     Shuffled,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
-    codec,
 )
+from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, codec
 
 ADD, REPLACE, ZERO = NeighboringRelation
 quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -172,7 +169,7 @@ def test_numerical_and_exact_gaussians_agree(noise):
 
 
 def test_a_fine_discrete_gaussian_is_almost_a_gaussian():
-    from epsilog.terms import DiscreteGaussian
+    from epsilog.mechanisms import DiscreteGaussian
 
     discrete = epsilon(Repeated(DiscreteGaussian(100.0, 7), 100), delta=1e-6)
     continuous = epsilon(Repeated(Gaussian(100 / 7), 100), delta=1e-6)

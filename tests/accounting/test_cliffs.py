@@ -8,13 +8,9 @@ import pytest
 from scipy.stats import hypergeom, norm
 
 from epsilog.accounting import delta, epsilon, profile
-from epsilog.accounting.gaussian import gaussian_delta
-from epsilog.accounting.laws.pair import Pair
-from epsilog.accounting.pairs.counts import binomial, hypergeometric, most_likely
 from epsilog.accounting.pairs.profiled import profiled
 from epsilog.accounting.truncation import binomial_above
-from epsilog.plan import federated
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinomialTrials,
     Composed,
@@ -25,7 +21,6 @@ from epsilog.terms import (
     Gaussian,
     Grouped,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PoissonTrials,
     PureDP,
@@ -34,6 +29,11 @@ from epsilog.terms import (
     Tuned,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.counts import binomial, hypergeometric, most_likely
+from epsilog.numerics.gaussian import gaussian_delta
+from epsilog.numerics.laws.pair import Pair
+from epsilog.plan import federated
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 SGD = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 100)

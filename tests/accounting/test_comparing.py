@@ -8,23 +8,21 @@ from scipy.special import ndtr, ndtri
 
 import epsilog as ep
 from epsilog.accounting import compare, gaussian_fit, mu
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.comparing import _excess, _sampled
-from epsilog.plan import risk_reading
-from epsilog.terms import (
-    CheckError,
+from epsilog.mechanisms import (
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PoissonTrials,
     PureDP,
     RandomizedResponse,
     Repeated,
     Tuned,
-    UnsupportedMechanismError,
 )
+from epsilog.numerics.bounds import Bounds
+from epsilog.plan import risk_reading
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 RARE = PoissonSampled(Gaussian(0.3), 0.001)

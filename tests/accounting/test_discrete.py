@@ -4,7 +4,8 @@ import mpmath
 import pytest
 
 from epsilog.accounting import delta, epsilon
-from epsilog.terms import Composed, DiscreteGaussian, DiscreteLaplace, NeighboringRelation, PoissonSampled, Repeated
+from epsilog.mechanisms import Composed, DiscreteGaussian, DiscreteLaplace, PoissonSampled, Repeated
+from epsilog.terms import NeighboringRelation
 
 CUT = 60  # leaves out 3e-9 of Laplace noise of scale 3
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE

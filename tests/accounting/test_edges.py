@@ -8,30 +8,30 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import delta, epsilon, profile
-from epsilog.accounting.gaussian import gaussian_epsilon
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
-from epsilog.accounting.lattice.composition import compose
-from epsilog.accounting.lattice.law import LatticeLaw, connect, merge, pair_delta
-from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.pairs.dominating import base_laws
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
-from epsilog.accounting.rounding import UNIT
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
     FixedSizeSampled,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
 )
+from epsilog.numerics.gaussian import gaussian_epsilon
+from epsilog.numerics.lattice.composition import compose
+from epsilog.numerics.lattice.law import LatticeLaw, connect, merge, pair_delta
+from epsilog.numerics.laws.base import Normal
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.numerics.rounding import UNIT
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 

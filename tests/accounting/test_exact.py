@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 from epsilog import plan
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.exact import pure_loss
-from epsilog.accounting.rounding import rounded
-from epsilog.terms import (
-    Composed,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    NeighboringRelation,
-    PoissonSampled,
-    PureDP,
-    Repeated,
-)
+from epsilog.mechanisms import Composed, DiscreteLaplace, Gaussian, Laplace, PoissonSampled, PureDP, Repeated
+from epsilog.numerics.rounding import rounded
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 

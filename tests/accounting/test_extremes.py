@@ -9,8 +9,7 @@ from mpmath import mpf
 from tests.oracles import finite_laws as oracle
 
 from epsilog.accounting import delta, epsilon, profile
-from epsilog.accounting.gaussian import bracket, gaussian_delta, gaussian_epsilon, gaussian_mu
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     Composed,
@@ -20,12 +19,13 @@ from epsilog.terms import (
     FixedSizeSampled,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
 )
+from epsilog.numerics.gaussian import bracket, gaussian_delta, gaussian_epsilon, gaussian_mu
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 OWN = mpf(10) ** -50  # what the oracle rounds by

@@ -10,20 +10,12 @@ from hypothesis import strategies as st
 import epsilog as ep
 from epsilog.accounting import failures
 from epsilog.accounting.account import account
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import flatten
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
-from epsilog.terms import (
-    ApproximateDP,
-    Composed,
-    Gaussian,
-    Laplace,
-    NeighboringRelation,
-    PureDP,
-    Repeated,
-    ZeroConcentratedDP,
-)
+from epsilog.mechanisms import ApproximateDP, Composed, Gaussian, Laplace, PureDP, Repeated, ZeroConcentratedDP
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.terms import NeighboringRelation
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 

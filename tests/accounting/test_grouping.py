@@ -9,10 +9,8 @@ from tests.accounting.test_tuning import asking, hockey_stick
 
 import epsilog as ep
 from epsilog.accounting import grouping
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     BinomialTrials,
@@ -24,16 +22,17 @@ from epsilog.terms import (
     GaussianDP,
     Grouped,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PoissonTrials,
     PureDP,
     RandomizedResponse,
     Repeated,
     Tuned,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, _ = NeighboringRelation
 AS_FAR = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import assumptions, delta, epsilon, epsilon_curve, mu, profile, rdp, renyi_epsilon, rho
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     BinomialTrials,
@@ -20,15 +20,14 @@ from epsilog.terms import (
     Gaussian,
     GaussianDP,
     Grouped,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Release,
     Repeated,
     Tuned,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 MOST = 2**53 - 1

@@ -15,16 +15,8 @@ import pytest
 
 import epsilog as ep
 from epsilog.accounting import Intervals, account, calibration, delta_curve, epsilon_curve, profile
-from epsilog.terms import (
-    EpsilogError,
-    Gaussian,
-    Interval,
-    Laplace,
-    NeighboringRelation,
-    PoissonSampled,
-    Repeated,
-    scalars,
-)
+from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, Repeated
+from epsilog.terms import EpsilogError, Interval, NeighboringRelation, scalars
 from epsilog.terms.extras import install_command
 
 REPLACE = NeighboringRelation.REPLACE_ONE

@@ -7,9 +7,9 @@ import pytest
 
 import epsilog as ep
 from epsilog.accounting.methods.concentrated import _keeps_both, _two_outcomes
-from epsilog.accounting.moments import best_order, delta_of, epsilon_by_order, epsilon_of
 from epsilog.accounting.renyi import DEFAULT_ORDERS
-from epsilog.terms import Composed, Gaussian, PureDP, ZeroConcentratedDP
+from epsilog.mechanisms import Composed, Gaussian, PureDP, ZeroConcentratedDP
+from epsilog.numerics.moments import best_order, delta_of, epsilon_by_order, epsilon_of
 
 ORDERS = 1 + np.geomspace(1e-4, 1e4, 4_000)
 

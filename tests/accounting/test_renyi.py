@@ -9,14 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epsilog.accounting.renyi import rdp, renyi_delta, renyi_epsilon
-from epsilog.terms import (
+from epsilog.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
@@ -24,6 +23,7 @@ from epsilog.terms import (
     Repeated,
     ZeroConcentratedDP,
 )
+from epsilog.terms import NeighboringRelation
 
 ADD_OR_REMOVE, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 ORDERS = st.floats(-15.5, 5).map(lambda x: 1 + 10.0**x).filter(lambda order: order > 1)

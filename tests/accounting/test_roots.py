@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from epsilog.accounting.roots import bracket, first, largest, secant
+from epsilog.numerics.roots import bracket, first, largest, secant
 
 
 def noting(holds):

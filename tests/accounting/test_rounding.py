@@ -6,6 +6,7 @@ import math
 import pkgutil
 import re
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 
 import mpmath
@@ -15,9 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import erfcx
 
-from epsilog import accounting
-from epsilog.accounting import rounding
-from epsilog.accounting.rounding import ELEMENTARY, ERFCX, LEAST, UNDERFLOW, UNIT, down, gamma, union, up
+from epsilog import accounting, numerics
+from epsilog.numerics import rounding
+from epsilog.numerics.rounding import ELEMENTARY, ERFCX, LEAST, UNDERFLOW, UNIT, down, gamma, union, up
 
 U = Fraction(UNIT)
 NORMAL = 2.0**-1022
@@ -192,8 +193,9 @@ def documented():
 
 
 def parts():
-    """Every module of the accountant."""
-    found = pkgutil.walk_packages(accounting.__path__, accounting.__name__ + ".")
+    """Every module of the accountant and of numerics."""
+    packages = (accounting, numerics)
+    found = chain.from_iterable(pkgutil.walk_packages(one.__path__, one.__name__ + ".") for one in packages)
     return [importlib.import_module(module.name) for module in found]
 
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import assumptions, delta, epsilon, mu, profile, rdp, rho
-from epsilog.accounting.rounding import down, up
 from epsilog.accounting.sensitivity import sensitivity
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
     BufferedStrategy,
@@ -23,16 +22,16 @@ from epsilog.terms import (
     Laplace,
     LimitedParticipation,
     MatrixMechanism,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Repeated,
     SpacedParticipation,
     ToeplitzStrategy,
     TreeStrategy,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.rounding import down, up
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
 

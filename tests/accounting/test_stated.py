@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import delta, epsilon, mu, rdp, rho
-from epsilog.terms import (
+from epsilog.mechanisms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -15,13 +15,12 @@ from epsilog.terms import (
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PureDP,
     RandomizedResponse,
     Repeated,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 RHO = [  # release, rho under add-or-remove-one, rho under replace-one: from the papers' statements

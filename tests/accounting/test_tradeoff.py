@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from epsilog.accounting import profile
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     Composed,
@@ -18,13 +18,13 @@ from epsilog.terms import (
     FixedSizeSampled,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
     ZeroConcentratedDP,
 )
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 RATES = (1e-6, 0.01, 0.1, 0.3, 0.7, 0.99)

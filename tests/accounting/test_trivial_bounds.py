@@ -18,18 +18,16 @@ from epsilog.accounting import delta, epsilon, profile, renyi_epsilon, rho
 from epsilog.accounting.flatten import flatten
 from epsilog.accounting.methods.added import added
 from epsilog.accounting.prepared import prepare
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     BinomialTrials,
     Composed,
     DiscreteGaussian,
-    EpsilogError,
     FixedSizeSampled,
     Gaussian,
     Grouped,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Release,
@@ -39,6 +37,7 @@ from epsilog.terms import (
     Tuned,
     ZeroConcentratedDP,
 )
+from epsilog.terms import EpsilogError, NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", "25"))

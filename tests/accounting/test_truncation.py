@@ -18,9 +18,8 @@ from scipy import stats
 import epsilog as ep
 from epsilog import accounting
 from epsilog.accounting import montecarlo
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.truncation import Cut, binomial_above, cut_chance, truncated
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     BinnedParticipation,
@@ -31,14 +30,14 @@ from epsilog.terms import (
     Gaussian,
     Laplace,
     MatrixMechanism,
-    NeighboringRelation,
     PoissonSampled,
     Repeated,
     SpacedParticipation,
     ToeplitzStrategy,
     TruncatedPoissonSampled,
-    UnsupportedMechanismError,
 )
+from epsilog.numerics.bounds import Bounds
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, ZERO, REPLACE = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,

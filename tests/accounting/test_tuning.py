@@ -10,26 +10,25 @@ from hypothesis import strategies as st
 
 import epsilog as ep
 from epsilog.accounting import mean_trials, tuning
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.tuning import Selection
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BinomialTrials,
     Composed,
     Gaussian,
     Laplace,
     NegativeBinomialTrials,
-    NeighboringRelation,
     PoissonSampled,
     PoissonTrials,
     PureDP,
     RandomizedResponse,
     Repeated,
     Tuned,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD_OR_REMOVE, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 LAWS = [

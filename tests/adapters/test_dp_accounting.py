@@ -11,22 +11,22 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 dp_accounting = pytest.importorskip("dp_accounting")
 
-from epsilog import epsilon, terms  # noqa: E402
+from epsilog import epsilon, mechanisms, terms  # noqa: E402
 from epsilog.adapters.dp_accounting import from_event, to_event  # noqa: E402
 
 SAMPLES = [
-    terms.Gaussian(1.5),
-    terms.Laplace(2.0),
-    terms.DiscreteLaplace(2.0, sensitivity=3),
-    terms.RandomizedResponse(0.25, categories=4),
-    terms.ZeroConcentratedDP(0.1),
-    terms.MixtureOfGaussians(2.0, (0.0, 1.0, 3.0), (0.5, 0.25, 0.25)),
-    terms.Repeated(terms.PoissonSampled(terms.Gaussian(1.0), 0.01), 1000),
-    terms.Composed([terms.Laplace(2.0), terms.Repeated(terms.Gaussian(3.0), 7)]),
-    terms.FixedSizeSampled(terms.Gaussian(1.0), 30, 2400),
-    terms.TruncatedPoissonSampled(terms.Gaussian(1.0), 0.01, 10_000, 120),
-    terms.Composed([]),
-    terms.Gaussian(0.0),
+    mechanisms.Gaussian(1.5),
+    mechanisms.Laplace(2.0),
+    mechanisms.DiscreteLaplace(2.0, sensitivity=3),
+    mechanisms.RandomizedResponse(0.25, categories=4),
+    mechanisms.ZeroConcentratedDP(0.1),
+    mechanisms.MixtureOfGaussians(2.0, (0.0, 1.0, 3.0), (0.5, 0.25, 0.25)),
+    mechanisms.Repeated(mechanisms.PoissonSampled(mechanisms.Gaussian(1.0), 0.01), 1000),
+    mechanisms.Composed([mechanisms.Laplace(2.0), mechanisms.Repeated(mechanisms.Gaussian(3.0), 7)]),
+    mechanisms.FixedSizeSampled(mechanisms.Gaussian(1.0), 30, 2400),
+    mechanisms.TruncatedPoissonSampled(mechanisms.Gaussian(1.0), 0.01, 10_000, 120),
+    mechanisms.Composed([]),
+    mechanisms.Gaussian(0.0),
 ]
 
 
@@ -51,11 +51,11 @@ class Later:
 @pytest.mark.parametrize(
     "release",
     [
-        terms.PureDP(0.5),
-        terms.ApproximateDP(0.5, 1e-6),
-        terms.DiscreteGaussian(3.0, sensitivity=2),
-        terms.ExponentialMechanism(1.0),
-        terms.ReportNoisyMax(1.0, "exponential"),
+        mechanisms.PureDP(0.5),
+        mechanisms.ApproximateDP(0.5, 1e-6),
+        mechanisms.DiscreteGaussian(3.0, sensitivity=2),
+        mechanisms.ExponentialMechanism(1.0),
+        mechanisms.ReportNoisyMax(1.0, "exponential"),
     ],
     ids=repr,
 )
@@ -76,7 +76,7 @@ def test_later_events_go_both_ways_where_they_exist(release, monkeypatch):
 
 def test_later_events_without_a_proof_are_refused_or_read_as_their_statement():
     flipped = epsilon(from_event(Later.PermuteAndFlipDpEvent(0.7)), delta=0.01)
-    assert flipped.upper == epsilon(terms.PureDP(0.7), delta=0.01).upper
+    assert flipped.upper == epsilon(mechanisms.PureDP(0.7), delta=0.01).upper
     assert flipped.lower < flipped.upper  # what attains the statement is no permute-and-flip
     for event in (
         Later.DiscreteGaussianDpEvent(3.0),  # of unknown dimension
@@ -89,7 +89,7 @@ def test_later_events_without_a_proof_are_refused_or_read_as_their_statement():
 
 def test_discrete_laplace_parameter_is_one_over_scale():
     """A loss of 1 / scale per unit of sensitivity, by dp-accounting's own accountant."""
-    accountant = dp_accounting.pld.PLDAccountant().compose(to_event(terms.DiscreteLaplace(2.0)))
+    accountant = dp_accounting.pld.PLDAccountant().compose(to_event(mechanisms.DiscreteLaplace(2.0)))
     assert accountant.get_epsilon(0.0) == pytest.approx(0.5, abs=1e-3)
 
 
@@ -108,7 +108,8 @@ def test_what_has_no_counterpart_is_refused(event):
 
 
 @pytest.mark.parametrize(
-    "release", [terms.PureDP(1.0), terms.GaussianDP(1.0), terms.Repeated(terms.DiscreteGaussian(1.0), 2)]
+    "release",
+    [mechanisms.PureDP(1.0), mechanisms.GaussianDP(1.0), mechanisms.Repeated(mechanisms.DiscreteGaussian(1.0), 2)],
 )
 def test_what_they_have_no_words_for_is_refused(release):
     with pytest.raises(terms.UnsupportedMechanismError):
@@ -116,20 +117,20 @@ def test_what_they_have_no_words_for_is_refused(release):
 
 
 LAWS = [
-    terms.NegativeBinomialTrials(1.0, 0.1),
-    terms.NegativeBinomialTrials(0.0, 0.01),
-    terms.NegativeBinomialTrials(0.5, 0.3),
-    terms.NegativeBinomialTrials(7.0, 0.999),
-    terms.PoissonTrials(10.0),
-    terms.BinomialTrials(1, 1.0),
+    mechanisms.NegativeBinomialTrials(1.0, 0.1),
+    mechanisms.NegativeBinomialTrials(0.0, 0.01),
+    mechanisms.NegativeBinomialTrials(0.5, 0.3),
+    mechanisms.NegativeBinomialTrials(7.0, 0.999),
+    mechanisms.PoissonTrials(10.0),
+    mechanisms.BinomialTrials(1, 1.0),
 ]
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_repeat_and_select_goes_both_ways_and_never_to_fewer_trials(law):
-    again = from_event(to_event(terms.Tuned(terms.Gaussian(2.0), law)))
-    assert again.release == terms.Gaussian(2.0)
-    if not isinstance(law, terms.NegativeBinomialTrials):
+    again = from_event(to_event(mechanisms.Tuned(mechanisms.Gaussian(2.0), law)))
+    assert again.release == mechanisms.Gaussian(2.0)
+    if not isinstance(law, mechanisms.NegativeBinomialTrials):
         assert again.trials == law
         return
     assert again.trials.shape == law.shape
@@ -156,12 +157,12 @@ def test_repeat_and_select_that_is_none_is_refused(mean, shape):
 
 @pytest.mark.parametrize(
     "law",
-    [terms.BinomialTrials(8, 0.5), terms.NegativeBinomialTrials(-0.5, 0.1), terms.PoissonTrials(0.5)],
+    [mechanisms.BinomialTrials(8, 0.5), mechanisms.NegativeBinomialTrials(-0.5, 0.1), mechanisms.PoissonTrials(0.5)],
     ids=repr,
 )
 def test_laws_without_an_event_are_refused(law):
     with pytest.raises(terms.UnsupportedMechanismError):
-        to_event(terms.Tuned(terms.Gaussian(1.0), law))
+        to_event(mechanisms.Tuned(mechanisms.Gaussian(1.0), law))
 
 
 ODD = [None, True, "", "1", b"", [], {}, 1j, math.nan, object(), Decimal("sNaN"), np.array([]), np.array([1.0, 2.0])]

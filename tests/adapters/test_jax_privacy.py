@@ -12,7 +12,8 @@ import pytest
 from epsilog.accounting import epsilon, gaussian_delta
 from epsilog.accounting.montecarlo import BesideProfile
 from epsilog.adapters import jax_privacy
-from epsilog.terms import Gaussian, NeighboringRelation, PoissonSampled, Repeated, UnsupportedMechanismError
+from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 LOW, HIGH = [0.0] * 1000, [9.0] * 1000  # estimates 0 and nearly 1 at epsilon 1
 

@@ -12,8 +12,9 @@ from epsilog.answers.choice import permute_and_flip, spread
 from epsilog.answers.columns import totals
 from epsilog.answers.noise import margin_of_choice, margin_of_first, parts_of, planned, scale_of, worth
 from epsilog.answers.sparse import first_above, reach
+from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.spend import Request, price
-from epsilog.terms import Gaussian, GaussianDP, NeighboringRelation, PureDP, ZeroConcentratedDP
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,

@@ -8,7 +8,8 @@ import pytest
 
 from epsilog.answers import Above, Count, Histogram, Mean, MostCommon, Sum
 from epsilog.answers.noise import half_width, planned, scale_of
-from epsilog.terms import CheckError, DiscreteGaussian, DiscreteLaplace, Gaussian, NeighboringRelation
+from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian
+from epsilog.terms import CheckError, NeighboringRelation
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 LAWS = {"pure": DiscreteLaplace, "zcdp": DiscreteGaussian, "gdp": Gaussian}

@@ -16,7 +16,8 @@ from epsilog.answers.columns import totals  # noqa: E402
 from epsilog.answers.noise import Part, half_width, parts_of  # noqa: E402
 from epsilog.answers.queries import Histogram, Sum, grid  # noqa: E402
 from epsilog.answers.samplers import discrete_gaussian, discrete_laplace  # noqa: E402
-from epsilog.terms import DiscreteGaussian, DiscreteLaplace, NeighboringRelation  # noqa: E402
+from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace  # noqa: E402
+from epsilog.terms import NeighboringRelation  # noqa: E402
 
 pytestmark = pytest.mark.slow
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

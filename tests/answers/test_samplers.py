@@ -18,9 +18,8 @@ from epsilog.answers.samplers import (
     number_of_trials,
     rounded_gaussian,
 )
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BinomialTrials,
-    CheckError,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
@@ -28,6 +27,7 @@ from epsilog.terms import (
     PoissonTrials,
     PureDP,
 )
+from epsilog.terms import CheckError
 
 FALSE_ALARM = 1e-6
 

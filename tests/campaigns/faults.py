@@ -25,9 +25,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import epsilog.spend.sqlite  # noqa: F401 a writer that is watched reads no module
+from epsilog.mechanisms import PureDP
 from epsilog.spend import AnyLedger, open_ledger
 from epsilog.spend.selftest import SCOPE, STEPS, lost_of, made_again, over_a_cap, reached, write_one
-from epsilog.terms import EpsilogError, PureDP, check
+from epsilog.terms import EpsilogError, check
 
 __all__ = ["FaultReport", "fault_campaign"]
 

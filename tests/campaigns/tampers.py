@@ -16,10 +16,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from epsilog.mechanisms import GaussianDP, PureDP
 from epsilog.spend import open_here, tables
 from epsilog.spend.store import Store
 from epsilog.spend.view import refolded
-from epsilog.terms import EpsilogError, GaussianDP, LedgerIntegrityError, PureDP, check
+from epsilog.terms import EpsilogError, LedgerIntegrityError, check
 
 __all__ = ["TamperReport", "tamper_campaign"]
 

@@ -23,14 +23,15 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from epsilog import accounting, plan, spend, terms, verify, web
+from epsilog import accounting, mechanisms, plan, schemes, spend, terms, verify, web
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
 from epsilog.cli import neighbors, programme, proving, service, show
 from epsilog.cli.app import NOT_VERIFIED, app, told
+from epsilog.mechanisms import Gaussian, Laplace, Repeated
 from epsilog.plan.correlated import Comparison, Row
 from epsilog.spend import open_ledger, read_ledger, selftest
-from epsilog.terms import CheckError, DeltaPolicy, Gaussian, Laplace, NeighboringRelation, Repeated, codec
+from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.fields import Field
 
@@ -462,7 +463,7 @@ def test_two_releases_are_compared_as_the_library_does(tmp_path):
 
 
 def tuned(law):
-    return terms.Tuned(Gaussian(2.0), law)
+    return mechanisms.Tuned(Gaussian(2.0), law)
 
 
 def test_the_best_of_trials_stands_beside_one_trial_and_all_of_them():
@@ -475,7 +476,7 @@ def test_the_best_of_trials_stands_beside_one_trial_and_all_of_them():
 
 
 def matrix(strategy, turns):
-    return terms.MatrixMechanism(strategy, turns, 9, 2.0)
+    return mechanisms.MatrixMechanism(strategy, turns, 9, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -484,23 +485,23 @@ def matrix(strategy, turns):
         ((), Gaussian(2.0)),
         (("-T", 2), Repeated(Gaussian(2.0), 2)),
         (("--mechanism", "laplace"), Laplace(2.0)),
-        (("--mechanism", "pure"), terms.PureDP(2.0)),
-        (("-q", 0.5), terms.PoissonSampled(Gaussian(2.0), 0.5)),
-        (("-q", 0.5, "-T", 3), Repeated(terms.PoissonSampled(Gaussian(2.0), 0.5), 3)),
-        (("-m", 3, "-N", 70), terms.FixedSizeSampled(Gaussian(2.0), 3, 70)),
-        (("-m", 3, "-N", 70, "-T", 3), Repeated(terms.FixedSizeSampled(Gaussian(2.0), 3, 70), 3)),
-        (("--mechanism", "pure", "--shuffled", "-N", 70), terms.Shuffled(terms.PureDP(2.0), 70)),
-        (("--strategy", "tree", "-T", 9), matrix(terms.TreeStrategy(), terms.LimitedParticipation(1, 1))),
+        (("--mechanism", "pure"), mechanisms.PureDP(2.0)),
+        (("-q", 0.5), mechanisms.PoissonSampled(Gaussian(2.0), 0.5)),
+        (("-q", 0.5, "-T", 3), Repeated(mechanisms.PoissonSampled(Gaussian(2.0), 0.5), 3)),
+        (("-m", 3, "-N", 70), mechanisms.FixedSizeSampled(Gaussian(2.0), 3, 70)),
+        (("-m", 3, "-N", 70, "-T", 3), Repeated(mechanisms.FixedSizeSampled(Gaussian(2.0), 3, 70), 3)),
+        (("--mechanism", "pure", "--shuffled", "-N", 70), mechanisms.Shuffled(mechanisms.PureDP(2.0), 70)),
+        (("--strategy", "tree", "-T", 9), matrix(mechanisms.TreeStrategy(), mechanisms.LimitedParticipation(1, 1))),
         (
             ("--strategy", "1,0.5", "-T", 9, "--participations", 3, "--min-separation", 2),
-            matrix(terms.ToeplitzStrategy((1.0, 0.5)), terms.LimitedParticipation(3, 2)),
+            matrix(mechanisms.ToeplitzStrategy((1.0, 0.5)), mechanisms.LimitedParticipation(3, 2)),
         ),
-        (("--trials", "geometric:0.25"), tuned(terms.NegativeBinomialTrials(1.0, 0.25))),
-        (("--trials", "logarithmic:0.25"), tuned(terms.NegativeBinomialTrials(0.0, 0.25))),
-        (("--trials", "negative-binomial:0.5,0.25"), tuned(terms.NegativeBinomialTrials(0.5, 0.25))),
-        (("--trials", "poisson:7"), tuned(terms.PoissonTrials(7.0))),
-        (("--trials", "binomial:7,0.25"), tuned(terms.BinomialTrials(7, 0.25))),
-        (("--trials", "fixed:7"), tuned(terms.BinomialTrials(7, 1.0))),
+        (("--trials", "geometric:0.25"), tuned(mechanisms.NegativeBinomialTrials(1.0, 0.25))),
+        (("--trials", "logarithmic:0.25"), tuned(mechanisms.NegativeBinomialTrials(0.0, 0.25))),
+        (("--trials", "negative-binomial:0.5,0.25"), tuned(mechanisms.NegativeBinomialTrials(0.5, 0.25))),
+        (("--trials", "poisson:7"), tuned(mechanisms.PoissonTrials(7.0))),
+        (("--trials", "binomial:7,0.25"), tuned(mechanisms.BinomialTrials(7, 0.25))),
+        (("--trials", "fixed:7"), tuned(mechanisms.BinomialTrials(7, 1.0))),
     ],
 )
 def test_flags_describe_a_release(reached, words, release):
@@ -742,7 +743,9 @@ def test_a_plan_is_written_once(monkeypatch, release, tmp_path, name):
 
 def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, release, tmp_path):
     options = ("--nonce", "drand 1: 6fd1", "--workers", 2, "--journal", tmp_path / "j")
-    certificate = montecarlo.plan_certificate(terms.BallsInBins(Gaussian(1.0), 16), epsilon=1.0, seed=1, samples=20)
+    certificate = montecarlo.plan_certificate(
+        mechanisms.BallsInBins(Gaussian(1.0), 16), epsilon=1.0, seed=1, samples=20
+    )
     for planned, run in ((certificate, "run_certificate"), ("a sweep's plan", "run_sweep")):
         monkeypatch.setattr("epsilog.accounting.montecarlo.plan_from_json", lambda _, planned=planned: planned)
         target = f"epsilog.accounting.montecarlo.{run}"
@@ -873,11 +876,11 @@ def books(tmp_path):
     with open_ledger(path) as open_books:
         for scope in ("acme", "acme/claims", "acmex"):
             open_books.create_budget(scope, kind="pure", epsilon="3")
-        charge = open_books.reserve("acme/claims", terms.PureDP(0.25), key="run", rounds=2)
+        charge = open_books.reserve("acme/claims", mechanisms.PureDP(0.25), key="run", rounds=2)
         charge.start()
         charge.round_started(1)
         charge.round_released(1, output_hash="ab" * 32)
-        open_books.charge("acmex", terms.PureDP(0.5), key="q")
+        open_books.charge("acmex", mechanisms.PureDP(0.5), key="q")
     return path
 
 
@@ -1246,7 +1249,7 @@ def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
 def test_a_ledger_alone_is_worked_out_again(tmp_path):
     with open_ledger(tmp_path / "b.db") as open_books:
         open_books.create_budget("acme", kind="pure", epsilon="3")
-        open_books.charge("acme", terms.PureDP(0.5), key="k")
+        open_books.charge("acme", mechanisms.PureDP(0.5), key="k")
     assert text_of("verify", tmp_path / "b.db").endswith("passed")
     document = json.loads(text_of("verify", tmp_path / "b.db", "--json"))
     assert (document["stands"], document["verdict"]) == ("", "passed")
@@ -1332,7 +1335,7 @@ def test_scores_are_audited_and_a_refuted_claim_ends_with_4(monkeypatch, tmp_pat
     digest = hashlib.sha256(asked.read_bytes()).hexdigest()
     for noise, relation, refuted in ((20.0, "ADD_OR_REMOVE_ONE", True), (0.5, "ADD_OR_REMOVE_ONE", False)):
         plan = SimpleNamespace(
-            scheme=terms.ClientLevelCentral(100, 1.0, 1, 1.0, noise),
+            scheme=schemes.ClientLevelCentral(100, 1.0, 1, 1.0, noise),
             release=Gaussian(noise),
             guarantee=SimpleNamespace(
                 epsilon=accounting.epsilon(Gaussian(noise), delta=1e-5).upper,

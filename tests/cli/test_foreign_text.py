@@ -19,9 +19,10 @@ from tests.verify.logs.simulated import MAPPING, honest, save
 
 from epsilog import prove
 from epsilog.cli.entry import app, main
+from epsilog.mechanisms import PureDP
 from epsilog.prove import document_of, render_html
 from epsilog.spend import open_ledger, sound_documents, write_bundle
-from epsilog.terms import Canaries, Finding, PureDP, Verdict, codec
+from epsilog.terms import Canaries, Finding, Verdict, codec
 from epsilog.terms.legible import legible
 from epsilog.terms.notebook import html_table
 

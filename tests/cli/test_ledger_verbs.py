@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 
 from epsilog.cli import show
 from epsilog.cli.app import app
+from epsilog.mechanisms import PureDP
 from epsilog.signing import SigningKey
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.exports import COLUMNS, csv_lines
-from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, PureDP, RecordsError
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, RecordsError
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
 ACT = ("--by", "dora", "--reason", "agreed")

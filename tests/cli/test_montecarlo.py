@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.laws.pair import Direction
 from epsilog.cli.entry import COMMANDS
 from epsilog.cli.entry import app as application
-from epsilog.terms import BallsInBins, Gaussian
+from epsilog.mechanisms import BallsInBins, Gaussian
+from epsilog.numerics.laws.pair import Direction
 
 BINS = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 16}
 

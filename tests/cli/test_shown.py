@@ -13,22 +13,10 @@ from typer.testing import CliRunner
 from epsilog.accounting import epsilon
 from epsilog.cli import programme, proving, show
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, app
+from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.plan import federated, queries
 from epsilog.spend import open_ledger, selftest, verify_file
-from epsilog.terms import (
-    CheckError,
-    DeltaPolicy,
-    Finding,
-    Gaussian,
-    Interval,
-    Laplace,
-    NeighboringRelation,
-    PoissonSampled,
-    PureDP,
-    Repeated,
-    Verdict,
-    codec,
-)
+from epsilog.terms import CheckError, DeltaPolicy, Finding, Interval, NeighboringRelation, Verdict, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify import Reconciliation
 

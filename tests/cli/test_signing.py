@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 
 from epsilog.cli import show, signing
 from epsilog.cli.entry import app
+from epsilog.mechanisms import PureDP
 from epsilog.signing import SUFFIX, SigningKey, VerifierKey
 from epsilog.spend import open_ledger
-from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, PureDP, codec
+from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, codec
 
 pytest.importorskip("cryptography")
 

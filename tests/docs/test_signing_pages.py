@@ -20,8 +20,8 @@ from tests.prove.drawn import finish, make_plan
 from typer.testing import CliRunner
 
 from epsilog.cli.entry import app
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger
-from epsilog.terms import PureDP
 
 pytest.importorskip("cryptography")
 pytestmark = pytest.mark.slow

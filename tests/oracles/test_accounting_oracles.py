@@ -7,16 +7,16 @@ response, so the distributions are composed directly. prv-accountant reports [lo
 import pytest
 
 from epsilog.accounting import epsilon
-from epsilog.terms import (
+from epsilog.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     RandomizedResponse,
     Repeated,
 )
+from epsilog.terms import NeighboringRelation
 
 pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
 GRID = 1e-4

@@ -3,8 +3,9 @@
 import pytest
 
 from epsilog import plan
+from epsilog.mechanisms import Gaussian, PoissonSampled
 from epsilog.plan import wording
-from epsilog.terms import Gaussian, NeighboringRelation, PoissonSampled
+from epsilog.terms import NeighboringRelation
 
 PLAIN, RARE = Gaussian(0.85), PoissonSampled(Gaussian(0.3), 0.001)
 

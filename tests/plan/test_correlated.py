@@ -5,8 +5,9 @@ import pytest
 from epsilog import accounting
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import strategies
+from epsilog.mechanisms import MatrixMechanism, Repeated
 from epsilog.plan.correlated import correlated
-from epsilog.terms import MatrixMechanism, Repeated, codec
+from epsilog.terms import codec
 
 pytestmark = pytest.mark.slow
 

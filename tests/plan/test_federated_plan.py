@@ -7,17 +7,14 @@ import pytest
 
 from epsilog import plan
 from epsilog.accounting import epsilon
+from epsilog.mechanisms import BinomialTrials, Gaussian, Repeated, Tuned
 from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
-    BinomialTrials,
     CalibrationError,
     CheckError,
     DeltaPolicy,
-    Gaussian,
     Interval,
     NeighboringRelation,
-    Repeated,
-    Tuned,
     UnsupportedMechanismError,
     Verdict,
     codec,

@@ -5,7 +5,7 @@ from scipy.special import ndtr, ndtri
 
 from epsilog import plan
 from epsilog.accounting import gaussian_delta
-from epsilog.terms import Gaussian
+from epsilog.mechanisms import Gaussian
 
 
 def test_mix_and_profile():

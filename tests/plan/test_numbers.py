@@ -27,7 +27,8 @@ from epsilog.accounting.calibration import epsilon_curve
 from epsilog.accounting.montecarlo import estimate_noise
 from epsilog.accounting.montecarlo.promises.bounds import binomial_delta, integrated_delta, pass_probability
 from epsilog.accounting.montecarlo.promises.intervals import clopper_pearson
-from epsilog.terms import BallsInBins, Composed, Gaussian, Laplace, PoissonSampled, Repeated, codec
+from epsilog.mechanisms import BallsInBins, Composed, Gaussian, Laplace, PoissonSampled, Repeated
+from epsilog.terms import codec
 from epsilog.verify.noise import power
 
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble, Decimal, Fraction]
@@ -87,7 +88,7 @@ QUESTIONS = {
     "power": lambda f, n: power(n(100), share=f(0.75), false_alarm=f(0.125)),
     "decide": lambda f, n: ep.terms.DeltaPolicy(f(0.125)).decide(f(2**-10), population=n(100)),
     "scheme": lambda f, n: codec.to_json(
-        ep.terms.ExampleLevelClientSide(n(100), n(50), n(100), n(100), f(0.125), n(3), f(0.5), f(1.5)).after(n(100))
+        ep.schemes.ExampleLevelClientSide(n(100), n(50), n(100), n(100), f(0.125), n(3), f(0.5), f(1.5)).after(n(100))
     ),
 }  # fmt: skip
 

@@ -4,8 +4,9 @@ import mpmath
 import pytest
 
 from epsilog.accounting import epsilon
+from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 from epsilog.plan import algorithm_two
-from epsilog.terms import Gaussian, NeighboringRelation, PoissonSampled, Repeated
+from epsilog.terms import NeighboringRelation
 
 GIVEN = {
     "sigma": 1.0,

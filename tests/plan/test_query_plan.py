@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from epsilog import plan
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.accounting import gaussian_delta, gaussian_epsilon
-from epsilog.terms import Composed, DeltaPolicy, Gaussian, Laplace, PureDP
+from epsilog.mechanisms import Composed, Gaussian, Laplace, PureDP
+from epsilog.terms import DeltaPolicy
 
 
 def test_the_worked_example():

@@ -10,16 +10,8 @@ import pytest
 
 from epsilog import accounting
 from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, register, registered
-from epsilog.terms import (
-    CalibrationError,
-    CheckError,
-    ClientLevelCentral,
-    ClientLevelDistributed,
-    ExampleLevelClientSide,
-    Guarantee,
-    NeighboringRelation,
-    codec,
-)
+from epsilog.schemes import ClientLevelCentral, ClientLevelDistributed, ExampleLevelClientSide
+from epsilog.terms import CalibrationError, CheckError, Guarantee, NeighboringRelation, codec
 from epsilog.verify.plans import check_plan
 
 

@@ -62,7 +62,7 @@ def test_bands_that_fit_an_epoch_and_the_run_are_tried(monkeypatch, rounds, cycl
 
 
 def row(name, error, *, certified, repeated):
-    from epsilog.terms import Gaussian, Repeated
+    from epsilog.mechanisms import Gaussian, Repeated
 
     return correlated.Row(name, Repeated(Gaussian(1.0), 2) if repeated else Gaussian(1.0), 1.0, error, certified)
 

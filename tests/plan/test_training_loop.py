@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import epsilog as ep
+from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 from epsilog.plan import TrainingSetup, preflight
 from epsilog.plan.training_loop import _epochs
 from epsilog.plan.training_setup import SAMPLERS
-from epsilog.terms import CheckError, Gaussian, NeighboringRelation, PoissonSampled, Repeated, Verdict
+from epsilog.terms import CheckError, NeighboringRelation, Verdict
 
 DELTA = 1e-6
 BASE = TrainingSetup(examples=60_000, batch_size=600, updates=1000, noise_multiplier=1.0)

@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 from epsilog import plan
 from epsilog.accounting import epsilon, profile
+from epsilog.mechanisms import ApproximateDP, Gaussian, GaussianDP, Laplace, PureDP, Repeated
 from epsilog.plan import wording
-from epsilog.terms import ApproximateDP, Gaussian, GaussianDP, Laplace, PureDP, Repeated
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
 

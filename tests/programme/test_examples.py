@@ -7,8 +7,8 @@ import pytest
 
 from epsilog.programme import load, run
 from epsilog.prove import examine
+from epsilog.schemes import SCHEMES
 from epsilog.terms import ProgrammeError
-from epsilog.terms.schemes import SCHEMES
 from epsilog.verify import Books, read_folder
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))

@@ -5,12 +5,13 @@ from typing import Annotated, ClassVar
 
 import pytest
 
+from epsilog.mechanisms import Gaussian, PoissonSampled
 from epsilog.programme import load, run
 from epsilog.prove.narrative import who_sees_what
-from epsilog.terms import CustodyRecord, Gaussian, PoissonSampled, ProgrammeError, Scheme, codec, parameters
-from epsilog.terms.cohorts import PoissonCohorts
+from epsilog.schemes import SCHEMES, Against, Party, Scheme, scheme
+from epsilog.schemes.cohorts import PoissonCohorts
+from epsilog.terms import CustodyRecord, ProgrammeError, codec, parameters
 from epsilog.terms.fields import Field
-from epsilog.terms.schemes import SCHEMES, Against, Party, scheme
 from epsilog.train.schemes import TRAINED, client_level_central, trains
 from epsilog.verify.participation import check_participation
 

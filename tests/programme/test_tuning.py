@@ -13,25 +13,22 @@ from tests.programme.test_story import REAL, SCHOOLS, SETTINGS
 from tests.prove.drawn import drawn, lines
 
 from epsilog import train
+from epsilog.mechanisms import (
+    LAWS,
+    BinomialTrials,
+    NegativeBinomialTrials,
+    PoissonTrials,
+    Tuned,
+    read_trials,
+    write_trials,
+)
 from epsilog.plan import RegisteredPlan
 from epsilog.programme import run, train_only, tuning
 from epsilog.programme.tuning import Tuning, require_law
 from epsilog.prove import check_schema, examine, render_html, render_markdown
 from epsilog.prove.rendering import tuned
 from epsilog.spend import read_ledger
-from epsilog.terms import (
-    LAWS,
-    BinomialTrials,
-    CheckError,
-    NegativeBinomialTrials,
-    PoissonTrials,
-    ProgrammeError,
-    Tuned,
-    Verdict,
-    codec,
-    read_trials,
-    write_trials,
-)
+from epsilog.terms import CheckError, ProgrammeError, Verdict, codec
 from epsilog.train.data import dataset as shipped
 from epsilog.verify import Books, read_folder
 from epsilog.verify.outcome import of_the_best

@@ -11,15 +11,9 @@ from epsilog.plan import register
 from epsilog.programme.prepare import write_json
 from epsilog.programme.steps import close, reserve
 from epsilog.prove import build_report, render_html
+from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.spend import open_ledger
-from epsilog.terms import (
-    ClientLevelCentral,
-    CustodyRecord,
-    ExampleLevelClientSide,
-    NeighboringRelation,
-    RoundRecord,
-    record_line,
-)
+from epsilog.terms import CustodyRecord, NeighboringRelation, RoundRecord, record_line
 from epsilog.verify import CanaryScores, Utility, check_noise, read_evidence, reconcile
 from epsilog.verify.audits import PLANNED, PlannedAudit, Protocol
 

@@ -11,10 +11,11 @@ from dataclasses import replace
 import pytest
 from tests.prove.drawn import drawn, finish, lines, make_plan, train
 
+from epsilog.mechanisms import PureDP
 from epsilog.programme import steps
 from epsilog.prove import examine
 from epsilog.spend import open_ledger, read_ledger
-from epsilog.terms import CheckError, CustodyRecord, PureDP, RecordsError, codec
+from epsilog.terms import CheckError, CustodyRecord, RecordsError, codec
 from epsilog.terms.disclosed import Commitment, CommitmentKey, Public, Released, disclosed, same_digest
 from epsilog.verify import Books, read_folder
 

@@ -12,6 +12,7 @@ import pytest
 from tests.prove.drawn import audit_of, finish, make_plan, scored
 from tests.prove.test_examination import put
 
+from epsilog.mechanisms import BinomialTrials
 from epsilog.prove import build_report, compare, examine_report, render_html, render_markdown
 from epsilog.prove.examination import FOREMOST, leaves
 from epsilog.prove.kinds import (
@@ -26,7 +27,7 @@ from epsilog.prove.kinds import (
     words_of,
 )
 from epsilog.prove.report import unpacked
-from epsilog.terms import BinomialTrials, Canaries, EpsilogError, Verdict, codec
+from epsilog.terms import Canaries, EpsilogError, Verdict, codec
 from epsilog.terms.digits import upper_text
 from epsilog.verify import parse_evidence, read_evidence, reconcile
 

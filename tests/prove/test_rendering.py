@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from epsilog.prove import check_schema, rendering, report_schema, statement, who_sees_what
 from epsilog.prove.narrative import supported_statement
 from epsilog.prove.plots import Series, line_plot
-from epsilog.terms import ClientLevelCentral, Guarantee, NeighboringRelation, Scheme, UnsupportedMechanismError
+from epsilog.schemes import ClientLevelCentral, Scheme
+from epsilog.terms import Guarantee, NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.charts import ticks
 from epsilog.terms.digits import lower_text, upper_text
 

@@ -10,6 +10,7 @@ import pytest
 from tests.prove.drawn import central, drawn, finish, local, make_plan
 
 from epsilog.accounting import epsilon, grouping, profile
+from epsilog.mechanisms import GaussianDP
 from epsilog.plan import risk_reading, verdict
 from epsilog.plan.fits import SLACK
 from epsilog.prove import (
@@ -29,17 +30,8 @@ from epsilog.prove.forgeries import FORGERIES, still_forgeable
 from epsilog.prove.publication import completed, publication, tier
 from epsilog.prove.rendering import copies, readings
 from epsilog.prove.report import _reading
-from epsilog.terms import (
-    CalibrationError,
-    CheckError,
-    ClientLevelClientSide,
-    Finding,
-    GaussianDP,
-    NeighboringRelation,
-    RecordsError,
-    Verdict,
-    codec,
-)
+from epsilog.schemes import ClientLevelClientSide
+from epsilog.terms import CalibrationError, CheckError, Finding, NeighboringRelation, RecordsError, Verdict, codec
 from epsilog.terms.digits import upper_text
 from epsilog.verify import Playbook, certified, read_evidence, reconcile
 

@@ -10,8 +10,9 @@ import sys
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger
-from epsilog.terms import PureDP, StorageError
+from epsilog.terms import StorageError
 
 
 def inherit(ledger, half_read):

@@ -9,10 +9,11 @@ from datetime import timedelta
 import pytest
 from tests.web.conftest import serving
 
+from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.spend import open_here, open_ledger
 from epsilog.spend.entries import Verb
 from epsilog.spend.states import RULES
-from epsilog.terms import AccessError, Gaussian, PureDP
+from epsilog.terms import AccessError
 from epsilog.web import Entrance, create_app, tokens
 from epsilog.web.roles import Holder, Role
 

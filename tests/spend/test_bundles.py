@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.spend.stores import AVAILABLE, STORES
 
+from epsilog.mechanisms import PureDP
 from epsilog.signing import Note, SigningKey
 from epsilog.spend import (
     Checkpoint,
@@ -26,7 +27,7 @@ from epsilog.spend import (
     write_receipt,
 )
 from epsilog.spend.entries import GENESIS, Entry, digest
-from epsilog.terms import CheckError, LedgerIntegrityError, PureDP
+from epsilog.terms import CheckError, LedgerIntegrityError
 
 # C2SP tlog-checkpoint and tlog-witness (c2sp.org), their examples; the witness's second signature is left out
 CHECKPOINT = """example.com/behind-the-sofa

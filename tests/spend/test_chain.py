@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 from tests.spend.stores import InMemory
 
+from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.spend import Amounts, Ledger, Verb, chain
 from epsilog.spend.entries import GENESIS, Entry, digest
 from epsilog.spend.records import RoundState
 from epsilog.spend.rows import Row
-from epsilog.terms import Gaussian, LedgerIntegrityError, PureDP
+from epsilog.terms import LedgerIntegrityError
 from epsilog.terms.codec import canonical
 
 HASH = "ab" * 32

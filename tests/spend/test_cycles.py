@@ -5,18 +5,10 @@ from dataclasses import replace
 import pytest
 
 from epsilog.accounting import epsilon
+from epsilog.mechanisms import Gaussian, GaussianDP, Laplace, PureDP, Repeated
 from epsilog.spend import State, Stated, open_ledger, read_cycles
 from epsilog.spend.cycles import epsilon_of, fold
-from epsilog.terms import (
-    CheckError,
-    Gaussian,
-    GaussianDP,
-    Laplace,
-    LedgerIntegrityError,
-    PureDP,
-    Repeated,
-    StorageError,
-)
+from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
 PLAN = "a" * 64
 OWNER = {"by": "ann", "reason": "replaced"}

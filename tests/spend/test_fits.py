@@ -7,17 +7,9 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from tests.spend.stores import Memory, MemoryStore
 
+from epsilog.mechanisms import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.spend import Ledger
-from epsilog.terms import (
-    ApproximateDP,
-    BudgetExceededError,
-    ConflictError,
-    EpsilogError,
-    GaussianDP,
-    NeighboringRelation,
-    PureDP,
-    ZeroConcentratedDP,
-)
+from epsilog.terms import BudgetExceededError, ConflictError, EpsilogError, NeighboringRelation
 
 ACT = {"by": "dora", "reason": "agreed"}
 SCOPES = ["r", "r/a", "r/a/x", "r/b", "r/p", "r/p/1", "r/p/1/y", "r/p/2"]

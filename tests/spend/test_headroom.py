@@ -1,18 +1,9 @@
 import pytest
 
 from epsilog.accounting import epsilon
+from epsilog.mechanisms import ApproximateDP, Composed, Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.spend import Headroom
-from epsilog.terms import (
-    ApproximateDP,
-    BudgetExceededError,
-    Composed,
-    Gaussian,
-    Laplace,
-    PoissonSampled,
-    PureDP,
-    Repeated,
-    UnsupportedMechanismError,
-)
+from epsilog.terms import BudgetExceededError, UnsupportedMechanismError
 
 STEP = PoissonSampled(Gaussian(noise_multiplier=1.0), sampling_probability=0.01)
 

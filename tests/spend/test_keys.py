@@ -8,6 +8,7 @@ from tests.spend.test_chain import rehashed
 from typer.testing import CliRunner
 
 from epsilog.cli.entry import app
+from epsilog.mechanisms import PureDP
 from epsilog.signing import SigningKey
 from epsilog.spend import (
     Ledger,
@@ -19,7 +20,7 @@ from epsilog.spend import (
     verify_file,
     write_receipt,
 )
-from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, PureDP
+from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError
 from epsilog.verify.books import Books
 
 ACT = {"by": "dora", "reason": "agreed"}

@@ -1,21 +1,10 @@
 import pytest
 import sqlalchemy as sa
 
+from epsilog.mechanisms import ApproximateDP, GaussianDP, Laplace, PureDP, Repeated, ZeroConcentratedDP
 from epsilog.spend import Ledger, is_ledger, open_ledger, read_ledger, verify_file
 from epsilog.spend.sqlite import SqliteStore
-from epsilog.terms import (
-    ApproximateDP,
-    BudgetExceededError,
-    ConflictError,
-    GaussianDP,
-    Laplace,
-    LedgerIntegrityError,
-    NeighboringRelation,
-    PureDP,
-    Repeated,
-    StorageError,
-    ZeroConcentratedDP,
-)
+from epsilog.terms import BudgetExceededError, ConflictError, LedgerIntegrityError, NeighboringRelation, StorageError
 
 HASH = "ab" * 32
 OTHER = "cd" * 32

@@ -12,8 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger
-from epsilog.terms import BudgetExceededError, ConflictError, PureDP
+from epsilog.terms import BudgetExceededError, ConflictError
 
 CAPS = {  # those of the first day
     "r": {"epsilon": Decimal(3), "delta": Decimal("1e-5")},

@@ -18,6 +18,20 @@ from hypothesis import strategies as st
 from tests.spend.stores import InMemory
 
 from epsilog.accounting import epsilon, rdp, rdp_attained
+from epsilog.mechanisms import (
+    ApproximateDP,
+    Composed,
+    DiscreteGaussian,
+    ExponentialMechanism,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Repeated,
+    ZeroConcentratedDP,
+)
 from epsilog.spend import (
     Amounts,
     Ledger,
@@ -35,23 +49,11 @@ from epsilog.spend.filters import filter_of
 from epsilog.spend.pricing import proven_least
 from epsilog.spend.promises import cap_of, epsilon_of, kept_epsilon
 from epsilog.terms import (
-    ApproximateDP,
     BudgetExceededError,
-    Composed,
     ConflictError,
-    DiscreteGaussian,
-    ExponentialMechanism,
-    Gaussian,
-    GaussianDP,
-    Laplace,
     LedgerIntegrityError,
     NeighboringRelation,
-    PoissonSampled,
-    PureDP,
-    RandomizedResponse,
-    Repeated,
     UnsupportedMechanismError,
-    ZeroConcentratedDP,
 )
 
 ADD_OR_REMOVE_ONE, REPLACE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.spend import Verb, digest, open_ledger, read_ledger, read_transcript, verify_file, write_bundle
-from epsilog.terms import BudgetExceededError, CheckError, ConflictError, Gaussian, LedgerIntegrityError, PureDP
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError
 
 ACT = {"by": "dora", "reason": "agreed on 3 May"}
 HASH, OTHER = "ab" * 32, "cd" * 32

@@ -4,10 +4,11 @@ from contextlib import closing
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import Verb, chain
 from epsilog.spend.rows import parsed
 from epsilog.spend.sqlite.library import sqlite
-from epsilog.terms import LedgerIntegrityError, PureDP
+from epsilog.terms import LedgerIntegrityError
 
 
 @pytest.fixture

@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 from tests.spend.stores import InMemory
 from tests.spend.test_chain import rehashed
 
+from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, Repeated
 from epsilog.spend import Ledger, ancestors, chain, open_ledger, read_cycles, read_transcript, write_bundle
-from epsilog.terms import (
-    BudgetExceededError,
-    CheckError,
-    ConflictError,
-    Gaussian,
-    GaussianDP,
-    LedgerIntegrityError,
-    NeighboringRelation,
-    PureDP,
-    Repeated,
-)
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation
 
 ACT = {"by": "dora", "reason": "a person-quarter is the person in the quarter of the claim's date"}
 UNIT = {"privacy_unit": "person-quarter"}

@@ -6,18 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsilog.spend import Request, Verb, verify_file
-from epsilog.spend.amounts import Amounts
-from epsilog.spend.pricing import proven_least
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
-    BudgetExceededError,
     Composed,
-    ConflictError,
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Repeated,
@@ -25,9 +19,12 @@ from epsilog.terms import (
     Shuffled,
     SparseVector,
     Staircase,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.spend import Request, Verb, verify_file
+from epsilog.spend.amounts import Amounts
+from epsilog.spend.pricing import proven_least
+from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, UnsupportedMechanismError
 
 SCOPES = {
     "pure": {"epsilon": "1e6"},

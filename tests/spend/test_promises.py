@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.spend.stores import AVAILABLE
 
 from epsilog.accounting import epsilon
+from epsilog.mechanisms import Gaussian
 from epsilog.spend import Amounts, Ledger, read_transcript, sound_documents, write_bundle
 from epsilog.spend.promises import cap_of, epsilon_of
-from epsilog.terms import CheckError, ConflictError, Gaussian, LedgerIntegrityError, NeighboringRelation
+from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation
 
 ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE
 PROMISE = {"epsilon": "2", "delta": "1e-5"}

@@ -2,9 +2,10 @@ import json
 
 import pytest
 
+from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.spend import Request
 from epsilog.spend.requests import request_of, waiver_of
-from epsilog.terms import Gaussian, NeighboringRelation, PureDP, Repeated
+from epsilog.terms import NeighboringRelation
 
 RELEASE = Repeated(Gaussian(2.0), 3)
 FULL = Request(

@@ -9,10 +9,11 @@ from tests.spend.conftest import Clock
 from tests.spend.stores import AVAILABLE, STORES, InMemory, State
 from tests.spend.test_chain import HASH, every_verb, rehashed
 
+from epsilog.mechanisms import PureDP
 from epsilog.signing import Note, SigningKey
 from epsilog.spend import Checkpoint, Kept, Ledger, LedgerView, chain, sound_documents
 from epsilog.spend.rows import Stored
-from epsilog.terms import CheckError, LedgerIntegrityError, PureDP
+from epsilog.terms import CheckError, LedgerIntegrityError
 
 SIGNER, STRANGER = SigningKey.create("example.org/auditor"), SigningKey.create("example.org/stranger")
 KEYS = (SIGNER.verifier,)

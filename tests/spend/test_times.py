@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.spend.stores import AVAILABLE, STORES
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import RULES, Ledger, Verb
-from epsilog.terms import PureDP
 
 HASH = "ab" * 32
 UNTIMED = [Verb.STARTED, Verb.ROUND_STARTED, Verb.ROUND_RELEASED, Verb.COMMITTED]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.extent import amount
 from tests.spend.stores import AVAILABLE
 
+from epsilog.mechanisms import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.spend import Ledger
-from epsilog.terms import ApproximateDP, EpsilogError, GaussianDP, NeighboringRelation, PureDP, ZeroConcentratedDP
+from epsilog.terms import EpsilogError, NeighboringRelation
 
 SCOPES = st.sampled_from(["r", "r/a", "r/a/x", "r/b", "ra", "q", "r//a", "p", "p/q", "p/q/1"])
 HASHES = st.sampled_from(["ab" * 32, "cd" * 32, "no hash"])

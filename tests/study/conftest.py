@@ -5,7 +5,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
+from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.train import Federation, Task, Training
 from epsilog.train.models import build
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from epsilog import terms
+from epsilog import mechanisms, schemes, terms
 from epsilog.terms import CheckError, DeltaPolicy, Interval, NeighboringRelation, check
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -17,46 +17,64 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: terms.Gaussian(-1.0), "noise_multiplier must be finite and at least 0, got -1.0"),
-        (lambda: terms.Gaussian(math.nan), "noise_multiplier must be finite and at least 0, got nan"),
-        (lambda: terms.Gaussian(math.inf), "noise_multiplier must be finite"),
-        (lambda: terms.Gaussian("1"), "noise_multiplier must be a number, got '1'"),
-        (lambda: terms.Gaussian(1.0, sensitivity=0), "sensitivity must be finite and above 0, got 0"),
-        (lambda: terms.PoissonSampled(terms.Gaussian(1.0), 1.5), r"sampling_probability must be in \[0, 1\], got 1.5"),
-        (lambda: terms.PoissonSampled(terms.Gaussian(1.0), math.nan), "sampling_probability must be"),
-        (lambda: terms.FixedSizeSampled(terms.Gaussian(1.0), 11, 10), r"sample_size must be in \[0, 10\], got 11"),
-        (lambda: terms.MixtureOfGaussians(1.0, [], []), "sensitivities must be 1 to 4096 numbers, got 0"),
-        (lambda: terms.MixtureOfGaussians(1.0, [0.0] * 4097, [0.0] * 4097), "sensitivities must be 1 to 4096 numbers"),
-        (lambda: terms.MixtureOfGaussians(1.0, [1.0], [0.5, 0.5]), "as many as sensitivities, 1, got 2"),
-        (lambda: terms.MixtureOfGaussians(1.0, [1.0, 2.0], [0.5, 0.6]), "must add up to 1, got 1.1"),
-        (lambda: terms.MixtureOfGaussians(1.0, [1.0, 2.0], [0.5, 0.5 - 1e-9]), "must add up to 1, got 0.99999999"),
-        (lambda: terms.MixtureOfGaussians(1.0, [-1.0], [1.0]), r"sensitivities\[0\] must be finite and at least 0"),
-        (lambda: terms.MixtureOfGaussians(1.0, [1.0], [1.5]), r"sampling_probabilities\[0\] must be in \[0, 1\]"),
-        (lambda: terms.TruncatedPoissonSampled(terms.Gaussian(1.0), 1.1, 9, 1), r"sampling_probability must be in"),
-        (lambda: terms.TruncatedPoissonSampled(terms.Gaussian(1.0), 0.1, 9, 0), "largest_batch must be at least 1"),
-        (lambda: terms.Repeated(terms.Gaussian(1.0), 0), "count must be at least 1, got 0"),
-        (lambda: terms.Repeated(terms.Gaussian(1.0), 2.0), "count must be a whole number, got 2.0"),
-        (lambda: terms.NegativeBinomialTrials(-1.0, 0.5), r"shape must be in \(-1, 1e\+06\), got -1.0"),
-        (lambda: terms.NegativeBinomialTrials(1.0, 1.0), r"stopping_probability must be in \[1e-09, 1\), got 1.0"),
-        (lambda: terms.PoissonTrials(0.0), r"mean must be in \(0, 1e\+09\), got 0.0"),
-        (lambda: terms.BinomialTrials(0, 0.5), r"most must be in \[1, 1000000\], got 0"),
-        (lambda: terms.BinomialTrials(5, 0.0), r"probability must be in \(0, 1\], got 0.0"),
-        (lambda: terms.Tuned(terms.Gaussian(1.0), 5), "trials must be a Trials"),
-        (lambda: terms.Grouped(terms.Gaussian(1.0), 0), "units must be at least 1, got 0"),
-        (lambda: terms.Composed([1.0]), r"releases\[0\] must be a Release"),
-        (lambda: terms.ApproximateDP(1.0, 1.5), r"delta must be in \[0, 1\], got 1.5"),
-        (lambda: terms.RandomizedResponse(0.5, categories=1), "categories must be at least 2, got 1"),
-        (lambda: terms.ClientLevelCentral(10, 0.1, 0, 1.0, 1.0), "rounds must be at least 1, got 0"),
+        (lambda: mechanisms.Gaussian(-1.0), "noise_multiplier must be finite and at least 0, got -1.0"),
+        (lambda: mechanisms.Gaussian(math.nan), "noise_multiplier must be finite and at least 0, got nan"),
+        (lambda: mechanisms.Gaussian(math.inf), "noise_multiplier must be finite"),
+        (lambda: mechanisms.Gaussian("1"), "noise_multiplier must be a number, got '1'"),
+        (lambda: mechanisms.Gaussian(1.0, sensitivity=0), "sensitivity must be finite and above 0, got 0"),
         (
-            lambda: terms.ExampleLevelClientSide(10, 11, 5, 1, 0.5, 1, 1.0, 1.0),
+            lambda: mechanisms.PoissonSampled(mechanisms.Gaussian(1.0), 1.5),
+            r"sampling_probability must be in \[0, 1\], got 1.5",
+        ),
+        (lambda: mechanisms.PoissonSampled(mechanisms.Gaussian(1.0), math.nan), "sampling_probability must be"),
+        (
+            lambda: mechanisms.FixedSizeSampled(mechanisms.Gaussian(1.0), 11, 10),
+            r"sample_size must be in \[0, 10\], got 11",
+        ),
+        (lambda: mechanisms.MixtureOfGaussians(1.0, [], []), "sensitivities must be 1 to 4096 numbers, got 0"),
+        (
+            lambda: mechanisms.MixtureOfGaussians(1.0, [0.0] * 4097, [0.0] * 4097),
+            "sensitivities must be 1 to 4096 numbers",
+        ),
+        (lambda: mechanisms.MixtureOfGaussians(1.0, [1.0], [0.5, 0.5]), "as many as sensitivities, 1, got 2"),
+        (lambda: mechanisms.MixtureOfGaussians(1.0, [1.0, 2.0], [0.5, 0.6]), "must add up to 1, got 1.1"),
+        (lambda: mechanisms.MixtureOfGaussians(1.0, [1.0, 2.0], [0.5, 0.5 - 1e-9]), "must add up to 1, got 0.99999999"),
+        (
+            lambda: mechanisms.MixtureOfGaussians(1.0, [-1.0], [1.0]),
+            r"sensitivities\[0\] must be finite and at least 0",
+        ),
+        (lambda: mechanisms.MixtureOfGaussians(1.0, [1.0], [1.5]), r"sampling_probabilities\[0\] must be in \[0, 1\]"),
+        (
+            lambda: mechanisms.TruncatedPoissonSampled(mechanisms.Gaussian(1.0), 1.1, 9, 1),
+            r"sampling_probability must be in",
+        ),
+        (
+            lambda: mechanisms.TruncatedPoissonSampled(mechanisms.Gaussian(1.0), 0.1, 9, 0),
+            "largest_batch must be at least 1",
+        ),
+        (lambda: mechanisms.Repeated(mechanisms.Gaussian(1.0), 0), "count must be at least 1, got 0"),
+        (lambda: mechanisms.Repeated(mechanisms.Gaussian(1.0), 2.0), "count must be a whole number, got 2.0"),
+        (lambda: mechanisms.NegativeBinomialTrials(-1.0, 0.5), r"shape must be in \(-1, 1e\+06\), got -1.0"),
+        (lambda: mechanisms.NegativeBinomialTrials(1.0, 1.0), r"stopping_probability must be in \[1e-09, 1\), got 1.0"),
+        (lambda: mechanisms.PoissonTrials(0.0), r"mean must be in \(0, 1e\+09\), got 0.0"),
+        (lambda: mechanisms.BinomialTrials(0, 0.5), r"most must be in \[1, 1000000\], got 0"),
+        (lambda: mechanisms.BinomialTrials(5, 0.0), r"probability must be in \(0, 1\], got 0.0"),
+        (lambda: mechanisms.Tuned(mechanisms.Gaussian(1.0), 5), "trials must be a Trials"),
+        (lambda: mechanisms.Grouped(mechanisms.Gaussian(1.0), 0), "units must be at least 1, got 0"),
+        (lambda: mechanisms.Composed([1.0]), r"releases\[0\] must be a Release"),
+        (lambda: mechanisms.ApproximateDP(1.0, 1.5), r"delta must be in \[0, 1\], got 1.5"),
+        (lambda: mechanisms.RandomizedResponse(0.5, categories=1), "categories must be at least 2, got 1"),
+        (lambda: schemes.ClientLevelCentral(10, 0.1, 0, 1.0, 1.0), "rounds must be at least 1, got 0"),
+        (
+            lambda: schemes.ExampleLevelClientSide(10, 11, 5, 1, 0.5, 1, 1.0, 1.0),
             r"cohort_size must be in \[1, 10\], got 11",
         ),
         (
-            lambda: terms.ExampleLevelClientSide(10, 5, 5, 6, 0.5, 1, 1.0, 1.0),
+            lambda: schemes.ExampleLevelClientSide(10, 5, 5, 6, 0.5, 1, 1.0, 1.0),
             r"max_participations must be in \[1, 5\]",
         ),
         (
-            lambda: terms.ExampleLevelClientSide(10, 5, 5, 1, 0.0, 1, 1.0, 1.0),
+            lambda: schemes.ExampleLevelClientSide(10, 5, 5, 1, 0.0, 1, 1.0, 1.0),
             r"batch_probability must be in \(0, 1\], got 0.0",
         ),
         (lambda: terms.Guarantee(1.0, 1.0, ADD_OR_REMOVE, "person", 10), r"delta must be in \[0, 1\), got 1.0"),
@@ -68,9 +86,9 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (math.nan,), 0.0, 0.0), r"padding\[0\] must be finite"),
         (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (), math.inf, 0.0), "test_loss must be finite"),
         (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (), 0.0, None), "test_loss and test_score must both be there"),
-        (lambda: terms.DenseStrategy(()), "rows must not be empty"),
-        (lambda: terms.DenseStrategy(((1.0,), (1.0,))), "row 1 must have 2 entries, got 1"),
-        (lambda: terms.DenseStrategy(((1.0,), (0.5, 0.0))), "rows must be finite and above 0"),
+        (lambda: mechanisms.DenseStrategy(()), "rows must not be empty"),
+        (lambda: mechanisms.DenseStrategy(((1.0,), (1.0,))), "row 1 must have 2 entries, got 1"),
+        (lambda: mechanisms.DenseStrategy(((1.0,), (0.5, 0.0))), "rows must be finite and above 0"),
         (lambda: terms.CustodyRecord(1, (), 0.0, 0.0, dropped=-1), "dropped must be at least 0"),
     ],
 )
@@ -85,7 +103,7 @@ def test_booleans_are_not_numbers():
 
 
 def test_local_steps_round_epochs_over_probability():
-    scheme = terms.ExampleLevelClientSide(10, 5, 5, 2, 0.3, 1, 1.0, 1.0)
+    scheme = schemes.ExampleLevelClientSide(10, 5, 5, 2, 0.3, 1, 1.0, 1.0)
     assert scheme.local_steps == 3
     assert scheme.release().count == 6
 
@@ -133,40 +151,40 @@ def test_interval_shows_its_sides():
     assert Interval(1.0, 1.25, "RDP", ADD_OR_REMOVE).gap == pytest.approx(0.2)
 
 
-SGD = terms.PoissonSampled(terms.Gaussian(1.0), 0.5)
-CENTRAL = terms.ClientLevelCentral(10, 0.1, 5, 1.0, 1.0)
-CLIENT_SIDE = terms.ExampleLevelClientSide(10, 1, 5, 1, 0.5, 1, 1.0, 1.0)
-STRATEGY = terms.ToeplitzStrategy((1.0,))
+SGD = mechanisms.PoissonSampled(mechanisms.Gaussian(1.0), 0.5)
+CENTRAL = schemes.ClientLevelCentral(10, 0.1, 5, 1.0, 1.0)
+CLIENT_SIDE = schemes.ExampleLevelClientSide(10, 1, 5, 1, 0.5, 1, 1.0, 1.0)
+STRATEGY = mechanisms.ToeplitzStrategy((1.0,))
 
 
 @pytest.mark.parametrize(
     ("term", "least"),
     [
-        (terms.Repeated(SGD, 3), {"count": 1}),
+        (mechanisms.Repeated(SGD, 3), {"count": 1}),
         (terms.Guarantee(1.0, 0.1, ADD_OR_REMOVE, "person", 10), {"population": 1, "epsilon": 0, "delta": 0}),
-        (terms.BinnedParticipation(3), {"cycle_length": 1}),
-        (terms.LimitedParticipation(3, 3), {"participations": 1, "min_separation": 1}),
-        (terms.SpacedParticipation(3, 0.5), {"min_separation": 1}),
-        (terms.CyclicParticipation(3, 0.5), {"cycle_length": 1}),
-        (terms.ChosenParticipation(3), {"participations": 1}),
-        (terms.MatrixMechanism(STRATEGY, terms.BinnedParticipation(3), 3, 1.0), {"rounds": 1}),
-        (terms.Gaussian(1.0), {"noise_multiplier": 0}),
-        (terms.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), {"noise_stddev": 0}),
-        (terms.Laplace(1.0), {"noise_multiplier": 0}),
-        (terms.DiscreteGaussian(1.0, 3), {"sensitivity": 1, "noise_stddev": 0}),
-        (terms.DiscreteLaplace(1.0, 3), {"sensitivity": 1, "noise_scale": 0}),
-        (terms.RandomizedResponse(0.5, 3), {"categories": 2, "flip_probability": 0}),
-        (terms.Staircase(1.0, 0.5, 2.0), {"gamma": 0}),
-        (terms.ReportNoisyMax(1.0, "gumbel"), {"epsilon": 0}),
-        (terms.SparseVector(2.0, 3.0, 2), {"threshold_noise_multiplier": 0, "positives": 1}),
-        (terms.PureDP(1.0), {"epsilon": 0}),
-        (terms.ApproximateDP(1.0, 0.1), {"epsilon": 0, "delta": 0}),
-        (terms.ZeroConcentratedDP(1.0), {"rho": 0}),
-        (terms.GaussianDP(1.0), {"mu": 0}),
+        (mechanisms.BinnedParticipation(3), {"cycle_length": 1}),
+        (mechanisms.LimitedParticipation(3, 3), {"participations": 1, "min_separation": 1}),
+        (mechanisms.SpacedParticipation(3, 0.5), {"min_separation": 1}),
+        (mechanisms.CyclicParticipation(3, 0.5), {"cycle_length": 1}),
+        (mechanisms.ChosenParticipation(3), {"participations": 1}),
+        (mechanisms.MatrixMechanism(STRATEGY, mechanisms.BinnedParticipation(3), 3, 1.0), {"rounds": 1}),
+        (mechanisms.Gaussian(1.0), {"noise_multiplier": 0}),
+        (mechanisms.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), {"noise_stddev": 0}),
+        (mechanisms.Laplace(1.0), {"noise_multiplier": 0}),
+        (mechanisms.DiscreteGaussian(1.0, 3), {"sensitivity": 1, "noise_stddev": 0}),
+        (mechanisms.DiscreteLaplace(1.0, 3), {"sensitivity": 1, "noise_scale": 0}),
+        (mechanisms.RandomizedResponse(0.5, 3), {"categories": 2, "flip_probability": 0}),
+        (mechanisms.Staircase(1.0, 0.5, 2.0), {"gamma": 0}),
+        (mechanisms.ReportNoisyMax(1.0, "gumbel"), {"epsilon": 0}),
+        (mechanisms.SparseVector(2.0, 3.0, 2), {"threshold_noise_multiplier": 0, "positives": 1}),
+        (mechanisms.PureDP(1.0), {"epsilon": 0}),
+        (mechanisms.ApproximateDP(1.0, 0.1), {"epsilon": 0, "delta": 0}),
+        (mechanisms.ZeroConcentratedDP(1.0), {"rho": 0}),
+        (mechanisms.GaussianDP(1.0), {"mu": 0}),
         (SGD, {"sampling_probability": 0}),
-        (terms.FixedSizeSampled(terms.Gaussian(1.0), 0, 10), {"population": 1, "sample_size": 0}),
-        (terms.BallsInBins(terms.Gaussian(1.0), bins=3, epochs=3), {"bins": 1, "epochs": 1}),
-        (terms.Shuffled(terms.RandomizedResponse(0.5), 3), {"population": 1}),
+        (mechanisms.FixedSizeSampled(mechanisms.Gaussian(1.0), 0, 10), {"population": 1, "sample_size": 0}),
+        (mechanisms.BallsInBins(mechanisms.Gaussian(1.0), bins=3, epochs=3), {"bins": 1, "epochs": 1}),
+        (mechanisms.Shuffled(mechanisms.RandomizedResponse(0.5), 3), {"population": 1}),
         (CENTRAL, {"clients": 1, "rounds": 1, "noise_multiplier": 0}),
         (CLIENT_SIDE, dict.fromkeys(("clients", "cohort_size", "rounds", "max_participations", "epochs"), 1)),
         (terms.RoundRecord(3, "00", 1.0, 1.0, (), 0.0, 0.0), {"round": 1, "noise_stddev": 0}),
@@ -185,8 +203,8 @@ def test_the_least_of_each_number_is_taken_and_what_is_below_it_is_not(term, lea
 @pytest.mark.parametrize(
     ("term", "names"),
     [
-        (terms.Gaussian(1.0), ["sensitivity"]),
-        (terms.Laplace(1.0), ["sensitivity"]),
+        (mechanisms.Gaussian(1.0), ["sensitivity"]),
+        (mechanisms.Laplace(1.0), ["sensitivity"]),
         (CENTRAL, ["clip_norm", "sampling_probability"]),
         (CLIENT_SIDE, ["clip_norm", "batch_probability"]),
         (terms.RoundRecord(3, "00", 1.0, 1.0, (), 0.0, 0.0), ["clip_norm"]),
@@ -200,7 +218,7 @@ def test_what_is_divided_by_is_above_0(term, names):
 
 
 def test_a_scheme_that_does_not_say_what_it_does_is_an_error():
-    class Silent(terms.Scheme):
+    class Silent(schemes.Scheme):
         __slots__ = ()
 
     with pytest.raises(TypeError, match="Silent does not say what one step is"):

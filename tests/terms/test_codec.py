@@ -9,62 +9,62 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as some
 
-from epsilog import terms
+from epsilog import mechanisms, schemes, terms
 from epsilog.terms import NeighboringRelation, codec
 from epsilog.terms.disclosed import Private
 
 SAMPLES = [
-    terms.Gaussian(1.0, sensitivity=0.5),
-    terms.Laplace(2.0),
-    terms.DiscreteGaussian(3.5, sensitivity=2),
-    terms.DiscreteLaplace(1.5),
-    terms.RandomizedResponse(0.5, categories=4),
-    terms.ExponentialMechanism(0.3, monotone=True),
-    terms.Staircase(0.5),
-    terms.Staircase(0.5, 0.25, sensitivity=3.0),
-    terms.ReportNoisyMax(0.3, "laplace", monotone=True),
-    terms.SparseVector(2.0, 8.0, positives=4),
-    terms.MixtureOfGaussians(2.0, (0.0, 1.0, 1.0, 3.5), (0.7, 0.1, 0.1, 0.1)),
-    terms.PureDP(0.1),
-    terms.ApproximateDP(0.5, 1e-6),
-    terms.ZeroConcentratedDP(0.02),
-    terms.GaussianDP(0.7),
-    terms.PoissonSampled(terms.Gaussian(1.0), 0.01),
-    terms.FixedSizeSampled(terms.Gaussian(1.0), 30, 2400),
-    terms.TruncatedPoissonSampled(terms.Gaussian(1.0), 0.01, 10_000, 120),
-    terms.BallsInBins(terms.Gaussian(1.0), bins=10, epochs=3),
-    terms.Shuffled(terms.RandomizedResponse(0.5), 1000),
-    terms.Grouped(terms.Laplace(2.0), 4),
-    terms.NegativeBinomialTrials(0.5, 0.125),
-    terms.PoissonTrials(20.0),
-    terms.BinomialTrials(50, 0.5),
-    terms.Tuned(terms.Gaussian(2.0), terms.NegativeBinomialTrials(1.0, 0.1)),
-    terms.ToeplitzStrategy((1.0, 0.5, 0.25)),
-    terms.DenseStrategy(((1.0,), (0.5, 1.0))),
-    terms.TreeStrategy(),
-    terms.EveryRound(),
-    terms.LimitedParticipation(4, min_separation=10),
-    terms.BinnedParticipation(100),
-    terms.SpacedParticipation(16, 0.05, warm_start=True),
-    terms.CyclicParticipation(16, 0.5),
-    terms.ChosenParticipation(3),
-    terms.MatrixMechanism(terms.ToeplitzStrategy((1.0, 0.5)), terms.BinnedParticipation(10), 100, 3.0),
-    terms.MatrixMechanism(terms.DenseStrategy(((1.0,), (0.5, 1.0))), terms.EveryRound(), 2, 3.0),
-    terms.Composed([terms.PureDP(0.1), terms.Repeated(terms.Laplace(10.0), 3)]),
-    terms.Composed([]),
-    terms.Repeated(terms.PoissonSampled(terms.Gaussian(1.1), 0.01), 10**7),
+    mechanisms.Gaussian(1.0, sensitivity=0.5),
+    mechanisms.Laplace(2.0),
+    mechanisms.DiscreteGaussian(3.5, sensitivity=2),
+    mechanisms.DiscreteLaplace(1.5),
+    mechanisms.RandomizedResponse(0.5, categories=4),
+    mechanisms.ExponentialMechanism(0.3, monotone=True),
+    mechanisms.Staircase(0.5),
+    mechanisms.Staircase(0.5, 0.25, sensitivity=3.0),
+    mechanisms.ReportNoisyMax(0.3, "laplace", monotone=True),
+    mechanisms.SparseVector(2.0, 8.0, positives=4),
+    mechanisms.MixtureOfGaussians(2.0, (0.0, 1.0, 1.0, 3.5), (0.7, 0.1, 0.1, 0.1)),
+    mechanisms.PureDP(0.1),
+    mechanisms.ApproximateDP(0.5, 1e-6),
+    mechanisms.ZeroConcentratedDP(0.02),
+    mechanisms.GaussianDP(0.7),
+    mechanisms.PoissonSampled(mechanisms.Gaussian(1.0), 0.01),
+    mechanisms.FixedSizeSampled(mechanisms.Gaussian(1.0), 30, 2400),
+    mechanisms.TruncatedPoissonSampled(mechanisms.Gaussian(1.0), 0.01, 10_000, 120),
+    mechanisms.BallsInBins(mechanisms.Gaussian(1.0), bins=10, epochs=3),
+    mechanisms.Shuffled(mechanisms.RandomizedResponse(0.5), 1000),
+    mechanisms.Grouped(mechanisms.Laplace(2.0), 4),
+    mechanisms.NegativeBinomialTrials(0.5, 0.125),
+    mechanisms.PoissonTrials(20.0),
+    mechanisms.BinomialTrials(50, 0.5),
+    mechanisms.Tuned(mechanisms.Gaussian(2.0), mechanisms.NegativeBinomialTrials(1.0, 0.1)),
+    mechanisms.ToeplitzStrategy((1.0, 0.5, 0.25)),
+    mechanisms.DenseStrategy(((1.0,), (0.5, 1.0))),
+    mechanisms.TreeStrategy(),
+    mechanisms.EveryRound(),
+    mechanisms.LimitedParticipation(4, min_separation=10),
+    mechanisms.BinnedParticipation(100),
+    mechanisms.SpacedParticipation(16, 0.05, warm_start=True),
+    mechanisms.CyclicParticipation(16, 0.5),
+    mechanisms.ChosenParticipation(3),
+    mechanisms.MatrixMechanism(mechanisms.ToeplitzStrategy((1.0, 0.5)), mechanisms.BinnedParticipation(10), 100, 3.0),
+    mechanisms.MatrixMechanism(mechanisms.DenseStrategy(((1.0,), (0.5, 1.0))), mechanisms.EveryRound(), 2, 3.0),
+    mechanisms.Composed([mechanisms.PureDP(0.1), mechanisms.Repeated(mechanisms.Laplace(10.0), 3)]),
+    mechanisms.Composed([]),
+    mechanisms.Repeated(mechanisms.PoissonSampled(mechanisms.Gaussian(1.1), 0.01), 10**7),
     terms.Guarantee(4.0, 1e-5, NeighboringRelation.REPLACE_ONE, "school", 2410),
     terms.Interval(
         0.5, math.inf, "a method", NeighboringRelation.ZERO_OUT, None, ("a", "b"), "epsilon", (("delta", 1e-5),)
     ),
     terms.Interval(0.5, 1.0, "inf", NeighboringRelation.ZERO_OUT, assumptions=("inf",), given=(("inf", math.inf),)),
-    terms.ClientLevelCentral(2410, 0.1, 100, 0.5, 1.2),
-    terms.ClientLevelAdaptiveClip(2410, 0.1, 100, 0.5, 0.5, 0.2, 12.0, 1.2),
-    terms.ClientLevelClientSide(2410, 60, 30, 4, 1.0, 1.5),
-    terms.ClientLevelCorrelatedNoise(2410, 24, 100, 8, 1.0, 1.5),
-    terms.ClientLevelBufferedNoise(2410, 24, 100, (0.95, 0.5), (0.3, 0.1), 1.0, 1.5),
-    terms.ClientLevelDistributed(2410, 60, 50, 30, 4, 1.0, 0.001, 24, 1.5),
-    terms.ExampleLevelClientSide(2410, 60, 30, 4, 0.25, 1, 1.0, 1.5),
+    schemes.ClientLevelCentral(2410, 0.1, 100, 0.5, 1.2),
+    schemes.ClientLevelAdaptiveClip(2410, 0.1, 100, 0.5, 0.5, 0.2, 12.0, 1.2),
+    schemes.ClientLevelClientSide(2410, 60, 30, 4, 1.0, 1.5),
+    schemes.ClientLevelCorrelatedNoise(2410, 24, 100, 8, 1.0, 1.5),
+    schemes.ClientLevelBufferedNoise(2410, 24, 100, (0.95, 0.5), (0.3, 0.1), 1.0, 1.5),
+    schemes.ClientLevelDistributed(2410, 60, 50, 30, 4, 1.0, 0.001, 24, 1.5),
+    schemes.ExampleLevelClientSide(2410, 60, 30, 4, 0.25, 1, 1.0, 1.5),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), 0.5, 0.75),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), None, None),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), 0.5, 0.75, 0.48),
@@ -122,7 +122,9 @@ def test_every_type_has_a_sample_and_a_tag():
 
 
 def test_whole_floats_and_integers_have_the_same_bytes():
-    assert codec.canonical(codec.to_json(terms.Gaussian(1))) == codec.canonical(codec.to_json(terms.Gaussian(1.0)))
+    assert codec.canonical(codec.to_json(mechanisms.Gaussian(1))) == codec.canonical(
+        codec.to_json(mechanisms.Gaussian(1.0))
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_bad_documents_are_refused_by_name(document, says):
 
 
 def test_a_changed_field_changes_the_fingerprint():
-    one, other = terms.Gaussian(1.0), dataclasses.replace(terms.Gaussian(1.0), noise_multiplier=1.0 + 1e-15)
+    one, other = mechanisms.Gaussian(1.0), dataclasses.replace(mechanisms.Gaussian(1.0), noise_multiplier=1.0 + 1e-15)
     assert codec.fingerprint(codec.to_json(one)) != codec.fingerprint(codec.to_json(other))
 
 

@@ -6,21 +6,22 @@ from typing import Annotated, get_args, get_type_hints
 
 import pytest
 
-from epsilog import terms
-from epsilog.terms import CheckError, Gaussian, PoissonTrials, Release, ToeplitzStrategy, Trials, codec
+from epsilog import mechanisms
+from epsilog.mechanisms import Gaussian, PoissonTrials, Release, ToeplitzStrategy, Trials
+from epsilog.terms import CheckError, codec
 from epsilog.terms.fields import Field, _annotated, check_fields, list_fields
 
 KINDS = [
     kind
     for kind in codec.type_of.values()
-    if kind.__module__.startswith("epsilog.terms.")
+    if kind.__module__.startswith("epsilog.mechanisms.")
     and (issubclass(kind, Release | Trials) or kind.__name__.endswith(("Strategy", "Participation")))
 ]
 GIVEN = {
     "release": Gaussian(1.0),
     "trials": PoissonTrials(1.0),
     "strategy": ToeplitzStrategy((1.0,)),
-    "participation": terms.EveryRound(),
+    "participation": mechanisms.EveryRound(),
     "rows": ((1.0,),),
     "sampling_probabilities": (1.0,),
 }
@@ -59,12 +60,12 @@ def outside(field: Field):
 
 def test_every_mechanism_is_found():
     assert len(KINDS) >= 34
-    assert {Gaussian, terms.Tuned, terms.MatrixMechanism, terms.TreeStrategy} <= set(KINDS)
+    assert {Gaussian, mechanisms.Tuned, mechanisms.MatrixMechanism, mechanisms.TreeStrategy} <= set(KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_field_is_described_once(kind):
-    if kind is terms.Composed:  # its one field takes any iterable
+    if kind is mechanisms.Composed:  # its one field takes any iterable
         return
     described = list_fields(kind)
     assert list(described) == [field.name for field in dataclasses.fields(kind)]
@@ -75,7 +76,9 @@ def test_every_field_is_described_once(kind):
     assert set(get_type_hints(kind)) >= set(described)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not terms.Composed], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind is not mechanisms.Composed], ids=lambda kind: kind.__name__
+)
 def test_construction_enforces_each_bound(kind):
     given = example(kind)
     made = kind(**given)

@@ -15,10 +15,12 @@ import epsilog as ep
 from epsilog import plan
 from epsilog.accounting.montecarlo import certify
 from epsilog.answers import Answer, Count, Histogram, Mean, MostCommon, ask
+from epsilog.mechanisms import BallsInBins, Gaussian, Laplace
 from epsilog.plan import register
 from epsilog.programme.story import Outcome
+from epsilog.schemes import ClientLevelCentral
 from epsilog.spend import open_ledger
-from epsilog.terms import BallsInBins, ClientLevelCentral, Finding, Gaussian, Laplace, NeighboringRelation, Verdict
+from epsilog.terms import Finding, NeighboringRelation, Verdict
 from epsilog.terms.charts import CLAIM, ESTIMATE, OVER, SPENT, band_plot, gauge, interval_bar
 from epsilog.terms.digits import upper_text
 from epsilog.verify import Reconciliation

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsilog.terms import CheckError, read_trials
+from epsilog.mechanisms import read_trials
+from epsilog.terms import CheckError
 from epsilog.terms.numerals import read_number, require_one_reading
 
 CASES = json.loads((Path(__file__).parents[1] / "vectors" / "numerals.json").read_text())["cases"]

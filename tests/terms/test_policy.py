@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from epsilog.terms import DeltaPolicy, DenseStrategy, ToeplitzStrategy
+from epsilog.mechanisms import DenseStrategy, ToeplitzStrategy
+from epsilog.terms import DeltaPolicy
 
 
 @pytest.mark.parametrize(

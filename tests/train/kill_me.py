@@ -7,7 +7,7 @@ import os
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
+from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.train import PaidRun, Randomness, run_rounds
 
 SCHEMES = {

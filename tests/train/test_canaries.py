@@ -9,16 +9,15 @@ from scipy.stats import binom
 from tests.train.fixed import Fixed
 
 from epsilog.plan import profile_view
-from epsilog.terms import (
-    Canaries,
+from epsilog.schemes import (
     ClientLevelAdaptiveClip,
     ClientLevelCentral,
     ClientLevelClientSide,
     ClientLevelCorrelatedNoise,
     ClientLevelDistributed,
     ExampleLevelClientSide,
-    NeighboringRelation,
 )
+from epsilog.terms import Canaries, NeighboringRelation
 from epsilog.train import (
     Federation,
     Randomness,

@@ -16,7 +16,7 @@ sys.path.insert(0, {here!r})
 from epsilog.train.engines import keep_compilations
 kept = keep_compilations()
 from conftest import small_task
-from epsilog.terms import ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral
 from epsilog.train import Randomness, dry_run
 from epsilog.train.rounds import output_hash
 model = dry_run(ClientLevelCentral(12, 0.5, 2, 0.2, 1.0), small_task(), randomness=Randomness.simulated(1)).model

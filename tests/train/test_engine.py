@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from epsilog.terms import ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral
 from epsilog.train import Federation, Randomness, rounds
 from epsilog.train.engines import NoisyRuns, Round, compiled, program
 from epsilog.train.engines.compiled import CompiledEngine

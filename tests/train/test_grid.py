@@ -9,21 +9,17 @@ import pytest
 from tests.train.conftest import MemoryCharge
 from tests.train.linear import LinearEngine
 
-from epsilog.spend import headroom, open_ledger
-from epsilog.terms import (
-    BudgetExceededError,
-    CheckError,
+from epsilog.schemes import (
     ClientLevelAdaptiveClip,
     ClientLevelBufferedNoise,
     ClientLevelCentral,
     ClientLevelClientSide,
     ClientLevelCorrelatedNoise,
     ClientLevelDistributed,
-    ConflictError,
-    CustodyRecord,
     ExampleLevelClientSide,
-    NeighboringRelation,
 )
+from epsilog.spend import headroom, open_ledger
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, CustodyRecord, NeighboringRelation
 from epsilog.train import Federation, PaidRun, Randomness, Training, checkpoints, dry_run, run_rounds
 from epsilog.train.engines import Round
 from epsilog.train.engines.grid import on_grid

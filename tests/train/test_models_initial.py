@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from epsilog import npz
-from epsilog.terms import CheckError, ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import CheckError
 from epsilog.train import Randomness, dry_run
 from epsilog.train.models import Released, build, choose
 from epsilog.train.rounds import bound_to, output_hash

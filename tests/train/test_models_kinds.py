@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from tests.train.test_engine import agree, batches, noise, noisy_runs, updates
 
-from epsilog.terms import CheckError, ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import CheckError
 from epsilog.train import Federation, Randomness, Task, Training, dry_run, models
 from epsilog.train.engines import NoisyRuns, Round
 from epsilog.train.engines.compiled import CompiledEngine

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tests.train.test_engine import agree, noisy_runs, updates
 
-from epsilog.terms import CheckError, ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import CheckError
 from epsilog.train import Federation, Randomness, Task, Training, dry_run
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.reference import ReferenceEngine

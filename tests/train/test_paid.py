@@ -10,15 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.spend import open_ledger
-from epsilog.terms import (
-    ClientLevelCentral,
-    ConflictError,
-    ExampleLevelClientSide,
-    NeighboringRelation,
-    ProgrammeError,
-    RecordsError,
-)
+from epsilog.terms import ConflictError, NeighboringRelation, ProgrammeError, RecordsError
 from epsilog.terms.extras import install_command
 from epsilog.train import PaidRun, Randomness, rehearsal, rehearse, run_rounds
 
@@ -234,7 +228,8 @@ from pathlib import Path
 sys.modules["jax"] = None
 sys.path.insert(0, sys.argv[1])
 from conftest import MemoryCharge, small_task
-from epsilog.terms import ClientLevelCentral, ProgrammeError
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import ProgrammeError
 from epsilog.train import PaidRun, Randomness, run_rounds
 scheme = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 charge = MemoryCharge(scheme, "client")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
+from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.terms.codec import encode
 from epsilog.train import Federation, Randomness, noise, rounds
 from epsilog.train.engines import compiled

@@ -13,17 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epsilog.terms import (
+from epsilog.schemes import (
     ClientLevelAdaptiveClip,
     ClientLevelBufferedNoise,
     ClientLevelCentral,
     ClientLevelCorrelatedNoise,
-    ConflictError,
-    CustodyRecord,
     ExampleLevelClientSide,
-    RecordsError,
-    RoundRecord,
 )
+from epsilog.terms import ConflictError, CustodyRecord, RecordsError, RoundRecord
 from epsilog.train import PaidRun, Randomness, checkpoints, dry_run, run, run_rounds
 
 sys.path.insert(0, str(Path(__file__).parent))

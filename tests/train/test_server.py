@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.train.test_engine import COHORT, agree, batches, noise, noisy_runs, start, updates
 
-from epsilog.terms import CheckError, ClientLevelCentral, RecordsError
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import CheckError, RecordsError
 from epsilog.train import PaidRun, Randomness, Server, Training, dry_run, run_rounds
 from epsilog.train.engines import NoisyRuns, Round
 from epsilog.train.engines.compiled import CompiledEngine

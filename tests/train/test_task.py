@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epsilog.terms import ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral
 from epsilog.train import Federation, PaidRun, Randomness, Training, dry_run, run_rounds
 
 CLASSES = {"loss": "cross-entropy", "widths": (3, 4, 3)}

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from tests.train.fixed import Fixed
 
-from epsilog.terms import (
+from epsilog.schemes import (
     ClientLevelAdaptiveClip,
     ClientLevelCentral,
     ClientLevelClientSide,

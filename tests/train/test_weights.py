@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 from tests.train.test_engine import COHORT, agree, noisy_runs, updates
 
-from epsilog.terms import (
-    CheckError,
-    ClientLevelCentral,
-    ClientLevelClientSide,
-    ExampleLevelClientSide,
-    NeighboringRelation,
-)
+from epsilog.schemes import ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide
+from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.train import PaidRun, Randomness, Training, dry_run
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.reference import ReferenceEngine

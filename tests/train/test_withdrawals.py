@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 from tests.train.fixed import Fixed
 
-from epsilog.terms import (
-    CheckError,
+from epsilog.schemes import (
+    SCHEMES,
     ClientLevelCentral,
     ClientLevelClientSide,
     ClientLevelDistributed,
-    CustodyRecord,
     ExampleLevelClientSide,
-    RoundRecord,
 )
-from epsilog.terms.cohorts import CappedCohorts
-from epsilog.terms.schemes import SCHEMES
+from epsilog.schemes.cohorts import CappedCohorts
+from epsilog.terms import CheckError, CustodyRecord, RoundRecord
 from epsilog.train import PaidRun, Randomness, dry_run, run_rounds
 from epsilog.train.checkpoints import read_records
 from epsilog.train.rounds import begin, next_round

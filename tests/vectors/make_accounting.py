@@ -16,7 +16,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 
-from epsilog.terms import (
+from epsilog.mechanisms import (
     DiscreteLaplace,
     Gaussian,
     Laplace,
@@ -25,8 +25,8 @@ from epsilog.terms import (
     RandomizedResponse,
     Release,
     Repeated,
-    codec,
 )
+from epsilog.terms import codec
 
 mpmath.mp.dps = 40
 SEED = 20260701

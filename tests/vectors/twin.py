@@ -29,7 +29,8 @@ from epsilog.accounting import (
     gaussian_mu,
     rdp,
 )
-from epsilog.terms import Gaussian, NeighboringRelation, PoissonSampled, Repeated
+from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
+from epsilog.terms import NeighboringRelation
 
 FILE = Path(__file__).with_name("twin.json")
 _RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE

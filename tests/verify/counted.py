@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from epsilog.terms import ClientLevelAdaptiveClip, CustodyRecord, RoundRecord
+from epsilog.schemes import ClientLevelAdaptiveClip
+from epsilog.terms import CustodyRecord, RoundRecord
 
 COUNTING = ClientLevelAdaptiveClip(200, 0.2, 40, 0.5, 0.5, 0.2, 5.0, 3.0)
 

@@ -6,8 +6,9 @@ from fractions import Fraction
 import pytest
 from tests.prove.drawn import make_plan, train
 
+from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.spend import Amounts, Verb, open_ledger
-from epsilog.terms import Gaussian, Laplace, PoissonSampled, PureDP, RecordsError, Repeated
+from epsilog.terms import RecordsError
 from epsilog.verify import Books, Brought, check_chain, check_head, check_prices
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.charges import check_attempts, check_charge, check_files

@@ -17,8 +17,11 @@ from tests.verify.test_hidden import lists_with
 from tests.verify.test_statistics import CENTRAL, custody
 
 from epsilog import accounting, npz, plan, prove
+from epsilog.mechanisms import BinomialTrials, Gaussian, PureDP, ZeroConcentratedDP
 from epsilog.prove import examine
 from epsilog.prove.examination import check_model, check_page, check_report
+from epsilog.schemes import ClientLevelCorrelatedNoise, ClientLevelDistributed
+from epsilog.schemes.cohorts import PoissonCohorts
 from epsilog.signing import Envelope, Note, SigningKey
 from epsilog.spend import (
     Checkpoint,
@@ -31,21 +34,7 @@ from epsilog.spend import (
     sound_documents,
     write_receipt,
 )
-from epsilog.terms import (
-    BinomialTrials,
-    Canaries,
-    CheckError,
-    ClientLevelCorrelatedNoise,
-    ClientLevelDistributed,
-    DeltaPolicy,
-    Finding,
-    Gaussian,
-    PureDP,
-    Verdict,
-    ZeroConcentratedDP,
-    codec,
-)
-from epsilog.terms.cohorts import PoissonCohorts
+from epsilog.terms import Canaries, CheckError, DeltaPolicy, Finding, Verdict, codec
 from epsilog.verify import (
     Books,
     Brought,

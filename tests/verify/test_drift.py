@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom
 from tests.verify.logs.simulated import N, Q, T, honest, save
 
+from epsilog.schemes.cohorts import PoissonCohorts
 from epsilog.terms import Verdict
-from epsilog.terms.cohorts import PoissonCohorts
 from epsilog.verify import check_noise, control_limits
 from epsilog.verify.chances import TILTS
 from epsilog.verify.drift import SHARES, cohorts_drift, evidence, noise_drift

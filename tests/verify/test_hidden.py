@@ -11,8 +11,9 @@ from tests.prove.drawn import make_plan
 from tests.verify.test_statistics import CENTRAL, custody, poisson
 
 from epsilog.accounting import epsilon, mean_trials
+from epsilog.mechanisms import BinomialTrials
 from epsilog.plan import OUTCOME_SHARE
-from epsilog.terms import BinomialTrials, Finding, Guarantee, NeighboringRelation, Verdict
+from epsilog.terms import Finding, Guarantee, NeighboringRelation, Verdict
 from epsilog.verify import certified_run, check_participation, get_published_verdict, reconcile
 from epsilog.verify.hidden import CHECKS, RAREST, SMALLEST, compute_alarm, compute_plan_alarm
 

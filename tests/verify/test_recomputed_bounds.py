@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from tests.prove.drawn import finish, make_plan
 
+from epsilog.mechanisms import BinomialTrials
 from epsilog.prove import examine, render_html, render_markdown
-from epsilog.terms import BinomialTrials
 from epsilog.terms.digits import upper_text
 from epsilog.verify import Books, read_evidence, read_folder, reconcile, whatever_the_sampler
 from epsilog.verify.plans import check_plan, unamplified

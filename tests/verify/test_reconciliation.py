@@ -8,16 +8,10 @@ from scipy import stats
 from tests.prove.drawn import central, drawn, local, make_plan
 
 from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Repeated
 from epsilog.plan import OUTCOME_SHARE
-from epsilog.terms import (
-    ClientLevelDistributed,
-    Composed,
-    Gaussian,
-    NeighboringRelation,
-    PoissonSampled,
-    Repeated,
-    Verdict,
-)
+from epsilog.schemes import ClientLevelDistributed
+from epsilog.terms import NeighboringRelation, Verdict
 from epsilog.verify import Utility, claim, reconcile, whatever_the_sampler
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.charges import LEDGER_CHECKS, check_attempts, check_charge, check_ledger, check_released

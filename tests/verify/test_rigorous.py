@@ -9,7 +9,8 @@ pytest.importorskip("flint")
 
 from tests.prove.drawn import local, make_plan
 
-from epsilog.terms import Effect, Verdict, ZeroConcentratedDP
+from epsilog.mechanisms import ZeroConcentratedDP
+from epsilog.terms import Effect, Verdict
 from epsilog.verify import check_rigorous
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsilog.terms import ClientLevelCentral, CustodyRecord
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import CustodyRecord
 from epsilog.verify import chances, check_participation
 
 COINS = ClientLevelCentral(1000, 0.1, 40, 0.5, 2.0)

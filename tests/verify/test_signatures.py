@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.signing.stated import envelope_of
 
+from epsilog.mechanisms import PureDP
 from epsilog.signing import SUFFIX, Envelope, Note, SigningKey
 from epsilog.spend import (
     Checkpoint,
@@ -18,7 +19,7 @@ from epsilog.spend import (
     write_bundle,
     write_receipt,
 )
-from epsilog.terms import CheckError, EpsilogError, PureDP, RecordsError, Verdict
+from epsilog.terms import CheckError, EpsilogError, RecordsError, Verdict
 from epsilog.verify import (
     Books,
     Brought,

@@ -7,12 +7,13 @@ from decimal import Decimal
 import pytest
 from tests.prove.drawn import finish, make_plan
 
+from epsilog.mechanisms import PureDP
 from epsilog.plan import RegisteredPlan
 from epsilog.programme import steps
 from epsilog.programme.steps import charge_key, reserve
 from epsilog.prove import build_report, examine, render_html, render_markdown
 from epsilog.spend import Amounts, Charge, open_ledger
-from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError, PureDP
+from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError
 from epsilog.verify import Books, read_evidence, read_folder, reconcile
 
 

@@ -9,7 +9,8 @@ from scipy import stats
 from tests.prove.drawn import central, drawn
 from tests.verify.counted import COUNTING, counted
 
-from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientSide, RoundRecord
+from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
+from epsilog.terms import CustodyRecord, RoundRecord
 from epsilog.verify import (
     check_clipping,
     check_count,

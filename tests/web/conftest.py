@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.spend import open_ledger
-from epsilog.terms import Gaussian, PureDP, Repeated
 from epsilog.web import create_app
 from epsilog.web.desk import Desk
 

@@ -23,8 +23,8 @@ import pytest
 from tests.docs.built import built_in
 from tests.prove.drawn import finish, make_plan
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, sound_documents, write_bundle
-from epsilog.terms import PureDP
 from epsilog.web import Entrance, create_app, docs, embed, tokens
 from epsilog.web.desk import Desk
 

@@ -8,7 +8,8 @@ import time
 import pytest
 from starlette.exceptions import HTTPException
 
-from epsilog.terms import Gaussian, RecordsError, UnsupportedMechanismError
+from epsilog.mechanisms import Gaussian
+from epsilog.terms import RecordsError, UnsupportedMechanismError
 from epsilog.web.jobs import Job, Shelf, watch
 
 

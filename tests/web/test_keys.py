@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.web.inside import ask
 from tests.web.test_roles import ACTS, HASH, RELEASE, WHO
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import VERB_PATHS, open_ledger
 from epsilog.spend.headroom import HERE
-from epsilog.terms import PureDP
 from epsilog.web import Entrance, create_app, tokens
 from epsilog.web.books import Books
 from epsilog.web.doors import Role

@@ -15,6 +15,7 @@ from dataclasses import replace
 import pytest
 from tests.extent import amount
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import Amounts, Entry, Request, Verb, open_ledger, read_ledger
 from epsilog.spend.remote import connection
 from epsilog.terms import (
@@ -24,7 +25,6 @@ from epsilog.terms import (
     ConflictError,
     EpsilogError,
     LedgerIntegrityError,
-    PureDP,
     StorageError,
     UnansweredError,
 )

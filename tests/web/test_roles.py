@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger
-from epsilog.terms import PureDP, codec
+from epsilog.terms import codec
 from epsilog.web import Entrance, create_app, tokens
 from epsilog.web import books as books_of_a_server
 from epsilog.web.doors import Role

@@ -20,34 +20,36 @@ from tests.web.conftest import REPORT
 
 from epsilog import accounting, plan
 from epsilog.accounting.montecarlo import balls_in_bins_delta, certify, strategies
-from epsilog.plan import wording
-from epsilog.spend import open_ledger
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     BinnedParticipation,
     BinomialTrials,
-    CalibrationError,
-    CheckError,
     Composed,
     CyclicParticipation,
-    DeltaPolicy,
-    EpsilogError,
     FixedSizeSampled,
     Gaussian,
     GaussianDP,
     Laplace,
     MatrixMechanism,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
-    RecordsError,
     Repeated,
     SpacedParticipation,
     ToeplitzStrategy,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
+)
+from epsilog.plan import wording
+from epsilog.spend import open_ledger
+from epsilog.terms import (
+    CalibrationError,
+    CheckError,
+    DeltaPolicy,
+    EpsilogError,
+    NeighboringRelation,
+    RecordsError,
+    UnsupportedMechanismError,
     codec,
 )
 from epsilog.web import (

@@ -6,11 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import Ledger, open_ledger, read_ledger
 from epsilog.spend.sqlite import SqliteStore
 from epsilog.spend.sqlite.library import sqlite
 from epsilog.spend.tables import SqlSession
-from epsilog.terms import BudgetExceededError, ConflictError, EpsilogError, PureDP, StorageError
+from epsilog.terms import BudgetExceededError, ConflictError, EpsilogError, StorageError
 from epsilog.web import turns
 from epsilog.web.turns import InTurn
 

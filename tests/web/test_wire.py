@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from epsilog.cli.ledger_verify import _said
+from epsilog.mechanisms import Gaussian, PureDP, Repeated, ZeroConcentratedDP
 from epsilog.signing import SigningKey
 from epsilog.spend import (
     Checkpoint,
@@ -31,15 +32,11 @@ from epsilog.terms import (
     CheckError,
     ConflictError,
     EpsilogError,
-    Gaussian,
     LedgerIntegrityError,
     NeighboringRelation,
-    PureDP,
-    Repeated,
     StorageError,
     UnansweredError,
     UnsupportedMechanismError,
-    ZeroConcentratedDP,
 )
 from epsilog.web import app as web_app
 from epsilog.web import ledger_verbs

@@ -31,13 +31,13 @@ from epsilog.accounting.closed_forms import (
 )
 from epsilog.accounting.comparing import Comparison, GaussianFit, Standing, compare, gaussian_fit
 from epsilog.accounting.curve import Profile, mu, profile, rho
-from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.accounting.intervals import Intervals, Series
-from epsilog.accounting.moments import epsilon_by_order
 from epsilog.accounting.premises import assumptions
 from epsilog.accounting.renyi import rdp, rdp_attained, renyi_delta, renyi_epsilon
 from epsilog.accounting.truncation import binomial_above, cut_chance, truncated
 from epsilog.accounting.tuning import mean_trials
+from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from epsilog.numerics.moments import epsilon_by_order
 
 __all__ = [
     "Comparison",

@@ -8,7 +8,6 @@ from functools import partial
 from typing import overload
 
 from epsilog.accounting import composing, grouping, tuning
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.enclosed import proofs
 from epsilog.accounting.failures import Failure
 from epsilog.accounting.intervals import Intervals, Series, each
@@ -26,10 +25,12 @@ from epsilog.accounting.methods import (
 )
 from epsilog.accounting.premises import assumed
 from epsilog.accounting.prepared import Prepared, prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.truncation import Cut
 from epsilog.accounting.walk import Method, walk
-from epsilog.terms import Grouped, Interval, NeighboringRelation, Release, Tuned, UnsupportedMechanismError, check
+from epsilog.mechanisms import Grouped, Release, Tuned
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 
 GAP = 0.002
 """The relative width that is aimed for unless another is asked for."""
@@ -254,7 +255,7 @@ def epsilon(
     Source:
         docs/accounting/certified-bounds.md.
 
-    >>> from epsilog.terms import Gaussian, PoissonSampled, Repeated
+    >>> from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
     >>> epsilon(Gaussian(noise_multiplier=1.0), delta=1e-5).upper  # doctest: +ELLIPSIS
     4.37717...
     >>> sgd = Repeated(PoissonSampled(Gaussian(noise_multiplier=1.0), sampling_probability=0.01), count=1000)
@@ -287,7 +288,7 @@ def delta(
 ) -> Interval | Intervals:
     """Bounds delta at ``epsilon``, or at each of a series, from both sides; arguments and errors as for ``epsilon``.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)
     0.126936738
     """

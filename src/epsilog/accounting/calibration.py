@@ -16,19 +16,11 @@ from epsilog.accounting.account import GAP, account, held, interval
 from epsilog.accounting.curve import profile
 from epsilog.accounting.intervals import Intervals, Series, read
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
-from epsilog.accounting.roots import largest
-from epsilog.accounting.rounding import TINY
-from epsilog.terms import (
-    CalibrationError,
-    CheckError,
-    Composed,
-    NeighboringRelation,
-    Release,
-    Repeated,
-    check,
-    scalars,
-)
+from epsilog.mechanisms import Composed, Release, Repeated
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.roots import largest
+from epsilog.numerics.rounding import TINY
+from epsilog.terms import CalibrationError, CheckError, NeighboringRelation, check, scalars
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _EVALUATIONS = 80
@@ -84,7 +76,7 @@ def calibrate(
         ValueError: the parameter has no meaning at ``low`` or ``high``, or wherever it was tried.
         CalibrationError: no value in the bracket meets the goal, every value does, or the search did not converge.
 
-    >>> from epsilog.terms import Gaussian, PoissonSampled
+    >>> from epsilog.mechanisms import Gaussian, PoissonSampled
     >>> round(calibrate(Gaussian, epsilon=1.0, delta=1e-6), 1)
     4.2
     >>> calibrate(lambda q: PoissonSampled(Gaussian(5.0), q), epsilon=1.0, delta=1e-6)
@@ -321,7 +313,7 @@ def rounds_that_fit(
     Raises:
         CalibrationError: the step costs nothing, so any number fits.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> rounds_that_fit(Gaussian(noise_multiplier=10.0), epsilon=1.0, delta=1e-6)
     5
     """
@@ -368,7 +360,7 @@ def epsilon_curve(
         gap: the relative width to aim for.
         group: the most units that one person holds, as in ``epsilon``.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> epsilon_curve(Gaussian(noise_multiplier=10.0), [1, 10, 100], delta=1e-6).upper.round(2).tolist()
     [0.4, 1.37, 4.89]
     """
@@ -387,7 +379,7 @@ def delta_curve(
 ) -> Intervals:
     """Bounds delta after each of several numbers of rounds, at one epsilon or at several; as ``epsilon_curve``.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> delta_curve(Gaussian(noise_multiplier=4.0), [[1], [4]], epsilon=[0.0, 1.0]).shape
     (2, 2)
     """

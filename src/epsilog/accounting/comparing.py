@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.curve import Profile, profile
-from epsilog.accounting.gaussian import gaussian_delta
-from epsilog.accounting.roots import bracket
-from epsilog.accounting.rounding import MU, down, up
-from epsilog.terms import CalibrationError, Interval, NeighboringRelation, Release, UnsupportedMechanismError, check
+from epsilog.mechanisms import Release
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.gaussian import gaussian_delta
+from epsilog.numerics.roots import bracket
+from epsilog.numerics.rounding import MU, down, up
+from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check
 
 __all__ = ["Comparison", "GaussianFit", "Standing", "compare", "gaussian_fit"]
 
@@ -152,7 +153,7 @@ def gaussian_fit(
         Gomez et al. 2025 (arXiv:2503.10945) for reporting mu with its regret, after Kaissis et al. 2024
         (arXiv:2406.08918); bounds and proof in docs/accounting/comparing.md.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> gaussian_fit(Gaussian(noise_multiplier=2.0)).mu
     0.5
     """
@@ -201,7 +202,7 @@ def compare(
     Source:
         docs/accounting/comparing.md.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> compare(Gaussian(2.0), Gaussian(1.0)).verdict
     'first'
     """

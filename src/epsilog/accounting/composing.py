@@ -12,14 +12,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.methods.added import added
 from epsilog.accounting.pairs.profiled import Profiled, profiled
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, anything
-from epsilog.accounting.rounding import LEAST
-from epsilog.terms import Release, UnsupportedMechanismError
+from epsilog.mechanisms import Release
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.laws.base import LARGEST_LOSS
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
+from epsilog.numerics.rounding import LEAST
+from epsilog.terms import UnsupportedMechanismError
 
 Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer; with True from above only
 

@@ -13,35 +13,32 @@ from typing import overload
 
 from epsilog.accounting import tradeoff
 from epsilog.accounting.account import held, interval
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.exact import pure_loss
 from epsilog.accounting.flatten import gaussian_mu_of
 from epsilog.accounting.intervals import Intervals, Series, each
-from epsilog.accounting.lattice.discretise import Work
-from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.prepared import Prepared, prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
-from epsilog.accounting.rounding import ELEMENTARY, UNDERFLOW, down, gamma, rounded, up
-from epsilog.terms import (
+from epsilog.mechanisms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
     Grouped,
-    Interval,
     Laplace,
-    NeighboringRelation,
     PureDP,
     Release,
     Repeated,
     ReportNoisyMax,
     SparseVector,
     Staircase,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
-    check,
 )
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.lattice.discretise import Work
+from epsilog.numerics.laws.base import LARGEST_LOSS
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.rounding import ELEMENTARY, UNDERFLOW, down, gamma, rounded, up
+from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _A_QUESTION = 200_000  # of composed frequencies: what asking all methods costs, about
@@ -227,7 +224,7 @@ class Profile:
     def group_epsilon(self, *, units: int, delta: float) -> Interval:
         """Bounds epsilon at ``delta`` for neighbours that differ in up to ``units`` units.
 
-        >>> from epsilog.terms import Gaussian
+        >>> from epsilog.mechanisms import Gaussian
         >>> curve = profile(Gaussian(noise_multiplier=8.0))
         >>> curve.group_epsilon(units=8, delta=1e-5).upper < 1.001 * profile(Gaussian(1.0)).epsilon(1e-5).upper
         True
@@ -251,7 +248,7 @@ class Profile:
 def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002) -> Profile:
     """Returns the privacy curve of ``release``, to be read in many ways.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> round(profile(Gaussian(noise_multiplier=1.0)).advantage().upper, 4)
     0.3829
     """
@@ -261,7 +258,7 @@ def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE,
 def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float | None:
     """The mu of mu-GDP if every part is a Gaussian or states mu; None if no finite mu is known exactly.
 
-    >>> from epsilog.terms import Gaussian, Repeated
+    >>> from epsilog.mechanisms import Gaussian, Repeated
     >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
     2.0
     """
@@ -279,7 +276,7 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
     Source: Bun & Steinke 2016, Propositions 1.4 and 1.6 (arXiv:1605.02065); Canonne et al. 2020, Theorem 4; for the
     exponential mechanism Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223).
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> round(rho(Gaussian(noise_multiplier=1.0)), 12)
     0.5
     """

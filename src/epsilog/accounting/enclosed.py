@@ -13,9 +13,9 @@ from fractions import Fraction
 
 from epsilog.accounting.flatten import Bag
 from epsilog.accounting.mixtures import MOST_NOISE, NOTHING, is_plain, thinned
-from epsilog.accounting.rounding import down, rounded, up
 from epsilog.accounting.sensitivity import sensitivity
-from epsilog.terms import Gaussian, MatrixMechanism, MixtureOfGaussians, PoissonSampled, Release, Repeated
+from epsilog.mechanisms import Gaussian, MatrixMechanism, MixtureOfGaussians, PoissonSampled, Release, Repeated
+from epsilog.numerics.rounding import down, rounded, up
 
 _MATRICES, _NESTED = "accounting/matrices", "accounting/certified-bounds, 1.10"
 _MIXTURES = "accounting/mixtures"
@@ -27,7 +27,7 @@ def enclosed(bag: Bag) -> tuple[tuple[Repeated, ...], tuple[Repeated, ...]] | No
     Raises:
         UnsupportedMechanismError: a matrix mechanism whose participation is drawn, or has too many ways.
 
-    >>> from epsilog.terms import LimitedParticipation, ToeplitzStrategy
+    >>> from epsilog.mechanisms import LimitedParticipation, ToeplitzStrategy
     >>> strategy = ToeplitzStrategy((0.6, 0.8))
     >>> above, below = enclosed({MatrixMechanism(strategy, LimitedParticipation(1), 10, 2.0): 3})
     >>> above[0].release.noise_multiplier < 2.0 < below[0].release.noise_multiplier

@@ -7,16 +7,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.rounding import rounded
-from epsilog.terms import (
-    DiscreteLaplace,
-    Laplace,
-    NeighboringRelation,
-    PureDP,
-    ReportNoisyMax,
-    SparseVector,
-    Staircase,
-)
+from epsilog.mechanisms import DiscreteLaplace, Laplace, PureDP, ReportNoisyMax, SparseVector, Staircase
+from epsilog.numerics.rounding import rounded
+from epsilog.terms import NeighboringRelation
 
 
 def rounded_sum(numbers: Iterable[tuple[float, int]]) -> float:

@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.rounding import rounded, union
-from epsilog.terms import ApproximateDP, PureDP, Release
+from epsilog.mechanisms import ApproximateDP, PureDP, Release
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.rounding import rounded, union
 
 _MOST = 32  # failures whose joint chance is worked out as a fraction
 

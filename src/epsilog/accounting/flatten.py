@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from epsilog.accounting.mixtures import named, unmixed
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     BinnedParticipation,
@@ -19,7 +19,6 @@ from epsilog.terms import (
     Grouped,
     MatrixMechanism,
     MixtureOfGaussians,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Release,
@@ -30,9 +29,9 @@ from epsilog.terms import (
     ToeplitzStrategy,
     TruncatedPoissonSampled,
     Tuned,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 __all__ = ["flatten"]
 

@@ -10,27 +10,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import Bag, flatten
-from epsilog.accounting.gaussian import gaussian_bounds
-from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.pairs.counts import Counts, binomial, hypergeometric, most_likely, spendable
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.pairs.grown import further, grown, growth
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything, size
-from epsilog.accounting.roots import proven
-from epsilog.accounting.rounding import LEAST, MU, down, rounded, up
-from epsilog.terms import (
-    FixedSizeSampled,
-    Grouped,
-    NeighboringRelation,
-    PoissonSampled,
-    PureDP,
-    Release,
-    UnsupportedMechanismError,
-)
+from epsilog.mechanisms import FixedSizeSampled, Grouped, PoissonSampled, PureDP, Release
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.counts import Counts, binomial, hypergeometric, most_likely, spendable
+from epsilog.numerics.gaussian import gaussian_bounds
+from epsilog.numerics.laws.base import LARGEST_LOSS
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything, size
+from epsilog.numerics.roots import proven
+from epsilog.numerics.rounding import LEAST, MU, down, rounded, up
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer about one unit; with True from above only
 

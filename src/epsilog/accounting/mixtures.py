@@ -9,8 +9,8 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from epsilog.accounting.rounding import rounded
-from epsilog.terms import Composed, Gaussian, MixtureOfGaussians, PoissonSampled, Release
+from epsilog.mechanisms import Composed, Gaussian, MixtureOfGaussians, PoissonSampled, Release
+from epsilog.numerics.rounding import rounded
 
 MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
 NOTHING = Composed([])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epsilog.accounting.flatten import Bag, flatten, sampled_parts
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     ExponentialMechanism,
@@ -21,8 +21,8 @@ from epsilog.terms import (
     TruncatedPoissonSampled,
     Tuned,
     ZeroConcentratedDP,
-    check,
 )
+from epsilog.terms import check
 
 _FIXED = "parameters were fixed before the run; outputs may steer what is asked next"
 _POISSON = "each unit joins each round independently with the stated probability, and who joined stays hidden"

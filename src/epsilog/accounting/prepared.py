@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from epsilog.accounting import exact, failures, truncation
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.enclosed import enclosed
 from epsilog.accounting.flatten import (
     Bag,
@@ -21,13 +20,11 @@ from epsilog.accounting.flatten import (
     unsampled,
 )
 from epsilog.accounting.pairs.dominating import Ordering, largest_loss, orderings
-from epsilog.accounting.rounding import down, rounded
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     Composed,
     GaussianDP,
     Grouped,
-    NeighboringRelation,
     Release,
     Repeated,
     Shuffled,
@@ -35,8 +32,10 @@ from epsilog.terms import (
     TruncatedPoissonSampled,
     Tuned,
     ZeroConcentratedDP,
-    check,
 )
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.rounding import down, rounded
+from epsilog.terms import NeighboringRelation, check
 
 _MOST_MU = 1e300  # of a Gaussian that stands below; with others beside it still a number
 _TAILS = 1e-4  # of a delta: what cutting the tails of all epochs together may add to it
@@ -170,7 +169,7 @@ class Prepared:
     def attained(self) -> Prepared:
         """The same with a Gaussian that satisfies its rho-zCDP statements in their place; itself if it has none.
 
-        >>> from epsilog.terms import Laplace
+        >>> from epsilog.mechanisms import Laplace
         >>> both = {Laplace(1.0): 1, ZeroConcentratedDP(0.125): 1}
         >>> Prepared(both, NeighboringRelation.ADD_OR_REMOVE_ONE).attained.bag  # doctest: +ELLIPSIS
         {Laplace(...): 1, GaussianDP(mu=0.4999999999999...): 1}
@@ -196,7 +195,7 @@ class Prepared:
 def prepare(release: Release, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Prepared:
     """Reads a release.
 
-    >>> from epsilog.terms import Gaussian, Repeated
+    >>> from epsilog.mechanisms import Gaussian, Repeated
     >>> prepare(Repeated(Gaussian(2.0), 16)).mu
     2.0
     """

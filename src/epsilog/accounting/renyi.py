@@ -15,14 +15,9 @@ from scipy.special import gammaln, logsumexp
 from epsilog.accounting.enclosed import enclosed
 from epsilog.accounting.exact import choice_loss, sparse_vector_loss
 from epsilog.accounting.flatten import Bag, flatten, plainly
-from epsilog.accounting.laws.base import LARGEST_LOSS
-from epsilog.accounting.laws.staircase import staircase
 from epsilog.accounting.mixtures import chances, most
-from epsilog.accounting.moments import beyond, delta_of, epsilon_of
-from epsilog.accounting.rounding import LEAST, UNDERFLOW, gamma, rounded, up
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
-    CheckError,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -31,7 +26,6 @@ from epsilog.terms import (
     GaussianDP,
     Laplace,
     MixtureOfGaussians,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
@@ -39,10 +33,13 @@ from epsilog.terms import (
     ReportNoisyMax,
     SparseVector,
     Staircase,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
-    check,
 )
+from epsilog.numerics.laws.base import LARGEST_LOSS
+from epsilog.numerics.laws.staircase import staircase
+from epsilog.numerics.moments import beyond, delta_of, epsilon_of
+from epsilog.numerics.rounding import LEAST, UNDERFLOW, gamma, rounded, up
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check
 
 Array = npt.NDArray[np.float64]
 
@@ -364,7 +361,7 @@ def renyi_epsilon(
     Source:
         Asoodeh et al. 2021 (arXiv:2008.06529), proven and rounded as in docs/accounting/moments.md.
 
-    >>> from epsilog.terms import Repeated
+    >>> from epsilog.mechanisms import Repeated
     >>> round(renyi_epsilon(Repeated(Gaussian(noise_multiplier=4.0), count=10), delta=1e-5), 2)
     3.62
     """
@@ -381,7 +378,7 @@ def renyi_delta(
 ) -> float:
     """Bounds delta of ``release`` from above, by the same conversion read the other way.
 
-    >>> from epsilog.terms import Repeated
+    >>> from epsilog.mechanisms import Repeated
     >>> renyi_delta(Repeated(Gaussian(noise_multiplier=4.0), count=10), epsilon=3.62) <= 1e-5
     True
     """

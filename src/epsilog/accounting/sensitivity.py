@@ -13,17 +13,17 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.rounding import down, up
-from epsilog.terms import (
+from epsilog.mechanisms import (
     DenseStrategy,
     EveryRound,
     LimitedParticipation,
     MatrixMechanism,
     ToeplitzStrategy,
     TreeStrategy,
-    UnsupportedMechanismError,
 )
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.rounding import down, up
+from epsilog.terms import UnsupportedMechanismError
 
 Array = npt.NDArray[np.float64]
 
@@ -45,7 +45,7 @@ def sensitivity(release: MatrixMechanism) -> Bounds:
         Choquette-Choo et al. 2023 (arXiv:2211.06530), Corollary 2.1, and (arXiv:2306.08153), Section 3, for C^T C from
         0 on; Kalinin & Lampert 2024, Theorem 2 (arXiv:2405.13763), for a falling column.
 
-    >>> from epsilog.terms import BinnedParticipation
+    >>> from epsilog.mechanisms import BinnedParticipation
     >>> banded = MatrixMechanism(ToeplitzStrategy((1.0, 0.5)), LimitedParticipation(3, 10), 100, 1.0)
     >>> round(sensitivity(banded).lower**2, 12), round(sensitivity(banded).upper**2, 12)  # three columns: no row shared
     (3.75, 3.75)

@@ -21,18 +21,18 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting.balls_in_bins import search
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
-from epsilog.accounting.lattice.discretise import Work
-from epsilog.accounting.laws.base import LARGEST_LOSS, Atoms
-from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.pairs.dominating import Ordering, certain_mass
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import FAINT, DeltaAt
-from epsilog.accounting.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
+from epsilog.numerics.lattice.discretise import Work
+from epsilog.numerics.laws.base import LARGEST_LOSS, Atoms
+from epsilog.numerics.laws.pair import Direction, Pair, Parts
+from epsilog.numerics.questions import FAINT, DeltaAt
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
 
 _NOTHING, _LEAST = 1e-9, 1e-100  # of the false positive rate, and at all: a delta that is not looked at closely
 _MOST_CUTS = 32

@@ -16,26 +16,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, union, up
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
-    CheckError,
     ChosenParticipation,
     CyclicParticipation,
-    Interval,
     MatrixMechanism,
-    NeighboringRelation,
     PoissonSampled,
     Release,
     Repeated,
     SpacedParticipation,
     TruncatedPoissonSampled,
-    UnsupportedMechanismError,
-    check,
 )
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, union, up
+from epsilog.terms import CheckError, Interval, NeighboringRelation, UnsupportedMechanismError, check
 
 _ATTEMPTS = 64  # to find an epsilon whose own share of delta leaves enough for it
 _TERMS = 2048  # of a binomial law that are summed one by one
@@ -90,7 +86,7 @@ class Cut:
 def untruncated(bag: Bag) -> tuple[Bag, Cut] | None:
     """A mix whose Poisson samples are not cut, and the chance that any is; None where nothing is cut anyway.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> untruncated({TruncatedPoissonSampled(Gaussian(1.0), 0.01, population=1000, largest_batch=40): 5})
     ... # doctest: +ELLIPSIS
     ({PoissonSampled(...): 5}, Cut(chance=5.503...e-13))
@@ -125,7 +121,7 @@ def truncated(interval: Interval, release: Release, *, population: int, largest_
         docs/accounting/balls-in-bins.md, 7; for Poisson samples Chua et al. 2024 (arXiv:2411.04205), Theorem 3.3.
 
     >>> from epsilog.accounting import delta
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> run = BallsInBins(Gaussian(1.0), bins=100)
     >>> found = delta(run, epsilon=2.0)
     >>> cut = truncated(found, run, population=10_000, largest_batch=200)
@@ -162,7 +158,7 @@ _CUT = (
 def cut_chance(release: Release, *, population: int, largest_batch: int) -> float:
     """Bounds from above the chance that any batch has more than ``largest_batch`` of ``population`` units in it.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> cut_chance(BallsInBins(Gaussian(1.0), bins=4), population=10, largest_batch=9)  # all ten in one of four bins
     ... # doctest: +ELLIPSIS
     3.81469...e-06

@@ -13,23 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from epsilog.accounting import tradeoff
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.lattice.discretise import Work
-from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.prepared import Prepared, prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
-from epsilog.accounting.roots import proven
-from epsilog.accounting.rounding import ELEMENTARY, LEAST, down, gamma, up
-from epsilog.terms import (
-    BinomialTrials,
-    NegativeBinomialTrials,
-    PoissonTrials,
-    Repeated,
-    Trials,
-    Tuned,
-    UnsupportedMechanismError,
-    check,
-)
+from epsilog.mechanisms import BinomialTrials, NegativeBinomialTrials, PoissonTrials, Repeated, Trials, Tuned
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.lattice.discretise import Work
+from epsilog.numerics.laws.base import LARGEST_LOSS
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.roots import proven
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, gamma, up
+from epsilog.terms import UnsupportedMechanismError, check
 
 Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer about one trial; with True from above only
 
@@ -146,7 +138,7 @@ class Selection:
 def mean_trials(trials: Trials) -> float:
     """How many trials a law expects, rounded up.
 
-    >>> from epsilog.terms import BinomialTrials
+    >>> from epsilog.mechanisms import BinomialTrials
     >>> mean_trials(PoissonTrials(20.0)), mean_trials(BinomialTrials(8, 0.5)) > 3.999
     (20.0, True)
     """

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import FAINT, Question, anything
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import FAINT, Question, anything
 from epsilog.terms import UnsupportedMechanismError
 
 Bound = Callable[[Prepared, Question, float], Bounds | None]

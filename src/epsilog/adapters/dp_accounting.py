@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilog import accounting, terms
+from epsilog import accounting, mechanisms
 from epsilog.accounting.flatten import flatten
-from epsilog.accounting.rounding import up
+from epsilog.mechanisms import Composed, Release, Repeated
+from epsilog.numerics.rounding import up
 from epsilog.terms import (
     CheckError,
-    Composed,
     EpsilogError,
     Interval,
     NeighboringRelation,
-    Release,
-    Repeated,
     UnsupportedMechanismError,
     check,
     scalars,
@@ -73,19 +71,19 @@ def _read(event: Any, relation: NeighboringRelation | None) -> Release:
 
     match event:
         case dp.PoissonSampledDpEvent():
-            return terms.PoissonSampled(_sampled(event, relation), event.sampling_probability)
+            return mechanisms.PoissonSampled(_sampled(event, relation), event.sampling_probability)
         case dp.SampledWithoutReplacementDpEvent():
-            return terms.FixedSizeSampled(_sampled(event, relation), event.sample_size, event.source_dataset_size)
+            return mechanisms.FixedSizeSampled(_sampled(event, relation), event.sample_size, event.source_dataset_size)
         case dp.SampledWithReplacementDpEvent():
             raise _refused(event, "a record may be in a sample several times: a term for that is missing")
         case dp.TruncatedSubsampledGaussianDpEvent():
             return _from_truncated(event)
         case dp.SelfComposedDpEvent():
-            return terms.Repeated(_read(event.event, relation), event.count)
+            return mechanisms.Repeated(_read(event.event, relation), event.count)
         case dp.ComposedDpEvent() if not scalars.is_series(event.events):
             raise CheckError("events", "a series of events", scalars.shown(event.events))
         case dp.ComposedDpEvent():
-            return terms.Composed(_read(part, relation) for part in event.events)
+            return mechanisms.Composed(_read(part, relation) for part in event.events)
     return _mechanism(event, relation)
 
 
@@ -95,17 +93,17 @@ def _mechanism(event: Any, relation: NeighboringRelation | None) -> Release:
 
     match event:
         case dp.NoOpDpEvent():
-            return terms.Composed([])
+            return mechanisms.Composed([])
         case dp.NonPrivateDpEvent():
             return _nothing_hidden()
         case dp.GaussianDpEvent():
-            return terms.Gaussian(event.noise_multiplier)
+            return mechanisms.Gaussian(event.noise_multiplier)
         case dp.LaplaceDpEvent():
-            return terms.Laplace(event.noise_multiplier)
+            return mechanisms.Laplace(event.noise_multiplier)
         case dp.DiscreteLaplaceDpEvent():
             rate = check.ratio()(noise_parameter=event.noise_parameter)
             scale = check.at_least(0, check.DOWN)(noise_scale=1 / rate) if rate else 0.0
-            return terms.DiscreteLaplace(scale, sensitivity=event.sensitivity) if rate else _nothing_hidden()
+            return mechanisms.DiscreteLaplace(scale, sensitivity=event.sensitivity) if rate else _nothing_hidden()
         case dp.RandomizedResponseDpEvent():
             return _from_response(event, relation)
         case dp.ZCDpEvent() if check.number()(xi=event.xi) != 0:
@@ -113,7 +111,9 @@ def _mechanism(event: Any, relation: NeighboringRelation | None) -> Release:
         case dp.ZCDpEvent():
             rho = scalars.exact("rho", event.rho)
             return (
-                _nothing_hidden() if isinstance(rho, float) and rho == math.inf else terms.ZeroConcentratedDP(event.rho)
+                _nothing_hidden()
+                if isinstance(rho, float) and rho == math.inf
+                else mechanisms.ZeroConcentratedDP(event.rho)
             )
         case dp.MixtureOfGaussiansDpEvent():
             return _from_mixture(event, relation)
@@ -127,7 +127,7 @@ def _refused(event: Any, reason: str = "") -> UnsupportedMechanismError:
 
 
 def _nothing_hidden() -> Release:
-    return terms.Gaussian(noise_multiplier=0.0)
+    return mechanisms.Gaussian(noise_multiplier=0.0)
 
 
 def _sampled(event: Any, relation: NeighboringRelation | None) -> Release:
@@ -146,13 +146,13 @@ def _from_response(event: Any, relation: NeighboringRelation | None) -> Release:
     """
     buckets = check.integer(1)(num_buckets=event.num_buckets)
     if buckets == 1:
-        return terms.Composed([])
+        return mechanisms.Composed([])
     if relation is not NeighboringRelation.ZERO_OUT:
-        return terms.RandomizedResponse(event.noise_parameter, categories=buckets)
+        return mechanisms.RandomizedResponse(event.noise_parameter, categories=buckets)
     chance = check.ratio()(noise_parameter=check.within(0, 1, check.DOWN)(noise_parameter=event.noise_parameter))
     if not chance:
         return _nothing_hidden()
-    return terms.PureDP(max(_log(buckets * (1 - chance) + chance), _log(1 / chance)))
+    return mechanisms.PureDP(max(_log(buckets * (1 - chance) + chance), _log(1 / chance)))
 
 
 def _log(ratio: Fraction) -> float:
@@ -164,7 +164,7 @@ def _from_mixture(event: Any, relation: NeighboringRelation | None) -> Release:
     """A mixture of Gaussians, which dp-accounting describes for a record that is there or not."""
     if relation is NeighboringRelation.REPLACE_ONE:
         raise _refused(event, "a mixture is defined for a record that joins, leaves or is replaced by a special one")
-    return terms.MixtureOfGaussians(event.standard_deviation, event.sensitivities, event.sampling_probs)
+    return mechanisms.MixtureOfGaussians(event.standard_deviation, event.sensitivities, event.sampling_probs)
 
 
 def _from_trees(event: Any, relation: NeighboringRelation | None) -> Release:
@@ -176,8 +176,8 @@ def _from_trees(event: Any, relation: NeighboringRelation | None) -> Release:
         raise _refused(event, "trees are aggregated for records that are replaced by a special one: others keep places")
     counts = event.step_counts if scalars.is_series(event.step_counts) else [event.step_counts]
     most = max(check.each(check.integer(0))(step_counts=counts), default=0)
-    noise = terms.Gaussian(event.noise_multiplier)
-    return terms.Repeated(noise, most.bit_length()) if most else terms.Composed([])
+    noise = mechanisms.Gaussian(event.noise_multiplier)
+    return mechanisms.Repeated(noise, most.bit_length()) if most else mechanisms.Composed([])
 
 
 def _from_allocation(event: Any, relation: NeighboringRelation | None) -> Release:
@@ -186,27 +186,27 @@ def _from_allocation(event: Any, relation: NeighboringRelation | None) -> Releas
     steps = check.integer(1)(num_steps=event.num_steps)
     selected = check.integer(0, steps)(num_selected=event.num_selected)
     if selected == 0:
-        return terms.Composed([])
+        return mechanisms.Composed([])
     if selected == steps:
-        return terms.Repeated(inner, steps)
+        return mechanisms.Repeated(inner, steps)
     if selected > 1:
         raise _refused(event, "a record in several steps of many, each set of them alike, has no term here")
-    return terms.BallsInBins(inner, steps)
+    return mechanisms.BallsInBins(inner, steps)
 
 
-def _trials(event: Any) -> terms.Trials:
+def _trials(event: Any) -> mechanisms.Trials:
     """The law of a repeat-and-select event, told by its mean; where that is rounded, to more trials."""
     mean, shape = check.number()(mean=event.mean), check.number()(shape=event.shape)
     if not (shape >= 0 and 1 <= mean < math.inf):
         raise _refused(event, "a mean of at least 1 and a shape of at least 0 are meant")
     if math.isinf(shape):
-        return terms.PoissonTrials(mean)
+        return mechanisms.PoissonTrials(mean)
     if mean == 1:
-        return terms.BinomialTrials(1, 1.0)
+        return mechanisms.BinomialTrials(1, 1.0)
     enough = mean * (1 + _ROUNDED)
 
     def expects(stops: float) -> bool:
-        return accounting.mean_trials(terms.NegativeBinomialTrials(shape, stops)) >= enough
+        return accounting.mean_trials(mechanisms.NegativeBinomialTrials(shape, stops)) >= enough
 
     low, high = _FEWEST_STOPS, _NEARLY_ONE
     if not expects(low):
@@ -214,15 +214,17 @@ def _trials(event: Any) -> terms.Trials:
     while high > low * (1 + _ROUNDED):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if expects(middle) else (low, middle)
-    return terms.NegativeBinomialTrials(shape, low)
+    return mechanisms.NegativeBinomialTrials(shape, low)
 
 
 def _from_truncated(event: Any) -> Release:
     size = check.integer(0)(dataset_size=event.dataset_size)
     most = check.integer(0)(truncated_batch_size=event.truncated_batch_size)
     if 0 in (size, most):
-        return terms.Composed([])
-    return terms.TruncatedPoissonSampled(terms.Gaussian(event.noise_multiplier), event.sampling_probability, size, most)
+        return mechanisms.Composed([])
+    return mechanisms.TruncatedPoissonSampled(
+        mechanisms.Gaussian(event.noise_multiplier), event.sampling_probability, size, most
+    )
 
 
 def _from_newer(event: Any, relation: NeighboringRelation | None) -> Release:
@@ -233,18 +235,18 @@ def _from_newer(event: Any, relation: NeighboringRelation | None) -> Release:
     """
     match type(event).__name__:
         case "EpsilonDeltaDpEvent":
-            stated = terms.ApproximateDP(event.epsilon, event.delta)
-            return stated if stated.delta else terms.PureDP(stated.epsilon)
+            stated = mechanisms.ApproximateDP(event.epsilon, event.delta)
+            return stated if stated.delta else mechanisms.PureDP(stated.epsilon)
         case "DiscreteGaussianDpEvent" if event.dimension is not None:
             moved, dimension = check.ratio()(sensitivity=event.sensitivity), check.integer(1)(dimension=event.dimension)
             if moved.denominator == dimension == 1:
-                return terms.DiscreteGaussian(event.sigma, sensitivity=moved.numerator)
+                return mechanisms.DiscreteGaussian(event.sigma, sensitivity=moved.numerator)
         case "ExponentialMechanismDpEvent":
-            return terms.ExponentialMechanism(event.epsilon)
+            return mechanisms.ExponentialMechanism(event.epsilon)
         case "PermuteAndFlipDpEvent":
-            return terms.ReportNoisyMax(event.epsilon, "exponential")
+            return mechanisms.ReportNoisyMax(event.epsilon, "exponential")
         case "RepeatAndSelectDpEvent":
-            return terms.Tuned(_read(event.event, relation), _trials(event))
+            return mechanisms.Tuned(_read(event.event, relation), _trials(event))
         case "RandomAllocationDpEvent":
             return _from_allocation(event, relation)
     raise _refused(event)
@@ -259,59 +261,59 @@ def to_event(release: Release) -> DpEvent:
     Raises:
         UnsupportedMechanismError: the release, or one inside it, has no counterpart there.
 
-    >>> to_event(terms.Repeated(terms.Gaussian(2.0), 3))
+    >>> to_event(mechanisms.Repeated(mechanisms.Gaussian(2.0), 3))
     SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=2.0), count=3)
     """
     from dp_accounting import dp_event as dp
 
     match release:
-        case terms.Gaussian():
+        case mechanisms.Gaussian():
             return dp.GaussianDpEvent(release.noise_multiplier) if release.noise_multiplier else dp.NonPrivateDpEvent()
-        case terms.MixtureOfGaussians():
+        case mechanisms.MixtureOfGaussians():
             moves, chances = release.sensitivities, release.sampling_probabilities
             return dp.MixtureOfGaussiansDpEvent(release.noise_stddev, moves, chances)
-        case terms.Laplace():
+        case mechanisms.Laplace():
             return dp.LaplaceDpEvent(release.noise_multiplier) if release.noise_multiplier else dp.NonPrivateDpEvent()
-        case terms.DiscreteLaplace() if release.noise_scale > 0:
+        case mechanisms.DiscreteLaplace() if release.noise_scale > 0:
             return dp.DiscreteLaplaceDpEvent(1 / release.noise_scale, release.sensitivity)
-        case terms.RandomizedResponse():
+        case mechanisms.RandomizedResponse():
             return dp.RandomizedResponseDpEvent(release.flip_probability, release.categories)
-        case terms.ZeroConcentratedDP():
+        case mechanisms.ZeroConcentratedDP():
             return dp.ZCDpEvent(release.rho)
-        case terms.PoissonSampled():
+        case mechanisms.PoissonSampled():
             return dp.PoissonSampledDpEvent(release.sampling_probability, to_event(release.release))
-        case terms.FixedSizeSampled():
+        case mechanisms.FixedSizeSampled():
             event = to_event(release.release)
             return dp.SampledWithoutReplacementDpEvent(release.population, release.sample_size, event)
-        case terms.TruncatedPoissonSampled(release=terms.Gaussian(noise_multiplier=noise)):
+        case mechanisms.TruncatedPoissonSampled(release=mechanisms.Gaussian(noise_multiplier=noise)):
             q, size, most = release.sampling_probability, release.population, release.largest_batch
             return dp.TruncatedSubsampledGaussianDpEvent(size, q, most, noise)
-        case terms.Repeated():
+        case mechanisms.Repeated():
             return dp.SelfComposedDpEvent(to_event(release.release), release.count)
-        case terms.Composed():
+        case mechanisms.Composed():
             return dp.ComposedDpEvent([to_event(part) for part in release.releases])
     return _to_newer(release, dp)
 
 
 def _to_newer(release: Release, dp: Any) -> Any:
     match release:
-        case terms.PureDP(epsilon=epsilon) if hasattr(dp, "EpsilonDeltaDpEvent"):
+        case mechanisms.PureDP(epsilon=epsilon) if hasattr(dp, "EpsilonDeltaDpEvent"):
             return dp.EpsilonDeltaDpEvent(epsilon, 0.0)
-        case terms.ApproximateDP(epsilon=epsilon, delta=delta) if hasattr(dp, "EpsilonDeltaDpEvent"):
+        case mechanisms.ApproximateDP(epsilon=epsilon, delta=delta) if hasattr(dp, "EpsilonDeltaDpEvent"):
             return dp.EpsilonDeltaDpEvent(epsilon, delta)
-        case terms.DiscreteGaussian(noise_stddev=stddev) if stddev > 0 and hasattr(dp, "DiscreteGaussianDpEvent"):
+        case mechanisms.DiscreteGaussian(noise_stddev=stddev) if stddev > 0 and hasattr(dp, "DiscreteGaussianDpEvent"):
             return dp.DiscreteGaussianDpEvent(stddev, release.sensitivity, 1)
-        case terms.ExponentialMechanism(monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
+        case mechanisms.ExponentialMechanism(monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
             return dp.ExponentialMechanismDpEvent(release.epsilon)
-        case terms.ReportNoisyMax(noise="gumbel", monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
+        case mechanisms.ReportNoisyMax(noise="gumbel", monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
             return dp.ExponentialMechanismDpEvent(release.epsilon)
-        case terms.ReportNoisyMax(noise="exponential", monotone=False) if hasattr(dp, "PermuteAndFlipDpEvent"):
+        case mechanisms.ReportNoisyMax(noise="exponential", monotone=False) if hasattr(dp, "PermuteAndFlipDpEvent"):
             return dp.PermuteAndFlipDpEvent(release.epsilon)
-        case terms.Tuned(trials=terms.BinomialTrials(most=1, probability=1.0)):
+        case mechanisms.Tuned(trials=mechanisms.BinomialTrials(most=1, probability=1.0)):
             return dp.RepeatAndSelectDpEvent(to_event(release.release), 1.0, 1.0)
-        case terms.Tuned(trials=terms.PoissonTrials(mean=mean)) if mean >= 1:
+        case mechanisms.Tuned(trials=mechanisms.PoissonTrials(mean=mean)) if mean >= 1:
             return dp.RepeatAndSelectDpEvent(to_event(release.release), mean, math.inf)
-        case terms.Tuned(trials=terms.NegativeBinomialTrials(shape=shape)) if shape >= 0:
+        case mechanisms.Tuned(trials=mechanisms.NegativeBinomialTrials(shape=shape)) if shape >= 0:
             mean = accounting.mean_trials(release.trials)
             return dp.RepeatAndSelectDpEvent(to_event(release.release), mean, shape)
     raise UnsupportedMechanismError(release, method=_METHOD)
@@ -442,7 +444,7 @@ def _price(parts: frozenset[Release], relation: NeighboringRelation) -> float:
 def _require_alone(release: Release) -> None:
     """Refuses the best of several trials with anything beside it: no pair of it is known, so it does not compose."""
     parts = flatten(release)
-    tuned = next((part for part in parts if isinstance(part, terms.Tuned)), None)
+    tuned = next((part for part in parts if isinstance(part, mechanisms.Tuned)), None)
     if tuned is not None and parts != {tuned: 1}:
         raise UnsupportedMechanismError(
             tuned, method="composition", reason="the best of several trials is priced alone"

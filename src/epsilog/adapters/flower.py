@@ -15,18 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from epsilog import accounting
-from epsilog.terms import (
-    CheckError,
-    Composed,
-    FixedSizeSampled,
-    Gaussian,
-    Interval,
-    NeighboringRelation,
-    PoissonSampled,
-    Release,
-    Repeated,
-    check,
-)
+from epsilog.mechanisms import Composed, FixedSizeSampled, Gaussian, PoissonSampled, Release, Repeated
+from epsilog.terms import CheckError, Interval, NeighboringRelation, check
 
 if TYPE_CHECKING:
     from flwr.serverapp import GaussianPrivacyEvent, PrivacyConfig, PrivacySpent

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from epsilog.accounting.flatten import flatten
+from epsilog.mechanisms import Gaussian, PoissonSampled
 from epsilog.plan import TrainingSetup
-from epsilog.terms import CheckError, Gaussian, PoissonSampled, check
+from epsilog.terms import CheckError, check
 
 
 def setup_of(

@@ -24,17 +24,8 @@ from numpy.typing import NDArray
 from epsilog import accounting
 from epsilog.accounting.flatten import flatten
 from epsilog.adapters.opacus_loop import require_scaled_noise
-from epsilog.terms import (
-    CheckError,
-    Composed,
-    Gaussian,
-    Interval,
-    PoissonSampled,
-    Release,
-    Repeated,
-    UnsupportedMechanismError,
-    check,
-)
+from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
+from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, check
 from epsilog.train import Randomness, Training
 from epsilog.train.engines import NoisyRuns, clipped_examples, gradients_despite_failures
 from epsilog.train.models import ROWS, ROWS_APART, require_alone_and_twice, require_own_rows, tried

@@ -30,8 +30,9 @@ from epsilog.answers.queries import Query
 from epsilog.answers.samplers import RandBelow
 from epsilog.answers.shelf import Shelf
 from epsilog.answers.telling import expected_error, told
+from epsilog.mechanisms import Release
 from epsilog.spend import Balance, Charge, Request, State, digest, orders_on, price
-from epsilog.terms import CheckError, ConflictError, NeighboringRelation, RecordsError, Release, check
+from epsilog.terms import CheckError, ConflictError, NeighboringRelation, RecordsError, check
 from epsilog.terms.charts import interval_bar
 from epsilog.terms.codec import canonical, to_json
 from epsilog.terms.notebook import html_table

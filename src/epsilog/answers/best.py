@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from epsilog.answers.samplers import RandBelow, number_of_trials
-from epsilog.terms import Trials
+from epsilog.mechanisms import Trials
 
 __all__ = ["best_of"]
 
@@ -36,7 +36,7 @@ def best_of(trial: Callable[[], tuple[float, T]], trials: Trials, *, below: Rand
         docs/accounting/tuning.md.
 
     >>> import itertools
-    >>> from epsilog.terms import BinomialTrials
+    >>> from epsilog.mechanisms import BinomialTrials
     >>> found = itertools.count(1)
     >>> best_of(lambda: (-abs(next(found) - 3), "found"), BinomialTrials(most=5, probability=1.0))
     'found'

@@ -17,25 +17,22 @@ from statistics import NormalDist
 from epsilog.accounting import epsilon as accounted_epsilon
 from epsilog.accounting import mu as accounted_mu
 from epsilog.accounting import rho as accounted_rho
-from epsilog.accounting.rounding import MU, up
 from epsilog.answers.choice import spread
 from epsilog.answers.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
 from epsilog.answers.sparse import reach
-from epsilog.spend import Amounts
-from epsilog.terms import (
-    CalibrationError,
-    CheckError,
+from epsilog.mechanisms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     GaussianDP,
-    NeighboringRelation,
     PureDP,
     Release,
     ZeroConcentratedDP,
-    check,
 )
+from epsilog.numerics.rounding import MU, up
+from epsilog.spend import Amounts
+from epsilog.terms import CalibrationError, CheckError, NeighboringRelation, check
 
 __all__ = [
     "CONFIDENCE",

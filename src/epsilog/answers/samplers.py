@@ -14,17 +14,16 @@ import secrets
 from collections.abc import Callable
 from fractions import Fraction
 
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BinomialTrials,
-    CheckError,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     NegativeBinomialTrials,
     PoissonTrials,
     Trials,
-    check,
 )
+from epsilog.terms import CheckError, check
 
 __all__ = [
     "RandBelow",

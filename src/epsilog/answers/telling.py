@@ -11,7 +11,8 @@ from epsilog.answers.noise import CONFIDENCE, Plan, half_width, margin_of_choice
 from epsilog.answers.queries import Above, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
 from epsilog.answers.samplers import RandBelow, noisy_count
 from epsilog.answers.sparse import first_above
-from epsilog.terms import PureDP, check
+from epsilog.mechanisms import PureDP
+from epsilog.terms import check
 
 __all__ = ["expected_error", "told"]
 

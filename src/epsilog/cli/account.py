@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.text import Text
 
-from epsilog import terms
+from epsilog import mechanisms
 from epsilog.cli.app import Json, Relation, account_app, print_json
 from epsilog.cli.show import bold, figures, interval_text, note, table
-from epsilog.terms import CheckError, Interval, NeighboringRelation, Release, codec
+from epsilog.mechanisms import Release
+from epsilog.terms import CheckError, Interval, NeighboringRelation, codec
 from epsilog.terms.digits import upper_text
 from epsilog.terms.numerals import read_number
 
@@ -77,7 +78,9 @@ def account(
     ] = "1",
     trials: Annotated[
         str | None,
-        typer.Option("--trials", help=f"Release the best of a secret number of trials alone: {', '.join(terms.LAWS)}."),
+        typer.Option(
+            "--trials", help=f"Release the best of a secret number of trials alone: {', '.join(mechanisms.LAWS)}."
+        ),
     ] = None,
     group: Annotated[
         int, typer.Option("--group", help="The most units that one person holds: the price is then the person's.")
@@ -108,16 +111,16 @@ def account(
     sampling = (sampling_probability, sample_size, population, largest_batch)
     if file is None and strategy is not None:
         unsampled = mechanism == "gaussian" and sampling == (None,) * 4 and not shuffled
-        turns = terms.LimitedParticipation(participations, min_separation)
+        turns = mechanisms.LimitedParticipation(participations, min_separation)
         release = _matrix(strategy, turns, counts[0], parameter, unsampled=unsampled)
     else:
         release = (
             _from_flags(mechanism, parameter, *sampling, shuffled=shuffled) if file is None else read_release(file)
         )
         if len(counts) == 1 and counts != [1]:
-            release = terms.Repeated(release, counts[0])
+            release = mechanisms.Repeated(release, counts[0])
     if trials is not None:
-        release = terms.Tuned(release, terms.read_trials(trials))
+        release = mechanisms.Tuned(release, mechanisms.read_trials(trials))
     question = _Question(deltas, epsilons, relation, gap, group)
     if as_csv or len(counts) * len(deltas or epsilons) > 1:
         named = {"release" if len(counts) == 1 else "step": codec.to_json(release)}
@@ -233,7 +236,7 @@ def _show_several(found: Intervals, named: dict[str, Any], *, as_csv: bool, as_j
 
 def _beside(release: Release, delta: float | None, relation: NeighboringRelation, gap: float) -> list[tuple[str, str]]:
     """What one trial costs, and as many as are expected if all of them were shown."""
-    if not isinstance(release, terms.Tuned) or delta is None:
+    if not isinstance(release, mechanisms.Tuned) or delta is None:
         return []
     from epsilog.plan import sweep
 
@@ -251,18 +254,18 @@ def sweep_rows(found: Sweep) -> list[tuple[str, str]]:
 
 
 def _matrix(
-    strategy: str, turns: terms.LimitedParticipation, rounds: int, noise: float | None, *, unsampled: bool
+    strategy: str, turns: mechanisms.LimitedParticipation, rounds: int, noise: float | None, *, unsampled: bool
 ) -> Release:
     """A matrix mechanism as the command line writes it."""
     if not unsampled:
         raise ValueError("strategy must be that of Gaussian noise, without sampling")
     if strategy == "tree":
-        return terms.MatrixMechanism(terms.TreeStrategy(), turns, rounds, _given(noise))
+        return mechanisms.MatrixMechanism(mechanisms.TreeStrategy(), turns, rounds, _given(noise))
     try:
         column = tuple(float(read_number("strategy", number)) for number in strategy.split(","))
     except ValueError:
         raise CheckError("strategy", "tree, or numbers with commas between", repr(strategy)) from None
-    return terms.MatrixMechanism(terms.ToeplitzStrategy(column), turns, rounds, _given(noise))
+    return mechanisms.MatrixMechanism(mechanisms.ToeplitzStrategy(column), turns, rounds, _given(noise))
 
 
 def _given(parameter: float | None) -> float:
@@ -286,15 +289,15 @@ def _from_flags(
     release: Release = MECHANISMS[mechanism](_given(parameter))
     match q, size, population, largest_batch, shuffled:
         case None, None, int(), None, True:
-            release = terms.Shuffled(release, population)
+            release = mechanisms.Shuffled(release, population)
         case None, None, None, None, False:
             pass
         case float(), None, None, None, False:
-            release = terms.PoissonSampled(release, q)
+            release = mechanisms.PoissonSampled(release, q)
         case float(), None, int(), int(), False:
-            release = terms.TruncatedPoissonSampled(release, q, population, largest_batch)
+            release = mechanisms.TruncatedPoissonSampled(release, q, population, largest_batch)
         case None, int(), int(), None, False:
-            release = terms.FixedSizeSampled(release, size, population)
+            release = mechanisms.FixedSizeSampled(release, size, population)
         case _:
             raise ValueError(
                 "sample_size and population must be given together, and without sampling_probability; or "
@@ -329,9 +332,11 @@ def _formula(release: Release, delta: float | None) -> float | None:
     """The popular closed form, where the release has the shape that it is about."""
     from epsilog.accounting import fl_formula
 
-    count, inner = (release.count, release.release) if isinstance(release, terms.Repeated) else (1, release)
-    q, inner = (inner.sampling_probability, inner.release) if isinstance(inner, terms.PoissonSampled) else (1.0, inner)
-    if not isinstance(inner, terms.Gaussian) or not delta:
+    count, inner = (release.count, release.release) if isinstance(release, mechanisms.Repeated) else (1, release)
+    q, inner = (
+        (inner.sampling_probability, inner.release) if isinstance(inner, mechanisms.PoissonSampled) else (1.0, inner)
+    )
+    if not isinstance(inner, mechanisms.Gaussian) or not delta:
         return None
     return fl_formula(sampling_probability=q, noise_multiplier=inner.noise_multiplier, rounds=count, delta=delta).total
 

@@ -11,7 +11,8 @@ from rich.text import Text
 from epsilog.cli.account import read_document, sweep_rows
 from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, plan_app, print_json, told
 from epsilog.cli.show import bold, figures, interval_text, note, table
-from epsilog.terms import LAWS, CheckError, DeltaPolicy, NeighboringRelation, parameters, read_trials
+from epsilog.mechanisms import LAWS, read_trials
+from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, parameters
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.numerals import read_number
 

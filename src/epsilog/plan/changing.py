@@ -17,16 +17,15 @@ import numpy as np
 
 from epsilog.accounting import FederatedEstimate, epsilon_by_order, fl_formula, rdp
 from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.mechanisms import Composed, Release
 from epsilog.plan.federated_plan import GAP, Schedule, price
 from epsilog.plan.wording import average_sentence, formula_sentence, neighbors_sentence
 from epsilog.terms import (
     CheckError,
-    Composed,
     DeltaDecision,
     DeltaPolicy,
     Interval,
     NeighboringRelation,
-    Release,
     UnsupportedMechanismError,
     check,
     codec,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilog.accounting import Comparison, GaussianFit, Standing, compare
+from epsilog.mechanisms import Release
 from epsilog.plan import wording
 from epsilog.plan.fits import close_fit
-from epsilog.terms import NeighboringRelation, Release, check
+from epsilog.terms import NeighboringRelation, check
 
 __all__ = ["SideBySide", "side_by_side"]
 
@@ -58,7 +59,7 @@ def side_by_side(
     Raises:
         UnsupportedMechanismError: no method has a proof for a part of one under this relation.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> side_by_side(Gaussian(2.0), Gaussian(1.0), delta=1e-6, fpr=0.01).found.verdict
     'first'
     """

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.terms import Composed, Gaussian, Interval, Laplace, Repeated, codec
+from epsilog.mechanisms import Composed, Gaussian, Laplace, Repeated
+from epsilog.terms import Interval, codec
 
 _MOST_SHARES = 48  # different shares priced one by one; beyond it near-equal ones are priced as the largest of them
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from epsilog import accounting
 from epsilog.accounting.montecarlo import estimate_noise, strategies
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
     Gaussian,
@@ -22,9 +22,8 @@ from epsilog.terms import (
     Release,
     Repeated,
     ToeplitzStrategy,
-    check,
-    codec,
 )
+from epsilog.terms import check, codec
 
 __all__ = ["Comparison", "Row", "correlated"]
 

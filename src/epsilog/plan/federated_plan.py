@@ -9,25 +9,27 @@ from typing import Annotated, Any
 
 from epsilog.accounting import FederatedEstimate, GaussianFit, calibrate, fl_formula, rounds_that_fit
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.accounting.roots import largest
+from epsilog.mechanisms import (
+    BallsInBins,
+    Composed,
+    FixedSizeSampled,
+    Gaussian,
+    PoissonSampled,
+    Release,
+    Repeated,
+    Trials,
+)
+from epsilog.numerics.roots import largest
 from epsilog.plan.fits import close_fit
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.verdicts import Verdict, verdict
 from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
-    BallsInBins,
     CalibrationError,
-    Composed,
     DeltaDecision,
     DeltaPolicy,
-    FixedSizeSampled,
-    Gaussian,
     Interval,
     NeighboringRelation,
-    PoissonSampled,
-    Release,
-    Repeated,
-    Trials,
     UnsupportedMechanismError,
     check,
     codec,

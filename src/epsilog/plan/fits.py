@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from epsilog.accounting import GaussianFit, gaussian_fit
-from epsilog.terms import CalibrationError, NeighboringRelation, Release, UnsupportedMechanismError
+from epsilog.mechanisms import Release
+from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError
 
 __all__ = ["close_fit"]
 
@@ -15,7 +16,7 @@ SLACK, _GAP, _PLACES = 5e-3, 0.005, 24  # what mu may leave out; how the curve i
 def close_fit(release: Release, relation: NeighboringRelation) -> GaussianFit | None:
     """Fits mu to what is released, with both errors; None where no mu comes close, or the curve has no price.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> close_fit(Gaussian(2.0), NeighboringRelation.ADD_OR_REMOVE_ONE).mu
     0.5
     """

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from epsilog.accounting import delta as bound_delta
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.accounting import true_positive_rate
+from epsilog.mechanisms import Composed, Release
 from epsilog.plan.verdicts import Verdict, verdict
-from epsilog.terms import Composed, Interval, NeighboringRelation, Release, check
+from epsilog.terms import Interval, NeighboringRelation, check
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -74,7 +75,7 @@ def mix(releases: Sequence[Release], *, delta: float, relation: NeighboringRelat
     Raises:
         UnsupportedMechanismError: no proof covers a part under this relation.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> both = mix([Gaussian(4.0), Gaussian(8.0)], delta=1e-6)
     >>> both.epsilon.upper > both.parts[0].alone.upper > both.parts[1].alone.upper
     True
@@ -113,7 +114,7 @@ def mix_meaning(
     Raises:
         UnsupportedMechanismError: no proof covers a part under this relation.
 
-    >>> from epsilog.terms import Laplace
+    >>> from epsilog.mechanisms import Laplace
     >>> mix_meaning([Laplace(4.0), Laplace(8.0)], delta=0.0, cap=1.0).headroom
     'The cap of 1 has room: 2 such releases fit it together, this one among them, and a third does not.'
     """
@@ -135,7 +136,7 @@ def profile_view(
 ) -> ProfileView:
     """Bounds delta over a grid of epsilons that reaches down to about ``delta``.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> view = profile_view(Gaussian(1.0), delta=1e-6)
     >>> round(view.advantage.upper, 4), 0.05 < view.true_positive_rate(0.01) < 0.13
     (0.3829, True)

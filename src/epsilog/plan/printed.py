@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.terms import Gaussian, Interval, NeighboringRelation, PoissonSampled, Repeated, check, codec
+from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
+from epsilog.terms import Interval, NeighboringRelation, check, codec
 
 __all__ = ["AsPrinted", "algorithm_two"]
 

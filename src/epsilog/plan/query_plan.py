@@ -10,27 +10,13 @@ from typing import Any
 from epsilog.accounting import calibrate, classic_gaussian_stddev, gaussian_mu
 from epsilog.accounting import delta as bound_delta
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.accounting.rounding import PLANNED
+from epsilog.mechanisms import Composed, Gaussian, Laplace, Release, Repeated
+from epsilog.numerics.rounding import PLANNED
 from epsilog.plan.consumed import Consumed, at_most, consumed, stepped, taken
 from epsilog.plan.verdicts import Verdict as Meaning
 from epsilog.plan.verdicts import verdict
 from epsilog.plan.wording import query_limits
-from epsilog.terms import (
-    CheckError,
-    Composed,
-    DeltaDecision,
-    DeltaPolicy,
-    Finding,
-    Gaussian,
-    Interval,
-    Laplace,
-    Release,
-    Repeated,
-    Verdict,
-    check,
-    codec,
-    parameters,
-)
+from epsilog.terms import CheckError, DeltaDecision, DeltaPolicy, Finding, Interval, Verdict, check, codec, parameters
 from epsilog.terms.charts import gauge
 from epsilog.terms.digits import upper_text
 from epsilog.terms.notebook import html_table

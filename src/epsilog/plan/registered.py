@@ -13,19 +13,9 @@ from decimal import Decimal
 from typing import Any, Protocol, Self
 
 from epsilog.accounting import FederatedEstimate, calibrate, epsilon, fl_formula
-from epsilog.terms import (
-    CalibrationError,
-    CheckError,
-    Guarantee,
-    Interval,
-    NeighboringRelation,
-    Release,
-    Scheme,
-    Trials,
-    Tuned,
-    check,
-    codec,
-)
+from epsilog.mechanisms import Release, Trials, Tuned
+from epsilog.schemes import Scheme
+from epsilog.terms import CalibrationError, CheckError, Guarantee, Interval, NeighboringRelation, check, codec
 from epsilog.terms.charts import interval_bar
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.notebook import html_table

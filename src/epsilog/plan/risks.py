@@ -8,15 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from epsilog.accounting import Profile, epsilon, mu, profile
+from epsilog.mechanisms import Release, Tuned
 from epsilog.plan.fits import close_fit
-from epsilog.terms import (
-    CalibrationError,
-    NeighboringRelation,
-    Release,
-    Tuned,
-    UnsupportedMechanismError,
-    check,
-)
+from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, check
 
 FALSE_ALARMS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
 DELTAS = (1e-3, 1e-6, 1e-9)

@@ -7,18 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from epsilog.accounting import epsilon, mean_trials
-from epsilog.terms import (
-    Interval,
-    NeighboringRelation,
-    Release,
-    Repeated,
-    Trials,
-    Tuned,
-    UnsupportedMechanismError,
-    check,
-    codec,
-    write_trials,
-)
+from epsilog.mechanisms import Release, Repeated, Trials, Tuned, write_trials
+from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
 
 __all__ = ["Sweep", "sweep"]
 
@@ -72,7 +62,7 @@ def sweep(release: Release, trials: Trials, *, delta: float, relation: Neighbori
     Raises:
         UnsupportedMechanismError: one run has no price under this relation.
 
-    >>> from epsilog.terms import BinomialTrials, Gaussian
+    >>> from epsilog.mechanisms import BinomialTrials, Gaussian
     >>> relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     >>> found = sweep(Gaussian(8.0), BinomialTrials(8, 0.5), delta=1e-6, relation=relation)
     >>> found.one.upper < found.best.upper < 3 * found.one.upper, found.count

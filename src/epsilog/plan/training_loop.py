@@ -16,18 +16,20 @@ from typing import Any
 
 from epsilog.accounting import binomial_above, profile
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.plan.training_setup import EPOCHS, NOISES, SAMPLERS, TrainingSetup, less
-from epsilog.terms import (
+from epsilog.mechanisms import (
     Composed,
-    Finding,
     FixedSizeSampled,
     Gaussian,
-    Interval,
-    NeighboringRelation,
     PoissonSampled,
     Release,
     Repeated,
     TruncatedPoissonSampled,
+)
+from epsilog.plan.training_setup import EPOCHS, NOISES, SAMPLERS, TrainingSetup, less
+from epsilog.terms import (
+    Finding,
+    Interval,
+    NeighboringRelation,
     UnsupportedMechanismError,
     Verdict,
     check,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from epsilog.accounting.rounding import down
+from epsilog.numerics.rounding import down
 from epsilog.terms import CheckError, check, fields
 from epsilog.terms.fields import Field
 

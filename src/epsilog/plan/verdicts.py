@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from epsilog.accounting import Profile, epsilon, profile
-from epsilog.accounting.rounding import down, up
+from epsilog.mechanisms import Release, Repeated
+from epsilog.numerics.rounding import down, up
 from epsilog.plan import wording
-from epsilog.terms import (
-    CalibrationError,
-    Interval,
-    NeighboringRelation,
-    Release,
-    Repeated,
-    UnsupportedMechanismError,
-    check,
-    codec,
-)
+from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
 
 __all__ = ["Verdict", "odds", "verdict"]
 
@@ -132,7 +124,7 @@ def odds(curve: Profile, delta: float) -> float:
     Source:
         docs/accounting/odds.md.
 
-    >>> from epsilog.terms import Laplace
+    >>> from epsilog.mechanisms import Laplace
     >>> from epsilog.accounting import profile
     >>> round(odds(profile(Laplace(2.0)), 1e-6), 6)
     0.5
@@ -182,7 +174,7 @@ def verdict(
         epsilon: what is claimed, where that is less than the price: another proof's bound.
 
     >>> from epsilog.accounting import epsilon
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> noise = Gaussian(4.0)
     >>> found = verdict(noise, epsilon(noise, delta=1e-6), delta=1e-6, relation=None, privacy_unit="person", cap=2.5)
     >>> found.headroom

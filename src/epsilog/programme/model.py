@@ -24,9 +24,9 @@ from epsilog.programme.data import KINDS_OF_DATA, Data
 from epsilog.programme.tuning import Tuning, require_law
 from epsilog.prove import require_field
 from epsilog.refusals import refusals
+from epsilog.schemes import SCHEMES, Against, Party, Scheme
 from epsilog.sections import LARGEST, Count, Part, Positive, Text
-from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, fields
-from epsilog.terms.schemes import SCHEMES, Against, Party
+from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, fields
 from epsilog.train import OPTIMIZERS, SCHEDULES, Server
 from epsilog.train.models import Kind, choose, is_own, require_name
 from epsilog.verify.audits import METHODS, ONE_RUN, Guesses, Protocol

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.model import Programme
-from epsilog.terms import CalibrationError, Finding, ProgrammeError, Scheme
+from epsilog.schemes import Scheme
+from epsilog.terms import CalibrationError, Finding, ProgrammeError
 from epsilog.verify import WEAKENED, Utility, check_noise, in_first_unit
 
 if TYPE_CHECKING:

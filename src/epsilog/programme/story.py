@@ -27,8 +27,9 @@ from epsilog.programme.simulation import Studied, simulate, study_plans
 from epsilog.programme.steps import charge_key, close, is_closed, require_budget, reserve, train, try_all
 from epsilog.programme.tuning import Sweeping
 from epsilog.prove import build_report, check_schema, render_html
+from epsilog.schemes import Scheme
 from epsilog.spend import Charge, located, open_ledger
-from epsilog.terms import CheckError, EpsilogError, ProgrammeError, RoundRecord, RunFile, Scheme
+from epsilog.terms import CheckError, EpsilogError, ProgrammeError, RoundRecord, RunFile
 from epsilog.terms.charts import band_plot
 from epsilog.terms.notebook import html_table
 from epsilog.train import Task, exclusive, forget

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from epsilog import disk, npz
 from epsilog.accounting import epsilon, mean_trials
 from epsilog.answers.samplers import number_of_trials
+from epsilog.mechanisms import BinomialTrials, Trials, read_trials
 from epsilog.plan import RegisteredPlan
 from epsilog.sections import Part, Text
 from epsilog.spend import AnyLedger, Charge, open_ledger
-from epsilog.terms import BinomialTrials, CheckError, RecordsError, RunFile, Trials, check, codec, read_trials
+from epsilog.terms import CheckError, RecordsError, RunFile, check, codec
 
 if TYPE_CHECKING:
     from epsilog.train import Task, Trained

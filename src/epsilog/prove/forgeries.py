@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from epsilog.plan import RegisteredPlan
-from epsilog.terms.schemes import Against
+from epsilog.schemes import Against
 from epsilog.verify.audits import PLANNED
 
 

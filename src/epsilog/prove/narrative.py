@@ -8,9 +8,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 from epsilog.plan.wording import claim_sentence
-from epsilog.terms import Guarantee, Scheme, UnsupportedMechanismError
+from epsilog.schemes import Against, Scheme
+from epsilog.terms import Guarantee, UnsupportedMechanismError
 from epsilog.terms.digits import upper_text
-from epsilog.terms.schemes import Against
 
 OF_LEDGERS = (
     "A hash chain shows edits and gaps; a cut by the ledger's owner shows only against a checkpoint kept elsewhere."

@@ -18,8 +18,8 @@ from epsilog.prove.kinds import OF_LOGS, listed
 from epsilog.prove.narrative import LIMITS_OF_LOGS, statement, supported_epsilon, supported_statement
 from epsilog.prove.publication import publication, require_field
 from epsilog.prove.readings import VERSION, read_claim, version_of
+from epsilog.schemes.cohorts import PoissonCohorts
 from epsilog.terms import CheckError, RecordsError, RunFile, Verdict, codec
-from epsilog.terms.cohorts import PoissonCohorts
 from epsilog.verify import NOTHING, Brought, Signed, certified, check_signatures, control_limits
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from epsilog.accounting import profile
+from epsilog.mechanisms import Release
 from epsilog.plan import odds, risk_reading
-from epsilog.terms import CalibrationError, NeighboringRelation, Release, UnsupportedMechanismError, codec
+from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, codec
 
 VERSION = 1  # of a report; readings of version 0 do not tell how far odds move
 _GAP = 0.005  # relative width to aim for, as ``plan.verdict`` does

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from epsilog.mechanisms import Repeated
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import Balance, bears, measures, require_terms, room
 from epsilog.spend.filters import filter_of
 from epsilog.spend.partitions import reach
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
-from epsilog.terms import BudgetExceededError, EpsilogError, Repeated, check
+from epsilog.terms import BudgetExceededError, EpsilogError, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _fit(request: Request, path: Sequence[Balance]) -> bool:
 
 def most_repetitions(request: Request, path: Sequence[Balance]) -> int:
     """How many repetitions of what a request repeats fit as one plan."""
-    from epsilog.accounting.roots import largest  # half of what a command on a ledger would take to start
+    from epsilog.numerics.roots import largest  # half of what a command on a ledger would take to start
 
     repeated = check.instance(Repeated)(release=request.release)
 

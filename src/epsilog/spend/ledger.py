@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from epsilog.mechanisms import Release
 from epsilog.spend import balances, headroom, paths, promises, records, scopes
 from epsilog.spend.amounts import MOST_ORDERS, Amounts, Number, rdp_quantity
 from epsilog.spend.balances import Balance
@@ -26,15 +27,7 @@ from epsilog.spend.shapes import check_shape, moment, refuse_private
 from epsilog.spend.states import AHEAD, CLOSED, LATER, RULES, State
 from epsilog.spend.store import Session, Store
 from epsilog.spend.view import LedgerView, budget_of, path_of
-from epsilog.terms import (
-    AccessError,
-    BudgetExceededError,
-    CheckError,
-    ConflictError,
-    NeighboringRelation,
-    Release,
-    check,
-)
+from epsilog.terms import AccessError, BudgetExceededError, CheckError, ConflictError, NeighboringRelation, check
 
 
 def utc_now() -> datetime:

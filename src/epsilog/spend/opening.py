@@ -47,7 +47,7 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now, tok
         LedgerIntegrityError: the file is no ledger, or its last entry is not the one that its head names.
 
     >>> import tempfile
-    >>> from epsilog.terms import PureDP
+    >>> from epsilog.mechanisms import PureDP
     >>> with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "budget.db") as ledger:
     ...     _ = ledger.create_budget("acme/claims", kind="pure", epsilon="1")
     ...     _ = ledger.charge("acme/claims/anna", PureDP(0.25), key="question-1")

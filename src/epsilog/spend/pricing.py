@@ -13,19 +13,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from epsilog.mechanisms import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.spend.amounts import Amounts, Number, charge_units, decimals_of, order_of
 from epsilog.spend.filters import filter_of
 from epsilog.spend.promises import float_above, float_below
 from epsilog.spend.requests import Request
-from epsilog.terms import (
-    ApproximateDP,
-    CheckError,
-    GaussianDP,
-    NeighboringRelation,
-    PureDP,
-    UnsupportedMechanismError,
-    ZeroConcentratedDP,
-)
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,7 +140,7 @@ def _proven(request: Request, kind: str, orders: Sequence[str]) -> Price:
     if kind in ("pure", "approximate"):
         return _epsilon_price(request, kind)
     from epsilog.accounting import mu, rdp, rho
-    from epsilog.accounting.rounding import MU, up
+    from epsilog.numerics.rounding import MU, up
 
     relation = _relation(request)
     if kind == "rdp":  # at a double that is not below the order: the divergence grows with it
@@ -204,7 +197,7 @@ def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | Non
     budgets the divergence that some neighbours attain.
     """
     from epsilog.accounting import epsilon, mu, rdp_attained
-    from epsilog.accounting.rounding import MU, down
+    from epsilog.numerics.rounding import MU, down
 
     if kind in ("pure", "approximate"):
         below = float_below(charged["delta"] if kind == "approximate" else "0")

@@ -14,8 +14,9 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from epsilog.mechanisms import GaussianDP, Release, ZeroConcentratedDP
 from epsilog.spend.amounts import DECIMALS, Amounts, order_of
-from epsilog.terms import CheckError, GaussianDP, NeighboringRelation, Release, ZeroConcentratedDP
+from epsilog.terms import CheckError, NeighboringRelation
 
 QUANTITIES = {"zcdp": "rho", "gdp": "mu_squared"}  # what a promise is kept by, where that is one quantity
 KINDS = (*QUANTITIES, "rdp")  # of budgets that can promise

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from epsilog.mechanisms import Release
 from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.entries import digest, sha256
-from epsilog.terms import CheckError, NeighboringRelation, Release, check
+from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.codec import canonical, from_json, to_json
 
 

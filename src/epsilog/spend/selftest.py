@@ -20,10 +20,11 @@ from hashlib import sha256
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend.balances import Balance
 from epsilog.spend.opening import AnyLedger, open_ledger, read_ledger
 from epsilog.spend.view import LedgerView
-from epsilog.terms import BudgetExceededError, PureDP
+from epsilog.terms import BudgetExceededError
 
 __all__ = ["KillReport", "RaceReport", "kill_campaign", "race_campaign"]
 

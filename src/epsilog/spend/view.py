@@ -7,6 +7,7 @@ from itertools import chain as chain_of
 from types import TracebackType
 from typing import Self
 
+from epsilog.mechanisms import Release
 from epsilog.signing import VerifierKey
 from epsilog.spend import chain, headroom, records, scopes
 from epsilog.spend.amounts import Amounts, Number
@@ -20,7 +21,7 @@ from epsilog.spend.requests import Request
 from epsilog.spend.rows import parsed
 from epsilog.spend.states import AHEAD, RULES
 from epsilog.spend.store import Readable, View
-from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, Release, check
+from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, check
 
 _SPENDING = tuple(verb for verb, rule in RULES.items() if rule.spends)
 _NAMED = 10  # scopes that have the same key

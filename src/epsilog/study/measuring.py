@@ -9,13 +9,14 @@ from statistics import median
 from typing import Any
 
 from epsilog.accounting import calibrate, profile, true_positive_rate
+from epsilog.schemes import Scheme
 from epsilog.study.backdoor import Backdoor, success, told_of_backdoor
 from epsilog.study.canaries import Canaries, told_of_canaries
 from epsilog.study.cells import Cells, Shelf
 from epsilog.study.membership import ATTACKS, SHADOWS, Membership, told_of_membership
 from epsilog.study.properties import Property, told_of_property
 from epsilog.study.trial import Trial, score
-from epsilog.terms import CheckError, NeighboringRelation, Scheme, UnsupportedMechanismError, check, codec
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.train import Task, require_fit
 from epsilog.train.orders import UPLOADS
 

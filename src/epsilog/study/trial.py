@@ -9,8 +9,8 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.schemes import Scheme
 from epsilog.study.cells import Shelf
-from epsilog.terms import Scheme
 from epsilog.train import Randomness, Task, require_fit
 from epsilog.train.engines import Engine, made
 from epsilog.train.rounds import Outcome, State, begin, next_round

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import epsilog
 from epsilog import disk
+from epsilog.mechanisms import Composed
 from epsilog.programme import prepare_file
 from epsilog.refusals import refusals
 from epsilog.spend import AnyLedger, open_ledger
@@ -27,7 +28,7 @@ from epsilog.study.measuring import Condition, Protocol, Subject, described, mea
 from epsilog.study.membership import Membership
 from epsilog.study.properties import Property
 from epsilog.study.telling import Table, plots, sentences, tables
-from epsilog.terms import CheckError, Composed, ProgrammeError, check, codec
+from epsilog.terms import CheckError, ProgrammeError, check, codec
 from epsilog.train.rounds import bound_to
 
 _Attack = TypeVar("_Attack")

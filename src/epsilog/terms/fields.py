@@ -3,7 +3,9 @@
 The annotation of a field carries the description. Construction checks the value against it; docstring, signature, run
 config, command line, API and forms read it.
 
->>> from epsilog.terms import ClientLevelCentral, Gaussian
+>>> from epsilog.mechanisms import Gaussian
+
+>>> from epsilog.schemes import ClientLevelCentral
 >>> list_fields(ClientLevelCentral)["rounds"].help
 'training rounds'
 >>> Gaussian(noise_multiplier=-1)

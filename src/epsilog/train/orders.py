@@ -10,8 +10,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import (
-    CheckError,
+from epsilog.schemes import (
     ClientLevelAdaptiveClip,
     ClientLevelBufferedNoise,
     ClientLevelCentral,
@@ -19,9 +18,8 @@ from epsilog.terms import (
     ClientLevelCorrelatedNoise,
     ExampleLevelClientSide,
     Scheme,
-    codec,
 )
-from epsilog.terms.cohorts import (
+from epsilog.schemes.cohorts import (
     BinnedCohorts,
     CappedCohorts,
     Cohorts,
@@ -29,6 +27,7 @@ from epsilog.terms.cohorts import (
     FixedSizeCohorts,
     PoissonCohorts,
 )
+from epsilog.terms import CheckError, codec
 from epsilog.train.task import Training
 
 __all__ = ["UPLOADS", "Draws", "Order"]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from epsilog.schemes import Scheme
 from epsilog.spend import RunCharge
-from epsilog.terms import CheckError, NeighboringRelation, Scheme
+from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.train.noise import Randomness
 from epsilog.train.task import Task
 

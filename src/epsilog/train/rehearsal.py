@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from epsilog.terms import EpsilogError, ProgrammeError, Scheme
+from epsilog.schemes import Scheme
+from epsilog.terms import EpsilogError, ProgrammeError
 from epsilog.terms.extras import install_command
 from epsilog.train.checkpoints import RunFolder
 from epsilog.train.engines import Engine, made

@@ -15,7 +15,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
+from epsilog.schemes import Scheme
+from epsilog.terms import CheckError, CustodyRecord, RoundRecord, check
 from epsilog.terms.disclosed import Private, Released
 from epsilog.train import clipping, sampling
 from epsilog.train.engines import Engine

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError, ConflictError, RecordsError, RoundRecord, Scheme
+from epsilog.schemes import Scheme
+from epsilog.terms import CheckError, ConflictError, RecordsError, RoundRecord
 from epsilog.train.checkpoints import RunFolder, read_records
 from epsilog.train.engines import Engine, made
 from epsilog.train.noise import Randomness

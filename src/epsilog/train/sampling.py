@@ -11,7 +11,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms.cohorts import (
+from epsilog.schemes.cohorts import (
     BinnedCohorts,
     CappedCohorts,
     Cohorts,

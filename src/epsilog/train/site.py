@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from epsilog.schemes import ExampleLevelClientSide, Scheme
 from epsilog.spend import AnyLedger, Charge, open_ledger
-from epsilog.terms import CheckError, ConflictError, ExampleLevelClientSide, Scheme
+from epsilog.terms import CheckError, ConflictError
 from epsilog.train import clipping
 from epsilog.train.engines import Engine, made
 from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector, clipped_sum

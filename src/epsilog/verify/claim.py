@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.mechanisms import Release
 from epsilog.plan import OUTCOME_SHARE, RegisteredPlan
-from epsilog.terms import Finding, Interval, NeighboringRelation, Release, Verdict, check, delta_finding
+from epsilog.terms import Finding, Interval, NeighboringRelation, Verdict, check, delta_finding
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.evidence import Evidence
 

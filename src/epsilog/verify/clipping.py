@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict
+from epsilog.schemes import Scheme
+from epsilog.terms import CustodyRecord, Finding, RoundRecord, Verdict
 from epsilog.verify.hidden import TOO_RARE
 from epsilog.verify.noise import FALSE_ALARM, check_count
 

@@ -16,7 +16,8 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import chdtr, chdtrc, chdtri
 
-from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Scheme, Verdict, check
+from epsilog.schemes import Scheme
+from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Verdict, check
 from epsilog.verify.drift import noise_drift
 from epsilog.verify.reuse import Padded, check_reuse, significant_digits
 

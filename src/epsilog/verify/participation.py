@@ -14,8 +14,8 @@ from functools import singledispatch
 import numpy as np
 from scipy.special import bdtrc
 
-from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict
-from epsilog.terms.cohorts import (
+from epsilog.schemes import Scheme
+from epsilog.schemes.cohorts import (
     BinnedCohorts,
     CappedCohorts,
     Cohorts,
@@ -23,6 +23,7 @@ from epsilog.terms.cohorts import (
     FixedSizeCohorts,
     PoissonCohorts,
 )
+from epsilog.terms import CustodyRecord, Finding, RoundRecord, Verdict
 from epsilog.verify import chances
 from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.drift import cohorts_drift

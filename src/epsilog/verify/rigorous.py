@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from epsilog.terms import Finding, Guarantee, Release, UnsupportedMechanismError, Verdict
+from epsilog.mechanisms import Release
+from epsilog.terms import Finding, Guarantee, UnsupportedMechanismError, Verdict
 from epsilog.terms.digits import lower_text, upper_text
 
 CELLS = 1 << 17

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from epsilog.mechanisms import Release, Repeated
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import Release, Repeated
 from epsilog.terms.digits import upper_text
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.claim import certified

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from epsilog.terms import DeltaPolicy, NeighboringRelation, fields, parameters, read_trials
+from epsilog.mechanisms import read_trials
+from epsilog.terms import DeltaPolicy, NeighboringRelation, fields, parameters
 
 Relation = Literal["add-or-remove-one", "replace-one", "zero-out"]
 Sampling = Literal["poisson", "fixed-size", "balls-in-bins"]

@@ -29,18 +29,17 @@ from epsilog.accounting.montecarlo import (
     plan_from_json,
     strategies,
 )
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
-    CheckError,
     CyclicParticipation,
     Gaussian,
     MatrixMechanism,
     Release,
     SpacedParticipation,
     ToeplitzStrategy,
-    codec,
 )
+from epsilog.terms import CheckError, codec
 from epsilog.web.asks import Ask
 from epsilog.web.doors import guest
 from epsilog.web.jobs import Job, Shelf, watch

@@ -13,8 +13,9 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import Field
 
+from epsilog.mechanisms import Release
 from epsilog.spend import MOST_ORDERS, Request
-from epsilog.terms import CheckError, NeighboringRelation, Release
+from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.terms.codec import UNREADABLE, from_json, parse
 from epsilog.web.asks import Ask, Relation
 

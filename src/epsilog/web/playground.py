@@ -6,24 +6,21 @@ from typing import Any
 
 from epsilog import accounting, plan
 from epsilog.accounting import GaussianFit, Standing
-from epsilog.plan import wording
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
-    CheckError,
     Composed,
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Release,
     Repeated,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
-    codec,
 )
+from epsilog.plan import wording
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.web import answers
 from epsilog.web.asks import CompareAsk, MixAsk, MixVerdictAsk, Part
 from epsilog.web.calculators import risk_answer

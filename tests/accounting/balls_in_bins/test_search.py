@@ -16,10 +16,7 @@ from epsilog.accounting import assumptions, calibrate, delta, epsilon
 from epsilog.accounting.balls_in_bins.pair import allocated
 from epsilog.accounting.balls_in_bins.ratio_sums import Excess, contract, spread
 from epsilog.accounting.balls_in_bins.search import Allocation
-from epsilog.accounting.lattice.law import LatticeLaw
-from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Direction
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
     Composed,
@@ -27,13 +24,15 @@ from epsilog.terms import (
     Gaussian,
     Laplace,
     MatrixMechanism,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Repeated,
     ToeplitzStrategy,
-    UnsupportedMechanismError,
 )
+from epsilog.numerics.lattice.law import LatticeLaw
+from epsilog.numerics.laws.base import Normal
+from epsilog.numerics.laws.pair import Direction
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
 quick = settings(max_examples=40, deadline=None)

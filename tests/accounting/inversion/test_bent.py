@@ -14,12 +14,13 @@ from epsilog.accounting.inversion.bent import Bent, bendable, gauss
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import _saddle_at_epsilon, _thinned, cumulant_of, inversion_bounds
 from epsilog.accounting.inversion.profile import TURNS, Profiles
-from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
-from epsilog.terms import Composed, Gaussian, Laplace, NeighboringRelation, PoissonSampled, Repeated
+from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Repeated
+from epsilog.numerics.laws.base import Normal
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.terms import NeighboringRelation
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 LAWS = [(1.0, 0.01), (0.3, 0.2), (2.5, 1e-4), (0.9, 0.5), (1.0, 1e-7), (4.0, 0.3)]

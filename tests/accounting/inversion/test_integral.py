@@ -10,28 +10,20 @@ from hypothesis import strategies as st
 from tests.extent import amount
 
 from epsilog.accounting import delta, epsilon
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.inversion import integral
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import Inversion, inversion_bounds
 from epsilog.accounting.inversion.sampled import TiltedSampled, _beyond
 from epsilog.accounting.inversion.tilted import TiltedGaussian, tilt_of
-from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.methods import central_limit, inversion, lattice
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
-from epsilog.terms import (
-    Composed,
-    Gaussian,
-    Laplace,
-    NeighboringRelation,
-    PoissonSampled,
-    PureDP,
-    RandomizedResponse,
-    Repeated,
-)
+from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, PureDP, RandomizedResponse, Repeated
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.laws.base import Normal
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.terms import NeighboringRelation
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import epsilon
-from epsilog.accounting.lattice.composition import Composition
-from epsilog.accounting.lattice.law import LatticeLaw
-from epsilog.terms import (
+from epsilog.mechanisms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Repeated,
 )
+from epsilog.numerics.lattice.composition import Composition
+from epsilog.numerics.lattice.law import LatticeLaw
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 ATOMS = [Laplace(2.0), DiscreteLaplace(2.0, 1), PureDP(0.5)]

@@ -5,7 +5,8 @@ import pytest
 from scipy.special import ndtr
 
 from epsilog.accounting import epsilon
-from epsilog.terms import FixedSizeSampled, Gaussian, NeighboringRelation, Repeated
+from epsilog.mechanisms import FixedSizeSampled, Gaussian, Repeated
+from epsilog.terms import NeighboringRelation
 
 DELTA, STEP, REACH = 1e-6, 1e-3, 60.0
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from epsilog.accounting.lattice.law import LatticeLaw, connect, merge
-from epsilog.accounting.laws.base import Array, Atoms, Masses
-from epsilog.accounting.laws.pair import Direction, Pair
+from epsilog.numerics.lattice.law import LatticeLaw, connect, merge
+from epsilog.numerics.laws.base import Array, Atoms, Masses
+from epsilog.numerics.laws.pair import Direction, Pair
 
 TINY = 1e-12  # a long way above what the test itself rounds
 DIRECTIONS = [

@@ -10,12 +10,7 @@ import pytest
 
 from epsilog.accounting import epsilon
 from epsilog.accounting.balls_in_bins import ratio_sums
-from epsilog.accounting.lattice import composition, discretise
-from epsilog.accounting.lattice.law import connect, merge, pair_delta
-from epsilog.accounting.lattice.planning import lattice_points, sketch
-from epsilog.accounting.laws.base import Atoms
-from epsilog.accounting.laws.pair import Direction, Pair
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     Composed,
     ExponentialMechanism,
@@ -25,6 +20,11 @@ from epsilog.terms import (
     Release,
     Repeated,
 )
+from epsilog.numerics.lattice import composition, discretise
+from epsilog.numerics.lattice.law import connect, merge, pair_delta
+from epsilog.numerics.lattice.planning import lattice_points, sketch
+from epsilog.numerics.laws.base import Atoms
+from epsilog.numerics.laws.pair import Direction, Pair
 
 
 def randomized_response(epsilon: float) -> Atoms:

@@ -10,8 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from epsilog.accounting import delta, epsilon
-from epsilog.accounting.laws.replaced import ReplacedLaplace, ReplacedSample
-from epsilog.terms import (
+from epsilog.mechanisms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -20,10 +19,11 @@ from epsilog.terms import (
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     Repeated,
 )
+from epsilog.numerics.laws.replaced import ReplacedLaplace, ReplacedSample
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 

@@ -9,23 +9,22 @@ import pytest
 from scipy.stats import binom
 
 from epsilog.accounting import assumptions, delta, epsilon, profile
-from epsilog.accounting.laws.pair import Pair
-from epsilog.accounting.laws.shuffled import attained, clones, responses
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
     ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
     Shuffled,
-    UnsupportedMechanismError,
 )
+from epsilog.numerics.laws.pair import Pair
+from epsilog.numerics.laws.shuffled import attained, clones, responses
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
 OWN = 1e-14  # what the enumeration rounds by

@@ -6,17 +6,9 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import delta, epsilon, profile, rho
-from epsilog.accounting.laws.staircase import staircase
-from epsilog.terms import (
-    Composed,
-    Gaussian,
-    Laplace,
-    NeighboringRelation,
-    PoissonSampled,
-    PureDP,
-    Repeated,
-    Staircase,
-)
+from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, PureDP, Repeated, Staircase
+from epsilog.numerics.laws.staircase import staircase
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 PARTS = 40  # of the sensitivity: a grid on which gamma and all shifts lie

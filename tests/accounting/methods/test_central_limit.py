@@ -9,18 +9,14 @@ from scipy.special import gammaln
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.account import account
-from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
-from epsilog.accounting.laws.base import Atoms
-from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.methods import central_limit
 from epsilog.accounting.methods.central_limit import central_limit_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.pairs.dominating import Ordering, base_laws
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
     DiscreteGaussian,
@@ -29,12 +25,16 @@ from epsilog.terms import (
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
 )
+from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
+from epsilog.numerics.laws.base import Atoms
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 

@@ -9,19 +9,19 @@ from epsilog.accounting import delta, epsilon
 from epsilog.accounting.account import account
 from epsilog.accounting.flatten import flatten, sampled_parts, unsampled
 from epsilog.accounting.prepared import prepare
-from epsilog.accounting.questions import EpsilonAt
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     Composed,
     DiscreteGaussian,
     FixedSizeSampled,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     Repeated,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.questions import EpsilonAt
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 quick = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])

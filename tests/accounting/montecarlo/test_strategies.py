@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from epsilog.accounting.montecarlo import strategies
-from epsilog.terms import ToeplitzStrategy, UnsupportedMechanismError
+from epsilog.mechanisms import ToeplitzStrategy
+from epsilog.terms import UnsupportedMechanismError
 
 
 def matrix(column, rounds):

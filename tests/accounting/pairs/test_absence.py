@@ -5,10 +5,9 @@ import math
 import pytest
 
 from epsilog.accounting import assumptions, calibrate, delta, epsilon, profile
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
-    CalibrationError,
     Composed,
     DiscreteGaussian,
     ExponentialMechanism,
@@ -16,11 +15,11 @@ from epsilog.terms import (
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Repeated,
 )
+from epsilog.terms import CalibrationError, NeighboringRelation
 
 ADD_OR_REMOVE, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 ZERO_OUT = NeighboringRelation.ZERO_OUT

@@ -8,7 +8,8 @@ from scipy.special import gammaln
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.pairs.selection import leaning
-from epsilog.terms import Composed, ExponentialMechanism, Laplace, NeighboringRelation, PoissonSampled, Repeated
+from epsilog.mechanisms import Composed, ExponentialMechanism, Laplace, PoissonSampled, Repeated
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 

@@ -9,23 +9,22 @@ from scipy.integrate import quad
 from scipy.stats import binom, norm
 
 from epsilog.accounting import delta, epsilon, profile, rdp
-from epsilog.accounting.laws.pair import Direction
-from epsilog.accounting.pairs.counts import binomial
 from epsilog.accounting.pairs.dominating import orderings
 from epsilog.accounting.pairs.groups import mixture
-from epsilog.accounting.roots import proven
-from epsilog.terms import (
+from epsilog.mechanisms import (
     Composed,
     Gaussian,
     Grouped,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Repeated,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.counts import binomial
+from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.roots import proven
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
 

@@ -18,7 +18,7 @@ from tests.commands import run as epsilog
 import epsilog as ep
 from epsilog import MixtureOfGaussians, accounting
 from epsilog.accounting.mixtures import chances, least, most
-from epsilog.terms import Composed, Gaussian, Grouped, Laplace, PoissonSampled, Repeated
+from epsilog.mechanisms import Composed, Gaussian, Grouped, Laplace, PoissonSampled, Repeated
 
 ADD, REPLACE, ZERO = ep.NeighboringRelation
 FEW = MixtureOfGaussians(3.0, (0.0, 1.0, 3.0), (0.9, 0.05, 0.05))

@@ -8,29 +8,28 @@ import pytest
 from scipy.integrate import quad
 
 from epsilog.accounting import delta, epsilon
-from epsilog.accounting.gaussian import gaussian_delta
-from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.pairs.dominating import Ordering
-from epsilog.accounting.pairs.products import product
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
-from epsilog.terms import (
+from epsilog.mechanisms import (
     Composed,
     DiscreteLaplace,
     ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
     Shuffled,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.gaussian import gaussian_delta
+from epsilog.numerics.laws.base import Normal
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.products import product
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
 

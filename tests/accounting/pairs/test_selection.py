@@ -8,19 +8,19 @@ import pytest
 
 from epsilog.accounting import assumptions, delta, epsilon, profile, rho
 from epsilog.accounting.exact import sparse_vector_loss
-from epsilog.terms import (
+from epsilog.mechanisms import (
     Composed,
     ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     Repeated,
     ReportNoisyMax,
     SparseVector,
 )
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 GRID = np.linspace(-60, 60, 6_001)

@@ -18,10 +18,9 @@ from epsilog.accounting.rigorous.balls import at_most, ball, worst
 from epsilog.accounting.rigorous.orders import orders
 from epsilog.accounting.rigorous.profiles import Removed, Replaced, Shifted
 from epsilog.accounting.rigorous.transforms import SampledLine, line
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
-    CheckError,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -30,14 +29,13 @@ from epsilog.terms import (
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,

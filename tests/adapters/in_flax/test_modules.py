@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
+from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.train import Federation, Randomness, Task, Training, dry_run
 from epsilog.train.models import Model, build
 

@@ -11,7 +11,8 @@ from flwr.app.metadata import Metadata
 from flwr.supercore.task_identity import TaskIdentity
 
 from epsilog.adapters.flower_app import FlowerCourier, client_app, key_name
-from epsilog.terms import CheckError, ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import CheckError
 from epsilog.train import Training
 from epsilog.train.orders import Draws, Order
 

@@ -195,7 +195,7 @@ def test_clients_are_dealt_out_to_the_nodes_that_are_there():
             self.pushed = messages
             return [None] * len(messages)
 
-    from epsilog.terms import ClientLevelCentral
+    from epsilog.schemes import ClientLevelCentral
     from epsilog.train import Training
     from epsilog.train.orders import Draws, Order
 
@@ -217,7 +217,7 @@ def test_clients_are_dealt_out_to_the_nodes_that_are_there():
 def test_a_host_takes_simulations_alone_and_answers_for_each_client_in_turn(tmp_path):
     from epsilog.adapters.flower_app import message_of
     from epsilog.adapters.flower_hosts import _uploads
-    from epsilog.terms import ClientLevelClientSide
+    from epsilog.schemes import ClientLevelClientSide
     from epsilog.train import Federation, Task, Training
     from epsilog.train.models import build
     from epsilog.train.orders import Draws, Order

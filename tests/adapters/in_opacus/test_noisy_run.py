@@ -10,8 +10,9 @@ from opacus.layers import DPLSTM
 from torch import nn
 
 from epsilog.adapters.opacus import noisy_run
+from epsilog.schemes import ExampleLevelClientSide
 from epsilog.spend import open_ledger
-from epsilog.terms import CheckError, ExampleLevelClientSide, NeighboringRelation
+from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.train import Federation, Task, Training
 from epsilog.train.engines import NoisyRuns, Round
 from epsilog.train.engines.torch_engine import TorchEngine

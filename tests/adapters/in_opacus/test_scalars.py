@@ -8,7 +8,8 @@ import torch
 
 import epsilog as ep
 from epsilog.accounting.montecarlo import delta_from_samples
-from epsilog.terms import CheckError, ExponentialMechanism, Gaussian, PureDP, Repeated, check
+from epsilog.mechanisms import ExponentialMechanism, Gaussian, PureDP, Repeated
+from epsilog.terms import CheckError, check
 
 KINDS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 

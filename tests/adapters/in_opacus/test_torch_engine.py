@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from epsilog.terms import CheckError, ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide, ProgrammeError
+from epsilog.schemes import ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide
+from epsilog.terms import CheckError, ProgrammeError
 from epsilog.train import (
     Federation,
     Randomness,

@@ -12,11 +12,12 @@ from tests.campaigns.tampers import tamper_campaign
 from tests.spend.postgres.server import Server, binaries, server
 from tests.spend.stores import InDatabase
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import Ledger, Verb, is_there, located, open_ledger, read_ledger, verify_file
 from epsilog.spend.postgres import PostgresStore
 from epsilog.spend.rows import Row
 from epsilog.spend.selftest import kill_campaign, race_campaign
-from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, PureDP, StorageError
+from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, StorageError
 from epsilog.terms.extras import install_command
 
 pytestmark = pytest.mark.skipif(

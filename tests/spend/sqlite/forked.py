@@ -17,12 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.entries import Verb
 from epsilog.spend.rows import Row
 from epsilog.spend.selftest import kill_campaign, race_campaign
 from epsilog.spend.sqlite import SqliteStore, library
-from epsilog.terms import PureDP, StorageError
+from epsilog.terms import StorageError
 
 
 def truncate_campaigns(folder: Path) -> None:

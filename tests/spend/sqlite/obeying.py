@@ -3,9 +3,9 @@
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger
 from epsilog.spend.sqlite import library, place, store
-from epsilog.terms import PureDP
 
 
 def obey(pipe: Connection) -> None:

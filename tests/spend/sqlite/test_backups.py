@@ -5,9 +5,10 @@ import threading
 
 import pytest
 
+from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.spend import Ledger, Verb, back_up, is_ledger, open_ledger, restore, verify_file
 from epsilog.spend.sqlite import SqliteStore, backups, library
-from epsilog.terms import CheckError, ConflictError, Gaussian, LedgerIntegrityError, PureDP, StorageError
+from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, StorageError
 
 ACT = {"by": "dora", "reason": "the disk is gone"}
 HASH = "ab" * 32

@@ -5,9 +5,10 @@ import sqlite3
 
 import pytest
 
+from epsilog.mechanisms import ApproximateDP, Gaussian, Laplace, PureDP, Repeated
 from epsilog.spend import verify_file
 from epsilog.spend.entries import GENESIS, digest
-from epsilog.terms import ApproximateDP, Gaussian, Laplace, LedgerIntegrityError, PureDP, Repeated
+from epsilog.terms import LedgerIntegrityError
 from epsilog.terms.codec import canonical
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import examine, open_ledger
 from epsilog.spend.sqlite import health
 from epsilog.spend.sqlite.health import file_system
-from epsilog.terms import PureDP
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 MOUNTS = """22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import is_ledger, open_ledger, read_ledger, verify_file
 from epsilog.spend.sqlite import library, place
 from epsilog.spend.tables import SqlSession
-from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP, StorageError
+from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageError
 
 sys.path.insert(0, str(Path(__file__).parent))
 import obeying

@@ -4,10 +4,11 @@ import sqlite3
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.sqlite.schema import SCHEMA
 from epsilog.spend.tables import metadata
-from epsilog.terms import LedgerIntegrityError, PureDP
+from epsilog.terms import LedgerIntegrityError
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.sqlite import SqliteStore, in_use, library, store
 from epsilog.spend.sqlite.library import wal_is_safe
-from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP, StorageError
+from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageError
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.spend.stores import everything
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.entries import GENESIS, digest
 from epsilog.spend.sqlite import SqliteStore
 from epsilog.spend.view import refolded
-from epsilog.terms import LedgerIntegrityError, PureDP
+from epsilog.terms import LedgerIntegrityError
 
 HASH = "ab" * 32
 TABLES = {

@@ -5,8 +5,9 @@ import shutil
 
 import pytest
 
+from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
-from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP
+from epsilog.terms import BudgetExceededError, LedgerIntegrityError
 
 
 def test_ledgers_on_one_file_go_on_from_each_others_entries(path):

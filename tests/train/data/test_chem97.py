@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epsilog.terms import ClientLevelCentral, ProgrammeError
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import ProgrammeError
 from epsilog.train import Randomness, dry_run, load_task
 from epsilog.train.data import chem97 as data
 from epsilog.train.data import rdata

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import epsilon
-from epsilog.terms import ClientLevelAdaptiveClip, ClientLevelCentral, Gaussian, PoissonSampled, Repeated
+from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
+from epsilog.schemes import ClientLevelAdaptiveClip, ClientLevelCentral
 from epsilog.train import Randomness, dry_run, require_fit
 from epsilog.train.engines import Round
 from epsilog.train.engines.compiled import CompiledEngine

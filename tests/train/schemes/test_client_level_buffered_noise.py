@@ -11,7 +11,9 @@ from scipy import linalg
 
 from epsilog.accounting import epsilon
 from epsilog.accounting.montecarlo import strategies
-from epsilog.terms import BufferedStrategy, ClientLevelBufferedNoise, GaussianDP, ToeplitzStrategy, codec
+from epsilog.mechanisms import BufferedStrategy, GaussianDP, ToeplitzStrategy
+from epsilog.schemes import ClientLevelBufferedNoise
+from epsilog.terms import codec
 from epsilog.train import Randomness, dry_run, require_fit, rounds
 from epsilog.train.engines import Round
 from epsilog.train.engines.compiled import CompiledEngine

@@ -7,7 +7,9 @@ import pytest
 from scipy import stats
 
 from epsilog.accounting import epsilon
-from epsilog.terms import ClientLevelClientSide, GaussianDP, NeighboringRelation
+from epsilog.mechanisms import GaussianDP
+from epsilog.schemes import ClientLevelClientSide
+from epsilog.terms import NeighboringRelation
 from epsilog.train import PaidRun, Randomness
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.rounds import begin, next_round

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from scipy import linalg
 
 from epsilog.accounting import epsilon
-from epsilog.terms import ClientLevelCorrelatedNoise, CustodyRecord, GaussianDP
+from epsilog.mechanisms import GaussianDP
+from epsilog.schemes import ClientLevelCorrelatedNoise
+from epsilog.terms import CustodyRecord
 from epsilog.train import Randomness, dry_run, require_fit, rounds, sampling
 from epsilog.train.engines import Round
 from epsilog.train.engines.compiled import CompiledEngine
@@ -194,7 +196,8 @@ def test_bins_are_drawn_anew_among_rounds_whose_columns_share_no_row():
 
 def test_bins_are_priced_as_those_of_one_rest():
     from epsilog.accounting import delta
-    from epsilog.terms import BallsInBins, Gaussian, NeighboringRelation, Repeated
+    from epsilog.mechanisms import BallsInBins, Gaussian, Repeated
+    from epsilog.terms import NeighboringRelation
 
     assert BINS.release() == Repeated(BallsInBins(Gaussian(BINS.accounted_multiplier), 3), 4)
     assert BINS.relations == (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.ZERO_OUT)
@@ -217,7 +220,7 @@ def test_bins_are_priced_as_those_of_one_rest():
 
 
 def test_one_band_is_the_bins_of_independent_noise():
-    from epsilog.terms import ClientLevelCentral
+    from epsilog.schemes import ClientLevelCentral
 
     alone = replace(BINS, bands=1)
     central = ClientLevelCentral(60, None, 24, 0.2, 2.0, sampling="balls-in-bins", cycle_length=6)

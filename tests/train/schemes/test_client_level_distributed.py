@@ -8,7 +8,9 @@ import pytest
 from scipy import stats
 
 from epsilog.accounting import epsilon
-from epsilog.terms import ClientLevelDistributed, NeighboringRelation, ZeroConcentratedDP
+from epsilog.mechanisms import ZeroConcentratedDP
+from epsilog.schemes import ClientLevelDistributed
+from epsilog.terms import NeighboringRelation
 from epsilog.train import Randomness, require_fit
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.rounds import begin, next_round

@@ -11,18 +11,9 @@ from scipy import stats
 from tests.train.fixed import Fixed
 
 from epsilog.accounting import delta, epsilon
-from epsilog.terms import (
-    BallsInBins,
-    ClientLevelAdaptiveClip,
-    ClientLevelCentral,
-    CustodyRecord,
-    FixedSizeSampled,
-    Gaussian,
-    NeighboringRelation,
-    Repeated,
-    UnsupportedMechanismError,
-    codec,
-)
+from epsilog.mechanisms import BallsInBins, FixedSizeSampled, Gaussian, Repeated
+from epsilog.schemes import ClientLevelAdaptiveClip, ClientLevelCentral
+from epsilog.terms import CustodyRecord, NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.train import Randomness, require_fit, sampling
 from epsilog.train.checkpoints import RunFolder
 from epsilog.train.noise import Stream

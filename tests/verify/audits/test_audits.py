@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
 from epsilog.accounting import epsilon, gaussian_epsilon, profile
-from epsilog.terms import CheckError, Gaussian, RecordsError
+from epsilog.mechanisms import Gaussian
+from epsilog.terms import CheckError, RecordsError
 from epsilog.verify.audits import (
     GAUSSIAN,
     ONE_RUN,

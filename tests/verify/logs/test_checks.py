@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from epsilog.terms import ClientLevelCentral, Verdict
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import Verdict
 from epsilog.verify.logs.checks import check_lists, check_norms, check_padding, check_rounds, check_sampling
 from epsilog.verify.logs.logged import Lists, Logs, RoundLog
 from epsilog.verify.reuse import significant_digits

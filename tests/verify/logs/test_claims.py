@@ -6,16 +6,14 @@ import pytest
 
 from epsilog.plan.registered import register
 from epsilog.prove import logs_statement
-from epsilog.terms import (
-    CheckError,
+from epsilog.schemes import (
     ClientLevelBufferedNoise,
     ClientLevelCentral,
     ClientLevelClientSide,
     ClientLevelCorrelatedNoise,
     ClientLevelDistributed,
-    NeighboringRelation,
-    Verdict,
 )
+from epsilog.terms import CheckError, NeighboringRelation, Verdict
 from epsilog.verify.logs import examine_logs
 from epsilog.verify.logs.claims import read_claim
 from epsilog.verify.logs.mapping import parse_mapping

@@ -5,7 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from epsilog.terms import CheckError, ClientLevelCentral, Guarantee, NeighboringRelation, RecordsError
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import CheckError, Guarantee, NeighboringRelation, RecordsError
 from epsilog.verify.audits.files import read_scores
 from epsilog.verify.claim import certified
 from epsilog.verify.logs.checks import check_population

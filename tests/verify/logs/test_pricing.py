@@ -3,15 +3,9 @@
 import numpy as np
 import pytest
 
-from epsilog.terms import (
-    ClientLevelCentral,
-    Composed,
-    Gaussian,
-    Guarantee,
-    NeighboringRelation,
-    PoissonSampled,
-    Repeated,
-)
+from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Repeated
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import Guarantee, NeighboringRelation
 from epsilog.verify.claim import certified
 from epsilog.verify.logs import pricing
 from epsilog.verify.logs.claims import Claim

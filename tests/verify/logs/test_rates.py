@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from epsilog.terms import ClientLevelCentral, Verdict
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import Verdict
 from epsilog.verify.logs.checks import check_padding, check_sampling
 from epsilog.verify.logs.logged import Lists, Logs, RoundLog
 

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.gaussian import gaussian_delta
-from epsilog.accounting.laws.pair import Direction
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
-from epsilog.accounting.roots import bracket
-from epsilog.accounting.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.gaussian import gaussian_delta
+from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.roots import bracket
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
 
 _SHARE = 1e-3  # of delta: what ratios that do not decide may add to it
 _TAIL = 64.0  # roundings in a normal tail

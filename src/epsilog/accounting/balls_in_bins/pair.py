@@ -15,10 +15,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from epsilog.accounting.balls_in_bins.ratio_sums import RatioLaw, TiltedSum, contract, spread
-from epsilog.accounting.lattice.law import LatticeLaw, TooFineError
-from epsilog.accounting.laws.base import Array, Masses, Normal
-from epsilog.accounting.laws.pair import Direction
-from epsilog.accounting.rounding import MU, down, gamma, up
+from epsilog.numerics.lattice.law import LatticeLaw, TooFineError
+from epsilog.numerics.laws.base import Array, Masses, Normal
+from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.rounding import MU, down, gamma, up
 
 SMALLEST_MU, LARGEST_BINNED_MU = 1e-4, 30.0  # where a lattice of ratios helps
 _ROUGH = 3e-4  # of a ratio's variance: what a step may add to it

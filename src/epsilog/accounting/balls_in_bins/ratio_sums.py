@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting.lattice.composition import fast_length
-from epsilog.accounting.lattice.law import Integers, LatticeLaw, TooFineError
-from epsilog.accounting.lattice.window import window
-from epsilog.accounting.laws.base import Array, Normal
-from epsilog.accounting.rounding import TINY, down, gamma, up
+from epsilog.numerics.lattice.composition import fast_length
+from epsilog.numerics.lattice.law import Integers, LatticeLaw, TooFineError
+from epsilog.numerics.lattice.window import window
+from epsilog.numerics.laws.base import Array, Normal
+from epsilog.numerics.rounding import TINY, down, gamma, up
 
 _NATS = 44.0  # a tilted sum leaves its window with probability at most e^-44, which counts as an error
 _LONGEST = 2**22

@@ -22,13 +22,13 @@ from scipy.special import ndtr, ndtri
 from epsilog.accounting.balls_in_bins.far import far_apart
 from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
 from epsilog.accounting.balls_in_bins.ratio_sums import Excess, RatioLaw, contract, spread
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from epsilog.accounting.lattice.law import LatticeLaw, TooFineError
-from epsilog.accounting.laws.base import LARGEST_LOSS, Array, Normal
-from epsilog.accounting.laws.pair import Direction
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything, read
-from epsilog.accounting.rounding import LEAST, MU, TINY, down, gamma, up
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
+from epsilog.numerics.lattice.law import LatticeLaw, TooFineError
+from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Normal
+from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything, read
+from epsilog.numerics.rounding import LEAST, MU, TINY, down, gamma, up
 
 _REFINEMENTS, _ATTEMPTS = 5, 12
 _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio

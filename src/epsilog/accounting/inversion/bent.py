@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.inversion.characteristic import Complex, OutOfReachError
 from epsilog.accounting.inversion.profile import TURNS, Places, Profiles
 from epsilog.accounting.inversion.reading import Readable
-from epsilog.accounting.laws.base import Array, Normal
-from epsilog.accounting.laws.pair import Direction, Pair, Parts
-from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, down, gamma, up
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.laws.base import Array, Normal
+from epsilog.numerics.laws.pair import Direction, Pair, Parts
+from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, down, gamma, up
 
 _AIM = 1e-10  # relative error of delta to plan for
 _SLOPES = (0.0, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)  # of a line, to the right

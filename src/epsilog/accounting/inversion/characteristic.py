@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.accounting.laws.base import Array
-from epsilog.accounting.rounding import MU, gamma
+from epsilog.numerics.laws.base import Array
+from epsilog.numerics.rounding import MU, gamma
 
 Complex = npt.NDArray[np.complex128]
 

@@ -19,18 +19,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.inversion.bent import Bent, bendable
 from epsilog.accounting.inversion.characteristic import MU_APART, Complex, Moments, OutOfReachError
 from epsilog.accounting.inversion.reading import Readable
 from epsilog.accounting.inversion.scan import small_from
 from epsilog.accounting.inversion.tilted import Tilt, planned, tilt_of
-from epsilog.accounting.kernel import log_peak, peak
-from epsilog.accounting.laws.base import Array, Atoms, Normal
-from epsilog.accounting.laws.pair import Pair, Parts
 from epsilog.accounting.pairs.dominating import Ordering
-from epsilog.accounting.questions import FAINT, DeltaAt, EpsilonAt, Question
-from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, gamma, union, up
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.kernel import log_peak, peak
+from epsilog.numerics.laws.base import Array, Atoms, Normal
+from epsilog.numerics.laws.pair import Pair, Parts
+from epsilog.numerics.questions import FAINT, DeltaAt, EpsilonAt, Question
+from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, gamma, union, up
 
 _AIM, _ROUGH = 1e-9, 1e-3  # relative errors of delta to plan for, of an answer and of where it is about
 _CLOSE = 1e-5  # a gap from which on a lattice is sooner there than a bent path

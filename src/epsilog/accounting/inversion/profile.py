@@ -20,8 +20,8 @@ import numpy.typing as npt
 from scipy.special import log_ndtr
 
 from epsilog.accounting.inversion.characteristic import MU_APART, Complex, OutOfReachError
-from epsilog.accounting.laws.base import Array
-from epsilog.accounting.rounding import BOUND, SECOND_ORDER, TINY, gamma
+from epsilog.numerics.laws.base import Array
+from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, gamma
 
 TURNS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.3, 1.6, 2.0, 2.4, 2.8)  # imaginary parts of u; below pi
 _RULES = ((0.05, 0.05), (0.1, 0.1), (0.2, 0.2), (0.35, 0.35), (0.5, 0.5), (0.8, 0.8), (1.2, 1.2), (1.4, 1.4),

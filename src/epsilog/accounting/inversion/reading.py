@@ -6,9 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.roots import secant
-from epsilog.accounting.rounding import gamma
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.roots import secant
+from epsilog.numerics.rounding import gamma
 
 
 class Readable(ABC):

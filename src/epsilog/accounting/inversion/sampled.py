@@ -22,8 +22,8 @@ from epsilog.accounting.inversion.characteristic import (
     OutOfReachError,
     mean_less_one,
 )
-from epsilog.accounting.laws.base import Array
-from epsilog.accounting.rounding import BOUND, SECOND_ORDER, TINY, gamma
+from epsilog.numerics.laws.base import Array
+from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, gamma
 
 _HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi
 _LOG_COSINES = np.log(np.cos(_HALF_WIDTHS / 2))

@@ -14,8 +14,8 @@ import numpy as np
 
 from epsilog.accounting.inversion.characteristic import Characteristic, OutOfReachError, TiltedLaw
 from epsilog.accounting.inversion.sampled import TiltedSampled
-from epsilog.accounting.laws.base import Array
-from epsilog.accounting.rounding import BOUND, TINY, down, gamma
+from epsilog.numerics.laws.base import Array
+from epsilog.numerics.rounding import BOUND, TINY, down, gamma
 
 Laws = Sequence[tuple[TiltedLaw, int]]
 

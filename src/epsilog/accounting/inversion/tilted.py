@@ -22,9 +22,9 @@ from epsilog.accounting.inversion.characteristic import (
     mean_less_one,
 )
 from epsilog.accounting.inversion.sampled import Sketch, TiltedSampled
-from epsilog.accounting.laws.base import Array, Atoms, Normal, Tent
-from epsilog.accounting.laws.pair import Direction, Pair
-from epsilog.accounting.rounding import SECOND_ORDER, TINY, gamma, up
+from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.rounding import SECOND_ORDER, TINY, gamma, up
 
 _LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits
 _EXTREME = 1e100  # a mu whose square, and whose inverse's, a double can still hold

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.exact import rounded_sum
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import EpsilonAt, Question
-from epsilog.accounting.rounding import rounded
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import EpsilonAt, Question
+from epsilog.numerics.rounding import rounded
 
 _SMALL = 1e-250  # what tails of many rounds are cut by begins to count
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from epsilog.accounting.balls_in_bins import search
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import Question
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import Question
 
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:

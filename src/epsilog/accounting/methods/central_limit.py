@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.inversion.characteristic import OutOfReachError
-from epsilog.accounting.kernel import peak
-from epsilog.accounting.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
-from epsilog.accounting.laws.pair import Direction, Pair, Parts
-from epsilog.accounting.laws.replaced import ReplacedLaplace, ReplacedSample
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_most, size
-from epsilog.accounting.roots import bracket
-from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, gamma, union, up
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.kernel import peak
+from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
+from epsilog.numerics.laws.pair import Direction, Pair, Parts
+from epsilog.numerics.laws.replaced import ReplacedLaplace, ReplacedSample
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, at_most, size
+from epsilog.numerics.roots import bracket
+from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, gamma, union, up
 
 FEWEST = 10_000  # rounds from which on a normal law may be near enough
 _BERRY_ESSEEN = 0.56  # Shevtsova 2010 (Doklady Mathematics 82(3)): summands need not be alike

@@ -8,16 +8,16 @@ from operator import mul
 
 import numpy as np
 
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.gaussian import gaussian_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.methods.renyi import WIDE
 from epsilog.accounting.methods.renyi import bounds as renyi_bounds
-from epsilog.accounting.moments import best_order, even_loss
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, anything
-from epsilog.accounting.rounding import ELEMENTARY, LEAST, down, gamma, up
-from epsilog.terms import ZeroConcentratedDP
+from epsilog.mechanisms import ZeroConcentratedDP
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.gaussian import gaussian_bounds
+from epsilog.numerics.moments import best_order, even_loss
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, gamma, up
 
 _SHRUNK = (1e-5, 1e-4, 1e-3, 1e-2)  # parts by which rho is made less, until the mechanism provably keeps to it
 _LEAST, _LARGEST = 1e-12, 1e6  # the rho for which such a mechanism is looked for

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.gaussian import gaussian_bounds
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import Question
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.gaussian import gaussian_bounds
+from epsilog.numerics.questions import Question
 
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import Question, size
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import Question, size
 
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:

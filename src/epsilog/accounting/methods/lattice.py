@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.lattice.composition import Composition
-from epsilog.accounting.lattice.discretise import WIDEST, Plan, Sketches, Work, on_lattice
-from epsilog.accounting.lattice.law import TooFineError, pair_delta
-from epsilog.accounting.lattice.planning import sketch, tilt_for_delta, tilt_for_epsilon
-from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.pairs.dominating import Ordering, certain_mass
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_least, at_most, read, size
-from epsilog.accounting.rounding import TINY
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.lattice.composition import Composition
+from epsilog.numerics.lattice.discretise import WIDEST, Plan, Sketches, Work, on_lattice
+from epsilog.numerics.lattice.law import TooFineError, pair_delta
+from epsilog.numerics.lattice.planning import sketch, tilt_for_delta, tilt_for_epsilon
+from epsilog.numerics.laws.base import Normal
+from epsilog.numerics.laws.pair import Direction, Pair, Parts
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, at_least, at_most, read, size
+from epsilog.numerics.rounding import TINY
 
 _ATTEMPTS = 6
 _NOTHING = 1e-250  # no effort is spent on the lower side of less

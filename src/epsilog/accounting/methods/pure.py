@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import EpsilonAt, Question, anything, at_most
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import EpsilonAt, Question, anything, at_most
 
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001

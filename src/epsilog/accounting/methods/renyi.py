@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.moments import Array, delta_of, epsilon_of
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.renyi import DEFAULT_ORDERS, rdp_of
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.moments import Array, delta_of, epsilon_of
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
 from epsilog.terms import UnsupportedMechanismError
 
 WIDE = 1 + np.geomspace(1e-6, 1e8, 180)

@@ -6,18 +6,19 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import flatten, total_mu
-from epsilog.accounting.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.accounting.methods import renyi
-from epsilog.accounting.pairs.counts import spendable
 from epsilog.accounting.pairs.dominating import share_of
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything
-from epsilog.accounting.roots import first
-from epsilog.accounting.rounding import MU, down, up
 from epsilog.accounting.truncation import binomial_above
-from epsilog.terms import BallsInBins, FixedSizeSampled, PoissonSampled, Release, UnsupportedMechanismError
+from epsilog.mechanisms import BallsInBins, FixedSizeSampled, PoissonSampled, Release
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.counts import spendable
+from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything
+from epsilog.numerics.roots import first
+from epsilog.numerics.rounding import MU, down, up
+from epsilog.terms import UnsupportedMechanismError
 
 _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
 _LITTLE = 1e-3  # of a bound on delta: a chance that is not worth spending

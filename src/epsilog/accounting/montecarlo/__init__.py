@@ -13,7 +13,6 @@ claim that anybody can draw again; only its ``run`` touches files, processes and
 noise).
 """
 
-from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.oracle import OracleDelta, balls_in_bins_delta
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
 from epsilog.accounting.montecarlo.draws.shards import Trial, draw_losses
@@ -50,6 +49,7 @@ from epsilog.accounting.montecarlo.promises.two_point import (
     minimum_samples,
     overall_delta,
 )
+from epsilog.numerics.laws.pair import Direction
 
 __all__ = [
     "CHOSEN",

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import BufferedStrategy, ToeplitzStrategy, UnsupportedMechanismError, check
+from epsilog.mechanisms import BufferedStrategy, ToeplitzStrategy
+from epsilog.terms import UnsupportedMechanismError, check
 
 __all__ = [
     "buffered",

@@ -14,21 +14,14 @@ from itertools import chain
 
 from epsilog.accounting.exact import choice_loss, pure_loss, sparse_vector_loss
 from epsilog.accounting.flatten import Bag, flatten, gaussian_mu_of, plainly, total_mu
-from epsilog.accounting.laws.base import Atoms, BaseLaw
-from epsilog.accounting.laws.pair import Direction, Pair, Parts
-from epsilog.accounting.laws.shuffled import attained, clones, responses
 from epsilog.accounting.pairs.groups import GroupPair, group_pairs
 from epsilog.accounting.pairs.mixtures import mixture_pairs
 from epsilog.accounting.pairs.noise import discrete_gaussian, discrete_laplace, laplace, normal, staircase
-from epsilog.accounting.pairs.products import MOST_PARTS, largest, product
 from epsilog.accounting.pairs.profiled import Profiled
-from epsilog.accounting.pairs.reach import LONGEST, METHOD, NEAREST, nothing_hidden, pure, same, within_reach
 from epsilog.accounting.pairs.replace_one import replaced
-from epsilog.accounting.pairs.responses import randomized_response, statement
 from epsilog.accounting.pairs.sampling import binned, check_sampling, sampled_pair, shares, truncated
 from epsilog.accounting.pairs.selection import bounded_range, chosen, leaning, leans_of
-from epsilog.accounting.rounding import RATIO, down, rounded, union
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
     Composed,
@@ -39,7 +32,6 @@ from epsilog.terms import (
     Grouped,
     Laplace,
     MixtureOfGaussians,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
@@ -50,9 +42,16 @@ from epsilog.terms import (
     SparseVector,
     Staircase,
     TruncatedPoissonSampled,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.laws.base import Atoms, BaseLaw
+from epsilog.numerics.laws.pair import Direction, Pair, Parts
+from epsilog.numerics.laws.shuffled import attained, clones, responses
+from epsilog.numerics.products import MOST_PARTS, largest, product
+from epsilog.numerics.reach import LONGEST, METHOD, NEAREST, nothing_hidden, pure, same, within_reach
+from epsilog.numerics.responses import randomized_response, statement
+from epsilog.numerics.rounding import RATIO, down, rounded, union
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 _REPLACE = NeighboringRelation.REPLACE_ONE
 _WAYS = (Direction.REMOVE, Direction.ADD, Direction.BOTH)  # of a sampled pair
@@ -91,7 +90,7 @@ def orderings(  # noqa: PLR0912
     Raises:
         UnsupportedMechanismError: a part has no proven pair under this relation.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.mechanisms import Gaussian
     >>> len(orderings({Gaussian(1.0): 1}, NeighboringRelation.ADD_OR_REMOVE_ONE))
     1
     >>> len(orderings({PoissonSampled(Gaussian(1.0), 0.5): 1}, NeighboringRelation.ADD_OR_REMOVE_ONE))

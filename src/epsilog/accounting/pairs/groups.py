@@ -12,14 +12,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from epsilog.accounting.flatten import flatten, total_mu
-from epsilog.accounting.laws.base import BaseLaw
-from epsilog.accounting.laws.mixture import GaussianMixture, ToldDistance
-from epsilog.accounting.laws.pair import Direction, Pair
-from epsilog.accounting.pairs.counts import Counts, binomial, hypergeometric
 from epsilog.accounting.pairs.grown import grown
-from epsilog.accounting.pairs.reach import METHOD
-from epsilog.accounting.rounding import MU, down, up
-from epsilog.terms import FixedSizeSampled, NeighboringRelation, PoissonSampled, Release, UnsupportedMechanismError
+from epsilog.mechanisms import FixedSizeSampled, PoissonSampled, Release
+from epsilog.numerics.counts import Counts, binomial, hypergeometric
+from epsilog.numerics.laws.base import BaseLaw
+from epsilog.numerics.laws.mixture import GaussianMixture, ToldDistance
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.reach import METHOD
+from epsilog.numerics.rounding import MU, down, up
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 _FARTHEST = 300.0  # a distance of the mixture's Gaussians
 _NEAREST = 1e-6

@@ -7,8 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.rounding import down, rounded, up
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -18,13 +17,14 @@ from epsilog.terms import (
     Grouped,
     Laplace,
     MatrixMechanism,
-    NeighboringRelation,
     PureDP,
     Release,
     ReportNoisyMax,
     SparseVector,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.rounding import down, rounded, up
+from epsilog.terms import NeighboringRelation
 
 
 def further(bag: Bag, relation: NeighboringRelation, units: int) -> tuple[Bag, Bag] | None:

@@ -12,18 +12,19 @@ from functools import lru_cache
 import numpy as np
 
 from epsilog.accounting.flatten import total_mu
-from epsilog.accounting.laws.base import BaseLaw, Normal
-from epsilog.accounting.laws.mixture import GaussianMixture
-from epsilog.accounting.laws.pair import Direction, Pair
-from epsilog.accounting.laws.replaced import LARGEST_MU, ReplacedSample
-from epsilog.accounting.laws.told import ToldWhich
 from epsilog.accounting.mixtures import NOTHING, chances, least, most
 from epsilog.accounting.pairs.noise import normal
-from epsilog.accounting.pairs.reach import pure, same
 from epsilog.accounting.pairs.replace_one import replaced
 from epsilog.accounting.pairs.sampling import sampled_pair, shares
-from epsilog.accounting.rounding import rounded, up
-from epsilog.terms import MixtureOfGaussians, NeighboringRelation, PoissonSampled, Release
+from epsilog.mechanisms import MixtureOfGaussians, PoissonSampled, Release
+from epsilog.numerics.laws.base import BaseLaw, Normal
+from epsilog.numerics.laws.mixture import GaussianMixture
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.laws.replaced import LARGEST_MU, ReplacedSample
+from epsilog.numerics.laws.told import ToldWhich
+from epsilog.numerics.reach import pure, same
+from epsilog.numerics.rounding import rounded, up
+from epsilog.terms import NeighboringRelation
 
 Found = tuple[tuple[Direction, Pair, Pair], ...]
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent, WideDiscrete
-from epsilog.accounting.laws.staircase import staircase as moved
-from epsilog.accounting.pairs.reach import (
+from epsilog.mechanisms import Release
+from epsilog.numerics.laws.base import Atoms, BaseLaw, Normal, Tent, WideDiscrete
+from epsilog.numerics.laws.staircase import staircase as moved
+from epsilog.numerics.reach import (
     LONGEST,
     METHOD,
     MOST_ATOMS,
@@ -24,8 +25,8 @@ from epsilog.accounting.pairs.reach import (
     same,
     within_reach,
 )
-from epsilog.accounting.rounding import MU, down, gamma, up
-from epsilog.terms import Release, UnsupportedMechanismError
+from epsilog.numerics.rounding import MU, down, gamma, up
+from epsilog.terms import UnsupportedMechanismError
 
 _FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
 _NARROW, _WIDEST = 1e3, 1e90  # standard deviations, in counts, and in shifts, of noise that is nearly continuous

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsilog.accounting.laws.base import LARGEST_LOSS, Atoms
-from epsilog.accounting.rounding import gamma, up
-from epsilog.terms import Release
+from epsilog.mechanisms import Release
+from epsilog.numerics.laws.base import LARGEST_LOSS, Atoms
+from epsilog.numerics.rounding import gamma, up
 
 POINTS = 32
 """Steps of a curve that is read, of even width, from 0 to where what is left does not matter."""

@@ -13,8 +13,9 @@ from fractions import Fraction
 import numpy as np
 
 from epsilog.accounting.flatten import Bag, flatten, total_mu
-from epsilog.accounting.laws.base import Atoms, BaseLaw
-from epsilog.accounting.laws.replaced import (
+from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, PoissonSampled
+from epsilog.numerics.laws.base import Atoms, BaseLaw
+from epsilog.numerics.laws.replaced import (
     LARGEST_MU,
     LARGEST_SHIFT,
     RAREST,
@@ -23,17 +24,9 @@ from epsilog.accounting.laws.replaced import (
     replaced_discrete_gaussian,
     replaced_discrete_laplace,
 )
-from epsilog.accounting.pairs.reach import METHOD, MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
-from epsilog.accounting.rounding import MU, down, rounded, up
-from epsilog.terms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    NeighboringRelation,
-    PoissonSampled,
-    UnsupportedMechanismError,
-)
+from epsilog.numerics.reach import METHOD, MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
+from epsilog.numerics.rounding import MU, down, rounded, up
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 _ROUNDED = 1e-12  # a part that is left out of a mass below: far above its roundings
 

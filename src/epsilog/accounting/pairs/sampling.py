@@ -10,23 +10,15 @@ from fractions import Fraction
 
 from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU, allocated
 from epsilog.accounting.flatten import bins_mu, check_absence, flatten, total_mu
-from epsilog.accounting.laws.base import BaseLaw, Normal
-from epsilog.accounting.laws.pair import Direction, Pair
-from epsilog.accounting.laws.replaced import LARGEST_MU, ReplacedSample
-from epsilog.accounting.laws.told import ToldWhich
-from epsilog.accounting.pairs.reach import METHOD, NEAREST, nothing_hidden, pure, same
-from epsilog.accounting.rounding import MU, rounded, up
 from epsilog.accounting.truncation import binomial_above
-from epsilog.terms import (
-    BallsInBins,
-    FixedSizeSampled,
-    NeighboringRelation,
-    PoissonSampled,
-    Release,
-    Shuffled,
-    TruncatedPoissonSampled,
-    UnsupportedMechanismError,
-)
+from epsilog.mechanisms import BallsInBins, FixedSizeSampled, PoissonSampled, Release, Shuffled, TruncatedPoissonSampled
+from epsilog.numerics.laws.base import BaseLaw, Normal
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.laws.replaced import LARGEST_MU, ReplacedSample
+from epsilog.numerics.laws.told import ToldWhich
+from epsilog.numerics.reach import METHOD, NEAREST, nothing_hidden, pure, same
+from epsilog.numerics.rounding import MU, rounded, up
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 _RAREST = 1e-290  # a sampling probability whose inverse, times any loss, a double holds
 

@@ -25,7 +25,7 @@ from epsilog.accounting.rigorous.profiles import (
     Shifted,
     Statement,
 )
-from epsilog.terms import (
+from epsilog.mechanisms import (
     ApproximateDP,
     DiscreteLaplace,
     ExponentialMechanism,
@@ -33,15 +33,14 @@ from epsilog.terms import (
     Gaussian,
     GaussianDP,
     Laplace,
-    NeighboringRelation,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
     Release,
     ReportNoisyMax,
     SparseVector,
-    UnsupportedMechanismError,
 )
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 METHOD = "ball arithmetic"
 Parts = tuple[tuple[Profile, int], ...]

@@ -17,7 +17,8 @@ from epsilog.accounting.rigorous.inversion import Inversion
 from epsilog.accounting.rigorous.orders import Parts, orders
 from epsilog.accounting.rigorous.plan import Plan, Planner, cut, uncut
 from epsilog.accounting.rigorous.profiles import Added, Removed, Shifted
-from epsilog.terms import NeighboringRelation, Release, check
+from epsilog.mechanisms import Release
+from epsilog.terms import NeighboringRelation, check
 from epsilog.terms.digits import upper_text
 
 GIVEN_AWAY = "what gives everything away is more than delta"
@@ -137,7 +138,7 @@ def prove(
     Source:
         docs/accounting/rigorous.md.
 
-    >>> from epsilog.terms import Gaussian, Repeated
+    >>> from epsilog.mechanisms import Gaussian, Repeated
     >>> prove(Repeated(Gaussian(10.0), 100), epsilon=4.378, delta=1e-5).holds
     True
     >>> prove(Repeated(Gaussian(10.0), 100), epsilon=4.377, delta=1e-5).holds

@@ -15,6 +15,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
+from epsilog.mechanisms import Release
 from epsilog.signing import VerifierKey
 from epsilog.spend import chain, scopes, wire
 from epsilog.spend.amounts import Amounts, Number, rdp_quantity
@@ -36,7 +37,6 @@ from epsilog.terms import (
     EpsilogError,
     LedgerIntegrityError,
     NeighboringRelation,
-    Release,
     UnansweredError,
     UnsupportedMechanismError,
     check,

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError, Scheme
+from epsilog.schemes import Scheme
+from epsilog.terms import CheckError
 from epsilog.train import clipping
 from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns, Round, Vector, clipped_sum
 from epsilog.train.federation import Federation

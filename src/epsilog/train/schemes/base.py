@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import Scheme
+from epsilog.schemes import Scheme
 from epsilog.train.engines import ClientStreams, Clipped, Engine, Round
 from epsilog.train.noise import Stream
 from epsilog.train.sampling import Ids

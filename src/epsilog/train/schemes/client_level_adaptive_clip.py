@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilog.terms import ClientLevelAdaptiveClip, check
+from epsilog.schemes import ClientLevelAdaptiveClip
+from epsilog.terms import check
 from epsilog.train import clipping
 from epsilog.train.engines import Engine
 from epsilog.train.schemes.base import PADDING, Change, Now, trains

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilog.terms import ClientLevelBufferedNoise
+from epsilog.schemes import ClientLevelBufferedNoise
 from epsilog.train.engines import Engine
 from epsilog.train.schemes.base import Change, Now, trains
 from epsilog.train.schemes.in_turn import changed, fresh_noise, require_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilog.terms import ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral
 from epsilog.train.engines import Engine
 from epsilog.train.schemes.base import PADDING, Change, Now, trains
 

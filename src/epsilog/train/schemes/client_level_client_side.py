@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilog.terms import ClientLevelClientSide
+from epsilog.schemes import ClientLevelClientSide
 from epsilog.train.engines import Engine
 from epsilog.train.schemes.base import Change, Now, trains
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError, ClientLevelDistributed, check
+from epsilog.schemes import ClientLevelDistributed
+from epsilog.terms import CheckError, check
 from epsilog.train.engines import Engine, together
 from epsilog.train.noise import Stream
 from epsilog.train.schemes.base import Change, Now, trains

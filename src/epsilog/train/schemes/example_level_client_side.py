@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilog.terms import CheckError, ExampleLevelClientSide
+from epsilog.schemes import ExampleLevelClientSide
+from epsilog.terms import CheckError
 from epsilog.train.engines import Engine, NoisyRuns
 from epsilog.train.schemes.base import Change, Now, trains
 from epsilog.train.task import Task

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from epsilog.schemes import InTurn
 from epsilog.terms import check
-from epsilog.terms.schemes import InTurn
 from epsilog.train.engines import Engine
 from epsilog.train.schemes.base import PADDING, Change, Now, Vector
 

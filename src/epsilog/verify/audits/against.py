@@ -7,8 +7,9 @@ from functools import lru_cache
 from itertools import chain
 
 from epsilog.accounting import epsilon
+from epsilog.mechanisms import Release
 from epsilog.plan import RegisteredPlan, profile_view
-from epsilog.terms import NeighboringRelation, Release
+from epsilog.terms import NeighboringRelation
 from epsilog.verify.audits.canaries import ONE_RUN, Audit, refutes_epsilon, refutes_profile
 
 SMALLEST = 1e-13  # down to which delta a profile is looked at

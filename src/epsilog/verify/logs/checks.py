@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from epsilog.terms import Finding, Scheme, Verdict, delta_finding
-from epsilog.terms.cohorts import CyclicCohorts
+from epsilog.schemes import Scheme
+from epsilog.schemes.cohorts import CyclicCohorts
+from epsilog.terms import Finding, Verdict, delta_finding
 from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.clipping import ROUNDING
 from epsilog.verify.hidden import compute_alarm, weigh_at

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import CheckError, ClientLevelCentral, Guarantee, RecordsError, codec
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import CheckError, Guarantee, RecordsError, codec
 from epsilog.verify.claim import certified
 from epsilog.verify.evidence import read_file
 from epsilog.verify.logs.logged import Units

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 from scipy.special import betaincinv
 
-from epsilog.terms import Composed, Gaussian, PoissonSampled, Release, Repeated
-from epsilog.terms.cohorts import PoissonCohorts
+from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
+from epsilog.schemes.cohorts import PoissonCohorts
 from epsilog.terms.digits import upper_text
 from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.claim import certified

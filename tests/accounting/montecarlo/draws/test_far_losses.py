@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from epsilog.accounting.montecarlo.draws import mixtures, pairs
-from epsilog.terms import CyclicParticipation, MatrixMechanism, SpacedParticipation, ToeplitzStrategy
+from epsilog.mechanisms import CyclicParticipation, MatrixMechanism, SpacedParticipation, ToeplitzStrategy
 
 ROUNDS = 6
 

@@ -11,7 +11,7 @@ from scipy import stats
 from epsilog.accounting import gaussian_delta
 from epsilog.accounting.montecarlo.draws import mixtures, oracle, pairs, tilt
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
     ChosenParticipation,
@@ -25,8 +25,8 @@ from epsilog.terms import (
     Repeated,
     SpacedParticipation,
     ToeplitzStrategy,
-    UnsupportedMechanismError,
 )
+from epsilog.terms import UnsupportedMechanismError
 
 ALLOWED = 4.5
 

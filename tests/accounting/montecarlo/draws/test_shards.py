@@ -7,13 +7,12 @@ import pytest
 from scipy import stats
 
 from epsilog.accounting import gaussian_delta
-from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws import normals, oracle, shards, tilt
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.accounting.montecarlo.evidence import certificates, clusters, run
 from epsilog.accounting.montecarlo.promises.two_point import delta_from_samples
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
     ChosenParticipation,
@@ -23,6 +22,7 @@ from epsilog.terms import (
     SpacedParticipation,
     ToeplitzStrategy,
 )
+from epsilog.numerics.laws.pair import Direction
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)
 BANDED = MatrixMechanism(ToeplitzStrategy((0.9, 0.4, 0.2)), BinnedParticipation(6), 18, 1.5)

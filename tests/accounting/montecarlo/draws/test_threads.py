@@ -10,7 +10,7 @@ from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.accounting.montecarlo.draws.threads import one_thread
 from epsilog.accounting.montecarlo.evidence import planning, run
-from epsilog.terms import BallsInBins, Gaussian
+from epsilog.mechanisms import BallsInBins, Gaussian
 
 BINS = BallsInBins(Gaussian(1.0), bins=4)
 

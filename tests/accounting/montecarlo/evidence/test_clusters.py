@@ -11,7 +11,8 @@ from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo.evidence import clusters
 from epsilog.accounting.montecarlo.evidence.documents import Origin
 from epsilog.cli.entry import app
-from epsilog.terms import BallsInBins, EpsilogError, Gaussian, codec
+from epsilog.mechanisms import BallsInBins, Gaussian
+from epsilog.terms import EpsilogError, codec
 from epsilog.terms.extras import install_command
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)

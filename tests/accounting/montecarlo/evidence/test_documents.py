@@ -2,12 +2,12 @@
 
 import pytest
 
-from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws import shards, tilt
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.accounting.montecarlo.evidence.documents import Evidence, trial_from_json, trial_json
-from epsilog.terms import BallsInBins, Gaussian
+from epsilog.mechanisms import BallsInBins, Gaussian
+from epsilog.numerics.laws.pair import Direction
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)
 HOW, PAYOFF = tilt.Tilt("remove", 4.0), HockeyStick(1.0)

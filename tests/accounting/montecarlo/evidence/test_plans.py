@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from epsilog.accounting import montecarlo
-from epsilog.terms import BallsInBins, Gaussian
+from epsilog.mechanisms import BallsInBins, Gaussian
 
 
 @pytest.fixture(scope="module")

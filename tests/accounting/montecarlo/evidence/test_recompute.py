@@ -10,7 +10,8 @@ from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo.draws import shards
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile
 from epsilog.accounting.montecarlo.evidence import documents, recompute, run
-from epsilog.terms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy, codec
+from epsilog.mechanisms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy
+from epsilog.terms import codec
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)
 BANDED = MatrixMechanism(ToeplitzStrategy((0.9, 0.4, 0.2)), BinnedParticipation(6), 18, 1.5)

@@ -14,14 +14,8 @@ from epsilog.accounting.montecarlo.draws import shards, tilt
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.accounting.montecarlo.evidence import planning, run, sweeps
-from epsilog.terms import (
-    BallsInBins,
-    BinnedParticipation,
-    Gaussian,
-    MatrixMechanism,
-    RecordsError,
-    ToeplitzStrategy,
-)
+from epsilog.mechanisms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy
+from epsilog.terms import RecordsError
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)
 BANDED = MatrixMechanism(ToeplitzStrategy((0.9, 0.4, 0.2)), BinnedParticipation(6), 18, 1.5)
@@ -66,7 +60,7 @@ def test_a_killed_process_continues(tmp_path):
     script = f"""
 from pathlib import Path
 from epsilog.accounting import montecarlo
-from epsilog.terms import BallsInBins, Gaussian
+from epsilog.mechanisms import BallsInBins, Gaussian
 print("started", flush=True)
 release, journal = BallsInBins(Gaussian(1.0), bins=16), Path({str(path)!r})
 found = montecarlo.certify(release, epsilon=1.0, samples=600_000, seed=8, journal=journal)

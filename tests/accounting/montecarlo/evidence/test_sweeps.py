@@ -10,14 +10,8 @@ from epsilog.accounting.montecarlo.draws import oracle, partitions, shards, tilt
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
 from epsilog.accounting.montecarlo.evidence import candidates, certificates, drawn, planning, sweeps
 from epsilog.accounting.montecarlo.promises import bounds
-from epsilog.terms import (
-    BallsInBins,
-    BinnedParticipation,
-    CalibrationError,
-    Gaussian,
-    MatrixMechanism,
-    ToeplitzStrategy,
-)
+from epsilog.mechanisms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy
+from epsilog.terms import CalibrationError
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)  # delta(1) = 6.87625e-4 in the remove direction
 BANDED = MatrixMechanism(ToeplitzStrategy((0.9, 0.4, 0.2)), BinnedParticipation(6), 18, 1.5)

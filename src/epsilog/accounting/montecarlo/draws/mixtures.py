@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.gaussian import gaussian_delta
-from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.normals import normals
 from epsilog.accounting.montecarlo.draws.oracle import cube_lower_bound
 from epsilog.accounting.montecarlo.draws.partitions import draw_counts, gaussian_joint, log_moment
+from epsilog.numerics.gaussian import gaussian_delta
+from epsilog.numerics.laws.pair import Direction
 from epsilog.terms import UnsupportedMechanismError
 
 Array = NDArray[np.float64]

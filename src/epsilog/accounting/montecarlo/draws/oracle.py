@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import lambertw, log_ndtr
 
-from epsilog.accounting.gaussian import gaussian_delta
-from epsilog.accounting.laws.pair import Direction
-from epsilog.accounting.rounding import BOUND, TINY, gamma
+from epsilog.numerics.gaussian import gaussian_delta
+from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.rounding import BOUND, TINY, gamma
 from epsilog.terms import CalibrationError, check
 
 Array = NDArray[np.float64]

@@ -14,10 +14,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.mixtures import METHOD, Mixture
 from epsilog.accounting.montecarlo.draws.paths import Chosen, Cyclic, Spaced
-from epsilog.terms import (
+from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
     ChosenParticipation,
@@ -34,8 +33,9 @@ from epsilog.terms import (
     SpacedParticipation,
     ToeplitzStrategy,
     TreeStrategy,
-    UnsupportedMechanismError,
 )
+from epsilog.numerics.laws.pair import Direction
+from epsilog.terms import UnsupportedMechanismError
 
 Array = NDArray[np.float64]
 MOST_MODES = 2**13  # hidden places of one unit; their Gram matrix fills 512 MB

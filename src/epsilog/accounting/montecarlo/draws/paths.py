@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
-from epsilog.accounting.gaussian import gaussian_delta
-from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.mixtures import log_mean_exp, require_noise
 from epsilog.accounting.montecarlo.draws.normals import normals
 from epsilog.accounting.montecarlo.draws.partitions import draw_counts, gaussian_joint, log_moment
-from epsilog.terms import CyclicParticipation, SpacedParticipation
+from epsilog.mechanisms import CyclicParticipation, SpacedParticipation
+from epsilog.numerics.gaussian import gaussian_delta
+from epsilog.numerics.laws.pair import Direction
 
 Array = NDArray[np.float64]
 

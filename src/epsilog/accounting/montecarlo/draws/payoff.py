@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.rounding import ELEMENTARY, down, up
+from epsilog.numerics.rounding import ELEMENTARY, down, up
 from epsilog.terms import CheckError, check
 
 Array = NDArray[np.float64]

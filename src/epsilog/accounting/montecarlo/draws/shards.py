@@ -14,13 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws import tilt as tilts
 from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import Payoff
 from epsilog.accounting.montecarlo.draws.threads import one_thread
-from epsilog.terms import CheckError, Release, check
+from epsilog.mechanisms import Release
+from epsilog.numerics.laws.pair import Direction
+from epsilog.terms import CheckError, check
 
 Array = NDArray[np.float64]
 
@@ -103,7 +104,7 @@ def draw_losses(release: Release, *, samples: int, seed: int, direction: Directi
     Raises:
         UnsupportedMechanismError: there is no proven pair of this release that can be drawn.
 
-    >>> from epsilog.terms import BallsInBins, Gaussian
+    >>> from epsilog.mechanisms import BallsInBins, Gaussian
     >>> draw_losses(BallsInBins(Gaussian(1.0), bins=16), samples=3, seed=1).shape
     (3,)
     """

@@ -24,18 +24,9 @@ from epsilog.accounting.montecarlo.evidence.documents import (
 from epsilog.accounting.montecarlo.evidence.drawn import Plan
 from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
-from epsilog.accounting.rounding import up
-from epsilog.terms import (
-    BallsInBins,
-    CheckError,
-    Gaussian,
-    MatrixMechanism,
-    PoissonSampled,
-    Release,
-    Repeated,
-    UnsupportedMechanismError,
-    check,
-)
+from epsilog.mechanisms import BallsInBins, Gaussian, MatrixMechanism, PoissonSampled, Release, Repeated
+from epsilog.numerics.rounding import up
+from epsilog.terms import CheckError, UnsupportedMechanismError, check
 
 
 @dataclass(frozen=True, slots=True)

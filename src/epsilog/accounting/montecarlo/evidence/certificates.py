@@ -30,7 +30,8 @@ from epsilog.accounting.montecarlo.evidence.drawn import Plan, Result, drawing
 from epsilog.accounting.montecarlo.evidence.planning import pilot_delta
 from epsilog.accounting.montecarlo.evidence.run import Progress, Source, source
 from epsilog.accounting.montecarlo.promises.intervals import LEAST_FAILURE, anytime, clopper_pearson
-from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRelation, Release, check, codec
+from epsilog.mechanisms import Release
+from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRelation, check, codec
 from epsilog.terms.charts import band_plot
 
 BESIDE = (
@@ -220,7 +221,7 @@ def certify(
         UnsupportedMechanismError: no proven pair for the release.
         CalibrationError: the interval misses its proven brackets.
 
-    >>> from epsilog.terms import BallsInBins, Gaussian
+    >>> from epsilog.mechanisms import BallsInBins, Gaussian
     >>> found = certify(BallsInBins(Gaussian(1.0), bins=16), epsilon=1.0, samples=20_000, seed=7)
     >>> 6.876e-4 in found.interval, found.simulation
     (True, True)

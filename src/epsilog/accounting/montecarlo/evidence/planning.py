@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtri
 
-from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws import tilt as tilts
 from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
@@ -20,7 +19,9 @@ from epsilog.accounting.montecarlo.evidence.candidates import Check, SweepPlan, 
 from epsilog.accounting.montecarlo.evidence.documents import Origin
 from epsilog.accounting.montecarlo.evidence.run import LARGEST_SEED
 from epsilog.accounting.montecarlo.promises import bounds
-from epsilog.terms import CalibrationError, Release, check
+from epsilog.mechanisms import Release
+from epsilog.numerics.laws.pair import Direction
+from epsilog.terms import CalibrationError, check
 
 _CLOSE = 1e-3  # relative steps of the share of the target that are of no use
 

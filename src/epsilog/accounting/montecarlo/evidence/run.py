@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from epsilog import disk
-from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.shards import SHARD, Trial, count_hits
+from epsilog.numerics.laws.pair import Direction
 from epsilog.terms import CheckError, RecordsError, check, codec
 
 Progress = Callable[[Trial, int, int], None]  # trial, draws done, hits so far

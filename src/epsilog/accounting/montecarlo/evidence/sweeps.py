@@ -23,7 +23,7 @@ from epsilog.accounting.montecarlo.evidence.documents import ASSUMPTIONS, Eviden
 from epsilog.accounting.montecarlo.evidence.drawn import Result, drawing
 from epsilog.accounting.montecarlo.evidence.planning import plan_sweep
 from epsilog.accounting.montecarlo.evidence.run import Progress, Source, source
-from epsilog.terms import Release
+from epsilog.mechanisms import Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def sweep(
     Returns:
         The chosen noise, the claim and the evidence.
 
-    >>> from epsilog.terms import BallsInBins, Gaussian
+    >>> from epsilog.mechanisms import BallsInBins, Gaussian
     >>> found = sweep(BallsInBins(Gaussian(1.0), bins=16), epsilon=1.0, delta=1e-3, slack=0.3, seed=5)
     >>> 0.9 < found.noise < 1.15, found.delta <= 1e-3
     (True, True)

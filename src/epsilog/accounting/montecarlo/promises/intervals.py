@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, betaln, xlog1py, xlogy
 
-from epsilog.accounting.roots import bracket
-from epsilog.accounting.rounding import BOUND
+from epsilog.numerics.roots import bracket
+from epsilog.numerics.rounding import BOUND
 from epsilog.terms import check
 
 Array = NDArray[np.float64]

@@ -9,8 +9,9 @@ import numpy as np
 from flwr.serverapp import ServerApp
 
 from epsilog.adapters.flower_app import client_app, client_names, train
+from epsilog.schemes import ClientLevelCentral
 from epsilog.spend import open_ledger
-from epsilog.terms import ClientLevelCentral, NeighboringRelation
+from epsilog.terms import NeighboringRelation
 from epsilog.train import Federation, PaidRun, Randomness, Task, Training
 from epsilog.train.models import build
 from epsilog.train.site import Site, from_functions, from_task

@@ -1,0 +1,93 @@
+"""Mechanisms: what is released, and how releases compose. One file a mechanism.
+
+Frozen descriptions that check themselves at construction. A plan is priced from them, the ledger stores them for ever
+(see ``terms.codec``), and a verifier recomputes the claim from them.
+"""
+
+from epsilog.mechanisms.balls_in_bins import BallsInBins
+from epsilog.mechanisms.base import Release
+from epsilog.mechanisms.composed import Composed, Repeated
+from epsilog.mechanisms.discrete_gaussian import DiscreteGaussian
+from epsilog.mechanisms.discrete_laplace import DiscreteLaplace
+from epsilog.mechanisms.exponential import ExponentialMechanism
+from epsilog.mechanisms.fixed_size_sampled import FixedSizeSampled
+from epsilog.mechanisms.gaussian import Gaussian
+from epsilog.mechanisms.grouped import Grouped
+from epsilog.mechanisms.laplace import Laplace
+from epsilog.mechanisms.matrix import (
+    BinnedParticipation,
+    BufferedStrategy,
+    ChosenParticipation,
+    CyclicParticipation,
+    DenseStrategy,
+    EveryRound,
+    LimitedParticipation,
+    MatrixMechanism,
+    SpacedParticipation,
+    ToeplitzStrategy,
+    TreeStrategy,
+)
+from epsilog.mechanisms.mixture_of_gaussians import MixtureOfGaussians
+from epsilog.mechanisms.poisson_sampled import PoissonSampled
+from epsilog.mechanisms.randomized_response import RandomizedResponse
+from epsilog.mechanisms.report_noisy_max import ReportNoisyMax
+from epsilog.mechanisms.shuffled import Shuffled
+from epsilog.mechanisms.sparse_vector import SparseVector
+from epsilog.mechanisms.staircase import Staircase
+from epsilog.mechanisms.statements import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from epsilog.mechanisms.truncated_poisson_sampled import TruncatedPoissonSampled
+from epsilog.mechanisms.tuned import (
+    LAWS,
+    BinomialTrials,
+    NegativeBinomialTrials,
+    PoissonTrials,
+    Trials,
+    Tuned,
+    read_trials,
+    write_trials,
+)
+
+__all__ = [
+    "LAWS",
+    "ApproximateDP",
+    "BallsInBins",
+    "BinnedParticipation",
+    "BinomialTrials",
+    "BufferedStrategy",
+    "ChosenParticipation",
+    "Composed",
+    "CyclicParticipation",
+    "DenseStrategy",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "EveryRound",
+    "ExponentialMechanism",
+    "FixedSizeSampled",
+    "Gaussian",
+    "GaussianDP",
+    "Grouped",
+    "Laplace",
+    "LimitedParticipation",
+    "MatrixMechanism",
+    "MixtureOfGaussians",
+    "NegativeBinomialTrials",
+    "PoissonSampled",
+    "PoissonTrials",
+    "PureDP",
+    "RandomizedResponse",
+    "Release",
+    "Repeated",
+    "ReportNoisyMax",
+    "Shuffled",
+    "SpacedParticipation",
+    "SparseVector",
+    "Staircase",
+    "ToeplitzStrategy",
+    "TreeStrategy",
+    "Trials",
+    "TruncatedPoissonSampled",
+    "Tuned",
+    "ZeroConcentratedDP",
+    "read_trials",
+    "write_trials",
+]

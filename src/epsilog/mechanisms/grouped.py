@@ -1,0 +1,21 @@
+"""Groups: what a release costs somebody who holds several of the units that it is about."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from epsilog.mechanisms.base import Release
+from epsilog.terms.fields import Field, term
+
+
+@term("grouped")
+class Grouped(Release):
+    """The same release, priced for neighbors that differ in up to ``units`` units: all that one person holds.
+
+    A budget whose privacy unit is a person is charged this for training on examples, of which nobody has more.
+    """
+
+    release: Annotated[Release, Field("what is released, described for one unit")]
+    units: Annotated[
+        int, Field("largest number of units that one person holds; enforced before the release, public", "k", ge=1)
+    ]

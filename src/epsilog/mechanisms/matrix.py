@@ -1,0 +1,245 @@
+"""Matrix mechanisms: training with correlated noise, and who takes part when.
+
+Round t releases the t-th row of C^-1 (C G + Z), that is the clipped sum G of the round plus noise that is correlated
+over rounds; what an observer learns is C G + Z with Z independent Gaussian. C is entrywise at least 0, and lower
+triangular unless it is that of a tree. A unit contributes to the rounds in which it takes part, each contribution at
+most the clip norm.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, repeat
+from operator import mul
+from typing import Annotated
+
+from epsilog.mechanisms.base import Release
+from epsilog.terms import CheckError, check
+from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
+
+MOST_BUFFERS = 64  # a few are as good as any number
+
+
+@term("toeplitz-strategy")
+class ToeplitzStrategy:
+    """A strategy matrix C with constant diagonals, given by its first column; shorter than the rounds means banded."""
+
+    coefficients: Annotated[
+        tuple[float, ...],
+        Field(
+            "first column, from the diagonal down; at least 0, the first above 0; (1,) is independent noise", "c", ge=0
+        ),
+    ]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not self.coefficients:
+            raise CheckError("coefficients", "empty", "()", verb="not be")
+        check.positive()(coefficients=self.coefficients[0])
+
+
+@term("dense-strategy")
+class DenseStrategy:
+    """Any lower-triangular strategy matrix C."""
+
+    rows: Annotated[
+        tuple[tuple[float, ...], ...],
+        Field("rows; row t has t + 1 entries, each at least 0, the last (the diagonal) above 0", "C", ge=0),
+    ]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not self.rows:
+            raise CheckError("rows", "empty", "()", verb="not be")
+        for t, row in enumerate(self.rows):
+            if len(row) != t + 1:
+                raise CheckError("rows", f"lower triangular: row {t} must have {t + 1} entries", f"{len(row)}")
+            check.positive()(rows=row[-1])
+
+
+@term("tree-strategy")
+class TreeStrategy:
+    """Tree aggregation (DP-FTRL): of every complete block of 1, 2, 4, 8, ... rounds, in a row, the sum is released.
+
+    C has a row for each block [j 2^h, (j + 1) 2^h) that ends by the last round, 1 for the rounds in it, else 0; sums of
+    any first rounds, by whatever weights of blocks, are made of what it releases.
+
+    Source:
+        Kairouz, McMahan, Song, Thakkar, Thakurta & Xu 2021 (arXiv:2103.00039), Appendix B.
+    """
+
+
+@document_fields
+@dataclass(frozen=True, slots=True)
+class BufferedStrategy:
+    """A buffered linear Toeplitz matrix (BLT) by its parameters: its column is 1, then sum_i w_i d_i^(t-1).
+
+    ``ToeplitzStrategy(strategy.column(rounds))`` is the same matrix written out.
+
+    Source:
+        Dvijotham, McMahan, Pillutla, Steinke & Thakurta 2024 (arXiv:2404.16706), where they are theta and omega.
+    """
+
+    decays: Annotated[
+        tuple[float, ...],
+        Field("share of each buffer that stays from one round to the next, in [0, 1)", "d", ge=0, lt=1),
+    ]
+    weights: Annotated[
+        tuple[float, ...],
+        Field("share of each buffer that a round takes back, at least 0; one for each decay", "w", ge=0),
+    ]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not 1 <= len(self.decays) <= MOST_BUFFERS:
+            raise CheckError("decays", f"1 to {MOST_BUFFERS} numbers", f"{len(self.decays)}", verb="be")
+        if len(self.weights) != len(self.decays):
+            raise CheckError("weights", f"as many as decays, {len(self.decays)}", f"{len(self.weights)}")
+
+    def column(self, rounds: int) -> tuple[float, ...]:
+        """The first column, of so many rounds; each entry within (rounds + 1) roundings of itself.
+
+        >>> BufferedStrategy(decays=(0.5,), weights=(0.5,)).column(4)
+        (1.0, 0.5, 0.25, 0.125)
+        """
+        return _column(self, check.integer(1)(rounds=rounds))
+
+    def turns(self, rounds: int, separation: int) -> tuple[float, float]:
+        """What a unit with a turn every ``separation`` rounds, from the first on, makes of C: both rounded up.
+
+        Returns:
+            The norm of the sum of its columns, which no unit with fewer turns, or with later ones as far apart,
+            exceeds; and the largest entry of that sum.
+
+        >>> norm, row = BufferedStrategy(decays=(0.5,), weights=(0.5,)).turns(4, 2)
+        >>> round(norm**2, 6), round(row, 6)  # 1, 0.5, 1 + 0.25, 0.5 + 0.125
+        (3.203125, 1.25)
+        """
+        return _turns(self, check.integer(1)(rounds=rounds), check.integer(1)(separation=separation))
+
+
+@lru_cache(maxsize=4)
+def _column(strategy: BufferedStrategy, rounds: int) -> tuple[float, ...]:
+    pairs = zip(strategy.weights, strategy.decays, strict=True)
+    fading = (accumulate(repeat(decay, rounds - 2), mul, initial=weight) for weight, decay in pairs)
+    return (1.0, *map(math.fsum, zip(*fading, strict=True))) if rounds > 1 else (1.0,)
+
+
+@lru_cache(maxsize=64)
+def _turns(strategy: BufferedStrategy, rounds: int, separation: int) -> tuple[float, float]:
+    """Sums and products of numbers that are not below 0: each rounding moves the result by a rounding at most.
+
+    There are T to an entry of the column, one for each turn in a sum, and few in squares and roots; twice that many are
+    allowed for, which is also far above what underflow loses beside a norm of at least 1.
+    """
+    seen = list(_column(strategy, rounds))
+    for t in range(separation, rounds):
+        seen[t] += seen[t - separation]
+    outwards = 1.0 + (rounds + rounds // separation + 8) * 2.0**-52
+    return outwards * math.sqrt(math.fsum(one * one for one in seen)), outwards * max(seen)
+
+
+CYCLE_LENGTH = Field("slots in a cycle", "b", ge=1)
+
+
+class _Participation:
+    """Who takes part in which rounds. Abstract."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@term("every-round")
+class EveryRound:
+    """Every unit takes part in every round: no sampling."""
+
+
+@term("limited-participation")
+class LimitedParticipation(_Participation):
+    """Every unit takes part in few rounds, far apart; which ones may be known to everybody, so nothing is sampled.
+
+    One pass over the data is one participation; several, in the same order, are a pass's rounds apart.
+    """
+
+    participations: Annotated[int, Field("largest number of rounds that one unit takes part in", "k", ge=1)]
+    min_separation: Annotated[int, Field("smallest distance of two of them; 1 is no condition", "b", ge=1)] = 1
+
+
+@term("binned-participation")
+class BinnedParticipation(_Participation):
+    """Balls-in-bins: each unit draws one slot of the cycle at random and keeps it in every cycle; slots stay hidden."""
+
+    cycle_length: Annotated[int, CYCLE_LENGTH]
+
+
+@term("spaced-participation")
+class SpacedParticipation(_Participation):
+    """b-min-sep: a unit joins with a fixed chance unless it took part in the last b - 1 rounds (b = 1: Poisson)."""
+
+    min_separation: Annotated[int, Field("smallest distance between two participations", "b", ge=1)]
+    probability: Annotated[float, Field("probability to join when allowed, in (0, 1]", "p", gt=0, le=1)]
+    warm_start: Annotated[
+        bool, Field("whether the process starts in its stationary state instead of with everybody allowed")
+    ] = False
+
+
+@term("cyclic-participation")
+class CyclicParticipation(_Participation):
+    """Cyclic Poisson: each unit draws one slot of the cycle, and joins with a fixed chance whenever its slot comes."""
+
+    cycle_length: Annotated[int, CYCLE_LENGTH]
+    probability: Annotated[
+        float, Field("probability to join in one's own slot, in (0, 1]; 1 is balls-in-bins", "p", gt=0, le=1)
+    ]
+
+
+@term("chosen-participation")
+class ChosenParticipation(_Participation):
+    """k of t, or random allocation: each unit is in exactly so many rounds, any of them alike; which stay hidden."""
+
+    participations: Annotated[int, Field("number of rounds that each unit takes part in", "k", ge=1)]
+
+
+Strategy = ToeplitzStrategy | DenseStrategy | TreeStrategy
+Participation = (
+    EveryRound
+    | LimitedParticipation
+    | BinnedParticipation
+    | SpacedParticipation
+    | CyclicParticipation
+    | ChosenParticipation
+)
+
+
+@term("matrix-mechanism")
+class MatrixMechanism(Release):
+    """A whole training run with correlated noise."""
+
+    strategy: Annotated[Strategy, Field("the matrix C", "C")]
+    participation: Annotated[
+        Participation,
+        Field("who takes part when; where it is drawn, independently for each unit, hidden, no batch truncated"),
+    ]
+    rounds: Annotated[int, Field("training rounds", "T", ge=1)]
+    noise_stddev: Annotated[
+        float,
+        Field(
+            "standard deviation of Z divided by the clip norm (not by the norm of a column); 0 gives no privacy",
+            "σ",
+            ge=0,
+            rounding=DOWN,
+        ),
+    ]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if isinstance(self.strategy, DenseStrategy) and len(self.strategy.rows) != self.rounds:
+            raise CheckError("rounds", f"the number of rows, {len(self.strategy.rows)}", f"{self.rounds}")
+        if isinstance(self.participation, ChosenParticipation) and self.participation.participations > self.rounds:
+            raise CheckError(
+                "participations", f"at most rounds = {self.rounds}", f"{self.participation.participations}"
+            )

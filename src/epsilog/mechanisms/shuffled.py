@@ -1,0 +1,18 @@
+"""Local releases of many units, shuffled."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from epsilog.mechanisms.base import Release
+from epsilog.terms.fields import Field, term
+
+
+@term("shuffled")
+class Shuffled(Release):
+    """``population`` units each make a local release, and a shuffler hides who sent what."""
+
+    release: Annotated[
+        Release, Field("what each unit sends, of what it alone holds; described for neighbors that replace that")
+    ]
+    population: Annotated[int, Field("number of units; public", "N", ge=1)]

@@ -1,0 +1,54 @@
+"""Staircase noise on a number."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from epsilog.mechanisms.base import Release
+from epsilog.terms.fields import UP, Field, check_fields, term
+
+
+@term("staircase")
+class Staircase(Release):
+    """Adds staircase noise to one number.
+
+    The noise's density is constant on abs(x) < gamma s and on each step of the width s from there on, where it is
+    smaller by a factor of exp(epsilon) each time; s is the sensitivity.
+
+    Source:
+        Geng, Kairouz, Oh & Viswanath 2015 (IEEE JSTSP 9(7)).
+    """
+
+    epsilon: Annotated[float, Field("privacy loss per sensitivity", "ε", unit="in nats", gt=0, rounding=UP)]
+    gamma: Annotated[
+        float | None,
+        Field(
+            "share of the sensitivity that the first step takes, in [0, 1]",
+            "γ",
+            ge=0,
+            le=1,
+            none_means="1 / (1 + exp(epsilon / 2)), which has the least mean absolute error",
+        ),
+    ] = None
+    sensitivity: Annotated[
+        float,
+        Field(
+            "largest change of the number by one privacy unit: the width of a step",
+            "Δ",
+            unit="in the unit of the number",
+            gt=0,
+            rounding=UP,
+        ),
+    ] = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.gamma is None:
+            object.__setattr__(self, "gamma", math.exp(-self.epsilon / 2) / (1 + math.exp(-self.epsilon / 2)))
+
+    @property
+    def first_step(self) -> float:
+        """``gamma``, which was blank or not."""
+        assert self.gamma is not None
+        return self.gamma

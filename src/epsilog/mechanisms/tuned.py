@@ -1,0 +1,135 @@
+"""Repeat and select: of a random number of trials, drawn in secret from a stated law, the best alone is released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated
+
+from epsilog.mechanisms.base import Release
+from epsilog.terms import CheckError, check
+from epsilog.terms.fields import UP, Field, check_fields, term
+from epsilog.terms.numerals import read_number
+
+FEWEST_STOPS = 1e-9  # a stopping probability; beyond a billion trials nothing is tuned
+MOST_TRIALS = 10**9
+
+
+class Trials:
+    """The law of the number of trials: public, fixed beforehand, drawn once, and never told. Abstract."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@term("negative-binomial-trials")
+class NegativeBinomialTrials(Trials):
+    """At least one trial: the negative binomial distribution, truncated to whole numbers from 1 on.
+
+    The chance of k trials is proportional to (1 - stopping_probability)^k (shape + k - 1 over k). Shape 1 is the
+    geometric distribution (stop after each trial by a coin), shape 0 the logarithmic one. A smaller shape costs less
+    epsilon.
+
+    Source:
+        Papernot & Steinke 2022, Definition 1 (arXiv:2110.03620): shape is its eta, stopping_probability its gamma.
+    """
+
+    shape: Annotated[float, Field("shape of the distribution, above -1", "η", gt=-1, lt=1e6)]
+    stopping_probability: Annotated[
+        float,
+        Field(
+            "probability to stop after a trial, in [1e-9, 1); the smaller, the more trials", "γ", ge=FEWEST_STOPS, lt=1
+        ),
+    ]
+
+
+@term("poisson-trials")
+class PoissonTrials(Trials):
+    """A Poisson number of trials; perhaps none, and then nothing is released but that."""
+
+    mean: Annotated[float, Field("mean number of trials", gt=0, lt=MOST_TRIALS, rounding=UP)]
+
+
+@term("binomial-trials")
+class BinomialTrials(Trials):
+    """Each of so many trials takes place by its own coin; with probability 1 their number is fixed."""
+
+    most: Annotated[int, Field("largest number of trials", ge=1, le=10**6)]
+    probability: Annotated[float, Field("probability that each takes place, in (0, 1]", gt=0, le=1, rounding=UP)]
+
+
+@term("tuned")
+class Tuned(Release):
+    """The best of a random number of trials of one release, by any order that was stated beforehand.
+
+    A trial draws its hyperparameters, computes on private data, and scores what it found. Its output with its score is
+    what ``release`` prices: if scores are computed on private data, their price is part of it.
+    """
+
+    release: Annotated[
+        Release, Field("one trial; where hyperparameters are drawn anew for each, the one that costs most")
+    ]
+    trials: Annotated[Trials, Field("distribution of the number of trials")]
+
+
+def _whole(number: float) -> int:
+    if not number.is_integer():
+        raise CheckError("trials", "a whole number of trials", repr(number))
+    return int(number)
+
+
+LAWS: dict[str, tuple[int, Callable[..., Trials]]] = {
+    "geometric:STOP": (1, partial(NegativeBinomialTrials, 1.0)),
+    "logarithmic:STOP": (1, partial(NegativeBinomialTrials, 0.0)),
+    "negative-binomial:SHAPE,STOP": (2, NegativeBinomialTrials),
+    "poisson:MEAN": (1, PoissonTrials),
+    "binomial:MOST,CHANCE": (2, lambda most, chance: BinomialTrials(_whole(most), chance)),
+    "fixed:COUNT": (1, lambda count: BinomialTrials(_whole(count), 1.0)),
+}
+"""Laws of trials by how they are written, each with how many numbers it takes."""
+
+
+def read_trials(text: str) -> Trials:
+    """A law of trials as programme files, the command line and the API write it.
+
+    Raises:
+        CheckError: a law that is none of ``LAWS``, or numbers that are none of its own.
+
+    >>> read_trials("geometric:0.1")
+    NegativeBinomialTrials(shape=1.0, stopping_probability=0.1)
+    """
+    name, _, numbers = check.text()(trials=text).partition(":")
+    for written, (count, law) in LAWS.items():
+        if written.partition(":")[0] == name:
+            try:
+                given = [float(read_number("trials", number)) for number in numbers.split(",")]
+            except ValueError:
+                given = []
+            if len(given) == count:
+                return law(*given)
+            raise CheckError("trials", f"written as {written}", repr(text))
+    raise CheckError("trials", f"one of {', '.join(LAWS)}", repr(text))
+
+
+def write_trials(trials: Trials) -> str:
+    """The same the other way round.
+
+    >>> write_trials(BinomialTrials(8, 0.5)), write_trials(BinomialTrials(8, 1.0))
+    ('binomial:8,0.5', 'fixed:8')
+    """
+    match trials:
+        case NegativeBinomialTrials(shape=1.0, stopping_probability=stops):
+            return f"geometric:{stops!r}"
+        case NegativeBinomialTrials(shape=0.0, stopping_probability=stops):
+            return f"logarithmic:{stops!r}"
+        case NegativeBinomialTrials(shape=shape, stopping_probability=stops):
+            return f"negative-binomial:{shape!r},{stops!r}"
+        case PoissonTrials(mean=mean):
+            return f"poisson:{mean!r}"
+        case BinomialTrials(most=most, probability=1.0):
+            return f"fixed:{most}"
+        case BinomialTrials(most=most, probability=chance):
+            return f"binomial:{most},{chance!r}"
+    raise CheckError("trials", "a law of trials", repr(trials))

@@ -1,0 +1,332 @@
+"""Base laws: two laws (P, Q), seen through the ratio of their densities.
+
+A base law answers one question: which masses do P and Q give to the outcomes whose log-likelihood ratio
+u = ln dP/dQ falls between given edges? How sampling turns that into a privacy loss is the matter of ``pair``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from epsilog.numerics.rounding import LEAST, RATIO, TINY, down, gamma, up
+
+Array = npt.NDArray[np.float64]
+
+_ONE = np.ones(1)
+LARGEST_LOSS = 600.0  # beyond it e^loss nears overflow: such outcomes count as giving everything away
+
+
+class Masses(NamedTuple):
+    """Masses between n ascending edges, shape (n + 1,), outer cells included, and how far each may be off."""
+
+    p: Array
+    q: Array
+    p_error: Array
+    q_error: Array
+
+
+class BaseLaw(Protocol):
+    """Two laws by their log-likelihood ratio u; symmetric: swapping them leaves the law of the ratio as it was.
+
+    Attributes:
+        only_p: mass under P of outcomes that Q cannot produce.
+        has_atoms: whether single ratios have a mass of their own.
+        misplacement: how far, in u, rounding may move an atom, or an edge beyond 8 roundings of its own.
+    """
+
+    @property
+    def only_p(self) -> float: ...  # noqa: D102
+
+    @property
+    def has_atoms(self) -> bool: ...  # noqa: D102
+
+    @property
+    def misplacement(self) -> float: ...  # noqa: D102
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns the masses of the outcomes with u in (-inf, e_0], (e_0, e_1], ..., (e_last, inf]."""
+        ...
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns (low, high): under P and under Q at most ``tail`` of finite u lies beyond either."""
+        ...
+
+    def ends(self) -> tuple[float, float]:
+        """Returns the lowest and the highest finite ratio."""
+        ...
+
+    def largest(self) -> tuple[float, float]:
+        """Bounds the largest ratio of what the law stands for, which may reach further; ``inf`` if none is."""
+        ...
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns ascending u at which to cut the law for planning, a few hundred at most."""
+        ...
+
+
+@dataclass(frozen=True)
+class Normal:
+    """N(mu, 1) against N(0, 1): u = mu x - mu^2 / 2."""
+
+    mu: float
+
+    only_p: ClassVar[float] = 0.0
+    has_atoms: ClassVar[bool] = False
+
+    @property
+    def misplacement(self) -> float:
+        """Returns what rounding of x = u / mu + mu / 2 moves u by."""
+        return gamma(2.0) * self.mu**2
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns differences of normal tails, each taken on its smaller side."""
+        x = edges / self.mu + self.mu / 2
+        q, q_error = normal_cells(x)
+        p, p_error = normal_cells(x - self.mu)
+        return Masses(p, q, p_error, q_error)
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns the tails of both laws."""
+        far = self.mu * -float(ndtri(tail)) + self.mu**2 / 2
+        return -far, far
+
+    def ends(self) -> tuple[float, float]:
+        """Returns infinities: every ratio can occur."""
+        return -math.inf, math.inf
+
+    def largest(self) -> tuple[float, float]:
+        """Returns infinities."""
+        return math.inf, math.inf
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns even steps in x."""
+        low, high = self.reach(tail)
+        return np.linspace(low, high, 257)
+
+
+@dataclass(frozen=True)
+class WideDiscrete:
+    """Discrete Gaussian noise whose steps are next to nothing: its sums as integrals, with their errors bounded.
+
+    The mass at k = x sigma is that of the normal law from k - 1/2 to k + 1/2 but for (1 + x^2) / (20 sigma^2) of it
+    (the midpoint rule), and a ratio lies at most half a step from where the normal law has it.
+
+    Attributes:
+        stddev: sigma, in counts, at least 1000.
+        shift: how far the count moves, a whole number; the two are at most 1e4 sigma apart.
+    """
+
+    stddev: float
+    shift: int
+
+    only_p: ClassVar[float] = 0.0
+    has_atoms: ClassVar[bool] = False
+
+    @property
+    def _normal(self) -> Normal:
+        return Normal(self.shift / self.stddev)
+
+    @property
+    def misplacement(self) -> float:
+        """Returns half a step, and what rounding adds."""
+        mu = self._normal.mu
+        return 0.51 * mu / self.stddev + gamma(8.0) * mu**2
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns those of the normal law."""
+        mu = self._normal.mu
+        x = edges / mu + mu / 2
+        (q, q_error), (p, p_error) = normal_cells(x), normal_cells(x - mu)
+        return Masses(p, q, p_error + self._off(x - mu) * p, q_error + self._off(x) * q)
+
+    def _off(self, x: Array) -> Array:
+        far = np.minimum(np.abs(np.concatenate(([-np.inf], x, [np.inf]))), 40.0) + 1 / self.stddev
+        return np.asarray((1 + np.maximum(far[:-1], far[1:]) ** 2) / (20 * self.stddev**2))
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns the tails of both laws."""
+        low, high = self._normal.reach(tail)
+        return low - self.misplacement, high + self.misplacement
+
+    def ends(self) -> tuple[float, float]:
+        """Returns infinities: every ratio can occur."""
+        return -math.inf, math.inf
+
+    def largest(self) -> tuple[float, float]:
+        """Returns infinities."""
+        return math.inf, math.inf
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns even steps in x."""
+        return self._normal.landmarks(tail)
+
+
+def normal_cells(x: Array) -> tuple[Array, Array]:
+    """Masses of a standard normal between edges, and how far each may be off.
+
+    ndtr(x) errs by (8 + 4 x^2) u of the smaller tail (its argument is rounded before it is squared), and rounding of
+    x - mu moves that tail by (1 + x^2) u of it (Mills' ratio): twice both is allowed for, at either edge of a cell. The
+    larger tail is what the smaller one leaves.
+    """
+    away = np.abs(x)
+    tail = ndtr(-away)
+    below, above = np.where(x > 0, 1 - tail, tail), np.where(x > 0, tail, 1 - tail)
+    square = np.square(np.minimum(away, 60))
+    squared = gamma(8.0) * square * tail
+    # from 37 on tails leave the normal numbers; beyond 60 no e^loss brings them back
+    far = (away > 37) & (away < 60)
+    squared[far] += np.exp(-square[far] / 2) + LEAST
+    rising, falling = _between(0.0, below, 1.0), _between(1.0, above, 0.0)
+    error_below, error_above = (_between(0.0, gamma(16.0) * tail + squared, 0.0) for tail in (below, above))
+    left = np.concatenate((below, _ONE)) < 0.5  # cells below the median
+    lower, upper = slice(None, -1), slice(1, None)
+    mass = np.where(left, rising[upper] - rising[lower], falling[lower] - falling[upper])
+    error = np.where(
+        left,
+        error_below[upper] + error_below[lower],
+        error_above[upper] + error_above[lower] + gamma(1.0) * falling[lower],
+    )
+    return np.maximum(mass, 0.0), error
+
+
+def _between(first: float, inner: Array, last: float) -> Array:
+    return np.concatenate(((first,), inner, (last,)))
+
+
+@dataclass(frozen=True)
+class Tent:
+    """P has density weight * e^(u/2) for abs(u) < epsilon, and atoms at both ends; Q = e^-u P.
+
+    Laplace: weight e^(-epsilon/2) / 4, top 1/2. Bounded range (the exponential mechanism): weight
+    e^(epsilon/2) / (2 (e^epsilon - 1)), top 0. The bottom atom of P is e^-epsilon times the top one. ``stated``
+    bounds the largest ratio of the release that the law stands for, if that is not the law's own.
+    """
+
+    epsilon: float
+    weight: float
+    top: float
+    stated: tuple[float, float] | None = None
+
+    only_p: ClassVar[float] = 0.0
+
+    @property
+    def has_atoms(self) -> bool:
+        """Returns whether the ends weigh anything."""
+        return self.top > 0
+
+    @property
+    def misplacement(self) -> float:
+        """Returns a few times what rounding can move the ends by; without atoms they bound the support alone."""
+        return gamma(256 + 64 * self.epsilon) if self.has_atoms else 0.0
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns closed forms; nothing cancels."""
+        v = np.clip(edges, -self.epsilon, self.epsilon)
+        a, b = np.insert(v, 0, -self.epsilon), np.append(v, self.epsilon)
+        span = 2 * self.weight * np.expm1((b - a) / 2)
+        p, q = span * np.exp(a / 2), span * np.exp(-b / 2)
+        high = int(np.searchsorted(edges, self.epsilon, side="left"))
+        low = int(np.searchsorted(edges, -self.epsilon, side="left"))
+        bottom = self.top * math.exp(-self.epsilon)
+        p[high] += self.top
+        q[high] += bottom
+        p[low] += bottom
+        q[low] += self.top
+        error = gamma(16 + 4 * self.epsilon)
+        return Masses(p, q, error * p, error * q)
+
+    def reach(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
+        """Returns the ends of the support, with room for rounding."""
+        far = up(self.epsilon, 2)
+        return -far, far
+
+    def ends(self) -> tuple[float, float]:
+        """Returns the lowest and the highest ratio."""
+        return -self.epsilon, self.epsilon
+
+    def largest(self) -> tuple[float, float]:
+        """Returns what is stated, or else epsilon."""
+        return self.stated or (self.epsilon, self.epsilon)
+
+    def landmarks(self, tail: float) -> Array:  # noqa: ARG002
+        """Returns even steps, with the atoms apart."""
+        return np.append(np.linspace(-self.epsilon, self.epsilon, 129)[:-1], self.epsilon * (1 - np.array([1e-9, 0])))
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Finitely many outcomes: ascending ratios ``u`` with P-masses ``p``, and what one law alone can produce.
+
+    Attributes:
+        u: finite log-likelihood ratios, ascending, shape (k,).
+        p: their masses under P, shape (k,); under Q they have p e^-u.
+        only_p: mass under P of outcomes that Q cannot produce (and of Q's that P cannot: the law is symmetric), exact
+            or on the law's safe side.
+        step: if positive, all u lie on ``u[0] + step * integers``.
+        relative_error: of the masses.
+        stated: bounds of the largest ratio of the release that the law stands for, if that is not the law's own.
+        roundings: in a ratio, relative to it.
+    """
+
+    u: Array
+    p: Array
+    only_p: float = 0.0
+    step: float = 0.0
+    relative_error: float = gamma(64.0)
+    stated: tuple[float, float] | None = None
+    roundings: float = RATIO
+
+    has_atoms: ClassVar[bool] = True
+
+    @property
+    def misplacement(self) -> float:
+        """Returns a few times what rounding can move an atom by."""
+        return 8 * self.relative_error + gamma(64 + 8 * self.roundings * float(np.abs(self.u).max(initial=0.0)))
+
+    def masses(self, edges: Array) -> Masses:
+        """Sums atoms by cell; what P alone produces lies above every finite edge, what Q alone produces below."""
+        cell = np.searchsorted(edges, self.u, side="left")
+        size = len(edges) + 1
+        p: Array = np.bincount(cell, weights=self.p, minlength=size).astype(np.float64)
+        q: Array = np.bincount(cell, weights=self.p * np.exp(-self.u), minlength=size).astype(np.float64)
+        p[int(np.searchsorted(edges, np.inf, side="left"))] += self.only_p
+        q[int(np.searchsorted(edges, -np.inf, side="right"))] += self.only_p
+        error = self.relative_error + gamma(4 * float(np.abs(self.u).max(initial=0.0)))
+        return Masses(p, q, error * p, error * q)
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns where the upper tail of P starts, with room for rounding; by symmetry Q's lower one."""
+        if len(self.u) == 0:
+            return 0.0, 0.0
+        above = np.cumsum(self.p[::-1])[::-1]
+        far = float(np.abs(self.u[max(int(np.searchsorted(-above, -tail)) - 1, 0)]))
+        far = up(max(far, float(self.u[-1]) if len(self.u) <= 8 else far), 2) + TINY
+        return -far, far
+
+    def ends(self) -> tuple[float, float]:
+        """Returns the lowest and the highest ratio."""
+        return (float(self.u[0]), float(self.u[-1])) if len(self.u) else (0.0, 0.0)
+
+    def largest(self) -> tuple[float, float]:
+        """Returns what is stated, or else the highest ratio with room for its rounding; ``inf`` if one is infinite."""
+        if self.stated is not None:
+            return self.stated
+        top = math.inf if self.only_p > 0 else self.ends()[1]
+        return down(top, self.roundings), up(top, self.roundings)
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns the atoms themselves, or even steps when there are many."""
+        if len(self.u) <= 257:
+            return np.unique(self.u) if len(self.u) else np.zeros(1)
+        return np.linspace(*self.reach(tail), 257)
+
+
+def ratio_misplacement(law: BaseLaw, u: Array) -> Array:
+    """Bounds how far, in ratio, ``masses`` may misplace an atom or an edge at u."""
+    return np.asarray(law.misplacement + gamma(8.0) * np.abs(u))

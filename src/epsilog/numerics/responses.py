@@ -1,0 +1,44 @@
+"""Randomized response: the pair of its own two rows, and of every statement about epsilon and delta.
+
+docs/accounting/certified-bounds.md, 1.6; statements: Kairouz, Oh & Viswanath 2015, arXiv:1311.0776.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from epsilog.numerics.laws.base import Atoms, BaseLaw
+from epsilog.numerics.reach import around, nothing_hidden, pure, same, within_reach
+
+
+def statement(epsilon: float, delta: float) -> tuple[BaseLaw, BaseLaw]:
+    """A statement about epsilon, with a chance ``delta`` of giving everything away."""
+    if epsilon == 0:
+        return same(pure(0.0, delta))
+    stated = (epsilon, epsilon) if delta == 0 else None
+    return within_reach(lambda at: pure(at, delta), epsilon, stated, certain=delta)
+
+
+def randomized_response(flip: float, categories: int) -> tuple[BaseLaw, BaseLaw]:
+    """The true answer has the chance 1 - flip + rare, any other one rare: sums and ratios in which nothing cancels."""
+    if flip == 0:
+        return same(nothing_hidden())
+    if flip == 1:
+        return same(pure(0.0, 0.0))
+    rare = flip / categories
+    ratio = (1 - flip) / rare if rare > 1e-290 else math.inf
+    epsilon = math.log1p(ratio) if ratio < math.inf else math.log1p(-flip) + math.log(categories) - math.log(flip)
+    return within_reach(lambda at: _three(at, flip, categories), epsilon, around(epsilon))
+
+
+def _three(epsilon: float, flip: float, categories: int) -> Atoms:
+    """Three answers: against the truth, neither, and the truth.
+
+    An ``epsilon`` within reach may stand for a larger one: then both neighbours' answers are exchanged with a chance
+    that is far below round-off.
+    """
+    rest = (categories - 2) * (flip / categories)
+    often = (1 - flip) + flip / categories
+    return Atoms(np.array([-epsilon, 0.0, epsilon]), np.array([often * math.exp(-epsilon), rest, often]), step=epsilon)

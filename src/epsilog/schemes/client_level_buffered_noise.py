@@ -1,0 +1,83 @@
+"""Central noise at the client level that is correlated over all rounds, at the memory of a few."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from epsilog.mechanisms import BufferedStrategy, Composed, Gaussian, PoissonSampled, Release, Repeated
+from epsilog.schemes.base import scheme
+from epsilog.schemes.in_turn import InTurn
+from epsilog.terms import parameters
+from epsilog.terms.fields import Field
+
+MOST_ROUNDS = 1_000_000  # the column is written out to be priced
+
+
+@scheme
+@dataclass(frozen=True, slots=True)
+class ClientLevelBufferedNoise(InTurn):
+    """Clients take part in turn, and noise is taken back out of a few buffers, each a fading sum of earlier noise.
+
+    The strategy matrix C (see ``in_turn``) is a buffered linear Toeplitz matrix (Dvijotham et al. 2024,
+    arXiv:2404.16706): its diagonals are 1, then sum_i w_i d_i^(t-1), for decays d and weights w. It has no end, as a
+    band has, and training remembers one vector for each decay, however many rounds there are.
+
+    The columns of a client's rounds overlap. No entry is below 0, so a client moves C G furthest if all that it sends
+    points one way, it misses no turn, and its turn comes first (docs: training): that is the column added to itself
+    every ``cycle_length`` rounds (McMahan et al. 2024, arXiv:2408.08868), and its norm, rounded up, is the price.
+    """
+
+    clients: Annotated[int, parameters.CLIENTS]
+    cycle_length: Annotated[int, parameters.TURNS]
+    rounds: Annotated[int, Field("training rounds", "T", ge=1, le=MOST_ROUNDS)]
+    decays: Annotated[
+        tuple[float, ...],
+        Field("what each buffer keeps of itself from a round to the next", "θ", gt=0, lt=1),
+    ]
+    weights: Annotated[tuple[float, ...], Field("how much of each buffer is taken back in a round", "ω", gt=0)]
+    clip_norm: Annotated[float, parameters.UPDATE_CLIP]
+    noise_multiplier: Annotated[float, parameters.CORRELATED_NOISE]
+
+    kind: ClassVar[str] = "client-level-buffered-noise"
+    says: ClassVar[str] = "The server sums clipped updates, and adds noise that fades out of later rounds again."
+
+    def __post_init__(self) -> None:
+        InTurn.__post_init__(self)
+        BufferedStrategy(self.decays, self.weights)
+
+    @property
+    def strategy(self) -> BufferedStrategy:
+        """The matrix C by its parameters."""
+        return BufferedStrategy(self.decays, self.weights)
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """The first column of C, of all rounds."""
+        return self.strategy.column(self.rounds)
+
+    @property
+    def accounted_multiplier(self) -> float:
+        """Over what each turn of the run moves, in root mean square over turns, rounded down."""
+        return self._per_turn(self.rounds)
+
+    def _per_turn(self, rounds: int) -> float:
+        turns = max(1, self.noisy_sums(rounds))
+        norm, _ = self.strategy.turns(max(1, rounds), self.cycle_length)
+        return (1.0 - 2.0**-50) * self.noise_multiplier * math.sqrt(turns) / norm
+
+    def after(self, rounds: int) -> Release:
+        """Of turns that are cut off, and of fewer turns, other parts of the column are seen: worked out for each."""
+        return Repeated(PoissonSampled(Gaussian(self._per_turn(rounds)), 1.0), self.noisy_sums(rounds))
+
+    def with_attempts(self, further: int) -> Release:
+        """A round that is computed again shows its row of C G once more, under fresh noise."""
+        _, row = self.strategy.turns(self.rounds, self.cycle_length)
+        again = Gaussian((1.0 - 2.0**-50) * self.noise_multiplier / row)
+        return Composed([self.release(), Repeated(again, further)])
+
+    def in_every_round(self) -> Release:
+        """A client that is in every round moves a row of C G by at most the sum of the column."""
+        _, row = self.strategy.turns(self.rounds, 1)
+        return Repeated(Gaussian((1.0 - 2.0**-50) * self.noise_multiplier / row), self.rounds)

@@ -1,0 +1,37 @@
+"""Central noise at the client level."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
+from epsilog.schemes.base import scheme
+from epsilog.schemes.sampled import Sampled
+from epsilog.terms import check, parameters
+
+
+@scheme
+@dataclass(frozen=True, slots=True)
+class ClientLevelCentral(Sampled):
+    """The server clips each client's whole update, sums, and adds noise to the sum.
+
+    Source: McMahan et al. 2018 (arXiv:1710.06963), with a public normaliser: the clients that are expected in a round.
+    An absent or silent client is a zero update.
+    """
+
+    noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
+
+    kind: ClassVar[str] = "client-level-central"
+    says: ClassVar[str] = "The server clips each client's update, sums, and adds noise to the sum."
+
+    def at_cohort_sizes(self, sizes: Sequence[int]) -> Release | None:
+        """Each round priced at its own share of the clients (Poisson); empty rounds release nothing about anybody."""
+        if self.sampling != "poisson":
+            return None
+        times = Counter(min(size, self.clients) for size in check.each(check.integer(0))(sizes=sizes))
+        noise = Gaussian(self.noise_multiplier)
+        rounds = [Repeated(PoissonSampled(noise, size / self.clients), n) for size, n in sorted(times.items()) if size]
+        return Composed(rounds) if rounds else None

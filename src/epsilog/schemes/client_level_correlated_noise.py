@@ -1,0 +1,119 @@
+"""Central noise at the client level that is correlated over a band of rounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from epsilog.mechanisms import BallsInBins, Composed, Gaussian, Release, Repeated
+from epsilog.schemes.base import Party, scheme
+from epsilog.schemes.cohorts import BinnedCohorts, Cohorts, CyclicCohorts
+from epsilog.schemes.in_turn import WITH_KNOWN_TURNS, InTurn
+from epsilog.schemes.sampled import RELATIONS, SAMPLINGS, outsiders
+from epsilog.terms import CheckError, NeighboringRelation, check, parameters
+from epsilog.terms.fields import Field
+
+BINS = "balls-in-bins"
+WAYS = {name: SAMPLINGS[name] for name in ("cyclic", BINS)}
+
+
+@scheme
+@dataclass(frozen=True, slots=True)
+class ClientLevelCorrelatedNoise(InTurn):
+    """Clients take part in turn, and part of each round's noise is taken back in the rounds after it.
+
+    The strategy matrix C (see ``in_turn``) is the banded square root of the matrix of prefix sums (Kalinin & Lampert
+    2024, arXiv:2405.13763): its diagonals are 1, 1/2, 3/8, ..., cut off after ``bands``.
+
+    A client takes part at most ceil(T / cycle_length) times. With no more bands than a cycle has rounds, the columns of
+    its rounds share no row: together they have the norm of one column times the root of their number.
+
+    With balls in bins, each client draws in which of b rounds of a cycle it takes part: p bands divide the b rounds,
+    its round modulo p is drawn once for the run, and which of the b / p rounds with that rest, anew for every cycle.
+    All rounds with one rest have columns that share no row. So, given the rest, a cycle is one release of balls in
+    b / p bins, and cycles compose (docs: training).
+    """
+
+    clients: Annotated[int, parameters.CLIENTS]
+    cycle_length: Annotated[int, parameters.TURNS]
+    rounds: Annotated[int, parameters.ROUNDS]
+    bands: Annotated[
+        int, Field("rounds over which noise is correlated; 1 is independent noise", ge=1, le_field="cycle_length")
+    ]
+    clip_norm: Annotated[float, parameters.UPDATE_CLIP]
+    noise_multiplier: Annotated[float, parameters.CORRELATED_NOISE]
+    sampling: Annotated[str, Field("how a round's clients are picked", choices=WAYS, default="cyclic")] = field(
+        default="cyclic", kw_only=True
+    )
+
+    kind: ClassVar[str] = "client-level-correlated-noise"
+    says: ClassVar[str] = "The server sums clipped updates, and adds noise that later rounds partly take back."
+
+    def __post_init__(self) -> None:
+        InTurn.__post_init__(self)
+        if self.sampling == BINS and self.cycle_length % self.bands:
+            raise CheckError("bands", f"a divisor of cycle_length = {self.cycle_length} for {BINS}", f"{self.bands}")
+
+    @property
+    def cohorts(self) -> Cohorts:
+        """As ``sampling`` says."""
+        if self.sampling == BINS:
+            return BinnedCohorts(self.clients, self.cycle_length, self.bands)
+        return CyclicCohorts(self.clients, self.cycle_length)
+
+    @property
+    def relations(self) -> tuple[NeighboringRelation, ...]:
+        """The neighbours that the sampling is priced for."""
+        return RELATIONS[self.sampling]
+
+    @property
+    def parties(self) -> tuple[Party, ...]:
+        """In turn, everybody knows who took part; what is drawn must stay hidden."""
+        return outsiders("global model", hidden=True) if self.sampling == BINS else WITH_KNOWN_TURNS
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """The first column of C: (2k choose k) / 4^k."""
+        found = [1.0]
+        for k in range(1, self.bands):
+            found.append(found[-1] * (2 * k - 1) / (2 * k))
+        return tuple(found)
+
+    @property
+    def accounted_multiplier(self) -> float:
+        """Over the norm of one column, rounded down."""
+        return self._rounded * self.noise_multiplier / math.hypot(*self.coefficients)
+
+    @property
+    def _rounded(self) -> float:
+        """Rounds down what the coefficients are behind: each is off by two roundings for each one before it."""
+        return 1.0 - (self.bands + 8) * 2.0**-51
+
+    @property
+    def bins(self) -> int:
+        """Rounds of a cycle among which a client's is hidden, to whoever knows its rest: one in turn."""
+        return self.cycle_length // self.bands if self.sampling == BINS else 1
+
+    def step(self, share: float = 1.0) -> Release:
+        """One turn; or one cycle, whose rounds hang together."""
+        share = check.at_least(0, check.DOWN)(share=share)
+        if self.sampling == BINS:
+            return BallsInBins(Gaussian(share * self.accounted_multiplier), self.bins)
+        return InTurn.step(self, share)
+
+    def with_attempts(self, further: int) -> Release:
+        """An attempt beside bins costs at most a plain Gaussian: see ``sampled``."""
+        if self.sampling != BINS:
+            return InTurn.with_attempts(self, further)
+        return Composed([self.release(), Repeated(Gaussian(self.accounted_multiplier), further)])
+
+    @property
+    def closed_form(self) -> tuple[float, int]:
+        """One in so many bins, for each of them; or every turn of one client."""
+        return 1 / self.bins, self.noisy_sums(self.rounds) * self.bins
+
+    def in_every_round(self) -> Release:
+        """A client that is in every round moves a row of C G by at most the sum of the coefficients."""
+        multiplier = self._rounded * self.noise_multiplier / math.fsum(self.coefficients)
+        return Repeated(Gaussian(multiplier), self.rounds)

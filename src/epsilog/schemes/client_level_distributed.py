@@ -1,0 +1,122 @@
+"""Noise at the client level that is shared out among clients whose sum alone is seen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from epsilog.mechanisms import PoissonSampled, Release, Repeated, ZeroConcentratedDP
+from epsilog.schemes.base import Against, Party, Scheme, scheme
+from epsilog.schemes.cohorts import CappedCohorts
+from epsilog.terms import CheckError, NeighboringRelation, check, parameters
+from epsilog.terms.fields import Field
+
+NO_GUARANTEE = 1e300  # rho
+FINEST = 2.0**40  # steps of the grid that a share may spread over: a draw's last bits come from 53 random ones
+LARGEST_MODEL = 8_000_000  # parameters, as training takes them
+ROUNDED = 1.0 - 2.0**-45  # a handful of products and roots, rounded down
+
+
+@scheme
+@dataclass(frozen=True, slots=True)
+class ClientLevelDistributed(Scheme):
+    """Each client adds a share of the noise on a grid, and secure aggregation shows the server the sum alone.
+
+    The distributed discrete Gaussian of Kairouz, Liu & Steinke 2021 (arXiv:2102.06387). A client clips its update,
+    rounds it towards zero on a grid, which makes no norm larger, adds discrete Gaussian noise to every coordinate and
+    sends the result modulo 2^modulus_bits. Each share is so large that ``survivors`` of them are the whole noise: with
+    fewer replies the round is given up before anything is seen.
+
+    A sum of h discrete Gaussians of variance s^2 is no discrete Gaussian, and nearly one: adding one more to k of them
+    changes a logarithm of a probability by at most log((1 + e) / (1 - e)), e = 2 sum_j exp(-2 pi^2 j^2 s^2 k / (k + 1))
+    (Poisson summation). With L the sum of that over k and coordinates, a round is (1/z + 2 L)^2 / 2 zero-concentrated
+    DP (Canonne, Kamath & Steinke 2020, Theorem 14, and Bun & Steinke 2016, Proposition 27). Who replied is not hidden,
+    so a neighbour is the same run with nothing where one client's update was (zero-out).
+    """
+
+    clients: Annotated[int, parameters.CLIENTS]
+    cohort_size: Annotated[
+        int, Field("clients that the server picks at random each round", "m", ge=1, le_field="clients")
+    ]
+    survivors: Annotated[
+        int,
+        Field("replies, beyond those of colluders, without which a round is given up", ge=1, le_field="cohort_size"),
+    ]
+    rounds: Annotated[int, parameters.ROUNDS]
+    max_participations: Annotated[
+        int, Field("the most rounds any client takes part in; over it a client is absent", ge=1, le_field="rounds")
+    ]
+    clip_norm: Annotated[float, Field("the L2 norm to which a client clips its update", "C", gt=0)]
+    grid: Annotated[float, Field("width of the grid that updates are rounded to, over the clip norm", gt=0, le=1)]
+    modulus_bits: Annotated[int, Field("bits of each number that is summed; sums wrap around beyond", ge=2, le=62)]
+    noise_multiplier: Annotated[
+        float,
+        Field("noise standard deviation on the sum that has just enough replies, over the clip norm", "σ", ge=0),
+    ]
+
+    kind: ClassVar[str] = "client-level-distributed"
+    says: ClassVar[str] = "Each client adds a share of the noise, and secure aggregation shows the sum alone."
+    unit_is_client: ClassVar[bool] = True
+    local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    replies_are_public: ClassVar[bool] = True
+    relations = (NeighboringRelation.ZERO_OUT,)
+    parties: ClassVar[tuple[Party, ...]] = (
+        Party("Server", "each round's noisy sum, through secure aggregation, and who took part", Against.CLAIM),
+        Party("Other clients", "global models, and their own shares of the noise", Against.CLAIM),
+        Party("Public", "the released models and rounds.jsonl", Against.CLAIM),
+        Party("Whoever breaks secure aggregation", "each client's update with its share alone", Against.NOTHING),
+    )
+
+    def __post_init__(self) -> None:
+        Scheme.__post_init__(self)
+        spare = (self.clients - self.cohort_size) * self.max_participations
+        if (self.rounds - 1) * self.cohort_size > spare:
+            most = 1 + spare // self.cohort_size
+            raise CheckError("rounds", f"at most {most}, so that every cohort is whole", f"{self.rounds}")
+
+    @property
+    def cohorts(self) -> CappedCohorts:
+        """Of one size in every round."""
+        return CappedCohorts(self.clients, self.cohort_size, self.max_participations)
+
+    @property
+    def share_stddev(self) -> float:
+        """Parameter of each client's discrete Gaussian, in steps of the grid."""
+        return self.noise_multiplier / (self.grid * math.sqrt(self.survivors))
+
+    @property
+    def accounted_multiplier(self) -> float:
+        """Less what a sum of discrete Gaussians lacks to be one, rounded down; 0 on too coarse a grid."""
+        return self._accounted(1.0)
+
+    def _accounted(self, share: float) -> float:
+        stddev = share * self.share_stddev
+        if not 1 <= stddev <= FINEST:  # too coarse for the bound below on e, or too fine for the draws
+            return 0.0
+        unlike = 2.1 * math.exp(-(math.pi**2) * min(stddev, 8.0) ** 2)  # e for k = 1, the largest of all
+        apart = 2.1 * unlike * self.survivors * LARGEST_MODEL  # of logarithms, over coordinates and clients
+        multiplier = share * self.noise_multiplier
+        return ROUNDED * multiplier / (1 + 2 * multiplier * apart)
+
+    def gives_up(self, replies: int) -> bool:
+        """Fewer shares of the noise than were planned are never unmasked."""
+        return check.integer(0)(replies=replies) < self.survivors
+
+    def step(self, share: float = 1.0) -> PoissonSampled:
+        """One sum; nothing is sampled that the server does not see."""
+        multiplier = self._accounted(check.at_least(0, check.DOWN)(share=share))
+        rho = 0.5 / multiplier**2 if multiplier > 1e-150 else NO_GUARANTEE
+        return PoissonSampled(ZeroConcentratedDP(rho), 1.0)
+
+    def noisy_sums(self, rounds: int) -> int:
+        """One for each round that one client may take part in."""
+        return min(check.integer(0)(rounds=rounds), self.max_participations)
+
+    def unamplified(self) -> Release:
+        """The same: nothing is amplified."""
+        return self.release()
+
+    def in_every_round(self) -> Release:
+        """Without the cap, which only the lists show to have been kept."""
+        return Repeated(self.step(), self.rounds)

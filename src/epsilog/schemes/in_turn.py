@@ -1,0 +1,70 @@
+"""Clients in turn, and noise that is correlated over rounds: what such schemes have in common."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from epsilog.mechanisms import Gaussian, PoissonSampled, Release
+from epsilog.schemes.base import Against, Party, Scheme
+from epsilog.schemes.cohorts import Cohorts, CyclicCohorts
+from epsilog.terms import NeighboringRelation, check
+
+WITH_KNOWN_TURNS = (
+    Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
+    Party("Other clients", "every global model they receive, and everybody's turns", Against.CLAIM),
+    Party("Public", "the released models, rounds.jsonl and everybody's turns", Against.CLAIM),
+)
+
+
+class InTurn(Scheme):
+    """The server sums clipped updates, and adds noise that later rounds partly take back. Abstract.
+
+    The model after t rounds carries the sum of t noises; noise that is taken back later makes that sum small. Round t
+    releases row t of G + C^-1 Z: what an observer learns is C G + Z, with Z independent (Denisov et al. 2022,
+    arXiv:2202.08312). C is lower triangular with constant diagonals, 1 on the first and none below 0.
+
+    A client takes part every ``cycle_length`` rounds, by its place. Nothing is sampled and nothing must stay hidden,
+    and the whole run is one Gaussian mechanism. One client more or less would move the turns of all that come after it,
+    so a neighbour has nothing in one client's place (zero-out).
+    """
+
+    __slots__ = ()
+
+    cycle_length: int
+
+    unit_is_client: ClassVar[bool] = True
+    local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+
+    @property
+    def relations(self) -> tuple[NeighboringRelation, ...]:
+        """Turns that go by places are priced for places."""
+        return (NeighboringRelation.ZERO_OUT,)
+
+    @property
+    def parties(self) -> tuple[Party, ...]:
+        """The server sees all; turns are known to everybody."""
+        return WITH_KNOWN_TURNS
+
+    @property
+    def cohorts(self) -> Cohorts:
+        """In turn."""
+        return CyclicCohorts(self.clients, self.cycle_length)
+
+    @property
+    def expected_cohort(self) -> float:
+        """Clients in a round on average; the divisor of the noisy sum."""
+        return self.clients / self.cycle_length
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """The first column of C, from the diagonal down; what is left out is 0."""
+        raise TypeError(f"{type(self).__name__} does not say how its noise is correlated")
+
+    def step(self, share: float = 1.0) -> Release:
+        """One turn; nothing is sampled."""
+        share = check.at_least(0, check.DOWN)(share=share)
+        return PoissonSampled(Gaussian(share * self.accounted_multiplier), 1.0)
+
+    def noisy_sums(self, rounds: int) -> int:
+        """One for each turn of a client."""
+        return -(-check.integer(0)(rounds=rounds) // self.cycle_length)

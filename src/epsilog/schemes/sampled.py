@@ -1,0 +1,185 @@
+"""Central noise on sums over cohorts: what is the same of it whatever is summed and however a cohort is picked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from epsilog.mechanisms import BallsInBins, Composed, FixedSizeSampled, Gaussian, PoissonSampled, Release, Repeated
+from epsilog.schemes.base import Against, Party, Scheme
+from epsilog.schemes.cohorts import BinnedCohorts, Cohorts, CyclicCohorts, FixedSizeCohorts, PoissonCohorts
+from epsilog.terms import CheckError, NeighboringRelation, check, parameters
+from epsilog.terms.fields import Field
+
+NEEDS = {
+    "poisson": "sampling_probability",
+    "fixed-size": "cohort_size",
+    "balls-in-bins": "cycle_length",
+    "cyclic": "cycle_length",
+}
+"""How cohorts may be picked, each with the one fact that it needs."""
+
+SAMPLINGS = {
+    "poisson": "each client joins each round by its own coin",
+    "fixed-size": "every round takes so many clients, drawn without replacement",
+    "balls-in-bins": "each client takes part in one round of every cycle, drawn anew for each cycle",
+    "cyclic": "each client takes part in one round of every cycle, as its place says",
+}
+RELATIONS = {
+    "poisson": (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.ZERO_OUT),
+    "fixed-size": (NeighboringRelation.REPLACE_ONE,),
+    "balls-in-bins": (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.ZERO_OUT),
+    "cyclic": (NeighboringRelation.ZERO_OUT,),
+}
+
+
+def outsiders(published: str, *, hidden: bool) -> tuple[Party, ...]:
+    """Who sees what where the server adds the noise, and whether something about who took part must stay hidden."""
+    outside = Against.CLAIM_WHILE_HIDDEN if hidden else Against.CLAIM
+    seen = (
+        Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
+        Party("Other clients", f"every {published} they receive", outside),
+        Party("Public", "the released models and rounds.jsonl", outside),
+    )
+    reader = Party("Reader of custody.jsonl", "all of that, and who took part in which round", Against.UNAMPLIFIED)
+    return (*seen, reader) if hidden else seen
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled(Scheme):
+    """The server sums clipped updates of a cohort and adds Gaussian noise. Abstract.
+
+    How a cohort is picked decides about the price. With z the accounted multiplier, N clients, T rounds:
+
+    - Poisson with probability q: T Poisson-sampled Gaussians (add or remove one, zero out).
+    - Fixed size m without replacement: T Gaussians sampled at m of N (replace one). One client more would change
+      everybody's chance, and one that is zeroed out leaves a place that no other takes: neither is priced.
+    - Balls in bins, b rounds to a cycle: a cycle is one release, in which each client is in one hidden round (docs:
+      accounting/balls-in-bins); cycles draw anew and compose. One that is cut short releases less.
+    - Cyclic, b rounds to a cycle: ceil(T / b) Gaussians, nothing hidden (zero out: one client more moves the turns).
+
+    The sum is divided by a public number, so that a missing reply is a zero update and nothing else.
+    """
+
+    clients: Annotated[int, parameters.CLIENTS]
+    sampling_probability: Annotated[
+        float | None,
+        Field(
+            "the chance that a client joins a round, by its own coin (Poisson)",
+            "q",
+            gt=0,
+            le=1,
+            default=None,
+            none_means="another sampling",
+        ),
+    ]
+    rounds: Annotated[int, parameters.ROUNDS]
+    clip_norm: Annotated[float, parameters.UPDATE_CLIP]
+    sampling: Annotated[
+        str, Field("how a round's clients are picked", choices=SAMPLINGS, default="poisson")
+    ] = field(default="poisson", kw_only=True)  # fmt: skip
+    cohort_size: Annotated[
+        int | None,
+        Field(
+            "clients in every round, where their number is fixed",
+            "m",
+            ge=1,
+            le_field="clients",
+            default=None,
+            none_means="another sampling",
+        ),
+    ] = field(default=None, kw_only=True)
+    cycle_length: Annotated[
+        int | None,
+        Field(
+            "rounds in which each client takes part once",
+            "b",
+            ge=1,
+            le_field="clients",
+            default=None,
+            none_means="another sampling",
+        ),
+    ] = field(default=None, kw_only=True)
+
+    unit_is_client: ClassVar[bool] = True
+    local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    published: ClassVar[str] = "global model"  # what clients receive, in a word
+
+    def __post_init__(self) -> None:
+        Scheme.__post_init__(self)
+        for name in dict.fromkeys(NEEDS.values()):
+            stated = getattr(self, name)
+            if (stated is not None) != (NEEDS[self.sampling] == name):
+                bound = f"{'absent' if stated is not None else 'given'} for sampling = {self.sampling!r}"
+                raise CheckError(name, bound, "nothing" if stated is None else repr(stated))
+
+    @property
+    def cohorts(self) -> Cohorts:
+        """As ``sampling`` says."""
+        if self.sampling == "fixed-size":
+            return FixedSizeCohorts(self.clients, self.cohort_size or 0)
+        if self.sampling == "poisson":
+            return PoissonCohorts(self.clients, self.sampling_probability or 0.0)
+        kind = BinnedCohorts if self.sampling == "balls-in-bins" else CyclicCohorts
+        return kind(self.clients, self.cycle_length or 0)
+
+    @property
+    def relations(self) -> tuple[NeighboringRelation, ...]:
+        """The neighbours that the sampling is priced for."""
+        return RELATIONS[self.sampling]
+
+    @property
+    def parties(self) -> tuple[Party, ...]:
+        """The server sees all; against others the claim holds, while lists stay hidden if anything was drawn."""
+        return outsiders(self.published, hidden=self.sampling != "cyclic")
+
+    @property
+    def expected_cohort(self) -> float:
+        """Clients expected in a round, which is public; the divisor of noisy sums."""
+        return self.share * self.clients
+
+    @property
+    def share(self) -> float:
+        """The share of the clients that is expected in a round."""
+        match self.cohorts:
+            case PoissonCohorts(probability=share):
+                return share
+            case FixedSizeCohorts(cohort_size=size):
+                return size / self.clients
+        return 1 / (self.cycle_length or 1)
+
+    def step(self, share: float = 1.0) -> Release:
+        """One round, or one cycle of rounds where its rounds hang together."""
+        noise = Gaussian(check.at_least(0, check.DOWN)(share=share) * self.accounted_multiplier)
+        match self.cohorts:
+            case PoissonCohorts(probability=probability):
+                return PoissonSampled(noise, probability)
+            case FixedSizeCohorts(cohort_size=size):
+                return FixedSizeSampled(noise, size, self.clients)
+            case BinnedCohorts(cycle_length=length):
+                return BallsInBins(noise, length)
+        return PoissonSampled(noise, 1.0)
+
+    def noisy_sums(self, rounds: int) -> int:
+        """One a round, or one a cycle."""
+        return -(-check.integer(0)(rounds=rounds) // (self.cycle_length or 1))
+
+    def in_every_round(self) -> Release:
+        """A Gaussian a round."""
+        return Repeated(Gaussian(self.accounted_multiplier), self.rounds)
+
+    def with_attempts(self, further: int) -> Release:
+        """Rounds that are computed again meet a fresh sample, but for bins: they are kept, and amplify once.
+
+        Of b independent ratios of mean 1, one that is multiplied by another such ratio spreads the sum of all by no
+        more, in the convex order, than the sum that is multiplied: an attempt beside bins costs at most a plain
+        Gaussian.
+        """
+        if self.sampling != "balls-in-bins":
+            return Scheme.with_attempts(self, further)
+        return Composed([self.release(), Repeated(Gaussian(self.accounted_multiplier), further)])
+
+    @property
+    def closed_form(self) -> tuple[float, int]:
+        """The share of the clients in a round, and the rounds; or every turn of one client."""
+        return (1.0, self.noisy_sums(self.rounds)) if self.sampling == "cyclic" else (self.share, self.rounds)
