@@ -79,7 +79,7 @@ def encode(value: Any) -> Any:
 def _fields(term: Any) -> dict[str, Any]:
     tag = _tag_of.get(type(term))
     if tag is None:
-        raise CheckError("term", f"one of {', '.join(type_of)}", repr(term))
+        raise CheckError("term", f"one of {', '.join(sorted(type_of))}", repr(term))
     return {"type": tag} | {f.name: encode(getattr(term, f.name)) for f in dataclasses.fields(term)}
 
 
@@ -95,7 +95,7 @@ def decode(data: Any) -> Any:
     tag = data.get("type")
     kind = type_of.get(tag) if isinstance(tag, str) else None
     if kind is None:
-        raise CheckError("type", f"one of {', '.join(type_of)}", repr(data.get("type")))
+        raise CheckError("type", f"one of {', '.join(sorted(type_of))}", repr(data.get("type")))
     fields = {f.name: f for f in dataclasses.fields(kind)}
     unknown = set(data) - set(fields) - {"type"}
     required = {
