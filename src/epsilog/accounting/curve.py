@@ -14,7 +14,6 @@ from typing import overload
 from epsilog.accounting import tradeoff
 from epsilog.accounting.account import held, interval
 from epsilog.accounting.exact import pure_loss
-from epsilog.accounting.flatten import gaussian_mu_of
 from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
@@ -34,10 +33,11 @@ from epsilog.mechanisms import (
     ZeroConcentratedDP,
 )
 from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.exact import rounded
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
-from epsilog.numerics.rounding import ELEMENTARY, UNDERFLOW, down, gamma, rounded, up
+from epsilog.numerics.rounding import ELEMENTARY, UNDERFLOW, down, gamma, up
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -283,7 +283,7 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
     prepared, total = _most(prepare(release, relation)), 0.0
     far = 2 if prepared.relation is NeighboringRelation.REPLACE_ONE else 1
     for part, count in prepared.bag.items():
-        one = gaussian_mu_of(part, prepared.relation)
+        one = part.gaussian_mu(prepared.relation)
         match part:
             case _ if one is not None:
                 total += count * _half_square(one)

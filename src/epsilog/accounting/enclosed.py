@@ -12,10 +12,18 @@ import math
 from fractions import Fraction
 
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.mixtures import MOST_NOISE, NOTHING, is_plain, thinned
 from epsilog.accounting.sensitivity import sensitivity
-from epsilog.mechanisms import Gaussian, MatrixMechanism, MixtureOfGaussians, PoissonSampled, Release, Repeated
-from epsilog.numerics.rounding import down, rounded, up
+from epsilog.mechanisms import (
+    Composed,
+    Gaussian,
+    MatrixMechanism,
+    MixtureOfGaussians,
+    PoissonSampled,
+    Release,
+    Repeated,
+)
+from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import down, up
 
 _MATRICES, _NESTED = "accounting/matrices", "accounting/certified-bounds, 1.10"
 _MIXTURES = "accounting/mixtures"
@@ -56,7 +64,7 @@ def proofs(bag: Bag) -> str:
 
 def _between(part: Release) -> bool:
     return (
-        isinstance(part, MatrixMechanism) or _nested(part) or (isinstance(part, MixtureOfGaussians) and is_plain(part))
+        isinstance(part, MatrixMechanism) or _nested(part) or (isinstance(part, MixtureOfGaussians) and part.is_plain)
     )
 
 
@@ -73,15 +81,15 @@ def _sides(part: Release) -> tuple[Release, Release]:
         case MatrixMechanism(noise_stddev=noise):
             moved = sensitivity(part)
             weak, strong = down(noise / moved.upper, 1), up(noise / moved.lower, 1)
-            least = Gaussian(strong) if math.isfinite(strong) and (strong > 0 or noise == 0) else NOTHING
-            return Gaussian(min(weak, MOST_NOISE)), least
+            least = Gaussian(strong) if math.isfinite(strong) and (strong > 0 or noise == 0) else Composed([])
+            return Gaussian(min(weak, 1e300)), least
         case PoissonSampled() if _nested(part):
             inner, chance = _unnested(part)
             if isinstance(inner, MixtureOfGaussians):
-                return thinned(inner, chance, above=True), thinned(inner, chance, above=False)
+                return inner.thinned(chance, above=True), inner.thinned(chance, above=False)
             return PoissonSampled(inner, rounded(chance, up=True)), PoissonSampled(inner, rounded(chance, up=False))
-        case MixtureOfGaussians() if is_plain(part):
-            return thinned(part, Fraction(1), above=True), thinned(part, Fraction(1), above=False)
+        case MixtureOfGaussians() if part.is_plain:
+            return part.thinned(Fraction(1), above=True), part.thinned(Fraction(1), above=False)
         case _:
             return part, part
 

@@ -14,7 +14,8 @@ from fractions import Fraction
 from epsilog.accounting.flatten import Bag
 from epsilog.mechanisms import ApproximateDP, PureDP, Release
 from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.rounding import rounded, union
+from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import union
 
 _MOST = 32  # failures whose joint chance is worked out as a fraction
 

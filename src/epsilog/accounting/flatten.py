@@ -4,32 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
-from epsilog.accounting.mixtures import named, unmixed
 from epsilog.mechanisms import (
-    ApproximateDP,
     BallsInBins,
-    BinnedParticipation,
-    Composed,
-    ExponentialMechanism,
-    FixedSizeSampled,
-    Gaussian,
-    GaussianDP,
-    Grouped,
-    MatrixMechanism,
-    MixtureOfGaussians,
-    PoissonSampled,
-    PureDP,
     Release,
     Repeated,
-    ReportNoisyMax,
     Shuffled,
-    SparseVector,
-    ToeplitzStrategy,
-    TruncatedPoissonSampled,
-    Tuned,
-    ZeroConcentratedDP,
 )
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
@@ -38,7 +18,6 @@ __all__ = ["flatten"]
 Bag = Mapping[Release, int]  # distinct single releases, with their counts
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-_SAMPLED = (PoissonSampled, FixedSizeSampled, BallsInBins, MixtureOfGaussians)
 _BINS = "balls-in-bins"
 _DEEPEST = 32  # samples, groups and trials in one another; each takes a dozen of Python's 1,000 frames
 _MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
@@ -47,6 +26,7 @@ _MOST_ROUNDS = 10**100  # of one part; their products with losses and distances 
 def flatten(release: Release) -> dict[Release, int]:
     """Counts the distinct single releases inside ``release``; order and nesting do not matter, no release is empty.
 
+    >>> from epsilog.mechanisms import Composed, Gaussian
     >>> flatten(Repeated(Composed([Gaussian(1.0), Repeated(Gaussian(2.0), 3)]), 10))
     {Gaussian(noise_multiplier=1.0, sensitivity=1.0): 10, Gaussian(noise_multiplier=2.0, sensitivity=1.0): 30}
     """
@@ -62,63 +42,23 @@ def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
             raise UnsupportedMechanismError(
                 _innermost(part), method="accounting", reason="so many rounds are no number"
             )
-        match part:
-            case Repeated(release=inner, count=times):
-                todo.append((inner, count * times))
-            case Composed(releases=parts):
-                todo.extend((inner, count) for inner in reversed(parts))
-            case PoissonSampled(release=inner, sampling_probability=1) | Grouped(release=inner, units=1):
-                todo.append((inner, count))
-            case TruncatedPoissonSampled(release=inner, sampling_probability=q, population=n, largest_batch=most) if (
-                most >= n or q == 0
-            ):  # nothing is ever cut
-                todo.append((PoissonSampled(inner, q), count))
-            case BallsInBins(release=inner, bins=1, epochs=times):
-                todo.append((inner, count * times))
-            case MatrixMechanism(
-                strategy=ToeplitzStrategy(coefficients=(scale, *others)),
-                participation=BinnedParticipation(cycle_length=bins),
-                rounds=rounds,
-                noise_stddev=noise,
-            ) if not any(others) and rounds % bins == 0:  # independent noise: one way of saying it
-                todo.append((BallsInBins(Gaussian(noise / scale), bins, rounds // bins), count))
-            case MixtureOfGaussians() if (plain := named(part)) is not None:
-                todo.append((plain, count))
-            case ReportNoisyMax() if (other := plainly(part)) is not part:
-                todo.append((other, count))
-            case PoissonSampled(sampling_probability=0) | FixedSizeSampled(sample_size=0) | ZeroConcentratedDP(rho=0):
-                pass
-            case _:
-                _require_shallow(part)
-                bag[part] = bag.get(part, 0) + count
+        simpler = part.parts()
+        if simpler is None:
+            _require_shallow(part)
+            bag[part] = bag.get(part, 0) + count
+        else:
+            todo.extend((inner, count * times) for inner, times in reversed(simpler))
     return bag
 
 
 def _require_shallow(part: Release) -> None:
     """Refuses what no stack would hold; composition alone may be nested as deeply as one likes."""
     depth, inside = 0, [part]
-    while True:
-        within = [one for outer in inside for one in (*getattr(outer, "releases", ()), getattr(outer, "release", None))]
-        deeper = list({id(one): one for one in within if one is not None}.values())
-        if not deeper:
-            break
+    while deeper := list({id(one): one for outer in inside for one in outer.inner}.values()):
         depth, inside = depth + 1, deeper
     if depth > _DEEPEST:
         reason = f"more than {_DEEPEST} terms lie around it, one in another"
         raise UnsupportedMechanismError(inside[0], method="accounting", reason=reason)
-
-
-def plainly(release: Release) -> Release:
-    """The same law by its other name: the highest of scores with Gumbel noise is the exponential mechanism's choice.
-
-    >>> plainly(ReportNoisyMax(1.0, "gumbel"))
-    ExponentialMechanism(epsilon=1.0, monotone=False)
-    """
-    match release:
-        case ReportNoisyMax(epsilon=epsilon, noise="gumbel", monotone=monotone):
-            return ExponentialMechanism(epsilon, monotone)
-        case _:
-            return release
 
 
 def _innermost(release: Release) -> Release:
@@ -130,58 +70,22 @@ def _innermost(release: Release) -> Release:
 def sampled_parts(bag: Bag) -> tuple[Release, ...]:
     """The distinct parts that take some units and leave others out, or draw how much of one they take.
 
+    >>> from epsilog.mechanisms import Composed, Gaussian, PoissonSampled
     >>> sampled_parts(flatten(Composed([Gaussian(1.0), Repeated(PoissonSampled(Gaussian(2.0), 0.5), 3)])))
     (PoissonSampled(release=Gaussian(noise_multiplier=2.0, sensitivity=1.0), sampling_probability=0.5),)
     """
-    return tuple(part for part in bag if isinstance(part, _SAMPLED))
+    return tuple(part for part in bag if part.is_amplified)
 
 
 def unsampled(bag: Bag, parts: Collection[Release], relation: NeighboringRelation = _ADD_OR_REMOVE) -> Bag:
     """The same with every unit in each of ``parts``, in every round of them: it dominates (certified-bounds, 1.5).
 
+    >>> from epsilog.mechanisms import Gaussian, PoissonSampled
     >>> unsampled({(part := PoissonSampled(Gaussian(2.0), 0.5)): 1}, [part])
     {Gaussian(noise_multiplier=2.0, sensitivity=1.0): 1}
     """
     chosen = frozenset(parts)
-    return _counted((_whole(part, relation) if part in chosen else part, count) for part, count in bag.items())
-
-
-def _whole(part: Release, relation: NeighboringRelation) -> Release:
-    """What is computed on a sample, for whoever sees the sample; so is what is computed on a sample of that."""
-    match part:
-        case PoissonSampled(release=inner) | FixedSizeSampled(release=inner) | Shuffled(release=inner):
-            return _whole(inner, relation)
-        case TruncatedPoissonSampled(release=inner):  # a unit that joins may leave another one out
-            whole = _whole(inner, relation)
-            return Grouped(whole, 2) if relation is _ADD_OR_REMOVE else whole
-        case BallsInBins(release=inner, epochs=epochs):
-            return Repeated(_whole(inner, relation), epochs)
-        case MixtureOfGaussians():
-            return unmixed(part)
-        case Repeated(release=inner, count=count):
-            return Repeated(_whole(inner, relation), count)
-        case Composed(releases=parts):
-            return Composed([_whole(one, relation) for one in parts])
-        case Tuned(release=inner) | Grouped(release=inner):
-            return replace(part, release=_whole(inner, relation))
-        case _:
-            return part
-
-
-def gaussian_mu_of(release: Release, relation: NeighboringRelation) -> float | None:
-    """The mu of a release that is a Gaussian mechanism (or states mu-GDP), else None.
-
-    >>> gaussian_mu_of(Gaussian(0.5), NeighboringRelation.REPLACE_ONE)
-    4.0
-    """
-    match release:
-        case Gaussian(noise_multiplier=noise):
-            far = 2.0 if relation is NeighboringRelation.REPLACE_ONE else 1.0
-            return math.inf if noise == 0 else far / noise
-        case GaussianDP(mu=mu):
-            return mu
-        case _:
-            return None
+    return _counted((part.unsampled(relation) if part in chosen else part, count) for part, count in bag.items())
 
 
 def total_mu(bag: Bag, relation: NeighboringRelation) -> float | None:
@@ -189,10 +93,11 @@ def total_mu(bag: Bag, relation: NeighboringRelation) -> float | None:
 
     k Gaussians are one with mu^2 = sum mu_i^2; no square is formed that could underflow to nothing.
 
+    >>> from epsilog.mechanisms import Gaussian
     >>> total_mu({Gaussian(1e200): 4}, NeighboringRelation.ADD_OR_REMOVE_ONE)
     2e-200
     """
-    parts = [(gaussian_mu_of(part, relation), count) for part, count in bag.items()]
+    parts = [(part.gaussian_mu(relation), count) for part, count in bag.items()]
     known = [math.sqrt(count) * mu for mu, count in parts if mu is not None]
     return math.hypot(*known) if len(known) == len(parts) else None
 
@@ -203,9 +108,7 @@ def check_absence(part: Release, base: Release, relation: NeighboringRelation) -
     Raises:
         UnsupportedMechanismError: under zero-out, a sampled statement, or a choice by scores or queries.
     """
-    choices = (ExponentialMechanism, ReportNoisyMax, SparseVector)
-    silent = (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP, *choices)
-    if relation is NeighboringRelation.ZERO_OUT and any(isinstance(one, silent) for one in flatten(base)):
+    if relation is NeighboringRelation.ZERO_OUT and not all(one.states_absence for one in flatten(base)):
         reason = "under zero-out a statement compares a unit with nothing in its place, not with its absence"
         raise UnsupportedMechanismError(part, method="sampling", reason=reason)
 
@@ -218,7 +121,7 @@ def check_coins(part: Release, relation: NeighboringRelation) -> None:
             replace one unit; reports that hide among fewer in a sample than in all; one unit's report that is sampled.
     """
     for one, outside in _samples(part, None):
-        if isinstance(one, FixedSizeSampled | Shuffled) and relation is not NeighboringRelation.REPLACE_ONE:
+        if one.fixes_population and relation is not NeighboringRelation.REPLACE_ONE:
             reason = f"a fixed number of units means replace-one, not {relation}"
             raise UnsupportedMechanismError(one, method="sampling", reason=reason)
         if isinstance(one, Shuffled) and outside is not None:
@@ -231,21 +134,8 @@ def check_coins(part: Release, relation: NeighboringRelation) -> None:
 
 def _samples(part: Release, outside: Release | None) -> list[tuple[Release, Release | None]]:
     """All samples in a release, each with the one that it is drawn from."""
-    match part:
-        case Composed(releases=parts):
-            return [found for one in parts for found in _samples(one, outside)]
-        case Repeated(release=inner) | Tuned(release=inner) | Grouped(release=inner):
-            return _samples(inner, outside)
-        case (
-            PoissonSampled(release=inner)
-            | TruncatedPoissonSampled(release=inner)
-            | FixedSizeSampled(release=inner)
-            | BallsInBins(release=inner)
-            | Shuffled(release=inner)
-        ):
-            return [(part, outside), *_samples(inner, part)]
-        case _:
-            return []
+    here = [(part, outside)] if part.is_sample else []
+    return [*here, *(found for one in part.inner for found in _samples(one, part if here else outside))]
 
 
 def bins_mu(release: BallsInBins, relation: NeighboringRelation) -> float:
@@ -269,6 +159,7 @@ def lone_bins(bag: Bag, relation: NeighboringRelation) -> tuple[int, float] | No
     Raises:
         UnsupportedMechanismError: balls-in-bins over something else, or under replace-one.
 
+    >>> from epsilog.mechanisms import Gaussian
     >>> lone_bins({BallsInBins(Gaussian(2.0), bins=10, epochs=4): 1}, NeighboringRelation.ADD_OR_REMOVE_ONE)
     (10, 1.0)
     """

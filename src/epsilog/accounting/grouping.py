@@ -13,16 +13,18 @@ from fractions import Fraction
 from epsilog.accounting.flatten import Bag, flatten
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.pairs.dominating import Ordering
-from epsilog.accounting.pairs.grown import further, grown, growth
+from epsilog.accounting.pairs.grown import further
 from epsilog.accounting.prepared import Prepared
 from epsilog.mechanisms import FixedSizeSampled, Grouped, PoissonSampled, PureDP, Release
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.counts import Counts, binomial, hypergeometric, most_likely, spendable
+from epsilog.numerics.exact import rounded
 from epsilog.numerics.gaussian import gaussian_bounds
+from epsilog.numerics.groups import group_factor
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything, size
 from epsilog.numerics.roots import proven
-from epsilog.numerics.rounding import LEAST, MU, down, rounded, up
+from epsilog.numerics.rounding import LEAST, MU, down, up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer about one unit; with True from above only
@@ -120,7 +122,7 @@ def _seen_together(one: Prepared, units: int, chance: float) -> Bag | None:
         seen = units if counted[1] is None else most_likely(counted[1], chance / often)
         seen = units if seen is None else min(seen, units)
         for plain, times in flatten(counted[0]).items():
-            whole = grown(plain, one.relation, seen, high=True) if seen > 0 else PureDP(0.0)
+            whole = plain.for_group(one.relation, seen, above=True) if seen > 0 else PureDP(0.0)
             if whole is None:
                 return None
             bag[whole] = bag.get(whole, 0) + times * count
@@ -170,7 +172,7 @@ def _general_delta(one: Prepared, epsilon: float, units: int, ask: Ask) -> float
         share = math.nextafter(share, 0.0)
     factor = math.expm1(epsilon) / math.expm1(share) if 0 < epsilon < 700 and share > 0 else float(units)
     if epsilon >= 700:
-        factor = growth(share, units)
+        factor = group_factor(share, units)
     single = ask(one, DeltaAt(share), True).upper
     return min(1.0, up(single * factor, 2048)) if single > 0 else 0.0
 

@@ -34,7 +34,8 @@ from epsilog.mechanisms import (
     ZeroConcentratedDP,
 )
 from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.rounding import down, rounded
+from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import down
 from epsilog.terms import NeighboringRelation, check
 
 _MOST_MU = 1e300  # of a Gaussian that stands below; with others beside it still a number

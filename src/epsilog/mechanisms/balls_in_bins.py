@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from epsilog.mechanisms.base import Release
+from epsilog.mechanisms.composed import Repeated
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import Field, term
 
 
@@ -15,3 +17,19 @@ class BallsInBins(Release):
     release: Annotated[Release, Field("what is computed in each round")]
     bins: Annotated[int, Field("rounds in an epoch", "b", ge=1)]
     epochs: Annotated[int, Field("number of epochs, all with the same assignment", "E", ge=1)] = 1
+
+    is_sample: ClassVar[bool] = True
+    is_amplified: ClassVar[bool] = True
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """What is computed in each round."""
+        return (self.release,)
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """The release in each epoch, where there is one bin."""
+        return ((self.release, self.epochs),) if self.bins == 1 else None
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """The release in each epoch, for whoever sees the bins."""
+        return Repeated(self.release.unsampled(relation), self.epochs)

@@ -7,10 +7,16 @@ one unit by another moves it up to twice as far; accountants apply that factor, 
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from epsilog.terms import codec
+from epsilog.numerics.exact import rounded
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.terms.fields import Field, check_fields
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 SENSITIVITY = "largest change of the sum by one privacy unit, in {} norm"
 
@@ -21,13 +27,89 @@ MONOTONE = Field("whether no neighbor changes two scores in opposite directions;
 ON_SAMPLE = Field("what is computed on the sample")
 
 
+def sensitivity_factor(relation: NeighboringRelation) -> int:
+    """How far one neighbor can move a sum, in contributions of one unit: 2 for replace-one, else 1."""
+    return 2 if relation is NeighboringRelation.REPLACE_ONE else 1
+
+
+def times(number: float, factor: int, *, above: bool) -> float:
+    """A parameter times a whole number, rounded outwards; what no double holds becomes a very large one."""
+    found = rounded(Fraction(number) * factor, up=above)
+    return found if math.isfinite(found) else 1e300
+
+
 class Release:
-    """Something that was, or will be, computed from private data and shown. Abstract; every subclass is final."""
+    """Something that was, or will be, computed from private data and shown. Abstract; every subclass is final.
+
+    A mechanism is one file: its fields, then the hooks below for which there is a proof. Each has a default that claims
+    nothing.
+
+    Attributes:
+        is_sample: whether it is computed on a random part of the units.
+        is_amplified: whether the accountant may use that a unit's part in it is random and hidden.
+        fixes_population: whether it is for a fixed number of units, so that neighbors replace one.
+        states_absence: whether it says what is released without the unit, where the relation puts nothing in its place.
+    """
 
     __slots__ = ()
 
+    is_sample: ClassVar[bool] = False
+    is_amplified: ClassVar[bool] = False
+    fixes_population: ClassVar[bool] = False
+    states_absence: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """The releases that it is made of, with any of their parts inside them."""
+        return ()
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """Simpler releases, with their counts, that are together exactly the same; None if it is single already."""
+        return None
+
+    def plainly(self) -> Release:
+        """The same mechanism by its plainest name."""
+        return self
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002 - most say nothing of it
+        """What dominates it for an adversary who sees every sample (docs/accounting/certified-bounds.md, 1.5)."""
+        return self
+
+    def gaussian_mu(self, relation: NeighboringRelation) -> float | None:  # noqa: ARG002
+        """The mu of the one Gaussian that it exactly is; None if it is none."""
+        return None
+
+    def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:  # noqa: ARG002
+        """The largest privacy loss, which neighbors attain and which adds up; None if that is not known."""
+        return None
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+        """Bound the Renyi divergence from above, in nats, at each order above 1; shape (k,) to (k,).
+
+        Raises:
+            UnsupportedMechanismError: no bound is proven.
+        """
+        raise UnsupportedMechanismError(self, method="RDP")
+
+    @property
+    def attains_rdp(self) -> bool:
+        """Whether ``rdp`` rounds up what some neighbors attain, and bounds nothing beyond that."""
+        return False
+
+    def rdp_orders(self, orders: Array) -> Array:
+        """The orders not above those given at which ``rdp`` is known best."""
+        return orders
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release | None:  # noqa: ARG002
+        """The release as a group of so many units meets it, where every distance grows with the group.
+
+        Rounded outwards: it loses no less ``above``, and no more otherwise. None if there is no such release
+        (docs/accounting/groups.md).
+        """
+        return None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values with a version; ``epsilog.from_json`` reads them."""

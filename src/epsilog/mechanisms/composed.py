@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from epsilog.mechanisms.base import Release
-from epsilog.terms import check, codec
+from epsilog.terms import NeighboringRelation, check, codec
 from epsilog.terms.fields import Field, term
 
 
@@ -26,6 +26,19 @@ class Composed(Release):
         listed = tuple(releases) if isinstance(releases, Set) else releases  # their order is of no account
         object.__setattr__(self, "releases", check.each(check.instance(Release))(releases=listed))
 
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """The parts."""
+        return self.releases
+
+    def parts(self) -> tuple[tuple[Release, int], ...]:
+        """Its parts."""
+        return tuple((one, 1) for one in self.releases)
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """Of each part."""
+        return Composed([one.unsampled(relation) for one in self.releases])
+
 
 @term("repeated")
 class Repeated(Release):
@@ -33,3 +46,16 @@ class Repeated(Release):
 
     release: Annotated[Release, Field("what is repeated")]
     count: Annotated[int, Field("number of repetitions", ge=1)]
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """What is repeated."""
+        return (self.release,)
+
+    def parts(self) -> tuple[tuple[Release, int], ...]:
+        """What is repeated, as often."""
+        return ((self.release, self.count),)
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """Of what is repeated."""
+        return Repeated(self.release.unsampled(relation), self.count)

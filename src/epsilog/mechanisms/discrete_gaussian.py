@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release
+from epsilog import numerics
+from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 
 @term("discrete-gaussian")
@@ -27,3 +32,16 @@ class DiscreteGaussian(Release):
         ),
     ]
     sensitivity: Annotated[int, COUNT_SENSITIVITY] = 1
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteGaussian | None:  # noqa: ARG002
+        """A sensitivity that is so many times larger."""
+        return DiscreteGaussian(self.noise_stddev, grown) if (grown := self.sensitivity * units) < 2**53 else None
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """No more than of two Gaussians.
+
+        Source:
+            Canonne et al. 2020, Prop. 5 (arXiv:2004.00010v4).
+        """
+        shift = sensitivity_factor(relation) * self.sensitivity
+        return numerics.renyi.gaussian_noise(shift, self.noise_stddev, orders)

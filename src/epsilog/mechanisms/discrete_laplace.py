@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated
 
-from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release
+from epsilog import numerics
+from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 
 @term("discrete-laplace")
@@ -23,3 +29,18 @@ class DiscreteLaplace(Release):
         ),
     ]
     sensitivity: Annotated[int, COUNT_SENSITIVITY] = 1
+
+    def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:
+        """The distance of the counts over the noise scale, which neighbors a whole sensitivity apart attain."""
+        if self.noise_scale == 0:
+            return None
+        return sensitivity_factor(relation) * self.sensitivity / Fraction(self.noise_scale)
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteLaplace | None:  # noqa: ARG002
+        """A sensitivity that is so many times larger."""
+        return DiscreteLaplace(self.noise_scale, grown) if (grown := self.sensitivity * units) < 2**53 else None
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """No more than of randomized response with its largest loss."""
+        shift = sensitivity_factor(relation) * self.sensitivity
+        return numerics.renyi.pure_noise(shift, self.noise_scale, orders)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from epsilog.mechanisms.base import MONOTONE, Release
+from epsilog import numerics
+from epsilog.mechanisms.base import MONOTONE, Release, times
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 
 @term("exponential")
@@ -23,3 +28,14 @@ class ExponentialMechanism(Release):
         ),
     ]
     monotone: Annotated[bool, MONOTONE] = False
+
+    states_absence: ClassVar[bool] = False
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ExponentialMechanism:  # noqa: ARG002
+        """A sensitivity that is so many times larger."""
+        return ExponentialMechanism(times(self.epsilon, units, above=above), self.monotone)
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+        """Bounded range."""
+        spread = numerics.renyi.reach(self.epsilon, 2.0) if self.monotone else self.epsilon
+        return numerics.renyi.bounded_range_rdp(spread, orders)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from epsilog.mechanisms.base import ON_SAMPLE, Release
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import Field, term
 
 
@@ -15,3 +16,20 @@ class FixedSizeSampled(Release):
     release: Annotated[Release, ON_SAMPLE]
     sample_size: Annotated[int, Field("units in each sample, at most population", "m", ge=0, le_field="population")]
     population: Annotated[int, Field("number of units; public", "N", ge=1)]
+
+    is_sample: ClassVar[bool] = True
+    is_amplified: ClassVar[bool] = True
+    fixes_population: ClassVar[bool] = True
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """What is computed on the sample."""
+        return (self.release,)
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """Nothing, of a sample without units."""
+        return () if self.sample_size == 0 else None
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """What is computed on the sample, for whoever sees the sample."""
+        return self.release.unsampled(relation)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated
 
-from epsilog.mechanisms.base import SENSITIVITY, Release
+from epsilog import numerics
+from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
+from epsilog.numerics.exact import rounded
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 NOISE_MULTIPLIER = "noise standard deviation divided by the sensitivity; 0 gives no privacy"
 
@@ -18,3 +26,24 @@ class Gaussian(Release):
     sensitivity: Annotated[
         float, Field(SENSITIVITY.format("L2"), "Δ", unit="in the unit of the sum", gt=0, rounding=UP)
     ] = 1.0
+
+    def gaussian_mu(self, relation: NeighboringRelation) -> float:
+        """The distance of the neighbors' sums over the noise; without noise ``inf``."""
+        return math.inf if self.noise_multiplier == 0 else float(sensitivity_factor(relation)) / self.noise_multiplier
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Gaussian:  # noqa: ARG002
+        """Noise that is so many times smaller."""
+        return Gaussian(rounded(Fraction(self.noise_multiplier) / units, up=not above))
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """Two Gaussians.
+
+        Source:
+            Mironov 2017, Prop. 7 (arXiv:1702.07476).
+        """
+        return numerics.renyi.gaussian_noise(sensitivity_factor(relation), self.noise_multiplier, orders)
+
+    @property
+    def attains_rdp(self) -> bool:
+        """Always."""
+        return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from epsilog.mechanisms.base import Release
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import Field, term
 
 
@@ -19,3 +20,20 @@ class Grouped(Release):
     units: Annotated[
         int, Field("largest number of units that one person holds; enforced before the release, public", "k", ge=1)
     ]
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """What is computed, described for one unit."""
+        return (self.release,)
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """The release itself, for a group of one."""
+        return ((self.release, 1),) if self.units == 1 else None
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """For the group."""
+        return Grouped(self.release.unsampled(relation), self.units)
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release | None:
+        """A group of groups."""
+        return self.release.for_group(relation, units * self.units, above=above)

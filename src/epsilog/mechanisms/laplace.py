@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated
 
-from epsilog.mechanisms.base import SENSITIVITY, Release
+from epsilog import numerics
+from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
+from epsilog.numerics.exact import rounded
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 
 @term("laplace")
@@ -18,3 +25,24 @@ class Laplace(Release):
     sensitivity: Annotated[
         float, Field(SENSITIVITY.format("L1"), "Δ", unit="in the unit of the sum", gt=0, rounding=UP)
     ] = 1.0
+
+    def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:
+        """The distance of the sums over the noise scale, which neighbors a whole sensitivity apart attain."""
+        return sensitivity_factor(relation) / Fraction(self.noise_multiplier) if self.noise_multiplier > 0 else None
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Laplace:  # noqa: ARG002
+        """Noise that is so many times smaller."""
+        return Laplace(rounded(Fraction(self.noise_multiplier) / units, up=not above))
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """Laplace noise at the neighbors' distance.
+
+        Source:
+            Mironov 2017, Prop. 6 (arXiv:1702.07476).
+        """
+        return numerics.renyi.laplace_noise(sensitivity_factor(relation), self.noise_multiplier, orders)
+
+    @property
+    def attains_rdp(self) -> bool:
+        """Always."""
+        return True

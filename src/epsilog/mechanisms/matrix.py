@@ -9,14 +9,18 @@ most the clip norm.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import mul
 from typing import Annotated
 
+from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
-from epsilog.terms import CheckError, check
+from epsilog.mechanisms.gaussian import Gaussian
+from epsilog.numerics.exact import rounded
+from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
 
 MOST_BUFFERS = 64  # a few are as good as any number
@@ -243,3 +247,15 @@ class MatrixMechanism(Release):
             raise CheckError(
                 "participations", f"at most rounds = {self.rounds}", f"{self.participation.participations}"
             )
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """Balls in bins, where the noise is independent and slots are drawn."""
+        match self.strategy, self.participation:
+            case ToeplitzStrategy((scale, *others)), BinnedParticipation(bins) if not any(others):
+                if self.rounds % bins == 0:
+                    return ((BallsInBins(Gaussian(self.noise_stddev / scale), bins, self.rounds // bins), 1),)
+        return None
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> MatrixMechanism:  # noqa: ARG002
+        """Noise that is so many times smaller."""
+        return replace(self, noise_stddev=rounded(Fraction(self.noise_stddev) / units, up=not above))

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from typing import Annotated
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from epsilog.mechanisms.base import Release
-from epsilog.terms import CheckError
+from epsilog import numerics
+from epsilog.mechanisms.base import Release, sensitivity_factor
+from epsilog.mechanisms.composed import Composed
+from epsilog.mechanisms.gaussian import Gaussian
+from epsilog.mechanisms.poisson_sampled import PoissonSampled
+from epsilog.numerics.exact import rounded
+from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, check_fields, term
 
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
+
+MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
+NOTHING = Composed([])
 MOST_COMPONENTS = 4096  # of a mixture: as many as anybody writes down
 
 _ROUNDED = Fraction(1, 10**12)  # far above what rounding moves a sum of probabilities by
@@ -64,3 +76,125 @@ class MixtureOfGaussians(Release):
         total = sum(map(Fraction, self.sampling_probabilities), Fraction(0))
         if abs(total - 1) > _ROUNDED:
             raise CheckError("sampling_probabilities", "1", f"{float(total)!r}", verb="add up to")
+
+    is_amplified: ClassVar[bool] = True
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """The plainer release that it exactly is, if there is one that doubles hold."""
+        if not self.is_plain:
+            return None
+        above, below = (self.thinned(Fraction(1), above=side) for side in (True, False))
+        return ((above, 1),) if above == below else None
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002
+        """For whoever knows that the unit contributes the most."""
+        law = self.chances(above=True)
+        return self._sampled(law[-1][0], Fraction(1), above=True) if law else NOTHING
+
+    def chances(self, *, above: bool) -> tuple[tuple[float, Fraction], ...]:
+        """The sensitivities above 0, ascending, each with its chance: together at most 1, and the rest is 0's.
+
+        No tail of the true distribution exceeds that of the one above; none is below that of the one below.
+
+        >>> MixtureOfGaussians(1.0, [2, 0, 1, 2], [0.25, 0.5, 0.125, 0.125]).chances(above=True)
+        ((1.0, Fraction(1, 8)), (2.0, Fraction(3, 8)))
+        """
+        return _chances(self, above=above)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a Poisson-sampled Gaussian: one sensitivity above 0, none, or no noise.
+
+        >>> MixtureOfGaussians(1.0, [0.0, 2.0, 2.0], [0.5, 0.25, 0.25]).is_plain
+        True
+        """
+        pairs = zip(self.sensitivities, self.sampling_probabilities, strict=True)
+        return self.noise_stddev == 0 or len({move for move, chance in pairs if move > 0 and chance > 0}) <= 1
+
+    def thinned(self, chance: Fraction, *, above: bool) -> Release:
+        """What a unit meets that is in a sample with a ``chance``: a plain release where it is one, rounded outwards.
+
+        >>> MixtureOfGaussians(1.0, [0.0, 2.0], [0.5, 0.5]).thinned(Fraction(1, 2), above=True)
+        PoissonSampled(release=Gaussian(noise_multiplier=0.5, sensitivity=1.0), sampling_probability=0.25)
+        """
+        law = self.chances(above=above)
+        if not law or chance == 0:
+            return NOTHING
+        if self.is_plain:
+            total = sum((weight for _, weight in law), Fraction(0))
+            return self._sampled(law[-1 if above else 0][0], chance * total, above=above)
+        weights = [rounded(chance * weight, up=above) for _, weight in law]
+        rest = max(1 - sum(map(Fraction, weights), Fraction(0)), Fraction(0))
+        return MixtureOfGaussians(
+            self.noise_stddev, (0.0, *(move for move, _ in law)), (rounded(rest, up=not above), *weights)
+        )
+
+    def most(self) -> Release:
+        """A Poisson sample that loses no less: whoever contributes at all contributes the most.
+
+        >>> MixtureOfGaussians(3.0, [0.0, 1.0, 3.0], [0.5, 0.25, 0.25]).most()
+        PoissonSampled(release=Gaussian(noise_multiplier=1.0, sensitivity=1.0), sampling_probability=0.5)
+        """
+        law = self.chances(above=True)
+        if not law:
+            return NOTHING
+        return self._sampled(law[-1][0], sum((weight for _, weight in law), Fraction(0)), above=True)
+
+    def least(self) -> Release:
+        """A Poisson sample that loses no more: whoever draws less than a certain sensitivity contributes nothing.
+
+        Of all sensitivities the one that is most in the mean: chance times sensitivity.
+
+        >>> MixtureOfGaussians(3.0, [0.0, 1.0, 3.0], [0.5, 0.25, 0.25]).least()
+        PoissonSampled(release=Gaussian(noise_multiplier=1.0, sensitivity=1.0), sampling_probability=0.25)
+        """
+        law, tail, sides = self.chances(above=False), Fraction(0), []
+        for move, weight in reversed(law):
+            tail += weight
+            sides.append((tail * Fraction(move), move, tail))
+        if not sides:
+            return NOTHING
+        _, move, tail = max(sides)
+        return self._sampled(move, tail, above=False)
+
+    def _sampled(self, move: float, chance: Fraction, *, above: bool) -> Release:
+        noise = rounded(Fraction(self.noise_stddev) / Fraction(move), up=not above)
+        if above:
+            noise = min(noise, MOST_NOISE)
+        elif not math.isfinite(noise):
+            return NOTHING
+        gaussian = Gaussian(noise)
+        return gaussian if chance == 1 else PoissonSampled(gaussian, rounded(chance, up=above))
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """At most that of whoever is told the draw, and that of a sample that contributes the most."""
+        law = self.chances(above=True)
+        if not law:
+            return numerics.renyi.nothing(orders)
+        if self.noise_stddev == 0:
+            return numerics.renyi.unbounded(orders)
+        far = sensitivity_factor(relation)
+        reaches = [numerics.renyi.reach(far * move, self.noise_stddev) for move, _ in law]
+        told = numerics.renyi.mean_rdp(reaches, [float(chance) for _, chance in law], orders)
+        if relation is NeighboringRelation.REPLACE_ONE:
+            return told
+        return numerics.renyi.least(told, self.most().rdp(orders, relation))
+
+
+@lru_cache(maxsize=256)
+def _chances(part: MixtureOfGaussians, *, above: bool) -> tuple[tuple[float, Fraction], ...]:
+    found: dict[float, Fraction] = {}
+    for move, chance in sorted(zip(part.sensitivities, part.sampling_probabilities, strict=True)):
+        if chance > 0:
+            found[move] = found.get(move, Fraction(0)) + Fraction(chance)
+    moves = list(found)
+    missing = 1 - sum(found.values())
+    if missing > 0:
+        found[moves[-1 if above else 0]] += missing
+    for move in moves if above else moves[::-1]:
+        if missing >= 0:
+            break
+        taken = min(found[move], -missing)
+        found[move] -= taken
+        missing += taken
+    return tuple((move, chance) for move, chance in found.items() if move > 0 and chance > 0)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
+from epsilog.mechanisms.gaussian import Gaussian
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 
 @term("poisson-sampled")
@@ -16,3 +22,51 @@ class PoissonSampled(Release):
     sampling_probability: Annotated[
         float, Field("probability that a unit takes part, in [0, 1]", "q", ge=0, le=1, rounding=UP)
     ]
+
+    is_sample: ClassVar[bool] = True
+    is_amplified: ClassVar[bool] = True
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """What is computed on the sample."""
+        return (self.release,)
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """Nothing, of a sample without units; the release itself, of all units."""
+        if self.sampling_probability == 1:
+            return ((self.release, 1),)
+        return () if self.sampling_probability == 0 else None
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """What is computed on the sample, for whoever sees the sample."""
+        return self.release.unsampled(relation)
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """A sampled Gaussian.
+
+        Source:
+            Mironov, Talwar & Zhang 2019, Theorem 4 (arXiv:1908.10530).
+        """
+        if self.sampling_probability == 0:
+            return numerics.renyi.nothing(orders)
+        if self.sampling_probability == 1:
+            return self.release.rdp(orders, relation)
+        if relation is NeighboringRelation.REPLACE_ONE or not isinstance(self.release, Gaussian):
+            raise UnsupportedMechanismError(self, method="RDP", reason=f"under {relation}")
+        noise, plain = self.release.noise_multiplier, self.release.rdp(orders, relation)
+        if noise > 1e100:  # nobody's contribution is seen, in the sample or not; and squares would leave the numbers
+            return plain
+        if noise < 1e-100:  # the least loss of a sampled round is beyond what doubles can tell from infinity
+            return numerics.renyi.unbounded(orders)
+        sampled = numerics.renyi.sampled_rdp(noise, self.sampling_probability, orders)
+        return numerics.renyi.least(sampled, plain)  # by convexity
+
+    @property
+    def attains_rdp(self) -> bool:
+        """Of Gaussians with noise and a probability that leave every step of the bound its digits."""
+        inner = self.release
+        return isinstance(inner, Gaussian) and 1e-6 < inner.noise_multiplier < 1e6 and self.sampling_probability > 1e-12
+
+    def rdp_orders(self, orders: Array) -> Array:
+        """Whole ones: the bound at others is a chord."""
+        return numerics.renyi.whole_orders(orders)

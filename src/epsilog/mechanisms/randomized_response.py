@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from epsilog import numerics
 from epsilog.mechanisms.base import Release
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 
 @term("randomized-response")
@@ -22,3 +27,14 @@ class RandomizedResponse(Release):
         ),
     ]
     categories: Annotated[int, Field("number of possible answers", "k", ge=2)] = 2
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """Three answers: against the truth, neither, and the truth."""
+        if relation is not NeighboringRelation.REPLACE_ONE:
+            raise UnsupportedMechanismError(self, method="RDP", reason="its neighbours replace one unit")
+        return numerics.renyi.response_rdp(self.flip_probability, self.categories, orders)
+
+    @property
+    def attains_rdp(self) -> bool:
+        """Always."""
+        return True

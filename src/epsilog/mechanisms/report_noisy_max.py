@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from epsilog.mechanisms.base import MONOTONE, Release
+from epsilog import numerics
+from epsilog.mechanisms.base import MONOTONE, Release, times
+from epsilog.mechanisms.exponential import ExponentialMechanism
+from epsilog.numerics.exact import rounded
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 NOISES = {
     "gumbel": "Gumbel noise: the exponential mechanism",
@@ -33,3 +41,35 @@ class ReportNoisyMax(Release):
         Field('"gumbel" (the exponential mechanism), "exponential" (permute-and-flip) or "laplace"', choices=NOISES),
     ]
     monotone: Annotated[bool, MONOTONE] = False
+
+    states_absence: ClassVar[bool] = False
+
+    def plainly(self) -> Release:
+        """The same by its other name: with Gumbel noise it is the exponential mechanism.
+
+        >>> ReportNoisyMax(1.0, "gumbel").plainly()
+        ExponentialMechanism(epsilon=1.0, monotone=False)
+        """
+        return ExponentialMechanism(self.epsilon, self.monotone) if self.noise == "gumbel" else self
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """The exponential mechanism, where it is that."""
+        return None if (other := self.plainly()) is self else ((other, 1),)
+
+    def pure_loss(self, relation: NeighboringRelation) -> Fraction:  # noqa: ARG002
+        """What one candidate's noise must make up for, over its scale; neighbors come as close as one likes.
+
+        Source:
+            docs/accounting/selection.md.
+        """
+        return Fraction(self.epsilon) / (2 if self.monotone else 1)
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ReportNoisyMax:  # noqa: ARG002
+        """A sensitivity that is so many times larger."""
+        return ReportNoisyMax(times(self.epsilon, units, above=above), self.noise, self.monotone)
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """No more than of randomized response with its largest loss."""
+        if (other := self.plainly()) is not self:
+            return other.rdp(orders, relation)
+        return numerics.renyi.pure_rdp(rounded(self.pure_loss(relation), up=True), orders)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from epsilog.mechanisms.base import Release
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import Field, term
 
 
@@ -16,3 +17,15 @@ class Shuffled(Release):
         Release, Field("what each unit sends, of what it alone holds; described for neighbors that replace that")
     ]
     population: Annotated[int, Field("number of units; public", "N", ge=1)]
+
+    is_sample: ClassVar[bool] = True
+    fixes_population: ClassVar[bool] = True
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """What is computed by each unit."""
+        return (self.release,)
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """The unit's own report, for whoever sees who sent what."""
+        return self.release.unsampled(relation)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from epsilog import numerics
 from epsilog.mechanisms.base import Release
+from epsilog.numerics.exact import rounded
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 
 @term("sparse-vector")
@@ -37,3 +45,30 @@ class SparseVector(Release):
         int, Field("number of queries that reach the threshold before it ends; those that do not are free", "c", ge=1)
     ] = 1
     monotone: Annotated[bool, Field("whether no neighbor changes two queries in opposite directions")] = False
+
+    states_absence: ClassVar[bool] = False
+
+    def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:  # noqa: ARG002
+        """The loss of the threshold and of each query that reaches it; None without noise.
+
+        Source:
+            Lyu, Su & Li 2017 (arXiv:1603.01699), Section 4; the proof is in docs/accounting/selection.md.
+
+        >>> SparseVector(2.0, 4.0, positives=3).pure_loss(NeighboringRelation.ADD_OR_REMOVE_ONE)
+        Fraction(2, 1)
+        """
+        threshold, query = Fraction(self.threshold_noise_multiplier), Fraction(self.query_noise_multiplier)
+        if threshold == 0 or query == 0:
+            return None
+        return 1 / threshold + self.positives * (1 if self.monotone else 2) / query
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> SparseVector:  # noqa: ARG002
+        """Both noises so many times smaller."""
+        noises = (self.threshold_noise_multiplier, self.query_noise_multiplier)
+        once, often = (rounded(Fraction(noise) / units, up=not above) for noise in noises)
+        return SparseVector(once, often, self.positives, self.monotone)
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """No more than of randomized response with its largest loss."""
+        loss = self.pure_loss(relation)
+        return numerics.renyi.pure_rdp(math.inf if loss is None else rounded(loss, up=True), orders)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated
 
-from epsilog.mechanisms.base import Release
+from epsilog import numerics
+from epsilog.mechanisms.base import Release, sensitivity_factor
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, check_fields, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 
 @term("staircase")
@@ -52,3 +58,14 @@ class Staircase(Release):
         """``gamma``, which was blank or not."""
         assert self.gamma is not None
         return self.gamma
+
+    def pure_loss(self, relation: NeighboringRelation) -> Fraction:
+        """``epsilon`` for each sensitivity, which neighbors a whole sensitivity apart attain."""
+        return sensitivity_factor(relation) * Fraction(self.epsilon)
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+        """Exactly, for neighbors one sensitivity apart; else no more than of randomized response."""
+        far = sensitivity_factor(relation)
+        if far > 1:
+            return numerics.renyi.pure_rdp(far * self.epsilon, orders)
+        return numerics.renyi.staircase_rdp(self.epsilon, self.first_step, orders)

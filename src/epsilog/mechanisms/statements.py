@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from epsilog.mechanisms.base import Release
+from epsilog import numerics
+from epsilog.mechanisms.base import Release, sensitivity_factor, times
+from epsilog.mechanisms.laplace import Laplace
+from epsilog.numerics.exact import rounded
+from epsilog.numerics.groups import group_factor
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.renyi import Array
 
 STATED_EPSILON = Field("privacy loss that is stated", "ε", unit="in nats", ge=0, rounding=UP)
 
@@ -16,6 +26,27 @@ class PureDP(Release):
 
     epsilon: Annotated[float, STATED_EPSILON]
 
+    states_absence: ClassVar[bool] = False
+
+    def pure_loss(self, relation: NeighboringRelation) -> Fraction:  # noqa: ARG002
+        """What is stated, which randomized response attains."""
+        return Fraction(self.epsilon)
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
+        """A statement that is so many times weaker; below, Laplace noise that satisfies what is stated."""
+        if above:
+            return PureDP(times(self.epsilon, units, above=True))
+        return _attained(self.epsilon, relation, units)
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+        """Of randomized response, which dominates all that satisfies the statement."""
+        return numerics.renyi.pure_rdp(self.epsilon, orders)
+
+    @property
+    def attains_rdp(self) -> bool:
+        """Always."""
+        return True
+
 
 @term("approximate")
 class ApproximateDP(Release):
@@ -23,6 +54,23 @@ class ApproximateDP(Release):
 
     epsilon: Annotated[float, STATED_EPSILON]
     delta: Annotated[float, Field("failure probability, in [0, 1]", "δ", ge=0, le=1, rounding=UP)]
+
+    states_absence: ClassVar[bool] = False
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
+        """As of ``PureDP``, with delta (1 + e^epsilon + ... + e^((units - 1) epsilon)) above."""
+        if not above:
+            return _attained(self.epsilon, relation, units)
+        delta = (
+            min(1.0, numerics.rounding.up(self.delta * group_factor(self.epsilon, units), 2048))
+            if self.delta > 0
+            else 0.0
+        )
+        return ApproximateDP(times(self.epsilon, units, above=True), delta)
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+        """Infinite, unless delta is 0."""
+        return numerics.renyi.unbounded(orders) if self.delta > 0 else numerics.renyi.pure_rdp(self.epsilon, orders)
 
 
 @term("zcdp")
@@ -34,6 +82,27 @@ class ZeroConcentratedDP(Release):
     """
 
     rho: Annotated[float, Field("concentrated privacy loss that is stated", "ρ", unit="in nats", ge=0, rounding=UP)]
+
+    states_absence: ClassVar[bool] = False
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """Nothing, where it states that nothing is lost."""
+        return () if self.rho == 0 else None
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:  # noqa: ARG002
+        """units^2 rho; below a Gaussian, which satisfies what is stated: what else does need not grow as fast."""
+        if above:
+            return ZeroConcentratedDP(times(self.rho, units**2, above=True))
+        return GaussianDP(min(numerics.rounding.down(units * math.sqrt(2.0) * math.sqrt(self.rho), 8), 1e300))
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+        """What is stated."""
+        return numerics.renyi.zcdp_rdp(self.rho, orders)
+
+    @property
+    def attains_rdp(self) -> bool:
+        """Always."""
+        return True
 
 
 @term("gdp")
@@ -48,3 +117,30 @@ class GaussianDP(Release):
         float,
         Field("distance of the two unit Gaussians that are as hard to tell apart", "μ", ge=0, rounding=UP),
     ]
+
+    states_absence: ClassVar[bool] = False
+
+    def gaussian_mu(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
+        """What is stated, under the relation that it is stated for."""
+        return self.mu
+
+    def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> GaussianDP:  # noqa: ARG002
+        """A distance that is so many times larger."""
+        return GaussianDP(times(self.mu, units, above=above))
+
+    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+        """Of two Gaussians at the distance that is stated."""
+        return numerics.renyi.gaussian_rdp(self.mu, orders)
+
+    @property
+    def attains_rdp(self) -> bool:
+        """Always."""
+        return True
+
+
+def _attained(epsilon: float, relation: NeighboringRelation, units: int) -> Release:
+    """Laplace noise that satisfies a statement, as a group meets it."""
+    if epsilon == 0:
+        return PureDP(0.0)
+    noise = rounded(sensitivity_factor(relation) / (Fraction(epsilon) * units), up=True)
+    return Laplace(noise) if math.isfinite(noise) else PureDP(0.0)

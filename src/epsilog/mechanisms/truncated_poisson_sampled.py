@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from epsilog.mechanisms.base import ON_SAMPLE, Release
+from epsilog.mechanisms.grouped import Grouped
+from epsilog.mechanisms.poisson_sampled import PoissonSampled
+from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import Field, term
 
 
@@ -21,3 +24,21 @@ class TruncatedPoissonSampled(Release):
     ]
     population: Annotated[int, Field("largest number of units; public", "N", ge=1)]
     largest_batch: Annotated[int, Field("largest number of units in a sample", ge=1)]
+
+    is_sample: ClassVar[bool] = True
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """What is computed on the sample."""
+        return (self.release,)
+
+    def parts(self) -> tuple[tuple[Release, int], ...] | None:
+        """The plain sample, where nothing is ever cut."""
+        if self.largest_batch >= self.population or self.sampling_probability == 0:
+            return ((PoissonSampled(self.release, self.sampling_probability), 1),)
+        return None
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """What is computed on the sample, for two units: one that joins may leave another one out."""
+        whole = self.release.unsampled(relation)
+        return Grouped(whole, 2) if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else whole

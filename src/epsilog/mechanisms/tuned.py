@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from epsilog.mechanisms.base import Release
-from epsilog.terms import CheckError, check
+from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.fields import UP, Field, check_fields, term
 from epsilog.terms.numerals import read_number
 
@@ -72,6 +72,15 @@ class Tuned(Release):
         Release, Field("one trial; where hyperparameters are drawn anew for each, the one that costs most")
     ]
     trials: Annotated[Trials, Field("distribution of the number of trials")]
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """What is computed in one trial."""
+        return (self.release,)
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """For each trial."""
+        return Tuned(self.release.unsampled(relation), self.trials)
 
 
 def _whole(number: float) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
@@ -100,21 +99,6 @@ def down(number: Number, roundings: float) -> Number:
     (True, 0.0)
     """
     return _moved(number, -gamma(roundings + 2.0))
-
-
-def rounded(number: Fraction, *, up: bool) -> float:
-    """The nearest double that is not below (or not above) a number from 0 on.
-
-    >>> rounded(Fraction(2, 5), up=True), rounded(Fraction(2, 5), up=False) < 0.4
-    (0.4, True)
-    """
-    try:
-        nearest = float(number)
-    except OverflowError:
-        return math.inf if up else math.nextafter(math.inf, 0.0)
-    if up:
-        return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
-    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, 0.0)
 
 
 def union(chances: Iterable[tuple[float, float]]) -> tuple[float, float]:

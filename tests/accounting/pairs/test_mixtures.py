@@ -17,10 +17,10 @@ from tests.commands import run as epsilog
 
 import epsilog as ep
 from epsilog import MixtureOfGaussians, accounting
-from epsilog.accounting.mixtures import chances, least, most
 from epsilog.mechanisms import Composed, Gaussian, Grouped, Laplace, PoissonSampled, Repeated
 
 ADD, REPLACE, ZERO = ep.NeighboringRelation
+SIDES = (MixtureOfGaussians.most, MixtureOfGaussians.least)
 FEW = MixtureOfGaussians(3.0, (0.0, 1.0, 3.0), (0.9, 0.05, 0.05))
 BELOW, ABOVE = 1 - 1e-9, 1 + 1e-9
 
@@ -145,7 +145,7 @@ def test_what_doubles_do_not_hold_is_rounded_outwards(relation):
 @given(generators.mixtures(generators.edges(), generators.edges(), most=8))
 def test_no_probability_is_lost_to_the_favorable_side(mixture):
     parts = sorted(zip(mixture.sensitivities, map(Fraction, mixture.sampling_probabilities), strict=True))
-    above, below = (chances(mixture, above=side) for side in (True, False))
+    above, below = (mixture.chances(above=side) for side in (True, False))
     for at in {move for move, _ in parts if move > 0}:
         stated = sum(chance for move, chance in parts if move >= at)
         assert sum(chance for move, chance in above if move >= at) >= min(stated, 1)
@@ -159,15 +159,15 @@ def test_no_probability_is_lost_to_the_favorable_side(mixture):
 
 def test_missing_and_surplus_probability():
     lacking = MixtureOfGaussians(1.0, (0.0, 1.0, 2.0), (0.5, 0.25, 0.25 - 2**-42))
-    assert chances(lacking, above=True)[-1] == (2.0, Fraction(1, 4))
-    assert chances(lacking, above=False)[-1] == (2.0, Fraction(0.25 - 2**-42))
+    assert lacking.chances(above=True)[-1] == (2.0, Fraction(1, 4))
+    assert lacking.chances(above=False)[-1] == (2.0, Fraction(0.25 - 2**-42))
     surplus = MixtureOfGaussians(1.0, (1.0, 2.0), (0.5, 0.5 + 2**-42))
-    assert chances(surplus, above=True) == ((1.0, Fraction(0.5 - 2**-42)), (2.0, Fraction(0.5 + 2**-42)))
-    assert chances(surplus, above=False) == ((1.0, Fraction(1, 2)), (2.0, Fraction(1, 2)))
+    assert surplus.chances(above=True) == ((1.0, Fraction(0.5 - 2**-42)), (2.0, Fraction(0.5 + 2**-42)))
+    assert surplus.chances(above=False) == ((1.0, Fraction(1, 2)), (2.0, Fraction(1, 2)))
     assert math.fsum([0.1] * 10) == 1.0
     assert sum(map(Fraction, [0.1] * 10)) > 1  # so a sum of doubles says less
     tenths = MixtureOfGaussians(1.0, range(10), [0.1] * 10)
-    assert sum(chance for _, chance in chances(tenths, above=True)) < 1
+    assert sum(chance for _, chance in tenths.chances(above=True)) < 1
 
 
 @settings(max_examples=30)
@@ -179,7 +179,7 @@ def test_missing_and_surplus_probability():
 )
 def test_it_lies_between_two_poisson_samples(mixture, count, at, relation):
     found = ep.epsilon(Repeated(mixture, count), delta=at, relation=relation)
-    more, less = (ep.epsilon(Repeated(side(mixture), count), delta=at, relation=relation) for side in (most, least))
+    more, less = (ep.epsilon(Repeated(side(mixture), count), delta=at, relation=relation) for side in SIDES)
     assert found.lower <= ABOVE * more.upper + 1e-9
     assert less.lower <= ABOVE * found.upper + 1e-9
     assert found.upper <= 1.01 * more.upper + 1e-6  # no cliff
@@ -256,7 +256,7 @@ def test_a_sample_of_it_is_a_mixture(relation):
 def test_edges_hold_between_whoever_contributes_the_most_and_a_shorter_contribution(mixture, relation):
     for at in (0.0, 1e-300, 1e-9, 0.3):
         found = ep.epsilon(mixture, delta=at, relation=relation)
-        more, less = (ep.epsilon(side(mixture), delta=at, relation=relation) for side in (most, least))
+        more, less = (ep.epsilon(side(mixture), delta=at, relation=relation) for side in SIDES)
         assert less.lower <= found.upper * ABOVE
         assert found.lower <= more.upper * ABOVE
         known = ep.epsilon(
@@ -265,7 +265,7 @@ def test_edges_hold_between_whoever_contributes_the_most_and_a_shorter_contribut
         assert found.upper <= known.upper * ABOVE
     for at in (0.0, 1.0, 700.0):
         found = ep.delta(mixture, epsilon=at, relation=relation)
-        more, less = (ep.delta(side(mixture), epsilon=at, relation=relation) for side in (most, least))
+        more, less = (ep.delta(side(mixture), epsilon=at, relation=relation) for side in SIDES)
         assert less.lower <= found.upper * ABOVE + 1e-300
         assert found.lower <= more.upper * ABOVE + 1e-300
 
@@ -304,7 +304,7 @@ def test_renyi_divergence_is_no_lower_than_the_integral(order):
     truth = max(logsumexp(logs + power * ratio) for power in (order, 1 - order)) / (order - 1)
     found = accounting.rdp(FEW, [order], relation=ADD)[0]
     assert truth <= found <= accounting.rdp(Gaussian(1.0), [order], relation=ADD)[0]
-    assert found <= accounting.rdp(most(FEW), [order], relation=ADD)[0]
+    assert found <= accounting.rdp(FEW.most(), [order], relation=ADD)[0]
     density = np.array([norm.logpdf(x, c) for c in far])
     opposite = logsumexp(density, b=weights[:, None], axis=0), logsumexp(density, b=weights[:, None], axis=0)[::-1]
     mirrored = np.interp(-x, x, opposite[0], left=-1e5, right=-1e5)

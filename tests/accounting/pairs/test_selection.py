@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import assumptions, delta, epsilon, profile, rho
-from epsilog.accounting.exact import sparse_vector_loss
 from epsilog.mechanisms import (
     Composed,
     ExponentialMechanism,
@@ -121,7 +120,7 @@ def test_no_answers_of_a_sparse_vector_tell_more_and_a_cheaper_price_would_be_wr
     """
     first, each = 1.0, 2.5
     release = SparseVector(first, each, positives, monotone)
-    loss = float(sparse_vector_loss(release))
+    loss = float(release.pure_loss(ADD))
     assert loss == pytest.approx(1 / first + positives * (1 if monotone else 2) / each)
     worst = 0.0
     answers = [a for a in itertools.product((0, 1), repeat=6) if sum(a) <= positives]
@@ -145,7 +144,7 @@ def test_many_queries_below_and_the_last_ones_above_come_close_to_the_price(mono
     queries, answers = [4.0] * 40 + [0.0] * 2, [0] * 40 + [1] * 2
     p = transcript(queries, answers, 1.0, 2.5)
     q = transcript([5.0] * 40 + [down] * 2, answers, 1.0, 2.5)
-    loss = float(sparse_vector_loss(SparseVector(1.0, 2.5, 2, monotone)))
+    loss = float(SparseVector(1.0, 2.5, 2, monotone).pure_loss(ADD))
     assert 0.999 * loss <= math.log(p / q) <= loss * (1 + 1e-9)
 
 

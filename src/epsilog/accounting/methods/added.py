@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from epsilog.accounting.exact import rounded_sum
 from epsilog.accounting.prepared import Prepared
 from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.exact import rounded, rounded_sum
 from epsilog.numerics.questions import EpsilonAt, Question
-from epsilog.numerics.rounding import rounded
 
 _SMALL = 1e-250  # what tails of many rounds are cut by begins to count
 

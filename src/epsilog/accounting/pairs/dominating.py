@@ -12,8 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 
-from epsilog.accounting.exact import choice_loss, pure_loss, sparse_vector_loss
-from epsilog.accounting.flatten import Bag, flatten, gaussian_mu_of, plainly, total_mu
+from epsilog.accounting.exact import pure_loss
+from epsilog.accounting.flatten import Bag, flatten, total_mu
 from epsilog.accounting.pairs.groups import GroupPair, group_pairs
 from epsilog.accounting.pairs.mixtures import mixture_pairs
 from epsilog.accounting.pairs.noise import discrete_gaussian, discrete_laplace, laplace, normal, staircase
@@ -44,13 +44,14 @@ from epsilog.mechanisms import (
     TruncatedPoissonSampled,
     ZeroConcentratedDP,
 )
+from epsilog.numerics.exact import rounded
 from epsilog.numerics.laws.base import Atoms, BaseLaw
 from epsilog.numerics.laws.pair import Direction, Pair, Parts
 from epsilog.numerics.laws.shuffled import attained, clones, responses
 from epsilog.numerics.products import MOST_PARTS, largest, product
 from epsilog.numerics.reach import LONGEST, METHOD, NEAREST, nothing_hidden, pure, same, within_reach
 from epsilog.numerics.responses import randomized_response, statement
-from epsilog.numerics.rounding import RATIO, down, rounded, union
+from epsilog.numerics.rounding import RATIO, down, union
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 _REPLACE = NeighboringRelation.REPLACE_ONE
@@ -98,7 +99,7 @@ def orderings(  # noqa: PLR0912
     """
     gaussians, others = [], {}
     for part, count in bag.items():
-        mu = gaussian_mu_of(part, relation)
+        mu = part.gaussian_mu(relation)
         if mu is None:
             others[part] = count
         else:
@@ -128,7 +129,7 @@ def orderings(  # noqa: PLR0912
         cut: TruncatedPoissonSampled | None = None
         if isinstance(part, TruncatedPoissonSampled):  # of no more units than a sample holds nothing is cut: below
             cut, part = part, PoissonSampled(part.release, part.sampling_probability)  # noqa: PLW2901
-        base = plainly(part.release) if isinstance(part, PoissonSampled | FixedSizeSampled) else part
+        base = part.release.plainly() if isinstance(part, PoissonSampled | FixedSizeSampled) else part
         check_sampling(part, relation)
         low, high = shares(part)
         if high == 0:
@@ -242,12 +243,13 @@ def base_laws(  # noqa: PLR0912
             return randomized_response(release.flip_probability, release.categories)
         case Staircase(epsilon=eps):
             return staircase(eps, release.first_step, far)
-        case ReportNoisyMax() if (other := plainly(release)) is not release:
+        case ReportNoisyMax() if (other := release.plainly()) is not release:
             return base_laws(other, relation)
         case ReportNoisyMax(noise=noise_law):
-            return chosen(choice_loss(release), half=choice_loss(release) / 2, laplace=noise_law == "laplace")
+            own = release.pure_loss(relation)
+            return chosen(own, half=own / 2, laplace=noise_law == "laplace")
         case SparseVector(threshold_noise_multiplier=first, query_noise_multiplier=each):
-            loss = sparse_vector_loss(release)
+            loss = release.pure_loss(relation)
             if loss is None:
                 return nothing_hidden(), pure(0.0, 0.0)
             return chosen(loss, half=1 / (2 * max(Fraction(first), Fraction(each))), laplace=True)
@@ -270,7 +272,7 @@ def base_laws(  # noqa: PLR0912
 def _together(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
     """Several releases on one sample: all Gaussians are one; the product of all pairs (docs, 1.11)."""
     bag = flatten(release)
-    gaussians = {part: count for part, count in bag.items() if gaussian_mu_of(part, relation) is not None}
+    gaussians = {part: count for part, count in bag.items() if part.gaussian_mu(relation) is not None}
     found = [(base_laws(part, relation), count) for part, count in bag.items() if part not in gaussians]
     if (mu := total_mu(gaussians, relation) or 0.0) > 0:
         found.append((normal(mu), 1))

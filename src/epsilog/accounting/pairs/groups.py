@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from epsilog.accounting.flatten import flatten, total_mu
-from epsilog.accounting.pairs.grown import grown
 from epsilog.mechanisms import FixedSizeSampled, PoissonSampled, Release
 from epsilog.numerics.counts import Counts, binomial, hypergeometric
 from epsilog.numerics.laws.base import BaseLaw
@@ -56,7 +55,7 @@ def group_pairs(part: Release, relation: NeighboringRelation, *, units: int, law
             if found is not None:
                 return found
     else:
-        sides = [grown(part, relation, units, high=high) for high in (True, False)]
+        sides = [part.for_group(relation, units, above=high) for high in (True, False)]
         if sides[0] is not None and sides[1] is not None:
             above, below = Pair(laws(sides[0], relation)[0]), Pair(laws(sides[1], relation)[1])
             return tuple(GroupPair(direction, above, below, sampled=False) for direction in Direction)

@@ -12,18 +12,18 @@ from functools import lru_cache
 import numpy as np
 
 from epsilog.accounting.flatten import total_mu
-from epsilog.accounting.mixtures import NOTHING, chances, least, most
 from epsilog.accounting.pairs.noise import normal
 from epsilog.accounting.pairs.replace_one import replaced
 from epsilog.accounting.pairs.sampling import sampled_pair, shares
-from epsilog.mechanisms import MixtureOfGaussians, PoissonSampled, Release
+from epsilog.mechanisms import Composed, MixtureOfGaussians, PoissonSampled, Release
+from epsilog.numerics.exact import rounded
 from epsilog.numerics.laws.base import BaseLaw, Normal
 from epsilog.numerics.laws.mixture import GaussianMixture
 from epsilog.numerics.laws.pair import Direction, Pair
 from epsilog.numerics.laws.replaced import LARGEST_MU, ReplacedSample
 from epsilog.numerics.laws.told import ToldWhich
 from epsilog.numerics.reach import pure, same
-from epsilog.numerics.rounding import rounded, up
+from epsilog.numerics.rounding import up
 from epsilog.terms import NeighboringRelation
 
 Found = tuple[tuple[Direction, Pair, Pair], ...]
@@ -39,7 +39,7 @@ _REPLACE = NeighboringRelation.REPLACE_ONE
 @lru_cache(maxsize=64)
 def mixture_pairs(part: MixtureOfGaussians, relation: NeighboringRelation) -> Found:
     """What one such release loses, by direction: a pair that dominates, and one that neighbours attain or exceed."""
-    bounds = most(part), least(part)
+    bounds = part.most(), part.least()
     if relation is _REPLACE:
         above, below = _told(part) or _replaced(bounds[0])[0], _replaced(bounds[1])[1]
         return tuple((direction, Pair(above), Pair(below)) for direction in Direction)
@@ -59,7 +59,7 @@ def _mixed(part: MixtureOfGaussians, direction: Direction, *, above: bool) -> Pa
     """
     law: dict[float, Fraction] = {}
     beyond = Fraction(0)
-    for move, chance in chances(part, above=above):
+    for move, chance in part.chances(above=above):
         far = rounded(Fraction(move) / Fraction(part.noise_stddev), up=above)
         if far > _FARTHEST and above:
             beyond += chance
@@ -118,7 +118,7 @@ def _fewer(law: dict[float, Fraction], *, above: bool, kept: int = _MOST) -> dic
 def _told(part: MixtureOfGaussians) -> BaseLaw | None:
     """Replaced units, where it is told what was drawn if it is not 0: a mean of Poisson samples; None beyond reach."""
     law: dict[float, Fraction] = {}
-    for move, chance in chances(part, above=True):
+    for move, chance in part.chances(above=True):
         far = max(rounded(Fraction(move) / Fraction(part.noise_stddev), up=True), _NEAREST)
         law[far] = law.get(far, Fraction(0)) + chance
     total, so_far, found = sum(law.values(), Fraction(0)), Fraction(0), None
@@ -140,7 +140,7 @@ def _replaced(bound: Release) -> tuple[BaseLaw, BaseLaw]:
 
 def _base(bound: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
     """The law of a Gaussian, or of nothing."""
-    mu = 0.0 if bound == NOTHING else total_mu({bound: 1}, relation)
+    mu = 0.0 if bound == Composed([]) else total_mu({bound: 1}, relation)
     assert mu is not None
     return normal(mu) if mu > 0 else same(pure(0.0, 0.0))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from epsilog.accounting.flatten import Bag, flatten, total_mu
 from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, PoissonSampled
+from epsilog.numerics.exact import rounded
 from epsilog.numerics.laws.base import Atoms, BaseLaw
 from epsilog.numerics.laws.replaced import (
     LARGEST_MU,
@@ -25,7 +26,7 @@ from epsilog.numerics.laws.replaced import (
     replaced_discrete_laplace,
 )
 from epsilog.numerics.reach import METHOD, MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
-from epsilog.numerics.rounding import MU, down, rounded, up
+from epsilog.numerics.rounding import MU, down, up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 _ROUNDED = 1e-12  # a part that is left out of a mass below: far above its roundings

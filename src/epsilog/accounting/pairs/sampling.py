@@ -12,12 +12,13 @@ from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
 from epsilog.accounting.flatten import bins_mu, check_absence, flatten, total_mu
 from epsilog.accounting.truncation import binomial_above
 from epsilog.mechanisms import BallsInBins, FixedSizeSampled, PoissonSampled, Release, Shuffled, TruncatedPoissonSampled
+from epsilog.numerics.exact import rounded
 from epsilog.numerics.laws.base import BaseLaw, Normal
 from epsilog.numerics.laws.pair import Direction, Pair
 from epsilog.numerics.laws.replaced import LARGEST_MU, ReplacedSample
 from epsilog.numerics.laws.told import ToldWhich
 from epsilog.numerics.reach import METHOD, NEAREST, nothing_hidden, pure, same
-from epsilog.numerics.rounding import MU, rounded, up
+from epsilog.numerics.rounding import MU, up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 _RAREST = 1e-290  # a sampling probability whose inverse, times any loss, a double holds

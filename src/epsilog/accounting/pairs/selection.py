@@ -11,12 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.accounting.flatten import plainly
 from epsilog.mechanisms import ExponentialMechanism, FixedSizeSampled, PoissonSampled, Release
+from epsilog.numerics.exact import rounded
 from epsilog.numerics.laws.base import Atoms, BaseLaw, Tent
 from epsilog.numerics.reach import LONGEST, NEAREST, pure, same, within_reach
 from epsilog.numerics.responses import statement
-from epsilog.numerics.rounding import RATIO, down, rounded
+from epsilog.numerics.rounding import RATIO, down
 
 _LEANS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)
 _LEANS_OF_ONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))
@@ -36,7 +36,7 @@ def leans_of(bag: dict[Release, int]) -> tuple[float, ...]:
 
     Any is an instance (docs, 1.3). The best one depends on the question; the more there are, the nearer to the middle.
     """
-    bases = [plainly(part.release) if isinstance(part, PoissonSampled | FixedSizeSampled) else part for part in bag]
+    bases = [part.release.plainly() if isinstance(part, PoissonSampled | FixedSizeSampled) else part for part in bag]
     if not any(isinstance(base, ExponentialMechanism) for base in bases):
         return (0.5,)
     return _LEANS_OF_ONE if sum(bag.values()) == 1 else _LEANS

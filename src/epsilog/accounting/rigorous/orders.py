@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from epsilog.accounting.exact import choice_loss, sparse_vector_loss
-from epsilog.accounting.flatten import Bag, check_absence, flatten, plainly
+from epsilog.accounting.flatten import Bag, check_absence, flatten
 from epsilog.accounting.rigorous.profiles import (
     Added,
     Answers,
@@ -132,7 +131,7 @@ def _base(  # noqa: PLR0912
     inner = flatten(release)
     if all(isinstance(one, Gaussian | GaussianDP) for one in inner):
         return _gaussians(inner, relation)
-    match plainly(release):
+    match release.plainly():
         case Laplace(noise_multiplier=noise):
             return LaplaceShift(far, noise) if noise > 0 else Revealed()
         case DiscreteLaplace(noise_scale=scale, sensitivity=sensitivity):
@@ -151,10 +150,10 @@ def _base(  # noqa: PLR0912
         case PureDP(epsilon=epsilon):
             return Statement(Fraction(epsilon)) if epsilon > 0 else None
         case ReportNoisyMax() as chosen:
-            loss = choice_loss(chosen)
+            loss = chosen.pure_loss(relation)
             return Statement(loss) if loss > 0 else None
         case SparseVector() as sparse:
-            bound = sparse_vector_loss(sparse)
+            bound = sparse.pure_loss(relation)
             return Revealed() if bound is None else Statement(bound)
         case ApproximateDP(epsilon=epsilon, delta=certain):
             return Statement(Fraction(epsilon), Fraction(certain)) if epsilon > 0 or certain > 0 else None

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
 from epsilog.accounting.montecarlo.promises.two_point import bisected, divergence, require_samples
+from epsilog.numerics.exact import rounded
 from epsilog.numerics.roots import first, largest
-from epsilog.numerics.rounding import TINY, rounded, up
+from epsilog.numerics.rounding import TINY, up
 from epsilog.terms import CalibrationError, CheckError, check
 
 Array = NDArray[np.float64]
