@@ -28,6 +28,7 @@ from epsilog.mechanisms import (
     Gaussian,
     Grouped,
     Laplace,
+    MixtureOfGaussians,
     PoissonSampled,
     PureDP,
     Release,
@@ -154,6 +155,9 @@ BESIDE_A_CLAIM = {
 }
 
 
+RARE = MixtureOfGaussians(30.0, (1.5, 14.0, 600.0), (0.875 - 1e-10, 0.125, 1e-10))
+
+
 @many
 @given(
     release=generators.anything(),
@@ -162,6 +166,11 @@ BESIDE_A_CLAIM = {
 )
 @example(release=Repeated(PoissonSampled(Gaussian(1.0), 0.5), 2), relation=REPLACE, at=1e-320)
 @example(release=PoissonSampled(Gaussian(0.5), 5e-324), relation=REPLACE, at=1e-320)
+@example(release=BallsInBins(ApproximateDP(2.4, 5e-324), 2, 2), relation=REPLACE, at=1e-300)
+@example(release=BallsInBins(ApproximateDP(1e-160, 1e-6), 51, 50), relation=ADD, at=0.3)
+@example(release=TruncatedPoissonSampled(RARE, 0.6, 256, 3), relation=ZERO, at=1e-6)
+@example(release=DiscreteGaussian(1e160, 14), relation=REPLACE, at=1e-300)
+@example(release=Grouped(Repeated(RARE, 2), 2), relation=ZERO, at=1e-3)
 def test_no_answer_exceeds_a_trivial_bound(release, relation, at):
     found = upper(release, at, relation)
     for name, bound in trivial(release, at, relation).items():

@@ -29,7 +29,7 @@ from epsilog.accounting.truncation import Cut
 from epsilog.accounting.walk import Method, walk
 from epsilog.mechanisms import Grouped, Release, Tuned
 from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 
 GAP = 0.002
@@ -79,11 +79,13 @@ LARGEST = (GAUSSIAN, PURE)
 
 
 def _upper(prepared: Prepared, question: Question, gap: float) -> float:
-    asked = LARGEST if question == EpsilonAt(0) else PRICED
-    try:
-        return walk(asked, prepared, question, gap, above=True).bounds.upper
-    except UnsupportedMechanismError:
-        return account(prepared, question, gap, above=True)[0].upper
+    if prepared.sampled:  # of a few kinds: asked by itself first, and unsampled only where nothing else answers
+        asked = LARGEST if question == EpsilonAt(0) else PRICED
+        with suppress(UnsupportedMechanismError):
+            found = walk(asked, prepared, question, gap, above=True).bounds.upper
+            if found < anything(question).upper:
+                return found
+    return account(prepared, question, gap, above=True)[0].upper
 
 
 _UNHIDDEN = "as if sampling hid nothing (docs: accounting/certified-bounds, 1.5)"

@@ -30,6 +30,6 @@ class BallsInBins(Release):
         """The release in each epoch, where there is one bin."""
         return ((self.release, self.epochs),) if self.bins == 1 else None
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def revealed(self, relation: NeighboringRelation) -> Release:
         """The release in each epoch, for whoever sees the bins."""
-        return Repeated(self.release.unsampled(relation), self.epochs)
+        return Repeated(self.release.revealed(relation), self.epochs)

@@ -74,9 +74,13 @@ class Release:
         """The same mechanism by its plainest name."""
         return self
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002 - most say nothing of it
+    def revealed(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002 - most say nothing of it
         """What dominates it for an adversary who sees every sample (docs/accounting/certified-bounds.md, 1.5)."""
         return self
+
+    def unsampled(self, relation: NeighboringRelation) -> Release:
+        """The same for an adversary from whom nothing random about the unit's part is hidden."""
+        return self.revealed(relation)
 
     def gaussian_mu(self, relation: NeighboringRelation) -> float | None:  # noqa: ARG002
         """The mu of the one Gaussian that it exactly is; None if it is none."""

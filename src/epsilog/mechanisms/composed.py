@@ -35,9 +35,9 @@ class Composed(Release):
         """Its parts."""
         return tuple((one, 1) for one in self.releases)
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def revealed(self, relation: NeighboringRelation) -> Release:
         """Of each part."""
-        return Composed([one.unsampled(relation) for one in self.releases])
+        return Composed([one.revealed(relation) for one in self.releases])
 
 
 @term("repeated")
@@ -56,6 +56,6 @@ class Repeated(Release):
         """What is repeated, as often."""
         return ((self.release, self.count),)
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def revealed(self, relation: NeighboringRelation) -> Release:
         """Of what is repeated."""
-        return Repeated(self.release.unsampled(relation), self.count)
+        return Repeated(self.release.revealed(relation), self.count)

@@ -30,6 +30,6 @@ class FixedSizeSampled(Release):
         """Nothing, of a sample without units."""
         return () if self.sample_size == 0 else None
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def revealed(self, relation: NeighboringRelation) -> Release:
         """What is computed on the sample, for whoever sees the sample."""
-        return self.release.unsampled(relation)
+        return self.release.revealed(relation)

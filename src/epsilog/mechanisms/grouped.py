@@ -30,9 +30,9 @@ class Grouped(Release):
         """The release itself, for a group of one."""
         return ((self.release, 1),) if self.units == 1 else None
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def revealed(self, relation: NeighboringRelation) -> Release:
         """For the group."""
-        return Grouped(self.release.unsampled(relation), self.units)
+        return Grouped(self.release.revealed(relation), self.units)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release | None:
         """A group of groups."""

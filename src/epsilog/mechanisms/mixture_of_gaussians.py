@@ -87,7 +87,7 @@ class MixtureOfGaussians(Release):
         return ((above, 1),) if above == below else None
 
     def unsampled(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002
-        """For whoever knows that the unit contributes the most."""
+        """For whoever knows that the unit contributes the most; in a sample it keeps its draws (``revealed``)."""
         law = self.chances(above=True)
         return self._sampled(law[-1][0], Fraction(1), above=True) if law else NOTHING
 

@@ -37,9 +37,9 @@ class PoissonSampled(Release):
             return ((self.release, 1),)
         return () if self.sampling_probability == 0 else None
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def revealed(self, relation: NeighboringRelation) -> Release:
         """What is computed on the sample, for whoever sees the sample."""
-        return self.release.unsampled(relation)
+        return self.release.revealed(relation)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """A sampled Gaussian.

@@ -26,6 +26,6 @@ class Shuffled(Release):
         """What is computed by each unit."""
         return (self.release,)
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def revealed(self, relation: NeighboringRelation) -> Release:
         """The unit's own report, for whoever sees who sent what."""
-        return self.release.unsampled(relation)
+        return self.release.revealed(relation)

@@ -38,7 +38,7 @@ class TruncatedPoissonSampled(Release):
             return ((PoissonSampled(self.release, self.sampling_probability), 1),)
         return None
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def revealed(self, relation: NeighboringRelation) -> Release:
         """What is computed on the sample, for two units: one that joins may leave another one out."""
-        whole = self.release.unsampled(relation)
+        whole = self.release.revealed(relation)
         return Grouped(whole, 2) if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else whole

@@ -78,9 +78,9 @@ class Tuned(Release):
         """What is computed in one trial."""
         return (self.release,)
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def revealed(self, relation: NeighboringRelation) -> Release:
         """For each trial."""
-        return Tuned(self.release.unsampled(relation), self.trials)
+        return Tuned(self.release.revealed(relation), self.trials)
 
 
 def _whole(number: float) -> int:

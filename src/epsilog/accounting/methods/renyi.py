@@ -13,7 +13,7 @@ from epsilog.numerics.moments import Array, delta_of, epsilon_of
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
 from epsilog.terms import UnsupportedMechanismError
 
-WIDE = 1 + np.geomspace(1e-6, 1e8, 180)
+WIDE = 1 + np.concatenate((np.geomspace(1e-6, 1e8, 180), np.geomspace(1e10, 1e160, 50)))
 """Orders to begin with where any order between two of them costs next to nothing."""
 
 
