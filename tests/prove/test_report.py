@@ -12,6 +12,7 @@ import pytest
 from tests.prove.drawn import central, drawn, finish, lines, local, make_plan
 
 from epsilog.accounting import epsilon, fl_formula
+from epsilog.plan import RegisteredPlan
 from epsilog.prove import build_report, statement
 from epsilog.spend import verify_file
 from epsilog.terms import RecordsError, codec
@@ -183,13 +184,13 @@ def test_a_run_without_a_test_set_has_no_score_and_did_not_diverge(tmp_path):
 def test_a_curve_has_about_forty_points_with_both_ends(monkeypatch, rounds):
     asked = []
 
-    def certified(release, delta, relation):
-        asked.append(release)
+    def epsilon_after(plan, rounds):
+        asked.append(rounds)
         return replace(plan.epsilon, upper=math.nextafter(float(len(asked)), math.inf), lower=len(asked) / 2)
 
     plan = make_plan()
     long = replace(plan, scheme=replace(plan.scheme, rounds=max(rounds, 1)))
-    monkeypatch.setattr(module, "certified", certified)
+    monkeypatch.setattr(RegisteredPlan, "epsilon_after", epsilon_after)
     curve = module.epsilon_curve(long, rounds)
     at = [point["round"] for point in curve]
     assert len(at) == min(rounds, 40)
@@ -198,7 +199,15 @@ def test_a_curve_has_about_forty_points_with_both_ends(monkeypatch, rounds):
         steps = [later - earlier for earlier, later in itertools.pairwise(at)]
         assert all(1 <= step <= math.ceil(rounds / 39) for step in steps)
         assert max(steps, default=0) - min(steps, default=0) <= 1
-    assert asked == [long.scheme.after(number) for number in at]
+    assert asked == at
     assert [point["lower"] for point in curve] == [k / 2 for k in range(1, len(at) + 1)]
-    monkeypatch.setattr(module, "certified", lambda *_: replace(plan.epsilon, upper=math.inf))
+    monkeypatch.setattr(RegisteredPlan, "epsilon_after", lambda *_: replace(plan.epsilon, upper=math.inf))
     assert all(point["upper"] == "inf" for point in module.epsilon_curve(long, rounds))
+
+
+def test_what_a_report_says_of_rounds_and_trials_covers_outcomes_as_its_claim_does():
+    plan = make_plan()
+    last = module.epsilon_curve(plan, plan.scheme.rounds)[-1]
+    assert last["upper"] == plan.guarantee.epsilon
+    before = module.epsilon_curve(plan, plan.scheme.rounds, version=0)[-1]
+    assert before["upper"] < last["upper"] < before["upper"] * (1 + 1e-9)

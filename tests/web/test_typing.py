@@ -26,7 +26,15 @@ PAGES = (
     "element",
 )
 FEWEST = {"/": 3, "/federated": 14, "/queries": 14, "/playground": 12, "/compare": 8, "/montecarlo": 8, "/ledger": 14}
-WORDS = ["privacy_unit", "trials", "scope", "key", "reason", "by"]  # fields that hold text, as tables and notes do
+WORDS = [
+    "privacy_unit",
+    "trials",
+    "scope",
+    "at",
+    "key",
+    "reason",
+    "by",
+]  # fields that hold text, as tables and notes do
 WRONG = ("2,5", "50.000")  # in any field for a number
 VALUES = ("0.5", "-1", "1e-1", "1 000", "10⁻⁶", "abc", *WRONG)
 QUICK = ("0.5", "2,5", "50.000")

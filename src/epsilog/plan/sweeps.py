@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from epsilog.accounting import epsilon, mean_trials
@@ -36,6 +36,13 @@ class Sweep:
     count: int
     shown: Interval | None
 
+    def covering(self, other: Sweep) -> Sweep:
+        """The same prices with upper bounds that are no lower than another's."""
+        shown = self.shown
+        if shown is not None and other.shown is not None:
+            shown = _covering(shown, other.shown)
+        return replace(self, best=_covering(self.best, other.best), one=_covering(self.one, other.one), shown=shown)
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
@@ -47,6 +54,10 @@ class Sweep:
             "count": self.count,
             "shown": None if self.shown is None else codec.encode(self.shown),
         }
+
+
+def _covering(one: Interval, other: Interval) -> Interval:
+    return replace(one, upper=max(one.upper, other.upper))
 
 
 def sweep(release: Release, trials: Trials, *, delta: float, relation: NeighboringRelation, gap: float = GAP) -> Sweep:

@@ -26,6 +26,12 @@ LIMITS = (
 )
 
 
+OF_MODEL = (
+    "These figures are about the released model alone. The claim also covers the outcomes of checks on hidden draws, "
+    "which this report publishes."
+)
+
+
 LIMITS_OF_LOGS = (
     *(line for line in LIMITS if line != OF_LEDGERS),
     "The outcome of the check on who was sampled is published. If the logs are not public, a sound run fails it so "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from epsilog.plan.wording import OF_COPIES, copies_rows, odds_sentence, of_attacks, reading_rows, share_text
 from epsilog.prove.kinds import LEDGER, OWNER, WRITER, Attested, kind_at, kind_of_finding, parts_of, words_of
+from epsilog.prove.narrative import OF_MODEL
 from epsilog.prove.plots import Series, line_plot
 from epsilog.prove.publication import completed
 from epsilog.terms import COMMITMENT, Verdict, codec
@@ -62,8 +63,8 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "odds": odds(report),
         "readings": readings(report),
         "copies": copies(report),
-        "of_copies": OF_COPIES,
-        "of_attacks": of_attacks(report["claim"]["guarantee"]["privacy_unit"]),
+        "of_copies": f"{OF_COPIES} {OF_MODEL}",
+        "of_attacks": f"{of_attacks(report['claim']['guarantee']['privacy_unit'])} {OF_MODEL}",
         "facts": facts(report),
         "filters": filters(report),
         "made": made(report),

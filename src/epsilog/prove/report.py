@@ -10,7 +10,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
-from epsilog.plan import RegisteredPlan, formula_sentence, sweep
+from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, formula_sentence, sweep
 from epsilog.prove.attack import attack
 from epsilog.prove.forgeries import still_forgeable
 from epsilog.prove.kinds import OF_RUNS, listed
@@ -100,7 +100,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
             "training": details.get("training", {}),
             "data": details.get("data", {}),
         },
-        "tuning": _tuning(plan),
+        "tuning": _tuning(plan, version),
         "accounting": {
             "formula": {
                 "root_term": _number(formula.root_term),
@@ -110,7 +110,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
                 "side": "estimate",
                 "verdict": _verdict(plan, formula.total),
             },
-            "curve": epsilon_curve(plan, len(evidence.records)),
+            "curve": epsilon_curve(plan, len(evidence.records), version),
         },
         "budget": plan.budget | _booked(plan, word),
         "rounds": [
@@ -168,12 +168,18 @@ def _verdict(plan: RegisteredPlan, total: float) -> str:
     return f"{formula_sentence(total, one)} (It is about one trial, and so is this comparison.)"
 
 
-def _tuning(plan: RegisteredPlan) -> dict[str, Any] | None:
-    """What the sweep costs that this run was the best of, and what one run would; None where there was one."""
+def _tuning(plan: RegisteredPlan, version: int) -> dict[str, Any] | None:
+    """What the sweep costs that this run was the best of, and what one run would; None where there was one.
+
+    Upper bounds cover the published outcomes of checks, as the claim does; those of version 0 did not.
+    """
     if plan.trials is None:
         return None
-    delta, relation = plan.guarantee.delta, plan.guarantee.relation
-    return sweep(plan.scheme.release(), plan.trials, delta=delta, relation=relation).to_json()
+    release, delta, relation = plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation
+    found = sweep(release, plan.trials, delta=delta, relation=relation)
+    if version > 0:
+        found = found.covering(sweep(release, plan.trials, delta=delta * (1 - OUTCOME_SHARE), relation=relation))
+    return found.to_json()
 
 
 def _booked(plan: RegisteredPlan, word: LedgerWord | None) -> dict[str, Any]:
@@ -214,10 +220,11 @@ def unpacked(report: Any) -> dict[str, bytes]:
         raise RecordsError(f"the report does not carry its plan, records and owner's word: {error!r}") from error
 
 
-def epsilon_curve(plan: RegisteredPlan, rounds: int) -> list[dict[str, Any]]:
+def epsilon_curve(plan: RegisteredPlan, rounds: int, version: int = VERSION) -> list[dict[str, Any]]:
     """Certified epsilon after rounds 1 .. ``rounds``, at about 40 of them, the last one included.
 
-    Empty where the best of several runs was chosen: nothing is released before that.
+    Empty where the best of several runs was chosen: nothing is released before that. It covers the published outcomes
+    of checks, as the claim does; that of version 0 did not.
     """
     if plan.trials is not None:
         return []
@@ -225,7 +232,9 @@ def epsilon_curve(plan: RegisteredPlan, rounds: int) -> list[dict[str, Any]]:
     chosen = sorted({1 + round(k * (rounds - 1) / max(1, count - 1)) for k in range(count)})
     curve = []
     for one in chosen:
-        interval = certified(plan.scheme.after(one), plan.guarantee.delta, plan.guarantee.relation)
+        interval = plan.epsilon_after(one)
+        if version == 0:
+            interval = certified(plan.scheme.after(one), plan.guarantee.delta, plan.guarantee.relation)
         curve.append({"round": one, "lower": _number(interval.lower), "upper": _number(interval.upper)})
     return curve
 
