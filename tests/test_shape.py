@@ -1,0 +1,37 @@
+"""No part but a mechanism's own file asks which mechanism it has: what is left of that may only shrink."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "scripts/shape.py"
+MOST_SITES = 195  # lower it with each list of mechanisms that goes; 0 in the end
+
+
+@pytest.fixture(scope="module")
+def shape():
+    spec = importlib.util.spec_from_file_location("shape", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_no_further_place_asks_for_a_mechanism(shape):
+    assert {"Gaussian", "PoissonSampled", "Tuned", "MatrixMechanism"} <= shape.mechanisms()
+    assert shape.count_sites().total() <= MOST_SITES, shape.count_sites().most_common(5)
+
+
+@pytest.mark.parametrize(
+    ("source", "sites"),
+    [
+        ("isinstance(x, Gaussian)", 1),
+        ("isinstance(x, mechanisms.Gaussian | Laplace)", 1),
+        ("isinstance(x, float)", 0),
+        ("match x:\n    case Gaussian(sigma) | Laplace(sigma):\n        pass\n    case Other():\n        pass", 2),
+        ("@f.register\ndef _(x: Gaussian): ...", 1),
+        ("@f.register\ndef _(x: int): ...", 0),
+    ],
+)
+def test_each_way_of_asking_is_counted(shape, source, sites):
+    assert len(list(shape.dispatch_sites(source, {"Gaussian", "Laplace"}))) == sites
