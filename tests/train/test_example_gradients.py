@@ -231,6 +231,7 @@ def test_convolutions_are_formed_eight_at_a_time_and_dense_layers_are_not_formed
     assert compiled._tiles(29_994, most=256, limit=8) == (8, False)
     assert compiled._tiles(29_994, most=256) == (256, True)
     assert compiled._tiles(29_994, most=256, limit=100).size <= 100
+    assert compiled._tiles(4, usual=23) == (24, False)
 
 
 @pytest.mark.parametrize("parameters", [1, 42, 650, 30_000, 8_000_000])

@@ -6,6 +6,7 @@ engine, ``reference``, says the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -101,13 +102,15 @@ class CompiledEngine:
     def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
         """As ``base.Engine`` says."""
         p, training, size = runs.batch_probability, self.task.training, now.model.size
+        nominal = p * training.nominal_examples
+        taken = math.ceil(nominal + 2 * math.sqrt(nominal * (1 - p)))  # in most steps of a client of the nominal size
         listed = self._counts * runs.steps
         room = 1 << max(0, now.cohort.size - 1).bit_length()  # few sizes, since each is compiled; no more than needed
         slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (size + 1)), room))
         compute = partial(
             program.sum_of_noisy_runs,
             self.task.model,
-            _tiles(size, limit=self._at_once),
+            _tiles(size, usual=taken, limit=self._at_once),
             vector=now.model,
             clip_norm=np.float64(runs.clip_norm),
             noise_stddev=np.float64(runs.noise_stddev),
@@ -233,18 +236,19 @@ def _capacity(listed: NDArray[np.int64]) -> int:
     return int(max(listed.max(initial=1), min(LISTED, listed.sum())))
 
 
-def _tiles(parameters: int, *, most: int | None = None, limit: int | None = None) -> Tiles:
-    """The tiles of steps that take ``most`` rows at most, or any number; none has more than ``limit`` rows.
+def _tiles(parameters: int, *, most: int | None = None, usual: int | None = None, limit: int | None = None) -> Tiles:
+    """The tiles of steps that take ``most`` rows at most, ``usual`` ones, or any number; none has more than ``limit``.
 
     Public facts alone decide. Tiles of another size round otherwise, and many steps make much of that: if the rows of
     one client changed the tiles, they would move the updates of all others.
     """
     sizes = [size for size in SIZES if limit is None or size <= limit]
     one_more = TILE_COST[0] + TILE_COST[1] / parameters
-    if most is None:  # of no number of rows does this cost twice as much as the best size for it
+    rows = most or usual
+    if rows is None:  # of no number of rows does this cost twice as much as the best size for it
         return Tiles(next((size for size in sizes if size >= one_more), sizes[-1]), single=False)
-    size = min(sizes, key=lambda size: -(-most // size) * (size + one_more))
-    return Tiles(size, single=most <= size)
+    size = min(sizes, key=lambda size: -(-rows // size) * (size + one_more))
+    return Tiles(size, single=most is not None and most <= size)
 
 
 def _merged(parts: list[Any], size: int, padding: Vector | None = None) -> Clipped:
