@@ -1,6 +1,6 @@
 """Training: federated rounds under a charge, with the noise where the scheme says it goes.
 
-One frozen scheme (``terms.schemes``) drives sampler, clip and noise here and the price in ``accounting``; a ``PaidRun``
+One frozen scheme (``schemes``) drives sampler, clip and noise here and the price in ``accounting``; a ``PaidRun``
 binds it to the charge that pays for it and to its randomness. ``load_task`` brings in real data, ``rehearse`` tries
 everything before money moves, ``run_rounds`` trains and survives a kill at any point, ``dry_run`` is for simulated
 sweeps. JAX is imported when training begins, not before.

@@ -1,4 +1,4 @@
-"""How each scheme of ``terms.schemes`` is trained: one file a scheme, which is all that training knows of it."""
+"""How each scheme of ``epsilog.schemes`` is trained: one file a scheme, which is all that training knows of it."""
 
 from epsilog.train.schemes import (  # noqa: F401 - they enter themselves
     client_level_adaptive_clip,
