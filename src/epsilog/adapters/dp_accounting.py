@@ -10,6 +10,7 @@ refused by name, never replaced by something near.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -29,6 +30,7 @@ from epsilog.terms import (
     NeighboringRelation,
     UnsupportedMechanismError,
     check,
+    codec,
     scalars,
 )
 
@@ -266,57 +268,82 @@ def to_event(release: Release) -> DpEvent:
     """
     from dp_accounting import dp_event as dp
 
-    match release:
-        case mechanisms.Gaussian():
-            return dp.GaussianDpEvent(release.noise_multiplier) if release.noise_multiplier else dp.NonPrivateDpEvent()
-        case mechanisms.MixtureOfGaussians():
-            moves, chances = release.sensitivities, release.sampling_probabilities
-            return dp.MixtureOfGaussiansDpEvent(release.noise_stddev, moves, chances)
-        case mechanisms.Laplace():
-            return dp.LaplaceDpEvent(release.noise_multiplier) if release.noise_multiplier else dp.NonPrivateDpEvent()
-        case mechanisms.DiscreteLaplace() if release.noise_scale > 0:
-            return dp.DiscreteLaplaceDpEvent(1 / release.noise_scale, release.sensitivity)
-        case mechanisms.RandomizedResponse():
-            return dp.RandomizedResponseDpEvent(release.flip_probability, release.categories)
-        case mechanisms.ZeroConcentratedDP():
-            return dp.ZCDpEvent(release.rho)
-        case mechanisms.PoissonSampled():
-            return dp.PoissonSampledDpEvent(release.sampling_probability, to_event(release.release))
-        case mechanisms.FixedSizeSampled():
-            event = to_event(release.release)
-            return dp.SampledWithoutReplacementDpEvent(release.population, release.sample_size, event)
-        case mechanisms.TruncatedPoissonSampled(release=mechanisms.Gaussian(noise_multiplier=noise)):
-            q, size, most = release.sampling_probability, release.population, release.largest_batch
-            return dp.TruncatedSubsampledGaussianDpEvent(size, q, most, noise)
-        case mechanisms.Repeated():
-            return dp.SelfComposedDpEvent(to_event(release.release), release.count)
-        case mechanisms.Composed():
-            return dp.ComposedDpEvent([to_event(part) for part in release.releases])
-    return _to_newer(release, dp)
+    tag = codec.encode(release)["type"]
+    needed = _LATER.get(tag)
+    event = _WRITERS[tag](release, dp) if tag in _WRITERS and (needed is None or hasattr(dp, needed)) else None
+    if event is None:
+        raise UnsupportedMechanismError(release, method=_METHOD)
+    return event
 
 
-def _to_newer(release: Release, dp: Any) -> Any:
-    match release:
-        case mechanisms.PureDP(epsilon=epsilon) if hasattr(dp, "EpsilonDeltaDpEvent"):
-            return dp.EpsilonDeltaDpEvent(epsilon, 0.0)
-        case mechanisms.ApproximateDP(epsilon=epsilon, delta=delta) if hasattr(dp, "EpsilonDeltaDpEvent"):
-            return dp.EpsilonDeltaDpEvent(epsilon, delta)
-        case mechanisms.DiscreteGaussian(noise_stddev=stddev) if stddev > 0 and hasattr(dp, "DiscreteGaussianDpEvent"):
-            return dp.DiscreteGaussianDpEvent(stddev, release.sensitivity, 1)
-        case mechanisms.ExponentialMechanism(monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
-            return dp.ExponentialMechanismDpEvent(release.epsilon)
-        case mechanisms.ReportNoisyMax(noise="gumbel", monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
-            return dp.ExponentialMechanismDpEvent(release.epsilon)
-        case mechanisms.ReportNoisyMax(noise="exponential", monotone=False) if hasattr(dp, "PermuteAndFlipDpEvent"):
-            return dp.PermuteAndFlipDpEvent(release.epsilon)
-        case mechanisms.Tuned(trials=mechanisms.BinomialTrials(most=1, probability=1.0)):
-            return dp.RepeatAndSelectDpEvent(to_event(release.release), 1.0, 1.0)
-        case mechanisms.Tuned(trials=mechanisms.PoissonTrials(mean=mean)) if mean >= 1:
-            return dp.RepeatAndSelectDpEvent(to_event(release.release), mean, math.inf)
-        case mechanisms.Tuned(trials=mechanisms.NegativeBinomialTrials(shape=shape)) if shape >= 0:
-            mean = accounting.mean_trials(release.trials)
-            return dp.RepeatAndSelectDpEvent(to_event(release.release), mean, shape)
-    raise UnsupportedMechanismError(release, method=_METHOD)
+def _write_noise(kind: str) -> Callable[[Any, Any], Any]:
+    return lambda one, dp: getattr(dp, kind)(one.noise_multiplier) if one.noise_multiplier else dp.NonPrivateDpEvent()
+
+
+def _write_truncated(one: Any, dp: Any) -> Any:
+    if one.release.sampled_gaussian is None or one.release.inner:
+        return None
+    q, size, most = one.sampling_probability, one.population, one.largest_batch
+    return dp.TruncatedSubsampledGaussianDpEvent(size, q, most, one.release.noise_multiplier)
+
+
+def _write_selection(one: Any, dp: Any) -> Any:
+    kind = _SELECTIONS.get(one.noise)
+    return getattr(dp, kind)(one.epsilon) if kind and hasattr(dp, kind) and not one.monotone else None
+
+
+def _write_tuned(one: Any, dp: Any) -> Any:
+    """A law of trials by its mean and shape, where those tell it."""
+    match codec.encode(one.trials):
+        case {"most": 1, "probability": 1.0}:
+            mean, shape = 1.0, 1.0
+        case {"mean": mean} if mean >= 1:
+            shape = math.inf
+        case {"shape": shape} if shape >= 0:
+            mean = accounting.mean_trials(one.trials)
+        case _:
+            return None
+    return dp.RepeatAndSelectDpEvent(to_event(one.release), mean, shape)
+
+
+_SELECTIONS = {"gumbel": "ExponentialMechanismDpEvent", "exponential": "PermuteAndFlipDpEvent"}
+
+_LATER = {
+    "pure": "EpsilonDeltaDpEvent",
+    "approximate": "EpsilonDeltaDpEvent",
+    "discrete-gaussian": "DiscreteGaussianDpEvent",
+    "exponential": "ExponentialMechanismDpEvent",
+}
+"""Events that 0.6.0 lacks, by the tag of what they stand for."""
+
+_WRITERS: dict[str, Callable[[Any, Any], Any]] = {
+    "gaussian": _write_noise("GaussianDpEvent"),
+    "laplace": _write_noise("LaplaceDpEvent"),
+    "mixture-of-gaussians": lambda one, dp: dp.MixtureOfGaussiansDpEvent(
+        one.noise_stddev, one.sensitivities, one.sampling_probabilities
+    ),
+    "discrete-laplace": lambda one, dp: (
+        dp.DiscreteLaplaceDpEvent(1 / one.noise_scale, one.sensitivity) if one.noise_scale > 0 else None
+    ),
+    "randomized-response": lambda one, dp: dp.RandomizedResponseDpEvent(one.flip_probability, one.categories),
+    "zcdp": lambda one, dp: dp.ZCDpEvent(one.rho),
+    "poisson-sampled": lambda one, dp: dp.PoissonSampledDpEvent(one.sampling_probability, to_event(one.release)),
+    "fixed-size-sampled": lambda one, dp: dp.SampledWithoutReplacementDpEvent(
+        one.population, one.sample_size, to_event(one.release)
+    ),
+    "truncated-poisson-sampled": _write_truncated,
+    "repeated": lambda one, dp: dp.SelfComposedDpEvent(to_event(one.release), one.count),
+    "composed": lambda one, dp: dp.ComposedDpEvent([to_event(part) for part in one.releases]),
+    "pure": lambda one, dp: dp.EpsilonDeltaDpEvent(one.epsilon, 0.0),
+    "approximate": lambda one, dp: dp.EpsilonDeltaDpEvent(one.epsilon, one.delta),
+    "discrete-gaussian": lambda one, dp: (
+        dp.DiscreteGaussianDpEvent(one.noise_stddev, one.sensitivity, 1) if one.noise_stddev > 0 else None
+    ),
+    "exponential": lambda one, dp: dp.ExponentialMechanismDpEvent(one.epsilon) if not one.monotone else None,
+    "report-noisy-max": _write_selection,
+    "tuned": _write_tuned,
+}
+"""The event of each mechanism by its tag; None where its parameters have no counterpart."""
 
 
 class _Certified:
