@@ -10,7 +10,7 @@ from epsilog.accounting import epsilon, rho
 from epsilog.answers import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Sum
 from epsilog.answers.choice import permute_and_flip, spread
 from epsilog.answers.columns import totals
-from epsilog.answers.noise import margin_of_choice, margin_of_first, parts_of, planned, scale_of, worth
+from epsilog.answers.noise import margin_of_choice, margin_of_first, parts_of, planned, worth
 from epsilog.answers.sparse import first_above, reach
 from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.spend import Request, price
@@ -68,7 +68,7 @@ def exact_scale(noise):
     """What is drawn with: a Gaussian's is the product of two doubles, which is none."""
     if isinstance(noise, Gaussian):
         return Fraction(noise.noise_multiplier) * Fraction(noise.sensitivity)
-    return Fraction(scale_of(noise))
+    return Fraction(noise.scale)
 
 
 def losses(query, rows, relation, kind):
@@ -239,12 +239,12 @@ def test_a_first_count_lies_no_further_from_the_threshold_than_is_said():
 
 
 def test_what_is_chosen_lies_no_further_below_than_is_said():
-    release, spread = PureDP(0.5), 1
+    epsilon, spread = 0.5, 1
     for scores in ([9, 0], [9, 8, 7, 6, 5], [30, 1, 1, 1]):
-        margin = margin_of_choice(release, len(scores), spread)
+        margin = margin_of_choice(epsilon, len(scores), spread)
         chances = law(scores, Fraction(2))
         assert sum(p for p, score in zip(chances, scores, strict=True) if score < max(scores) - margin) <= 0.05
-    assert margin_of_choice(release, 1, spread) == 0
+    assert margin_of_choice(epsilon, 1, spread) == 0
 
 
 def test_what_one_unit_has_is_cut_by_its_own_rows_alone():

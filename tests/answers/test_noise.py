@@ -7,7 +7,7 @@ import mpmath
 import pytest
 
 from epsilog.answers import Above, Count, Histogram, Mean, MostCommon, Sum
-from epsilog.answers.noise import half_width, planned, scale_of
+from epsilog.answers.noise import half_width, planned
 from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian
 from epsilog.terms import CheckError, NeighboringRelation
 
@@ -17,7 +17,7 @@ LAWS = {"pure": DiscreteLaplace, "zcdp": DiscreteGaussian, "gdp": Gaussian}
 
 def beyond(noise, h, *, one_sided):
     """The exact chance that noise is above h, or above it in size."""
-    scale = mpmath.mpf(scale_of(noise))
+    scale = mpmath.mpf(noise.scale)
     if isinstance(noise, Gaussian):  # rounded: above h is at h + 1/2 or above
         return (1 if one_sided else 2) * mpmath.ncdf(-(h + mpmath.mpf("0.5")) / scale)
     if isinstance(noise, DiscreteLaplace):
@@ -63,7 +63,7 @@ def test_an_error_is_met_and_costs_the_least(query, kind, error):
 
     def larger(factor):
         of_itself = noise.sensitivity if isinstance(noise, Gaussian) else 1
-        return type(noise)(scale_of(noise) / of_itself * factor, noise.sensitivity)
+        return type(noise)(noise.scale / of_itself * factor, noise.sensitivity)
 
     assert isinstance(noise, LAWS[kind])
     assert wide(larger(1.02)) > Fraction(error) or part.step / divided < 1e-3

@@ -15,8 +15,8 @@ from epsilog.accounting import epsilon, rho  # noqa: E402
 from epsilog.answers.columns import totals  # noqa: E402
 from epsilog.answers.noise import Part, half_width, parts_of  # noqa: E402
 from epsilog.answers.queries import Histogram, Sum, grid  # noqa: E402
-from epsilog.answers.samplers import discrete_gaussian, discrete_laplace  # noqa: E402
 from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace  # noqa: E402
+from epsilog.mechanisms.sampling import discrete_gaussian, discrete_laplace  # noqa: E402
 from epsilog.terms import NeighboringRelation  # noqa: E402
 
 pytestmark = pytest.mark.slow

@@ -10,14 +10,6 @@ import pytest
 from scipy.special import chdtrc, ndtr
 
 from epsilog.answers import best_of
-from epsilog.answers.samplers import (
-    discrete_gaussian,
-    discrete_laplace,
-    exp_coin,
-    noisy_count,
-    number_of_trials,
-    rounded_gaussian,
-)
 from epsilog.mechanisms import (
     BinomialTrials,
     DiscreteGaussian,
@@ -27,7 +19,8 @@ from epsilog.mechanisms import (
     PoissonTrials,
     PureDP,
 )
-from epsilog.terms import CheckError
+from epsilog.mechanisms.sampling import discrete_gaussian, discrete_laplace, exp_coin, rounded_gaussian
+from epsilog.terms import CheckError, UnsupportedMechanismError
 
 FALSE_ALARM = 1e-6
 
@@ -119,9 +112,10 @@ def test_a_count_gets_the_noise_that_its_release_describes():
         (DiscreteGaussian(noise_stddev=1.5), lambda k: math.exp(-((k - 7) ** 2) / 4.5)),
         (Gaussian(noise_multiplier=0.5, sensitivity=3.0), lambda k: rounded(k - 7, 1.5)),
     ):
-        draws = [noisy_count(7, release, below=below) for _ in range(4000)]
+        draws = [7 + release.sample(below) for _ in range(4000)]
         assert p_value(draws, weight) > FALSE_ALARM
-    assert noisy_count(7, DiscreteLaplace(noise_scale=0)) == noisy_count(7, DiscreteGaussian(noise_stddev=0)) == 7
+    assert DiscreteLaplace(noise_scale=0).sample() == DiscreteGaussian(noise_stddev=0).sample() == 0
+    assert release.sample.__func__.__defaults__ == (secrets.randbelow,)
 
 
 @pytest.mark.parametrize("scale", [0, -1, float("nan"), float("inf"), "1", True])
@@ -131,11 +125,9 @@ def test_bad_scales_are_refused(draw, scale):
         draw(scale)
 
 
-def test_bad_counts_and_releases_are_refused():
-    with pytest.raises(ValueError, match="count must be a whole number"):
-        noisy_count(7.5, DiscreteLaplace(1.0))
-    with pytest.raises(ValueError, match="release must be a DiscreteGaussian or DiscreteLaplace or Gaussian"):
-        noisy_count(7, PureDP(1.0))
+def test_what_has_no_exact_sampler_is_refused():
+    with pytest.raises(UnsupportedMechanismError, match="exact sampling"):
+        PureDP(1.0).sample()
 
 
 def chance(law, k):
@@ -167,16 +159,17 @@ def chance(law, k):
 )
 def test_the_number_of_trials_follows_its_law_and_not_one_beside_it(law, other):
     below = random.Random(21).randrange  # noqa: S311
-    draws = [number_of_trials(law, below=below) for _ in range(4000)]
+    draws = [law.draw(below) for _ in range(4000)]
     assert p_value(draws, lambda k: chance(law, k)) > FALSE_ALARM
     assert p_value(draws, lambda k: chance(other, k)) < FALSE_ALARM
-    assert number_of_trials.__kwdefaults__ == {"below": secrets.randbelow} == best_of.__kwdefaults__
+    assert type(law).draw.__defaults__ == (secrets.randbelow,)
+    assert best_of.__kwdefaults__ == {"below": secrets.randbelow}
 
 
-@pytest.mark.parametrize("law", [NegativeBinomialTrials(1.0, 1e-7), PoissonTrials(1e7), 5])
-def test_what_is_no_law_or_takes_for_ever_is_refused(law):
+@pytest.mark.parametrize("law", [NegativeBinomialTrials(1.0, 1e-7), PoissonTrials(1e7)])
+def test_what_takes_for_ever_is_refused(law):
     with pytest.raises(CheckError):
-        number_of_trials(law)
+        law.draw()
 
 
 def test_the_best_trial_alone_is_told():

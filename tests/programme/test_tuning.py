@@ -270,7 +270,7 @@ def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_programm
 def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_programme, tmp_path, monkeypatch):
     """All four are trained whatever was drawn, and only those that take part are looked at."""
     stand_in = trials(0.1, 0.2, 0.3, 0.4)
-    monkeypatch.setattr(tuning, "number_of_trials", lambda *_, **__: 2)
+    monkeypatch.setattr(BinomialTrials, "draw", lambda *_: 2)
     outcome = go(write_programme(*LOUD, sweep("binomial:4,0.5", "")), tmp_path)
     assert [number for number, _ in stand_in.called] == [1, 2, 3, 4]
     assert outcome.report["rounds"][-1]["test_score"] == 0.2
@@ -280,7 +280,7 @@ def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_programme, 
 @pytest.mark.slow
 def test_where_no_trial_takes_place_nothing_is_released(trials, write_programme, tmp_path, monkeypatch):
     stand_in = trials(0.1)
-    monkeypatch.setattr(tuning, "number_of_trials", lambda *_, **__: 0)
+    monkeypatch.setattr(BinomialTrials, "draw", lambda *_: 0)
     outcome = go(write_programme(*LOUD, sweep("binomial:2,0.5")), tmp_path)
     assert len(stand_in.called) == 2
     assert (outcome.model, outcome.report["rounds"], outcome.report["result"]["model_hash"]) == (None, [], None)

@@ -13,31 +13,15 @@ from typing import overload
 
 from epsilog.accounting import tradeoff
 from epsilog.accounting.account import held, interval
-from epsilog.accounting.exact import pure_loss
 from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
-from epsilog.mechanisms import (
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    ExponentialMechanism,
-    Grouped,
-    Laplace,
-    PureDP,
-    Release,
-    Repeated,
-    ReportNoisyMax,
-    SparseVector,
-    Staircase,
-    ZeroConcentratedDP,
-)
+from epsilog.mechanisms import Composed, Grouped, Release, Repeated
 from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.exact import rounded
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
-from epsilog.numerics.rounding import ELEMENTARY, UNDERFLOW, down, gamma, up
+from epsilog.numerics.rounding import ELEMENTARY, down, gamma, up
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -273,36 +257,15 @@ def _most(prepared: Prepared) -> Prepared:
 def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
     """Bounds rho of rho-zCDP from above; parts add up.
 
-    Source: Bun & Steinke 2016, Propositions 1.4 and 1.6 (arXiv:1605.02065); Canonne et al. 2020, Theorem 4; for the
-    exponential mechanism Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223).
+    Source: of each part, ``zcdp`` in its file under ``mechanisms``.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> round(rho(Gaussian(noise_multiplier=1.0)), 12)
     0.5
     """
     prepared, total = _most(prepare(release, relation)), 0.0
-    far = 2 if prepared.relation is NeighboringRelation.REPLACE_ONE else 1
     for part, count in prepared.bag.items():
-        one = part.gaussian_mu(prepared.relation)
-        match part:
-            case _ if one is not None:
-                total += count * _half_square(one)
-            case DiscreteGaussian(noise_stddev=stddev, sensitivity=sensitivity):
-                total += count * _half_square(far * sensitivity / stddev if stddev > 0 else math.inf)
-            case ZeroConcentratedDP(rho=stated):
-                total += count * stated
-            case ExponentialMechanism(epsilon=eps, monotone=monotone):
-                total += count * _half_square((eps / 2 if monotone else eps) / 2)
-            case PureDP(epsilon=eps):
-                total += count * _half_square(eps)
-            case Laplace() | DiscreteLaplace() | Staircase() | ReportNoisyMax() | SparseVector():
-                loss = pure_loss({part: 1}, prepared.relation)
-                total += count * _half_square(math.inf if loss is None else rounded(loss, up=True))
-            case _:
-                raise UnsupportedMechanismError(part, method="zCDP")
+        if (one := part.zcdp(prepared.relation)) is None:
+            raise UnsupportedMechanismError(part, method="zCDP")
+        total += count * one
     return up(total, 64 + len(prepared.bag))
-
-
-def _half_square(distance: float) -> float:
-    """Half the square of a distance from 0 on: what underflows is not nothing, what overflows is infinite."""
-    return distance * distance / 2 + UNDERFLOW if distance > 0 else 0.0

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from epsilog.accounting.flatten import flatten
-from epsilog.mechanisms import Gaussian, PoissonSampled
 from epsilog.plan import TrainingSetup
 from epsilog.terms import CheckError, check
 
@@ -114,9 +113,7 @@ def _told(params: Any, done: _Schedule, selection: Any) -> tuple[float, float | 
 def _told_by_event(event: Any) -> tuple[float, float | None, int | None]:
     from epsilog.adapters.dp_accounting import from_event
 
-    match list(flatten(from_event(event)).items()):
-        case [(PoissonSampled(Gaussian(noise_multiplier=noise), rate), count)]:
+    match [(part.sampled_gaussian, count) for part, count in flatten(from_event(event)).items()]:
+        case [((noise, rate), count)]:
             return rate, noise, count
-        case [(Gaussian(noise_multiplier=noise), count)]:
-            return 1.0, noise, count
     raise CheckError("params", "DpParams, or an event of one Poisson-sampled Gaussian in each update", f"{event!r:.80}")

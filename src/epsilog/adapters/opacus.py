@@ -63,13 +63,9 @@ def to_history(release: Release) -> History:
     """
     history = []
     for part, steps in flatten(release).items():
-        match part:
-            case PoissonSampled(release=Gaussian(noise_multiplier=noise), sampling_probability=rate):
-                history.append((noise, rate, steps))
-            case Gaussian(noise_multiplier=noise):
-                history.append((noise, 1.0, steps))
-            case _:
-                raise UnsupportedMechanismError(part, method="an Opacus history")
+        if (step := part.sampled_gaussian) is None:
+            raise UnsupportedMechanismError(part, method="an Opacus history")
+        history.append((*step, steps))
     return history
 
 

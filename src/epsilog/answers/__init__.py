@@ -1,8 +1,8 @@
 """Answers: questions about a data frame, charged to a budget, answered with exact noise and an error bar, and kept.
 
 ``queries`` says what can be asked, ``files`` reads files, ``columns`` says what rows add, ``noise`` what it costs and
-how far it is off, ``choice`` how the largest count is found and ``sparse`` the first that is large enough, ``samplers``
-draw, ``telling`` adds the error bar, ``shelf`` keeps, and ``asking`` leads through them, in the order in which nothing
+how far it is off, ``choice`` how the largest count is found and ``sparse`` the first that is large enough, ``telling``
+draws and adds the error bar, ``shelf`` keeps, and ``asking`` leads through them, in the order in which nothing
 can be told that was not paid for. ``best`` runs trials of anything and tells the best alone.
 """
 

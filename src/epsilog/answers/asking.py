@@ -27,10 +27,10 @@ from typing import Any, Protocol
 from epsilog.answers.columns import check_frame, totals
 from epsilog.answers.noise import CONFIDENCE, Number, Plan, planned
 from epsilog.answers.queries import Query
-from epsilog.answers.samplers import RandBelow
 from epsilog.answers.shelf import Shelf
 from epsilog.answers.telling import expected_error, told
 from epsilog.mechanisms import Release
+from epsilog.mechanisms.sampling import RandBelow
 from epsilog.spend import Balance, Charge, Request, State, digest, orders_on, price
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation, RecordsError, check
 from epsilog.terms.charts import interval_bar

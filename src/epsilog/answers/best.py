@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Callable
 from typing import TypeVar
 
-from epsilog.answers.samplers import RandBelow, number_of_trials
 from epsilog.mechanisms import Trials
+from epsilog.mechanisms.sampling import RandBelow
 
 __all__ = ["best_of"]
 
@@ -43,7 +43,7 @@ def best_of(trial: Callable[[], tuple[float, T]], trials: Trials, *, below: Rand
     """
     best: T | None = None
     highest: float | None = None
-    for _ in range(number_of_trials(trials, below=below)):
+    for _ in range(trials.draw(below)):
         score, found = trial()
         rank = -math.inf if math.isnan(score) else score
         if highest is None or rank > highest:

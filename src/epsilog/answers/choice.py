@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Sequence
 from fractions import Fraction
 
-from epsilog.answers.samplers import RandBelow, exp_coin
+from epsilog.mechanisms.sampling import RandBelow, exp_coin
 from epsilog.terms import NeighboringRelation
 
 __all__ = ["permute_and_flip", "spread"]

@@ -236,7 +236,7 @@ def _of_many_cells(
     far = 2 if relation is _REPLACE else 1
     norm, squared = far * rows, far * rows**2
     if error is not None:
-        scale = float(scale_of(_for_error(query, (part,), rows, error, law=law)))
+        scale = float(_for_error(query, (part,), rows, error, law=law).scale)
     elif price.rho is not None:
         scale = _scale(_up(math.sqrt(squared / (2 * _float_within(_whole_units("rho", price.rho))))))
     elif price.mu_squared is not None:
@@ -346,17 +346,8 @@ def _scale(scale: float) -> float:
     return scale
 
 
-def scale_of(noise: Noise) -> float:
-    """The parameter of a law, in steps."""
-    if isinstance(noise, Gaussian):
-        return noise.noise_multiplier * noise.sensitivity
-    return noise.noise_scale if isinstance(noise, DiscreteLaplace) else noise.noise_stddev
-
-
 def _larger(noise: Noise, factor: float) -> Noise:
-    if isinstance(noise, Gaussian):
-        return Gaussian(_scale(scale_of(noise) * factor) / noise.sensitivity, noise.sensitivity)
-    return type(noise)(_scale(scale_of(noise) * factor), noise.sensitivity)
+    return noise.with_scale(_scale(noise.scale * factor))
 
 
 def _of_law(law: type[Noise], scale: float, sensitivity: int) -> Noise:
@@ -364,7 +355,7 @@ def _of_law(law: type[Noise], scale: float, sensitivity: int) -> Noise:
     if law is not Gaussian:
         return law(scale, sensitivity)
     made = Gaussian(scale / sensitivity, float(sensitivity))
-    return made if scale_of(made) <= scale else Gaussian(math.nextafter(made.noise_multiplier, 0.0), made.sensitivity)
+    return made if made.scale <= scale else Gaussian(math.nextafter(made.noise_multiplier, 0.0), made.sensitivity)
 
 
 def half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided: bool = False) -> int:
@@ -382,11 +373,11 @@ def half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided: bool = 
     tails = {DiscreteLaplace: _laplace_tail, DiscreteGaussian: _gaussian_tail, Gaussian: _rounded_tail}
     tail = tails[type(noise)]
     low, high = -1, 1
-    while tail(scale_of(noise), high) > miss:
+    while tail(noise.scale, high) > miss:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if tail(scale_of(noise), middle) > miss else (low, middle)
+        low, high = (middle, high) if tail(noise.scale, middle) > miss else (low, middle)
     return high
 
 
@@ -447,7 +438,7 @@ def margin_of_first(scale: Fraction, cells: int) -> int:
     return 2 * half_width(DiscreteLaplace(float(scale) * _ROUNDING), miss=(1 - CONFIDENCE) / (cells + 1))
 
 
-def margin_of_choice(release: PureDP, cells: int, moved: int) -> int:
+def margin_of_choice(epsilon: float, cells: int, moved: int) -> int:
     """How far below the largest count the chosen one is at most, with 95% confidence.
 
     The choice is that of the largest count under exponential noise of scale moved / epsilon: one that lies t below is
@@ -455,4 +446,4 @@ def margin_of_choice(release: PureDP, cells: int, moved: int) -> int:
     """
     if cells == 1:
         return 0
-    return math.ceil(moved / release.epsilon * math.log((cells - 1) / (1 - CONFIDENCE)) * _ROUNDING)
+    return math.ceil(moved / epsilon * math.log((cells - 1) / (1 - CONFIDENCE)) * _ROUNDING)

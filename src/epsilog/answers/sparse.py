@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Sequence
 from fractions import Fraction
 
-from epsilog.answers.samplers import RandBelow, discrete_laplace
+from epsilog.mechanisms.sampling import RandBelow, discrete_laplace
 from epsilog.terms import NeighboringRelation
 
 __all__ = ["first_above", "reach"]

@@ -9,9 +9,8 @@ from typing import Any
 from epsilog.answers.choice import permute_and_flip
 from epsilog.answers.noise import CONFIDENCE, Plan, half_width, margin_of_choice, margin_of_first, middle_of, worth
 from epsilog.answers.queries import Above, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
-from epsilog.answers.samplers import RandBelow, noisy_count
 from epsilog.answers.sparse import first_above
-from epsilog.mechanisms import PureDP
+from epsilog.mechanisms.sampling import RandBelow
 from epsilog.terms import check
 
 __all__ = ["expected_error", "told"]
@@ -30,10 +29,7 @@ def told(query: Query, plan: Plan, sums: list[list[int]], below: RandBelow) -> d
         return _chosen(query, plan, sums[0], below)
     if isinstance(query, FirstAbove):
         return _first(query, plan, sums[0], below)
-    noisy = [
-        [noisy_count(total, noise, below=below) for total in cells]
-        for cells, noise in zip(sums, plan.noises, strict=True)
-    ]
+    noisy = [[total + noise.sample(below) for total in cells] for cells, noise in zip(sums, plan.noises, strict=True)]
     return _shown(query, plan, noisy)
 
 
@@ -50,14 +46,13 @@ def expected_error(query: Query, plan: Plan) -> float | None:
 
 
 def _chosen(query: MostCommon, plan: Plan, counts: list[int], below: RandBelow) -> dict[str, Any]:
-    assert isinstance(plan.release, PureDP), "a choice is charged by its statement"
-    place = permute_and_flip(counts, plan.spread / worth(plan.release.epsilon), below=below)
-    return _said(query.categories[place], margin_of_choice(plan.release, len(counts), plan.spread))
+    stated = plan.release.statement["epsilon"]
+    place = permute_and_flip(counts, plan.spread / worth(stated), below=below)
+    return _said(query.categories[place], margin_of_choice(stated, len(counts), plan.spread))
 
 
 def _first(query: FirstAbove, plan: Plan, counts: list[int], below: RandBelow) -> dict[str, Any]:
-    assert isinstance(plan.release, PureDP), "a first count is charged by its statement"
-    scale = plan.spread / worth(plan.release.epsilon)
+    scale = plan.spread / worth(plan.release.statement["epsilon"])
     place = first_above(counts, query.threshold, scale, below=below)
     return _said(None if place is None else query.categories[place], margin_of_first(scale, len(counts)))
 

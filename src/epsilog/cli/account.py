@@ -236,11 +236,11 @@ def _show_several(found: Intervals, named: dict[str, Any], *, as_csv: bool, as_j
 
 def _beside(release: Release, delta: float | None, relation: NeighboringRelation, gap: float) -> list[tuple[str, str]]:
     """What one trial costs, and as many as are expected if all of them were shown."""
-    if not isinstance(release, mechanisms.Tuned) or delta is None:
+    if release.one_trial is None or delta is None:
         return []
     from epsilog.plan import sweep
 
-    return sweep_rows(sweep(release.release, release.trials, delta=delta, relation=relation, gap=gap))
+    return sweep_rows(sweep(*release.one_trial, delta=delta, relation=relation, gap=gap))
 
 
 def sweep_rows(found: Sweep) -> list[tuple[str, str]]:
@@ -331,14 +331,12 @@ def read_document(file: Path) -> Any:
 def _formula(release: Release, delta: float | None) -> float | None:
     """The popular closed form, where the release has the shape that it is about."""
     from epsilog.accounting import fl_formula
+    from epsilog.accounting.flatten import flatten
 
-    count, inner = (release.count, release.release) if isinstance(release, mechanisms.Repeated) else (1, release)
-    q, inner = (
-        (inner.sampling_probability, inner.release) if isinstance(inner, mechanisms.PoissonSampled) else (1.0, inner)
-    )
-    if not isinstance(inner, mechanisms.Gaussian) or not delta:
-        return None
-    return fl_formula(sampling_probability=q, noise_multiplier=inner.noise_multiplier, rounds=count, delta=delta).total
+    match [(part.sampled_gaussian, count) for part, count in flatten(release).items()]:
+        case [((noise, q), count)] if delta:
+            return fl_formula(sampling_probability=q, noise_multiplier=noise, rounds=count, delta=delta).total
+    return None
 
 
 Compared = Annotated[Path, typer.Argument(help="A JSON or TOML file holding one release.")]

@@ -8,14 +8,18 @@ one unit by another moves it up to twice as far; accountants apply that factor, 
 from __future__ import annotations
 
 import math
+import secrets
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from epsilog import numerics
 from epsilog.numerics.exact import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.terms.fields import Field, check_fields
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.sampling import RandBelow
+    from epsilog.mechanisms.tuned import Trials
     from epsilog.numerics.renyi import Array
 
 SENSITIVITY = "largest change of the sum by one privacy unit, in {} norm"
@@ -36,6 +40,11 @@ def times(number: float, factor: int, *, above: bool) -> float:
     """A parameter times a whole number, rounded outwards; what no double holds becomes a very large one."""
     found = rounded(Fraction(number) * factor, up=above)
     return found if math.isfinite(found) else 1e300
+
+
+def half_square(distance: float) -> float:
+    """Half the square of a distance from 0 on: what underflows is not nothing, what overflows is infinite."""
+    return distance * distance / 2 + numerics.rounding.UNDERFLOW if distance > 0 else 0.0
 
 
 class Release:
@@ -89,6 +98,48 @@ class Release:
     def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:  # noqa: ARG002
         """The largest privacy loss, which neighbors attain and which adds up; None if that is not known."""
         return None
+
+    def zcdp(self, relation: NeighboringRelation) -> float | None:
+        """The rho of rho-zCDP that it satisfies, before rounding: by its mu, or by its largest loss; None if unknown.
+
+        Source:
+            Bun & Steinke 2016, Propositions 1.4 and 1.6 (arXiv:1605.02065).
+        """
+        if (mu := self.gaussian_mu(relation)) is not None:
+            return half_square(mu)
+        loss = self.pure_loss(relation)
+        return None if loss is None else half_square(rounded(loss, up=True))
+
+    @property
+    def statement(self) -> dict[str, float]:
+        """What it states of itself, by quantity, where nothing else is known of it."""
+        return {}
+
+    @property
+    def sampled_gaussian(self) -> tuple[float, float] | None:
+        """Noise multiplier and chance to take part of the Poisson-sampled Gaussian that it is; None if it is none."""
+        return None
+
+    @property
+    def repeats(self) -> int | None:
+        """How often it repeats one release, as one plan; None if it repeats none."""
+        return None
+
+    @property
+    def one_trial(self) -> tuple[Release, Trials] | None:
+        """One trial and the law of their number, where the best of several is released."""
+        return None
+
+    def sample(self, below: RandBelow = secrets.randbelow) -> int:  # noqa: ARG002
+        """Draw its noise on one sum, exactly, in whole steps.
+
+        Args:
+            below: where randomness comes from; anything but the default is a simulation.
+
+        Raises:
+            UnsupportedMechanismError: no exact sampler is known.
+        """
+        raise UnsupportedMechanismError(self, method="exact sampling")
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
         """Bound the Renyi divergence from above, in nats, at each order above 1; shape (k,) to (k,).

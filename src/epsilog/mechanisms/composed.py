@@ -52,6 +52,11 @@ class Repeated(Release):
         """What is repeated."""
         return (self.release,)
 
+    @property
+    def repeats(self) -> int:
+        """``count`` times."""
+        return self.count
+
     def parts(self) -> tuple[tuple[Release, int], ...]:
         """What is repeated, as often."""
         return ((self.release, self.count),)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import secrets
 from typing import TYPE_CHECKING, Annotated
 
 from epsilog import numerics
-from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
+from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, half_square, sensitivity_factor
+from epsilog.mechanisms.sampling import RandBelow, discrete_gaussian
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, Field, term
 
@@ -36,6 +39,28 @@ class DiscreteGaussian(Release):
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteGaussian | None:  # noqa: ARG002
         """A sensitivity that is so many times larger."""
         return DiscreteGaussian(self.noise_stddev, grown) if (grown := self.sensitivity * units) < 2**53 else None
+
+    @property
+    def scale(self) -> float:
+        """``noise_stddev``."""
+        return self.noise_stddev
+
+    def with_scale(self, scale: float) -> DiscreteGaussian:
+        """The same with another ``noise_stddev``."""
+        return DiscreteGaussian(scale, self.sensitivity)
+
+    def sample(self, below: RandBelow = secrets.randbelow) -> int:
+        """Draw a whole number; 0 without noise."""
+        return discrete_gaussian(self.noise_stddev, below=below) if self.noise_stddev else 0
+
+    def zcdp(self, relation: NeighboringRelation) -> float:
+        """As much as of a Gaussian.
+
+        Source:
+            Canonne, Kamath & Steinke 2020, Theorem 4 (arXiv:2004.00010).
+        """
+        shift = sensitivity_factor(relation) * self.sensitivity
+        return half_square(shift / self.noise_stddev if self.noise_stddev > 0 else math.inf)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """No more than of two Gaussians.

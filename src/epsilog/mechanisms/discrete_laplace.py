@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import secrets
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 from epsilog import numerics
 from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
+from epsilog.mechanisms.sampling import RandBelow, discrete_laplace
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, Field, term
 
@@ -39,6 +42,23 @@ class DiscreteLaplace(Release):
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteLaplace | None:  # noqa: ARG002
         """A sensitivity that is so many times larger."""
         return DiscreteLaplace(self.noise_scale, grown) if (grown := self.sensitivity * units) < 2**53 else None
+
+    @property
+    def scale(self) -> float:
+        """``noise_scale``."""
+        return self.noise_scale
+
+    def with_scale(self, scale: float) -> DiscreteLaplace:
+        """The same with another ``noise_scale``."""
+        return DiscreteLaplace(scale, self.sensitivity)
+
+    def sample(self, below: RandBelow = secrets.randbelow) -> int:
+        """Draw a whole number; 0 without noise."""
+        return discrete_laplace(self.noise_scale, below=below) if self.noise_scale else 0
+
+    def zcdp(self, relation: NeighboringRelation) -> float | None:
+        """By the largest loss; infinite without noise."""
+        return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """No more than of randomized response with its largest loss."""

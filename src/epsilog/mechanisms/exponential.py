@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import MONOTONE, Release, times
+from epsilog.mechanisms.base import MONOTONE, Release, half_square, times
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
 
@@ -34,6 +34,14 @@ class ExponentialMechanism(Release):
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ExponentialMechanism:  # noqa: ARG002
         """A sensitivity that is so many times larger."""
         return ExponentialMechanism(times(self.epsilon, units, above=above), self.monotone)
+
+    def zcdp(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
+        """Of a bounded range.
+
+        Source:
+            Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223).
+        """
+        return half_square((self.epsilon / 2 if self.monotone else self.epsilon) / 2)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
         """Bounded range."""

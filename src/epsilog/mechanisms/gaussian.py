@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import secrets
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
+from epsilog.mechanisms.sampling import RandBelow, rounded_gaussian
 from epsilog.numerics.exact import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
@@ -30,6 +32,25 @@ class Gaussian(Release):
     def gaussian_mu(self, relation: NeighboringRelation) -> float:
         """The distance of the neighbors' sums over the noise; without noise ``inf``."""
         return math.inf if self.noise_multiplier == 0 else float(sensitivity_factor(relation)) / self.noise_multiplier
+
+    @property
+    def sampled_gaussian(self) -> tuple[float, float]:
+        """Of all units."""
+        return self.noise_multiplier, 1.0
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of its noise, in the unit of the sum."""
+        return self.noise_multiplier * self.sensitivity
+
+    def with_scale(self, scale: float) -> Gaussian:
+        """The same with noise of another standard deviation."""
+        return Gaussian(scale / self.sensitivity, self.sensitivity)
+
+    def sample(self, below: RandBelow = secrets.randbelow) -> int:
+        """Draw a normal number, rounded to a whole one; every guarantee holds for what is rounded, too."""
+        stddev = Fraction(self.noise_multiplier) * Fraction(self.sensitivity)
+        return rounded_gaussian(stddev, below=below) if stddev else 0
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Gaussian:  # noqa: ARG002
         """Noise that is so many times smaller."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,10 @@ class Laplace(Release):
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Laplace:  # noqa: ARG002
         """Noise that is so many times smaller."""
         return Laplace(rounded(Fraction(self.noise_multiplier) / units, up=not above))
+
+    def zcdp(self, relation: NeighboringRelation) -> float | None:
+        """By the largest loss; infinite without noise."""
+        return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """Laplace noise at the neighbors' distance.

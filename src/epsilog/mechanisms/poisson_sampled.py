@@ -41,6 +41,12 @@ class PoissonSampled(Release):
         """What is computed on the sample, for whoever sees the sample."""
         return self.release.revealed(relation)
 
+    @property
+    def sampled_gaussian(self) -> tuple[float, float] | None:
+        """Where a Gaussian is sampled once."""
+        inner = self.release
+        return (inner.noise_multiplier, self.sampling_probability) if isinstance(inner, Gaussian) else None
+
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """A sampled Gaussian.
 

@@ -1,4 +1,4 @@
-"""Exact discrete noise for counts that are shown to people: whole numbers and coins, no floating point on the way.
+"""Exact samplers, shared by the ``sample`` hooks: whole numbers and coins, no floating point on the way.
 
 Floating-point noise leaks the answer through its low bits (Mironov 2012); these samplers draw from their laws exactly,
 from the operating system's randomness. They are not constant-time: how long a draw takes tells something of its size.
@@ -14,54 +14,9 @@ import secrets
 from collections.abc import Callable
 from fractions import Fraction
 
-from epsilog.mechanisms import (
-    BinomialTrials,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    NegativeBinomialTrials,
-    PoissonTrials,
-    Trials,
-)
-from epsilog.terms import CheckError, check
-
-__all__ = [
-    "RandBelow",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "exp_coin",
-    "noisy_count",
-    "number_of_trials",
-    "rounded_gaussian",
-]
-
-_MOST_TRIALS = 1e6  # on average: more are not run, and take long to draw
+from epsilog.terms import check
 
 RandBelow = Callable[[int], int]  # n to a whole number that is uniform over 0 .. n - 1
-
-
-def noisy_count(
-    count: int, release: DiscreteGaussian | DiscreteLaplace | Gaussian, *, below: RandBelow = secrets.randbelow
-) -> int:
-    """Adds the noise that a release describes to a count; that of a Gaussian is rounded to a whole number.
-
-    Args:
-        count: the true count; it was charged as ``release`` before.
-        release: which noise; without any (scale 0) the count itself comes back, and no budget would have borne it.
-        below: where randomness comes from; anything but the default is a simulation.
-
-    >>> import random
-    >>> noisy_count(100, DiscreteLaplace(noise_scale=2.0), below=random.Random(1).randrange)
-    98
-    """
-    count = check.integer(-check.LARGEST_INTEGER)(count=count)
-    check.instance((DiscreteGaussian, DiscreteLaplace, Gaussian))(release=release)
-    if isinstance(release, Gaussian):
-        stddev = Fraction(release.noise_multiplier) * Fraction(release.sensitivity)
-        return count + (rounded_gaussian(stddev, below=below) if stddev else 0)
-    if isinstance(release, DiscreteLaplace):
-        return count + (discrete_laplace(release.noise_scale, below=below) if release.noise_scale else 0)
-    return count + (discrete_gaussian(release.noise_stddev, below=below) if release.noise_stddev else 0)
 
 
 def discrete_laplace(noise_scale: float | Fraction, *, below: RandBelow = secrets.randbelow) -> int:
@@ -182,42 +137,13 @@ def _exactly(**named: object) -> Fraction:
     return check.ratio()(**named)
 
 
-def number_of_trials(trials: Trials, *, below: RandBelow = secrets.randbelow) -> int:
-    """Draws how many trials to run, exactly from the stated law. The number is as secret as the data.
-
-    Args:
-        trials: the law; its parameters stand for the binary numbers that they are.
-        below: where randomness comes from; anything but the default is a simulation.
-
-    Raises:
-        CheckError: more than a million trials are to be expected.
+def negative_binomial(shape: Fraction, stops: Fraction, below: RandBelow) -> int:
+    """Draw from the negative binomial law on whole numbers from 1 on.
 
     Source:
-        Rejection, with no normalising constant: for the negative binomial law of a shape up to 1, whose weights are
-        (1 - stops)^k prod (l + shape) / (l + 1), each trial more is thrown for coin by coin; larger shapes are sums of
-        such. A Poisson law of a mean up to 1 has the weights mean^k / k!: k is proposed with the chance 2^(-k - 1), and
-        kept with that of (2 mean)^k / (2 k!), which is at most 1. Poisson laws add up.
-
-    >>> import random
-    >>> number_of_trials(NegativeBinomialTrials(shape=1.0, stopping_probability=0.1), below=random.Random(1).randrange)
-    5
+        Rejection, with no normalizing constant: of a shape up to 1, whose weights are (1 - stops)^k
+        prod (l + shape) / (l + 1), each trial more is thrown for coin by coin; larger shapes are sums of such.
     """
-    match trials:
-        case NegativeBinomialTrials(shape, stops):
-            if (1 + max(shape, 0)) / stops > _MOST_TRIALS:
-                raise CheckError("stopping_probability", "such that at most a million trials are expected", repr(stops))
-            return _negative_binomial(Fraction(shape), Fraction(stops), below)
-        case PoissonTrials(mean):
-            if mean > _MOST_TRIALS:
-                raise CheckError("mean", "at most a million trials", repr(mean))
-            parts = math.ceil(mean)
-            return sum(_poisson(Fraction(mean) / parts, below) for _ in range(parts))
-        case BinomialTrials(most, probability):
-            return sum(_coin(Fraction(probability), below) for _ in range(most))
-    raise CheckError("trials", "a law of trials", repr(trials))
-
-
-def _negative_binomial(shape: Fraction, stops: Fraction, below: RandBelow) -> int:
     if shape <= 1:
         return _short_negative_binomial(shape, stops, 1, below)
     parts = math.ceil(shape)
@@ -231,12 +157,23 @@ def _short_negative_binomial(shape: Fraction, stops: Fraction, least: int, below
     """The law of a shape up to 1 on whole numbers from 0 or 1 on."""
     count = least
     while True:
-        if _coin(stops, below):
+        if coin(stops, below):
             return count
-        if not _coin((count + shape) / (count + 1), below):
+        if not coin((count + shape) / (count + 1), below):
             count = least
         else:
             count += 1
+
+
+def poisson(mean: float, below: RandBelow) -> int:
+    """Draw from a Poisson law, as a sum of such laws of means up to 1.
+
+    Source:
+        Rejection: k is proposed with the chance 2^(-k - 1), and kept with that of (2 mean)^k / (2 k!), which is at most
+        1.
+    """
+    parts = math.ceil(mean)
+    return sum(_poisson(Fraction(mean) / parts, below) for _ in range(parts))
 
 
 def _poisson(mean: Fraction, below: RandBelow) -> int:
@@ -244,11 +181,11 @@ def _poisson(mean: Fraction, below: RandBelow) -> int:
         count = 0
         while below(2):
             count += 1
-        if _coin((2 * mean) ** count / (2 * math.factorial(count)), below):
+        if coin((2 * mean) ** count / (2 * math.factorial(count)), below):
             return count
 
 
-def _coin(chance: Fraction, below: RandBelow) -> bool:
+def coin(chance: Fraction, below: RandBelow) -> bool:
     """True with that probability."""
     return below(chance.denominator) < chance.numerator
 

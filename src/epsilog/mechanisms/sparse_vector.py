@@ -68,6 +68,10 @@ class SparseVector(Release):
         once, often = (rounded(Fraction(noise) / units, up=not above) for noise in noises)
         return SparseVector(once, often, self.positives, self.monotone)
 
+    def zcdp(self, relation: NeighboringRelation) -> float | None:
+        """By the largest loss; infinite without noise."""
+        return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
+
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """No more than of randomized response with its largest loss."""
         loss = self.pure_loss(relation)

@@ -32,6 +32,11 @@ class PureDP(Release):
         """What is stated, which randomized response attains."""
         return Fraction(self.epsilon)
 
+    @property
+    def statement(self) -> dict[str, float]:
+        """The guarantee itself."""
+        return {"epsilon": self.epsilon}
+
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
         """A statement that is so many times weaker; below, Laplace noise that satisfies what is stated."""
         if above:
@@ -56,6 +61,11 @@ class ApproximateDP(Release):
     delta: Annotated[float, Field("failure probability, in [0, 1]", "δ", ge=0, le=1, rounding=UP)]
 
     states_absence: ClassVar[bool] = False
+
+    @property
+    def statement(self) -> dict[str, float]:
+        """The guarantee itself."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
         """As of ``PureDP``, with delta (1 + e^epsilon + ... + e^((units - 1) epsilon)) above."""
@@ -89,11 +99,20 @@ class ZeroConcentratedDP(Release):
         """Nothing, where it states that nothing is lost."""
         return () if self.rho == 0 else None
 
+    @property
+    def statement(self) -> dict[str, float]:
+        """The guarantee itself."""
+        return {"rho": self.rho}
+
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:  # noqa: ARG002
         """units^2 rho; below a Gaussian, which satisfies what is stated: what else does need not grow as fast."""
         if above:
             return ZeroConcentratedDP(times(self.rho, units**2, above=True))
         return GaussianDP(min(numerics.rounding.down(units * math.sqrt(2.0) * math.sqrt(self.rho), 8), 1e300))
+
+    def zcdp(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
+        """What is stated."""
+        return self.rho
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
         """What is stated."""
@@ -123,6 +142,11 @@ class GaussianDP(Release):
     def gaussian_mu(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated, under the relation that it is stated for."""
         return self.mu
+
+    @property
+    def statement(self) -> dict[str, float]:
+        """The guarantee itself."""
+        return {"mu": self.mu}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> GaussianDP:  # noqa: ARG002
         """A distance that is so many times larger."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Annotated
 
+from epsilog.mechanisms import sampling
 from epsilog.mechanisms.base import Release
+from epsilog.mechanisms.sampling import RandBelow
 from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.fields import UP, Field, check_fields, term
 from epsilog.terms.numerals import read_number
 
 FEWEST_STOPS = 1e-9  # a stopping probability; beyond a billion trials nothing is tuned
 MOST_TRIALS = 10**9
+_MOST_DRAWN = 1e6  # on average: more are not run, and take long to draw
 
 
 class Trials:
@@ -22,6 +27,21 @@ class Trials:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    def draw(self, below: RandBelow = secrets.randbelow) -> int:
+        """Draw how many trials to run, exactly from the stated law. The number is as secret as the data.
+
+        Args:
+            below: where randomness comes from; anything but the default is a simulation.
+
+        Raises:
+            CheckError: more than a million trials are to be expected.
+
+        >>> import random
+        >>> NegativeBinomialTrials(shape=1.0, stopping_probability=0.1).draw(random.Random(1).randrange)
+        5
+        """
+        raise NotImplementedError
 
 
 @term("negative-binomial-trials")
@@ -44,12 +64,25 @@ class NegativeBinomialTrials(Trials):
         ),
     ]
 
+    def draw(self, below: RandBelow = secrets.randbelow) -> int:
+        """At least one."""
+        if (1 + max(self.shape, 0)) / self.stopping_probability > _MOST_DRAWN:
+            bound = "such that at most a million trials are expected"
+            raise CheckError("stopping_probability", bound, repr(self.stopping_probability))
+        return sampling.negative_binomial(Fraction(self.shape), Fraction(self.stopping_probability), below)
+
 
 @term("poisson-trials")
 class PoissonTrials(Trials):
     """A Poisson number of trials; perhaps none, and then nothing is released but that."""
 
     mean: Annotated[float, Field("mean number of trials", gt=0, lt=MOST_TRIALS, rounding=UP)]
+
+    def draw(self, below: RandBelow = secrets.randbelow) -> int:
+        """Perhaps none."""
+        if self.mean > _MOST_DRAWN:
+            raise CheckError("mean", "at most a million trials", repr(self.mean))
+        return sampling.poisson(self.mean, below)
 
 
 @term("binomial-trials")
@@ -58,6 +91,10 @@ class BinomialTrials(Trials):
 
     most: Annotated[int, Field("largest number of trials", ge=1, le=10**6)]
     probability: Annotated[float, Field("probability that each takes place, in (0, 1]", gt=0, le=1, rounding=UP)]
+
+    def draw(self, below: RandBelow = secrets.randbelow) -> int:
+        """A coin for each."""
+        return sum(sampling.coin(Fraction(self.probability), below) for _ in range(self.most))
 
 
 @term("tuned")
@@ -77,6 +114,11 @@ class Tuned(Release):
     def inner(self) -> tuple[Release, ...]:
         """What is computed in one trial."""
         return (self.release,)
+
+    @property
+    def one_trial(self) -> tuple[Release, Trials]:
+        """Both of its fields."""
+        return self.release, self.trials
 
     def revealed(self, relation: NeighboringRelation) -> Release:
         """For each trial."""

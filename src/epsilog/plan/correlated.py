@@ -74,7 +74,7 @@ class Comparison:
     def sentence(self) -> str:
         """Who wins, by how much, in words."""
         best = self.winner
-        base = next(row for row in self.rows if isinstance(row.release, Repeated))
+        base = next(row for row in self.rows if row.release.repeats)
         saved = 100 * (1 - best.error / base.error)
         if best is base:
             return f"{best.name} wins: correlated noise saves nothing here."

@@ -119,8 +119,8 @@ class RegisteredPlan:
             raise CheckError("plan", f"the fields {sorted(FIELDS)}", f"{sorted(document)}", verb="have")
         scheme, budget = codec.decode(document["scheme"]), document["budget"]
         check.instance(Scheme)(scheme=scheme)
-        released = codec.decode(document["release"])
-        trials = released.trials if isinstance(released, Tuned) else None
+        released = check.instance(Release)(release=codec.decode(document["release"]))
+        _, trials = released.one_trial or (None, None)
         if released != best(scheme.release(), trials):
             raise ValueError("release must be what the scheme releases, or the best of several trials of that")
         formula = FederatedEstimate(**document["formula"])

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from epsilog.accounting import Profile, epsilon, mu, profile
-from epsilog.mechanisms import Release, Tuned
+from epsilog.mechanisms import Release
 from epsilog.plan.fits import close_fit
 from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, check
 
@@ -99,7 +99,7 @@ def _of_copies(
     try:
         if units == 1:  # the claim itself
             found = epsilon(release, delta=delta, relation=relation)
-        elif isinstance(release, Tuned) and units > MANY:
+        elif release.one_trial and units > MANY:
             found = epsilon(known, delta=delta, relation=relation, gap=ROUGH, group=units)
             found = replace(found, lower=min(epsilon(release, delta=delta, relation=relation).lower, found.upper))
         else:
@@ -113,7 +113,7 @@ def _of_copies(
 
 @lru_cache(maxsize=64)
 def _fit(release: Release, relation: NeighboringRelation) -> dict[str, float] | None:
-    if isinstance(release, Tuned):  # each place of its curve is an answer about many trials
+    if release.one_trial:  # each place of its curve is an answer about many trials
         return None
     found = close_fit(release, relation)
     return None if found is None else {"mu": found.mu, "beyond": found.beyond, "regret": found.regret}

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from epsilog import disk, npz
 from epsilog.accounting import epsilon, mean_trials
-from epsilog.answers.samplers import number_of_trials
 from epsilog.mechanisms import BinomialTrials, Trials, read_trials
 from epsilog.plan import RegisteredPlan
 from epsilog.sections import Part, Text
@@ -161,7 +160,7 @@ class Sweeping:
         assert law is not None
         if not file.exists():
             below = secrets.randbelow if self.seed is None else random.Random(self._seed("drawn")).randrange  # noqa: S311
-            count = number_of_trials(law, below=below)
+            count = law.draw(below)
             trained = law.most if isinstance(law, BinomialTrials) else count
             among = max(len(self.plan.details[TUNING]["candidates"]), 1)
             drawn = {"looked_at": count, "settings": [below(among) for _ in range(trained)]}

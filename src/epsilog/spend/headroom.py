@@ -84,7 +84,7 @@ def headroom_for(request: Request, path: Sequence[Balance]) -> Headroom:
             balance, relation=request.relation, privacy_unit=request.privacy_unit, simulation=request.simulation
         )
     count = None
-    if isinstance(request.release, Repeated) and request.amount is None:
+    if request.release.repeats and request.amount is None:
         count = most_repetitions(request, path)
     return Headroom(least(path), _charges(request, path), count)
 
@@ -188,13 +188,13 @@ def explained(
     if refusal.reason:
         return refusal
     hint = f"at most {room_in_words(path)} fits"
-    if isinstance(request.release, Repeated) and request.amount is None:
+    if request.release.repeats and request.amount is None:
         try:
             count = repetitions(request, path)
         except (EpsilogError, ValueError):  # no price for fewer: then there is no more to say
             count = 0
         if count:
-            hint += f", or {count} of the {request.release.count} repetitions as one plan"
+            hint += f", or {count} of the {request.release.repeats} repetitions as one plan"
     if (beyond := reach(path)) and refusal.scope == path[beyond].scope:
         hint += f" (a block of {path[beyond - 1].scope!r}: the budgets above have paid for it, and bear nothing here)"
     if not all(cost.bearable for cost in prices.values()):

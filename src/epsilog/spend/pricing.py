@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from epsilog.mechanisms import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.spend.amounts import Amounts, Number, charge_units, decimals_of, order_of
 from epsilog.spend.filters import filter_of
 from epsilog.spend.promises import float_above, float_below
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_STATEMENTS = PureDP | ApproximateDP | ZeroConcentratedDP | GaussianDP
 _LARGEST = 1e9  # dearer than any cap can be
 
 
@@ -93,26 +91,25 @@ def price_at_once(request: Request, kind: str, *, orders: Sequence[str] = (), ov
 
 def states_price(request: Request) -> bool:
     """Whether a request is likely to be priced at once, under budgets of the kind that its release speaks of."""
-    return request.amount is None and isinstance(request.release, _STATEMENTS)
+    return request.amount is None and bool(request.release.statement)
 
 
 def _by_statement(request: Request, kind: str, orders: Sequence[str]) -> Price | None:
     """What a release states of itself, where a budget of this kind is charged just that."""
-    match kind, request.release:
-        case "pure", PureDP(epsilon):
-            return Price({"epsilon": repr(epsilon)}, "as stated")
-        case "approximate", PureDP(epsilon) if request.delta is None:
-            return Price({"epsilon": repr(epsilon), "delta": "0"}, "as stated")
-        case "approximate", ApproximateDP(epsilon, delta) if request.delta is None:
-            return Price({"epsilon": repr(epsilon), "delta": repr(delta)}, "as stated")
-        case "zcdp", ZeroConcentratedDP(stated):
-            return Price({"rho": repr(stated)}, "as stated")
-        case "gdp", GaussianDP(stated):
-            return Price({"mu_squared": Fraction(repr(stated)) ** 2}, "as stated")
-        case "rdp", ZeroConcentratedDP(stated):
-            return _at_each(orders, Fraction(repr(stated)))
-        case "rdp", GaussianDP(stated):
-            return _at_each(orders, Fraction(repr(stated)) ** 2 / 2)
+    stated = {quantity: repr(number) for quantity, number in request.release.statement.items()}
+    match kind, stated:
+        case "pure", {"epsilon": _} if "delta" not in stated:
+            return Price(stated, "as stated")
+        case "approximate", {"epsilon": _} if request.delta is None:
+            return Price(stated | {"delta": stated.get("delta", "0")}, "as stated")
+        case "zcdp", {"rho": _}:
+            return Price(stated, "as stated")
+        case "gdp", {"mu": mu}:
+            return Price({"mu_squared": Fraction(mu) ** 2}, "as stated")
+        case "rdp", {"rho": rho}:
+            return _at_each(orders, Fraction(rho))
+        case "rdp", {"mu": mu}:
+            return _at_each(orders, Fraction(mu) ** 2 / 2)
     return None
 
 
@@ -184,7 +181,7 @@ def _proven_at(request: Request, kind: str, delta: str, orders: Sequence[str]) -
     if kind in ("pure", "approximate"):
         accounted = _accounted(bare, delta)
         found.append(accounted if kind == "approximate" else Price({"epsilon": accounted.values["epsilon"]}, ""))
-    if kind not in ("pure", "approximate") or isinstance(request.release, PureDP | ApproximateDP):
+    if kind not in ("pure", "approximate") or "epsilon" in request.release.statement:
         found.append(_proven(bare, kind, orders))  # a statement, to its last decimal
     return found
 
@@ -205,7 +202,7 @@ def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | Non
         lower = epsilon(request.release, delta=delta, relation=_relation(request)).lower
         least = {"epsilon": _units_below("epsilon", lower)}
         return Amounts(least | ({"delta": charge_units("delta", request.delta or "0")} if kind != "pure" else {}))
-    if isinstance(request.release, ZeroConcentratedDP | GaussianDP):
+    if {"rho", "mu"} & request.release.statement.keys():
         return _proven(request, kind, list(charged) if kind == "rdp" else ()).amounts
     if kind == "rdp":
         orders = _doubles(charged, float_below)
