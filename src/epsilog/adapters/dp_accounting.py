@@ -471,7 +471,7 @@ def _price(parts: frozenset[Release], relation: NeighboringRelation) -> float:
 def _require_alone(release: Release) -> None:
     """Refuses the best of several trials with anything beside it: no pair of it is known, so it does not compose."""
     parts = flatten(release)
-    tuned = next((part for part in parts if isinstance(part, mechanisms.Tuned)), None)
+    tuned = next((part for part in parts if part.one_trial), None)
     if tuned is not None and parts != {tuned: 1}:
         raise UnsupportedMechanismError(
             tuned, method="composition", reason="the best of several trials is priced alone"

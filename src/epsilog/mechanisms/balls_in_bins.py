@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composed import Repeated
-from epsilog.terms import NeighboringRelation
+from epsilog.mechanisms.gaussian import Gaussian
+from epsilog.terms import NeighboringRelation, check
 from epsilog.terms.fields import Field, term
+
+if TYPE_CHECKING:
+    from epsilog.mechanisms.matrix import MatrixMechanism
 
 
 @term("balls-in-bins")
@@ -29,6 +34,20 @@ class BallsInBins(Release):
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """The release in each epoch, where there is one bin."""
         return ((self.release, self.epochs),) if self.bins == 1 else None
+
+    def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
+        """Independent noise, and whole cycles of so many slots."""
+        from epsilog.mechanisms.matrix import BinnedParticipation, MatrixMechanism, ToeplitzStrategy
+
+        rounds = self.bins * self.epochs
+        if count > 1 or not isinstance(self.release, Gaussian) or rounds > check.LARGEST_INTEGER:
+            return None
+        noise = self.release.noise_multiplier
+        return MatrixMechanism(ToeplitzStrategy((1.0,)), BinnedParticipation(self.bins), rounds, noise)
+
+    def renoised(self, noise: float) -> Release:
+        """With another noise inside."""
+        return replace(self, release=self.release.renoised(noise))
 
     def revealed(self, relation: NeighboringRelation) -> Release:
         """The release in each epoch, for whoever sees the bins."""

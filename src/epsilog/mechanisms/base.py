@@ -18,6 +18,7 @@ from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.terms.fields import Field, check_fields
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.mechanisms.sampling import RandBelow
     from epsilog.mechanisms.tuned import Trials
     from epsilog.numerics.renyi import Array
@@ -99,6 +100,23 @@ class Release:
         """The largest privacy loss, which neighbors attain and which adds up; None if that is not known."""
         return None
 
+    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
+        """The family and the parameters, unrounded, of a pair that dominates it unsampled; None if it tells nothing.
+
+        Families are those of ``accounting.rigorous``. By default randomized response with its largest loss.
+
+        Raises:
+            UnsupportedMechanismError: no such pair is proven.
+        """
+        if (loss := self.pure_loss(relation)) is None:
+            raise UnsupportedMechanismError(self, method="an exact law")
+        return ("statement", loss) if loss > 0 else None
+
+    @property
+    def exact_share(self) -> Fraction | None:
+        """The chance that a unit is in each sample; None of what is computed on no such sample."""
+        return None
+
     def zcdp(self, relation: NeighboringRelation) -> float | None:
         """The rho of rho-zCDP that it satisfies, before rounding: by its mu, or by its largest loss; None if unknown.
 
@@ -165,6 +183,18 @@ class Release:
         (docs/accounting/groups.md).
         """
         return None
+
+    def as_matrix(self, count: int = 1) -> MatrixMechanism | None:  # noqa: ARG002
+        """The matrix mechanism that so many of it are exactly, for Monte Carlo to draw from; None if they are none."""
+        return None
+
+    def renoised(self, noise: float) -> Release:  # noqa: ARG002
+        """The same with another noise parameter.
+
+        Raises:
+            UnsupportedMechanismError: it has no such parameter, or several.
+        """
+        raise UnsupportedMechanismError(self, method="a choice of noise", reason="there is no noise to choose")
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values with a version; ``epsilog.from_json`` reads them."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
 
 from epsilog.mechanisms.base import Release
 from epsilog.terms import NeighboringRelation, check, codec
 from epsilog.terms.fields import Field, term
+
+if TYPE_CHECKING:
+    from epsilog.mechanisms.matrix import MatrixMechanism
 
 
 @codec.term("composed")
@@ -60,6 +63,14 @@ class Repeated(Release):
     def parts(self) -> tuple[tuple[Release, int], ...]:
         """What is repeated, as often."""
         return ((self.release, self.count),)
+
+    def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
+        """Of what is repeated."""
+        return self.release.as_matrix(count * self.count)
+
+    def renoised(self, noise: float) -> Release:
+        """With another noise inside."""
+        return replace(self, release=self.release.renoised(noise))
 
     def revealed(self, relation: NeighboringRelation) -> Release:
         """Of what is repeated."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from epsilog import numerics
 from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
@@ -38,6 +38,11 @@ class DiscreteLaplace(Release):
         if self.noise_scale == 0:
             return None
         return sensitivity_factor(relation) * self.sensitivity / Fraction(self.noise_scale)
+
+    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...]:
+        """The noise scale, and the distance of the counts."""
+        shift = sensitivity_factor(relation) * self.sensitivity
+        return ("discrete-laplace", Fraction(self.noise_scale), shift) if self.noise_scale else ("all",)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteLaplace | None:  # noqa: ARG002
         """A sensitivity that is so many times larger."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import MONOTONE, Release, half_square, times
@@ -30,6 +31,11 @@ class ExponentialMechanism(Release):
     monotone: Annotated[bool, MONOTONE] = False
 
     states_absence: ClassVar[bool] = False
+
+    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
+        """The range of its losses."""
+        spread: Fraction = Fraction(self.epsilon) / (2 if self.monotone else 1)
+        return ("bounded-range", spread) if spread > 0 else None
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ExponentialMechanism:  # noqa: ARG002
         """A sensitivity that is so many times larger."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, ClassVar
 
 from epsilog.mechanisms.base import ON_SAMPLE, Release
@@ -29,6 +30,11 @@ class FixedSizeSampled(Release):
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Nothing, of a sample without units."""
         return () if self.sample_size == 0 else None
+
+    @property
+    def exact_share(self) -> Fraction:
+        """The size of the sample over that of the population."""
+        return Fraction(self.sample_size, self.population)
 
     def revealed(self, relation: NeighboringRelation) -> Release:
         """What is computed on the sample, for whoever sees the sample."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
@@ -51,6 +51,14 @@ class Gaussian(Release):
         """Draw a normal number, rounded to a whole one; every guarantee holds for what is rounded, too."""
         stddev = Fraction(self.noise_multiplier) * Fraction(self.sensitivity)
         return rounded_gaussian(stddev, below=below) if stddev else 0
+
+    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...]:
+        """The distance of the sums, over the noise."""
+        return ("gaussian", sensitivity_factor(relation), self.noise_multiplier) if self.noise_multiplier else ("all",)
+
+    def renoised(self, noise: float) -> Release:
+        """With another ``noise_multiplier``."""
+        return Gaussian(noise, self.sensitivity)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Gaussian:  # noqa: ARG002
         """Noise that is so many times smaller."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
@@ -30,6 +30,10 @@ class Laplace(Release):
     def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:
         """The distance of the sums over the noise scale, which neighbors a whole sensitivity apart attain."""
         return sensitivity_factor(relation) / Fraction(self.noise_multiplier) if self.noise_multiplier > 0 else None
+
+    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...]:
+        """The distance of the sums, over the noise scale."""
+        return ("laplace", sensitivity_factor(relation), self.noise_multiplier) if self.noise_multiplier else ("all",)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Laplace:  # noqa: ARG002
         """Noise that is so many times smaller."""

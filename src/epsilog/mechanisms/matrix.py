@@ -256,6 +256,14 @@ class MatrixMechanism(Release):
                     return ((BallsInBins(Gaussian(self.noise_stddev / scale), bins, self.rounds // bins), 1),)
         return None
 
+    def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
+        """Itself, once."""
+        return self if count == 1 else None
+
+    def renoised(self, noise: float) -> MatrixMechanism:
+        """With another ``noise_stddev``."""
+        return replace(self, noise_stddev=noise)
+
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> MatrixMechanism:  # noqa: ARG002
         """Noise that is so many times smaller."""
         return replace(self, noise_stddev=rounded(Fraction(self.noise_stddev) / units, up=not above))

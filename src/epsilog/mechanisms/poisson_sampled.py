@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
@@ -11,6 +13,7 @@ from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.numerics.renyi import Array
 
 
@@ -46,6 +49,24 @@ class PoissonSampled(Release):
         """Where a Gaussian is sampled once."""
         inner = self.release
         return (inner.noise_multiplier, self.sampling_probability) if isinstance(inner, Gaussian) else None
+
+    @property
+    def exact_share(self) -> Fraction:
+        """``sampling_probability``."""
+        return Fraction(self.sampling_probability)
+
+    def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
+        """Independent noise, and a cycle of one slot."""
+        from epsilog.mechanisms.matrix import CyclicParticipation, MatrixMechanism, ToeplitzStrategy
+
+        if not isinstance(self.release, Gaussian) or self.sampling_probability == 0:
+            return None
+        drawn = CyclicParticipation(1, self.sampling_probability)
+        return MatrixMechanism(ToeplitzStrategy((1.0,)), drawn, count, self.release.noise_multiplier)
+
+    def renoised(self, noise: float) -> Release:
+        """With another noise inside."""
+        return replace(self, release=self.release.renoised(noise))
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """A sampled Gaussian.

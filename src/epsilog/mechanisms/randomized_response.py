@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
@@ -27,6 +28,14 @@ class RandomizedResponse(Release):
         ),
     ]
     categories: Annotated[int, Field("number of possible answers", "k", ge=2)] = 2
+
+    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
+        """The chance of a uniform answer, and the number of answers."""
+        if relation is not NeighboringRelation.REPLACE_ONE:
+            raise UnsupportedMechanismError(self, method="an exact law", reason="its neighbors replace one unit")
+        if self.flip_probability == 0:
+            return ("all",)
+        return None if self.flip_probability == 1 else ("answers", Fraction(self.flip_probability), self.categories)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """Three answers: against the truth, neither, and the truth."""

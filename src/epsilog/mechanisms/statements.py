@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release, sensitivity_factor, times
@@ -66,6 +66,10 @@ class ApproximateDP(Release):
     def statement(self) -> dict[str, float]:
         """The guarantee itself."""
         return {"epsilon": self.epsilon, "delta": self.delta}
+
+    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
+        """Both numbers."""
+        return ("statement", Fraction(self.epsilon), Fraction(self.delta)) if self.epsilon or self.delta else None
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
         """As of ``PureDP``, with delta (1 + e^epsilon + ... + e^((units - 1) epsilon)) above."""
@@ -147,6 +151,10 @@ class GaussianDP(Release):
     def statement(self) -> dict[str, float]:
         """The guarantee itself."""
         return {"mu": self.mu}
+
+    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
+        """The distance that is stated, of unit Gaussians."""
+        return ("gaussian", self.mu, 1) if self.mu > 0 else None
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> GaussianDP:  # noqa: ARG002
         """A distance that is so many times larger."""

@@ -5,7 +5,7 @@ The reading of compositions, and what is refused, are the accountant's; no numbe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from fractions import Fraction
 
 from epsilog.accounting.flatten import Bag, check_absence, flatten
@@ -24,21 +24,7 @@ from epsilog.accounting.rigorous.profiles import (
     Shifted,
     Statement,
 )
-from epsilog.mechanisms import (
-    ApproximateDP,
-    DiscreteLaplace,
-    ExponentialMechanism,
-    FixedSizeSampled,
-    Gaussian,
-    GaussianDP,
-    Laplace,
-    PoissonSampled,
-    PureDP,
-    RandomizedResponse,
-    Release,
-    ReportNoisyMax,
-    SparseVector,
-)
+from epsilog.mechanisms import Release
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 METHOD = "ball arithmetic"
@@ -59,27 +45,21 @@ def orders(release: Release, relation: NeighboringRelation) -> dict[str, Parts]:
     [1]
     """
     bag = flatten(release)
-    plain = _gaussians(bag, relation)
-    sampled = {part: count for part, count in bag.items() if isinstance(part, PoissonSampled | FixedSizeSampled)}
-    alone: list[tuple[Profile, int]] = [] if plain is None else [(plain, 1)]
-    for part, count in bag.items():
-        if part not in sampled and not isinstance(part, Gaussian | GaussianDP):
-            base = _base(part, part, relation)
-            alone += [] if base is None else [(base, count)]
+    sampled = {part: count for part, count in bag.items() if part.exact_share is not None}
+    alone = _unsampled({part: count for part, count in bag.items() if part not in sampled}, relation)
     if not sampled:
         return {"either order": tuple(alone)}
     if relation is _REPLACE:
-        return {"either order": (*alone, *_exchanged(sampled))}
+        found = [(_exchanged(part), count) for part, count in sampled.items()]
+        return {"either order": (*alone, *((one, count) for one, count in found if one is not None))}
     bent: dict[str, list[tuple[Profile, int]]] = {"remove": list(alone), "add": list(alone)}
     for part, count in sampled.items():
-        if isinstance(part, FixedSizeSampled):
+        if part.fixes_population:
             raise _refused(part, f"a fixed size means replace-one, not {relation}")
-        assert isinstance(part, PoissonSampled)
-        check_absence(part, part.release, relation)
-        base, share = _base(part.release, part, relation), Fraction(part.sampling_probability)
-        if base is not None:
-            bent["remove"].append((Removed(base, share), count))
-            bent["add"].append((Added(base, share), count))
+        check_absence(part, part.inner[0], relation)
+        if (base := _on_sample(part, relation)) is not None:
+            bent["remove"].append((Removed(base, _share(part)), count))
+            bent["add"].append((Added(base, _share(part)), count))
     return {order: tuple(parts) for order, parts in bent.items()}
 
 
@@ -87,78 +67,64 @@ def _refused(part: Release, reason: str) -> UnsupportedMechanismError:
     return UnsupportedMechanismError(part, method=METHOD, reason=reason)
 
 
-def _gaussians(bag: Bag, relation: NeighboringRelation) -> Profile | None:
-    """All Gaussians (and statements of mu) of a bag as one; None if there is none, or none that tells anything."""
-    far = 2 if relation is _REPLACE else 1
+def _share(part: Release) -> Fraction:
+    assert part.exact_share is not None
+    return part.exact_share
+
+
+def _unsampled(bag: Bag, relation: NeighboringRelation) -> list[tuple[Profile, int]]:
+    """The profiles of what is not sampled; all Gaussians, and statements of mu, are one."""
     distances: list[tuple[Number, Number, int]] = []
-    for part, count in bag.items():
-        match part:
-            case Gaussian(noise_multiplier=0):
-                return Revealed()
-            case Gaussian(noise_multiplier=noise):
-                distances.append((far, noise, count))
-            case GaussianDP(mu=mu) if mu > 0:
-                distances.append((mu, 1, count))
-            case _:
-                pass
-    return Shifted(tuple(distances)) if distances else None
-
-
-def _exchanged(sampled: Mapping[PoissonSampled | FixedSizeSampled, int]) -> list[tuple[Profile, int]]:
     found: list[tuple[Profile, int]] = []
-    for part, count in sampled.items():
-        if isinstance(part, PoissonSampled):
-            inner = flatten(part.release)
-            if not all(isinstance(one, Gaussian) for one in inner):
-                raise _refused(part, f"under {_REPLACE} Poisson sampling has a profile here over Gaussian noise only")
-            base, share = _gaussians(inner, NeighboringRelation.ADD_OR_REMOVE_ONE), Fraction(part.sampling_probability)
-            if isinstance(base, Shifted):
-                found.append((Replaced(base, share), count))
-            elif base is not None:  # no noise: whoever is in the sample is seen
-                found.append((Statement(Fraction(0), share), count))
-        elif isinstance(part, FixedSizeSampled):
-            whole, share = _base(part.release, part, _REPLACE), Fraction(part.sample_size, part.population)
-            if whole is not None:
-                found.append((whole if share == 1 else Exchanged(whole, share), count))
-    return found
+    for part, count in bag.items():
+        match part.exact_law(relation):
+            case None:
+                continue
+            case ("all",):
+                return [(Revealed(), 1)]
+            case "gaussian", far, noise:
+                distances.append((far, noise, count))
+            case "discrete-laplace", _, shift if shift > _MOST_OUTCOMES:
+                raise _refused(part, f"a shift of {shift} steps has more outcomes than are looked at")
+            case family, *parameters:
+                found.append((_FAMILIES[family](*parameters), count))
+    return [(Shifted(tuple(distances)), 1), *found] if distances else found
 
 
-def _base(  # noqa: PLR0912
-    release: Release, part: Release, relation: NeighboringRelation
-) -> Profile | None:
-    """The profile of what is not sampled; None if it tells nothing. ``part`` is what is refused, if it is."""
-    far = 2 if relation is _REPLACE else 1
-    inner = flatten(release)
-    if all(isinstance(one, Gaussian | GaussianDP) for one in inner):
-        return _gaussians(inner, relation)
-    match release.plainly():
-        case Laplace(noise_multiplier=noise):
-            return LaplaceShift(far, noise) if noise > 0 else Revealed()
-        case DiscreteLaplace(noise_scale=scale, sensitivity=sensitivity):
-            if far * sensitivity > _MOST_OUTCOMES:
-                raise _refused(part, f"a shift of {far * sensitivity} steps has more outcomes than are looked at")
-            return DiscreteShift(Fraction(scale), far * sensitivity) if scale > 0 else Revealed()
-        case RandomizedResponse(flip_probability=flip, categories=categories):
-            if relation is not _REPLACE:
-                raise _refused(part, "its neighbours replace one unit")
-            if flip == 0:
-                return Revealed()
-            return Answers(Fraction(flip), categories) if flip < 1 else None
-        case ExponentialMechanism(epsilon=epsilon, monotone=monotone):
-            spread: Fraction = Fraction(epsilon) / (2 if monotone else 1)
-            return BoundedRange(spread) if spread > 0 else None
-        case PureDP(epsilon=epsilon):
-            return Statement(Fraction(epsilon)) if epsilon > 0 else None
-        case ReportNoisyMax() as chosen:
-            loss = chosen.pure_loss(relation)
-            return Statement(loss) if loss > 0 else None
-        case SparseVector() as sparse:
-            bound = sparse.pure_loss(relation)
-            return Revealed() if bound is None else Statement(bound)
-        case ApproximateDP(epsilon=epsilon, delta=certain):
-            return Statement(Fraction(epsilon), Fraction(certain)) if epsilon > 0 or certain > 0 else None
-        case _:
-            raise _refused(part, "it has no profile here")
+_FAMILIES: dict[str, Callable[..., Profile]] = {
+    "laplace": LaplaceShift,
+    "discrete-laplace": DiscreteShift,
+    "answers": Answers,
+    "bounded-range": BoundedRange,
+    "statement": Statement,
+}
+"""The profiles of exact laws; all Gaussians are one, and what gives all away is ``Revealed``."""
+
+
+def _on_sample(part: Release, relation: NeighboringRelation) -> Profile | None:
+    """The profile of what is computed on a sample; None if it tells nothing."""
+    match _unsampled(flatten(*part.inner), relation):
+        case []:
+            return None
+        case [(one, 1)]:
+            return one
+    raise _refused(part, "several releases on one sample have no profile here")
+
+
+def _exchanged(part: Release) -> Profile | None:
+    """The profile of a sample in which one unit is exchanged for another."""
+    share = _share(part)
+    if part.fixes_population:
+        whole = _on_sample(part, _REPLACE)
+        return whole if whole is None or share == 1 else Exchanged(whole, share)
+    if not (inner := flatten(*part.inner)):
+        return None
+    base = _on_sample(part, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    if isinstance(base, Revealed):  # whoever is in the sample is seen
+        return Statement(Fraction(0), share)
+    if not isinstance(base, Shifted) or not all(one.states_absence for one in inner):
+        raise _refused(part, f"under {_REPLACE} Poisson sampling has a profile here over Gaussian noise only")
+    return Replaced(base, share)
 
 
 __all__ = ["METHOD", "Number", "Parts", "orders"]

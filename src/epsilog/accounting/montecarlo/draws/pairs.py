@@ -17,23 +17,19 @@ from numpy.typing import NDArray
 from epsilog.accounting.montecarlo.draws.mixtures import METHOD, Mixture
 from epsilog.accounting.montecarlo.draws.paths import Chosen, Cyclic, Spaced
 from epsilog.mechanisms import (
-    BallsInBins,
     BinnedParticipation,
     ChosenParticipation,
     CyclicParticipation,
     DenseStrategy,
     EveryRound,
-    Gaussian,
     LimitedParticipation,
     MatrixMechanism,
-    MixtureOfGaussians,
-    PoissonSampled,
     Release,
-    Repeated,
     SpacedParticipation,
     ToeplitzStrategy,
     TreeStrategy,
 )
+from epsilog.mechanisms.matrix import Strategy
 from epsilog.numerics.laws.pair import Direction
 from epsilog.terms import UnsupportedMechanismError
 
@@ -99,41 +95,36 @@ def pair_of(release: Release) -> Pair:
     Raises:
         UnsupportedMechanismError: there is no proven pair, or no noise, or it takes too much memory.
     """
-    if isinstance(release, BallsInBins) and isinstance(release.release, Gaussian):
-        noise = _noisy(release, release.release.noise_multiplier)
-        _fitting(release, modes=release.bins)
-        return Mixture(np.eye(release.bins) * (release.epochs / noise**2))
-    if isinstance(release, Repeated) and isinstance(release.release, PoissonSampled):
-        inner = release.release
-        if isinstance(inner.release, Gaussian) and inner.sampling_probability > 0:
-            kind = CyclicParticipation(1, inner.sampling_probability)
-            _fitting(release, path=release.count)
-            return Cyclic(np.ones(1), _noisy(release, inner.release.noise_multiplier), release.count, kind)
-    if isinstance(release, MixtureOfGaussians):
-        reason = "mixtures of Gaussians need no simulation: they have a price"
-        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
-    if not isinstance(release, MatrixMechanism):
+    if (run := release.as_matrix()) is None:
         raise UnsupportedMechanismError(release, method=METHOD)
-    if isinstance(release.strategy, TreeStrategy) or isinstance(release.participation, LimitedParticipation):
+    if isinstance(run.strategy, TreeStrategy) or isinstance(run.participation, LimitedParticipation):
         reason = "a tree, and rounds that are not drawn, need no simulation where they have a price"
         raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
-    noise = _noisy(release, release.noise_stddev)
-    match release.participation:
+    noise = _noisy(release, run.noise_stddev)
+    match run.participation:
         case EveryRound():
-            _fitting(release, cells=release.rounds)
-            return Mixture(bin_gram(release, 1) / noise**2)
+            _fitting(release, cells=run.rounds)
+            return Mixture(bin_gram(run, 1) / noise**2)
+        case BinnedParticipation(cycle_length=bins) if _plain(run.strategy) and run.rounds % bins == 0:
+            _fitting(release, modes=bins)
+            return Mixture(np.eye(bins) * (run.rounds // bins / noise**2))
         case BinnedParticipation(cycle_length=bins):
-            _fitting(release, modes=bins, cells=release.rounds * bins)
-            return Mixture(bin_gram(release, bins) / noise**2)
+            _fitting(release, modes=bins, cells=run.rounds * bins)
+            return Mixture(bin_gram(run, bins) / noise**2)
         case SpacedParticipation(min_separation=apart) as spaced:
-            _fitting(release, path=max(release.rounds, apart))
-            return Spaced(_column(release, spaced.min_separation), noise, release.rounds, spaced)
+            _fitting(release, path=max(run.rounds, apart))
+            return Spaced(_column(run, spaced.min_separation), noise, run.rounds, spaced)
         case CyclicParticipation(cycle_length=slots) as cyclic:
-            _fitting(release, path=max(release.rounds, slots))
-            return Cyclic(_column(release, cyclic.cycle_length), noise, release.rounds, cyclic)
+            _fitting(release, path=max(run.rounds, slots))
+            return Cyclic(_column(run, cyclic.cycle_length), noise, run.rounds, cyclic)
         case ChosenParticipation(participations=often):
-            _fitting(release, path=release.rounds, cells=release.rounds * often)
-            return Chosen(_column(release, 1), noise, release.rounds, often)
+            _fitting(release, path=run.rounds, cells=run.rounds * often)
+            return Chosen(_column(run, 1), noise, run.rounds, often)
+
+
+def _plain(strategy: Strategy) -> bool:
+    """Whether noise is independent, and scaled as it is."""
+    return strategy == ToeplitzStrategy((1.0,))
 
 
 def _noisy(release: Release, noise: float) -> float:

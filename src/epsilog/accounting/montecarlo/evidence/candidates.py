@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
-from epsilog.accounting.montecarlo.draws.mixtures import METHOD
 from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.accounting.montecarlo.draws.shards import Trial
@@ -24,9 +21,8 @@ from epsilog.accounting.montecarlo.evidence.documents import (
 from epsilog.accounting.montecarlo.evidence.drawn import Plan
 from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
-from epsilog.mechanisms import BallsInBins, Gaussian, MatrixMechanism, PoissonSampled, Release, Repeated
 from epsilog.numerics.rounding import up
-from epsilog.terms import CheckError, UnsupportedMechanismError, check
+from epsilog.terms import CheckError, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ class SweepPlan(Plan):
                     raise CheckError("checks", "numbered and hold both directions", repr(test))
                 if trial.payoff != HockeyStick(self.epsilon):
                     raise CheckError("checks", f"at epsilon = {self.epsilon!r}", repr(trial.payoff))
-                if trial.release != renoised(wanted, noise):
+                if trial.release != wanted.renoised(noise):
                     raise CheckError("checks", "of one release, at the noises", repr(trial.release))
 
     @property
@@ -145,29 +141,6 @@ def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> f
         worst = np.maximum(worst, np.where(low <= 1, passes, 0.0))
     area = float((np.minimum(worst, 1.0) * np.diff(grid)).sum())
     return min(1.0, up(fallback_delta + area, len(grid) + 4))
-
-
-@singledispatch
-def renoised(release: Release, noise: float) -> Release:  # noqa: ARG001 (its cases use it)
-    """The same release with another amount of noise."""
-    raise UnsupportedMechanismError(release, method=METHOD, reason="there is no noise to choose")
-
-
-@renoised.register
-def _(release: MatrixMechanism, noise: float) -> Release:
-    return dataclasses.replace(release, noise_stddev=noise)
-
-
-@renoised.register
-def _(release: Gaussian, noise: float) -> Release:
-    return dataclasses.replace(release, noise_multiplier=noise)
-
-
-@renoised.register(BallsInBins)
-@renoised.register(PoissonSampled)
-@renoised.register(Repeated)
-def _(release: BallsInBins | PoissonSampled | Repeated, noise: float) -> Release:
-    return dataclasses.replace(release, release=renoised(release.release, noise))
 
 
 def sweep_plan_from_json(data: dict[str, Any]) -> SweepPlan:

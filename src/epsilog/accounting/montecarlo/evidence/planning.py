@@ -15,7 +15,7 @@ from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick, Payoff
 from epsilog.accounting.montecarlo.draws.shards import BLOCK, Trial, pilot_stream
 from epsilog.accounting.montecarlo.draws.threads import one_thread
-from epsilog.accounting.montecarlo.evidence.candidates import Check, SweepPlan, renoised
+from epsilog.accounting.montecarlo.evidence.candidates import Check, SweepPlan
 from epsilog.accounting.montecarlo.evidence.documents import Origin
 from epsilog.accounting.montecarlo.evidence.run import LARGEST_SEED
 from epsilog.accounting.montecarlo.promises import bounds
@@ -68,7 +68,7 @@ def plan_sweep(
     z, room = float(ndtri(power)), target_delta - fallback_delta
     trials = []
     for position, noise in enumerate(falling):
-        candidate = renoised(release, noise)
+        candidate = release.renoised(noise)
         pair = pair_of(candidate)
         for direction in DIRECTIONS:
             tilt = tilts.choose_tilt(pair, payoff, direction)
@@ -134,7 +134,7 @@ def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int)
     delta = check.between(0, 1, check.DOWN)(delta=delta)
 
     def too_little(noise: float) -> bool:
-        candidate = renoised(release, noise)
+        candidate = release.renoised(noise)
         return any(pilot_delta(candidate, payoff, direction, seed, draws=2048) > delta for direction in DIRECTIONS)
 
     low = high = 1.0
