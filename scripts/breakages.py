@@ -53,7 +53,7 @@ MOST_TESTS, FIRST_TESTS = 400, 12
 MEMORY = 6 << 30  # bytes that a run may take: a broken size can ask for all there is
 WAIT = 5  # seconds for each of the processor's, before a run that sleeps is ended
 PRELOADED = ("numpy", "scipy.special", "scipy.stats", "scipy.optimize", "scipy.fft", "scipy.integrate", "mpmath")
-PRELOADED += ("sqlalchemy", "pydantic", "jsonschema", "jinja2", "typer", "rich.console", "fastapi", "joblib")
+PRELOADED += ("pydantic", "jsonschema", "jinja2", "typer", "rich.console", "fastapi", "joblib")
 
 
 # --- what can be broken -----------------------------------------------------------------------------------------------

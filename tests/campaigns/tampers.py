@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import sqlalchemy as sa
 
 from epsilog.mechanisms import GaussianDP, PureDP
 from epsilog.spend import open_here, tables
@@ -122,8 +119,8 @@ def tampered(store: Store, rng: random.Random) -> tuple[tuple[str, str, str], bo
     try:
         with store.writing() as session:
             assert isinstance(session, tables.SqlSession), "a store of this machine has tables"
-            tampering = _Tampering(session.connection, session.row, rng)
-            told = (how, tampering.table.name, tampering.column)
+            tampering = _Tampering(session, rng)
+            told = (how, tampering.table, tampering.column)
             if getattr(tampering, how)():
                 found = False
                 try:
@@ -146,20 +143,24 @@ class _UndoneError(Exception):
 class _Tampering:
     """A table, a row of it and a column, as chance has them, and what can be done to them."""
 
-    def __init__(self, connection: sa.Connection, row: sa.ColumnElement[str], rng: random.Random) -> None:
-        self._connection, self._rng = connection, rng
-        name = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
-        self.table = tables.metadata.tables[name]
-        self._name = row
-        rows = connection.execute(sa.select(self._name.label("row_name"), self.table)).mappings().all()
-        self._rows: Sequence[Any] = sorted(rows, key=lambda row: tuple(str(row[one]) for one in self.table.primary_key))
-        self._row, self.column = rng.choice(self._rows), rng.choice(BOUND[name])
+    def __init__(self, session: tables.SqlSession, rng: random.Random) -> None:
+        self._session, self._rng = session, rng
+        self.table = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        self._name = "rowid" if session._mark == "?" else "CAST(ctid AS TEXT)"  # what the database itself calls a row
+        cursor = self._asked(f"SELECT {self._name} AS row_name, {self.table}.* FROM {self.table}")  # noqa: S608
+        names = [column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        self._rows = sorted(rows, key=lambda row: [str(row[one]) for one in BOUND[self.table]])
+        self._row, self.column = rng.choice(self._rows), rng.choice(BOUND[self.table])
+
+    def _asked(self, sql: str, *values: object) -> Any:
+        return self._session._asked(sql, values)
 
     def _put(self, row: Any, value: object) -> bool:
         if value == row[self.column]:
             return False
-        change = sa.update(self.table).where(self._name == row["row_name"]).values({self.column: value})
-        return self._connection.execute(change).rowcount == 1
+        change = f"UPDATE {self.table} SET {self.column} = ? WHERE {self._name} = ?"  # noqa: S608
+        return bool(self._asked(change, value, row["row_name"]).rowcount == 1)
 
     def flip(self) -> bool:
         value = self._row[self.column]
@@ -179,13 +180,14 @@ class _Tampering:
         return self._put(self._row, self._rng.choice(self._rows)[self.column])
 
     def delete(self) -> bool:
-        gone = sa.delete(self.table).where(self._name == self._row["row_name"])
-        return self._connection.execute(gone).rowcount == 1
+        gone = f"DELETE FROM {self.table} WHERE {self._name} = ?"  # noqa: S608
+        return bool(self._asked(gone, self._row["row_name"]).rowcount == 1)
 
     def insert(self) -> bool:
-        first = BOUND[self.table.name][0]
+        first = BOUND[self.table][0]
         largest = max(row[first] for row in self._rows)
-        values = {column.name: self._row[column.name] for column in self.table.columns}
+        values = {name: value for name, value in self._row.items() if name != "row_name"}
         values[first] = largest + 1 if isinstance(largest, int) else f"{largest}x"
-        self._connection.execute(sa.insert(self.table).values(values))  # some drivers count no rows of these
+        marks = ", ".join("?" * len(values))
+        self._asked(f"INSERT INTO {self.table} ({', '.join(values)}) VALUES ({marks})", *values.values())  # noqa: S608
         return True

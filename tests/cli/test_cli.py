@@ -130,7 +130,7 @@ def test_ledger_show_and_verify(tmp_path):
 def test_the_import_is_light():
     code = (
         "import sys, epsilog\n"
-        "heavy = {'numpy', 'torch', 'jax', 'flwr', 'scipy', 'sqlalchemy', 'pydantic', 'typer'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'torch', 'jax', 'flwr', 'scipy', 'sqlite3', 'pydantic', 'typer'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -190,7 +190,7 @@ def test_a_ledger_that_does_not_hold_is_not_signed(at):
 
     store = SqliteStore(at / "l.db")
     with store.writing() as session:
-        session._connection.exec_driver_sql("UPDATE charges SET scope = 'acme/berta'")
+        session._raw.execute("UPDATE charges SET scope = 'acme/berta'")
     store.close()
     for words in (("checkpoint",), ("bundle", "-o", "l.bundle"), ("receipt", "q-1")):
         assert isinstance(refused("ledger", *words, "-l", "l.db", "--sign", "k.pem"), LedgerIntegrityError)

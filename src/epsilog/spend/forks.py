@@ -11,15 +11,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TypeVar
 from weakref import WeakSet
 
 from epsilog.terms import StorageError
-
-T = TypeVar("T")
 
 _process, _forks = os.getpid(), 0  # of this process; how many forks lie between it and the first one
 _owners: WeakSet[Owner] = WeakSet()
@@ -34,7 +28,7 @@ class Owner:
 
     def __init__(self, refusal: str) -> None:
         self._refusal, self._forks = refusal, _count_forks()
-        self._connections: dict[int, object] = {}
+        self._connections: WeakSet[object] = WeakSet()  # one that an interrupt made nobody's is closed by its end
         _owners.add(self)
 
     @property
@@ -53,36 +47,21 @@ class Owner:
 
     def note_opened(self, connection: object) -> None:
         """Notes a connection of the driver's, which a child must not close."""
-        self._connections[id(connection)] = connection
+        self._connections.add(connection)
 
     def note_closed(self, connection: object) -> None:
         """Forgets a connection that its own process closes."""
-        self._connections.pop(id(connection), None)
+        self._connections.discard(connection)
+
+    @property
+    def has_connections(self) -> bool:
+        """Whether any is open."""
+        return bool(self._connections)
 
     def keep_connections(self) -> None:
         """Takes references that are never given back."""
-        for connection in self._connections.values():
-            _keep(connection)
-
-    @contextmanager
-    def using(self, block: AbstractContextManager[T]) -> Iterator[T]:
-        """A block over a connection, which a child that was forked inside it never leaves: to leave it is to write."""
-        given = block.__enter__()
-        try:
-            yield given
-            self.require_here()
-        except BaseException:
-            if not self.is_here:
-                _keep(block)
-                raise
-            if not block.__exit__(*sys.exc_info()):
-                raise
-        else:
-            block.__exit__(None, None, None)
-
-
-def _keep(thing: object) -> None:
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+        for connection in self._connections:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def _count_forks() -> int:

@@ -2,20 +2,16 @@
 
 ``entries`` is the truth; ``balances``, ``charges`` and ``rounds`` are what its fold amounts to so far, kept so that a
 charge costs the same however long the history is; ``head`` names the last entry, the ledger itself, and where it lies.
-What databases say differently is in a ``Dialect``. Texts must compare by their bytes.
+Each statement is a constant text with a ``?`` for each value, which a driver prepares once. Texts must compare by their
+bytes.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import cache
-from itertools import product
-from typing import Any, Self
-
-import sqlalchemy as sa
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias
 
 from epsilog.spend.balances import Balance
 from epsilog.spend.entries import GENESIS, ChargeId, Entry
@@ -25,193 +21,38 @@ from epsilog.terms import LedgerIntegrityError
 
 FORMAT = 2
 EARLIER = f"the ledger is of an earlier format, and this release reads format {FORMAT}"
+HEAD = "SELECT format, count, hash FROM head"
 
-metadata = sa.MetaData()
-heads = sa.Table(
-    "head",
-    metadata,
-    sa.Column("one", sa.Integer, sa.CheckConstraint("one = 1"), primary_key=True),
-    sa.Column("format", sa.Integer, nullable=False),
-    sa.Column("count", sa.BigInteger, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False),
-    sa.Column("id", sa.Text, nullable=False),
-    sa.Column("home", sa.Text, nullable=False),
-)
-entries = sa.Table(
-    "entries",
-    metadata,
-    sa.Column("position", sa.BigInteger, primary_key=True),
-    sa.Column("scope", sa.Text, nullable=False),
-    sa.Column("document", sa.Text, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False),
-)
-balances = sa.Table(
-    "balances",
-    metadata,
-    sa.Column("scope", sa.Text, primary_key=True),
-    sa.Column("document", sa.Text, nullable=False),
-)
-charges = sa.Table(
-    "charges",
-    metadata,
-    sa.Column("key", sa.Text, primary_key=True),  # first: a charge is also looked up by its key alone
-    sa.Column("scope", sa.Text, primary_key=True),
-    sa.Column("document", sa.Text, nullable=False),
-)
-rounds = sa.Table(
-    "rounds",
-    metadata,
-    sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("scope", sa.Text, primary_key=True),
-    sa.Column("number", sa.BigInteger, primary_key=True),
-    sa.Column("attempts", sa.BigInteger, nullable=False),
-    sa.Column("output_hash", sa.Text),
-)
-
-
-def _subtree(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """At ``scope`` or under it: between ``scope/`` and ``scope0``, since "0" follows "/"."""
-    return sa.or_(column == sa.bindparam("scope"), _below(column))
-
-
-def _below(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    return sa.and_(column > sa.bindparam("scope") + "/", column < sa.bindparam("scope") + "0")
-
-
-def _rows(*, scope: bool, start: bool, limit: bool) -> sa.Select[Any]:
-    """Entries, oldest first. A limit is met by walking forwards: the index of scopes would sort all that it finds."""
-    query = sa.select(entries).order_by(entries.c.position)
-    if scope:
-        query = query.where(_subtree(entries.c.scope.concat("") if limit else entries.c.scope))
-    if start:
-        query = query.where(entries.c.position >= sa.bindparam("start"))
-    return query.limit(sa.bindparam("limit")) if limit else query
-
-
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """A whole table in the order of its key, so many rows at a time.
-
-    Attributes:
-        names: the columns of the key.
-        first: the first rows.
-        further: those after a row, which is told by ``names``.
-    """
-
-    names: tuple[str, ...]
-    first: sa.Select[Any]
-    further: sa.Select[Any]
-
-    @classmethod
-    def over(cls, table: sa.Table) -> Self:
-        """Builds the statements."""
-        key = list(table.primary_key)
-        first = sa.select(table).order_by(*key).limit(sa.bindparam("limit"))
-        place = sa.tuple_(*(sa.bindparam(column.name, type_=column.type) for column in key))
-        return cls(tuple(column.name for column in key), first, first.where(sa.tuple_(*key) > place))
-
-
-# built once: building a statement costs more than running it
-_EVERY, _CHARGES, _ALL_ROUNDS = Walk.over(entries), Walk.over(charges), Walk.over(rounds)
 _AT_ONCE = 1000  # rows of a walk
-_ROWS = {asked: _rows(scope=asked[0], start=asked[1], limit=asked[2]) for asked in product((False, True), repeat=3)}
-HEAD = sa.select(heads.c.format, heads.c.count, heads.c.hash)
-_LAST = sa.select(entries).order_by(entries.c.position.desc()).limit(1)
-_LATEST = _LAST.where(entries.c.scope == sa.bindparam("scope"))
-_ENTRY = sa.select(entries).where(entries.c.position == sa.bindparam("position"))
-_PAGE = (
-    sa.select(entries)
-    .where(entries.c.position < sa.bindparam("before"))
-    .order_by(entries.c.position.desc())
-    .limit(sa.bindparam("limit"))
-)
-_PAGE_UNDER = _PAGE.where(_subtree(entries.c.scope.concat("")))  # without the index: walks back from the newest
-_BALANCES = sa.select(balances).order_by(balances.c.scope)
-_BELOW = _BALANCES.where(_below(balances.c.scope))
-_CHARGES_WITH = sa.select(charges).where(charges.c.key == sa.bindparam("key")).order_by(charges.c.scope)
-_CHARGE = _CHARGES_WITH.where(charges.c.scope == sa.bindparam("scope"))
-_HAS_CHARGES = sa.select(charges.c.key).where(_subtree(charges.c.scope)).limit(1)
-_OF_CHARGE = sa.and_(rounds.c.key == sa.bindparam("key"), rounds.c.scope == sa.bindparam("scope"))
-_ROUNDS = sa.select(rounds).where(_OF_CHARGE).order_by(rounds.c.number)
-_LAST_ROUND = sa.select(rounds).where(_OF_CHARGE).order_by(rounds.c.number.desc()).limit(1)
-_ROUND = _ROUNDS.where(rounds.c.number == sa.bindparam("number"))
+_ENTRIES = "SELECT position, scope, document, hash FROM entries"
+_BALANCES = "SELECT scope, document FROM balances"
+_CHARGES = "SELECT key, scope, document FROM charges"
+_ROUNDS = "SELECT key, scope, number, attempts, output_hash FROM rounds"
+_OF_CHARGE = f"{_ROUNDS} WHERE key = ? AND scope = ?"
+_UNDER = "(scope = ? OR (scope > ? AND scope < ?))"
+_UNDER_WALKED = _UNDER.replace("scope", "scope || ''")  # without the index, which would sort all that it finds
+_NEWEST_FIRST = "ORDER BY position DESC LIMIT"
 
-_APPEND = entries.insert().inline()
-_MOVE_HEAD = heads.update().values(count=sa.bindparam("position"), hash=sa.bindparam("digest"))
+_APPEND = "INSERT INTO entries (position, scope, document, hash) VALUES (?, ?, ?, ?)"
+_MOVE_HEAD = "UPDATE head SET count = ?, hash = ?"
+_PUT_BALANCE = """INSERT INTO balances (scope, document) VALUES (?, ?)
+    ON CONFLICT (scope) DO UPDATE SET document = excluded.document"""
+_PUT_CHARGE = """INSERT INTO charges (key, scope, document) VALUES (?, ?, ?)
+    ON CONFLICT (key, scope) DO UPDATE SET document = excluded.document"""
+_PUT_ROUND = """INSERT INTO rounds (key, scope, number, attempts, output_hash) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (key, scope, number) DO UPDATE SET attempts = excluded.attempts, output_hash = excluded.output_hash"""
+
+Head: TypeAlias = tuple[int, str]  # count of entries, and hash of the last
+Balances: TypeAlias = "dict[str, Balance | None]"  # by scope; None where there is none
 
 
-@cache
-def _balances_of(count: int) -> sa.Select[Any]:
-    """The balances of so many scopes, which are named by their numbers."""
-    return _BALANCES.where(balances.c.scope.in_([sa.bindparam(f"scope{number}") for number in range(count)]))
+def first_head(home: str) -> tuple[str, tuple[object, ...]]:
+    """The statement and the values of a new ledger's head; the ledger has a number of its own, for ever."""
+    said = 1, FORMAT, 0, GENESIS, uuid.uuid4().hex, home
+    return "INSERT INTO head (one, format, count, hash, id, home) VALUES (?, ?, ?, ?, ?, ?)", said
 
 
-@cache
-def _spelled(statement: sa.ClauseElement, words: sa.Dialect) -> tuple[str, Mapping[str, object]]:
-    """A statement as a driver takes it, with its parameters by name, and those that are always the same."""
-    compiled = statement.compile(dialect=words)
-    return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """What one database says in words of its own, as statements that are built once.
-
-    Attributes:
-        words: how the database's driver spells statements, with parameters by name.
-        page_of_verb: the newest entries of one verb.
-        put_balance: inserts a balance, or replaces that of its scope.
-        put_charge: inserts a charge, or replaces that of its scope and key.
-        put_round: inserts a round, or replaces that of its charge and number.
-        check: refuses a database that is damaged, or made otherwise than we make it.
-        row: what the database itself calls a row, as text.
-    """
-
-    words: sa.Dialect
-    page_of_verb: sa.Select[Any]
-    put_balance: sa.Insert
-    put_charge: sa.Insert
-    put_round: sa.Insert
-    check: Callable[[sa.Connection], None]
-    row: sa.ColumnElement[str]
-
-    @classmethod
-    def of(
-        cls,
-        words: sa.Dialect,
-        insert: Callable[[sa.Table], Any],
-        *,
-        verb_of: Callable[[sa.ColumnElement[str]], sa.ColumnElement[str]],
-        check: Callable[[sa.Connection], None],
-        row: str,
-    ) -> Self:
-        """Builds the statements.
-
-        Args:
-            words: as above.
-            insert: the database's own, which knows ``on_conflict_do_update``.
-            verb_of: reads the verb out of a document.
-            check: as above.
-            row: as SQL.
-        """
-
-        def upsert(table: sa.Table) -> sa.Insert:
-            statement = insert(table)
-            changed = {one.name: statement.excluded[one.name] for one in table.columns if not one.primary_key}
-            return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)  # type: ignore[no-any-return]
-
-        of_verb = _PAGE_UNDER.where(verb_of(entries.c.document) == sa.bindparam("verb"))
-        return cls(
-            words, of_verb, upsert(balances), upsert(charges), upsert(rounds), check, sa.literal_column(row, sa.Text)
-        )
-
-
-def first_head(home: str) -> dict[str, object]:
-    """The head of a ledger just made; it has a number of its own, for ever."""
-    return {"one": 1, "format": FORMAT, "count": 0, "hash": GENESIS, "id": uuid.uuid4().hex, "home": home}
-
-
-def stored_head(found: Iterable[Sequence[Any]]) -> tuple[int, str]:
+def stored_head(found: Iterable[Sequence[Any]]) -> Head:
     """Count of entries and hash of the last, as the head row has them."""
     rows = [tuple(row) for row in found]
     if [row[0] for row in rows] != [FORMAT] or [*map(type, rows[0])] != [int, int, str]:
@@ -219,37 +60,35 @@ def stored_head(found: Iterable[Sequence[Any]]) -> tuple[int, str]:
     return rows[0][1], rows[0][2]
 
 
+def _subtree(scope: str) -> tuple[str, str, str]:
+    """At a scope or under it: between ``scope/`` and ``scope0``, since "0" follows "/"."""
+    return scope, f"{scope}/", f"{scope}0"
+
+
 class SqlSession:
     """One transaction of a database: a ``Session`` in its tables.
 
-    It speaks to the driver itself, in statements that are spelled once: to hand each one through SQLAlchemy costs as
-    much as all else that a charge does.
+    Args:
+        raw: a driver's connection, in the transaction.
+        mark: what the driver wants for a ``?``.
+        require: refuses a process that may not speak to the driver.
+        translating: a block in which the driver's errors become ours.
+        check: refuses a database that is damaged, or made otherwise than we make it.
     """
 
     def __init__(
         self,
-        connection: sa.Connection,
-        dialect: Dialect,
+        raw: Any,
         *,
-        translating: Callable[[], AbstractContextManager[None]] = nullcontext,
+        mark: str,
         require: Callable[[], None],
+        translating: Callable[[], AbstractContextManager[None]],
+        check: Callable[[Any], None],
     ) -> None:
-        raw = connection.connection.driver_connection
-        assert raw is not None, "a connection from the pool is open"
-        self._connection, self._raw, self._dialect, self._translating = connection, raw, dialect, translating
-        self._require = require  # that this process may speak to the driver
-        self._head: tuple[int, str] | None = None
+        self._raw, self._mark, self._require, self._translating, self._check = raw, mark, require, translating, check
+        self._head: Head | None = None
+        self._balances: Balances = {}
         self.whole = True
-
-    @property
-    def connection(self) -> sa.Connection:
-        """SQLAlchemy's own, in this transaction: for who changes rows behind the ledger's back, to see it found."""
-        return self._connection
-
-    @property
-    def row(self) -> sa.ColumnElement[str]:
-        """What the database itself calls a row."""
-        return self._dialect.row
 
     @contextmanager
     def part(self) -> Iterator[None]:
@@ -260,7 +99,7 @@ class SqlSession:
             try:
                 yield
             except BaseException:
-                self._head = before
+                self._head, self._balances = before, {}
                 self._all("ROLLBACK TO SAVEPOINT part", "RELEASE SAVEPOINT part")
                 raise
             self._all("RELEASE SAVEPOINT part")
@@ -273,46 +112,38 @@ class SqlSession:
             self._raw.execute(statement)
         self.whole = True
 
-    def _asked(self, query: sa.ClauseElement, parameters: Mapping[str, object]) -> Any:
+    def _asked(self, query: str, values: Sequence[object]) -> Any:
         """A cursor over what a query finds."""
         self._require()
-        text, constants = _spelled(query, self._dialect.words)
-        return self._raw.execute(text, {**constants, **parameters})
+        return self._raw.execute(self._spelled(query), values)
 
-    def _rows(self, query: sa.ClauseElement, **parameters: object) -> list[Any]:
-        return self._asked(query, parameters).fetchall()  # type: ignore[no-any-return]
+    def _spelled(self, statement: str) -> str:
+        return statement if self._mark == "?" else statement.replace("?", self._mark)
 
-    def _streamed(self, query: sa.ClauseElement, parameters: Mapping[str, object]) -> Iterator[Row]:
-        for row in self._asked(query, parameters):
-            self._require()
-            yield Row(*row)
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        return self._asked(query, values).fetchall()  # type: ignore[no-any-return]
 
-    def _entries(self, query: sa.ClauseElement, **parameters: object) -> list[Row]:
-        return [Row(*row) for row in self._rows(query, **parameters)]
+    def _entries(self, query: str, *values: object) -> list[Row]:
+        return [Row(*row) for row in self._rows(f"{_ENTRIES} {query}", *values)]
 
-    def head(self) -> tuple[int, str]:
+    def head(self) -> Head:
         """Count of entries and hash of the last, once the last entry bears them out."""
         if self._head is None:
             count, head = stored_head(self._rows(HEAD))
-            last = self._entries(_LAST)
+            last = self._entries(f"{_NEWEST_FIRST} 1")
             position, hashed = (last[0].position, digest_of(last[0])) if last else (0, GENESIS)
             if (position, hashed) != (count, head):
                 raise LedgerIntegrityError("the last entry is not the one that the head names", index=position)
             self._head = (count, head)
         return self._head
 
-    @property
-    def known_head(self) -> tuple[int, str] | None:
-        """The head, if it was asked for or moved."""
-        return self._head
-
-    def check_continues(self, seen: tuple[int, str]) -> None:
+    def check_continues(self, seen: Head) -> None:
         """Requires that the history which somebody saw is the beginning of this one."""
         count, head = self.head()
         if count == seen[0]:
             held = head == seen[1]
         else:
-            rows = self._entries(_ENTRY, position=seen[0]) if seen[0] else []
+            rows = self._entries("WHERE position = ?", seen[0]) if seen[0] else []
             held = seen[0] == 0 or (bool(rows) and digest_of(rows[0]) == seen[1])
         if not held:
             raise LedgerIntegrityError(
@@ -322,70 +153,111 @@ class SqlSession:
 
     def entry(self, position: int) -> Entry:
         """The entry at an index that exists."""
-        rows = self._entries(_ENTRY, position=position)
+        rows = self._entries("WHERE position = ?", position)
         if not rows:
             raise LedgerIntegrityError("is missing", index=position)
         return parsed(rows[0])
 
     def latest(self, scope: str) -> Entry | None:
         """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
-        rows = self._entries(_LATEST, scope=scope)
+        rows = self._entries(f"WHERE scope = ? {_NEWEST_FIRST} 1", scope)
         return parsed(rows[0]) if rows else None
 
     def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
         """The entries as they lie there, oldest first."""
         if scope is None and limit is None:
-            return (Row(*row) for row in self._walked(_EVERY, None if start is None else (start - 1,)))
-        query = _ROWS[scope is not None, start is not None, limit is not None]
-        return self._streamed(query, _given(start=start, scope=scope, limit=limit))
+            return (Row(*row) for row in self._walked(_ENTRIES, "position", None if start is None else (start - 1,)))
+        where: list[str] = []
+        values: list[object] = []
+        if scope is not None:
+            where.append(_UNDER if limit is None else _UNDER_WALKED)
+            values += _subtree(scope)
+        if start is not None:
+            where.append("position >= ?")
+            values.append(start)
+        query = f"WHERE {' AND '.join(where)} " if where else ""
+        query += "ORDER BY position"
+        if limit is not None:
+            query += " LIMIT ?"
+            values.append(limit)
+        return self._streamed(f"{_ENTRIES} {query}", values)
+
+    def _streamed(self, query: str, values: Sequence[object]) -> Iterator[Row]:
+        for row in self._asked(query, values):
+            self._require()
+            yield Row(*row)
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
         """The newest entries before an index, newest first; ``verb`` needs a scope."""
-        query = _PAGE if scope is None else _PAGE_UNDER if verb is None else self._dialect.page_of_verb
-        given = _given(before=before, limit=limit, scope=scope, verb=verb)
-        return [parsed(row) for row in self._entries(query, **given)]
+        query = "WHERE position < ?"
+        values: list[object] = [before]
+        if scope is not None:
+            query += f" AND {_UNDER_WALKED}"
+            values += _subtree(scope)
+        if verb is not None:  # the last name of a canonical document; no database need read JSON
+            query += " AND document LIKE ?"
+            values.append(f'%"verb":"{verb}"}}')
+        return [parsed(row) for row in self._entries(f"{query} {_NEWEST_FIRST} ?", *values, limit)]
+
+    def recall(self, balances: Balances) -> None:
+        """Takes what is known of balances at the head; the rest is read when it is asked for."""
+        self._balances = balances
+
+    @property
+    def known(self) -> tuple[Head, Balances] | None:
+        """The head, if it was asked for or moved, and what is known of the balances there."""
+        return None if self._head is None else (self._head, self._balances)
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all for None."""
-        named = None if scopes is None else {f"scope{number}": scope for number, scope in enumerate(scopes)}
-        rows = self._rows(_BALANCES) if named is None else self._rows(_balances_of(len(named)), **named)
-        return [stored_state(Balance.parse, document, scope=scope) for scope, document in rows]
+        if scopes is None:
+            return self._stored_balances("")
+        asked = sorted(set(scopes))
+        if unknown := [scope for scope in asked if scope not in self._balances]:
+            found = self._stored_balances(f"WHERE scope IN ({', '.join('?' * len(unknown))})", *unknown)
+            self._balances |= dict.fromkeys(unknown) | {one.scope: one for one in found}
+        return [there for scope in asked if (there := self._balances[scope]) is not None]
 
     def below(self, scope: str) -> list[Balance]:
         """The budgets under a scope, ancestors first."""
-        rows = self._rows(_BELOW, scope=scope)
-        return [stored_state(Balance.parse, document, scope=at) for at, document in rows]
+        return self._stored_balances("WHERE scope > ? AND scope < ?", *_subtree(scope)[1:])
+
+    def _stored_balances(self, where: str, *values: object) -> list[Balance]:
+        rows = self._rows(f"{_BALANCES} {where} ORDER BY scope", *values)
+        return [stored_state(Balance.parse, document, scope=scope) for scope, document in rows]
 
     def charge(self, name: ChargeId) -> ChargeRecord | None:
         """The charge with a key in a scope, if there is one."""
-        return next(iter(self._charge_records(_CHARGE, **_named(name))), None)
+        scope, key = name
+        return next(iter(self._charge_records("WHERE key = ? AND scope = ?", key, scope)), None)
 
     def find_charges(self, key: str) -> list[ChargeRecord]:
         """The charges that have a key, each in a scope of its own, by scope."""
-        return self._charge_records(_CHARGES_WITH, key=key)
+        return self._charge_records("WHERE key = ? ORDER BY scope", key)
 
-    def _charge_records(self, query: sa.ClauseElement, **parameters: object) -> list[ChargeRecord]:
-        rows = self._rows(query, **parameters)
+    def _charge_records(self, query: str, *values: object) -> list[ChargeRecord]:
+        rows = self._rows(f"{_CHARGES} {query}", *values)
         return [stored_state(ChargeRecord.parse, document, key=key, scope=scope) for key, scope, document in rows]
 
     def has_charges(self, scope: str) -> bool:
         """Whether any charge was ever made at a scope or under it."""
-        return bool(self._rows(_HAS_CHARGES, scope=scope))
+        return bool(self._rows(f"{_CHARGES} WHERE {_UNDER} LIMIT 1", *_subtree(scope)))
 
     def rounds(self, name: ChargeId) -> list[RoundState]:
         """The rounds of a charge, in order."""
-        return self._round_states(_ROUNDS, **_named(name))
+        return self._round_states("ORDER BY number", name)
 
     def last_round(self, name: ChargeId) -> RoundState | None:
         """The last round of a charge that began, if any did."""
-        return next(iter(self._round_states(_LAST_ROUND, **_named(name))), None)
+        return next(iter(self._round_states("ORDER BY number DESC LIMIT 1", name)), None)
 
     def round(self, name: ChargeId, number: int) -> RoundState | None:
         """One round of a charge, if it began."""
-        return next(iter(self._round_states(_ROUND, **_named(name), number=number)), None)
+        return next(iter(self._round_states("AND number = ?", name, number)), None)
 
-    def _round_states(self, query: sa.ClauseElement, **parameters: object) -> list[RoundState]:
-        return [RoundState(*state) for _, _, *state in self._rows(query, **parameters)]
+    def _round_states(self, query: str, name: ChargeId, *values: object) -> list[RoundState]:
+        scope, key = name
+        return [RoundState(*state) for _, _, *state in self._rows(f"{_OF_CHARGE} {query}", key, scope, *values)]
 
     def stored(self) -> Stored:
         """Everything that is kept beside the entries, as it lies there."""
@@ -397,62 +269,62 @@ class SqlSession:
         )
 
     def _charge_rows(self) -> Iterator[tuple[ChargeId, str]]:
-        for key, scope, document in self._walked(_CHARGES):
+        for key, scope, document in self._walked(_CHARGES, "key, scope"):
             yield (scope, key), document
 
     def _round_rows(self) -> Iterator[tuple[tuple[ChargeId, int], RoundState]]:
-        for key, scope, number, *rest in self._walked(_ALL_ROUNDS):
+        for key, scope, number, *rest in self._walked(_ROUNDS, "key, scope, number"):
             yield ((scope, key), number), RoundState(number, *rest)
 
-    def _walked(self, walk: Walk, after: Sequence[object] | None = None) -> Iterator[Any]:
-        """The rows of a table in the order of its key, some at a time: a driver keeps all that it is asked for."""
+    def _walked(self, query: str, key: str, after: Sequence[object] | None = None) -> Iterator[Any]:
+        """The rows of a table in the order of its key, some at a time: a driver keeps all that it is asked for.
+
+        Args:
+            query: the table, whose first columns are those of its key.
+            key: these columns.
+            after: the key of the row before the first; None for all.
+        """
+        names, order = key.count(",") + 1, f"ORDER BY {key} LIMIT {_AT_ONCE}"
+        further = f"{query} WHERE ({key}) > ({', '.join('?' * names)}) {order}"
         while True:
-            place = {} if after is None else dict(zip(walk.names, after, strict=True))
-            rows = self._rows(walk.first if after is None else walk.further, limit=_AT_ONCE, **place)
+            rows = self._rows(f"{query} {order}") if after is None else self._rows(further, *after)
             yield from rows
             if len(rows) < _AT_ONCE:
                 return
-            after = rows[-1][: len(walk.names)]
+            after = rows[-1][:names]
 
     def check(self) -> None:
         """Refuses a database that is damaged, or made otherwise than we make it."""
-        self._dialect.check(self._connection)
+        self._check(self._raw)
 
     def append(self, *rows: Row) -> None:
         """Adds entries after the head, at least one, and moves the head to the last."""
-        self._write(_APPEND, [row._asdict() for row in rows])
+        self._write(_APPEND, rows)
         self._head = rows[-1].head
-        self._write(_MOVE_HEAD, [dict(zip(("position", "digest"), self._head, strict=True))])
+        self._write(_MOVE_HEAD, [self._head])
 
-    def _write(self, statement: sa.ClauseElement, rows: list[dict[str, Any]]) -> None:
+    def _write(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         """Writes rows, all of which the database must have taken: a trigger or a rule drops some in silence."""
         self._require()
-        text, _ = _spelled(statement, self._dialect.words)
         cursor = self._raw.cursor()
-        cursor.executemany(text, rows)
+        if len(rows) == 1:
+            cursor.execute(self._spelled(statement), rows[0])
+        else:
+            cursor.executemany(self._spelled(statement), rows)
         if cursor.rowcount != len(rows):
             raise LedgerIntegrityError(f"the database kept {cursor.rowcount} of {len(rows)} rows that were written")
 
     def put_balances(self, changed: Iterable[Balance]) -> None:
         """Stores balances, at least one."""
-        rows = [{"scope": balance.scope, "document": balance.document()} for balance in changed]
-        self._write(self._dialect.put_balance, rows)
+        moved = {balance.scope: balance for balance in changed}
+        self._write(_PUT_BALANCE, [(scope, balance.document()) for scope, balance in moved.items()])
+        self._balances |= moved
 
     def put_charge(self, charge: ChargeRecord) -> None:
         """Stores a charge."""
-        row = {"key": charge.key, "scope": charge.scope, "document": charge.document()}
-        self._write(self._dialect.put_charge, [row])
+        self._write(_PUT_CHARGE, [(charge.key, charge.scope, charge.document())])
 
     def put_round(self, name: ChargeId, state: RoundState) -> None:
         """Stores a round of a charge."""
-        row = {"number": state.number, "attempts": state.attempts, "output_hash": state.output_hash}
-        self._write(self._dialect.put_round, [_named(name) | row])
-
-
-def _named(name: ChargeId) -> dict[str, object]:
-    scope, key = name
-    return {"scope": scope, "key": key}
-
-
-def _given(**parameters: object) -> dict[str, object]:
-    return {name: value for name, value in parameters.items() if value is not None}
+        scope, key = name
+        self._write(_PUT_ROUND, [(key, scope, state.number, state.attempts, state.output_hash)])

@@ -7,7 +7,6 @@ import pytest
 from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.sqlite.schema import SCHEMA
-from epsilog.spend.tables import metadata
 from epsilog.terms import LedgerIntegrityError
 
 
@@ -16,13 +15,6 @@ def books(ledger):
     ledger.create_budget("pure", kind="pure", epsilon="9")
     ledger.charge("pure", PureDP(0.1), key="a")
     return ledger
-
-
-def test_the_schema_is_what_the_tables_say():
-    for table in metadata.tables.values():
-        for column in table.columns:
-            assert f"    {column.name} " in SCHEMA[table.name]
-        assert SCHEMA[table.name].count("\n") in (len(table.columns) + 1, len(table.columns) + 2)
 
 
 TRIGGER = "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM balances WHERE scope = 'x'; END"
@@ -48,9 +40,9 @@ TRIGGER = "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM balances W
     ids=lambda statements: statements[0][:30],
 )
 def test_a_file_made_otherwise_is_refused_opened_verified_and_while_it_is_open(books, path, statements):
-    with books._store.engine.connect() as connection:
+    with books._store._lent() as connection:
         for statement in statements:
-            connection.exec_driver_sql(statement)
+            connection.execute(statement)
     if not statements[0].startswith("PRAGMA"):
         with pytest.raises(LedgerIntegrityError):
             books.charge("pure", PureDP(0.1), key="b")

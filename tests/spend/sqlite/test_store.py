@@ -25,8 +25,8 @@ def old_library(monkeypatch):
 
 def pragma(path, name):
     opened = SqliteStore(path)
-    with opened.engine.connect() as connection:
-        value = connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+    with opened._lent() as connection:
+        value = connection.execute(f"PRAGMA {name}").fetchone()[0]
     opened.close()
     return value
 
@@ -121,7 +121,7 @@ def test_a_full_disk_loses_nothing_and_acknowledges_nothing(tmp_path, journal):
 def test_a_relative_path_stays_the_same_file_when_the_process_moves(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_ledger("sqlite:///budget.db") as ledger:
-        ledger._store.engine.dispose()  # so that the next verb opens the file anew
+        ledger._store._disconnect()  # so that the next verb opens the file anew
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
         ledger.create_budget("acme", kind="pure", epsilon="1")
@@ -183,7 +183,7 @@ def test_a_locked_ledger_is_a_timeout_and_writes_nothing(path, ledger, monkeypat
 def test_a_connection_that_an_interrupt_closed_is_no_damage(ledger):
     def close_and_ask():
         with ledger._store.reading() as session:
-            session._connection.connection.driver_connection.close()
+            session._raw.close()
             session.head()
 
     with pytest.raises(StorageError, match="closed database"):
@@ -194,7 +194,7 @@ def test_a_connection_that_an_interrupt_closed_is_no_damage(ledger):
 
 def test_a_later_format_is_refused(path, ledger):
     with ledger._store.writing() as session:
-        session._connection.exec_driver_sql("UPDATE head SET format = 3")
+        session._raw.execute("UPDATE head SET format = 3")
     ledger.close()
     for opened in (open_ledger, read_ledger):
         with pytest.raises(LedgerIntegrityError, match="format 2"):

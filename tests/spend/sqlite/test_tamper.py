@@ -4,7 +4,6 @@ import json
 import shutil
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.spend.stores import everything
@@ -13,6 +12,7 @@ from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.entries import GENESIS, digest
 from epsilog.spend.sqlite import SqliteStore
+from epsilog.spend.sqlite.library import sqlite
 from epsilog.spend.view import refolded
 from epsilog.terms import LedgerIntegrityError
 
@@ -48,7 +48,7 @@ def tampered(store, *changes):
     """Verifies after some SQL, in a transaction that is rolled back."""
     with store.writing() as session:
         for sql, *parameters in changes:
-            assert session._connection.exec_driver_sql(sql, tuple(parameters)).rowcount == 1
+            assert session._raw.execute(sql, tuple(parameters)).rowcount == 1
         refolded(session)
         raise AssertionError(f"not noticed: {changes}")
 
@@ -59,7 +59,7 @@ def cells(store):
         for table, columns in TABLES.items():
             for column in columns:
                 sql = f"SELECT rowid, {column}, CAST({column} AS BLOB) FROM {table}"  # noqa: S608
-                for rowid, value, raw in session._connection.exec_driver_sql(sql).all():
+                for rowid, value, raw in session._raw.execute(sql).fetchall():
                     yield table, column, rowid, value, raw
 
 
@@ -85,7 +85,7 @@ def test_flipped_bytes_of_rows_are_noticed(store):
         try:
             with pytest.raises(LedgerIntegrityError):
                 tampered(store, flip)
-        except sa.exc.IntegrityError:
+        except sqlite.IntegrityError:
             continue  # the flip collides with another row: SQLite itself refuses it
         tried += 1
     with store.reading() as session:
@@ -106,7 +106,7 @@ def test_flipped_bytes_all_over_every_row_reach_the_proof(store):
     """Every third byte, and so bytes of every field; that the proof then refuses each one, ``test_chain`` holds."""
     chosen, tried = list(flips(store, every=3, bits=7)), 0
     with store.writing() as session:
-        execute = session._connection.exec_driver_sql
+        execute = session._raw.execute
         whole = proven(session)
         for sql, *parameters in chosen:
             execute("SAVEPOINT whole")
@@ -114,7 +114,7 @@ def test_flipped_bytes_all_over_every_row_reach_the_proof(store):
                 assert execute(sql, tuple(parameters)).rowcount == 1
                 assert proven(session) != whole, f"not read: {sql} with {parameters}"
                 tried += 1
-            except sa.exc.IntegrityError:
+            except sqlite.IntegrityError:
                 pass  # as above
             execute("ROLLBACK TO whole")
         assert proven(session) == whole
@@ -124,7 +124,7 @@ def test_flipped_bytes_all_over_every_row_reach_the_proof(store):
 def test_deleted_rows_are_noticed(store):
     for table in TABLES:
         with store.reading() as session:
-            rowids = session._connection.exec_driver_sql(f"SELECT rowid FROM {table}").scalars().all()  # noqa: S608
+            rowids = [row for (row,) in session._raw.execute(f"SELECT rowid FROM {table}")]  # noqa: S608
         for rowid in rowids:
             with pytest.raises(LedgerIntegrityError):
                 tampered(store, (f"DELETE FROM {table} WHERE rowid = ?", rowid))  # noqa: S608
@@ -232,10 +232,10 @@ def test_a_rewritten_entry_with_right_hashes_is_judged_and_never_crashes(store, 
 
 
 def test_nothing_is_built_on_a_broken_head(store):
-    edit = sa.text("UPDATE entries SET document = replace(document, 'acme', 'evil') WHERE position = 13")
+    edit = "UPDATE entries SET document = replace(document, 'acme', 'evil') WHERE position = 13"
     with open_ledger(store.path) as ledger:
         with store.writing() as session:
-            session._connection.execute(edit)
+            session._raw.execute(edit)
         with pytest.raises(LedgerIntegrityError, match="entry 13: the last entry is not the one that the head names"):
             ledger.charge("acme", PureDP(0.1), key="q-3")
     for opened in (open_ledger, read_ledger):
@@ -246,8 +246,8 @@ def test_nothing_is_built_on_a_broken_head(store):
 def test_a_damaged_index_is_noticed_though_every_entry_is_whole(store):
     with store.reading() as session:
         sql = "SELECT rootpage FROM sqlite_master WHERE name = 'ix_entries_scope'"
-        page = session._connection.exec_driver_sql(sql).scalar()
-        size = session._connection.exec_driver_sql("PRAGMA page_size").scalar()
+        page = session._raw.execute(sql).fetchone()[0]
+        size = session._raw.execute("PRAGMA page_size").fetchone()[0]
     store.close()
     raw = bytearray(store.path.read_bytes())
     place = raw.rindex(b"acme/claims", (page - 1) * size, page * size)
@@ -269,7 +269,7 @@ def test_an_unreadable_balance_or_charge_is_no_ledger_s(store, document):
     with open_ledger(store.path) as ledger:
         with store.writing() as session:
             for table in ("balances", "charges"):
-                session._connection.exec_driver_sql(f"UPDATE {table} SET document = ?", (document,))  # noqa: S608
+                session._raw.execute(f"UPDATE {table} SET document = ?", (document,))  # noqa: S608
         for ask in (ledger.budgets, lambda: ledger.find("run"), lambda: ledger.charge("acme", PureDP(0.1), key="new")):
             with pytest.raises(LedgerIntegrityError, match="cannot be read"):
                 ask()

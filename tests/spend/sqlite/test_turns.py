@@ -53,14 +53,14 @@ def test_no_history_but_the_one_that_was_seen_is_gone_on_with(path, kept, more):
         ours.create_budget("acme", kind="pure", epsilon="1")
         for number in range(2):
             if number == kept:
-                ours._store.engine.dispose()
+                ours._store._disconnect()
                 older = path.read_bytes()
             ours.charge("acme", PureDP(0.125), key=f"q-{number}")
         if kept == 2:
-            ours._store.engine.dispose()
+            ours._store._disconnect()
             older = path.read_bytes()
         seen = ours.verify()
-        ours._store.engine.dispose()
+        ours._store._disconnect()
         with path.open("r+b") as file:  # the same file, with what it held then
             file.write(older)
             file.truncate(len(older))

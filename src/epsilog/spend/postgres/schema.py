@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert, psycopg
+from typing import Any
 
-from epsilog.spend.tables import EARLIER, FORMAT, HEAD, Dialect, first_head, heads, stored_head
+from epsilog.spend.tables import EARLIER, FORMAT, HEAD, first_head, stored_head
 from epsilog.terms import LedgerIntegrityError
+
+MARK = "%s"  # what the driver wants for a value
 
 # Texts compare by their bytes, and a position may be any that a ledger grows to.
 SCHEMA = (
@@ -105,43 +106,30 @@ SELECT concat('trigger ', t.tgname, ' of ', c.relname)
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 WHERE c.relnamespace = CAST(current_schema() AS regnamespace)
 """
-_CATALOGUE = sa.text(" UNION ALL ".join((_TABLES, _CONSTRAINTS, _INDEXES, _TRIGGERS)))
+_CATALOGUE = " UNION ALL ".join((_TABLES, _CONSTRAINTS, _INDEXES, _TRIGGERS))
 
 
-def parts(connection: sa.Connection) -> set[str]:
+def parts(connection: Any) -> set[str]:
     """What the catalogue says of the schema, line by line, whatever it quotes; nothing where there is none."""
     return {str(line).replace('"', "") for (line,) in connection.execute(_CATALOGUE)}
 
 
-def check(connection: sa.Connection) -> None:
+def check(connection: Any) -> None:
     """Refuses a schema that is no ledger's, or is made otherwise than we make it."""
     found = parts(connection)
     if not any(line.startswith("table head:") for line in found):
         raise LedgerIntegrityError("the schema is not an epsilog ledger")
     if found != PARTS:
-        if _KEEPS_FORMAT in found and connection.execute(sa.select(heads.c.format)).scalar() in range(FORMAT):
+        if _KEEPS_FORMAT in found and connection.execute("SELECT format FROM head").fetchone()[0] in range(FORMAT):
             raise LedgerIntegrityError(EARLIER)
         other = ", ".join(sorted(found ^ PARTS)[:3])
         raise LedgerIntegrityError(f"the schema is not made as a ledger's: {other} was added, altered or removed")
     stored_head(connection.execute(HEAD))
 
 
-def create(connection: sa.Connection, home: str) -> None:
+def create(connection: Any, home: str) -> None:
     """Makes the tables in a schema that has none."""
     for statement in SCHEMA:
-        connection.exec_driver_sql(statement)
-    connection.execute(heads.insert(), first_head(home))
-
-
-def _verb_of(document: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
-    """The last name of a canonical document; PostgreSQL cannot read JSON that quotes a NUL."""
-    return sa.func.substring(document, '"verb":"([a-z-]+)"}$')
-
-
-DIALECT = Dialect.of(
-    psycopg.dialect(),  # type: ignore[no-untyped-call]
-    insert,
-    verb_of=_verb_of,
-    check=check,
-    row="CAST(ctid AS TEXT)",
-)
+        connection.execute(statement)
+    statement, values = first_head(home)
+    connection.execute(statement.replace("?", MARK), values)

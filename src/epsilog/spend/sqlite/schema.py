@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.dialects.sqlite import dialect, insert
-
 from epsilog.spend.sqlite.place import peek
-from epsilog.spend.tables import EARLIER, FORMAT, HEAD, Dialect, first_head, heads, stored_head
+from epsilog.spend.tables import EARLIER, FORMAT, HEAD, first_head, stored_head
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 APPLICATION_ID = 0x65707367  # "epsg", in the header of the file
@@ -55,20 +52,16 @@ SCHEMA = {
 _AUTOMATIC = {f"sqlite_autoindex_{table}_1": None for table in ("balances", "charges", "rounds")}
 _SETTINGS = {"user_version": FORMAT, "encoding": "UTF-8", "auto_vacuum": 0}
 
-_IDENTITY = sa.select(heads.c.id, heads.c.home)
 
-
-def pragma(connection: sa.Connection, name: str) -> Any:
+def pragma(connection: Any, name: str) -> Any:
     """A setting of the file; ``schema_version`` changes with every table, index, trigger or view."""
-    raw = connection.connection.driver_connection
-    assert raw is not None, "a connection from the pool is open"
-    return raw.execute(f"PRAGMA {name}").fetchone()[0]
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
-def check_format(connection: sa.Connection) -> int:
+def check_format(connection: Any) -> int:
     """Refuses a file that is not a ledger, or is made otherwise than we make it; returns the schema's version."""
     version, carried = int(pragma(connection, "schema_version")), pragma(connection, "application_id")
-    made = {str(row[0]): row[1] for row in connection.exec_driver_sql("SELECT name, sql FROM sqlite_master")}
+    made = {str(row[0]): row[1] for row in connection.execute("SELECT name, sql FROM sqlite_master")}
     if carried not in (APPLICATION_ID, BACKUP_ID) or "head" not in made:
         raise LedgerIntegrityError("the file is not an epsilog ledger")
     if carried == BACKUP_ID and not pragma(connection, "query_only"):
@@ -86,49 +79,40 @@ def check_format(connection: sa.Connection) -> int:
     return version
 
 
-def check(connection: sa.Connection) -> None:
+def check(connection: Any) -> None:
     """Refuses a file whose format, pages or indexes do not hold."""
     check_format(connection)
-    pages = str(connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar())
+    pages = str(pragma(connection, "integrity_check(1)"))
     if pages != "ok":
         raise LedgerIntegrityError(f"SQLite finds the file damaged: {pages}")
 
 
-DIALECT = Dialect.of(
-    dialect(paramstyle="named"),
-    insert,
-    verb_of=lambda document: sa.func.json_extract(document, "$.verb"),
-    check=check,
-    row="CAST(rowid AS TEXT)",
-)
-
-
-def create(connection: sa.Connection, home: str) -> None:
+def create(connection: Any, home: str) -> None:
     """Makes the tables in a file that has none."""
     for name, value in (("application_id", APPLICATION_ID), ("user_version", FORMAT)):
-        connection.exec_driver_sql(f"PRAGMA {name}={value}")
+        connection.execute(f"PRAGMA {name}={value}")
     for statement in SCHEMA.values():
-        connection.exec_driver_sql(statement)
-    connection.execute(heads.insert(), first_head(home))
+        connection.execute(statement)
+    connection.execute(*first_head(home))
 
 
-def is_blank(connection: sa.Connection) -> bool:
+def is_blank(connection: Any) -> bool:
     """Whether the file holds nothing at all yet."""
-    objects = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar()
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return not (objects or pragma(connection, "application_id") or pragma(connection, "user_version"))
 
 
-def identity(connection: sa.Connection) -> tuple[str, str]:
+def identity(connection: Any) -> tuple[str, str]:
     """The ledger's own number, and where it lay when it was last opened at a new place."""
-    ((number, home),) = connection.execute(_IDENTITY)
+    ((number, home),) = connection.execute("SELECT id, home FROM head")
     if not (isinstance(number, str) and isinstance(home, str) and Path(home).is_absolute() and "\0" not in home):
         raise LedgerIntegrityError(f"the head must hold the ledger's number and a path, got {number!r}, {home!r:.80}")
     return number, home
 
 
-def move_home(connection: sa.Connection, home: str) -> None:
+def move_home(connection: Any, home: str) -> None:
     """Notes where the ledger lies now."""
-    connection.execute(heads.update().values(home=home))
+    connection.execute("UPDATE head SET home = ?", (home,))
 
 
 def is_ledger(path: Path) -> bool:

@@ -9,100 +9,79 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
-
-import sqlalchemy as sa
 
 from epsilog import disk
-from epsilog.spend.entries import GENESIS
-from epsilog.spend.forks import Owner
+from epsilog.spend.databases import SqlStore
 from epsilog.spend.sqlite import library, schema
 from epsilog.spend.sqlite.place import LogEnd, Place, beside, refusal_after_fork, refuse_orphans, telling
-from epsilog.spend.tables import SqlSession
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
 PATIENCE = 60.0  # seconds to wait for another process
-_COMPILED = sa.util.LRUCache[Any, Any](500)  # statements as text, for every ledger that this process opens
+_PRAGMAS = (
+    "synchronous=FULL",
+    "fullfsync=1",
+    "checkpoint_fullfsync=1",
+    "cell_size_check=1",
+    "trusted_schema=0",
+    "wal_autocheckpoint=256",  # pages: a log that is written over costs less than one that grows
+)
 
 
 @cache
-def _dialect(module: Any) -> sa.Dialect:
-    """What is known of a library: one object, since what was compiled for one is not taken by another."""
-    engine = sa.create_engine("sqlite://", module=module)
-    with engine.connect():  # asks the library for what it can do
-        return engine.dialect
+def _connection_class(module: Any) -> Any:
+    """A library's connections, which can be referred to weakly: see ``forks``."""
+    return type("Connection", (module.Connection,), {})
 
 
-class SqliteStore:
+class SqliteStore(SqlStore):
     """A ledger's file: a ``Store``."""
 
+    mark, to_read, to_write = "?", "BEGIN", "BEGIN IMMEDIATE"
+
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path, self.read_only = path.resolve(), read_only
+        self.path = path.resolve()
+        super().__init__(refusal_after_fork(self.path), read_only=read_only)
         self._journal = library.in_use().journal
-        self._owner = Owner(refusal_after_fork(self.path))
-        self._seen = (0, GENESIS)  # the longest history that this process knows
         self._schema: int | None = None
-        self._place: Place | None = None
+        self._logs: tuple[int, ...] = ()
         if not read_only:
             _make_folder(self.path.parent)
         elif not _is_file(path):
             raise CheckError("ledger", "a file that exists", repr(str(path)))
         self._place = Place(self.path, create=not read_only)
-        self._open()
         try:
             if not read_only:
                 self._create()
             with self._begun("BEGIN") as connection:
                 self._schema = schema.check_format(connection)
-                SqlSession(connection, schema.DIALECT, require=self._owner.require_here).head()
+                self._session(connection).head()
                 if read_only and not schema.is_backup(self.path):  # a backup is whole, and nobody charges it
                     self._refuse_strays(*schema.identity(connection))
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> None:
-        self._logs: tuple[int, ...] = ()
-        self._engine = sa.create_engine(
-            "sqlite://",
-            module=library.sqlite,
-            creator=self._connect,
-            poolclass=sa.pool.QueuePool,
-            max_overflow=-1,  # as many as there are threads: who must wait, waits for the file
-            isolation_level="AUTOCOMMIT",  # transactions are begun and ended here, by name
-            execution_options={"compiled_cache": _COMPILED},
-        )
-        self._engine.dialect = _dialect(library.sqlite)
-        self._connected: WeakSet[object] = WeakSet()  # what the pool knows of each connection, while it is open
-        sa.event.listen(self._engine, "connect", self._note_connected)
-        sa.event.listen(self._engine, "close", self._note_closed)
-
-    def _note_connected(self, connection: object, record: object) -> None:
-        """With its last connection SQLite takes the log away, and the next one makes another."""
-        if not self._connected:
-            self._logs = ()
-        self._connected.add(record)
-        self._owner.note_opened(connection)
-
-    def _note_closed(self, connection: object, record: object) -> None:
-        self._connected.discard(record)
-        self._owner.note_closed(connection)
-
     def _connect(self) -> Any:
-        connection = library.sqlite.connect(self._uri(), uri=True, timeout=PATIENCE, check_same_thread=False)
-        connection.isolation_level = None
-        pragmas = ["synchronous=FULL", "fullfsync=1", "checkpoint_fullfsync=1", "cell_size_check=1", "trusted_schema=0"]
-        if self.read_only:
-            pragmas.append("query_only=1")
-        elif self._journal != "WAL":  # the mode of a connection; write-ahead logging is a mode of the file
-            pragmas.append(f"journal_mode={self._journal}")
-        for pragma in pragmas:
+        if not self._owner.has_connections:  # with its last one SQLite took the log away, and this one makes another
+            self._logs = ()
+        connection = library.sqlite.connect(
+            self._uri(),
+            uri=True,
+            timeout=PATIENCE,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_connection_class(library.sqlite),
+        )
+        self._owner.note_opened(connection)
+        for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
+        if self.read_only:
+            connection.execute("PRAGMA query_only=1")
+        elif self._journal != "WAL":  # the mode of a connection; write-ahead logging is a mode of the file
+            connection.execute(f"PRAGMA journal_mode={self._journal}")
         return connection
 
     def _uri(self) -> str:
@@ -114,13 +93,13 @@ class SqliteStore:
             return address + "rw"
         return address + ("ro" if beside(self.path, "-wal").exists() else "ro&immutable=1")
 
-    def _set_journal(self, connection: sa.Connection) -> None:
+    def _set_journal(self, connection: Any) -> None:
         deadline = time.monotonic() + PATIENCE
         while True:  # SQLite does not wait by itself here
             try:
-                mode = connection.exec_driver_sql(f"PRAGMA journal_mode={self._journal}").scalar()
-            except sa.exc.OperationalError as error:
-                if "locked" not in str(error.orig) or time.monotonic() > deadline:
+                mode = schema.pragma(connection, f"journal_mode={self._journal}")
+            except library.sqlite.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
                 continue
@@ -138,12 +117,12 @@ class SqliteStore:
             else:
                 schema.check_format(connection)
                 moved = self._move_in(connection)
-        with self._translating(), self._engine.connect() as connection:
+        with self._lent() as connection:
             self._set_journal(connection)
             if moved and self._journal == "WAL":  # the file itself says where it lies before anything stands in the log
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _move_in(self, connection: sa.Connection) -> bool:
+    def _move_in(self, connection: Any) -> bool:
         """Notes the place of a ledger that was moved, if all of it came along and nothing of it stayed."""
         number, home = schema.identity(connection)
         if home == stored_path(self.path):
@@ -187,20 +166,10 @@ class SqliteStore:
         """Its path."""
         return str(self.path)
 
-    @property
-    def engine(self) -> sa.Engine:
-        """The connections of this process; a child of a fork is refused."""
-        self._owner.require_here()
-        if self._place is None:
-            raise StorageError(f"ledger {self.path} is closed")
-        return self._engine
-
     def copy_to(self, other: Any) -> None:
         """Copies the whole file, as it stands at one moment, through an open connection; others may write meanwhile."""
         with self._begun("BEGIN") as connection:
-            raw = connection.connection.driver_connection
-            assert raw is not None, "a connection from the pool is open"
-            raw.backup(other)
+            connection.backup(other)
 
     def original(self) -> str | None:
         """Where the ledger lives that this is a copy of, if it is still there or may be."""
@@ -217,37 +186,8 @@ class SqliteStore:
             return home
         return None
 
-    @contextmanager
-    def reading(self) -> Iterator[SqlSession]:
-        """One consistent view of the file."""
-        with self._begun("BEGIN") as connection:
-            yield SqlSession(connection, schema.DIALECT, require=self._owner.require_here)
-
-    @contextmanager
-    def writing(self) -> Iterator[SqlSession]:
-        """The only writer, of all processes, until the block ends; all of it is kept, or nothing.
-
-        Raises:
-            StorageError: the file cannot be written, or is not where it was opened. Raised at the end, the entries may
-                stand or be lost: they were not acknowledged, and a retry with the same key finds out.
-        """
-        if self.read_only:
-            raise StorageError(f"ledger {self.path} is open for reading only")
-        with self._begun("BEGIN IMMEDIATE") as connection:
-            session = SqlSession(
-                connection, schema.DIALECT, translating=self._translating, require=self._owner.require_here
-            )
-            end = self._check(connection, session)
-            yield session
-        logs = self._check_place()
-        if logs:
-            with telling(self.path):
-                self._place_here().check_log(logs, end)
-        if session.known_head is not None:
-            self._seen = max(self._seen, session.known_head)
-
-    def _check(self, connection: sa.Connection, session: SqlSession) -> LogEnd | None:
-        """What must hold before anything is written; where the log ends, for ``check_log``."""
+    def _admit(self, connection: Any) -> LogEnd | None:
+        """What must hold before anything is written; where the log ends, for ``_require_kept``."""
         if self._journal != "WAL" and schema.pragma(connection, "journal_mode") == "wal":
             raise StorageError(
                 f"ledger {self.path} was switched to write-ahead logging, in which SQLite {library.in_use().version} "
@@ -255,16 +195,18 @@ class SqliteStore:
             )
         logs = self._check_place()
         with telling(self.path):
-            self._place_here().check_size()
-            end = self._place_here().log_end(logs) if logs else None
+            self._place.check_size()
+            end = self._place.log_end(logs) if logs else None
         if schema.pragma(connection, "schema_version") != self._schema:
             self._schema = schema.check_format(connection)
-        session.check_continues(self._seen)
         return end
 
-    def _place_here(self) -> Place:
-        assert self._place is not None, "a store without a place has no transactions"
-        return self._place
+    def _require_kept(self, before: LogEnd | None) -> None:
+        """Refuses to acknowledge what was written to another file or log than the one that lies there."""
+        logs = self._check_place()
+        if logs:
+            with telling(self.path):
+                self._place.check_log(logs, before)
 
     def _check_place(self) -> tuple[int, ...]:
         """The file and its log lie where they were opened: else what is written there is not what others read.
@@ -272,50 +214,28 @@ class SqliteStore:
         Returns:
             The inodes of the log and its index; none where SQLite keeps no log.
         """
-        self._place_here().check()
+        self._place.check()
         if self._journal != "WAL":
             return ()
-        logs = self._place_here().logs()
+        logs = self._place.logs()
         if self._logs and logs != self._logs:
             raise StorageError(f"ledger {self.path} is open, and its log was replaced")
         self._logs = logs
         return logs
 
-    @contextmanager
-    def _begun(self, begin: str) -> Iterator[sa.Connection]:
-        with self._translating(), self._owner.using(self.engine.connect()) as connection:
-            raw = connection.connection.driver_connection  # a transaction's own words, past SQLAlchemy's bookkeeping
-            assert raw is not None, "a connection from the pool is open"
-            raw.execute(begin)
-            try:
-                yield connection
-                self._owner.require_here()
-                raw.execute("COMMIT")
-            except BaseException:
-                if self._owner.is_here:
-                    raw.rollback()  # nothing happens where SQLite has rolled back already
-                raise
+    def _check(self, connection: Any) -> None:
+        schema.check(connection)
 
-    @contextmanager
-    def _translating(self) -> Iterator[None]:
-        try:
-            yield
-        except sa.exc.DBAPIError as error:
-            raise _translated(error.orig, self.path) from error
-        except library.sqlite.Error as error:
-            raise _translated(error, self.path) from error
-        except UnicodeDecodeError as error:
-            raise LedgerIntegrityError(f"{self.path} holds bytes that are no text: {error}") from error
+    def _translated(self, error: Exception) -> Exception | None:
+        return _translated(error, self.path) if isinstance(error, library.sqlite.Error) else None
 
     def close(self) -> None:
         """Closes this process's connections; in a child of a fork, nothing."""
-        if self._place is None or not self._owner.is_here:
+        if not (self._open and self._owner.is_here):
             return
-        place, self._place = self._place, None
-        busy = self._engine.pool.checkedout()  # type: ignore[attr-defined]
-        self._engine.dispose()
-        if not busy:  # else another thread still writes: the name stays taken, which harms nobody
-            place.release()
+        super().close()
+        if not self._owner.has_connections:  # else a thread still writes: the name stays taken, which harms nobody
+            self._place.release()
 
 
 def _is_file(path: Path) -> bool:
@@ -357,7 +277,7 @@ def _number(path: Path) -> str | None:
         return None
 
 
-def _translated(error: BaseException | None, path: Path) -> Exception:
+def _translated(error: Exception, path: Path) -> Exception:
     reason = str(error)
     if "locked" in reason or "busy" in reason:
         return StorageError(f"ledger {path} stayed locked for {PATIENCE:g} s")
