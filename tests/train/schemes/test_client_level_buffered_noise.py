@@ -94,12 +94,13 @@ def test_norms_are_rounded_outwards(total):
 def noise_rows(scheme, task, seed):
     """What is added to the sums, a row a round: each step, times the divisor, less the sum of clipped updates."""
     engine, state, rows = CompiledEngine(task), rounds.begin(task), []
+    divisor = np.mean([len(scheme.cohorts.due(number)) for number in range(1, scheme.cycle_length + 1)])
     for number in range(1, scheme.rounds + 1):
         clipped = engine.sum_of_updates(
             Round(state.model, np.array(scheme.cohorts.due(number))), clip_norm=scheme.clip_norm
         )
         outcome = rounds.next_round(scheme, engine, state, Randomness.simulated(seed))
-        rows.append((outcome.state.model - state.model) * scheme.expected_cohort - clipped.total)
+        rows.append((outcome.state.model - state.model) * divisor - clipped.total)
         state = outcome.state
         assert state.memory.size == (0 if number == scheme.rounds else len(scheme.decays) * state.model.size)
     return np.array(rows)

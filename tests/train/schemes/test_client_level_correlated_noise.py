@@ -81,13 +81,17 @@ def test_the_norm_of_a_column_is_rounded_outwards(bands):
 
 
 def noise_rows(scheme, task, seed):
-    """What is added to the sums, a row a round: each step, times the divisor, less the sum of clipped updates."""
+    """What is added to the sums, a row a round: each step, times the divisor, less the sum of clipped updates.
+
+    A round's divisor is the mean number of clients whose turn it is, over a cycle.
+    """
+    divisor = np.mean([len(scheme.cohorts.due(number)) for number in range(1, scheme.cycle_length + 1)])
     engine, state, rows, padding = CompiledEngine(task), rounds.begin(task), [], []
     for number in range(1, scheme.rounds + 1):
         cohort = np.array(scheme.cohorts.due(number))
         clipped = engine.sum_of_updates(Round(state.model, cohort), clip_norm=scheme.clip_norm)
         outcome = rounds.next_round(scheme, engine, state, Randomness.simulated(seed))
-        rows.append((outcome.state.model - state.model) * scheme.expected_cohort - clipped.total)
+        rows.append((outcome.state.model - state.model) * divisor - clipped.total)
         padding.append(outcome.record.padding)
         state = outcome.state
         assert state.memory.size == (0 if number == scheme.rounds else min(number, scheme.bands - 1) * state.model.size)
