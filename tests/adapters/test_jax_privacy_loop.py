@@ -129,3 +129,19 @@ def test_what_is_not_known_is_refused():
     ):
         with pytest.raises(CheckError, match="selection must be CyclicPoissonSampling in one group"):
             setup_of(selection, examples=N, noise_multiplier=1.0)
+
+
+def test_a_batch_size_is_the_number_that_it_holds_and_not_what_it_says():
+    class Quiet(int):
+        def __float__(self):
+            return 1.0
+
+    selection = batch_selection.FixedBatchSampling(40, 50)
+    object.__setattr__(selection, "batch_size", Quiet(40))
+    assert setup_of(selection, examples=N, noise_multiplier=1.0).expected_batch == 40
+    told = params()
+    object.__setattr__(told, "batch_size", Quiet(40))
+    assert setup_of(LOOP, examples=N, noise_multiplier=1.0, params=told).believed_rate == 0.02
+    object.__setattr__(selection, "batch_size", "40")
+    with pytest.raises(CheckError, match="batch_size"):
+        setup_of(selection, examples=N, noise_multiplier=1.0)

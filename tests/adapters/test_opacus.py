@@ -2,12 +2,12 @@
 
 import math
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 import epsilog as ep
-from epsilog.adapters import opacus
+from epsilog.adapters import opacus, opacus_loop
 from epsilog.adapters.opacus import _Certified, from_history, to_history
 from epsilog.terms import CheckError
 
@@ -144,3 +144,18 @@ def test_the_accountant_is_a_class_of_this_module_under_opacus_own_base(monkeypa
 def test_a_history_that_is_none_is_refused(history):
     with pytest.raises(CheckError, match="must"):
         from_history(history)
+
+
+def test_a_rate_is_the_number_that_it_holds_and_not_what_it_says():
+    class Quiet(float):
+        def __float__(self):
+            return 1e-9
+
+    def loader(**held):
+        drawn = type("UniformWithReplacementSampler", (), {"num_samples": 100, "sample_rate": Quiet(0.5)} | held)()
+        return SimpleNamespace(batch_sampler=drawn, batch_size=None)
+
+    assert opacus_loop._sampler(loader(), 100) == ("poisson", 50.0, 1, False)
+    for name, value in (("sample_rate", "0.5"), ("num_replicas", 1.5), ("num_samples", "100")):
+        with pytest.raises(CheckError, match=name if name != "num_samples" else "rows"):
+            opacus_loop._sampler(loader(**{name: value}), 100)

@@ -40,10 +40,11 @@ def setup_of(
     """
     match type(selection).__name__:
         case "CyclicPoissonSampling" if selection.cycle_length == 1:
-            sampler, size = "poisson", selection.sampling_prob * examples
+            sampler, size = "poisson", check.within(0, 1)(sampling_prob=selection.sampling_prob) * examples
             largest = selection.truncated_batch_size
         case "FixedBatchSampling":
-            sampler, size = "with-replacement" if selection.replace else "fixed-size", float(selection.batch_size)
+            sampler = "with-replacement" if selection.replace else "fixed-size"
+            size = float(check.integer(1)(batch_size=selection.batch_size))
             largest = None
         case name:
             told = "CyclicPoissonSampling in one group, or FixedBatchSampling (others: epsilog account)"
@@ -101,7 +102,7 @@ def _told(params: Any, done: _Schedule, selection: Any) -> tuple[float, float | 
     if params.truncated_batch_size not in (None, getattr(selection, "truncated_batch_size", None)):
         bound = "the truncated batch size of the selection, or none"
         raise CheckError("params", bound, f"{params.truncated_batch_size}", verb="have")
-    rate = min(float(params.batch_size) / float(params.num_samples), 1.0)
+    rate = min(check.integer(1)(batch_size=params.batch_size) / check.integer(1)(num_samples=params.num_samples), 1.0)
     told = _schedule(params.noise_multipliers, selection.iterations)
     if told == done:
         return rate, None, None

@@ -66,7 +66,7 @@ def setup_of(
     updates = check.integer(1)(updates=updates)
     require_scaled_noise(optimizer)
     sampler, size, dealt, padded = _sampler(loader, examples)
-    workers = int(getattr(optimizer, "world_size", dealt))
+    workers = check.integer(1)(world_size=getattr(optimizer, "world_size", dealt))
     if dealt not in (1, workers):
         raise CheckError("loader", f"dealt to the {workers} workers of the optimizer", f"{dealt}", verb="be")
     changes = _scheduled(optimizer, kind, schedulers, updates)
@@ -160,7 +160,9 @@ def _scheduled(optimizer: Any, kind: str, schedulers: Iterable[tuple[Any, int]],
             raise CheckError(
                 "schedulers", "all schedulers of the optimizer", f"none for {type(one).__name__}", verb="list"
             )
-    stand_in = SimpleNamespace(noise_multiplier=_noise(optimizer), max_grad_norm=float(optimizer.max_grad_norm))
+    stand_in = SimpleNamespace(
+        noise_multiplier=_noise(optimizer), max_grad_norm=check.positive()(max_grad_norm=optimizer.max_grad_norm)
+    )
     copies = []
     for scheduler, every in stated:
         if all(scheduler is not one for one in alive):
@@ -223,14 +225,14 @@ def _sampler(loader: Any, examples: int) -> tuple[str, float, int, bool]:
     while type(drawn).__name__ == "BatchSplittingSampler":  # BatchMemoryManager
         drawn = drawn.sampler
         size = getattr(drawn, "batch_size", None)
-    workers = int(getattr(drawn, "num_replicas", 1))
+    workers = check.integer(1)(num_replicas=getattr(drawn, "num_replicas", 1))
     if type(drawn).__name__ in ("UniformWithReplacementSampler", "DistributedUniformWithReplacementSampler"):
-        _check_rows(int(getattr(drawn, "total_size", drawn.num_samples)), examples)
-        return "poisson", float(drawn.sample_rate) * examples / workers, workers, False
+        _check_rows(getattr(drawn, "total_size", drawn.num_samples), examples)
+        return "poisson", check.share()(sample_rate=drawn.sample_rate) * examples / workers, workers, False
     if type(drawn).__name__ != "BatchSampler" or size is None:
         raise CheckError("loader", "one with a batch size, or Opacus' own sampler", type(drawn).__name__, verb="be")
     inner = drawn.sampler
-    workers = int(getattr(inner, "num_replicas", 1))
+    workers = check.integer(1)(num_replicas=getattr(inner, "num_replicas", 1))
     match type(inner).__name__:
         case "SequentialSampler":
             kind, rows = "in-order", len(inner)
@@ -245,11 +247,16 @@ def _sampler(loader: Any, examples: int) -> tuple[str, float, int, bool]:
         case name:
             raise CheckError("loader", "one whose sampler is known", name, verb="have")
     _check_rows(rows, examples)
-    return kind, float(min(size, examples)), workers, workers > 1 and not getattr(inner, "drop_last", False)
+    return (
+        kind,
+        float(min(check.integer(1)(batch_size=size), examples)),
+        workers,
+        workers > 1 and not getattr(inner, "drop_last", False),
+    )
 
 
-def _check_rows(rows: int, examples: int) -> None:
+def _check_rows(rows: Any, examples: int) -> None:
     """Refuses a sampler of other rows than the data set's: of more, one may be in a batch twice."""
-    if rows != examples:
+    if check.integer(0)(rows=rows) != examples:
         bound = f"one whose sampler goes through all {examples} examples, each once"
         raise CheckError("loader", bound, f"{rows}")
