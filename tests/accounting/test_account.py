@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from epsilog import accounting
-from epsilog.accounting import calibrate, calibration, delta, epsilon, flatten, rounds_that_fit
+from epsilog import accounting, mechanisms, numerics
+from epsilog.accounting import calibrate, calibration, delta, epsilon, rounds_that_fit
 from epsilog.accounting.account import METHODS, account
-from epsilog.accounting.pairs import dominating
 from epsilog.accounting.prepared import prepare
 from epsilog.accounting.walk import Method, walk
 from epsilog.mechanisms import (
@@ -27,6 +26,7 @@ from epsilog.mechanisms import (
     RandomizedResponse,
     Repeated,
     ZeroConcentratedDP,
+    composition,
 )
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
@@ -38,25 +38,26 @@ CERTIFIED = Path(__file__).parents[2] / "docs" / "accounting" / "certified-bound
 
 
 def counted(monkeypatch, module, name):
-    """How often each first argument was seen, wherever in the accountant the function is called."""
+    """What each first argument was, wherever in mechanisms, numerics and the accountant the function is called."""
     seen, real = [], getattr(module, name)
 
     def counting(*args, **kwargs):
         seen.append(args[0])
         return real(*args, **kwargs)
 
-    for found in pkgutil.walk_packages(accounting.__path__, "epsilog.accounting."):
-        where = importlib.import_module(found.name)
-        if getattr(where, name, None) is real:
-            monkeypatch.setattr(where, name, counting)
+    for package in (accounting, mechanisms, numerics):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            where = importlib.import_module(found.name)
+            if getattr(where, name, None) is real:
+                monkeypatch.setattr(where, name, counting)
     return seen
 
 
 @pytest.mark.parametrize("ask", [partial(epsilon, delta=1e-5), partial(delta, epsilon=1.0)])
 def test_a_release_is_read_once(monkeypatch, ask):
-    flattened = counted(monkeypatch, flatten, "flatten")
-    ordered = counted(monkeypatch, dominating, "orderings")
-    largest = counted(monkeypatch, dominating, "largest_loss")
+    flattened = counted(monkeypatch, composition, "flatten")
+    ordered = counted(monkeypatch, numerics.pairs, "orderings")
+    largest = counted(monkeypatch, numerics.pairs, "largest_loss")
     ask(SGD)
     assert flattened.count(SGD) == 1
     assert len(ordered) == 1

@@ -11,7 +11,6 @@ from epsilog.accounting import delta, epsilon, profile
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.pairs.dominating import base_laws
 from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
     ApproximateDP,
@@ -58,7 +57,7 @@ def test_a_statement_with_a_huge_epsilon_still_loses_all_when_it_is_sampled(stat
     "release", [PureDP(0.001), PureDP(5.0), PureDP(40.0), PureDP(599.0), RandomizedResponse(1e-20, 1000)]
 )
 def test_both_laws_of_a_statement_are_whole(release):
-    law = base_laws(release, REPLACE)[0]
+    law = release.laws(REPLACE)[0]
     assert math.fsum(law.p) == pytest.approx(1, rel=1e-14)
     assert math.fsum(p * math.exp(-u) for p, u in zip(law.p, law.u, strict=True)) == pytest.approx(1, rel=1e-12)
 
@@ -70,7 +69,7 @@ def test_merging_laws_with_atoms_loses_and_never_fails():
         stated = ApproximateDP(float(10 ** rng.uniform(-3, 1)), float(rng.choice([0.0, 1e-5])))
         direction = (Direction.PLAIN, Direction.REMOVE, Direction.ADD)[rng.integers(3)]
         pair = Pair(
-            base_laws(stated, ADD)[1],
+            stated.laws(ADD)[1],
             1.0 if direction is Direction.PLAIN else float(10 ** rng.uniform(-4, -0.1)),
             direction,
         )

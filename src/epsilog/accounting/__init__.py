@@ -8,10 +8,8 @@ formulas of ``closed_forms`` are estimates, shown beside it and never charged. P
 Where to look: ``prepared`` reads a release once, ``account`` asks the ``methods``, one a file, and ``calibration`` and
 ``curve`` ask ``account``. What the methods stand on, from below:
 
-- ``laws``: base laws with their masses, and pairs that say how sampling bends them;
-- ``lattice``: laws cut into cells, planned for and composed;
-- ``balls_in_bins``: sums of lognormals, the pair of one epoch, and the search for answers where it is alone;
-- ``pairs``: from each mechanism, and from groups, to dominating pairs;
+- ``numerics``: base laws with their masses, pairs that say how sampling bends them, and how both compose;
+- ``mechanisms``: from each mechanism to its dominating pairs, and ``composition``, which folds them;
 - ``inversion``: an inversion integral with a proven error;
 - ``tradeoff``, ``tuning``: the best test, and the best of several trials;
 - ``gaussian``, ``renyi``, ``moments``: closed forms, Renyi divergences, and what they say about delta.
@@ -34,10 +32,11 @@ from epsilog.accounting.curve import Profile, mu, profile, rho
 from epsilog.accounting.intervals import Intervals, Series
 from epsilog.accounting.premises import assumptions
 from epsilog.accounting.renyi import rdp, rdp_attained, renyi_delta, renyi_epsilon
-from epsilog.accounting.truncation import binomial_above, cut_chance, truncated
+from epsilog.accounting.truncation import cut_chance, truncated
 from epsilog.accounting.tuning import mean_trials
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.numerics.moments import epsilon_by_order
+from epsilog.numerics.tails import binomial_above
 
 __all__ = [
     "Comparison",

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from epsilog.accounting.methods.added import added
-from epsilog.accounting.pairs.profiled import Profiled, profiled
 from epsilog.accounting.prepared import Prepared
+from epsilog.accounting.profiled import Profiled, profiled
 from epsilog.mechanisms import Release
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.laws.base import LARGEST_LOSS

@@ -11,9 +11,8 @@ from contextlib import suppress
 from fractions import Fraction
 
 from epsilog.accounting.flatten import Bag, flatten
+from epsilog.accounting.grown import further
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.pairs.dominating import Ordering
-from epsilog.accounting.pairs.grown import further
 from epsilog.accounting.prepared import Prepared
 from epsilog.mechanisms import FixedSizeSampled, Grouped, PoissonSampled, PureDP, Release
 from epsilog.numerics.bounds import Bounds
@@ -22,6 +21,7 @@ from epsilog.numerics.exact import rounded
 from epsilog.numerics.gaussian import gaussian_bounds
 from epsilog.numerics.groups import group_factor
 from epsilog.numerics.laws.base import LARGEST_LOSS
+from epsilog.numerics.pairs import Ordering
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything, size
 from epsilog.numerics.roots import proven
 from epsilog.numerics.rounding import LEAST, MU, down, up

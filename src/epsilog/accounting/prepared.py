@@ -3,116 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from epsilog.accounting import exact, failures, truncation
+from epsilog.accounting import failures, truncation
 from epsilog.accounting.enclosed import enclosed
-from epsilog.accounting.flatten import (
-    Bag,
-    bins_mu,
-    check_coins,
-    flatten,
-    lone_bins,
-    sampled_parts,
-    total_mu,
-    unsampled,
-)
-from epsilog.accounting.pairs.dominating import Ordering, largest_loss, orderings
 from epsilog.mechanisms import (
-    BallsInBins,
     Composed,
     GaussianDP,
     Grouped,
     Release,
     Repeated,
-    Shuffled,
     Trials,
     TruncatedPoissonSampled,
     Tuned,
     ZeroConcentratedDP,
 )
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.exact import rounded
+from epsilog.mechanisms.composition import Composition, flatten
 from epsilog.numerics.rounding import down
 from epsilog.terms import NeighboringRelation, check
 
 _MOST_MU = 1e300  # of a Gaussian that stands below; with others beside it still a number
-_TAILS = 1e-4  # of a delta: what cutting the tails of all epochs together may add to it
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class Prepared(Composition):
     """A release under a relation; made by ``prepare``.
 
     Attributes:
-        bag: its distinct single releases, with their counts.
-        relation: which data sets are neighbours.
         curves: the same with pairs that were read off curves, by how small a delta they are good for.
         stretches: what laws of trials of it may stretch a loss by.
     """
 
-    bag: Bag
-    relation: NeighboringRelation
-    _orderings: dict[float, tuple[Ordering, ...]] = field(default_factory=dict, init=False, repr=False)
     curves: dict[float, Prepared] = field(default_factory=dict, init=False, repr=False)
     stretches: dict[Trials, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
-
-    @cached_property
-    def rounds(self) -> int:
-        """Counts the single releases."""
-        return sum(self.bag.values())
-
-    @cached_property
-    def mu(self) -> float | None:
-        """The mu of Gaussians alone; None if a part is something else."""
-        return total_mu(self.bag, self.relation)
-
-    @cached_property
-    def bins(self) -> tuple[int, float] | None:
-        """Bins and mu of balls-in-bins with nothing beside it; None for anything else."""
-        return lone_bins(self.bag, self.relation)
-
-    @cached_property
-    def sampled(self) -> tuple[Release, ...]:
-        """The distinct parts that take some units and leave others out, or do not tell whose report is whose."""
-        return sampled_parts(self.bag) + tuple(part for part in self.bag if isinstance(part, Shuffled))
 
     @cached_property
     def truncated(self) -> tuple[Release, ...]:
         """The distinct parts that are samples which may be cut."""
         return tuple(part for part in self.bag if isinstance(part, TruncatedPoissonSampled))
-
-    @cached_property
-    def has_pairs(self) -> bool:
-        """Whether it is composed of pairs: all but rho-zCDP statements, and balls-in-bins with nothing beside it."""
-        return self.bins is None and not any(isinstance(part, ZeroConcentratedDP) for part in self.bag)
-
-    def orderings(self, size: float = 1e-7) -> tuple[Ordering, ...]:
-        """Every order in which neighbours can differ, as composed pairs; ``size`` is a delta that matters, about.
-
-        Raises:
-            UnsupportedMechanismError: a part has no proven pair under this relation.
-        """
-        binned = any(isinstance(part, BallsInBins) for part in self.bag)
-        tail_mass = _TAILS * size / max(self.rounds, 1) if binned else 0.0
-        if tail_mass not in self._orderings:
-            self._orderings[tail_mass] = orderings(self.bag, self.relation, tail_mass=tail_mass)
-        return self._orderings[tail_mass]
-
-    @cached_property
-    def largest_loss(self) -> Bounds:
-        """Bounds the largest possible loss: epsilon at delta 0."""
-        if (added := exact.pure_loss(self.bag, self.relation)) is not None:
-            return Bounds(rounded(added, up=False), rounded(added, up=True))
-        binned = [part for part in self.bag if isinstance(part, BallsInBins)]
-        if any(bins_mu(part, self.relation) > 0 for part in binned):
-            return Bounds(math.inf, math.inf)
-        if not self.has_pairs:
-            return Bounds(0.0, 0.0 if self.bins is not None else math.inf)
-        lower = max((largest_loss(parts)[0] for order in self.orderings() for parts in order.lowers), default=0.0)
-        return Bounds(lower, max((order.largest_loss for order in self.orderings()), default=0.0))
 
     @cached_property
     def apart(self) -> tuple[Prepared, failures.Failure] | None:
@@ -181,16 +111,6 @@ class Prepared:
         rest = {part: count for part, count in self.bag.items() if not isinstance(part, ZeroConcentratedDP)}
         one = GaussianDP(min(down(math.sqrt(2.0) * math.hypot(*map(math.sqrt, rho)), 8), _MOST_MU))
         return Prepared(rest | {one: rest.get(one, 0) + 1}, self.relation)
-
-    def unsampled(self, parts: Collection[Release]) -> Prepared:
-        """The same with every unit in each of ``parts``, in every round of them: it dominates.
-
-        Raises:
-            UnsupportedMechanismError: given all coins, the other units' sample depends on whether the unit is there.
-        """
-        for part in parts:
-            check_coins(part, self.relation)
-        return Prepared(unsampled(self.bag, parts, self.relation), self.relation)
 
 
 def prepare(release: Release, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Prepared:

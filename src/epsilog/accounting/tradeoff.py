@@ -20,17 +20,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting.balls_in_bins import search
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.pairs.dominating import Ordering, certain_mass
 from epsilog.accounting.prepared import Prepared
+from epsilog.numerics.balls_in_bins import search
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS, Atoms
 from epsilog.numerics.laws.pair import Direction, Pair, Parts
+from epsilog.numerics.pairs import Ordering, certain_mass
 from epsilog.numerics.questions import FAINT, DeltaAt
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composed import Repeated
+from epsilog.mechanisms.composition import check_absence, flatten, total_mu
 from epsilog.mechanisms.gaussian import Gaussian
-from epsilog.terms import NeighboringRelation, check
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.fields import Field, term
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
+    from epsilog.numerics.pairs import Effort, Pairs
 
 
 @term("balls-in-bins")
@@ -24,6 +27,7 @@ class BallsInBins(Release):
     epochs: Annotated[int, Field("number of epochs, all with the same assignment", "E", ge=1)] = 1
 
     is_sample: ClassVar[bool] = True
+    is_binned: ClassVar[bool] = True
     is_amplified: ClassVar[bool] = True
 
     @property
@@ -52,3 +56,22 @@ class BallsInBins(Release):
     def revealed(self, relation: NeighboringRelation) -> Release:
         """The release in each epoch, for whoever sees the bins."""
         return Repeated(self.release.revealed(relation), self.epochs)
+
+    def allocation(self, relation: NeighboringRelation) -> tuple[int, float]:
+        """The distance of the base Gaussians over the noise, all epochs of the same bins together."""
+        if relation is NeighboringRelation.REPLACE_ONE:
+            raise self._refusal(f"no pair is proven under {relation}")
+        check_absence(self, self.release, relation)
+        base = total_mu(flatten(self.release), relation)
+        if base is None:
+            raise self._refusal("only independent Gaussian noise is proven")
+        return self.bins, math.sqrt(self.epochs) * base
+
+    def _refusal(self, reason: str) -> UnsupportedMechanismError:
+        return UnsupportedMechanismError(self, method="balls-in-bins", reason=reason)
+
+    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+        """Sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)."""
+        from epsilog.numerics.balls_in_bins.pair import binned
+
+        return binned(*self.allocation(relation), effort.tail_mass)

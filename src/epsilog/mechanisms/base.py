@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,10 +19,14 @@ from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.terms.fields import Field, check_fields
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.composition import Bag
     from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.mechanisms.sampling import RandBelow
     from epsilog.mechanisms.tuned import Trials
+    from epsilog.numerics.laws.base import BaseLaw
+    from epsilog.numerics.pairs import Effort, Laws, Pairs
     from epsilog.numerics.renyi import Array
+    from epsilog.numerics.shuffling import Reports
 
 SENSITIVITY = "largest change of the sum by one privacy unit, in {} norm"
 
@@ -48,6 +53,12 @@ def half_square(distance: float) -> float:
     return distance * distance / 2 + numerics.rounding.UNDERFLOW if distance > 0 else 0.0
 
 
+def lacking(release: Release, hook: str, *, method: str) -> UnsupportedMechanismError:
+    """The refusal of what a mechanism does not say of itself; it names the hook that would."""
+    reason = f"{type(release).__name__} has no {hook}()"
+    return UnsupportedMechanismError(release, method=method, reason=reason)
+
+
 class Release:
     """Something that was, or will be, computed from private data and shown. Abstract; every subclass is final.
 
@@ -58,6 +69,9 @@ class Release:
         is_sample: whether it is computed on a random part of the units.
         is_amplified: whether the accountant may use that a unit's part in it is random and hidden.
         fixes_population: whether it is for a fixed number of units, so that neighbors replace one.
+        is_binned: whether each unit is in one of several rounds, so that its pairs have a tail that is cut.
+        is_shuffled: whether it hides the reports of units among each other, so that in a sample it hides them less.
+        has_pairs: whether anything has a pair of which nothing is known but what is said of this.
         states_absence: whether it says what is released without the unit, where the relation puts nothing in its place.
     """
 
@@ -66,6 +80,9 @@ class Release:
     is_sample: ClassVar[bool] = False
     is_amplified: ClassVar[bool] = False
     fixes_population: ClassVar[bool] = False
+    is_binned: ClassVar[bool] = False
+    is_shuffled: ClassVar[bool] = False
+    has_pairs: ClassVar[bool] = True
     states_absence: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -159,13 +176,74 @@ class Release:
         """
         raise UnsupportedMechanismError(self, method="exact sampling")
 
+    def allocation(self, relation: NeighboringRelation) -> tuple[int, float] | None:  # noqa: ARG002
+        """Bins, and the mu of what is computed in them in all epochs, of balls-in-bins over Gaussians; None of others.
+
+        Raises:
+            UnsupportedMechanismError: balls-in-bins over something else, or under replace-one.
+        """
+        return None
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """Base laws of what is not sampled: one that dominates it, and one that some neighbors attain.
+
+        Known of Gaussians, and of what is exactly some simpler releases.
+
+        Raises:
+            UnsupportedMechanismError: no pair is proven.
+        """
+        from epsilog.mechanisms.composition import laws_together
+
+        if self.parts() is None and self.gaussian_mu(relation) is None:
+            raise lacking(self, "laws", method=numerics.reach.METHOD)
+        return laws_together(self, relation)
+
+    def instances(self, *, alone: bool) -> Sequence[BaseLaw]:  # noqa: ARG002
+        """Several laws that neighbors attain, where the best one depends on the question; more, if it is ``alone``."""
+        return ()
+
+    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+        """Dominating pairs by the order of the neighbors, beside pairs that some attain.
+
+        Raises:
+            UnsupportedMechanismError: none is proven.
+        """
+        return numerics.pairs.plain(self.laws(relation), self.instances(alone=effort.alone))
+
+    def group_pairs(self, relation: NeighboringRelation, units: int) -> Pairs:
+        """The same as a group of so many units meets it that acts as a whole.
+
+        Raises:
+            UnsupportedMechanismError: none is proven.
+        """
+        above, below = (self.for_group(relation, units, above=side) for side in (True, False))
+        if above is None or below is None:
+            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason="no pair is proven for a group")
+        return numerics.pairs.plain((above.laws(relation)[0], below.laws(relation)[1]))
+
+    def replaced(self, sample: Bag, share: float) -> Laws | None:  # noqa: ARG002
+        """Base laws of Poisson sampling under replace-one, where the unit's absence stands beside both contributions.
+
+        Args:
+            sample: all that is computed on the sample, with counts; this is the first.
+            share: the chance of a unit to be in it.
+
+        Returns:
+            None where none is proven.
+        """
+        return None
+
+    def shuffled(self, units: int, largest: float) -> Reports:  # noqa: ARG002
+        """What is known of it as the report of so many units, shuffled, beyond its largest loss."""
+        return numerics.shuffling.Reports()
+
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
         """Bound the Renyi divergence from above, in nats, at each order above 1; shape (k,) to (k,).
 
         Raises:
             UnsupportedMechanismError: no bound is proven.
         """
-        raise UnsupportedMechanismError(self, method="RDP")
+        raise lacking(self, "rdp", method="RDP")
 
     @property
     def attains_rdp(self) -> bool:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from epsilog import numerics
 from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, half_square, sensitivity_factor
 from epsilog.mechanisms.sampling import RandBelow, discrete_gaussian
-from epsilog.terms import NeighboringRelation
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.composition import Bag
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 
 
@@ -61,6 +63,25 @@ class DiscreteGaussian(Release):
         """
         shift = sensitivity_factor(relation) * self.sensitivity
         return half_square(shift / self.noise_stddev if self.noise_stddev > 0 else math.inf)
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """Noise on the integers, moved by the sensitivity."""
+        if self.noise_stddev == 0:
+            return numerics.reach.same(numerics.reach.nothing_hidden())
+        found = numerics.noise.discrete_gaussian(self.noise_stddev, sensitivity_factor(relation) * self.sensitivity)
+        if found is None:
+            reason = "steps that leave the numbers when squared"
+            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+        return found
+
+    def replaced(self, sample: Bag, share: float) -> Laws | None:
+        """One such noise alone."""
+        if sample != {self: 1}:
+            return None
+        found = numerics.replace_one.replaced_discrete_gaussian(self.noise_stddev, self.sensitivity, share)
+        if found is None:
+            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason="too many atoms")
+        return found
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """No more than of two Gaussians.

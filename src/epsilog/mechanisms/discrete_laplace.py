@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from epsilog import numerics
 from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
 from epsilog.mechanisms.sampling import RandBelow, discrete_laplace
-from epsilog.terms import NeighboringRelation
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.composition import Bag
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 
 
@@ -64,6 +66,21 @@ class DiscreteLaplace(Release):
     def zcdp(self, relation: NeighboringRelation) -> float | None:
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """Noise on the integers, moved by the sensitivity."""
+        if self.noise_scale == 0:
+            return numerics.reach.same(numerics.reach.nothing_hidden())
+        return numerics.noise.discrete_laplace(self.noise_scale, sensitivity_factor(relation) * self.sensitivity)
+
+    def replaced(self, sample: Bag, share: float) -> Laws | None:
+        """One such noise alone."""
+        if sample != {self: 1}:
+            return None
+        found = numerics.replace_one.replaced_discrete_laplace(self.noise_scale, self.sensitivity, share)
+        if found is None:
+            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason="too many atoms")
+        return found
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """No more than of randomized response with its largest loss."""

@@ -11,6 +11,10 @@ from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from epsilog.numerics.laws.base import BaseLaw
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 
 
@@ -48,6 +52,19 @@ class ExponentialMechanism(Release):
             Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223).
         """
         return half_square((self.epsilon / 2 if self.monotone else self.epsilon) / 2)
+
+    @property
+    def spread(self) -> float:
+        """How far apart the losses of its outputs lie, at most."""
+        return self.epsilon / 2 if self.monotone else self.epsilon
+
+    def laws(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
+        """Bounded range."""
+        return numerics.selection.bounded_range(self.spread)
+
+    def instances(self, *, alone: bool) -> Sequence[BaseLaw]:
+        """Of two outputs, whose losses lie the whole range apart."""
+        return numerics.selection.instances(self.spread, alone=alone)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
         """Bounded range."""

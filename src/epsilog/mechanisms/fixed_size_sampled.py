@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
-from epsilog.terms import NeighboringRelation
+from epsilog.mechanisms.composition import flatten, require_unshuffled, total_mu
+from epsilog.numerics.exact import rounded
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.pairs import Effort, Pairs
 
 
 @term("fixed-size-sampled")
@@ -39,3 +45,22 @@ class FixedSizeSampled(Release):
     def revealed(self, relation: NeighboringRelation) -> Release:
         """What is computed on the sample, for whoever sees the sample."""
         return self.release.revealed(relation)
+
+    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+        """What sampling makes of the laws."""
+        if relation is not NeighboringRelation.REPLACE_ONE:
+            reason = f"a fixed size means replace-one, not {relation}"
+            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+        require_unshuffled(self, self.release)
+        exact = self.exact_share
+        laws, instances = self.release.laws(relation), self.release.instances(alone=effort.alone)
+        return numerics.pairs.sampled(laws, (rounded(exact, up=False), rounded(exact, up=True)), instances)
+
+    def group_pairs(self, relation: NeighboringRelation, units: int) -> Pairs:
+        """A mixture of Gaussians: how many of the group are in the sample (docs/accounting/groups.md)."""
+        mu = total_mu(flatten(self.release), relation)
+        if mu is not None and relation is NeighboringRelation.REPLACE_ONE:
+            found = numerics.group_pairs.fixed_size_group(mu, self.population, self.sample_size, units)
+            if found is not None:
+                return found
+        return Release.group_pairs(self, relation, units)

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
+from epsilog.mechanisms.composition import total_mu
 from epsilog.mechanisms.sampling import RandBelow, rounded_gaussian
 from epsilog.numerics.exact import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.composition import Bag
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 
 NOISE_MULTIPLIER = "noise standard deviation divided by the sensitivity; 0 gives no privacy"
@@ -63,6 +66,13 @@ class Gaussian(Release):
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Gaussian:  # noqa: ARG002
         """Noise that is so many times smaller."""
         return Gaussian(rounded(Fraction(self.noise_multiplier) / units, up=not above))
+
+    def replaced(self, sample: Bag, share: float) -> Laws | None:
+        """Gaussians together are one."""
+        if not all(isinstance(one, Gaussian) for one in sample):
+            return None
+        mu = total_mu(sample, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
+        return numerics.replace_one.replaced_gaussian(mu, share)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """Two Gaussians.

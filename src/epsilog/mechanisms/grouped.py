@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from epsilog import numerics
 from epsilog.mechanisms.base import Release
+from epsilog.mechanisms.composition import flatten
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.pairs import Effort, Pairs
 
 
 @term("grouped")
@@ -37,3 +42,8 @@ class Grouped(Release):
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release | None:
         """A group of groups."""
         return self.release.for_group(relation, units * self.units, above=above)
+
+    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:  # noqa: ARG002
+        """Those of each of its parts, for the group."""
+        parts = flatten(self.release).items()
+        return numerics.pairs.composed((one.group_pairs(relation, self.units), count) for one, count in parts)

@@ -13,6 +13,8 @@ from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.composition import Bag
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 
 
@@ -42,6 +44,21 @@ class Laplace(Release):
     def zcdp(self, relation: NeighboringRelation) -> float | None:
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """One Laplace with the whole L1 shift (certified-bounds, 1.3)."""
+        if self.noise_multiplier == 0:
+            return numerics.reach.same(numerics.reach.nothing_hidden())
+        return numerics.noise.laplace(sensitivity_factor(relation) / self.noise_multiplier)
+
+    def replaced(self, sample: Bag, share: float) -> Laws | None:
+        """Laplace noises on one sample, whatever their sensitivities are."""
+        scales: dict[float, int] = {}
+        for one, count in sample.items():
+            if not isinstance(one, Laplace):
+                return None
+            scales[one.noise_multiplier] = scales.get(one.noise_multiplier, 0) + count
+        return numerics.replace_one.replaced_laplace(scales, share)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """Laplace noise at the neighbors' distance.

@@ -17,6 +17,7 @@ from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, check_fields, term
 
 if TYPE_CHECKING:
+    from epsilog.numerics.pairs import Effort, Pairs
     from epsilog.numerics.renyi import Array
 
 MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
@@ -166,6 +167,10 @@ class MixtureOfGaussians(Release):
         gaussian = Gaussian(noise)
         return gaussian if chance == 1 else PoissonSampled(gaussian, rounded(chance, up=above))
 
+    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:  # noqa: ARG002
+        """The mixture (Ganesh 2024); beyond its reach, and with units replaced, Poisson samples (docs: mixtures)."""
+        return _pairs(self, relation)
+
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """At most that of whoever is told the draw, and that of a sample that contributes the most."""
         law = self.chances(above=True)
@@ -198,3 +203,11 @@ def _chances(part: MixtureOfGaussians, *, above: bool) -> tuple[tuple[float, Fra
         found[move] -= taken
         missing += taken
     return tuple((move, chance) for move, chance in found.items() if move > 0 and chance > 0)
+
+
+@lru_cache(maxsize=64)
+def _pairs(part: MixtureOfGaussians, relation: NeighboringRelation) -> Pairs:
+    laws = part.chances(above=True), part.chances(above=False)
+    samples = [one.pairs(relation, numerics.pairs.Effort()) for one in (part.most(), part.least())]
+    replaced = relation is NeighboringRelation.REPLACE_ONE
+    return numerics.mixtures.mixture_pairs(laws, part.noise_stddev, (samples[0], samples[1]), replaced=replaced)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
+from epsilog.mechanisms.composition import check_absence, flatten, require_unshuffled, total_mu
 from epsilog.mechanisms.gaussian import Gaussian
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
+    from epsilog.numerics.pairs import Effort, Laws, Pairs
     from epsilog.numerics.renyi import Array
 
 
@@ -67,6 +69,42 @@ class PoissonSampled(Release):
     def renoised(self, noise: float) -> Release:
         """With another noise inside."""
         return replace(self, release=self.release.renoised(noise))
+
+    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+        """What sampling makes of the laws; under replace-one laws of their own, which are symmetric as they are."""
+        check_absence(self, self.release, relation)
+        require_unshuffled(self, self.release)
+        if relation is NeighboringRelation.REPLACE_ONE:
+            return numerics.pairs.plain(self._replaced())
+        laws, instances = self.release.laws(relation), self.release.instances(alone=effort.alone)
+        return numerics.pairs.sampled(laws, (self.sampling_probability,) * 2, instances)
+
+    def _replaced(self) -> Laws:
+        """The unit's absence beside both contributions (docs/accounting/replace-one.md)."""
+        sample, share = flatten(self.release), self.sampling_probability
+        if not sample:
+            return numerics.reach.same(numerics.reach.pure(0.0, 0.0))
+        laws = next(iter(sample)).replaced(sample, share)
+        if laws is None:
+            reason = (
+                f"under {NeighboringRelation.REPLACE_ONE} Poisson sampling has a proven pair over Gaussian noise, over "
+                "Laplace noise and over one discrete noise"
+            )
+            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+        return laws
+
+    def group_pairs(self, relation: NeighboringRelation, units: int) -> Pairs:
+        """A mixture of Gaussians: how many of the group are in the sample.
+
+        Source:
+            Ganesh 2024 (arXiv:2401.10294); docs/accounting/groups.md.
+        """
+        mu = total_mu(flatten(self.release), relation)
+        if mu is not None and relation is not NeighboringRelation.REPLACE_ONE:
+            found = numerics.group_pairs.poisson_group(mu, self.sampling_probability, units)
+            if found is not None:
+                return found
+        return Release.group_pairs(self, relation, units)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """A sampled Gaussian.

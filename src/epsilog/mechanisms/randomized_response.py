@@ -11,7 +11,9 @@ from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
 
 if TYPE_CHECKING:
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
+    from epsilog.numerics.shuffling import Reports
 
 
 @term("randomized-response")
@@ -36,6 +38,17 @@ class RandomizedResponse(Release):
         if self.flip_probability == 0:
             return ("all",)
         return None if self.flip_probability == 1 else ("answers", Fraction(self.flip_probability), self.categories)
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """Three answers: against the truth, neither, and the truth."""
+        if relation is not NeighboringRelation.REPLACE_ONE:
+            reason = "its neighbours replace one unit"
+            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+        return numerics.responses.randomized_response(self.flip_probability, self.categories)
+
+    def shuffled(self, units: int, largest: float) -> Reports:
+        """The responses themselves."""
+        return numerics.shuffling.of_responses(self.flip_probability, self.categories, units, largest=largest)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """Three answers: against the truth, neither, and the truth."""

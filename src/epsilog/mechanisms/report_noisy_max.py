@@ -13,6 +13,10 @@ from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from epsilog.numerics.laws.base import BaseLaw
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 
 NOISES = {
@@ -67,6 +71,17 @@ class ReportNoisyMax(Release):
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ReportNoisyMax:  # noqa: ARG002
         """A sensitivity that is so many times larger."""
         return ReportNoisyMax(times(self.epsilon, units, above=above), self.noise, self.monotone)
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """A choice with its largest loss, and two candidates that are compared."""
+        if (other := self.plainly()) is not self:
+            return other.laws(relation)
+        own = self.pure_loss(relation)
+        return numerics.selection.chosen(own, half=own / 2, laplace=self.noise == "laplace")
+
+    def instances(self, *, alone: bool) -> Sequence[BaseLaw]:
+        """Of the exponential mechanism, where it is that."""
+        return () if (other := self.plainly()) is self else other.instances(alone=alone)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """No more than of randomized response with its largest loss."""

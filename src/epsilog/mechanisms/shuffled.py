@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from epsilog import numerics
 from epsilog.mechanisms.base import Release
-from epsilog.terms import NeighboringRelation
+from epsilog.mechanisms.composition import Composition
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.pairs import Laws
 
 
 @term("shuffled")
@@ -19,6 +25,7 @@ class Shuffled(Release):
     population: Annotated[int, Field("number of units; public", "N", ge=1)]
 
     is_sample: ClassVar[bool] = True
+    is_shuffled: ClassVar[bool] = True
     fixes_population: ClassVar[bool] = True
 
     @property
@@ -29,3 +36,21 @@ class Shuffled(Release):
     def revealed(self, relation: NeighboringRelation) -> Release:
         """The unit's own report, for whoever sees who sent what."""
         return self.release.revealed(relation)
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """Above by what a report can lose at most, below by what is known of it (docs/accounting/shuffling.md)."""
+        inner = Composition.of(self.release, relation)
+        if relation is not NeighboringRelation.REPLACE_ONE:
+            raise self._refusal(f"how many report is public, so that neighbours replace one unit: not {relation}")
+        if any(one.is_sample for one in inner.bag):
+            raise self._refusal("one unit's report is neither sampled nor shuffled")
+        epsilon = inner.largest_loss.upper
+        if math.isinf(epsilon):
+            raise self._refusal("only reports that have a largest loss (pure DP) are amplified")
+        reports = numerics.shuffling.Reports()
+        if inner.rounds == 1:
+            reports = next(iter(inner.bag)).shuffled(self.population, epsilon)
+        return numerics.shuffling.shuffled(epsilon, self.population, reports)
+
+    def _refusal(self, reason: str) -> UnsupportedMechanismError:
+        return UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)

@@ -13,6 +13,7 @@ from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, Field, term
 
 if TYPE_CHECKING:
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 
 
@@ -71,6 +72,14 @@ class SparseVector(Release):
     def zcdp(self, relation: NeighboringRelation) -> float | None:
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """A choice with its largest loss, and two noisy numbers that are compared."""
+        loss = self.pure_loss(relation)
+        if loss is None:
+            return numerics.reach.nothing_hidden(), numerics.reach.pure(0.0, 0.0)
+        half = 1 / (2 * max(Fraction(self.threshold_noise_multiplier), Fraction(self.query_noise_multiplier)))
+        return numerics.selection.chosen(loss, half=half, laplace=True)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """No more than of randomized response with its largest loss."""

@@ -12,6 +12,7 @@ from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, check_fields, term
 
 if TYPE_CHECKING:
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 
 
@@ -62,6 +63,10 @@ class Staircase(Release):
     def pure_loss(self, relation: NeighboringRelation) -> Fraction:
         """``epsilon`` for each sensitivity, which neighbors a whole sensitivity apart attain."""
         return sensitivity_factor(relation) * Fraction(self.epsilon)
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """Noise moved by whole steps (docs/accounting/staircase.md)."""
+        return numerics.noise.staircase(self.epsilon, self.first_step, sensitivity_factor(relation))
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
         """Exactly, for neighbors one sensitivity apart; else no more than of randomized response."""

@@ -11,11 +11,13 @@ from epsilog.mechanisms.base import Release, sensitivity_factor, times
 from epsilog.mechanisms.laplace import Laplace
 from epsilog.numerics.exact import rounded
 from epsilog.numerics.groups import group_factor
-from epsilog.terms import NeighboringRelation
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
 if TYPE_CHECKING:
+    from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
+    from epsilog.numerics.shuffling import Reports
 
 STATED_EPSILON = Field("privacy loss that is stated", "ε", unit="in nats", ge=0, rounding=UP)
 
@@ -42,6 +44,14 @@ class PureDP(Release):
         if above:
             return PureDP(times(self.epsilon, units, above=True))
         return _attained(self.epsilon, relation, units)
+
+    def laws(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
+        """Randomized response."""
+        return numerics.responses.statement(self.epsilon, 0.0)
+
+    def shuffled(self, units: int, largest: float) -> Reports:  # noqa: ARG002
+        """A randomizer of three answers, or two, that satisfies what is stated."""
+        return numerics.shuffling.of_statement(self.epsilon, units)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
         """Of randomized response, which dominates all that satisfies the statement."""
@@ -82,6 +92,10 @@ class ApproximateDP(Release):
         )
         return ApproximateDP(times(self.epsilon, units, above=True), delta)
 
+    def laws(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
+        """Randomized response that gives everything away with the chance delta."""
+        return numerics.responses.statement(self.epsilon, self.delta)
+
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
         """Infinite, unless delta is 0."""
         return numerics.renyi.unbounded(orders) if self.delta > 0 else numerics.renyi.pure_rdp(self.epsilon, orders)
@@ -97,6 +111,7 @@ class ZeroConcentratedDP(Release):
 
     rho: Annotated[float, Field("concentrated privacy loss that is stated", "ρ", unit="in nats", ge=0, rounding=UP)]
 
+    has_pairs: ClassVar[bool] = False
     states_absence: ClassVar[bool] = False
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
@@ -117,6 +132,13 @@ class ZeroConcentratedDP(Release):
     def zcdp(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated."""
         return self.rho
+
+    def laws(self, relation: NeighboringRelation) -> Laws:
+        """Where something is lost, none dominates all that satisfies the statement."""
+        if self.rho > 0:
+            reason = "rho-zCDP has no dominating pair"
+            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+        return Release.laws(self, relation)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
         """What is stated."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
+from epsilog.mechanisms.composition import flatten, total_mu
 from epsilog.mechanisms.grouped import Grouped
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
-from epsilog.terms import NeighboringRelation
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
+
+if TYPE_CHECKING:
+    from epsilog.numerics.pairs import Effort, Pairs
 
 
 @term("truncated-poisson-sampled")
@@ -42,3 +48,20 @@ class TruncatedPoissonSampled(Release):
         """What is computed on the sample, for two units: one that joins may leave another one out."""
         whole = self.release.revealed(relation)
         return Grouped(whole, 2) if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else whole
+
+    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+        """It is told whether the others alone fill the batch (docs/accounting/certified-bounds.md, 1.9).
+
+        If they do not, nothing is cut, with the unit or without. If they do, the unit takes the place of another if its
+        coin falls, which is not told; under zero-out it is told, and its place is kept. A sample of no more units than
+        a batch holds is never cut, which bounds from below.
+        """
+        plain = PoissonSampled(self.release, self.sampling_probability).pairs(relation, effort)
+        mu = total_mu(flatten(self.release), NeighboringRelation.ADD_OR_REMOVE_ONE)
+        share = self.sampling_probability
+        full = numerics.tails.binomial_above(self.population - 1, share, self.largest_batch - 1)
+        uppers = None if mu is None else numerics.cut_samples.cut_samples(mu, share, full, relation)
+        if uppers is None:
+            reason = "a cut sample has a proven pair over Gaussian noise within reach only"
+            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+        return {way: replace(plain[way], upper=((pair, 1),)) for way, pair in uppers.items()}

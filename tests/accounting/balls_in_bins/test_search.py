@@ -13,9 +13,6 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from epsilog.accounting import assumptions, calibrate, delta, epsilon
-from epsilog.accounting.balls_in_bins.pair import allocated
-from epsilog.accounting.balls_in_bins.ratio_sums import Excess, contract, spread
-from epsilog.accounting.balls_in_bins.search import Allocation
 from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
@@ -29,6 +26,9 @@ from epsilog.mechanisms import (
     Repeated,
     ToeplitzStrategy,
 )
+from epsilog.numerics.balls_in_bins.pair import allocated
+from epsilog.numerics.balls_in_bins.ratio_sums import Excess, contract, spread
+from epsilog.numerics.balls_in_bins.search import Allocation
 from epsilog.numerics.lattice.law import LatticeLaw
 from epsilog.numerics.laws.base import Normal
 from epsilog.numerics.laws.pair import Direction

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import epsilon
-from epsilog.accounting.balls_in_bins import ratio_sums
 from epsilog.mechanisms import (
     BallsInBins,
     Composed,
@@ -20,6 +19,7 @@ from epsilog.mechanisms import (
     Release,
     Repeated,
 )
+from epsilog.numerics.balls_in_bins import ratio_sums
 from epsilog.numerics.lattice import composition, discretise
 from epsilog.numerics.lattice.law import connect, merge, pair_delta
 from epsilog.numerics.lattice.planning import lattice_points, sketch

@@ -266,6 +266,14 @@ def test_extremes_are_between_nothing_and_knowing_who_was_sampled(noise, size, s
             assert found.lower > 0.4 * share  # next to nothing is hidden, and that is known from below
 
 
+def test_noises_of_several_sensitivities_on_one_sample_all_count():
+    """Two noises with one multiplier are two, whatever sensitivities they have: both count."""
+    apart = PoissonSampled(Composed([Laplace(2.0, sensitivity=1.0), Laplace(2.0, sensitivity=3.0)]), 0.1)
+    twice = PoissonSampled(Repeated(Laplace(2.0), 2), 0.1)
+    bounds = [epsilon(one, delta=1e-6, relation=REPLACE) for one in (apart, twice)]
+    assert (bounds[0].lower, bounds[0].upper) == (bounds[1].lower, bounds[1].upper)
+
+
 def test_several_laplace_noises_on_one_sample_are_no_worse_than_one_of_all_their_shifts():
     both = PoissonSampled(Composed([Laplace(2.0), Laplace(2.0)]), 0.1)
     one, half = (delta(PoissonSampled(Laplace(z), 0.1), epsilon=0.05, relation=REPLACE) for z in (1.0, 2.0))

@@ -14,7 +14,6 @@ from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.methods import central_limit
 from epsilog.accounting.methods.central_limit import central_limit_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.pairs.dominating import Ordering, base_laws
 from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
     ApproximateDP,
@@ -33,6 +32,7 @@ from epsilog.mechanisms import (
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.numerics.laws.base import Atoms
 from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Ordering
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 
@@ -180,7 +180,7 @@ def test_other_laws_agree_with_the_lattice(release, relation):
 
 def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
     """A thousandth of each round left out leaves (1 - 1e-3)^10000 of all: no delta from below can be more."""
-    above = base_laws(ApproximateDP(0.01, 1e-3), ADD)[0]
+    above = ApproximateDP(0.01, 1e-3).laws(ADD)[0]
     below = replace(above, only_p=0.0)
     whole, part = (((Pair(law, 0.5, Direction.REMOVE), 20_000),) for law in (above, below))
     left = (1 - 1e-3) ** 20_000

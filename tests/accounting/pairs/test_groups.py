@@ -9,8 +9,6 @@ from scipy.integrate import quad
 from scipy.stats import binom, norm
 
 from epsilog.accounting import delta, epsilon, profile, rdp
-from epsilog.accounting.pairs.dominating import orderings
-from epsilog.accounting.pairs.groups import mixture
 from epsilog.mechanisms import (
     Composed,
     Gaussian,
@@ -21,7 +19,9 @@ from epsilog.mechanisms import (
     Repeated,
     ZeroConcentratedDP,
 )
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.counts import binomial
+from epsilog.numerics.group_pairs import mixture
 from epsilog.numerics.laws.pair import Direction
 from epsilog.numerics.roots import proven
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -87,7 +87,7 @@ def test_nearly_always_sampled_is_the_gaussian():
 def test_what_has_no_mixture_keeps_the_general_bound():
     for part, relation in ((PoissonSampled(Laplace(1.0), 0.1), ADD), (PoissonSampled(Gaussian(1.0), 0.1), REPLACE)):
         with pytest.raises(UnsupportedMechanismError, match="group"):
-            orderings({Grouped(part, 2): 1}, relation)
+            Composition.of(Grouped(part, 2), relation).orderings()
     assert "Dwork" in profile(PoissonSampled(Laplace(1.0), 0.1)).group_delta(units=2, epsilon=1.0).method
 
 

@@ -9,7 +9,6 @@ from scipy.integrate import quad
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.mechanisms import (
     Composed,
     DiscreteLaplace,
@@ -27,6 +26,7 @@ from epsilog.mechanisms import (
 from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.laws.base import Normal
 from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Ordering
 from epsilog.numerics.products import product
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError

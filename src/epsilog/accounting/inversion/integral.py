@@ -24,11 +24,11 @@ from epsilog.accounting.inversion.characteristic import MU_APART, Complex, Momen
 from epsilog.accounting.inversion.reading import Readable
 from epsilog.accounting.inversion.scan import small_from
 from epsilog.accounting.inversion.tilted import Tilt, planned, tilt_of
-from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.kernel import log_peak, peak
 from epsilog.numerics.laws.base import Array, Atoms, Normal
 from epsilog.numerics.laws.pair import Pair, Parts
+from epsilog.numerics.pairs import Ordering
 from epsilog.numerics.questions import FAINT, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, gamma, union, up
 

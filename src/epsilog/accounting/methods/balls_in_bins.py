@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from epsilog.accounting.balls_in_bins import search
 from epsilog.accounting.prepared import Prepared
+from epsilog.numerics.balls_in_bins import search
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import Question
 

@@ -19,13 +19,13 @@ import numpy.typing as npt
 from scipy.special import erfcx
 
 from epsilog.accounting.inversion.characteristic import OutOfReachError
-from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.prepared import Prepared
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.kernel import peak
 from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
 from epsilog.numerics.laws.pair import Direction, Pair, Parts
 from epsilog.numerics.laws.replaced import ReplacedLaplace, ReplacedSample
+from epsilog.numerics.pairs import Ordering
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, at_most, size
 from epsilog.numerics.roots import bracket
 from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, gamma, union, up

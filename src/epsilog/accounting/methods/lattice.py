@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsilog.accounting.pairs.dominating import Ordering, certain_mass
 from epsilog.accounting.prepared import Prepared
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.lattice.composition import Composition
@@ -21,6 +20,7 @@ from epsilog.numerics.lattice.law import TooFineError, pair_delta
 from epsilog.numerics.lattice.planning import sketch, tilt_for_delta, tilt_for_epsilon
 from epsilog.numerics.laws.base import Normal
 from epsilog.numerics.laws.pair import Direction, Pair, Parts
+from epsilog.numerics.pairs import Ordering, certain_mass
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, at_least, at_most, read, size
 from epsilog.numerics.rounding import TINY
 

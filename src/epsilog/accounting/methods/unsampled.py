@@ -6,18 +6,17 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.methods import renyi
-from epsilog.accounting.pairs.dominating import share_of
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.truncation import binomial_above
-from epsilog.mechanisms import BallsInBins, FixedSizeSampled, PoissonSampled, Release
+from epsilog.mechanisms import Release
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.counts import spendable
 from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything
 from epsilog.numerics.roots import first
 from epsilog.numerics.rounding import MU, down, up
+from epsilog.numerics.tails import binomial_above
 from epsilog.terms import UnsupportedMechanismError
 
 _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
@@ -29,7 +28,7 @@ Upper = Callable[[Prepared, Question, float], float]  # bounds an answer from ab
 
 def likely(prepared: Prepared, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
     """Bounds the answer where it is as good as free, or likely to be good: Gaussians, large samples, bins."""
-    bins = tuple(part for part in prepared.sampled if isinstance(part, BallsInBins))
+    bins = tuple(part for part in prepared.sampled if part.is_binned)
     if bins or any(map(_much, prepared.sampled)):
         return _least(prepared, {prepared.sampled, bins}, question, gap, upper)
     gaussian = prepared.sampled and prepared.unsampled(prepared.sampled).mu is not None
@@ -41,7 +40,7 @@ def helps(prepared: Prepared, question: Question, known: Bounds) -> bool:
     if not prepared.sampled or math.isinf(known.lower):
         return False
     mu = prepared.unsampled(prepared.sampled).mu
-    if mu is None or any(isinstance(part, BallsInBins) for part in prepared.sampled):
+    if mu is None or any(part.is_binned for part in prepared.sampled):
         return True
     match question:
         case EpsilonAt(delta):
@@ -52,7 +51,7 @@ def helps(prepared: Prepared, question: Question, known: Bounds) -> bool:
 
 def each(prepared: Prepared, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
     """Bounds the answer with all sampled parts unsampled, all bins, and each of a few kinds by itself."""
-    bins = tuple(part for part in prepared.sampled if isinstance(part, BallsInBins))
+    bins = tuple(part for part in prepared.sampled if part.is_binned)
     ways = {prepared.sampled, bins}
     if len(prepared.sampled) <= _FEW:
         ways |= {(part,) for part in prepared.sampled}
@@ -75,10 +74,7 @@ def _told(prepared: Prepared, question: Question) -> float:
     It is in no more rounds of a kind than are counted with, but for a chance that is taken from delta; given the
     rounds, what they show is one Gaussian (certified-bounds, 1.5).
     """
-    if (
-        any(not isinstance(part, PoissonSampled | FixedSizeSampled) for part in prepared.sampled)
-        or not prepared.sampled
-    ):
+    if not prepared.sampled or any(part.exact_share is None for part in prepared.sampled):
         return everything(question)
     prepared.unsampled(prepared.sampled)  # checks that coins are all there is to a sample
     found = everything(question)
@@ -99,9 +95,9 @@ def _told(prepared: Prepared, question: Question) -> float:
 
 def _distance(prepared: Prepared, part: Release, count: int, chance: float) -> float | None:
     """The mu of so many rounds of a part, of those in which the unit is but for this chance; None without one."""
-    if not isinstance(part, PoissonSampled | FixedSizeSampled):
-        return total_mu({part: count}, prepared.relation)
-    mu, share = total_mu(flatten(part.release), prepared.relation), up(share_of(part), 1)
+    if part.exact_share is None:
+        return Composition({part: count}, prepared.relation).mu
+    mu, share = Composition.of(part.inner[0], prepared.relation).mu, up(float(part.exact_share), 1)
     if mu is None or share >= 1:
         return None if mu is None else math.sqrt(count) * mu
     often = first(lambda seen: binomial_above(count, share, seen) <= chance, -1, count)
@@ -121,4 +117,4 @@ def _least(
 
 
 def _much(part: Release) -> bool:
-    return isinstance(part, PoissonSampled | FixedSizeSampled) and share_of(part) >= _MUCH
+    return part.exact_share is not None and part.exact_share >= _MUCH

@@ -14,10 +14,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from epsilog.accounting.balls_in_bins.ratio_sums import RatioLaw, TiltedSum, contract, spread
+from epsilog.numerics.balls_in_bins.ratio_sums import RatioLaw, TiltedSum, contract, spread
 from epsilog.numerics.lattice.law import LatticeLaw, TooFineError
-from epsilog.numerics.laws.base import Array, Masses, Normal
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.laws.base import Array, BaseLaw, Masses, Normal
+from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Pairs, single
+from epsilog.numerics.reach import NEAREST, nothing_hidden, pure, same
 from epsilog.numerics.rounding import MU, down, gamma, up
 
 SMALLEST_MU, LARGEST_BINNED_MU = 1e-4, 30.0  # where a lattice of ratios helps
@@ -82,6 +84,23 @@ class Tabulated:
         level = np.cumsum(self.p) / self.p.sum()
         quantiles = self.u[np.minimum(np.searchsorted(level, np.linspace(0, 1, 129)), len(self.u) - 1)]
         return np.unique(np.concatenate((np.linspace(low, high, 129), np.clip(quantiles, low, high))))
+
+
+def binned(bins: int, mu: float, tail_mass: float) -> Pairs:
+    """One epoch in both directions; out of reach of the lattice the bins are left out of account."""
+    return {way: single(*map(Pair, _laws(bins, mu, way, tail_mass))) for way in (Direction.REMOVE, Direction.ADD)}
+
+
+def _laws(bins: int, mu: float, direction: Direction, tail_mass: float) -> tuple[BaseLaw, BaseLaw]:
+    nothing = pure(0.0, 0.0)
+    if mu == 0:
+        return nothing, nothing
+    if math.isinf(mu):
+        return same(nothing_hidden())
+    if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:
+        return Normal(up(max(mu, NEAREST), MU)), nothing
+    above, below = allocated(bins, mu, direction, max(tail_mass, 1e-250))
+    return above, below or nothing
 
 
 @lru_cache(maxsize=16)

@@ -6,15 +6,14 @@ docs/accounting/replace-one.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
-from epsilog.accounting.flatten import Bag, flatten, total_mu
-from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, PoissonSampled
 from epsilog.numerics.exact import rounded
+from epsilog.numerics.laws import replaced as laws
 from epsilog.numerics.laws.base import Atoms, BaseLaw
 from epsilog.numerics.laws.replaced import (
     LARGEST_MU,
@@ -22,55 +21,31 @@ from epsilog.numerics.laws.replaced import (
     RAREST,
     ReplacedLaplace,
     ReplacedSample,
-    replaced_discrete_gaussian,
-    replaced_discrete_laplace,
 )
-from epsilog.numerics.reach import METHOD, MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
+from epsilog.numerics.reach import MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
 from epsilog.numerics.rounding import MU, down, up
-from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 _ROUNDED = 1e-12  # a part that is left out of a mass below: far above its roundings
 
 
-def replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
-    """Poisson sampling under replace-one needs the unit's absence beside both contributions: docs, replace-one."""
-    parts, q = flatten(part.release), part.sampling_probability
-    revealed = Atoms(np.zeros(1), np.array([1 - q]), q)
-    match tuple(parts.items()):
-        case ((DiscreteLaplace(noise_scale=noise, sensitivity=shift), 1),):
-            return _replaced_on_integers(replaced_discrete_laplace, noise, shift, q, most=LARGEST_SHIFT * noise)
-        case ((DiscreteGaussian(noise_stddev=noise, sensitivity=shift), 1),):
-            if 2 * (40 * noise + shift) > MOST_ATOMS:
-                raise UnsupportedMechanismError(part, method=METHOD, reason="too many atoms")
-            return _replaced_on_integers(replaced_discrete_gaussian, noise, shift, q, most=40 * noise)
-    if all(isinstance(one, Laplace) for one in parts):
-        return _replaced_laplace(parts, q, revealed)
-    if not all(isinstance(one, Gaussian) for one in parts):
-        reason = (
-            f"under {NeighboringRelation.REPLACE_ONE} Poisson sampling has a proven pair over Gaussian noise, over "
-            "Laplace noise and over one discrete noise"
-        )
-        raise UnsupportedMechanismError(part, method=METHOD, reason=reason)
-    mu = total_mu(parts, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
+def replaced_gaussian(mu: float, q: float) -> tuple[BaseLaw, BaseLaw]:
+    """Gaussian noise and one contribution ``mu`` away."""
     if mu == 0:
         return same(pure(0.0, 0.0))
     if math.isinf(mu):
-        return same(revealed)
+        return same(_revealed(q))
     if mu > LARGEST_MU:  # above as if who is in the sample were told (joint convexity), below a shorter contribution
-        return revealed, ReplacedSample(LARGEST_MU, q)
+        return _revealed(q), ReplacedSample(LARGEST_MU, q)
     return ReplacedSample(up(mu, MU), q), ReplacedSample(down(mu, MU), q)
 
 
-def _replaced_laplace(parts: Bag, q: float, revealed: Atoms) -> tuple[BaseLaw, BaseLaw]:
+def replaced_laplace(scales: Mapping[float, int], q: float) -> tuple[BaseLaw, BaseLaw]:
     """Laplace noises on one sample: above as if their shifts added up in one coordinate, below the largest alone."""
-    scales = {one.noise_multiplier: count for one, count in parts.items() if isinstance(one, Laplace)}
-    if not scales:
-        return same(pure(0.0, 0.0))
     if 0.0 in scales:
-        return same(revealed)
+        return same(_revealed(q))
     most = rounded(sum((count / Fraction(noise) for noise, count in scales.items()), Fraction(0)), up=True)
     least = rounded(1 / Fraction(min(scales)), up=False)
-    above: BaseLaw = revealed if most > LARGEST_SHIFT else ReplacedLaplace(max(most, NEAREST), max(q, RAREST))
+    above: BaseLaw = _revealed(q) if most > LARGEST_SHIFT else ReplacedLaplace(max(most, NEAREST), max(q, RAREST))
     if above.largest()[1] < NEAREST:  # too small to be squared
         above = pure(NEAREST, 0.0)
     if least > LARGEST_SHIFT:
@@ -78,6 +53,11 @@ def _replaced_laplace(parts: Bag, q: float, revealed: Atoms) -> tuple[BaseLaw, B
     below = ReplacedLaplace(max(least, NEAREST), max(q, RAREST))
     seen = q >= RAREST and least >= NEAREST and below.top >= NEAREST
     return above, below if seen else pure(0.0, 0.0)
+
+
+def _revealed(q: float) -> Atoms:
+    """It is told who is in the sample."""
+    return Atoms(np.zeros(1), np.array([1 - q]), q)
 
 
 def _ends_apart(q: float) -> Atoms:
@@ -90,18 +70,29 @@ def _ends_apart(q: float) -> Atoms:
     return Atoms(np.array([-far, 0.0, far]), np.array([rare, 1 - often - rare, often]), step=far)
 
 
-def _replaced_on_integers(
+def replaced_discrete_laplace(scale: float, shift: int, q: float) -> tuple[BaseLaw, BaseLaw] | None:
+    """Discrete Laplace noise; None where it has too many atoms."""
+    return _on_integers(laws.replaced_discrete_laplace, scale, shift, q, most=LARGEST_SHIFT * scale)
+
+
+def replaced_discrete_gaussian(stddev: float, shift: int, q: float) -> tuple[BaseLaw, BaseLaw] | None:
+    """Discrete Gaussian noise; None where it has too many atoms."""
+    if 2 * (40 * stddev + shift) > MOST_ATOMS:
+        return None
+    return _on_integers(laws.replaced_discrete_gaussian, stddev, shift, q, most=40 * stddev)
+
+
+def _on_integers(
     law: Callable[[float, int, float], Atoms], noise: float, shift: int, q: float, *, most: float
-) -> tuple[BaseLaw, BaseLaw]:
+) -> tuple[BaseLaw, BaseLaw] | None:
     """Discrete noise; beyond ``most`` it is told above who was in the sample, and below a shorter shift is attained."""
-    revealed = Atoms(np.zeros(1), np.array([1 - q]), q)
     if most < 1:
-        return revealed, _ends_apart(q)
+        return _revealed(q), _ends_apart(q)
     if min(shift, most) > MOST_ATOMS:
-        raise UnsupportedMechanismError(DiscreteLaplace(noise, shift), method=METHOD, reason="too many atoms")
+        return None
     found = law(noise, min(shift, math.floor(most)), max(q, RAREST))
     faint = (np.abs(found.u) < NEAREST) & (found.u != 0)
     above = replace(found, u=np.where(faint, np.copysign(NEAREST, found.u), found.u))
     stated = NO_LARGEST if found.only_p > 0 else None
     below = replace(found, u=np.where(faint, 0.0, found.u), only_p=0.0, stated=stated)
-    return revealed if shift > most else above, below if q >= RAREST else pure(0.0, 0.0)
+    return _revealed(q) if shift > most else above, below if q >= RAREST else pure(0.0, 0.0)

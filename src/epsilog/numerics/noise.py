@@ -10,12 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from epsilog.mechanisms import Release
 from epsilog.numerics.laws.base import Atoms, BaseLaw, Normal, Tent, WideDiscrete
 from epsilog.numerics.laws.staircase import staircase as moved
 from epsilog.numerics.reach import (
     LONGEST,
-    METHOD,
     MOST_ATOMS,
     NEAREST,
     NO_LARGEST,
@@ -26,7 +24,6 @@ from epsilog.numerics.reach import (
     within_reach,
 )
 from epsilog.numerics.rounding import MU, down, gamma, up
-from epsilog.terms import UnsupportedMechanismError
 
 _FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
 _NARROW, _WIDEST = 1e3, 1e90  # standard deviations, in counts, and in shifts, of noise that is nearly continuous
@@ -85,10 +82,13 @@ def discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
     return within_reach(law, epsilon, around(epsilon))
 
 
-def discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
-    """Losses are linear in the outcome; the tails beyond 40 standard deviations (below e^-800) count as lost."""
+def discrete_gaussian(stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw] | None:
+    """Losses are linear in the outcome; the tails beyond 40 standard deviations (below e^-800) count as lost.
+
+    None where steps are so small that their squares leave the numbers.
+    """
     if 2 * (40 * stddev + shift) > MOST_ATOMS and stddev > _NARROW:
-        return _wide(release, stddev, shift)
+        return _wide(stddev, shift)
     far = math.ceil(40 * stddev) + shift
     if shift > 40 * stddev:  # the least loss of an outcome from the further centre on, shift^2 / (2 stddev^2), is 800
         with np.errstate(over="ignore"):
@@ -114,10 +114,10 @@ def discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[Base
     return atoms, replace(atoms, only_p=0.0, stated=NO_LARGEST)
 
 
-def _wide(release: Release, stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
+def _wide(stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw] | None:
     """Noise of too many atoms is as good as continuous (docs, 1.13)."""
     if shift / stddev < 1 / _WIDEST:
-        raise UnsupportedMechanismError(release, method=METHOD, reason="steps that leave the numbers when squared")
+        return None
     if shift / stddev > _FARTHEST:
         return nothing_hidden(), WideDiscrete(stddev, math.floor(_FARTHEST * stddev))
     return same(WideDiscrete(stddev, shift))

@@ -17,7 +17,10 @@ import numpy as np
 
 from epsilog.mechanisms import Release
 from epsilog.numerics.laws.base import LARGEST_LOSS, Atoms
+from epsilog.numerics.pairs import Laws
+from epsilog.numerics.reach import pure
 from epsilog.numerics.rounding import gamma, up
+from epsilog.terms import NeighboringRelation
 
 POINTS = 32
 """Steps of a curve that is read, of even width, from 0 to where what is left does not matter."""
@@ -38,9 +41,9 @@ class Profiled(Release):
     losses: tuple[float, ...]
     deltas: tuple[float, ...]
 
-    def law(self) -> Atoms:
+    def laws(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
         """The symmetric pair whose profile is the least convex function above the curve's points."""
-        return _law(self.losses, self.deltas)
+        return _law(self.losses, self.deltas), pure(0.0, 0.0)
 
 
 def profiled(curve: Callable[[float], float], largest: float) -> Profiled:

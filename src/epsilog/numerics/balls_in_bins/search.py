@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from epsilog.accounting.balls_in_bins.far import far_apart
-from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
-from epsilog.accounting.balls_in_bins.ratio_sums import Excess, RatioLaw, contract, spread
+from epsilog.numerics.balls_in_bins.far import far_apart
+from epsilog.numerics.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
+from epsilog.numerics.balls_in_bins.ratio_sums import Excess, RatioLaw, contract, spread
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.numerics.lattice.law import LatticeLaw, TooFineError

@@ -11,7 +11,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.mechanisms import ExponentialMechanism, FixedSizeSampled, PoissonSampled, Release
 from epsilog.numerics.exact import rounded
 from epsilog.numerics.laws.base import Atoms, BaseLaw, Tent
 from epsilog.numerics.reach import LONGEST, NEAREST, pure, same, within_reach
@@ -31,28 +30,20 @@ def bounded_range(spread: float) -> tuple[BaseLaw, BaseLaw]:
     return above, below
 
 
-def leans_of(bag: dict[Release, int]) -> tuple[float, ...]:
-    """Which instances of exponential mechanisms to look at from below: the larger of their two losses, over the range.
+def instances(spread: float, *, alone: bool) -> tuple[Atoms, ...]:
+    """Instances of an exponential mechanism: the larger of their two losses, over the range, leans from 1/2 to 1.
 
-    Any is an instance (docs, 1.3). The best one depends on the question; the more there are, the nearer to the middle.
+    Any is one (docs, 1.3). The best one depends on the question; the more there are, the nearer to the middle.
     """
-    bases = [part.release.plainly() if isinstance(part, PoissonSampled | FixedSizeSampled) else part for part in bag]
-    if not any(isinstance(base, ExponentialMechanism) for base in bases):
-        return (0.5,)
-    return _LEANS_OF_ONE if sum(bag.values()) == 1 else _LEANS
+    return tuple(_leaning(spread, lean) for lean in (_LEANS_OF_ONE if alone else _LEANS)) if spread >= NEAREST else ()
 
 
-def leaning(base: Release, lean: float) -> Atoms | None:
-    """An exponential mechanism of range s between two outputs, with losses t = ``lean`` s and t - s."""
-    if not isinstance(base, ExponentialMechanism):
-        return None
-    stated = base.epsilon / 2 if base.monotone else base.epsilon
-    s = min(stated, LONGEST)
-    if s < NEAREST:
-        return None
+def _leaning(spread: float, lean: float) -> Atoms:
+    """Two outputs of a mechanism of range s, with losses t = ``lean`` s and t - s."""
+    s = min(spread, LONGEST)
     t = lean * s
     often, rare = math.expm1(t - s) / math.expm1(-s), math.exp(t - s) * math.expm1(-t) / math.expm1(-s)
-    return Atoms(np.array([t - s, t]), np.array([rare, often]), step=s, stated=(stated, stated))
+    return Atoms(np.array([t - s, t]), np.array([rare, often]), step=s, stated=(spread, spread))
 
 
 def chosen(loss: Fraction, *, half: Fraction, laplace: bool) -> tuple[BaseLaw, BaseLaw]:
