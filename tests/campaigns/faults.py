@@ -26,7 +26,7 @@ from pathlib import Path
 
 import epsilog.spend.sqlite  # noqa: F401 a writer that is watched reads no module
 from epsilog.mechanisms import PureDP
-from epsilog.spend import AnyLedger, open_ledger
+from epsilog.spend import Ledger, open_ledger
 from epsilog.spend.selftest import SCOPE, STEPS, lost_of, made_again, over_a_cap, reached, write_one
 from epsilog.terms import EpsilogError, check
 
@@ -244,7 +244,7 @@ def _write(path: Path, told: Connection, largest: int) -> None:
 
 def _steps(path: Path, told: Connection) -> Iterator[Callable[[], object]]:
     """What a writer does, one thing at a time; what follows from what failed is left out."""
-    opened: list[AnyLedger] = []
+    opened: list[Ledger] = []
     for _ in range(3):
         if not opened:
             yield lambda: opened.append(open_ledger(path))

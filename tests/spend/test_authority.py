@@ -213,7 +213,7 @@ def test_an_act_takes_an_owner_of_every_budget_that_it_changes(kept, clock, verb
     stood = counted(kept.root)
     do(kept.of(least), clock.now)
     entry = next(one for one in kept.root.page(limit=9) if one.verb is verb)
-    moves = RULES[verb].takes is not None or (verb is Verb.RESERVED and entry.body["request"]["amount"] is None)
+    moves = RULES[verb].debit is not None or (verb is Verb.RESERVED and entry.body["request"]["amount"] is None)
     if least == LEAF and not moves:  # what nobody above was asked for changes nothing above
         assert counted(kept.root) == stood
     kept.root.verify()

@@ -13,13 +13,13 @@ from epsilog.signing import SigningKey
 from epsilog.spend import (
     Ledger,
     Receipt,
-    Verb,
     chain,
     open_ledger,
     read_cycles,
     verify_file,
     write_receipt,
 )
+from epsilog.spend.commands import Start
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError
 from epsilog.verify.books import Books
 
@@ -78,7 +78,7 @@ LOOKING = {
     "find_record": lambda books, **at: books.find_record("k", **at).scope,
 }
 ACTING = {
-    "advance": lambda books, **at: books.advance("k", Verb.STARTED, {}, **at),
+    "start": lambda books, **at: books.execute(Start(key="k", **at)),
     "expire": lambda books, **at: books.expire("k", **at),
     "revoke": lambda books, **at: books.revoke("k", **ACT, **at),
     "abandon": lambda books, **at: books.abandon("k", **ACT, **at),

@@ -5,12 +5,14 @@ from contextlib import closing
 import pytest
 
 from epsilog.mechanisms import ApproximateDP, GaussianDP, Laplace, PureDP, Repeated, ZeroConcentratedDP
-from epsilog.spend import Ledger, is_ledger, open_ledger, read_ledger, verify_file
+from epsilog.spend import COMMANDS, Ledger, is_ledger, open_ledger, read_ledger, verify_file
+from epsilog.spend.commands import Start
 from epsilog.spend.sqlite import SqliteStore
 from epsilog.terms import BudgetExceededError, ConflictError, LedgerIntegrityError, NeighboringRelation, StorageError
 
 HASH = "ab" * 32
 OTHER = "cd" * 32
+PURE = {"v": 0, "term": {"type": "pure", "epsilon": 0.1}}
 
 
 @pytest.fixture
@@ -425,22 +427,23 @@ def test_a_missing_ledger_is_made_to_write_and_missed_to_read(path):
 
 
 @pytest.mark.parametrize(
-    ("verb", "body"),
+    ("name", "fields"),
     [
-        ("round-released", {"round": 1, "output_hash": "zz"}),
-        ("round-released", {"round": 1}),
-        ("round-released", {"round": "1", "output_hash": HASH}),
-        ("round-started", {"round": 1, "more": 2}),
-        ("round-started", {"round": 2**63}),  # more than a database holds
-        ("committed", {"evidence": {"rounds": "zz"}}),
-        ("committed", {"evidence": {1: HASH}}),
-        ("committed", {}),
-        ("reserved", {"request": {}, "methods": {}}),
-        ("budget-created", {}),
-        ("price-overridden", {"request": {}, "reason": "none"}),
+        ("round-release", {"round": 1, "output_hash": "zz"}),
+        ("round-release", {"round": 1}),
+        ("round-release", {"round": "1", "output_hash": HASH}),
+        ("round-start", {"round": 1, "more": 2}),
+        ("round-start", {"round": 2**63}),  # more than a database holds
+        ("commit", {"evidence": {"rounds": "zz"}}),
+        ("commit", {"evidence": {1: HASH}}),
+        ("commit", {"evidence": None}),
+        ("commit", {"scope": "acme//x"}),
+        ("reserve", {"scope": "acme"}),
+        ("override", {"scope": "acme", "release": PURE, "amount": None, "reason": "none"}),
+        ("override", {"scope": "acme", "release": PURE, "amount": {"epsilon": "1"}, "reason": " "}),
     ],
 )
-def test_no_entry_is_written_that_verify_would_not_read(tmp_path, verb, body):
+def test_no_entry_is_written_that_verify_would_not_read(tmp_path, name, fields):
     with open_ledger(tmp_path / "ledger.db") as books:
         books.create_budget("acme", kind="pure", epsilon="1")
         charge = books.reserve("acme", PureDP(0.1), key="one")
@@ -448,7 +451,7 @@ def test_no_entry_is_written_that_verify_would_not_read(tmp_path, verb, body):
         charge.round_started(1)
         before = books.head()
         with pytest.raises(ValueError, match="must"):
-            books.advance("one", verb, body)
+            books.execute(COMMANDS[name].from_json({"key": "one", **fields}))
         assert books.head() == before
         books.verify()
 
@@ -469,10 +472,10 @@ def test_rounds_are_counted_from_1(charge):
         lambda ledger, key: ledger.find(key),
         lambda ledger, key: ledger.charge_record(key),
         lambda ledger, key: ledger.charge_rounds(key),
-        lambda ledger, key: ledger.advance(key, "started", {}),
+        lambda ledger, key: ledger.execute(Start(key=key)),
         lambda ledger, key: ledger.charge("acme", PureDP(0.1), key=key),
     ],
-    ids=["find", "record", "rounds", "advance", "charge"],
+    ids=["find", "record", "rounds", "start", "charge"],
 )
 def test_what_is_no_key_is_refused_by_name(ledger, ask, key):
     ledger.create_budget("acme", kind="pure", epsilon="1")

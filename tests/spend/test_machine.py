@@ -139,8 +139,7 @@ class Model:
     def register(self, key, scope):
         known = self.charges.get((scope, key))
         if known is not None:
-            same = known["state"] == "registered" and not known.get("stuck")
-            return None if same else ConflictError
+            return None if known["state"] == "registered" else ConflictError
         path = [budget for budget in CAPS if f"{scope}/".startswith(f"{budget}/")]
         if self.is_retired(path):
             return BudgetExceededError

@@ -385,7 +385,7 @@ def test_a_charge_below_what_neighbours_attain_is_found(place, ledger, monkeypat
 
 def test_a_charge_at_orders_that_no_budget_has_is_found(ledger, monkeypatch):
     ledger.create_budget("a", kind="rdp", rdp_2="10")
-    for module in ("balances", "headroom"):
+    for module in ("balances", "headroom", "commands.base"):
         monkeypatch.setattr(f"epsilog.spend.{module}.measures", lambda _: {"rdp": ("rdp_2", "rdp_3")})
     ledger.charge("a", Gaussian(1.0), key="1")
     monkeypatch.undo()

@@ -23,7 +23,7 @@ BODIES = {
     Verb.ROUND_STARTED: {"round": 1},
     Verb.ROUND_RELEASED: {"round": 1, "output_hash": HASH},
 }
-OF_CHARGES = [verb for verb, rule in RULES.items() if rule.needs]
+OF_CHARGES = [verb for verb, rule in RULES.items() if rule.from_states]
 ROUNDS = {Stage.AHEAD: None, Stage.OPEN: RoundState(1, 1), Stage.RELEASED: RoundState(1, 1, HASH)}
 
 
@@ -47,12 +47,12 @@ def charge_in(state):
 @pytest.mark.parametrize("state", [None, *State])
 @pytest.mark.parametrize("verb", OF_CHARGES)
 def test_a_verb_is_allowed_in_the_states_of_its_row_and_leads_where_it_says(verb, state):
-    if state not in RULES[verb].needs:
+    if state not in RULES[verb].from_states:
         with pytest.raises(ConflictError):
             advance(charge_in(state), entry(verb))
         return
     moved = advance(charge_in(state), entry(verb))
-    assert moved.state is RULES[verb].leads
+    assert moved.state is RULES[verb].to_state
     assert moved.closed == (3 if state in CLOSED else 7 if moved.state in CLOSED else None)
 
 
@@ -60,7 +60,7 @@ def test_a_verb_is_allowed_in_the_states_of_its_row_and_leads_where_it_says(verb
 @pytest.mark.parametrize("verb", OF_CHARGES)
 def test_a_round_is_in_the_stages_of_the_row(verb, stage):
     rule, last = RULES[verb], ROUNDS[stage]
-    state = next(iter(rule.needs))
+    state = next(iter(rule.from_states))
 
     def moved():
         charge = advance(charge_in(state), entry(verb), last=last)
@@ -81,17 +81,17 @@ def test_money_moves_as_the_row_says_and_is_neither_made_nor_lost(verb):
     )
     rule, moved = RULES[verb], apply(budget, entry(verb))
     for name, before in sums.items():
-        after = before if name != rule.takes else before - PRICE
-        assert getattr(moved, name) == (after if name != rule.adds else after + PRICE)
+        after = before if name != rule.debit else before - PRICE
+        assert getattr(moved, name) == (after if name != rule.credit else after + PRICE)
     assert moved.decommissioned == (PRICE if verb is Verb.DECOMMISSIONED else None)
-    if (rule.takes and rule.adds) or rule.notes:
+    if (rule.debit and rule.credit) or rule.memo:
         assert moved.held == budget.held
 
 
 def test_nothing_that_was_spent_comes_back():
     """Out of started money goes to committed alone, and out of committed nowhere."""
     spent = ("started", "committed")
-    assert all(rule.adds in spent for rule in RULES.values() if rule.takes in spent)
+    assert all(rule.credit in spent for rule in RULES.values() if rule.debit in spent)
     assert {State.COMMITTED, State.CANCELLED, State.ABANDONED, State.DECOMMISSIONED} == CLOSED
     assert {State.REGISTERED, State.ALLOWED} == AHEAD
 
@@ -101,17 +101,17 @@ def test_every_state_is_reached_and_money_is_where_the_state_says():
     held |= {state: state.value for state in (State.RESERVED, State.STARTED, State.COMMITTED)}
     held |= dict.fromkeys((State.ABANDONED, State.DECOMMISSIONED), "committed")
     for _ in State:
-        reached |= {rule.leads for rule in RULES.values() if reached.intersection(rule.needs)}
+        reached |= {rule.to_state for rule in RULES.values() if reached.intersection(rule.from_states)}
     assert reached == {None, *State}
     for rule in RULES.values():
-        for state in rule.needs:
-            passes = rule.takes or rule.adds
-            assert (rule.takes, rule.adds) == ((held[state], held[rule.leads]) if passes else (None, None))
-            assert passes or held[state] == held[rule.leads]
+        for state in rule.from_states:
+            passes = rule.debit or rule.credit
+            assert (rule.debit, rule.credit) == ((held[state], held[rule.to_state]) if passes else (None, None))
+            assert passes or held[state] == held[rule.to_state]
 
 
 def test_in_a_retired_scope_nothing_begins_and_everything_can_end():
-    ends = {verb for verb in OF_CHARGES if RULES[verb].leads in CLOSED}
+    ends = {verb for verb in OF_CHARGES if RULES[verb].to_state in CLOSED}
     goes_on = {Verb.ROUND_STARTED, Verb.ROUND_RELEASED}
     assert {verb for verb, rule in RULES.items() if rule.retired} == ends | goes_on
 
@@ -124,21 +124,21 @@ def test_the_page_shows_the_table():
         return ", ".join("unknown" if value is None else str(value) for value in values)
 
     def money(rule):
-        if rule.takes and rule.adds:
-            return f"{rule.takes} to {rule.adds}"
-        if rule.notes:
-            return f"noted as {rule.notes}"
-        return f"into {rule.adds}" if rule.adds else f"out of {rule.takes}" if rule.takes else ""
+        if rule.debit and rule.credit:
+            return f"{rule.debit} to {rule.credit}"
+        if rule.memo:
+            return f"noted as {rule.memo}"
+        return f"into {rule.credit}" if rule.credit else f"out of {rule.debit}" if rule.debit else ""
 
     rows = {
         f"`{verb}`": [
-            states(rule.needs),
-            str(rule.leads),
+            states(rule.from_states),
+            str(rule.to_state),
             money(rule),
             states(rule.rounds) if rule.rounds != tuple(Stage) else "",
             rule.stage or "",
         ]
         for verb, rule in RULES.items()
-        if rule.needs
+        if rule.from_states
     }
     assert {name: cells for name, *cells in shown if name in rows} == rows

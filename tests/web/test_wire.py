@@ -24,7 +24,8 @@ from epsilog.spend import (
     read_ledger,
     sound_documents,
 )
-from epsilog.spend.remote import RemoteLedger
+from epsilog.spend.commands import Commit, Start
+from epsilog.spend.remote import RemoteStore
 from epsilog.spend.remote.store import as_row
 from epsilog.terms import (
     AccessError,
@@ -226,9 +227,8 @@ def test_refusals_are_the_same_errors_with_the_same_fields(ledger, top, tmp_path
             lambda books: books.change_cap("nobody", by="dora", reason="so", epsilon="1"),
             lambda books: books.change_cap("twin", by=" ", reason="so", epsilon="1", delta="0"),
             lambda books: books.balance("nobody"),
-            lambda books: books.advance("nobody", Verb.STARTED, {}),
-            lambda books: books.advance("twin-1", Verb.COMMITTED, {"evidence": {"x": "short"}}),
-            lambda books: books.advance("twin-1", Verb.RESERVED, {}),
+            lambda books: books.execute(Start(key="nobody")),
+            lambda books: books.execute(Commit(key="twin-1", evidence={"x": "short"})),
             lambda books: books.accept_restored(by="dora", reason="so"),
             lambda books: books.page(None, verb=Verb.STARTED),
         ):
@@ -350,7 +350,7 @@ def test_roles_bound_what_is_done_and_seen(ledger, site, top, held_by):
         lambda: ledger.what_fits(top),
         lambda: ledger.page(top),
         lambda: ledger.spending(top),
-        lambda: ledger.advance(f"{top}-b", Verb.STARTED, {}),
+        lambda: ledger.execute(Start(key=f"{top}-b")),
         lambda: ledger.create_budget(f"{top}/a/x", kind="pure", epsilon="0"),
     ):
         with pytest.raises(AccessError):
@@ -365,8 +365,8 @@ def test_roles_bound_what_is_done_and_seen(ledger, site, top, held_by):
     ):
         with pytest.raises(AccessError):
             ask()
-    assert str(_refused(lambda: ledger.advance(f"{top}-b", Verb.STARTED, {}))) == str(
-        _refused(lambda: ledger.advance(f"{top}-nobody", Verb.STARTED, {}))
+    assert str(_refused(lambda: ledger.execute(Start(key=f"{top}-b")))) == str(
+        _refused(lambda: ledger.execute(Start(key=f"{top}-nobody")))
     ).replace("nobody", "b")
     assert str(_refused(lambda: ledger.charge_record(f"{top}-b"))) == str(
         _refused(lambda: ledger.charge_record(f"{top}-nobody"))
@@ -571,7 +571,7 @@ def test_a_token_is_never_shown(site, monkeypatch):
 
 def test_a_server_that_is_not_there_did_nothing():
     with open_ledger("http://127.0.0.1:1") as books:
-        assert isinstance(books, RemoteLedger)
+        assert isinstance(books._store, RemoteStore)
         with pytest.raises(StorageError, match=r"cannot be reached.*nothing was done"):
             books.head()
     with pytest.raises(StorageError, match="is closed"):

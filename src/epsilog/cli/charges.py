@@ -113,10 +113,10 @@ def start(key: Key, scope: At = None, ledger: LedgerFile = DEFAULT_LEDGER, as_js
 
     Example: epsilog ledger start run-17
     """
-    from epsilog.spend import Verb
+    from epsilog.spend import commands
 
     with to_write(ledger) as books:
-        books.advance(key, Verb.STARTED, {}, scope=scope)
+        books.execute(commands.Start(key=key, scope=scope))
         tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
@@ -134,10 +134,10 @@ def commit(
 
     Example: epsilog ledger commit run-17 --evidence rounds.jsonl
     """
-    from epsilog.spend import Verb
+    from epsilog.spend import commands
 
     with to_write(ledger) as books:
-        books.advance(key, Verb.COMMITTED, {"evidence": _hashes(evidence or [])}, scope=scope)
+        books.execute(commands.Commit(key=key, scope=scope, evidence=_hashes(evidence or [])))
         tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 
@@ -153,10 +153,10 @@ def cancel(
 
     Example: epsilog ledger cancel run-17 --reason "not needed"
     """
-    from epsilog.spend import Verb
+    from epsilog.spend import commands
 
     with to_write(ledger) as books:
-        books.advance(key, Verb.CANCELLED, {"reason": reason}, scope=scope)
+        books.execute(commands.Cancel(key=key, scope=scope, reason=reason))
         tell_charge(books.charge_record(key, scope=scope), as_json=as_json)
 
 

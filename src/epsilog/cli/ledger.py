@@ -18,7 +18,7 @@ from epsilog.cli.show import console, figures, note, plain, table
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
-    from epsilog.spend import AnyLedger, Balance, Entry, LedgerView
+    from epsilog.spend import Balance, Entry, Ledger, LedgerView
 
 LedgerFile = Annotated[
     str, typer.Option("--ledger", "-l", help="The ledger: a file, postgresql://...?ledger=NAME, or https://HOST.")
@@ -27,7 +27,7 @@ DEFAULT_LEDGER = "runs/ledger.db"
 SomeScope = Annotated[str | None, typer.Argument(help="Only what lies at and under this scope.")]
 
 
-def to_write(ledger: str) -> AnyLedger:
+def to_write(ledger: str) -> Ledger:
     """Opens a ledger that exists: only who makes a budget may make a ledger."""
     from epsilog.spend import open_ledger
 

@@ -24,7 +24,7 @@ from epsilog.answers import Count as CountRows
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.amounts import Amount
 from epsilog.sections import Count, Part
-from epsilog.spend import AnyLedger, Charge, LedgerView
+from epsilog.spend import Charge, Ledger, LedgerView
 from epsilog.terms import CheckError, ConflictError, EpsilogError, ProgrammeError, RunFile
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Counting:
         found = self.plan.details.get(COUNTS)
         return None if found is None else Counts.model_validate(found)
 
-    def reserve(self, books: AnyLedger) -> list[Charge]:
+    def reserve(self, books: Ledger) -> list[Charge]:
         """Reserves the price of every count, or of none.
 
         Raises:
@@ -130,7 +130,7 @@ class Counting:
             raise
         return made
 
-    def require_enough(self, books: AnyLedger, reserved: list[Charge]) -> None:
+    def require_enough(self, books: Ledger, reserved: list[Charge]) -> None:
         """Counts the units with a usable row; where they are too few, gives back what has not started.
 
         Raises:
@@ -151,7 +151,7 @@ class Counting:
         give_back(reserved, "too few rows can be used")
         raise ProgrammeError(self.plan.name, [said])
 
-    def told(self, books: AnyLedger, vector: NDArray[np.float64]) -> tuple[dict[str, Any], ...]:
+    def told(self, books: Ledger, vector: NDArray[np.float64]) -> tuple[dict[str, Any], ...]:
         """Every count, drawn by now, as the owner's word tells it."""
         stated = self.stated
         if stated is None:
@@ -179,11 +179,11 @@ class Counting:
     def _scope(self) -> str:
         return str(self.plan.budget["scope"])
 
-    def _key(self, books: AnyLedger, name: str) -> str:
+    def _key(self, books: Ledger, name: str) -> str:
         """The charge's key: another one where an earlier reservation was given back."""
         return live_key(books, f"{self.key}-{name}", scope=self._scope)
 
-    def _how(self, books: AnyLedger, name: str) -> dict[str, Any]:
+    def _how(self, books: Ledger, name: str) -> dict[str, Any]:
         stated, unit = self.stated, self.task.unit
         assert stated is not None, "only what is stated is asked"
         return {
@@ -194,7 +194,7 @@ class Counting:
             "simulation": self.plan.simulation,
         }
 
-    def _answer(self, books: AnyLedger, name: str, counted: Callable[[], NDArray[Any]]) -> Answer:
+    def _answer(self, books: Ledger, name: str, counted: Callable[[], NDArray[Any]]) -> Answer:
         scope, query = self._asked(name)
         frame = _Frame(self.task, _COLUMN[name], counted)
         below = None if self.seed is None else random.Random(f"{self.seed}/{name}").randrange  # noqa: S311

@@ -17,7 +17,7 @@ from epsilog.programme.counts import live_key
 from epsilog.programme.prepare import write_json
 from epsilog.programme.provenance import made, software
 from epsilog.programme.tuning import candidates, chosen
-from epsilog.spend import Amounts, AnyLedger, Charge, held_under, is_there, read_ledger
+from epsilog.spend import Amounts, Charge, Ledger, held_under, is_there, read_ledger
 from epsilog.terms import (
     BudgetExceededError,
     Canaries,
@@ -72,7 +72,7 @@ def try_all(plan: RegisteredPlan, task: Task, folder: Path) -> None:
         raise ProgrammeError(plan.name, [str(error)]) from error
 
 
-def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Canaries | None = None) -> Charge:
+def reserve(books: Ledger, plan: RegisteredPlan, folder: Path, canaries: Canaries | None = None) -> Charge:
     """Stores the plan and reserves its price, once: the same plan again finds the same charge, unless it is cancelled.
 
     The secret of its canaries, where it has any, is kept before.
@@ -115,7 +115,7 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
         raise
 
 
-def require_budget(books: AnyLedger, plan: RegisteredPlan) -> None:
+def require_budget(books: Ledger, plan: RegisteredPlan) -> None:
     """Requires a budget for the plan; a simulation makes itself one.
 
     Raises:
@@ -125,13 +125,13 @@ def require_budget(books: AnyLedger, plan: RegisteredPlan) -> None:
         _make_simulated_budget(books, plan)
 
 
-def _held(books: AnyLedger, scope: str, *, before: int | None = None) -> Amounts:
+def _held(books: Ledger, scope: str, *, before: int | None = None) -> Amounts:
     """What is spent or reserved at and under a scope: by all entries, or by those before an index."""
     entries = books.history(scope)
     return held_under((e for e in entries if before is None or e.index < before), scope)
 
 
-def _is_kept_by_ledger(books: AnyLedger, plan: RegisteredPlan) -> bool:
+def _is_kept_by_ledger(books: Ledger, plan: RegisteredPlan) -> bool:
     """Whether the budget of the plan's own scope has caps that are no larger than the plan's: then it refuses itself.
 
     Raises:
@@ -145,7 +145,7 @@ def _is_kept_by_ledger(books: AnyLedger, plan: RegisteredPlan) -> bool:
     return path[-1].scope == scope and all(Decimal(cap) <= Decimal(plan.budget[q]) for q, cap in path[-1].caps.items())
 
 
-def _require_room(books: AnyLedger, plan: RegisteredPlan, charge: Charge) -> None:
+def _require_room(books: Ledger, plan: RegisteredPlan, charge: Charge) -> None:
     """Gives a reservation back that the stated budget cannot bear beside those before it."""
     try:
         held = _held(books, charge.scope, before=charge.entry.index)
@@ -176,7 +176,7 @@ def _require_stated(plan: RegisteredPlan, held: Amounts, price: Amounts) -> None
     )
 
 
-def _make_simulated_budget(books: AnyLedger, plan: RegisteredPlan) -> None:
+def _make_simulated_budget(books: Ledger, plan: RegisteredPlan) -> None:
     """A simulation spends nobody's privacy and makes itself a budget, which takes simulations only."""
     budget, guarantee = plan.budget, plan.guarantee
     if not plan.simulation:

@@ -22,7 +22,7 @@ from epsilog.accounting import epsilon, mean_trials
 from epsilog.mechanisms import BinomialTrials, Trials, read_trials
 from epsilog.plan import RegisteredPlan
 from epsilog.sections import Part, Text
-from epsilog.spend import AnyLedger, Charge, open_ledger
+from epsilog.spend import Charge, Ledger, open_ledger
 from epsilog.terms import CheckError, RecordsError, RunFile, check, codec
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Sweeping:
     def _seed(self, purpose: str) -> int:
         return int.from_bytes(hashlib.sha256(f"epsilog/trials/{self.seed}/{purpose}".encode()).digest()[:6], "big")
 
-    def _trial(self, books: AnyLedger, number: int, task: Task) -> tuple[Trained, Mapping[int, int]]:
+    def _trial(self, books: Ledger, number: int, task: Task) -> tuple[Trained, Mapping[int, int]]:
         """One whole run, in a folder and under a charge of its own; and how often each of its rounds was begun."""
         from epsilog.train import PaidRun, Randomness, run_rounds
 

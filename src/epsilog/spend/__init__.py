@@ -4,14 +4,15 @@ Money is whole numbers of small units, entries are appended and chained by hashe
 them. A charge is reserved, then started (from there on it is spent for ever), then committed; or cancelled before it
 starts. Which sums may be compared with a cap is a theorem, and every budget cites its own.
 
-The rooms, as a charge walks through them: ``requests`` (what is asked), ``scopes`` (where), ``pricing`` (what it
-costs), ``promises`` (what a cap keeps), ``filters`` (whether it fits), ``partitions`` (who has paid already), ``paths``
-and ``records`` (what it does, by the table in ``states``), ``entries`` and ``shapes`` (what is written of it),
-``charge`` (what its owner holds). ``ledger`` leads through them in one transaction, ``view`` reads, ``headroom`` says
-what would fit, ``chain`` works all of it out again, and ``cycles`` tells it cycle by cycle. None of them knows a
-database: they ask a ``store``. What it keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one
-file in ``sqlite``; ``opening`` chooses. What leaves the house is in ``checkpoints`` (one hash over all entries, by
-``merkle``), ``bundles`` (all of them in a file of text) and ``receipts`` (one of them, and where it lies).
+Every act is a command, described once in ``commands``: its ``fields``, its row in the table of ``states``, and what is
+written of it. ``requests`` is what a reservation asks, ``scopes`` where, ``pricing`` what it costs, ``promises`` what a
+cap keeps, ``filters`` whether it fits, ``partitions`` who has paid already; ``paths`` and ``records`` are what an entry
+does to budgets and to a charge. ``execute`` reads, applies and writes a command in one transaction, ``ledger`` has each
+as a method, ``charge`` is what its owner holds, ``view`` reads, ``headroom`` says what would fit, ``chain`` folds all
+entries again, and ``cycles`` tells them cycle by cycle. None of them knows a database: they ask a ``store``. What it
+keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one file in ``sqlite``; ``opening`` chooses.
+What leaves the house is in ``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles`` (all of them in a
+file of text) and ``receipts`` (one of them, and where it lies).
 """
 
 from epsilog.spend.amounts import MOST_ORDERS, Amounts, is_quantity, rdp_quantity
@@ -20,14 +21,16 @@ from epsilog.spend.bundles import is_bundle, write_bundle
 from epsilog.spend.chain import Verified
 from epsilog.spend.charge import Charge, ChargeView, RunCharge
 from epsilog.spend.checkpoints import Checkpoint, Kept, since
+from epsilog.spend.commands import COMMANDS, Caller, Command
 from epsilog.spend.cycles import Cycle, Cycles, Released, Stated, read_cycles
 from epsilog.spend.entries import ChargeId, Entry, Verb, digest
+from epsilog.spend.execute import Done
 from epsilog.spend.exports import export
+from epsilog.spend.fields import moment as spelled_moment
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.headroom import Headroom, Pricing, headroom_for, most_repetitions, orders_on, room_in_words
 from epsilog.spend.ledger import Ledger
 from epsilog.spend.opening import (
-    AnyLedger,
     Transcript,
     back_up,
     examine,
@@ -52,7 +55,6 @@ from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_rece
 from epsilog.spend.records import ChargeRecord
 from epsilog.spend.requests import Request
 from epsilog.spend.scopes import ancestors
-from epsilog.spend.shapes import moment as spelled_moment
 from epsilog.spend.states import AHEAD, CLOSED, RULES, Rule, Stage, State
 from epsilog.spend.view import LedgerView
 from epsilog.spend.wire import (
@@ -67,6 +69,7 @@ from epsilog.spend.wire import (
 __all__ = [
     "AHEAD",
     "CLOSED",
+    "COMMANDS",
     "CREATING",
     "FILTERS",
     "MOST_ORDERS",
@@ -74,15 +77,17 @@ __all__ = [
     "RULES",
     "VERB_PATHS",
     "Amounts",
-    "AnyLedger",
     "Balance",
+    "Caller",
     "Charge",
     "ChargeId",
     "ChargeRecord",
     "ChargeView",
     "Checkpoint",
+    "Command",
     "Cycle",
     "Cycles",
+    "Done",
     "Entry",
     "Filter",
     "Headroom",

@@ -16,15 +16,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from epsilog.spend import merkle, promises, records, scopes
-from epsilog.spend.balances import Balance, measures
+from epsilog.spend.balances import Balance
 from epsilog.spend.checkpoints import Checkpoint
+from epsilog.spend.commands import check_entry
+from epsilog.spend.commands import fold as fold_entry
 from epsilog.spend.entries import GENESIS, ChargeId, Entry, Reader, Verb
-from epsilog.spend.paths import CREATING, along
 from epsilog.spend.repricing import Prices
 from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed
-from epsilog.spend.shapes import check_shape
-from epsilog.spend.states import RULES
-from epsilog.terms import ConflictError, EpsilogError, LedgerIntegrityError
+from epsilog.terms import EpsilogError, LedgerIntegrityError
 
 REPORT_EVERY = 500  # entries
 SHAPES = 4096  # that are remembered
@@ -100,56 +99,27 @@ class Books:
 
     def fold(self, entry: Entry) -> None:
         """Takes in the next entry; whatever the rules refuse is an error here too."""
-        self._check_shape(entry)
-        if RULES[entry.verb].whole:
-            self.standing = records.restand(self.standing, entry)
+        self._check_form(entry)
+        step = fold_entry(entry, Onto(self, entry))
+        if step.standing is not None:
+            self.standing = step.standing
             if entry.verb is Verb.LEDGER_RESTORED:
                 self.restored.append(entry.index)
             return
+        self.balances |= {budget.scope: budget for budget in step.path}
         name = entry.charge_id
-        known = None if name is None else self.charges.get(name)
-        records.refuse_unsettled(self.standing, entry.verb, known)
-        path = scopes.ancestors(entry.scope)
-        creates = entry.verb in CREATING
-        if creates:
-            self._refuse_late(entry)
-        budgets = [self.balances[scope] for scope in path if scope in self.balances]
-        if not creates:
-            scopes.require_budget(entry.scope, budgets)
-        moved = {budget.scope: budget for budget in along(budgets, entry)}
         if name is None:
-            if not (creates or entry.scope in self.balances):
-                raise ConflictError(f"scope {entry.scope!r} has no budget")
-            self.balances |= moved
-            self._note(entry, moved[entry.scope])
+            self._note(entry, step.path[-1])
             return
-        if entry.verb is Verb.RESERVED:
-            due = measures(budgets)
-            given = {kind: tuple(amount) for kind, amount in entry.amounts.items()}
-            if given != due or set(entry.body["methods"]) != set(due):
-                raise ValueError(f"must be charged as {due}, got {given}")
-        rounds = self.rounds.get(name, [])
-        last = rounds[-1] if rounds else None
-        charge = records.advance(known, entry, last=last)
-        if RULES[entry.verb].stage is not None:
-            number = entry.body["round"]
-            state = records.advance_round(charge, _at(rounds, number), entry, last=last)
-            self.rounds[name] = rounds
-            rounds[number - 1 :] = [state]  # the last again, or the next: the rules let no other pass
+        assert step.charge is not None, "an entry with a key is of a charge"
+        self.charges[name] = step.charge
+        if step.round is not None:
+            self.rounds.setdefault(name, [])[step.round.number - 1 :] = [step.round]  # the last again, or the next
         if entry.verb is Verb.PRICE_OVERRIDDEN:
             self.overridden.append(name)
-        if entry.verb is Verb.RESERVED and charge.waiver is None and entry.index > self.since:
+        if entry.verb is Verb.RESERVED and step.charge.waiver is None and entry.index > self.since:
             self.prices.add(entry)
-        self.balances |= moved
-        self.charges[name] = charge
-        self.populated.update(path)
-
-    def _refuse_late(self, entry: Entry) -> None:
-        """Refuses a budget that comes after what it should count."""
-        partition = entry.verb is Verb.PARTITION_DECLARED
-        refuse = scopes.refuse_late_partition if partition else scopes.refuse_late_budget
-        populated = entry.scope in self.populated or (partition and entry.scope in self.above)
-        refuse(entry.scope, exists=entry.scope in self.balances, populated=populated)
+        self.populated.update(scopes.ancestors(entry.scope))
 
     def _note(self, entry: Entry, balance: Balance) -> None:
         """What an owner's act on a budget means for later ones, and for the proof."""
@@ -160,16 +130,39 @@ class Books:
         if "promise" in entry.body:
             self.promised.append((entry, balance))
 
-    def _check_shape(self, entry: Entry) -> None:
-        """``check_shape``, once for entries that differ in index, time and key alone: it asks for none but the key."""
+    def _check_form(self, entry: Entry) -> None:
+        """``check_entry``, once for entries that differ in index, time and key alone: it asks for none but the key."""
         same = entry.verb, entry.scope, entry.key is None, id(entry.amounts), id(entry.body)
         if same not in self._shapes:
-            check_shape(entry)
+            check_entry(entry)
             if len(self._shapes) == SHAPES:
                 self._shapes.clear()
             self._shapes[same] = entry  # so that what has these ids lives as long as they are known
         elif entry.key is not None:
             scopes.check_key(entry.key)
+
+
+class Onto:
+    """What the entries before amount to, for the next; see ``commands.Known``."""
+
+    __slots__ = ("_books", "_rounds", "charge", "nested", "path", "populated", "standing")
+
+    def __init__(self, books: Books, entry: Entry) -> None:
+        name, self._books, self.standing = entry.charge_id, books, books.standing
+        self.charge = None if name is None else books.charges.get(name)
+        self._rounds = () if name is None else books.rounds.get(name, ())
+        above = scopes.ancestors(entry.scope) if entry.scope else ()
+        self.path = [books.balances[scope] for scope in above if scope in books.balances]
+        self.populated, self.nested = entry.scope in books.populated, entry.scope in books.above
+
+    @property
+    def last(self) -> records.RoundState | None:
+        """The last round that the charge began."""
+        return self._rounds[-1] if self._rounds else None
+
+    def round(self, number: int) -> records.RoundState | None:
+        """One round of the charge, if it began."""
+        return _at(self._rounds, number)
 
 
 def _at(rounds: Sequence[records.RoundState], number: object) -> records.RoundState | None:

@@ -1,20 +1,20 @@
 """A charge as its owner holds it: reserved, then started, its rounds noted, then committed; or cancelled before.
 
-The handle asks three things of whoever keeps the charge, so it is the same one over a file and over a network.
+The handle gives commands to whoever keeps the charge, so it is the same one over a file and over a network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
+from epsilog.spend import commands
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.commands import Command
+from epsilog.spend.entries import Entry
 from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.requests import Request
-from epsilog.spend.shapes import moment
-from epsilog.terms import check
 
 
 class KnownCharges(Protocol):
@@ -28,10 +28,10 @@ class KnownCharges(Protocol):
 
 
 class Charges(KnownCharges, Protocol):
-    """Whoever keeps charges: a ledger, or a client of one."""
+    """Whoever keeps charges."""
 
-    def advance(self, key: str, verb: Verb, body: Mapping[str, Any], *, scope: str | None = None) -> None:
-        """Does the next thing to it, durably, or refuses."""
+    def execute(self, command: Command, /) -> object:
+        """Does the next thing to a charge, durably and once, or refuses."""
 
 
 class RunCharge(Protocol):
@@ -116,36 +116,32 @@ class Charge(ChargeView):
         super().__init__(charges, entry)
         self.replayed = replayed
 
-    def _advance(self, verb: Verb, body: Mapping[str, Any]) -> None:
-        self._charges.advance(self.key, verb, body, scope=self.scope)
-
     def start(self) -> None:
         """Spends the amount, for ever; called before data is first touched.
 
         Raises:
             ConflictError: it has started before. Whoever resumes a run asks for ``state`` and does not start again.
         """
-        self._advance(Verb.STARTED, {})
+        self._charges.execute(commands.Start(key=self.key, scope=self.scope))
 
     def round_started(self, number: int) -> None:
         """Notes that a round begins; it may begin again as long as nothing of it was released."""
-        number = check.integer(1)(round=number)
-        self._advance(Verb.ROUND_STARTED, {"round": number})
+        self._charges.execute(commands.StartRound(key=self.key, scope=self.scope, round=number))
 
     def round_released(self, number: int, *, output_hash: str) -> None:
         """Notes what a round is about to release; called before it leaves the process. Twice the same is once."""
-        number = check.integer(1)(round=number)
-        self._advance(Verb.ROUND_RELEASED, {"round": number, "output_hash": output_hash})
+        self._charges.execute(
+            commands.ReleaseRound(key=self.key, scope=self.scope, round=number, output_hash=output_hash)
+        )
 
     def commit(self, evidence: Mapping[str, str] | None = None) -> None:
         """Closes a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
-        self._advance(Verb.COMMITTED, {"evidence": dict(evidence or {})})
+        self._charges.execute(commands.Commit(key=self.key, scope=self.scope, evidence=evidence or {}))
 
     def hold(self, until: datetime) -> None:
         """Says when anybody may give the reservation back if it has not started; what was said last stands."""
-        self._advance(Verb.HELD_UNTIL, {"until": moment(until=until)})
+        self._charges.execute(commands.Hold(key=self.key, scope=self.scope, until=until))
 
     def cancel(self, reason: str) -> None:
         """Gives back a reservation that never started. Twice the same is once."""
-        reason = check.text()(reason=reason)
-        self._advance(Verb.CANCELLED, {"reason": reason})
+        self._charges.execute(commands.Cancel(key=self.key, scope=self.scope, reason=reason))

@@ -251,7 +251,7 @@ def fold(budget: Balance, entries: Iterable[Entry], plans: Mapping[str, Stated])
             continue
         if name is None and rule.spends:
             found[entry.index] = Released(None, entry.scope, budget.cost(entry.amounts), State.COMMITTED)
-        if name is None or rule.leads is None:
+        if name is None or rule.to_state is None:
             continue
         known = heard.setdefault(name, _Heard())
         known.allowed |= entry.verb is Verb.PRICE_OVERRIDDEN
@@ -260,10 +260,12 @@ def fold(budget: Balance, entries: Iterable[Entry], plans: Mapping[str, Stated])
         if rule.spends:
             stated = plans.get(known.plan_hash or "")
             amounts = budget.cost(known.amounts)
-            found[name] = Released(entry.key, entry.scope, amounts, rule.leads, known.plan_hash, stated, known.allowed)
+            found[name] = Released(
+                entry.key, entry.scope, amounts, rule.to_state, known.plan_hash, stated, known.allowed
+            )
         if name in found:
-            told = f"{entry.body['by']}: {entry.body['reason']}" if "by" in rule.says else found[name].ended
-            found[name] = replace(found[name], state=rule.leads, ended=told)
+            told = f"{entry.body['by']}: {entry.body['reason']}" if rule.owned and not rule.opens else found[name].ended
+            found[name] = replace(found[name], state=rule.to_state, ended=told)
     return tuple(found.values())
 
 

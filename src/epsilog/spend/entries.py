@@ -52,6 +52,15 @@ class Verb(StrEnum):
     LEDGER_RESTORED = "ledger-restored"
     RESTORE_ACCEPTED = "restore-accepted"
 
+    @classmethod
+    def of(cls, text: str) -> Verb:
+        """The verb of a text; one that no other code names is made by the command that writes it."""
+        if text not in cls._value2member_map_:
+            made = str.__new__(cls, text)
+            made._name_ = made._value_ = text
+            cls._value2member_map_[text] = made
+        return cls(text)
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO
 
 from epsilog.signing import Note
 from epsilog.spend import bundles, chain
 from epsilog.spend.chain import Verified
+from epsilog.spend.commands import Caller
 from epsilog.spend.entries import GENESIS, Entry, digest
 from epsilog.spend.headroom import HERE, Pricing
 from epsilog.spend.ledger import Ledger, utc_now
@@ -22,10 +23,8 @@ from epsilog.spend.view import LedgerView
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
-    from epsilog.spend.remote import RemoteLedger
     from epsilog.spend.sqlite.health import Remark
 
-AnyLedger: TypeAlias = "Ledger | RemoteLedger"  # one interface: kept here, or by a server
 POSTGRES = ("postgresql://", "postgres://")
 HTTP = ("http://", "https://")
 _URL = re.compile(
@@ -33,7 +32,7 @@ _URL = re.compile(
 )  # and no file's name
 
 
-def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now, token: str | None = None) -> AnyLedger:
+def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now, token: str | None = None) -> Ledger:
     """Opens a ledger for charging; makes it if there is none, but for one that a server keeps.
 
     Args:
@@ -55,11 +54,11 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now, tok
     '0.75'
     """
     if is_served(url):
-        from epsilog.spend.remote import Connection, RemoteLedger
+        from epsilog.spend.remote import Connection, RemoteStore
 
         if clock is not utc_now:
             raise CheckError("clock", "absent: a server tells its own time", repr(clock))
-        return RemoteLedger(Connection(str(url), token=token))
+        return Ledger(RemoteStore(Connection(str(url), token=token)))
     return open_here(url, clock=clock)
 
 
@@ -78,18 +77,19 @@ def open_here(
         clock: tells the time that entries note; order never depends on it.
         pricing: works prices out.
         within: puts the store into another one, which keeps its promises.
-        admit_free: as for ``Ledger``.
+        admit_free: as for ``Caller``.
     """
     store = _store(url, read_only=False)
-    return Ledger(store if within is None else within(store), clock=clock, pricing=pricing, admit_free=admit_free)
+    caller = Caller(admit_free=admit_free)
+    return Ledger(store if within is None else within(store), clock=clock, pricing=pricing, caller=caller)
 
 
 def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:
     """Opens a ledger that exists, to look and verify; nothing is ever written to it. See ``open_ledger``."""
     if is_served(url):
-        from epsilog.spend.remote import Connection, RemoteView
+        from epsilog.spend.remote import Connection, RemoteStore
 
-        return RemoteView(Connection(str(url), token=token))
+        return LedgerView(RemoteStore(Connection(str(url), token=token)))
     return LedgerView(_store(url, read_only=True))
 
 

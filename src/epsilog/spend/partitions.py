@@ -151,8 +151,8 @@ def held_under(entries: Iterable[Entry], scope: str) -> Amounts:
         if entry.verb is Verb.PARTITION_DECLARED:
             partitions.add(entry.scope)
         rule = RULES[entry.verb]
-        if (rule.adds is None) == (rule.takes is None) or not is_counted(entry, scope, partitions):
+        if (rule.credit is None) == (rule.debit is None) or not is_counted(entry, scope, partitions):
             continue
         amounts = entry.amounts["approximate"]
-        held = held + amounts if rule.takes is None else held - amounts
+        held = held + amounts if rule.debit is None else held - amounts
     return held

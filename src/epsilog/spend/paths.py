@@ -92,10 +92,10 @@ def apply(balance: Balance, entry: Entry, *, below: Sequence[Balance] = ()) -> B
     if not rule.moves:
         return balance
     amount = balance.cost(entry.amounts)
-    if rule.takes is None and rule.adds is not None:
+    if rule.debit is None and rule.credit is not None:
         _admit(balance, entry, amount, below)
-    moved = {} if rule.takes is None else {rule.takes: getattr(balance, rule.takes) - amount}
-    for name in filter(None, (rule.adds, rule.notes)):
+    moved = {} if rule.debit is None else {rule.debit: getattr(balance, rule.debit) - amount}
+    for name in filter(None, (rule.credit, rule.memo)):
         before = getattr(balance, name)
         moved[name] = amount if before is None else before + amount
     return replace(balance, **moved)

@@ -111,7 +111,7 @@ def charge_facts(entries: Sequence[Entry], index: int) -> dict[str, Any]:
     opened = [entry for entry in own if entry.verb is Verb.RESERVED]
     if not opened:
         raise CheckError("index", "that of a charge", str(index))
-    state = RULES[own[-1].verb].leads
+    state = RULES[own[-1].verb].to_state
     assert state is not None, "every verb of a charge leads to a state"
     request = opened[-1].body["request"]
     amounts = {kind: dict(amount) for kind, amount in opened[-1].amounts.items()}

@@ -153,17 +153,17 @@ def advance(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | Non
         return _opened(charge, entry, rule)
     if charge is None:
         raise ConflictError(f"charge {entry.key!r} must have been reserved at {entry.scope!r}")
-    if charge.state not in rule.needs:
-        needed = " or ".join(str(state) for state in rule.needs)
+    if charge.state not in rule.from_states:
+        needed = " or ".join(str(state) for state in rule.from_states)
         raise ConflictError(f"{entry.verb} needs charge {charge.key!r} to be {needed}, and it is {charge.state}")
     if rule.stage is None and stage_of(last) not in rule.rounds:
         assert last is not None, "a charge without rounds has none in a wrong stage"
         raise ConflictError(f"round {last.number} of charge {charge.key!r} is open: it releases before the commit")
     if rule.moves and entry.amounts != charge.amounts:
         raise ConflictError(f"charge {charge.key!r} must move what was reserved")
-    assert rule.leads is not None, "every verb of a charge leads to a state"
-    closed = charge.closed if charge.closed or rule.leads not in CLOSED else entry.index
-    return replace(charge, state=rule.leads, closed=closed, **_noted(charge, entry))
+    assert rule.to_state is not None, "every verb of a charge leads to a state"
+    closed = charge.closed if charge.closed or rule.to_state not in CLOSED else entry.index
+    return replace(charge, state=rule.to_state, closed=closed, **_noted(charge, entry))
 
 
 def _noted(charge: ChargeRecord, entry: Entry) -> dict[str, Any]:
@@ -194,21 +194,21 @@ def _opened(charge: ChargeRecord | None, entry: Entry, rule: Rule) -> ChargeReco
     What was announced binds what comes: a reservation is for the plan that was registered, and the request allowed.
     """
     key, request = str(entry.key), entry.body.get("request")
-    if entry.key is None or (None if charge is None else charge.state) not in rule.needs:
+    if entry.key is None or (None if charge is None else charge.state) not in rule.from_states:
         raise ConflictError(f"charge {entry.key!r} must be reserved once")
-    assert rule.leads is not None, "every verb of a charge leads to a state"
+    assert rule.to_state is not None, "every verb of a charge leads to a state"
     if request is None:
         plan, by = entry.body["plan_hash"], entry.body.get("by")
-        return ChargeRecord(key, entry.scope, rule.leads, entry.amounts, None, opened=entry.index, plan=plan, by=by)
-    waiver = waiver_of(request) if rule.leads is State.ALLOWED else None
+        return ChargeRecord(key, entry.scope, rule.to_state, entry.amounts, None, opened=entry.index, plan=plan, by=by)
+    waiver = waiver_of(request) if rule.to_state is State.ALLOWED else None
     if charge is not None:
         _require_announced(charge, entry)
         waiver = waiver or charge.waiver
-    allowing = rule.leads is State.ALLOWED  # whoever allows a price does not take the charge from who announced it
+    allowing = rule.to_state is State.ALLOWED  # whoever allows a price does not take the charge from who announced it
     return ChargeRecord(
         key,
         entry.scope,
-        rule.leads,
+        rule.to_state,
         entry.amounts,
         request["rounds"],
         opened=entry.index,

@@ -22,7 +22,8 @@ from pathlib import Path
 
 from epsilog.mechanisms import PureDP
 from epsilog.spend.balances import Balance
-from epsilog.spend.opening import AnyLedger, open_ledger, read_ledger
+from epsilog.spend.ledger import Ledger
+from epsilog.spend.opening import open_ledger, read_ledger
 from epsilog.spend.view import LedgerView
 from epsilog.terms import BudgetExceededError
 
@@ -139,7 +140,7 @@ def write_steps(path: str | Path, acks: Path, name: str, *, charges: int | None 
             write_one(ledger, number, name, confirm)
 
 
-def write_one(ledger: AnyLedger, number: int, name: str, confirm: Callable[[str, str], object]) -> None:
+def write_one(ledger: Ledger, number: int, name: str, confirm: Callable[[str, str], object]) -> None:
     """Charges once, in one step or in all of ``STEPS``, and tells each after the ledger has confirmed it.
 
     Args:
@@ -194,7 +195,7 @@ def lost_of(found: Mapping[str, int], confirmed: Iterable[tuple[str, str]]) -> i
     return sum(found.get(key, -1) < step for key, step in _furthest(confirmed).items())
 
 
-def made_again(ledger: AnyLedger) -> int:
+def made_again(ledger: Ledger) -> int:
     """Charges that a retry of all that are there makes a second time."""
     before = ledger.verify().charges
     for charge in before.values():

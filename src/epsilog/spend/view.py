@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from itertools import chain as chain_of
 from types import TracebackType
 from typing import Self
@@ -14,7 +16,9 @@ from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.balances import Balance
 from epsilog.spend.charge import ChargeView
 from epsilog.spend.checkpoints import Checkpoint, Kept
+from epsilog.spend.commands import Caller, Command
 from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.execute import Done, find_record
 from epsilog.spend.headroom import Headroom
 from epsilog.spend.partitions import is_counted, require_block
 from epsilog.spend.requests import Request
@@ -23,9 +27,42 @@ from epsilog.spend.states import AHEAD, RULES
 from epsilog.spend.store import Readable, View
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, check
 
-_SPENDING = tuple(verb for verb, rule in RULES.items() if rule.spends)
-_NAMED = 10  # scopes that have the same key
 _AT_FIRST, _AT_ONCE = 50, 500  # entries that a history reads in one view: a page, and then more
+
+
+class Served(ABC):
+    """A ledger that a server keeps: what is not asked of its entries is asked of the server."""
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where it is kept."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[View]:
+        """What the server says now; each answer is of its own moment."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Hangs up."""
+
+    @abstractmethod
+    def execute(self, command: Command, caller: Caller) -> Done:
+        """Has a command carried out; the server knows the caller by their token."""
+
+    @abstractmethod
+    def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
+        """See ``LedgerView.spending``."""
+
+    @abstractmethod
+    def what_fits(self, scope: str, request: Request | None) -> Headroom:
+        """See ``LedgerView.what_fits``."""
+
+    @abstractmethod
+    def verify(
+        self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
+    ) -> chain.Verified:
+        """See ``LedgerView.verify``."""
 
 
 class LedgerView:
@@ -41,6 +78,7 @@ class LedgerView:
 
     def __init__(self, store: Readable, *, covers: Callable[[str], bool] = lambda _: True) -> None:
         self._store, self._covers = store, covers
+        self._served = store if isinstance(store, Served) else None
 
     def __enter__(self) -> Self:
         return self
@@ -86,16 +124,7 @@ class LedgerView:
 
     def _find_record(self, session: View, key: str, scope: str | None) -> records.ChargeRecord | None:
         """Return the record of the charge with a key, in the given scope or in the only one that has the key."""
-        scopes.check_key(key)
-        if scope is not None:
-            scopes.ancestors(scope)
-            return session.charge((scope, key)) if self._covers(scope) else None
-        found = [charge for charge in session.find_charges(key) if self._covers(charge.scope)]
-        if len(found) > 1:
-            named = ", ".join(repr(charge.scope) for charge in found[:_NAMED])
-            more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-            raise ConflictError(f"key {key!r} has a charge in several scopes ({named}{more}): name the scope")
-        return found[0] if found else None
+        return find_record(session, key, scope, self._covers)
 
     def _require_record(self, session: View, key: str, scope: str | None) -> records.ChargeRecord:
         """Return the record of a charge that must exist."""
@@ -191,11 +220,17 @@ class LedgerView:
             The entry that spent each charge, and all that was spent up to and with it, to the last unit.
         """
         limit = check.integer(1)(limit=limit)
+        if self._served is not None:
+            return self._served.spending(scope, limit=limit)
         with self._store.reading() as session:
             budget = budget_of(session, scope)
             now = session.head()[0] + 1
             under = [budget, *session.below(scope)]
-            spent = [session.page(before=now, limit=limit, scope=scope, verb=verb) for verb in _SPENDING]
+            spent = [
+                session.page(before=now, limit=limit, scope=scope, verb=verb)
+                for verb, rule in RULES.items()
+                if rule.spends
+            ]
         newest = sorted(chain_of(*spent), key=lambda entry: entry.index, reverse=True)[:limit]
         partitions = {one.scope for one in under if one.partition is not None}
         sums = [budget.spent]  # no charge is older than the budget it falls under
@@ -229,6 +264,8 @@ class LedgerView:
             LedgerIntegrityError: with the index of the first entry that does not hold.
         """
         begins = None if since is None else since.signed_by(keys)
+        if self._served is not None:
+            return self._served.verify(progress=progress, seconds=seconds, since=begins)
         with self._store.reading() as session:
             books = refolded(session, progress=progress, since=begins)
         return chain.reprice(books, seconds=seconds)
@@ -247,10 +284,13 @@ class LedgerView:
             UnsupportedMechanismError: no proven price for the release.
             ConflictError: no such charge is accepted, whatever is left; see ``headroom_for`` and ``open_path``.
         """
-        if release is None:
+        request = None if release is None else Request(release, relation, delta=delta)
+        if self._served is not None:
+            return self._served.what_fits(scope, request)
+        if request is None:
             with self._store.reading() as session:
                 return Headroom(headroom.least(path_of(session, scope)))
-        return headroom.headroom_for(Request(release, relation, delta=delta), self.open_path(scope))
+        return headroom.headroom_for(request, self.open_path(scope))
 
     def open_path(self, scope: str) -> list[Balance]:
         """The budgets that a charge at this scope would be held against now, from the top.

@@ -20,7 +20,7 @@ from epsilog import disk
 from epsilog.mechanisms import Composed
 from epsilog.programme import prepare_file
 from epsilog.refusals import refusals
-from epsilog.spend import AnyLedger, open_ledger
+from epsilog.spend import Ledger, open_ledger
 from epsilog.study.backdoor import Backdoor
 from epsilog.study.canaries import Canaries
 from epsilog.study.cells import Cells
@@ -224,7 +224,7 @@ def _bound(whole: Study) -> str:
     return codec.fingerprint({"study": whole.hash, "data": data, "version": epsilog.__version__})
 
 
-def _entered(books: AnyLedger, whole: Study) -> Any:
+def _entered(books: Ledger, whole: Study) -> Any:
     """The ledger's entry for a protocol: made before the first run, and found again by the same protocol."""
     scope = f"studies/{whole.name}"
     if not books.budgets_above(scope):

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from epsilog.schemes import ExampleLevelClientSide, Scheme
-from epsilog.spend import AnyLedger, Charge, open_ledger
+from epsilog.spend import Charge, Ledger, open_ledger
 from epsilog.terms import CheckError, ConflictError
 from epsilog.train import clipping
 from epsilog.train.engines import Engine, made
@@ -169,7 +169,7 @@ class Site:
         if not np.isfinite(model).all():
             raise CheckError("model", "finite", "others")
 
-    def _booked(self, books: AnyLedger, scheme: Scheme, run: str) -> Charge:
+    def _booked(self, books: Ledger, scheme: Scheme, run: str) -> Charge:
         """The started charge for the whole schedule: as it was booked at first, or not at all."""
         for budget in books.budgets_above(self.scope):
             if budget.relation not in scheme.relations:

@@ -146,11 +146,11 @@ class Books:
         naming = [e for e in self.entries if e.verb is Verb.RESERVED and e.body["request"]["plan_hash"] == plan_hash]
         if not naming:
             return LedgerWord(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
-        cancelled = {e.charge_id: e.index for e in self.entries if RULES[e.verb].leads is State.CANCELLED}
+        cancelled = {e.charge_id: e.index for e in self.entries if RULES[e.verb].to_state is State.CANCELLED}
         opened = ([e for e in naming if e.charge_id not in cancelled] or naming)[-1]
         own = _until_closed(entry for entry in self.entries if entry.charge_id == opened.charge_id)
         last = own[-1]
-        state = RULES[last.verb].leads
+        state = RULES[last.verb].to_state
         assert state is not None, "every verb of a charge leads to a state"
         count = last.index if state in CLOSED else len(self.entries)
         earlier = self.entries[: opened.index - 1]
@@ -221,6 +221,6 @@ def _until_closed(entries: Iterable[Entry]) -> list[Entry]:
     own: list[Entry] = []
     for entry in entries:
         own.append(entry)
-        if RULES[entry.verb].leads in CLOSED:
+        if RULES[entry.verb].to_state in CLOSED:
             break
     return own

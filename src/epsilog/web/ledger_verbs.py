@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
 
-from epsilog.spend import VERB_PATHS, Balance, Charge, ChargeRecord, Ledger, Verb, is_quantity, spelled_moment
+from epsilog.spend import COMMANDS, VERB_PATHS, Balance, Charge, ChargeRecord, Ledger, Verb, is_quantity, spelled_moment
 from epsilog.terms import AccessError, CheckError, NeighboringRelation
 from epsilog.web import ledger_asks as asks
 from epsilog.web import prices
@@ -224,7 +224,7 @@ def _endpoint(later: Later) -> Callable[..., Any]:
             found = seen.charge_record(ask.key, scope=ask.scope)
             if later.verb is not Verb.EXPIRED:  # which anybody may say, once its time has come
                 _require_own(asker.holder, found.key, found.scope, found.by)
-            seen.advance(ask.key, later.verb, body, scope=found.scope)
+            seen.execute(COMMANDS[VERB_PATHS[later.verb]].from_json({"key": ask.key, "scope": found.scope, **body}))
             return seen.charge_record(ask.key, scope=found.scope)
 
         return _record(await books.do(do))

@@ -1,20 +1,46 @@
-"""What a server's ledger says, as a store of it: entries word for word, each checked against its hash."""
+"""A ledger that a server keeps: commands are sent as their JSON, and entries are read word for word.
+
+Each command is refused by the same errors, with the same fields. The server prices, and what it says is done is on its
+disk. An answer may be lost. What is the same when said twice is said again. Where our doing could not be told from
+another's, the error says that it is not known: nobody releases for a charge without knowing who started it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
+from epsilog.spend import chain, scopes
+from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import Balance
-from epsilog.spend.entries import ChargeId, Entry, digest
+from epsilog.spend.checkpoints import Checkpoint
+from epsilog.spend.commands import Caller, ChargeAtOnce, Command
+from epsilog.spend.commands.base import BUDGET, CHARGE, RESERVATION
+from epsilog.spend.entries import ChargeId, Entry, Verb, digest
+from epsilog.spend.execute import Done
+from epsilog.spend.headroom import Headroom
 from epsilog.spend.records import ChargeRecord, RoundState
-from epsilog.spend.remote.connection import Connection
+from epsilog.spend.remote.connection import Connection, MissingError
+from epsilog.spend.requests import Request
 from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed, stored_state
-from epsilog.terms import LedgerIntegrityError, StorageError, check
+from epsilog.spend.view import Served
+from epsilog.terms import (
+    BudgetExceededError,
+    CheckError,
+    EpsilogError,
+    LedgerIntegrityError,
+    StorageError,
+    UnansweredError,
+    UnsupportedMechanismError,
+    check,
+)
 
 _AT_ONCE = 500  # entries of one answer
+_REFUSED_AS_BEFORE = (BudgetExceededError, CheckError, UnsupportedMechanismError)
 
 
 class RemoteSession:
@@ -107,8 +133,12 @@ class RemoteSession:
         return [RoundState(*told) for told in self._connection.get("/charges", key=key, scope=scope)["rounds"]]
 
 
-class RemoteStore:
-    """Where a server keeps a ledger; read through its answers, and written by the server alone."""
+class RemoteStore(Served):
+    """Where a server keeps a ledger; read through its answers, and written by the server alone.
+
+    Args:
+        connection: to the server; closed with the store.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -123,12 +153,76 @@ class RemoteStore:
         """What the server says now."""
         yield RemoteSession(self._connection)
 
+    def execute(self, command: Command, caller: Caller) -> Done:  # noqa: ARG002 - who asks is known by the token
+        """Sends a command, and tells what the server says is done."""
+        found, lost = self._sent(command)
+        if command.tells == BUDGET:
+            return Done(balance=as_budget(found["budget"], scope=command.to_json()["scope"]))
+        if command.tells == CHARGE:
+            return Done(charge=as_charge(found["charge"], key=command.key_of_charge()))
+        if command.tells != RESERVATION:
+            return Done()
+        replayed = found["replayed"] is not False  # new only if it is said to be
+        if lost and replayed and isinstance(command, ChargeAtOnce):
+            raise UnansweredError(
+                f"an answer was lost: charge {command.key!r} stands, and whether it is new or was there before is not "
+                "known"
+            )
+        return Done(reserved=_reserved(found["entry"], command.to_json()), replayed=replayed)
+
+    def _sent(self, command: Command) -> tuple[dict[str, Any], bool]:
+        """Asks the server, which does it or refuses.
+
+        After a lost answer a conflict may be one with our own doing, and whoever is not let in any more may have been
+        before: that is not known. What would have been refused the first time too was not done.
+        """
+        try:
+            return self._connection.post(f"/{command.name}", command.to_json(), again=command.repeatable)
+        except _REFUSED_AS_BEFORE:
+            raise
+        except EpsilogError as error:
+            if isinstance(error.__cause__, UnansweredError) and not isinstance(error, UnansweredError):
+                raise UnansweredError(f"{error.__cause__}; asked again, the ledger says: {error}") from error
+            raise
+
+    def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
+        """What the newest charges under a budget cost, at most 500."""
+        scopes.ancestors(scope)
+        found = self._connection.get("/spending", scope=scope, limit=min(limit, 500))["spending"]
+        return [(parsed(as_row(one["entry"])), Amounts.stored(one["total"])) for one in found]
+
+    def what_fits(self, scope: str, request: Request | None) -> Headroom:
+        """What a scope can still bear, as the server prices it."""
+        scopes.ancestors(scope)
+        asked = {} if request is None else request.to_json()
+        ask = {"scope": scope} | {name: asked[name] for name in ("release", "delta", "relation") if name in asked}
+        found, _ = self._connection.post("/fits", ask)
+        return Headroom(Amounts.stored(found["available"]), found["charges"], found["repetitions"])
+
+    def verify(
+        self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
+    ) -> chain.Verified:
+        """Works the whole ledger out again, here: its entries as the server tells them, and then its prices.
+
+        What the server keeps beside the entries is compared with theirs as far as it is told: balances, and of charges
+        none.
+        """
+        with self.reading() as session:
+            head, told, now = session.head(), session.balances(None), session.head()
+            rows = takewhile(lambda row: row.position <= head[0], session.rows())
+            books = chain.fold(rows, progress=progress, since=since)
+        if (books.count, books.head) != head:
+            raise LedgerIntegrityError("the head that the server names is not that of its entries", index=books.count)
+        if now == head and books.balances != {budget.scope: budget for budget in told}:
+            raise LedgerIntegrityError("the balances that the server tells are not those of its entries")
+        return replace(chain.reprice(books, seconds=seconds), charges_told=False)
+
     def close(self) -> None:
         """Hangs up."""
         self._connection.close()
 
 
-def as_charge(told: Any, **named: str) -> ChargeRecord:
+def as_charge(told: Any, **named: Any) -> ChargeRecord:
     """Where a charge stands, as a server tells it."""
     return stored_state(ChargeRecord.parse, json.dumps(told), **named)
 
@@ -147,3 +241,26 @@ def as_row(document: Any) -> Row:
         return Row(fields["index"], fields["scope"], document, digest(document))
     except UNREADABLE as error:
         raise LedgerIntegrityError(f"an entry cannot be read: {error!r}") from error
+
+
+def is_kept(connection: Connection) -> bool:
+    """Whether a server keeps a ledger at all; hangs up."""
+    try:
+        connection.get("/head")
+    except MissingError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _reserved(document: Any, asked: Mapping[str, Any]) -> Entry:
+    """The reservation that an answer tells of, if it is the one that was asked for."""
+    entry = parsed(as_row(document))
+    request = entry.body.get("request", {})
+    if (entry.verb, entry.key, entry.scope) != (Verb.RESERVED, asked["key"], asked["scope"]) or any(
+        request.get(name) != asked.get(name, default)
+        for name, default in (("release", None), ("plan_hash", None), ("rounds", None), ("simulation", False))
+    ):
+        raise LedgerIntegrityError("is not the reservation that was asked for", index=entry.index)
+    return entry

@@ -1,0 +1,252 @@
+"""The one place where commands meet a store: what a command does is read, applied and written in one transaction.
+
+Prices are worked out outside of any transaction, so that nobody waits for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+from epsilog.spend import paths, scopes
+from epsilog.spend.balances import Balance
+from epsilog.spend.commands import At, Caller, Command, Step, apply, require_own
+from epsilog.spend.commands.base import BUDGET, CHARGE, RESERVATION
+from epsilog.spend.entries import ChargeId, Entry
+from epsilog.spend.headroom import Pricing
+from epsilog.spend.records import ChargeRecord, RoundState, Standing
+from epsilog.spend.rows import Row, parsed
+from epsilog.spend.states import RULES
+from epsilog.spend.store import Session, Store, View
+from epsilog.terms import BudgetExceededError, ConflictError
+
+REMEMBERED = 4096  # charges
+_NAMED = 10  # scopes that have the same key
+
+
+class Done(NamedTuple):
+    """What a command has done, or what was done before by the same.
+
+    Attributes:
+        balance: the budget that it was about.
+        charge: where the charge stands.
+        reserved: the entry that reserved it, where the command was to reserve it.
+        replayed: whether nothing was written, since the same was done before.
+    """
+
+    balance: Balance | None = None
+    charge: ChargeRecord | None = None
+    reserved: Entry | None = None
+    replayed: bool = False
+
+
+class Executor(Protocol):
+    """Whoever carries out commands: a store that is kept here, or a server."""
+
+    def execute(self, command: Command, caller: Caller) -> Done:
+        """Does what a command says, durably and once, or refuses."""
+
+
+class Local:
+    """Carries out commands on a store.
+
+    Args:
+        store: where the ledger is kept.
+        clock: tells the time that entries note; order never depends on it.
+        pricing: works prices out.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], datetime], pricing: Pricing) -> None:
+        self._store, self._clock, self._pricing = store, clock, pricing
+        self._times: dict[tuple[ChargeId, int], str] = {}  # of reservations: a run asks for its own at each round
+
+    def execute(self, command: Command, caller: Caller) -> Done:
+        """Does what a command says, durably and once, or refuses."""
+        prepared, writing = None, command.at_once()
+        while True:
+            transaction = self._store.writing if writing else self._store.reading
+            try:
+                with transaction() as session:
+                    at = Reading(session, command, caller, clock=self._clock, prepared=prepared, times=self._times)
+                    require_own(command, at)
+                    work = command.prepare(at)
+                    if work is None and (writing or command.stands(at)):
+                        return _write(session, command, at)
+            except BudgetExceededError as refusal:
+                raise command.explained(refusal, at, self._pricing) from None
+            if work is not None:
+                prepared = work(self._pricing)
+            writing = True
+
+
+def _write(session: Session, command: Command, at: Reading) -> Done:
+    steps = run(command, at)
+    entries = [step.entry for step in steps if step.entry is not None]
+    if not entries:
+        return _done(command, at, steps[-1])
+    if at.caller.by is not None and _is_free(entries[0]):
+        at.caller.admit_free(at.caller.by)
+    last = steps[-1]
+    session.append(*map(Row.of, entries))
+    before = {one.scope: one for one in at.path} if last.path else {}
+    if changed := [one for one in last.path if before.get(one.scope) is not one]:
+        session.put_balances(changed)
+    if last.round is not None and at.charge is not None:
+        session.put_round(at.charge.id, last.round)
+    elif last.charge is not None:
+        session.put_charge(last.charge)
+    return _done(command, at, last, entries[0])
+
+
+def run(command: Command, at: At) -> Sequence[Step]:
+    """What a command does, and what it does besides."""
+    steps = [apply(command, at)]
+    if steps[0].entry is not None:
+        for later in command.then():
+            at = After(at, steps[-1])
+            steps.append(apply(later, at))
+    return steps
+
+
+def _is_free(entry: Entry) -> bool:
+    """Whether an entry opens a charge that costs nothing, without an owner."""
+    rule = RULES[entry.verb]
+    return rule.opens and not rule.owned and not any(any(cost.units.values()) for cost in entry.amounts.values())
+
+
+def _done(command: Command, at: Reading, last: Step, reserved: Entry | None = None) -> Done:
+    replayed = last.entry is None
+    if command.tells == BUDGET:
+        return Done(balance=(at.path if replayed else last.path)[-1], replayed=replayed)
+    if command.tells not in (CHARGE, RESERVATION):
+        return Done()
+    charge = last.charge
+    if command.tells == RESERVATION and reserved is None and charge is not None:
+        reserved = at.entry(charge.opened)
+    return Done(charge=charge, reserved=reserved if command.tells == RESERVATION else None, replayed=replayed)
+
+
+class Reading:
+    """What a command is applied to, read in one transaction as it is asked for; see ``At``."""
+
+    def __init__(
+        self,
+        session: Session,
+        command: Command,
+        caller: Caller,
+        *,
+        clock: Callable[[], datetime],
+        prepared: Any = None,
+        times: dict[tuple[ChargeId, int], str],
+    ) -> None:
+        self._session, self._command, self._clock, self._times = session, command, clock, times
+        self.caller, self.prepared = caller, prepared
+
+    @cached_property
+    def head(self) -> tuple[int, str]:  # noqa: D102
+        return self._session.head()
+
+    @cached_property
+    def now(self) -> str:  # noqa: D102
+        return self._clock().astimezone(UTC).isoformat(timespec="microseconds")
+
+    @cached_property
+    def standing(self) -> Standing:  # noqa: D102
+        return Standing.after(self._session.latest(""))
+
+    @cached_property
+    def path(self) -> Sequence[Balance]:  # noqa: D102
+        scope = self._command.scope_at(self)
+        return self._session.balances(scopes.ancestors(scope)) if scope else ()
+
+    @cached_property
+    def charge(self) -> ChargeRecord | None:  # noqa: D102
+        key = self._command.key_of_charge()
+        if key is None:
+            return None
+        if RULES[self._command.verb].opens:
+            return self._session.charge((self._command.scope_at(self), key))
+        return find_record(self._session, key, getattr(self._command, "scope", None), self.caller.covers)
+
+    @cached_property
+    def last(self) -> RoundState | None:  # noqa: D102
+        return None if self.charge is None else self._session.last_round(self.charge.id)
+
+    @cached_property
+    def populated(self) -> bool:  # noqa: D102
+        return self._session.has_charges(self._scope) or any(one.partition is not None for one in self._below)
+
+    @cached_property
+    def nested(self) -> bool:  # noqa: D102
+        return bool(self._below)
+
+    @cached_property
+    def _below(self) -> Sequence[Balance]:
+        return self._session.below(self._scope)
+
+    @cached_property
+    def _scope(self) -> str:
+        return self._command.scope_at(self)
+
+    def round(self, number: int) -> RoundState | None:  # noqa: D102
+        return None if self.charge is None else self._session.round(self.charge.id, number)
+
+    def entry(self, index: int) -> Entry:  # noqa: D102
+        return self._session.entry(index)
+
+    def reserved_at(self) -> str:  # noqa: D102
+        assert self.charge is not None, "only what happens to a charge has the time of its reservation"
+        name = self.charge.id, self.charge.opened
+        if (time := self._times.get(name)) is None:
+            if len(self._times) >= REMEMBERED:
+                self._times.clear()
+            time = self._times[name] = self._session.entry(self.charge.opened).time
+        return time
+
+    def made(self) -> Entry:  # noqa: D102
+        scope = self.path[-1].scope
+        rows = (row for row in self._session.rows(scope=scope) if row.scope == scope)
+        return next(entry for entry in map(parsed, rows) if entry.verb in paths.CREATING)
+
+
+class After:
+    """What stands after a step, in the same transaction; see ``At``."""
+
+    def __init__(self, before: At, step: Step) -> None:
+        assert step.entry is not None, "what was done before changes nothing"
+        self._before, self._step = before, step
+        self.head, self.now = Row.of(step.entry).head, step.entry.time
+        self.charge, self.path = step.charge, step.path
+        self.caller, self.standing, self.prepared = before.caller, before.standing, None
+        self.last, self.populated, self.nested = None, True, False
+
+    def round(self, number: int) -> RoundState | None:  # noqa: ARG002, D102
+        return None  # it was reserved in this transaction
+
+    def entry(self, index: int) -> Entry:  # noqa: D102
+        assert self._step.entry is not None, "what was done before changes nothing"
+        return self._step.entry if index == self._step.entry.index else self._before.entry(index)
+
+    def reserved_at(self) -> str:  # noqa: D102
+        return self.now
+
+    def made(self) -> Entry:  # noqa: D102
+        return self._before.made()
+
+
+def find_record(
+    session: View, key: str, scope: str | None, covers: Callable[[str], bool] = lambda _: True
+) -> ChargeRecord | None:
+    """The record of the charge with a key, in the given scope or in the only one that has the key."""
+    scopes.check_key(key)
+    if scope is not None:
+        scopes.ancestors(scope)
+        return session.charge((scope, key)) if covers(scope) else None
+    found = [charge for charge in session.find_charges(key) if covers(charge.scope)]
+    if len(found) > 1:
+        named = ", ".join(repr(charge.scope) for charge in found[:_NAMED])
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise ConflictError(f"key {key!r} has a charge in several scopes ({named}{more}): name the scope")
+    return found[0] if found else None
