@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from epsilog.spend.entries import GENESIS
@@ -75,8 +75,9 @@ class SqlStore(ABC):
     @contextmanager
     def reading(self) -> Iterator[SqlSession]:
         """One consistent view, undisturbed by whoever writes meanwhile."""
+        seen = self._seen  # whoever looks does not wait for what others write from here on
         with self._begun(self.to_read) as connection:
-            yield self._session(connection)
+            yield self._session(connection, seen)
 
     @contextmanager
     def writing(self) -> Iterator[SqlSession]:
@@ -90,16 +91,17 @@ class SqlStore(ABC):
             raise StorageError(f"ledger {self.address} is open for reading only")
         with self._begun(self.to_write) as connection:
             before = self._admit(connection)
-            session = self._session(connection)
+            session = self._session(connection, self._seen)
             self._continue(session)
             yield session
             self._require_standing(connection)
         self._require_kept(before)
         self._remember(session)
 
-    def _session(self, connection: Any) -> SqlSession:
+    def _session(self, connection: Any, seen: Head) -> SqlSession:
         return SqlSession(
             connection,
+            seen,
             mark=self.mark,
             require=self._owner.require_here,
             translating=self._translating,
@@ -111,7 +113,7 @@ class SqlStore(ABC):
         if self._refused:
             raise LedgerIntegrityError(self._refused)
         try:
-            session.check_continues(self._seen)
+            session.check_continues()
         except LedgerIntegrityError as error:
             self._refused = str(error)
             raise
@@ -136,7 +138,8 @@ class SqlStore(ABC):
                 connection.execute("COMMIT")
             except BaseException:
                 if self._owner.is_here:
-                    connection.rollback()  # nothing happens where the database has rolled back already
+                    with suppress(Exception):  # of a connection that is lost: what came first is told
+                        connection.rollback()  # nothing happens where the database has rolled back already
                 raise
 
     @contextmanager
@@ -168,8 +171,10 @@ class SqlStore(ABC):
         """Keeps a connection for the next, once more without a transaction: an interrupt may have stopped the first."""
         try:
             connection.rollback()
-        except BaseException:
+        except BaseException as error:
             self._close(connection)
+            if isinstance(error, Exception):
+                return  # what was to be said, was
             raise
         if self._open and len(self._idle) < _IDLE:
             self._idle.append(connection)

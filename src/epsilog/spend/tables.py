@@ -70,6 +70,7 @@ class SqlSession:
 
     Args:
         raw: a driver's connection, in the transaction.
+        seen: the longest history that this process knows.
         mark: what the driver wants for a ``?``.
         require: refuses a process that may not speak to the driver.
         translating: a block in which the driver's errors become ours.
@@ -79,6 +80,7 @@ class SqlSession:
     def __init__(
         self,
         raw: Any,
+        seen: Head,
         *,
         mark: str,
         require: Callable[[], None],
@@ -86,6 +88,7 @@ class SqlSession:
         check: Callable[[Any], None],
     ) -> None:
         self._raw, self._mark, self._require, self._translating, self._check = raw, mark, require, translating, check
+        self._seen = seen
         self._head: Head | None = None
         self._balances: Balances = {}
         self.whole = True
@@ -137,9 +140,9 @@ class SqlSession:
             self._head = (count, head)
         return self._head
 
-    def check_continues(self, seen: Head) -> None:
-        """Requires that the history which somebody saw is the beginning of this one."""
-        count, head = self.head()
+    def check_continues(self) -> None:
+        """Requires that the history which this process saw is the beginning of this one."""
+        (count, head), seen = self.head(), self._seen
         if count == seen[0]:
             held = head == seen[1]
         else:
@@ -294,8 +297,9 @@ class SqlSession:
             after = rows[-1][:names]
 
     def check(self) -> None:
-        """Refuses a database that is damaged, or made otherwise than we make it."""
+        """Refuses a database that is damaged, made otherwise than we make it, or put in the place of another."""
         self._check(self._raw)
+        self.check_continues()
 
     def append(self, *rows: Row) -> None:
         """Adds entries after the head, at least one, and moves the head to the last."""

@@ -112,6 +112,16 @@ def test_what_the_database_drops_is_not_acknowledged(place, ledger, table, act):
     assert ledger.verify().balances["acme"].available == {"epsilon": "0.75"}
 
 
+def test_a_connection_that_the_server_ended_is_replaced(place, ledger):
+    ends = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'lost'"
+    with open_ledger(f"{place.url}&application_name=lost") as other:
+        for number in range(3):
+            place.run(ends)
+            other.charge("acme", PureDP(0.25), key=f"k{number}")
+            other._store._disconnect() if number == 1 else other.balance("acme")
+    assert ledger.balance("acme").available == {"epsilon": "0.25"}
+
+
 def test_another_schema_is_no_ledger(place):
     with pytest.raises(LedgerIntegrityError, match="is not an epsilog ledger"):
         read_ledger(place.url)

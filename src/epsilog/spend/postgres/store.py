@@ -76,10 +76,10 @@ class PostgresStore(SqlStore):
     def _is_alive(self, connection: Any) -> bool:
         """Whether the server has hung up meanwhile: a new connection meets one that was started again."""
         try:
-            connection.pgconn.consume_input()
+            connection.execute("")
         except _driver().OperationalError:
             return False
-        return not connection.closed
+        return True
 
     def _require_entry(self) -> None:
         """A role that may not enter the schema would see none, and make its tables elsewhere."""

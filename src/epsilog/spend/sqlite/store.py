@@ -57,7 +57,7 @@ class SqliteStore(SqlStore):
                 self._create()
             with self._begun("BEGIN") as connection:
                 self._schema = schema.check_format(connection)
-                self._session(connection).head()
+                self._session(connection, self._seen).head()
                 if read_only and not schema.is_backup(self.path):  # a backup is whole, and nobody charges it
                     self._refuse_strays(*schema.identity(connection))
         except BaseException:
