@@ -12,7 +12,7 @@ from tests.spend.stores import AVAILABLE
 
 from epsilog.mechanisms import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.spend import Ledger
-from epsilog.terms import EpsilogError, NeighboringRelation
+from epsilog.terms import BudgetExceededError, EpsilogError, NeighboringRelation
 
 SCOPES = st.sampled_from(["r", "r/a", "r/a/x", "r/b", "ra", "q", "r//a", "p", "p/q", "p/q/1"])
 HASHES = st.sampled_from(["ab" * 32, "cd" * 32, "no hash"])
@@ -72,7 +72,9 @@ CHARGE = [
     verb("round_started", key=KEYS, number=st.integers(0, 3)),
     verb("round_released", key=KEYS, number=st.integers(1, 3), output_hash=HASHES),
 ]
-STEPS = st.lists(st.one_of(*LEDGER, *CHARGE, st.just(("reopen", {}))), min_size=20, max_size=40)
+STEPS = st.lists(
+    st.one_of(*LEDGER, *CHARGE, *(st.just((act, {})) for act in ("swap", "reopen"))), min_size=20, max_size=40
+)
 USUAL = [  # so that the random steps meet charges in every state
     ("create_budget", {"scope": "r", "caps": {"kind": "approximate", "epsilon": "5", "delta": "1e-4"}}),
     ("create_budget", {"scope": "r/a", "caps": {"kind": "pure", "epsilon": "2"}}),
@@ -84,21 +86,32 @@ USUAL = [  # so that the random steps meet charges in every state
 
 
 class Twin:
-    """A ledger on one store, with a clock that stands still."""
+    """A ledger on one store, opened twice, with a clock that stands still."""
 
     def __init__(self, place):
-        self.place = place
-        self.reopen()
+        self.place, self.ledger, self.other = place, self.opened(place), self.opened(place)
+
+    @staticmethod
+    def opened(place):
+        return Ledger(place.open(), clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+
+    def swap(self):
+        """The other goes on, from what it knew."""
+        self.ledger, self.other = self.other, self.ledger
 
     def reopen(self):
-        self.ledger = Ledger(self.place.open(), clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        self.ledger.close()
+        self.ledger = self.opened(self.place)
+
+    def close(self):
+        self.ledger.close()
+        self.other.close()
 
     def does(self, name, arguments):
         """What comes of it, in plain values."""
         try:
-            if name == "reopen":
-                self.ledger.close()
-                return self.reopen()
+            if name in ("reopen", "swap"):
+                return getattr(self, name)()
             if name == "create_budget":
                 return self.ledger.create_budget(arguments["scope"], **arguments["caps"])
             if name in ("start", "commit", "cancel", "hold", "round_started", "round_released"):
@@ -127,8 +140,8 @@ def ask_all(steps):
         for other in others:
             assert other.ledger.verify() == first.ledger.verify()
             assert list(other.ledger.history()) == list(first.ledger.history())
-            other.ledger.close()
-        first.ledger.close()
+            other.close()
+        first.close()
 
 
 STORY = [
@@ -136,7 +149,9 @@ STORY = [
     ("create_budget", {"scope": "r/b", "caps": {"kind": "pure", "epsilon": "1"}}),  # too late
     ("create_budget", {"scope": "z", "caps": {"kind": "zcdp", "rho": "0.3"}}),
     ("charge", {"scope": "z", "release": ZeroConcentratedDP(0.1), "key": "k4"}),
+    ("swap", {}),
     ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k5"}),  # does not fit
+    ("swap", {}),
     ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k3"}),  # again
     ("reserve", {"scope": "r", "release": PureDP(1.0), "key": "k3"}),  # another
     ("round_started", {"key": "k1", "number": 1}),
@@ -188,6 +203,20 @@ STORY = [
     ("history", {"prefix": "r/a/x"}),
     ("spending", {"scope": "r", "limit": 4}),
 ]
+
+
+@pytest.mark.parametrize("place", AVAILABLE.values(), ids=AVAILABLE)
+def test_who_retries_at_a_full_cap_is_answered_again_after_a_restart_too(place, tmp_path):
+    twin = Twin(place(tmp_path))
+    twin.ledger.create_budget("r", kind="pure", epsilon="0.003")
+    told = [twin.ledger.charge("r", PureDP(0.001), key=f"k{number}").key for number in range(3)]
+    for begin in (twin.swap, twin.reopen, lambda: twin.ledger.create_budget("other", kind="pure", epsilon="1")):
+        begin()
+        again = [twin.ledger.charge("r", PureDP(0.001), key=f"k{number}") for number in range(3)]
+        assert [(one.key, one.replayed) for one in again] == [(key, True) for key in told]
+        with pytest.raises(BudgetExceededError):
+            twin.ledger.charge("r", PureDP(0.001), key="k3")
+    twin.close()
 
 
 def test_stores_tell_one_story():

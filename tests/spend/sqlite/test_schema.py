@@ -6,6 +6,7 @@ import pytest
 
 from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
+from epsilog.spend.sqlite.library import sqlite
 from epsilog.spend.sqlite.schema import SCHEMA
 from epsilog.terms import LedgerIntegrityError
 
@@ -52,6 +53,21 @@ def test_a_file_made_otherwise_is_refused_opened_verified_and_while_it_is_open(b
     for opened in (open_ledger, read_ledger, verify_file):
         with pytest.raises(LedgerIntegrityError):
             opened(path)
+
+
+@pytest.mark.parametrize("act", ["INSERT ON entries", "UPDATE ON head", "INSERT ON charges", "UPDATE ON balances"])
+def test_what_a_trigger_drops_in_silence_is_not_acknowledged(books, path, act):
+    """A trigger that the version of the schema does not tell of, in connections that were opened after it."""
+    books._store._disconnect()
+    rows = sqlite.connect(path)
+    (version,) = rows.execute("PRAGMA schema_version").fetchone()
+    rows.execute(f"CREATE TRIGGER t BEFORE {act} BEGIN SELECT RAISE(IGNORE); END")
+    rows.execute(f"PRAGMA schema_version = {version}")
+    rows.close()
+    with pytest.raises(LedgerIntegrityError, match=r"kept [01] of [13] rows"):
+        books.charge("pure", PureDP(0.1), key="b")
+    with pytest.raises(LedgerIntegrityError, match="'t' than a ledger's"):
+        books.verify()
 
 
 @pytest.mark.parametrize("value", [None, b"\x00", 7, 1.5, "", "null", "[]"])
