@@ -12,13 +12,14 @@ from pydantic import ValidationError
 from tests.web.described import description
 
 from epsilog import plan
-from epsilog.plan.federated_plan import FACTS
 from epsilog.programme.model import Training, section
 from epsilog.schemes import SCHEMES, ClientLevelCorrelatedNoise
 from epsilog.schemes.sampled import NEEDS, Sampled
 from epsilog.terms import fields, parameters
 from epsilog.terms.fields import REQUIRED, Field
 
+FACTS = fields.list_fields(plan.QUESTIONS["/federated/curve"])
+QUERIES = fields.list_fields(plan.QUESTIONS["/queries"])
 PAGE = (Path(__file__).parents[1] / "docs/how-to/programme-file.md").read_text(encoding="utf-8")
 BOUNDARY = {
     "without_replacement": parameters.WITHOUT_REPLACEMENT,
@@ -26,19 +27,6 @@ BOUNDARY = {
     "adaptive_clip": parameters.ADAPTIVE_CLIP,
     "late_replies": parameters.LATE,
 }
-FURTHER = {"group": parameters.GROUP, "trials": parameters.TRIALS}
-QUERIES = {
-    "epsilon": parameters.TOTAL_EPSILON,
-    "queries": parameters.QUERIES,
-    "sensitivity": parameters.SENSITIVITY,
-    "mechanism": parameters.MECHANISM,
-    "delta": parameters.TOTAL_DELTA,
-    "delta_cap": parameters.DELTA_CAP,
-    "queries_used": parameters.QUERIES_USED,
-    "weights": parameters.WEIGHTS,
-    "population": parameters.UNITS,
-}
-ASKED = {"magnitude": parameters.MAGNITUDE}
 TERMS = [*SCHEMES.values(), plan.Schedule]
 
 
@@ -55,7 +43,7 @@ def without(known, *names):
         (plan.federated, without(FACTS, "delta_cap"), {"policy", "gap", "group", "fit", "trials"}),
         (plan.noise_for, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
         (plan.rounds_for, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
-        (plan.queries, without(QUERIES, "delta_cap") | ASKED, {"policy"}),
+        (plan.queries, without(QUERIES, "delta_cap"), {"policy"}),
         (plan.limits, BOUNDARY | {"sampling": parameters.SAMPLING, "privacy_unit": parameters.PRIVACY_UNIT}, set()),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
@@ -203,7 +191,8 @@ def test_a_way_of_sampling_takes_its_own_fact_and_no_other(scheme, way):
 
 
 @pytest.mark.parametrize(
-    ("command", "known"), [("federated", FACTS | {"epsilon": parameters.EPSILON}), ("queries", QUERIES)]
+    ("command", "known"),
+    [("federated", FACTS | {"epsilon": parameters.EPSILON}), ("queries", without(QUERIES, "magnitude"))],
 )
 def test_the_command_takes_the_facts(command, known):
     from epsilog.cli.app import app
@@ -229,19 +218,15 @@ def test_the_command_takes_the_facts(command, known):
 # the API
 
 
-@pytest.mark.parametrize(
-    ("model", "known"),
-    [
-        ("FederatedSchedule", FACTS),
-        ("FederatedAsk", FACTS | BOUNDARY | FURTHER),
-        ("FederatedGoal", FACTS | {"epsilon": parameters.EPSILON}),
-        ("QueriesAsk", QUERIES | ASKED),
-    ],
-)
-def test_the_api_asks_for_the_facts(model, known):
-    schema = description()["components"]["schemas"][model]
+@pytest.mark.parametrize("path", plan.QUESTIONS)
+def test_the_api_asks_for_the_facts(path):
+    asked = plan.QUESTIONS[path]
+    content = description()["paths"][f"/api/v1{path}"]["post"]["requestBody"]["content"]["application/json"]
+    assert content["schema"] == {"$ref": f"#/components/schemas/{asked.schema}"}
+    schema, known = description()["components"]["schemas"][asked.schema], fields.list_fields(asked)
+    stated = {each.name: each.default for each in dataclasses.fields(asked) if each.default is not dataclasses.MISSING}
     assert set(schema["properties"]) == set(known)
-    assert set(schema["required"]) == {name for name, fact in known.items() if fact.default is REQUIRED}
+    assert set(schema["required"]) == set(known) - set(stated)
     names = {"ge": "minimum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum", "le": "maximum"}
     for name, fact in known.items():
         told = schema["properties"][name]
@@ -249,7 +234,6 @@ def test_the_api_asks_for_the_facts(model, known):
         assert {key: told[key] for key in names.values() if key in told} == {
             names[key]: value for key, value in fact.bounds.items()
         }
-        if fact.default is not REQUIRED:
-            assert told.get("default") == fact.default  # a null is left out
+        assert told.get("default") == stated.get(name)  # a null is left out
         assert set(told.get("enum", ())) == set(fact.choices)
         assert told.get("x-at-most", "") == fact.le_field

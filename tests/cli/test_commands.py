@@ -352,12 +352,15 @@ def test_the_larger_term_of_a_closed_form_is_marked(dominates, noise, rounds):
 
 def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_path):
     from epsilog import prove
-    from epsilog.web import asks, calculators
+    from epsilog.plan import QUESTIONS
 
     (tmp_path / "visits.csv").write_bytes(b"visits")
     reference = {"what": "data", "name": "the visits", "sha256": hashlib.sha256(b"visits").hexdigest()}
-    ask = asks.QueriesRecordAsk(epsilon=1.0, queries=3, delta_reason="as agreed", references=[reference])
-    record, changed = calculators.queries_record(ask), calculators.queries_record(ask)
+    asked = QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3})
+    record, changed = (
+        prove.stamp(asked, delta_reason="as agreed", references=[prove.Reference(**reference)]),
+        prove.stamp(asked, delta_reason="as agreed", references=[prove.Reference(**reference)]),
+    )
     changed["record"]["answer"]["remaining"] = 0.5
     assert prove.is_calculation(record)
     file = tmp_path / "record.json"

@@ -9,10 +9,10 @@ import pytest
 from tests.prove.drawn import finish, make_plan
 
 from epsilog import prove
+from epsilog.plan import QUESTIONS
 from epsilog.signing import SigningKey
 from epsilog.spend import open_ledger, sound_documents, write_bundle, write_receipt
 from epsilog.terms import codec
-from epsilog.web import answer_again
 
 ROOT = Path(__file__).parents[2]
 HIDDEN = """
@@ -34,23 +34,7 @@ for words in commands:
 """
 MODULES = {"argon2-cffi": "argon2", "prometheus-client": "prometheus_client", "python-flint": "flint"}
 MODULES |= {"psycopg[binary]": "psycopg"}
-QUESTION = {
-    "population": 1000,
-    "cohort_size": 100,
-    "rounds": 10,
-    "noise_multiplier": 1.0,
-    "clip_norm": 1.0,
-    "delta": 1e-6,
-    "delta_cap": None,
-    "privacy_unit": "client",
-    "relation": "add-or-remove-one",
-    "sampling": "poisson",
-    "releases_per_period": 1,
-    "without_replacement": True,
-    "rounds_per_release": 10,
-    "adaptive_clip": False,
-    "late_replies": "zero",
-}
+QUESTION = {"population": 1000, "cohort_size": 100, "rounds": 10, "noise_multiplier": 1.0, "delta": 1e-6}
 
 
 def extras():
@@ -71,8 +55,7 @@ def documents(tmp_path):
     note = write_bundle(entries, tmp_path / "bundle", origin="o")
     (tmp_path / "checkpoint").write_text(str(note))
     (tmp_path / "receipt").write_text(str(write_receipt(entries, key=key, origin="o", signer=SigningKey.create("o"))))
-    kind = "federated-calculation"
-    (tmp_path / "record").write_bytes(codec.canonical(prove.stamp(kind, QUESTION, answer_again(kind, QUESTION))))
+    (tmp_path / "record").write_bytes(codec.canonical(prove.stamp(QUESTIONS["/federated"].parse(QUESTION))))
     return tmp_path
 
 

@@ -17,9 +17,9 @@ from epsilog.web import create_app
 from epsilog.web.answers import Answer
 from epsilog.web.app import create_app as create_app_with
 from epsilog.web.asks import Ask
-from epsilog.web.desk import Desk, _Room
+from epsilog.web.desk import MOST_WORK, QUICK, Desk, _Room
 from epsilog.web.jobs import Job
-from epsilog.web.questions import Question
+from epsilog.web.routes import Route
 
 WORKER = """
 import json, os, sys, time
@@ -41,8 +41,9 @@ class Order(Ask):
     begins: str = ""
 
 
-LIGHT = Question("/light", "", Order, Answer, dict, heavy=False)
-HEAVY = Question("/heavy", "", Order, Answer, dict, heavy=True)
+LIGHT = Route("/light", "", Order, Answer, dict, lambda _: QUICK)
+HEAVY = Route("/heavy", "", Order, Answer, dict, lambda _: MOST_WORK)
+DEAR = Route("/dear", "", Order, Answer, dict, lambda _: MOST_WORK + 1)
 
 
 def with_desk(story, **options):
@@ -181,6 +182,21 @@ def test_a_process_that_dies_while_nobody_asks_is_replaced_without_an_error():
 
     first, second = with_desk(story, workers=1)
     assert first != second
+
+
+def test_what_is_too_much_work_is_refused_before_any():
+    async def story(desk):
+        refused = await desk.answer(DEAR, Order())
+        return refused, [each._process for room in (desk._quick, desk._heavy) for each in room._workers]
+
+    async def unopened():
+        return await story(Desk(command=("false",)))
+
+    refused, processes = asyncio.run(unopened())
+    assert refused.status_code == 422
+    assert told(refused)["code"] == "too-much-work"
+    assert "more than 60 s of work" in told(refused)["detail"]
+    assert not any(processes)
 
 
 def test_heavy_questions_leave_a_process_free(tmp_path):

@@ -68,7 +68,7 @@ def test_answers_hold_what_their_description_says(path, ask):
 
 def test_every_question_is_asked_here():
     """But for one that takes a run's report, which ``test_verifying`` asks, and for what the ledger's verbs ask."""
-    assert {path for path, _ in ASKED} | {"/verify"} | set(prices.questions.by_path) == set(worker.ALL)
+    assert {path for path, _ in ASKED} | {"/verify"} | set(prices.routes.by_path) == set(worker.ALL)
 
 
 def test_an_answer_with_more_or_less_is_noticed():

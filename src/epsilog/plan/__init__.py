@@ -19,6 +19,7 @@ from epsilog.plan.fits import close_fit
 from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, mix_meaning, profile_view
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
+from epsilog.plan.questions import QUESTIONS, Question
 from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, price, register
 from epsilog.plan.risks import RISK_GAP, risk_reading
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
@@ -30,6 +31,7 @@ from epsilog.plan.wording import delta_sentence, formula_sentence, limits, query
 
 __all__ = [
     "OUTCOME_SHARE",
+    "QUESTIONS",
     "RISK_GAP",
     "AsPrinted",
     "Averaged",
@@ -45,6 +47,7 @@ __all__ = [
     "ProfileView",
     "QueryPlan",
     "QueryShare",
+    "Question",
     "RegisteredPlan",
     "Schedule",
     "Sensitivity",

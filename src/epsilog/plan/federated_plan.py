@@ -20,7 +20,7 @@ from epsilog.mechanisms import (
     Trials,
 )
 from epsilog.numerics.roots import largest
-from epsilog.plan.fits import close_fit
+from epsilog.plan.fits import close_fit, fit_json
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.verdicts import Verdict, verdict
 from epsilog.plan.wording import formula_sentence
@@ -38,7 +38,6 @@ from epsilog.terms import (
 )
 from epsilog.terms.charts import interval_bar
 from epsilog.terms.digits import lower_text, upper_text
-from epsilog.terms.fields import Field
 from epsilog.terms.notebook import html_table
 
 GAP = 0.002  # relative width of an interval to aim for
@@ -93,16 +92,6 @@ class Schedule:
         if self.sampling == "balls-in-bins":
             return BallsInBins(Gaussian(self.noise_multiplier), bins=self.bins, epochs=-(-self.rounds // self.bins))
         return Repeated(self.step(), self.rounds)
-
-
-FACTS: dict[str, Field] = fields.list_fields(Schedule) | {
-    "delta": parameters.DELTA,
-    "delta_cap": parameters.DELTA_CAP,
-    "relation": parameters.RELATION,
-    "privacy_unit": parameters.PRIVACY_UNIT,
-    "releases_per_period": parameters.RELEASES_PER_PERIOD,
-}
-"""All that the calculator is asked; the cap makes the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,13 +192,9 @@ class FederatedPlan:
             "cumulative": codec.encode(self.cumulative),
             "verdict": self.verdict,
             **({} if self.person is None else {"group": self.group, "person": codec.encode(self.person)}),
-            **({} if self.fit is None else {"fit": _fit_json(self.fit)}),
+            **({} if self.fit is None else {"fit": fit_json(self.fit)}),
             **({} if self.sweep is None else {"sweep": self.sweep.to_json()}),
         }
-
-
-def _fit_json(fit: GaussianFit) -> dict[str, Any]:
-    return {"mu": fit.mu, "beyond": fit.beyond, "regret": fit.regret}
 
 
 def federated(

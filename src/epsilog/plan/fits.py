@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from epsilog.accounting import GaussianFit, gaussian_fit
 from epsilog.mechanisms import Release
-from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, codec
 
-__all__ = ["close_fit"]
+__all__ = ["close_fit", "fit_json"]
 
 SLACK, _GAP, _PLACES = 5e-3, 0.005, 24  # what mu may leave out; how the curve is priced, and at how many places
 
@@ -25,3 +26,8 @@ def close_fit(release: Release, relation: NeighboringRelation) -> GaussianFit | 
     except (CalibrationError, UnsupportedMechanismError):
         return None
     return found if math.isfinite(found.mu) else None
+
+
+def fit_json(fit: GaussianFit) -> dict[str, Any]:
+    """A fit as plain JSON values."""
+    return {"mu": codec.encode(fit.mu), "beyond": fit.beyond, "regret": fit.regret}

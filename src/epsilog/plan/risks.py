@@ -9,7 +9,7 @@ from typing import Any
 
 from epsilog.accounting import Profile, epsilon, mu, profile
 from epsilog.mechanisms import Release
-from epsilog.plan.fits import close_fit
+from epsilog.plan.fits import close_fit, fit_json
 from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, check
 
 FALSE_ALARMS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
@@ -112,11 +112,11 @@ def _of_copies(
 
 
 @lru_cache(maxsize=64)
-def _fit(release: Release, relation: NeighboringRelation) -> dict[str, float] | None:
+def _fit(release: Release, relation: NeighboringRelation) -> dict[str, Any] | None:
     if release.one_trial:  # each place of its curve is an answer about many trials
         return None
     found = close_fit(release, relation)
-    return None if found is None else {"mu": found.mu, "beyond": found.beyond, "regret": found.regret}
+    return None if found is None else fit_json(found)
 
 
 def _number(value: float) -> float | str:

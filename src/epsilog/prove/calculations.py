@@ -6,14 +6,16 @@ the question, and compare files with the hashes that it names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from epsilog.plan import QUESTIONS, Question
 from epsilog.terms import CheckError, Finding, Verdict, check, codec
 
-KINDS = ("federated-calculation", "query-calculation")
+KINDS = {"federated-calculation": "/federated", "query-calculation": "/queries"}
+"""What is stamped, with the address of the question."""
 WHATS = {
     "model": "model version",
     "data": "data-set descriptor",
@@ -58,32 +60,28 @@ class Reference:
 
 
 def stamp(
-    kind: str,
-    question: Mapping[str, Any],
-    answer: Mapping[str, Any],
-    *,
-    delta_reason: str | None = None,
-    references: Sequence[Reference] = (),
+    question: Question, *, delta_reason: str | None = None, references: Sequence[Reference] = ()
 ) -> dict[str, Any]:
     """A calculation with the SHA-256 of its canonical JSON (RFC 8785).
 
     Args:
-        kind: one of ``KINDS``.
-        question: what was asked, as plain JSON values.
-        answer: what was answered, likewise.
+        question: what is asked, of one of ``KINDS``.
         delta_reason: why its owner chose this delta, in words; no number is read from it.
         references: files that it belongs to.
 
-    >>> stamped = stamp("federated-calculation", {"rounds": 3}, {"epsilon": 1.0}, delta_reason="policy 7, below 1/N")
+    >>> from epsilog.plan import QUESTIONS
+    >>> asked = QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3})
+    >>> stamped = stamp(asked, delta_reason="policy 7, below 1/N")
     >>> stamped["record"]["owner"]["delta_reason"], len(stamped["sha256"])
     ('policy 7, below 1/N', 64)
     """
+    paths = {path: kind for kind, path in KINDS.items()}
     record: dict[str, Any] = {
         "v": 0,
-        "kind": check.one_of(KINDS)(kind=kind),
+        "kind": paths[check.one_of(tuple(paths))(question=check.instance(Question)(question=question).path)],
         "software": f"epsilog {version('epsilog')}",
-        "question": dict(question),
-        "answer": dict(answer),
+        "question": question.to_json(),
+        "answer": question.answer(),
     }
     owner = _owner(delta_reason, references)
     if owner:
@@ -112,14 +110,11 @@ def is_calculation(document: Any) -> bool:
     return isinstance(document, dict) and set(document) == {"record", "sha256"}
 
 
-def check_calculation(
-    document: Any, *, answer: Callable[[str, Any], Any], files: Mapping[str, str] | None = None
-) -> tuple[Finding, ...]:
+def check_calculation(document: Any, *, files: Mapping[str, str] | None = None) -> tuple[Finding, ...]:
     """What a stamped calculation shows by itself, and beside files.
 
     Args:
         document: the whole of it, as plain JSON values.
-        answer: works a kind of question out again.
         files: SHA-256 by the names of references, of files that are here.
 
     Raises:
@@ -130,7 +125,7 @@ def check_calculation(
         raise CheckError("record", "a stamped calculation", "something else")
     if record["v"] != 0:
         raise CheckError("v", "0", repr(record["v"]))
-    return (_stamped(record, document["sha256"]), _answered(record, answer), *_named(record, dict(files or {})))
+    return (_stamped(record, document["sha256"]), _answered(record), *_named(record, dict(files or {})))
 
 
 def _stamped(record: dict[str, Any], sha256: Any) -> Finding:
@@ -141,10 +136,11 @@ def _stamped(record: dict[str, Any], sha256: Any) -> Finding:
     return Finding("record/changed", Verdict.FAILED, says)
 
 
-def _answered(record: dict[str, Any], answer: Callable[[str, Any], Any]) -> Finding:
+def _answered(record: dict[str, Any]) -> Finding:
     made = str(record["software"])[:80]
     try:
-        again = codec.canonical(answer(record["kind"], record["question"]))
+        question = QUESTIONS[KINDS[record["kind"]]].parse(record["question"])
+        again = codec.canonical(question.answer())
     except codec.UNREADABLE as error:
         says = f"The question ({made}) cannot be asked again: {str(error)[:200]}"
         return Finding("answer/not-repeatable", Verdict.FAILED, says)

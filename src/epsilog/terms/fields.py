@@ -19,13 +19,14 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 from epsilog.terms import check, codec
 from epsilog.terms.check import DOWN, UP
+from epsilog.terms.errors import CheckError
 
 __all__ = [
     "DOWN",
@@ -37,7 +38,9 @@ __all__ = [
     "field_type",
     "is_list",
     "list_fields",
+    "parse_fields",
     "term",
+    "write_fields",
 ]
 
 REQUIRED: Any = object()
@@ -62,6 +65,9 @@ class Field:
         none_means: what leaving it out means; "" where it cannot be left out.
         rounding: the side to which a number between two doubles is rounded, ``UP`` or ``DOWN``; None where neither is
             safe, and such a number is refused.
+        min_length: the fewest items of a list.
+        max_length: the most items of a list, or characters of a text.
+        example: what a form holds at first, where there is no default.
     """
 
     help: str
@@ -76,6 +82,9 @@ class Field:
     default: Any = REQUIRED
     none_means: str = ""
     rounding: float | None = None
+    min_length: int = 0
+    max_length: int | None = None
+    example: Any = None
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -89,7 +98,7 @@ class Field:
         ``kind`` is a type, one of several, None beside one, or a tuple of any number of one.
         """
         if get_origin(kind) is tuple:
-            return check.each(self.rule(get_args(kind)[0], most))
+            return self._sized(check.each(self.rule(get_args(kind)[0], most)), "items")
         if get_origin(kind) in (Union, UnionType):
             stated = tuple(part for part in get_args(kind) if part is not NoneType)
             rule = self.rule(stated[0], most) if len(stated) == 1 else check.instance(stated)
@@ -99,10 +108,17 @@ class Field:
         if issubclass(kind, Enum):
             return check.member(kind)
         if kind is str:
-            return check.one_of(tuple(self.choices)) if self.choices else check.text()
+            return check.one_of(tuple(self.choices)) if self.choices else self._sized(check.text(), "characters")
         if kind is int:
             return self._whole(most)
-        return self._real() if kind is float else check.instance(kind)
+        return self._real() if kind is float else check.Rule(partial(_read_instance, kind))
+
+    def _sized(self, rule: check.Rule[Any], of: str) -> check.Rule[Any]:
+        """A list of items, or a text, of a length that is allowed."""
+        if self.max_length is None:
+            return rule
+        bound = f"{self.min_length} to {self.max_length} {of} long"
+        return check.Rule(rule.read, lambda found: self.min_length <= len(found) <= (self.max_length or 0), bound)
 
     def _whole(self, most: float | None) -> check.Rule[int]:
         least, most = int(self.ge or 0), self.le if most is None else most
@@ -128,6 +144,7 @@ class Field:
 
 
 K = TypeVar("K", bound=type[Any])
+T = TypeVar("T")
 
 
 @cache
@@ -190,6 +207,44 @@ def check_fields(instance: Any) -> None:
     of_what: type = type(instance)
     for name, rule_for in _rules(of_what):
         object.__setattr__(instance, name, rule_for(instance)(**{name: getattr(instance, name)}))
+
+
+def parse_fields(kind: Callable[..., T], document: Any) -> T:
+    """Read a dataclass from its described fields by name, as JSON and TOML have them; a part of it likewise.
+
+    Raises:
+        CheckError: a field that is unknown, missing or out of bounds.
+    """
+    known = _annotated(kind)
+    for name in check.instance(Mapping)(document=document):
+        check.one_of(tuple(known))(field=name)
+    for each in dataclasses.fields(_as_type(kind)):
+        if each.name in known and each.name not in document and each.default is dataclasses.MISSING:
+            raise CheckError(each.name, "given", "None")
+    return kind(**document)
+
+
+def _read_instance(kind: type, name: str, value: Any) -> Any:
+    """An instance of ``kind``, or its described fields by name."""
+    if not isinstance(value, Mapping) or not dataclasses.is_dataclass(kind):
+        return check.instance(kind)(**{name: value})
+    try:
+        return parse_fields(kind, value)
+    except CheckError as error:
+        raise error.under(name) from error
+
+
+def write_fields(instance: Any) -> dict[str, Any]:
+    """Write the described fields of a dataclass as plain JSON values, which ``parse_fields`` reads."""
+    return {name: _plain(getattr(instance, name)) for name in list_fields(type(instance))}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Enum):
+        return value.value
+    return write_fields(value) if dataclasses.is_dataclass(value) else value
 
 
 def document_fields(kind: K) -> K:

@@ -16,11 +16,13 @@ SAMPLERS = {
     "balls-in-bins": "balls in bins: one round an epoch",
 }
 
-POPULATION = Field("privacy units in all; declared, public", "N", ge=1)
+POPULATION = Field("privacy units in all; declared, public", "N", ge=1, example=50_000)
 CLIENTS = Field("clients in all; declared, public", "N", ge=1)
-COHORT_SIZE = Field("units expected in a round", "m", ge=1, le_field="population")
-ROUNDS = Field("training rounds", "T", ge=1)
-NOISE_MULTIPLIER = Field("noise standard deviation on the sum, over the clip norm", "σ", ge=0, rounding=DOWN)
+COHORT_SIZE = Field("units expected in a round", "m", ge=1, le_field="population", example=500)
+ROUNDS = Field("training rounds", "T", ge=1, example=200)
+NOISE_MULTIPLIER = Field(
+    "noise standard deviation on the sum, over the clip norm", "σ", ge=0, rounding=DOWN, example=1.2
+)
 CORRELATED_NOISE = Field(
     "standard deviation of the noise before it is correlated, over the clip norm", "σ", ge=0, rounding=DOWN
 )
@@ -34,7 +36,7 @@ LATE_REPLIES = {
     "first": "the round closes once enough have replied",
     "again": "others are invited in their place",
 }
-PRIVACY_UNIT = Field("what one neighbour differs in", default="client")
+PRIVACY_UNIT = Field("what one neighbour differs in", default="client", max_length=80)
 DELTA = Field("failure probability", "δ", gt=0, lt=1, default=None, none_means="min(1/N, the cap)", rounding=DOWN)
 DELTA_CAP = Field(
     "the largest delta that the policy accepts", gt=0, lt=1, default=1e-6, none_means="no cap", rounding=DOWN
@@ -45,22 +47,23 @@ TRIALS = Field(
     "the law of the number of runs, of which the best alone is released: adds what that sweep costs",
     default=None,
     none_means="one run; else such as binomial:8,0.5 or geometric:0.1",
+    max_length=80,
 )
 WITHOUT_REPLACEMENT = Field("one unit gives at most one update a round", default=True)
 ROUNDS_PER_RELEASE = Field("rounds between two models that leave the server", ge=1, default=1)
 ADAPTIVE_CLIP = Field("the clip norm is learnt from the same data", default=False)
 LATE = Field("what becomes of late or missing replies", choices=LATE_REPLIES, default="zero")
-EPSILON = Field("the goal, in nats", "ε", gt=0, rounding=DOWN)
+EPSILON = Field("the goal, in nats", "ε", gt=0, rounding=DOWN, example=2.0)
 
 MECHANISMS = {"laplace": "Laplace", "gaussian": "Gaussian"}
-TOTAL_EPSILON = Field("the whole budget, in nats", "ε", gt=0, rounding=DOWN)
+TOTAL_EPSILON = Field("the whole budget, in nats", "ε", gt=0, rounding=DOWN, example=1.0)
 TOTAL_DELTA = Field(
     "total failure probability", "δ", gt=0, lt=1, default=None, none_means="none, or from N", rounding=DOWN
 )
-QUERIES = Field("queries planned", "Q", ge=1)
+QUERIES = Field("queries planned", "Q", ge=1, example=100)
 QUERIES_USED = Field("queries answered already", ge=0, default=0)
 SENSITIVITY = Field("the most one unit can move an answer", "Δ", gt=0, default=1.0, rounding=UP)
 MECHANISM = Field("the noise", choices=MECHANISMS, default="laplace")
 UNITS = Field("privacy units, for the delta policy", "N", ge=1, default=None, none_means="unknown")
-WEIGHTS = Field("relative shares, one for each query", gt=0, default=None, none_means="even")
+WEIGHTS = Field("relative shares, one for each query", gt=0, default=None, none_means="even", max_length=1000)
 MAGNITUDE = Field("a typical true answer, to compare errors with", default=None, none_means="unknown")

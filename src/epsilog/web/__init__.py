@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from epsilog.web.embeds import embed
 from epsilog.web.entrance import Entrance
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Entrance",
     "Token",
-    "answer_again",
     "create_app",
     "create_token",
     "embed",
@@ -51,21 +50,6 @@ def create_app(
     from epsilog.web.app import create_app as create
 
     return create(ledger=ledger, runs=runs, certificates_in=certificates_in, entrance=entrance)
-
-
-def answer_again(kind: str, question: Any) -> Any:
-    """Works out what the question of a stamped calculation is answered with.
-
-    Args:
-        kind: that of the record.
-        question: as it stands there, in plain JSON values.
-
-    Raises:
-        ValueError: it is no such question.
-    """
-    from epsilog.web.calculations import answer_again as answer
-
-    return answer(kind, question)
 
 
 def serve(

@@ -353,3 +353,24 @@ class CheckedReport(Answer):
     stands: Annotated[str, Field(description="the claim that is left, in a sentence")]
     findings: list[Finding]
     parts: list[Compared]
+
+
+ANSWERS: dict[str, type[Answer]] = {
+    "/federated": FederatedAnswer,
+    "/federated/curve": CurveAnswer,
+    "/federated/noise": NoiseAnswer,
+    "/federated/rounds": RoundsAnswer,
+    "/federated/verdict": VerdictAnswer,
+    "/federated/risk": RiskAnswer,
+    "/queries": QueriesAnswer,
+    "/queries/verdict": VerdictAnswer,
+    "/queries/risk": RiskAnswer,
+    "/queries/crossover": CrossoverAnswer,
+    "/sensitivity": SensitivityAnswer,
+    "/account": MixAnswer,
+    "/account/profile": ProfileAnswer,
+    "/account/verdict": VerdictAnswer,
+    "/account/risk": RiskAnswer,
+    "/account/compare": CompareAnswer,
+}
+"""What the questions of the calculators are answered with, by address."""

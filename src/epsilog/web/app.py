@@ -27,7 +27,6 @@ from epsilog.web import (
     needs,
     observing,
     pages,
-    playground,
     problems,
     reading,
     verifying,
@@ -41,7 +40,7 @@ from epsilog.web.entrance import Entrance
 from epsilog.web.jobs import Shelf
 from epsilog.web.observing import Metrics, Observer, Readiness
 from epsilog.web.prices import DeskPricing
-from epsilog.web.questions import PREFIX
+from epsilog.web.routes import PREFIX
 from epsilog.web.security import Bodies, Guard
 from epsilog.web.tokens import Keys
 
@@ -125,11 +124,10 @@ def create_app(
     async def description() -> Response:
         return Response(await written.text(), media_type="application/json")
 
-    app.include_router(calculators.questions.router(), prefix=PREFIX)
-    app.include_router(calculators.heavy.router(), prefix=PREFIX)
-    app.include_router(elsewhere.questions.router(), prefix=PREFIX)
-    app.include_router(playground.questions.router(), prefix=PREFIX)
-    app.include_router(verifying.questions.router(), prefix=PREFIX)
+    app.include_router(calculators.calculators.router(), prefix=PREFIX)
+    app.include_router(elsewhere.routes.router(), prefix=PREFIX)
+    app.include_router(calculators.playground.router(), prefix=PREFIX)
+    app.include_router(verifying.routes.router(), prefix=PREFIX)
     app.include_router(certificates.router, prefix=PREFIX)
     app.include_router(ledger_reads.router, prefix=PREFIX)
     app.include_router(ledger_verbs.router, prefix=PREFIX)

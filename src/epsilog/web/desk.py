@@ -26,9 +26,11 @@ from starlette.responses import (
 
 if TYPE_CHECKING:
     from epsilog.web.asks import Ask
-    from epsilog.web.questions import Question
+    from epsilog.web.routes import Route
 
 DEADLINE = 20.0  # seconds of work for one question
+QUICK = 0.4  # seconds of work, at most about, of a question that is no heavy one
+MOST_WORK = 60.0  # of a question that is taken at all
 WAITING = 64  # questions of either kind that may wait for their turn
 WORKERS = max(2, min(4, os.cpu_count() or 1))  # for questions that are no heavy ones
 HEAVY = max(1, WORKERS - 1)
@@ -83,16 +85,19 @@ class Desk:
         await self._quick.close()
         await self._heavy.close()
 
-    async def answer(self, question: Question, ask: Ask, *, asker: str | None = None) -> Response:
+    async def answer(self, route: Route, ask: Ask, *, asker: str | None = None) -> Response:
         """The answer as a response, or a problem document: too much work, or too many who wait.
 
         Args:
-            question: which.
+            route: which question.
             ask: what.
             asker: whose heavy questions are counted together; None counts none.
         """
-        line = json.dumps({"path": question.path, "ask": ask.model_dump(mode="json")}).encode() + b"\n"
-        if not question.heavy:
+        work = route.work(ask)
+        if work > MOST_WORK:
+            return _too_much(f"This takes more than {MOST_WORK:g} s of work.")
+        line = json.dumps({"path": route.path, "ask": ask.model_dump(mode="json")}).encode() + b"\n"
+        if work <= QUICK:
             return await self._answered(self._quick, line)
         if asker is None:
             return await self._answered(self._heavy, line)
@@ -115,11 +120,15 @@ class Desk:
                 async with asyncio.timeout(self._deadline):
                     return await worker.ask(line)
             except TimeoutError:
-                from epsilog.web.problems import problem
-
                 worker.kill()
-                detail = f"No answer within {self._deadline:g} s. Ask for fewer or simpler parts, or use the library."
-                return problem(422, "too-much-work", "This takes too long here", detail)
+                return _too_much(f"No answer within {self._deadline:g} s.")
+
+
+def _too_much(why: str) -> Response:
+    from epsilog.web.problems import problem
+
+    detail = f"{why} Ask for fewer or simpler parts, or use the library."
+    return problem(422, "too-much-work", "This takes too long here", detail)
 
 
 def _later(status: int, kind: str, title: str, detail: str) -> Response:

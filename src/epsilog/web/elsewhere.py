@@ -5,26 +5,28 @@ from __future__ import annotations
 import inspect
 import json
 import shlex
+from dataclasses import fields
 from typing import Any
 from urllib.parse import urlencode
 
 from epsilog import plan
+from epsilog.plan import Question
+from epsilog.plan.questions import FederatedVerdict, QueriesVerdict
 from epsilog.terms import CheckError, EpsilogError, codec
 from epsilog.terms.digits import upper_text
 from epsilog.web import answers
-from epsilog.web.asks import Ask, FederatedVerdictAsk, QueriesVerdictAsk
-from epsilog.web.questions import Questions
+from epsilog.web.routes import Routes
 
-questions = Questions("calculators")
+routes = Routes("calculators")
 
 _POLICY = "delta_cap"
 _MOST_LINES = 12  # of the playground's form
 
 
-@questions.add("/federated/elsewhere", answers.ElsewhereAnswer, summary="A schedule in other tools' words")
-def federated(ask: FederatedVerdictAsk) -> dict[str, Any]:
+@routes.add("/federated/elsewhere", answers.ElsewhereAnswer, summary="A schedule in other tools' words", work=0.1)
+def federated(ask: FederatedVerdict) -> dict[str, Any]:
     """Python, a command, a programme file, an address of the playground and one of the ledger, all for one price."""
-    found = plan.federated(**ask.arguments())
+    found = ask.plan()
     programme, reason = _programme(ask, found)
     schedule = found.schedule
     line = f"gaussian:{schedule.noise_multiplier!r}::{schedule.sampling_probability!r}:{schedule.rounds}"
@@ -40,10 +42,10 @@ def federated(ask: FederatedVerdictAsk) -> dict[str, Any]:
     }
 
 
-@questions.add("/queries/elsewhere", answers.ElsewhereAnswer, summary="A query plan in other tools' words")
-def queries(ask: QueriesVerdictAsk) -> dict[str, Any]:
+@routes.add("/queries/elsewhere", answers.ElsewhereAnswer, summary="A query plan in other tools' words", work=0.1)
+def queries(ask: QueriesVerdict) -> dict[str, Any]:
     """Python, a command, an address of the playground and one of the ledger, all for one price."""
-    found = plan.queries(**ask.arguments())
+    found = ask.plan()
     delta = 0.0 if found.delta is None else found.delta.delta
     scales: dict[float, int] = {}
     for share in found.shares:
@@ -60,17 +62,14 @@ def queries(ask: QueriesVerdictAsk) -> dict[str, Any]:
     }
 
 
-def _stated(page: str, ask: Ask, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
+def _stated(page: str, ask: Question, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
     """What the price depends on, where it is not what is meant anyway; the rest is of the claim's boundary."""
-    fields, known = type(ask).model_fields, {*inspect.signature(getattr(plan, page)).parameters, _POLICY}
-    return {
-        name: value
-        for name, value in ask.model_dump().items()
-        if name in known and name not in but and (fields[name].is_required() or value != fields[name].default)
-    }
+    known = {*inspect.signature(getattr(plan, page)).parameters, _POLICY}
+    stated = {each.name for each in fields(ask) if getattr(ask, each.name) != each.default}  # type: ignore[arg-type]
+    return {name: value for name, value in ask.to_json().items() if name in known & stated and name not in but}
 
 
-def _python(name: str, ask: Ask, meaning: str) -> str:
+def _python(name: str, ask: Question, meaning: str) -> str:
     told = {key: repr(value) for key, value in _stated(name, ask).items()}
     if _POLICY in told:
         told["policy"] = f"ep.DeltaPolicy({told.pop(_POLICY)})"
@@ -83,7 +82,7 @@ def _python(name: str, ask: Ask, meaning: str) -> str:
     return f"import epsilog as ep\n\nplan = ep.plan.{name}(\n{arguments})\nprint({price})\nprint(plan{meaning}.odds)\n"
 
 
-def _command(name: str, ask: Ask, first: set[str]) -> str:
+def _command(name: str, ask: Question, first: set[str]) -> str:
     told = _stated(name, ask, but=("clip_norm", "magnitude"))  # neither changes a price
     words = ["epsilog", "plan", name]
     for key, value in sorted(told.items(), key=lambda each: each[0] not in first):
@@ -94,7 +93,7 @@ def _command(name: str, ask: Ask, first: set[str]) -> str:
     return shlex.join(words)
 
 
-def _programme(ask: FederatedVerdictAsk, found: plan.FederatedPlan) -> tuple[str | None, str | None]:
+def _programme(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str | None, str | None]:
     """A file, and why it is refused as it stands; or none, and why there is none."""
     import tomllib
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from starlette.routing import compile_path
 
-from epsilog.web import calculators, elsewhere, playground
-from epsilog.web.questions import PREFIX
+from epsilog.web import calculators, elsewhere
 from epsilog.web.roles import MAY, Act, Holder, Role, require
+from epsilog.web.routes import PREFIX
 
 SCHEME = "token"  # its name in the API's description
 
@@ -95,8 +95,8 @@ NEEDS: Mapping[tuple[str, str], Need] = {
     **{(method, PREFIX + path): need for told, need in _BY_PATH.items() for method, _, path in [told.partition(" ")]},
     ("GET", "/metrics"): _READ,
 }
-_ASKED = (calculators.questions, calculators.heavy, elsewhere.questions, playground.questions)
-QUESTIONS = frozenset(PREFIX + path for questions in _ASKED for path in questions.by_path)
+_ASKED = (calculators.calculators, elsewhere.routes, calculators.playground)
+QUESTIONS = frozenset(PREFIX + path for routes in _ASKED for path in routes.by_path)
 HEALTH = frozenset({"/healthz", "/readyz"})
 OPEN = frozenset({("POST", path) for path in QUESTIONS} | {("GET", path) for path in HEALTH})
 

@@ -27,8 +27,8 @@ from epsilog.spend import Balance
 from epsilog.web.doors import HOLDER, Asker, Holder
 from epsilog.web.needs import placed
 from epsilog.web.problems import FAILURE, problem
-from epsilog.web.questions import PREFIX
 from epsilog.web.reading import opened
+from epsilog.web.routes import PREFIX
 
 router = APIRouter(tags=["health"])
 

@@ -32,9 +32,9 @@ from epsilog.web.answers import Answer
 from epsilog.web.asks import Ask
 from epsilog.web.desk import Desk
 from epsilog.web.problems import ProblemError
-from epsilog.web.questions import Questions
+from epsilog.web.routes import Routes
 
-questions = Questions("prices", heavy=True)
+routes = Routes("prices")
 
 
 class PriceAsk(Ask):
@@ -74,17 +74,17 @@ class Repetitions(Answer):
     repetitions: int
 
 
-@questions.add("/ledger/price", Priced, summary="What a request costs under a kind of budget")
+@routes.add("/ledger/price", Priced, summary="What a request costs under a kind of budget")
 def _price(ask: PriceAsk) -> dict[str, Any]:
     return price_to_json(price(Request.from_json(ask.request), ask.kind, orders=ask.orders, overridden=ask.overridden))
 
 
-@questions.add("/ledger/repetitions", Repetitions, summary="How many repetitions fit")
+@routes.add("/ledger/repetitions", Repetitions, summary="How many repetitions fit")
 def _repetitions(ask: PathAsk) -> dict[str, Any]:
     return {"repetitions": most_repetitions(Request.from_json(ask.request), _path(ask))}
 
 
-@questions.add("/ledger/headroom", Fits, summary="What fits")
+@routes.add("/ledger/headroom", Fits, summary="What fits")
 def _headroom(ask: PathAsk) -> dict[str, Any]:
     return told(headroom_for(Request.from_json(ask.request), _path(ask)))
 
@@ -115,7 +115,7 @@ class DeskPricing:
 
     async def headroom(self, request: Request, path: Sequence[Balance]) -> Response:
         """What fits, as it is answered."""
-        return await self._desk.answer(questions.by_path["/ledger/headroom"], _asked(request, path))
+        return await self._desk.answer(routes.by_path["/ledger/headroom"], _asked(request, path))
 
     def _price(self, request: Request, kind: str, orders: Sequence[str], overridden: bool) -> Price:
         known = price_at_once(request, kind, orders=orders, overridden=overridden)
@@ -128,7 +128,7 @@ class DeskPricing:
         return int(self._ask("/ledger/repetitions", _asked(request, path))["repetitions"])
 
     def _ask(self, path: str, ask: Ask) -> dict[str, Any]:
-        asked = self._desk.answer(questions.by_path[path], ask)
+        asked = self._desk.answer(routes.by_path[path], ask)
         answer = asyncio.run_coroutine_threadsafe(asked, self._loop).result()
         found: dict[str, Any] = json.loads(bytes(answer.body))
         if answer.status_code == 200:

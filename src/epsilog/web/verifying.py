@@ -24,13 +24,12 @@ from epsilog.verify import (
 )
 from epsilog.web import answers
 from epsilog.web.asks import ReportAsk
-from epsilog.web.calculations import answer_again
-from epsilog.web.questions import Questions
+from epsilog.web.routes import Routes
 
-questions = Questions("verify", heavy=True)
+routes = Routes("verify")
 
 
-@questions.add("/verify", answers.CheckedReport, summary="Check a report, a bundle of a ledger, or both")
+@routes.add("/verify", answers.CheckedReport, summary="Check a report, a bundle of a ledger, or both")
 def verify(ask: ReportAsk) -> dict[str, Any]:
     """Every check on what is given, and every part of a report beside what comes out again from its evidence.
 
@@ -56,7 +55,7 @@ def _of_record(ask: ReportAsk) -> dict[str, Any]:
         raise CheckError("record", "alone: it is of no run", "something beside it")
     with _read("record", "a stamped calculation"):
         document = codec.parse((ask.record or "").encode("utf-8", "surrogatepass"))
-        findings = prove.check_calculation(document, answer=answer_again)
+        findings = prove.check_calculation(document)
     return _told(Reconciliation(findings, required=()), "") | {"parts": []}
 
 

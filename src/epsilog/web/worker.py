@@ -14,23 +14,22 @@ from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 
-from epsilog.web import calculators, elsewhere, playground, prices, problems, verifying
+from epsilog.web import calculators, elsewhere, prices, problems, verifying
 
 ALL = (
-    calculators.questions.by_path
-    | calculators.heavy.by_path
-    | elsewhere.questions.by_path
-    | playground.questions.by_path
-    | verifying.questions.by_path
-    | prices.questions.by_path
+    calculators.calculators.by_path
+    | elsewhere.routes.by_path
+    | calculators.playground.by_path
+    | verifying.routes.by_path
+    | prices.routes.by_path
 )
 
 
 def answer(path: str, ask: dict[str, Any]) -> tuple[int, str, str]:
     """Status, media type and body for what was asked at ``path``; a failure is a problem document."""
-    question = ALL[path]
+    route = ALL[path]
     try:
-        found = question.answer(question.model.model_validate(ask))
+        found = route.answer(route.model.model_validate(ask))
         return 200, "application/json", json.dumps(jsonable_encoder(found), allow_nan=False, separators=(",", ":"))
     except Exception as error:  # noqa: BLE001 (what it says is the server's to know, not the asker's)
         refusal = problems.describe(error)

@@ -112,10 +112,13 @@ export type CompareAnswer = {
 
 /** Two releases, with the point of each curve that is of interest. */
 export type CompareAsk = {
+  /** a release */
   first: Part;
+  /** another */
   second: Part;
   /** failure probability at which epsilons are told, in (0, 1) */
   delta: number;
+  /** which data sets are neighbours */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** false-positive rate at which the best attacks are told, in (0, 1) */
   fpr: number;
@@ -154,7 +157,9 @@ export type CrossoverAnswer = {
 
 /** Laplace against Gaussian under one budget. */
 export type CrossoverAsk = {
+  /** the whole budget, in nats */
   epsilon: number;
+  /** the total failure probability */
   delta: number;
   /** a number of queries to compare at, beside the usual ones */
   queries: number | null;
@@ -309,7 +314,7 @@ export type FederatedGoal = {
   epsilon: number;
 };
 
-/** A federated calculation, with what its owner says in the record. */
+/** A schedule with the boundary of the claim, with what its owner says in the record. */
 export type FederatedRecordAsk = {
   /** why this delta, in words */
   delta_reason: string | null;
@@ -498,9 +503,11 @@ export type MixAnswer = {
 
 /** A mix of releases with one question about it. */
 export type MixAsk = {
+  /** the releases */
   parts: Part[];
   /** failure probability, in [0, 1) */
   delta: number;
+  /** which data sets are neighbours */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** false-positive rate at which to read the trade-off curve */
   fpr: number;
@@ -508,9 +515,11 @@ export type MixAsk = {
 
 /** A mix of releases, and the policy that it is held against. */
 export type MixVerdictAsk = {
+  /** the releases */
   parts: Part[];
   /** failure probability, in [0, 1) */
   delta: number;
+  /** which data sets are neighbours */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** false-positive rate at which to read the trade-off curve */
   fpr: number;
@@ -568,12 +577,15 @@ export type OverrideAsk = {
 
 /** One kind of release in a mix. */
 export type Part = {
+  /** what it is */
   mechanism: "gaussian" | "laplace" | "randomized-response" | "pure" | "approximate" | "zcdp" | "gdp";
   /** noise multiplier, flip probability, epsilon, rho or mu */
   parameter: number;
   /** delta of a stated (epsilon, delta), or categories */
   second: number | null;
+  /** chance to be in it */
   sampling_probability: number;
+  /** how many of them */
   count: number;
 };
 
@@ -671,7 +683,7 @@ export type QueriesAsk = {
   magnitude: number | null;
 };
 
-/** A query calculation, with what its owner says in the record. */
+/** A budget over several queries, with what its owner says in the record. */
 export type QueriesRecordAsk = {
   /** why this delta, in words */
   delta_reason: string | null;
@@ -845,11 +857,17 @@ export type SensitivityAnswer = {
 
 /** One count, bounded sum or mean. */
 export type SensitivityAsk = {
+  /** what is asked of the data */
   query: "count" | "sum" | "mean";
+  /** the most rows that one unit may have */
   contributions: number;
+  /** values are clipped to at least this */
   low: number;
+  /** values are clipped to at most this */
   high: number;
+  /** the declared, public divisor of a mean */
   size: number | null;
+  /** which data sets are neighbours */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
 };
 

@@ -1,0 +1,487 @@
+"""The calculators' questions: described fields, a bound on the work, and the answer as plain JSON values.
+
+Each question stands in ``QUESTIONS`` under its HTTP address. The route with its strict body, the types of the pages,
+the options of the command line and the check of a stamped record are derived from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self, dataclass_transform
+
+from epsilog.accounting import Standing, profile
+from epsilog.mechanisms import Composed, Release, read_trials
+from epsilog.plan import wording
+from epsilog.plan.compared import side_by_side
+from epsilog.plan.federated_plan import FederatedPlan, curve, federated, noise_for, rounds_for
+from epsilog.plan.fits import fit_json
+from epsilog.plan.mixed import Part, mix, mix_meaning, profile_view
+from epsilog.plan.query_plan import QueryPlan, crossover, queries
+from epsilog.plan.risks import RISK_GAP, risk_reading
+from epsilog.plan.sensitivities import QUERIES, sensitivity
+from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields, parameters
+from epsilog.terms.fields import DOWN, Field
+
+__all__ = ["QUESTIONS", "FederatedQuestion", "FederatedVerdict", "QueriesQuestion", "QueriesVerdict", "Question"]
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_CAP = Field("the policy's cap on epsilon", gt=0, default=None, none_means="no cap", rounding=DOWN)
+
+QUESTIONS: dict[str, type[Question]] = {}
+"""Every question of the calculators, by its address below the API's prefix."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Question:
+    """What a calculator is asked; a subclass states fields, ``answer`` and ``work``.
+
+    Attributes:
+        path: its address; "" for fields that questions share.
+        summary: a line about its answer.
+        schema: what the API calls its fields.
+        body: the class that states them; a further question about the same facts has the same one.
+    """
+
+    path: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    schema: ClassVar[str] = ""
+    body: ClassVar[type[Question]]
+    _work: ClassVar[Callable[[Any], float]]
+
+    def __init_subclass__(
+        cls, *, path: str = "", summary: str = "", schema: str = "", work: float | Callable[[Any], float] = 0.1
+    ) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+        cls.path, cls.summary = path, summary
+        cls._work = work if callable(work) else lambda _: work
+        if schema:
+            cls.schema, cls.body = schema, cls
+        if path:
+            QUESTIONS[path] = cls
+
+    def __post_init__(self) -> None:
+        fields.check_fields(self)
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Self:
+        """Reads a question from JSON values.
+
+        Raises:
+            CheckError: a field that is unknown, missing or out of bounds.
+        """
+        return fields.parse_fields(cls, document)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, every field among them."""
+        return fields.write_fields(self)
+
+    def work(self) -> float:
+        """CPU seconds that the answer takes at most, about: a server picks a process by it, or refuses."""
+        return type(self)._work(self)
+
+    def answer(self) -> dict[str, Any]:
+        """The answer, as plain JSON values."""
+        raise NotImplementedError
+
+
+class FederatedSchedule(Question, schema="FederatedSchedule"):
+    """The public facts of a federated run."""
+
+    population: Annotated[int, parameters.POPULATION]
+    cohort_size: Annotated[int, parameters.COHORT_SIZE]
+    rounds: Annotated[int, parameters.ROUNDS]
+    noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
+    clip_norm: Annotated[float, parameters.CLIP_NORM] = 1.0
+    delta: Annotated[float | None, parameters.DELTA] = None
+    delta_cap: Annotated[float | None, parameters.DELTA_CAP] = 1e-6
+    sampling: Annotated[str, parameters.SAMPLING] = "poisson"
+    relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
+    privacy_unit: Annotated[str, replace(parameters.PRIVACY_UNIT, max_length=80)] = "client"
+    releases_per_period: Annotated[int, parameters.RELEASES_PER_PERIOD] = 1
+
+    def without(self, *names: str) -> dict[str, Any]:
+        """The arguments of a function of ``plan``, but for these."""
+        given = {name: getattr(self, name) for name in fields.list_fields(FederatedSchedule)}
+        given["policy"] = DeltaPolicy(given.pop("delta_cap"))
+        return {name: value for name, value in given.items() if name not in names}
+
+
+class FederatedCurve(FederatedSchedule, path="/federated/curve", summary="Epsilon over rounds", work=0.6):
+    """The schedule up to each of several rounds."""
+
+    def answer(self) -> dict[str, Any]:
+        """Certified bounds and the closed form at up to 16 numbers of rounds."""
+        points = curve(federated(**self.without()))
+        return {
+            "points": [
+                {
+                    "rounds": point.rounds,
+                    "lower": codec.encode(point.epsilon.lower),
+                    "upper": codec.encode(point.epsilon.upper),
+                    "formula": codec.encode(point.formula),
+                }
+                for point in points
+            ]
+        }
+
+
+class FederatedGoal(FederatedSchedule, schema="FederatedGoal"):
+    """A schedule with a goal: its own noise and rounds are what the inverse questions vary."""
+
+    epsilon: Annotated[float, parameters.EPSILON]
+
+    def goal(self, sought: str) -> dict[str, Any]:
+        """The arguments of an inverse question, without what is looked for and what does not bear on it."""
+        given = self.without(sought, "clip_norm", "privacy_unit", "releases_per_period")
+        return given | {"epsilon": self.epsilon}
+
+
+class FederatedNoise(FederatedGoal, path="/federated/noise", summary="The least noise for a target epsilon", work=0.6):
+    """The least noise that meets a goal."""
+
+    def answer(self) -> dict[str, Any]:
+        """On the certified side; the schedule's own noise is ignored."""
+        return {"noise_multiplier": noise_for(**self.goal("noise_multiplier"))}
+
+
+class FederatedRounds(
+    FederatedGoal, path="/federated/rounds", summary="The most rounds for a target epsilon", work=0.6
+):
+    """The most rounds that meet a goal."""
+
+    def answer(self) -> dict[str, Any]:
+        """On the certified side; the schedule's own rounds are ignored."""
+        return {"rounds": rounds_for(**self.goal("rounds"))}
+
+
+class FederatedQuestion(
+    FederatedSchedule,
+    path="/federated",
+    summary="What a federated schedule costs",
+    schema="FederatedAsk",
+    work=lambda ask: 0.1 + (0.0 if ask.group == 1 else ask.group**2 / 1000) + (0.0 if ask.trials is None else 0.5),
+):
+    """A schedule with the boundary of the claim."""
+
+    without_replacement: Annotated[bool, parameters.WITHOUT_REPLACEMENT] = True
+    rounds_per_release: Annotated[int, parameters.ROUNDS_PER_RELEASE] = 1
+    adaptive_clip: Annotated[bool, parameters.ADAPTIVE_CLIP] = False
+    late_replies: Annotated[str, parameters.LATE] = "zero"
+    group: Annotated[int, parameters.GROUP] = 1
+    trials: Annotated[str | None, parameters.TRIALS] = None
+
+    def plan(self, *, fit: bool = False) -> FederatedPlan:
+        """The schedule, priced."""
+        trials = None if self.trials is None else read_trials(self.trials)
+        return federated(**self.without(), group=self.group, trials=trials, fit=fit)
+
+    def plan_of_one(self) -> FederatedPlan:
+        """The plan of one run of those who hold one unit, and of one release."""
+        return federated(**self.without("releases_per_period"))
+
+    def answer(self) -> dict[str, Any]:
+        """The certified interval, the popular closed form term by term, the delta verdict and the limits."""
+        found = self.plan()
+        grade, sentence = wording.delta_sentence(found.delta.delta, self.population)
+        return found.to_json() | {
+            "delta_grade": grade,
+            "delta_sentence": sentence,
+            "limits": [limit.to_json() for limit in wording.limits(**self.boundary)],
+        }
+
+    @property
+    def boundary(self) -> dict[str, Any]:
+        """What the price covers depends on these, and the price itself does not."""
+        names = "sampling", "without_replacement", "rounds_per_release", "adaptive_clip", "privacy_unit", "late_replies"
+        return {name: getattr(self, name) for name in names}
+
+
+class FederatedVerdict(
+    FederatedQuestion,
+    path="/federated/verdict",
+    summary="What a schedule means for one person",
+    schema="FederatedVerdictAsk",
+    work=1.0,
+):
+    """A schedule, and the policy that it is held against."""
+
+    cap: Annotated[float | None, _CAP] = None
+
+    def answer(self) -> dict[str, Any]:
+        """Odds, several such runs together, delta at worst, room under a cap, of one run, in a report's sentences."""
+        of_one = [] if self.trials is None else [wording.OF_ONE_RUN]
+        limits = [limit.says for limit in wording.limits(**self.boundary)]
+        return self.plan_of_one().meaning(self.cap).to_json() | {"limits": [*of_one, *limits]}
+
+
+class FederatedRisk(
+    FederatedQuestion, path="/federated/risk", summary="What attacks find, and what copies cost", work=10.0
+):
+    """What an attack finds of a schedule."""
+
+    def answer(self) -> dict[str, Any]:
+        """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
+        found, held = self.plan_of_one(), None if self.group == 1 else self.group
+        delta, known = found.delta.delta, found.schedule.unamplified()
+        reading = risk_reading(found.release, delta=delta, relation=found.relation, known=known, held=held, fit=False)
+        return _tables(reading, self.privacy_unit, delta)
+
+
+class QueriesQuestion(
+    Question,
+    path="/queries",
+    summary="A budget split over queries",
+    schema="QueriesAsk",
+    work=lambda ask: 0.1 + ask.different / 500,
+):
+    """A budget over several queries."""
+
+    epsilon: Annotated[float, parameters.TOTAL_EPSILON]
+    queries: Annotated[int, parameters.QUERIES]
+    sensitivity: Annotated[float, parameters.SENSITIVITY] = 1.0
+    mechanism: Annotated[str, parameters.MECHANISM] = "laplace"
+    delta: Annotated[float | None, parameters.TOTAL_DELTA] = None
+    delta_cap: Annotated[float | None, parameters.DELTA_CAP] = 1e-6
+    queries_used: Annotated[int, parameters.QUERIES_USED] = 0
+    weights: Annotated[tuple[float, ...] | None, replace(parameters.WEIGHTS, max_length=1000)] = None
+    population: Annotated[int | None, parameters.UNITS] = None
+    magnitude: Annotated[float | None, parameters.MAGNITUDE] = None
+
+    @property
+    def different(self) -> int:
+        """Releases that are priced; Gaussian ones are as one."""
+        return 1 if self.mechanism == "gaussian" else len({*(self.weights or (1.0,))})
+
+    def plan(self) -> QueryPlan:
+        """The budget, split."""
+        given = {name: getattr(self, name) for name in fields.list_fields(QueriesQuestion)}
+        policy = DeltaPolicy(given.pop("delta_cap"))
+        return queries(**given, policy=policy)
+
+    def answer(self) -> dict[str, Any]:
+        """Noise the classic way, exactly and optimally; what is consumed and what remains."""
+        found, grade, sentence = self.plan(), None, None
+        if found.delta is not None and self.population is not None:
+            grade, sentence = wording.delta_sentence(found.delta.delta, self.population)
+        return found.to_json() | {"delta_grade": grade, "delta_sentence": sentence}
+
+
+class QueriesVerdict(
+    QueriesQuestion,
+    path="/queries/verdict",
+    summary="What a query plan means for one person",
+    schema="QueriesVerdictAsk",
+    work=lambda ask: 0.5 + 0.06 * ask.different,
+):
+    """A budget over several queries, and the policy that it is held against."""
+
+    cap: Annotated[float | None, _CAP] = None
+
+    def answer(self) -> dict[str, Any]:
+        """Odds, several such plans together, delta at worst, room under a cap, of all answers, in sentences."""
+        return self.plan().meaning(cap=self.cap).to_json() | {"limits": []}
+
+
+class QueriesRisk(
+    QueriesQuestion,
+    path="/queries/risk",
+    summary="What attacks find, and what copies cost",
+    work=lambda ask: 0.5 + 0.3 * ask.different,
+):
+    """What an attack finds of the answers."""
+
+    def answer(self) -> dict[str, Any]:
+        """True positive rates, and epsilon for those who hold several units, of all answers: a report's tables."""
+        found = self.plan()
+        delta = found.delta.delta if found.delta else 0.0
+        reading = risk_reading(found.release, delta=delta, relation=_ADD_OR_REMOVE, known=found.release, fit=False)
+        return _tables(reading | {"unamplified_mu": None}, "person", delta)  # nobody is sampled
+
+
+class Crossover(
+    Question, path="/queries/crossover", summary="Laplace against Gaussian", schema="CrossoverAsk", work=1.0
+):
+    """Laplace against Gaussian under one budget."""
+
+    epsilon: Annotated[float, parameters.TOTAL_EPSILON]
+    delta: Annotated[float, Field("the total failure probability", "δ", gt=0, lt=1, rounding=DOWN)]
+    queries: Annotated[
+        int | None,
+        Field("a number of queries to compare at, beside the usual ones", "Q", ge=1, default=None, none_means="none"),
+    ] = None
+
+    def answer(self) -> dict[str, Any]:
+        """95% errors at unit sensitivity over the number of queries, and where Gaussian noise becomes the smaller."""
+        counts = sorted({*_COUNTS, *(() if self.queries is None else (self.queries,))})
+        return dataclasses.asdict(crossover(epsilon=self.epsilon, delta=self.delta, counts=counts))
+
+
+class SensitivityQuestion(
+    Question,
+    path="/sensitivity",
+    summary="The sensitivity of a count, a bounded sum or a mean",
+    schema="SensitivityAsk",
+):
+    """One count, bounded sum or mean."""
+
+    query: Annotated[str, Field("what is asked of the data", choices={name: name for name in QUERIES})]
+    contributions: Annotated[int, Field("the most rows that one unit may have", ge=1)] = 1
+    low: Annotated[float, Field("values are clipped to at least this")] = 0.0
+    high: Annotated[float, Field("values are clipped to at most this")] = 1.0
+    size: Annotated[
+        int | None, Field("the declared, public divisor of a mean", ge=1, default=None, none_means="no mean")
+    ] = None
+    relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
+
+    def answer(self) -> dict[str, Any]:
+        """The most one privacy unit can move the answer, and why."""
+        given = {name: getattr(self, name) for name in fields.list_fields(SensitivityQuestion)}
+        return dataclasses.asdict(sensitivity(given.pop("query"), **given))
+
+
+class MixQuestion(
+    Question,
+    path="/account",
+    summary="What a mix of releases costs",
+    schema="MixAsk",
+    work=lambda ask: 0.5 + len(ask.parts) ** 2 / 100,
+):
+    """A mix of releases with one question about it."""
+
+    parts: Annotated[tuple[Part, ...], Field("the releases", min_length=1, max_length=20)]
+    delta: Annotated[float, Field("failure probability, in [0, 1)", "δ", ge=0, lt=1, rounding=DOWN)] = 1e-6
+    relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
+    fpr: Annotated[
+        float, Field("false-positive rate at which to read the trade-off curve", ge=0, le=1, rounding=fields.UP)
+    ] = 0.01
+
+    def releases(self, *, sampled: bool = True) -> list[Release]:
+        """The parts; not ``sampled``: as they are for whoever knows who was drawn."""
+        parts = self.parts if sampled else [replace(part, sampling_probability=1.0) for part in self.parts]
+        return [part.release(f"parts[{i}]") for i, part in enumerate(parts)]
+
+    def answer(self) -> dict[str, Any]:
+        """The certified interval, and what each part costs alone and adds to the rest."""
+        found = mix(self.releases(), delta=self.delta, relation=self.relation)
+        parts = [{"alone": codec.encode(one.alone), "without": codec.encode(one.without)} for one in found.parts]
+        return {"epsilon": codec.encode(found.epsilon), "parts": parts}
+
+
+class MixProfile(
+    MixQuestion,
+    path="/account/profile",
+    summary="The privacy profile of a mix, and what an attacker can tell",
+    work=lambda ask: 1.0 + len(ask.parts) / 2,
+):
+    """The curve of a mix."""
+
+    def answer(self) -> dict[str, Any]:
+        """Delta over epsilon, the bound on the attacker's ROC curve, its value at one rate, and the advantage."""
+        release = Composed(self.releases())
+        view = profile_view(release, delta=self.delta, relation=self.relation)
+        return {
+            "profile": [
+                {"epsilon": eps, "lower": delta.lower, "upper": delta.upper}
+                for eps, delta in zip(view.epsilons, view.deltas, strict=True)
+            ],
+            "roc": [{"fpr": fpr, "tpr": view.true_positive_rate(fpr)} for fpr in _RATES],
+            "fpr": self.fpr,
+            "tpr": min(view.true_positive_rate(self.fpr), self._rate(release)),
+            "advantage": view.advantage.upper,
+        }
+
+    def _rate(self, release: Release) -> float:
+        """The bound that ``MixRisk`` states of this attack, so that a page has one figure of it; 1 without one."""
+        try:
+            return profile(release, relation=self.relation, gap=RISK_GAP).tpr(self.fpr).upper
+        except UnsupportedMechanismError:
+            return 1.0
+
+
+class MixVerdict(
+    MixQuestion,
+    path="/account/verdict",
+    summary="What a mix of releases means for one person",
+    schema="MixVerdictAsk",
+    work=lambda ask: 1.0 + len(ask.parts) / 2,
+):
+    """A mix of releases, and the policy that it is held against."""
+
+    cap: Annotated[float | None, _CAP] = None
+
+    def answer(self) -> dict[str, Any]:
+        """Odds, several such mixes together, delta at worst and room under a cap, in a report's sentences."""
+        found = mix_meaning(self.releases(), delta=self.delta, relation=self.relation, cap=self.cap)
+        return found.to_json() | {"limits": []}
+
+
+class MixRisk(
+    MixQuestion,
+    path="/account/risk",
+    summary="What attacks find, and what copies cost",
+    work=lambda ask: 1.0 + sum(0.5 if part.sampling_probability == 1 else 3.0 for part in ask.parts),
+):
+    """What an attack finds of a mix."""
+
+    def answer(self) -> dict[str, Any]:
+        """True positive rates, and epsilon for those who hold several units, of all together: a report's tables."""
+        release, known = Composed(self.releases()), Composed(self.releases(sampled=False))
+        reading = risk_reading(release, delta=self.delta, relation=self.relation, known=known, fit=False)
+        if release == known:  # nobody is sampled
+            reading |= {"unamplified_mu": None}
+        return _tables(reading, "person", self.delta)
+
+
+class CompareQuestion(
+    Question,
+    path="/account/compare",
+    summary="Which of two releases protects better, and where",
+    schema="CompareAsk",
+    work=5.0,
+):
+    """Two releases, with the point of each curve that is of interest."""
+
+    first: Annotated[Part, Field("a release")]
+    second: Annotated[Part, Field("another")]
+    delta: Annotated[
+        float, Field("failure probability at which epsilons are told, in (0, 1)", "δ", gt=0, lt=1, rounding=DOWN)
+    ] = 1e-6
+    relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
+    fpr: Annotated[float, Field("false-positive rate at which the best attacks are told, in (0, 1)", gt=0, lt=1)] = 0.01
+
+    def answer(self) -> dict[str, Any]:
+        """Epsilons over deltas and attacks over false-positive rates of both, the mu of both, and words."""
+        pair = self.first.release("first"), self.second.release("second")
+        both = side_by_side(*pair, delta=self.delta, fpr=self.fpr, relation=self.relation)
+        found, fits = both.found, [None if fit is None else fit_json(fit) for fit in both.fits]
+        return {
+            "verdict": found.verdict,
+            "better": wording.BETTER[found.verdict],
+            "says": both.says,
+            "deltas": [_standing(each) for each in found.at_deltas],
+            "fprs": [_standing(each) for each in found.at_fprs],
+            "first_excess": found.first_excess,
+            "second_excess": found.second_excess,
+            "tolerance": found.tolerance,
+            "first_fit": fits[0],
+            "second_fit": fits[1],
+        }
+
+
+def _standing(each: Standing) -> dict[str, Any]:
+    (_, at), *_ = each.first.given
+    return {"at": at, "first": codec.encode(each.first), "second": codec.encode(each.second), "better": each.better}
+
+
+def _tables(reading: dict[str, Any], privacy_unit: str, delta: float) -> dict[str, Any]:
+    """What a reading of risk is answered with: a report's tables and sentences."""
+    return {
+        "rows": wording.reading_rows(reading),
+        "of_attacks": wording.of_attacks(privacy_unit),
+        "copies": wording.copies_rows(reading),
+        "of_copies": wording.of_copies(delta),
+    }
