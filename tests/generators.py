@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import types
+from typing import Any, get_args, get_origin, get_type_hints
+
 from hypothesis import strategies as st
 
 from epsilog.mechanisms import (
@@ -17,6 +21,7 @@ from epsilog.mechanisms import (
     GaussianDP,
     Grouped,
     Laplace,
+    MatrixMechanism,
     MixtureOfGaussians,
     NegativeBinomialTrials,
     PoissonSampled,
@@ -29,11 +34,14 @@ from epsilog.mechanisms import (
     Shuffled,
     SparseVector,
     Staircase,
+    ToeplitzStrategy,
+    Trials,
     TruncatedPoissonSampled,
     Tuned,
     ZeroConcentratedDP,
 )
-from epsilog.terms import NeighboringRelation
+from epsilog.terms import NeighboringRelation, codec
+from epsilog.terms.fields import Field
 
 
 def noises(low: float = 0.5, high: float = 30.0) -> st.SearchStrategy[float]:
@@ -191,3 +199,49 @@ def anything() -> st.SearchStrategy[Release]:
         st.builds(Grouped, repeated, counts()),
         st.builds(Tuned, repeated, trials()),
     )
+
+
+SPECIAL = {
+    "composed": lambda: st.lists(described("laplace", "gaussian"), max_size=2).map(Composed),
+    "mixture-of-gaussians": mixtures,
+    "fixed-size-sampled": lambda: st.builds(
+        lambda base, size: FixedSizeSampled(base, size, 100), bases(), st.integers(0, 100)
+    ),
+    "matrix-mechanism": lambda: st.builds(
+        MatrixMechanism,
+        st.builds(ToeplitzStrategy, st.lists(st.floats(0.1, 1.0), min_size=1, max_size=3).map(tuple)),
+        described("every-round", "limited-participation"),
+        st.integers(1, 8),
+        noises(),
+    ),
+}
+"""Terms whose fields depend on one another."""
+
+
+def described(*tags: str) -> st.SearchStrategy[Any]:
+    """Terms whose fields lie within the bounds that their descriptions state, and that are cheap to price."""
+    return st.one_of([SPECIAL[tag]() if tag in SPECIAL else _built(codec.type_of[tag]) for tag in tags])
+
+
+def _built(kind: type) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    stated = {one.name: get_args(hints[one.name])[:2] for one in dataclasses.fields(kind)}
+    return st.builds(kind, **{name: _of(hint, field) for name, (hint, field) in stated.items()})
+
+
+def _of(hint: Any, field: Field) -> st.SearchStrategy[Any]:
+    if get_origin(hint) is types.UnionType:
+        return st.one_of([_of(one, field) for one in get_args(hint)])
+    if hint is types.NoneType:
+        return st.none()
+    if field.choices:
+        return st.sampled_from(sorted(field.choices))
+    if hint is Release:
+        return st.one_of(noises().map(Gaussian), noises().map(Laplace), st.floats(0.01, 2.0).map(PureDP))
+    if hint is Trials:
+        return trials()
+    low = next((one for one in (field.ge, field.gt) if one is not None), 0)
+    high = next((one for one in (field.le, field.lt) if one is not None), 30)
+    if hint is int:
+        return st.integers(int(low), min(int(high), 6))
+    return st.booleans() if hint is bool else st.floats(low + 0.01, min(high, 30) - 0.01)

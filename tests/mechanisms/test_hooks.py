@@ -1,7 +1,9 @@
 """What mechanisms say of themselves: each hook against what it stands for, and the defaults, which claim nothing."""
 
+import numpy as np
 import pytest
 
+from epsilog.accounting import epsilon
 from epsilog.mechanisms import (
     BallsInBins,
     CyclicParticipation,
@@ -31,6 +33,22 @@ def test_a_mechanism_without_hooks_claims_nothing():
     for ask in (bare.sample, lambda: bare.renoised(1.0), lambda: bare.exact_law(ADD)):
         with pytest.raises(UnsupportedMechanismError):
             ask()
+    assert (bare.instances(alone=True), bare.allocation(ADD)) == ((), None)
+    assert bare.replaced({bare: 1}, 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("ask", "hook"),
+    [
+        (lambda one: one.laws(ADD), "laws"),
+        (lambda one: one.rdp(np.array([2.0]), ADD), "rdp"),
+        (lambda one: epsilon(one, delta=1e-6), "laws"),
+        (lambda one: epsilon(PoissonSampled(one, 0.5), delta=1e-6), "laws"),
+    ],
+)
+def test_a_refusal_names_the_hook_that_is_missing(ask, hook):
+    with pytest.raises(UnsupportedMechanismError, match=rf"Unknown has no {hook}\(\)"):
+        ask(Unknown())
 
 
 def test_repetitions_of_a_sample_are_one_run_of_a_matrix():
