@@ -96,7 +96,8 @@ def pair_of(release: Release) -> Pair:
         UnsupportedMechanismError: there is no proven pair, or no noise, or it takes too much memory.
     """
     if (run := release.as_matrix()) is None:
-        raise UnsupportedMechanismError(release, method=METHOD)
+        reason = "releases without correlated noise need no simulation where they have a price"
+        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
     if isinstance(run.strategy, TreeStrategy) or isinstance(run.participation, LimitedParticipation):
         reason = "a tree, and rounds that are not drawn, need no simulation where they have a price"
         raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
