@@ -12,7 +12,8 @@ from tests.web.inside import ask
 from tests.web.test_roles import ACTS, HASH, RELEASE, WHO
 
 from epsilog.mechanisms import PureDP
-from epsilog.spend import VERB_PATHS, open_ledger
+from epsilog.spend import COMMANDS, open_ledger
+from epsilog.spend.commands import CHARGE
 from epsilog.spend.headroom import HERE
 from epsilog.web import Entrance, create_app, tokens
 from epsilog.web.books import Books
@@ -85,7 +86,7 @@ ROLES = [Role.OWNER, Role.SPENDER, Role.READER]
 def test_every_verb_of_a_key_is_asked_here():
     keyed = {what.partition("?")[0] for what, (_, body) in ACTS.items() if body is not None and "key" in body}
     assert keyed | {"GET charges"} == OPENING.keys() | GOING_ON.keys()
-    assert {f"POST {path}" for path in VERB_PATHS.values()} <= GOING_ON.keys()
+    assert {f"POST {name}" for name, one in COMMANDS.items() if one.tells == CHARGE} <= GOING_ON.keys() | OPENING.keys()
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ from epsilog.spend.states import AHEAD, CLOSED, RULES, Rule, Stage, State
 from epsilog.spend.view import LedgerView
 from epsilog.spend.wire import (
     REFUSALS,
-    VERB_PATHS,
+    done_to_json,
     price_from_json,
     price_to_json,
     refusal_from_json,
@@ -75,7 +75,6 @@ __all__ = [
     "MOST_ORDERS",
     "REFUSALS",
     "RULES",
-    "VERB_PATHS",
     "Amounts",
     "Balance",
     "Caller",
@@ -111,6 +110,7 @@ __all__ = [
     "back_up",
     "charge_facts",
     "digest",
+    "done_to_json",
     "examine",
     "export",
     "headroom_for",

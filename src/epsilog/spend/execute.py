@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from epsilog.spend import paths, scopes
 from epsilog.spend.balances import Balance
@@ -33,20 +33,15 @@ class Done(NamedTuple):
         balance: the budget that it was about.
         charge: where the charge stands.
         reserved: the entry that reserved it, where the command was to reserve it.
+        accepted: whether the ledger takes charges, where the command was about the whole of it.
         replayed: whether nothing was written, since the same was done before.
     """
 
     balance: Balance | None = None
     charge: ChargeRecord | None = None
     reserved: Entry | None = None
+    accepted: bool | None = None
     replayed: bool = False
-
-
-class Executor(Protocol):
-    """Whoever carries out commands: a store that is kept here, or a server."""
-
-    def execute(self, command: Command, caller: Caller) -> Done:
-        """Does what a command says, durably and once, or refuses."""
 
 
 class Local:
@@ -121,7 +116,7 @@ def _done(command: Command, at: Reading, last: Step, reserved: Entry | None = No
     if command.tells == BUDGET:
         return Done(balance=(at.path if replayed else last.path)[-1], replayed=replayed)
     if command.tells not in (CHARGE, RESERVATION):
-        return Done()
+        return Done(accepted=last.standing is not None and last.standing.accepted)
     charge = last.charge
     if command.tells == RESERVATION and reserved is None and charge is not None:
         reserved = at.entry(charge.opened)

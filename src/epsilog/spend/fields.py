@@ -16,7 +16,7 @@ from epsilog.spend.amounts import MOST_ORDERS, Amounts, Number, rdp_quantity
 from epsilog.spend.entries import sha256
 from epsilog.spend.scopes import ancestors, check_key
 from epsilog.terms import CheckError, NeighboringRelation, check
-from epsilog.terms.codec import from_json, to_json
+from epsilog.terms.codec import UNREADABLE, from_json, to_json
 from epsilog.terms.fields import Field
 
 
@@ -44,7 +44,7 @@ class Arg(Field):
     Attributes:
         kind: how it is checked and spelled, where its type does not say so.
         positional: whether a command line gives it by its place.
-        most: the most characters of a text, or items of a list or object, that a server takes.
+        most: the most characters of a text, or items of a list or object, that a server takes; 0 for any number.
         example: a value in JSON.
     """
 
@@ -59,6 +59,11 @@ class Arg(Field):
             return Field.rule(self, kind, most)
         rule = check.Rule(self.kind.check)
         return check.optional(rule) if NoneType in get_args(kind) else rule
+
+    @property
+    def json(self) -> Any:
+        """The type of its JSON, where that is not the type of the field."""
+        return None if self.kind is None else self.kind.json
 
     def write(self, value: Any) -> Any:
         """The JSON of a value."""
@@ -117,7 +122,12 @@ def _amount(name: str, value: Any) -> dict[str, str]:
 
 
 def _release(document: Any) -> Release:
-    found: Release = check.instance(Release)(release=from_json(document))
+    try:
+        found: Release = check.instance(Release)(release=from_json(document))
+    except CheckError as error:
+        raise error if error.field == "release" else error.under("release") from None
+    except UNREADABLE as error:
+        raise CheckError("release", "one that is known here", str(error)[:200]) from None
     return found
 
 
@@ -180,7 +190,7 @@ ReleaseField = Annotated[
     Arg(
         "the whole schedule, in the ledger's own JSON",
         kind=RELEASE,
-        most=2**31,
+        most=0,
         example={"v": 0, "term": {"type": "pure", "epsilon": 0.25}},
     ),
 ]

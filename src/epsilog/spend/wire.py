@@ -7,13 +7,15 @@ readable for people, in ``detail``, and is an ``EpsilogError`` at the other end.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
 from epsilog.spend.amounts import Number
-from epsilog.spend.entries import Verb
+from epsilog.spend.commands.base import BUDGET, CHARGE, Command
+from epsilog.spend.execute import Done
 from epsilog.spend.pricing import Price
 from epsilog.terms import (
     AccessError,
@@ -29,18 +31,6 @@ from epsilog.terms import (
 from epsilog.terms.codec import UNREADABLE, decode, encode
 
 PREFIX = "/api/v1/ledger"
-
-VERB_PATHS = {  # what happens to a charge, by the last part of its address
-    Verb.STARTED: "start",
-    Verb.ROUND_STARTED: "round-start",
-    Verb.ROUND_RELEASED: "round-release",
-    Verb.COMMITTED: "commit",
-    Verb.HELD_UNTIL: "hold",
-    Verb.CANCELLED: "cancel",
-    Verb.EXPIRED: "expire",
-    Verb.REVOKED: "revoke",
-    Verb.DECOMMISSIONED: "decommission",
-}
 
 _WORDS: dict[str, type[Exception]] = {  # failures that are all in their words
     "conflict": ConflictError,
@@ -109,6 +99,20 @@ _RAISED: dict[str, Callable[[Mapping[str, Any]], Exception]] = {
     "unsupported": _unsupported,
 } | {code: _spoken(kind) for code, kind in _WORDS.items()}
 REFUSALS = frozenset(_RAISED)
+
+
+def done_to_json(command: Command, done: Done) -> dict[str, Any]:
+    """What a server answers to a command: where things stand afterwards."""
+    if command.tells == BUDGET and done.balance is not None:
+        return {"budget": json.loads(done.balance.document())}
+    if done.reserved is not None:
+        entry = done.reserved
+        amounts = {kind: dict(amount) for kind, amount in entry.amounts.items()}
+        told = {"key": entry.key, "scope": entry.scope, "amounts": amounts}
+        return told | {"replayed": done.replayed, "entry": entry.document()}
+    if command.tells == CHARGE and done.charge is not None:
+        return {"charge": json.loads(done.charge.document())}
+    return {"accepted": done.accepted}
 
 
 def price_to_json(price: Price) -> dict[str, Any]:

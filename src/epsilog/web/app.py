@@ -22,8 +22,8 @@ from epsilog.web import (
     certificates,
     docs,
     elsewhere,
+    ledger_commands,
     ledger_reads,
-    ledger_verbs,
     needs,
     observing,
     pages,
@@ -130,7 +130,7 @@ def create_app(
     app.include_router(verifying.routes.router(), prefix=PREFIX)
     app.include_router(certificates.router, prefix=PREFIX)
     app.include_router(ledger_reads.router, prefix=PREFIX)
-    app.include_router(ledger_verbs.router, prefix=PREFIX)
+    app.include_router(ledger_commands.router, prefix=PREFIX)
     app.include_router(reading.router, prefix=PREFIX)
     app.include_router(observing.router)
     app.include_router(docs.router)  # before the pages, which answer for every other address

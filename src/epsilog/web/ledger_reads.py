@@ -12,7 +12,7 @@ from epsilog.spend import Ledger, LedgerView, Verb, digest
 from epsilog.terms import check
 from epsilog.web.books import ItsBooks
 from epsilog.web.doors import Asker, guest
-from epsilog.web.ledger_verbs import restrict_ledger
+from epsilog.web.ledger_commands import restrict_ledger
 
 router = APIRouter(tags=["ledger, word for word"], dependencies=[Depends(guest)])
 

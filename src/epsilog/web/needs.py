@@ -11,6 +11,7 @@ from typing import Any
 
 from starlette.routing import compile_path
 
+from epsilog.spend.commands import COMMANDS, WHOLE
 from epsilog.web import calculators, elsewhere
 from epsilog.web.roles import MAY, Act, Holder, Role, require
 from epsilog.web.routes import PREFIX
@@ -40,8 +41,8 @@ class Need:
         return [role for role in Role if self.act in MAY[role]]
 
 
-_READ, _SPEND, _OWN = Need(Act.READ), Need(Act.SPEND), Need(Act.OWN)
-_READ_ALL, _OWN_ALL, _AUDIT = Need(Act.READ, whole=True), Need(Act.OWN, whole=True), Need(Act.AUDIT, whole=True)
+_READ, _SPEND = Need(Act.READ), Need(Act.SPEND)
+_READ_ALL, _AUDIT = Need(Act.READ, whole=True), Need(Act.AUDIT, whole=True)
 
 _BY_PATH = {
     "POST /verify": _READ,
@@ -63,26 +64,7 @@ _BY_PATH = {
     "GET /ledger/entry": _READ,
     "GET /ledger/spending": _READ,
     "POST /ledger/fits": _READ,
-    "POST /ledger/register": _SPEND,
-    "POST /ledger/reserve": _SPEND,
-    "POST /ledger/charge": _SPEND,
-    "POST /ledger/start": _SPEND,
-    "POST /ledger/round-start": _SPEND,
-    "POST /ledger/round-release": _SPEND,
-    "POST /ledger/commit": _SPEND,
-    "POST /ledger/hold": _SPEND,
-    "POST /ledger/cancel": _SPEND,
-    "POST /ledger/expire": _SPEND,
-    "POST /ledger/create": _OWN,
-    "POST /ledger/partition": _OWN,
-    "POST /ledger/cap": _OWN,
-    "POST /ledger/retire": _OWN,
-    "POST /ledger/override": _OWN,
-    "POST /ledger/revoke": _OWN,
-    "POST /ledger/abandon": _OWN,
-    "POST /ledger/decommission": _OWN,
-    "POST /ledger/accept": _OWN_ALL,
-    "POST /ledger/mark-restored": _OWN_ALL,
+    **{f"POST /ledger/{one.name}": Need(Act(one.role), whole=one.tells == WHOLE) for one in COMMANDS.values()},
     "POST /ledger/verify": _AUDIT,
     "GET /ledger/verify/{name}": _AUDIT,
     "GET /ledger/verify/{name}/events": _AUDIT,

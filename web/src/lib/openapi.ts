@@ -3,53 +3,34 @@
 import type { Fact } from "./facts";
 import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text, textOrNull } from "./read";
 
-/** What an owner does to a scope. */
-export type ActAsk = {
-  /** names joined by '/' */
-  scope: string;
+/** Close a charge whose run is gone; it stays charged. One that is only reserved is counted as spent. */
+export type AbandonAsk = {
+  /** the charge's idempotency key, within its scope */
+  key: string;
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  scope: string | null;
   /** who decides; kept for ever */
   by: string;
   /** why; kept for ever */
   reason: string;
 };
 
-/** A new budget. */
-export type BudgetAsk = {
-  /** names joined by '/' */
-  scope: string;
-  /** pure, approximate, zcdp, gdp or rdp */
-  kind: string;
-  /** by quantity */
-  caps: Record<string, unknown>;
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  privacy_unit: string | null;
-  simulation: boolean;
-  /** whether it is a share that the budget above sets aside */
-  quota: boolean;
-  /** of an rdp budget that promises epsilon, delta */
-  orders: string[] | null;
+/** Accept what may be missing in a ledger that was restored; then charge again what is known of it. */
+export type AcceptRestoredAsk = {
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
 };
 
-/** A reservation that its owner gives back. */
+/** Give one's own reservation back, before its start. */
 export type CancelAsk = {
   /** the charge's idempotency key, within its scope */
   key: string;
-  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
   scope: string | null;
   /** why; kept for ever */
   reason: string;
-};
-
-/** Another cap. */
-export type CapAsk = {
-  /** names joined by '/' */
-  scope: string;
-  /** who decides; kept for ever */
-  by: string;
-  /** why; kept for ever */
-  reason: string;
-  /** by quantity */
-  caps: Record<string, unknown>;
 };
 
 /** A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked. */
@@ -73,16 +54,36 @@ export type CertificateAsk = {
   samples: number;
 };
 
-/** What an owner does to a charge. */
-export type ChargeActAsk = {
-  /** the charge's idempotency key, within its scope */
-  key: string;
-  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
-  scope: string | null;
+/** Set another cap, higher or lower; what is spent or reserved stays so. That of a partition only rises. */
+export type ChangeCapAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** the cap of each quantity, exact decimals */
+  caps: Record<string, unknown>;
   /** who decides; kept for ever */
   by: string;
   /** why; kept for ever */
   reason: string;
+};
+
+/** Reserve, start and commit at once, before a release that is made in one step. */
+export type ChargeAtOnceAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** the charge's idempotency key, within its scope */
+  key: string | null;
+  /** the whole schedule, in the ledger's own JSON */
+  release: Record<string, unknown>;
+  /** the neighboring relation; null: that of the nearest budget */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
+  /** what one neighbor differs in; null: what the nearest budget says */
+  privacy_unit: string | null;
+  /** it is no release of real data, and only budgets of simulations take it */
+  simulation: boolean;
+  /** the failure probability that approximate budgets are charged; null: the release states its own, or needs none */
+  delta: string | null;
+  /** a price worked out elsewhere, by quantity: at least the accountant's, unless an owner has allowed it; null: the accountant works it out */
+  amount: Record<string, unknown> | null;
 };
 
 /** What a report alone supports, check by check and part by part. */
@@ -92,6 +93,16 @@ export type CheckedReport = {
   stands: string;
   findings: Finding[];
   parts: Compared[];
+};
+
+/** Close a charge that has started, with the hashes of its evidence. */
+export type CommitAsk = {
+  /** the charge's idempotency key, within its scope */
+  key: string;
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  scope: string | null;
+  /** SHA-256 values by name */
+  evidence: Record<string, unknown>;
 };
 
 /** Two releases side by side: their curves, and words on which is weaker where. */
@@ -148,6 +159,26 @@ export type Contribution = {
   without: Interval;
 };
 
+/** Make a budget, once and before any charge at or under its scope; the same again changes nothing. */
+export type CreateBudgetAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** pure, approximate, zcdp, gdp or rdp */
+  kind: string;
+  /** the cap of each quantity, exact decimals */
+  caps: Record<string, unknown>;
+  /** the neighboring relation of everything charged to it */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what one neighbor differs in; null: unsaid */
+  privacy_unit: string | null;
+  /** it takes charges of simulations, and those only */
+  simulation: boolean;
+  /** it is a share of the budget above, set aside: others there cannot use it */
+  quota: boolean;
+  /** Renyi orders of an rdp budget that promises epsilon and delta; null: it promises neither */
+  orders: string[] | null;
+};
+
 /** Where Gaussian noise becomes the smaller. */
 export type CrossoverAnswer = {
   rows: CrossoverRow[];
@@ -190,6 +221,30 @@ export type CurvePoint = {
   formula: number;
 };
 
+/** Declare what lies below a scope disjoint blocks: the budgets above pay for one of them, now and once. */
+export type DeclarePartitionAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** the cap of each quantity, exact decimals */
+  caps: Record<string, unknown>;
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
+};
+
+/** Note that what a charge released is out of use; it stays spent. */
+export type DecommissionAsk = {
+  /** the charge's idempotency key, within its scope */
+  key: string;
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  scope: string | null;
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
+};
+
 /** The failure probability that is used, and why. */
 export type Delta = {
   value: number;
@@ -211,14 +266,12 @@ export type ElsewhereAnswer = {
   charge: string;
 };
 
-/** What closes a charge. */
-export type EvidenceAsk = {
+/** Give back a reservation whose time is over and that has not started. */
+export type ExpireAsk = {
   /** the charge's idempotency key, within its scope */
   key: string;
-  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
   scope: string | null;
-  /** SHA-256 values by name */
-  evidence: Record<string, unknown>;
 };
 
 /** A schedule with its price. */
@@ -456,7 +509,9 @@ export type FitsAsk = {
   scope: string;
   /** see ``reserve``; null asks what is left */
   release: Record<string, unknown> | null;
+  /** what approximate budgets are charged */
   delta: string | null;
+  /** null takes the budget's */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
 };
 
@@ -470,6 +525,16 @@ export type Formula = {
   total: number;
   dominates: string;
   side?: "estimate";
+};
+
+/** Hold a reservation until a time, after which anybody may give it back; what was said last stands. */
+export type HoldAsk = {
+  /** the charge's idempotency key, within its scope */
+  key: string;
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  scope: string | null;
+  /** ISO 8601, with its offset from UTC */
+  until: string;
 };
 
 /** A certified interval; only ``upper`` may be claimed. */
@@ -487,12 +552,12 @@ export type Interval = {
   given?: ([string, number])[];
 };
 
-/** Something of one charge. */
-export type KeyAsk = {
-  /** the charge's idempotency key, within its scope */
-  key: string;
-  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
-  scope: string | null;
+/** Note that the ledger came out of a backup: nothing happens in it until an owner accepts that. */
+export type MarkRestoredAsk = {
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
 };
 
 /** A mix of releases, priced. */
@@ -542,37 +607,28 @@ export type NoiseAnswer = {
   noise_multiplier: number;
 };
 
-/** A round that releases. */
-export type OutputAsk = {
-  /** the charge's idempotency key, within its scope */
-  key: string;
-  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
-  scope: string | null;
-  round: number;
-  /** SHA-256, 64 hex digits */
-  output_hash: string;
-};
-
-/** A charge that an owner allows at an amount of their own. */
-export type OverrideAsk = {
+/** Allow one charge at a price that the accountant does not prove: an act of the budget's owner. */
+export type OverridePriceAsk = {
   /** names joined by '/' */
   scope: string;
-  /** the whole schedule, in the ledger's own JSON */
-  release: Record<string, unknown>;
-  /** what approximate budgets are charged */
-  delta: string | null;
-  /** null takes the budget's */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
   /** the charge's idempotency key, within its scope */
   key: string;
-  /** by quantity */
+  /** the whole schedule, in the ledger's own JSON */
+  release: Record<string, unknown>;
+  /** the neighboring relation; null: that of the nearest budget */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
+  /** what one neighbor differs in; null: what the nearest budget says */
+  privacy_unit: string | null;
+  /** it is no release of real data, and only budgets of simulations take it */
+  simulation: boolean;
+  /** its price, by quantity */
   amount: Record<string, unknown>;
   /** why; kept for ever */
   reason: string;
-  privacy_unit: string | null;
+  /** SHA-256 of the plan, 64 hex digits; null: no plan */
   plan_hash: string | null;
+  /** the most rounds it may run; null: no limit */
   rounds: number | null;
-  simulation: boolean;
 };
 
 /** One kind of release in a mix. */
@@ -587,28 +643,6 @@ export type Part = {
   sampling_probability: number;
   /** how many of them */
   count: number;
-};
-
-/** A scope whose blocks are disjoint. */
-export type PartitionAsk = {
-  /** names joined by '/' */
-  scope: string;
-  /** who decides; kept for ever */
-  by: string;
-  /** why; kept for ever */
-  reason: string;
-  /** the most that any one block may cost: the budgets above spend it now */
-  caps: Record<string, unknown>;
-};
-
-/** A plan, before anything is reserved for it. */
-export type PlanAsk = {
-  /** names joined by '/' */
-  scope: string;
-  /** the charge's idempotency key, within its scope */
-  key: string;
-  /** SHA-256, 64 hex digits */
-  plan_hash: string;
 };
 
 /** What a suspicion becomes, at most. */
@@ -761,6 +795,28 @@ export type ReferenceAsk = {
   sha256: string;
 };
 
+/** Note a plan before anything is reserved for it: its key in this scope is then for this plan alone. */
+export type RegisterPlanAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** the charge's idempotency key, within its scope */
+  key: string;
+  /** SHA-256, 64 hex digits */
+  plan_hash: string;
+};
+
+/** Release a round, before its output leaves; the same twice is once. */
+export type ReleaseRoundAsk = {
+  /** the charge's idempotency key, within its scope */
+  key: string;
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  scope: string | null;
+  /** which round, from 1 */
+  round: number;
+  /** SHA-256, 64 hex digits */
+  output_hash: string;
+};
+
 /** What several such releases cost together. */
 export type Releases = {
   count: number;
@@ -784,45 +840,52 @@ export type ReportAsk = {
   key: string | null;
 };
 
-/** What a charge asks for. */
-export type RequestAsk = {
-  /** names joined by '/' */
-  scope: string;
-  /** the whole schedule, in the ledger's own JSON */
-  release: Record<string, unknown>;
-  /** what approximate budgets are charged */
-  delta: string | null;
-  /** null takes the budget's */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  key: string | null;
-  /** a price worked out elsewhere, at least the proven one */
-  amount: Record<string, unknown> | null;
-  /** null takes the budget's */
-  privacy_unit: string | null;
-  simulation: boolean;
-};
-
-/** What a reservation asks for. */
+/** Reserve the price of a release; nothing is spent before its start. */
 export type ReserveAsk = {
   /** names joined by '/' */
   scope: string;
+  /** the charge's idempotency key, within its scope */
+  key: string | null;
   /** the whole schedule, in the ledger's own JSON */
   release: Record<string, unknown>;
-  /** what approximate budgets are charged */
-  delta: string | null;
-  /** null takes the budget's */
+  /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  key: string | null;
-  /** a price worked out elsewhere, at least the proven one */
-  amount: Record<string, unknown> | null;
-  /** null takes the budget's */
+  /** what one neighbor differs in; null: what the nearest budget says */
   privacy_unit: string | null;
+  /** it is no release of real data, and only budgets of simulations take it */
   simulation: boolean;
+  /** the failure probability that approximate budgets are charged; null: the release states its own, or needs none */
+  delta: string | null;
+  /** a price worked out elsewhere, by quantity: at least the accountant's, unless an owner has allowed it; null: the accountant works it out */
+  amount: Record<string, unknown> | null;
+  /** SHA-256 of the plan, 64 hex digits; null: no plan */
   plan_hash: string | null;
-  /** the most rounds it may run */
+  /** the most rounds it may run; null: no limit */
   rounds: number | null;
-  /** when anybody may give it back, ISO 8601 */
+  /** when anybody may give it back if it has not started, ISO 8601 with its offset from UTC; null: never */
   until: string | null;
+};
+
+/** End a scope: nothing new is charged at or under it, ever; what runs may end. */
+export type RetireAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
+};
+
+/** Give back somebody's reservation that has not started. */
+export type RevokeAsk = {
+  /** the charge's idempotency key, within its scope */
+  key: string;
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  scope: string | null;
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
 };
 
 /** What the best attack finds, and what copies cost: a report's tables, row by row. */
@@ -833,15 +896,6 @@ export type RiskAnswer = {
   /** copies, epsilon at most, at least */
   copies: ([string, string, string])[];
   of_copies: string;
-};
-
-/** A round that begins. */
-export type RoundAsk = {
-  /** the charge's idempotency key, within its scope */
-  key: string;
-  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
-  scope: string | null;
-  round: number;
 };
 
 /** The most rounds that meet a goal. */
@@ -886,6 +940,24 @@ export type StandingRow = {
   better: "first" | "second" | "open";
 };
 
+/** Spend a reservation, for ever: before data is first touched, and once. */
+export type StartAsk = {
+  /** the charge's idempotency key, within its scope */
+  key: string;
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  scope: string | null;
+};
+
+/** Begin a round; again, as long as nothing of it was released. */
+export type StartRoundAsk = {
+  /** the charge's idempotency key, within its scope */
+  key: string;
+  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  scope: string | null;
+  /** which round, from 1 */
+  round: number;
+};
+
 /** What the best of several runs costs, beside one run, and beside so many that are all shown. */
 export type Sweep = {
   trials: Record<string, unknown>;
@@ -896,16 +968,6 @@ export type Sweep = {
   count: number;
   /** null where it has no price */
   shown: Interval | null;
-};
-
-/** How long a reservation is held. */
-export type UntilAsk = {
-  /** the charge's idempotency key, within its scope */
-  key: string;
-  /** the charge's scope; null if one charge alone has the key, among those that the token covers */
-  scope: string | null;
-  /** ISO 8601, with its offset from UTC */
-  until: string;
 };
 
 /** What a claim means for one person; every figure is an upper bound but ``fits``. */
@@ -928,14 +990,6 @@ export type VerdictAnswer = {
   assumptions: string[];
   /** what the claim covers, and what it does not */
   limits: string[];
-};
-
-/** What an owner does to the whole ledger. */
-export type WholeAsk = {
-  /** who decides; kept for ever */
-  by: string;
-  /** why; kept for ever */
-  reason: string;
 };
 
 export const FACTS = {

@@ -4,7 +4,11 @@ To add one is to add a class to one of these modules; its entry, HTTP route, opt
 """
 
 from epsilog.spend.commands.base import (
+    BUDGET,
+    CHARGE,
     COMMANDS,
+    RESERVATION,
+    WHOLE,
     At,
     Caller,
     Command,
@@ -35,7 +39,11 @@ from epsilog.spend.commands.charges import (
 from epsilog.spend.commands.restores import AcceptRestored, MarkRestored
 
 __all__ = [
+    "BUDGET",
+    "CHARGE",
     "COMMANDS",
+    "RESERVATION",
+    "WHOLE",
     "Abandon",
     "AcceptRestored",
     "At",
