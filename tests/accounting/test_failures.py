@@ -8,9 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import epsilog as ep
-from epsilog.accounting import failures
 from epsilog.accounting.account import account
-from epsilog.accounting.flatten import flatten
 from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import ApproximateDP, Composed, Gaussian, Laplace, PureDP, Repeated, ZeroConcentratedDP
 from epsilog.numerics.bounds import Bounds
@@ -59,7 +57,7 @@ def test_beside_a_gaussian_the_gaussian_stays_exact():
 @example(chances=[(5e-324, 13), (5e-324, 20)], rest=0.0, delta=0.0)  # 33 least doubles, and a little less
 def test_chances_are_bounded_from_both_sides(chances, rest, delta):
     mix = Composed(Repeated(ApproximateDP(1.0, chance), count) for chance, count in chances)
-    taken = failures.apart(flatten(mix))
+    taken = prepare(mix, ADD_OR_REMOVE).apart
     if taken is None:
         assert all(chance == 0 for chance, _ in chances)
         return
@@ -81,7 +79,7 @@ def test_chances_are_bounded_from_both_sides(chances, rest, delta):
 @pytest.mark.parametrize("chance", [5e-324, 1e-300, 1e-12, 0.5, 1.0])
 def test_many_statements(chance):
     count = 10**9
-    taken = failures.apart({ApproximateDP(1.0, chance): count})
+    taken = prepare(Repeated(ApproximateDP(1.0, chance), count), ADD_OR_REMOVE).apart
     assert taken is not None
     truth = -math.expm1(count * math.log1p(-chance)) if chance < 1 else 1.0
     assert taken[1].low <= truth <= taken[1].high <= min(1.0, truth * (1 + 1e-13) + 5e-324)

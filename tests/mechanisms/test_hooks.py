@@ -1,24 +1,38 @@
 """What mechanisms say of themselves: each hook against what it stands for, and the defaults, which claim nothing."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import (
     BallsInBins,
+    BinnedParticipation,
+    ChosenParticipation,
     CyclicParticipation,
+    EveryRound,
     Gaussian,
+    Grouped,
     Laplace,
+    LimitedParticipation,
     MatrixMechanism,
     PoissonSampled,
+    PoissonTrials,
     PureDP,
     Release,
     Repeated,
+    SpacedParticipation,
     ToeplitzStrategy,
+    Tuned,
 )
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+def run(participation, rounds):
+    return MatrixMechanism(ToeplitzStrategy((1.0,)), participation, rounds, 1.0)
 
 
 class Unknown(Release):
@@ -30,6 +44,8 @@ def test_a_mechanism_without_hooks_claims_nothing():
     assert (bare.gaussian_mu(ADD), bare.pure_loss(ADD), bare.zcdp(ADD)) == (None, None, None)
     assert (bare.statement, bare.sampled_gaussian, bare.one_trial, bare.exact_share) == ({}, None, None, None)
     assert (bare.repeats, bare.as_matrix(), bare.parts(), bare.for_group(ADD, 2, above=True)) == (None,) * 4
+    assert (bare.between(), bare.thinned(Fraction(1, 2), above=True), bare.uncut(), bare.failing()) == (None,) * 4
+    assert (bare.batches(), bare.seen_of(3), bare.group) == (None,) * 3
     for ask in (bare.sample, lambda: bare.renoised(1.0), lambda: bare.exact_law(ADD)):
         with pytest.raises(UnsupportedMechanismError):
             ask()
@@ -64,3 +80,43 @@ def test_noise_is_changed_where_it_is():
     )
     with pytest.raises(UnsupportedMechanismError):
         Repeated(PureDP(1.0), 2).renoised(1.0)
+
+
+def test_a_sample_of_a_sample_lies_between_samples_with_the_product_of_the_chances():
+    above, below = PoissonSampled(PoissonSampled(Laplace(2.0), 0.1), 0.3).between()
+    chance = Fraction(0.1) * Fraction(0.3)
+    assert below.sampling_probability <= chance <= above.sampling_probability
+    assert above.release == below.release == Laplace(2.0)
+    assert above.sampling_probability - below.sampling_probability < 1e-17
+    assert PoissonSampled(Laplace(2.0), 0.1).between() is None
+
+
+def test_the_best_of_trials_costs_a_group_what_a_trial_costs_it():
+    law = PoissonTrials(3.0)
+    one = Grouped(Tuned(Laplace(1.0), law), 2)
+    assert (one.one_trial, one.group) == ((Grouped(Laplace(1.0), 2), law), (Tuned(Laplace(1.0), law), 2))
+    assert Grouped(one, 3).one_trial is None
+
+
+@pytest.mark.parametrize(
+    ("release", "batches"),
+    [
+        (Repeated(PoissonSampled(Gaussian(1.0), 0.25), 6), [(0.25, 6)]),
+        (Repeated(BallsInBins(Gaussian(1.0), 4, 3), 2), [(0.25, 8)]),
+        (run(BinnedParticipation(4), 10), [(0.25, 4)]),
+        (run(CyclicParticipation(4, 0.5), 10), [(0.125, 10)]),
+        (run(ChosenParticipation(5), 10), [(0.5, 10)]),
+        (run(SpacedParticipation(2, 0.5, warm_start=True), 10), [(1 / 3, 10)]),
+        (run(SpacedParticipation(3, 0.5), 3), [(0.5, 1), (0.25, 1), (0.125, 1)]),
+    ],
+)
+def test_batches_have_the_chances_and_numbers_that_are_drawn(release, batches):
+    found = release.batches()
+    assert [count for _, count in found] == [count for _, count in batches]
+    for (chance, _), (exact, _) in zip(found, batches, strict=True):
+        assert exact <= chance <= exact * (1 + 1e-8)
+
+
+def test_what_is_not_drawn_has_no_batches():
+    assert run(LimitedParticipation(2), 4).batches() is run(EveryRound(), 4).batches() is None
+    assert Repeated(Gaussian(1.0), 2).batches() is None

@@ -16,7 +16,7 @@ from epsilog.accounting.account import held, interval
 from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
-from epsilog.mechanisms import Composed, Grouped, Release, Repeated
+from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
@@ -99,8 +99,8 @@ class Profile:
         return each(self._tpr, check.within(0, 1, check.UP), fpr=fpr)
 
     def _tpr(self, fpr: float) -> Interval:
-        if isinstance(group := self._prepared.alone, Grouped):
-            return self._tpr_of_group(group, fpr)
+        if self._prepared.group is not None:
+            return self._tpr_of_group(*self._prepared.group, fpr)
         if self._prepared.enclosed is not None:
             return self._tpr_between(fpr)
         attained, work = self._prepared.attained, Work()
@@ -166,7 +166,7 @@ class Profile:
         parts = (Repeated(part, count) for part, count in prepared.bag.items())
         return replace(self, release=Composed(parts))
 
-    def _tpr_of_group(self, group: Grouped, fpr: float) -> Interval:
+    def _tpr_of_group(self, unit: Prepared, units: int, fpr: float) -> Interval:
         """Any curve that bounds delta in both orders bounds the rate from above; one unit bounds it from below."""
 
         def whole(epsilon: float) -> Bounds:
@@ -174,13 +174,13 @@ class Profile:
             return Bounds(claim.lower, claim.upper)
 
         found = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap)
-        one = Profile(group.release, self.relation, self.gap)
-        symmetric = one._prepared.mu is not None
-        lower = found.bounds.lower if symmetric else min(one._tpr(fpr).lower, found.bounds.upper)
+        lower = found.bounds.lower
+        if unit.mu is None:  # not the same in both orders
+            lower = min(self._of(unit)._tpr(fpr).lower, found.bounds.upper)
         near = self.delta(abs(found.at))
         return Interval(
             lower, found.bounds.upper, near.method, self.relation,
-            assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr), ("units", float(group.units))),
+            assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr), ("units", float(units))),
         )  # fmt: skip
 
     @overload

@@ -11,8 +11,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from epsilog.accounting.flatten import Bag
-from epsilog.mechanisms import ApproximateDP, PureDP, Release
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.exact import rounded
 from epsilog.numerics.rounding import union
@@ -45,23 +43,12 @@ class Failure:
         return Bounds(rounded(below, up=False), rounded(above, up=True))
 
 
-def apart(bag: Bag) -> tuple[Bag, Failure] | None:
-    """A mix with its (epsilon, delta) statements made pure, and the chance of what they gave away, if any.
+def joint(chances: list[tuple[float, int]]) -> Failure:
+    """That any of several chances, each so many times, comes.
 
-    >>> apart({ApproximateDP(1.0, 1e-6): 2, ApproximateDP(1.0, 0.0): 1})  # doctest: +ELLIPSIS
-    ({PureDP(epsilon=1.0): 3}, Failure(low=1.99999...e-06, high=1.99999...e-06))
+    >>> joint([(0.5, 2)])
+    Failure(low=0.75, high=0.75)
     """
-    stated = [(part.delta, count) for part, count in bag.items() if isinstance(part, ApproximateDP) and part.delta > 0]
-    if not stated:
-        return None
-    rest: dict[Release, int] = {}
-    for part, count in bag.items():
-        pure = PureDP(part.epsilon) if isinstance(part, ApproximateDP) else part
-        rest[pure] = rest.get(pure, 0) + count
-    return rest, _joint(stated)
-
-
-def _joint(chances: list[tuple[float, int]]) -> Failure:
     if sum(count for _, count in chances) <= _MOST:
         survives = math.prod(((1 - Fraction(chance)) ** count for chance, count in chances), start=Fraction(1))
         return Failure(rounded(1 - survives, up=False), rounded(1 - survives, up=True))

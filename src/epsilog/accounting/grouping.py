@@ -14,9 +14,9 @@ from epsilog.accounting.flatten import Bag, flatten
 from epsilog.accounting.grown import further
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.prepared import Prepared
-from epsilog.mechanisms import FixedSizeSampled, Grouped, PoissonSampled, PureDP, Release
+from epsilog.mechanisms import Grouped, PureDP, Release
 from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.counts import Counts, binomial, hypergeometric, most_likely, spendable
+from epsilog.numerics.counts import most_likely, spendable
 from epsilog.numerics.exact import rounded
 from epsilog.numerics.gaussian import gaussian_bounds
 from epsilog.numerics.groups import group_factor
@@ -111,17 +111,12 @@ def _seen_together(one: Prepared, units: int, chance: float) -> Bag | None:
     bag: dict[Release, int] = {}
     often = sum(count for part, count in one.bag.items() if part in one.sampled)
     for part, count in one.bag.items():
-        counted: tuple[Release, Counts | None] = (part, None)
-        match part:
-            case PoissonSampled(release=inner, sampling_probability=share) if share < 1:
-                counted = (inner, binomial(units, share, above=True))
-            case FixedSizeSampled(release=inner, sample_size=drawn, population=population):
-                counted = (inner, hypergeometric(population, min(units, population), drawn, above=True))
-        if part in one.sampled and counted[1] is None:
+        counts = part.seen_of(units)
+        if part in one.sampled and counts is None:
             return None
-        seen = units if counted[1] is None else most_likely(counted[1], chance / often)
+        seen = units if counts is None else most_likely(counts, chance / often)
         seen = units if seen is None else min(seen, units)
-        for plain, times in flatten(counted[0]).items():
+        for plain, times in flatten(part if counts is None else part.inner[0]).items():
             whole = plain.for_group(one.relation, seen, above=True) if seen > 0 else PureDP(0.0)
             if whole is None:
                 return None

@@ -9,29 +9,17 @@ et al. 2024 (arXiv:2411.04205), Theorem 3.3; docs/accounting/certified-bounds.md
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from epsilog.accounting.flatten import Bag
-from epsilog.mechanisms import (
-    BallsInBins,
-    BinnedParticipation,
-    ChosenParticipation,
-    CyclicParticipation,
-    MatrixMechanism,
-    PoissonSampled,
-    Release,
-    Repeated,
-    SpacedParticipation,
-    TruncatedPoissonSampled,
-)
+from epsilog.mechanisms import Release
 from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, union, up
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, up
 from epsilog.numerics.tails import binomial_above
 from epsilog.terms import CheckError, Interval, NeighboringRelation, UnsupportedMechanismError, check
 
 _ATTEMPTS = 64  # to find an epsilon whose own share of delta leaves enough for it
+_MOST_BATCHES = 2**24  # whose chances are added
 _NUDGE = 1e-4  # by which an epsilon is tried above the last one, as a part of it
 
 
@@ -79,25 +67,6 @@ class Cut:
         return Bounds(min(lower, upper), upper)
 
 
-def untruncated(bag: Bag) -> tuple[Bag, Cut] | None:
-    """A mix whose Poisson samples are not cut, and the chance that any is; None where nothing is cut anyway.
-
-    >>> from epsilog.mechanisms import Gaussian
-    >>> untruncated({TruncatedPoissonSampled(Gaussian(1.0), 0.01, population=1000, largest_batch=40): 5})
-    ... # doctest: +ELLIPSIS
-    ({PoissonSampled(...): 5}, Cut(chance=5.503...e-13))
-    """
-    cuts: list[tuple[float, int]] = []
-    rest: dict[Release, int] = {}
-    for part, count in bag.items():
-        one: Release = part
-        if isinstance(part, TruncatedPoissonSampled):
-            one = PoissonSampled(part.release, part.sampling_probability)
-            cuts.append((binomial_above(part.population, part.sampling_probability, part.largest_batch), count))
-        rest[one] = rest.get(one, 0) + count
-    return (rest, Cut(union(cuts)[1])) if cuts else None
-
-
 def truncated(interval: Interval, release: Release, *, population: int, largest_batch: int) -> Interval:
     """Bounds delta of the same run where a batch that is too large keeps its first ``largest_batch`` units.
 
@@ -117,7 +86,7 @@ def truncated(interval: Interval, release: Release, *, population: int, largest_
         docs/accounting/balls-in-bins.md, 7; for Poisson samples Chua et al. 2024 (arXiv:2411.04205), Theorem 3.3.
 
     >>> from epsilog.accounting import delta
-    >>> from epsilog.mechanisms import Gaussian
+    >>> from epsilog.mechanisms import BallsInBins, Gaussian
     >>> run = BallsInBins(Gaussian(1.0), bins=100)
     >>> found = delta(run, epsilon=2.0)
     >>> cut = truncated(found, run, population=10_000, largest_batch=200)
@@ -154,51 +123,17 @@ _CUT = (
 def cut_chance(release: Release, *, population: int, largest_batch: int) -> float:
     """Bounds from above the chance that any batch has more than ``largest_batch`` of ``population`` units in it.
 
-    >>> from epsilog.mechanisms import Gaussian
+    >>> from epsilog.mechanisms import BallsInBins, Gaussian
     >>> cut_chance(BallsInBins(Gaussian(1.0), bins=4), population=10, largest_batch=9)  # all ten in one of four bins
     ... # doctest: +ELLIPSIS
     3.81469...e-06
     """
     population = check.integer(1)(population=population)
     largest_batch = check.integer(1)(largest_batch=largest_batch)
-    total = sum(
-        count * binomial_above(population, min(chance, 1.0), largest_batch)
-        for chance, count in _batches(check.instance(Release)(release=release))
-    )
-    return min(up(total, 2 * _MOST_BATCHES), 1.0)
-
-
-_MOST_BATCHES = 2**24
-_SHARES = 10**9  # to whole parts of which a chance is rounded up
-
-
-def _batches(release: Release) -> list[tuple[float, int]]:
-    """Chances, rounded up, that a unit is in a batch, and how many batches have it; the same batch counts once."""
-    match release:
-        case Repeated(release=inner, count=count):
-            return [(chance, count * often) for chance, often in _batches(inner)]
-        case PoissonSampled(sampling_probability=chance):
-            return [(chance, 1)]
-        case BallsInBins(bins=bins):
-            return [(up(1 / bins, 1), bins)]
-        case MatrixMechanism(participation=BinnedParticipation(cycle_length=bins), rounds=rounds):
-            return [(up(1 / bins, 1), min(bins, rounds))]
-        case MatrixMechanism(participation=CyclicParticipation(cycle_length=slots, probability=chance), rounds=rounds):
-            return [(up(chance / slots, 1), rounds)]
-        case MatrixMechanism(participation=ChosenParticipation(participations=often), rounds=rounds):
-            return [(up(often / rounds, 1), rounds)]
-        case MatrixMechanism(participation=SpacedParticipation() as spaced, rounds=rounds):
-            return _spaced(spaced, rounds)
-    raise UnsupportedMechanismError(release, method=_METHOD, reason="who takes part is not drawn, or not in batches")
-
-
-def _spaced(kind: SpacedParticipation, rounds: int) -> list[tuple[float, int]]:
-    """Who is free in a round joins with probability p; who joined b rounds ago, or was free and did not, is free."""
-    apart, chance = kind.min_separation, kind.probability
-    if kind.warm_start:  # stationary: free in a share f of the rounds, f + (b - 1) p f = 1
-        return [(up(chance / (1 + (apart - 1) * chance), 4), rounds)]
-    free = [1.0]
-    for t in range(1, rounds):
-        free.append((1 - chance) * free[t - 1] + (chance * free[t - apart] if t >= apart else 0.0))
-    often = Counter(math.ceil(one * _SHARES) / _SHARES for one in free)  # it settles: most of them are one number
-    return [(up(chance * one, 4 * rounds + 8), count) for one, count in often.items()]
+    batches = check.instance(Release)(release=release).batches()
+    if batches is None:
+        raise UnsupportedMechanismError(
+            release, method=_METHOD, reason="who takes part is not drawn, or not in batches"
+        )
+    total = sum(count * binomial_above(population, min(chance, 1.0), largest_batch) for chance, count in batches)
+    return min(up(float(total), 2 * _MOST_BATCHES), 1.0)

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from epsilog.accounting import tradeoff
-from epsilog.accounting.prepared import Prepared, prepare
-from epsilog.mechanisms import BinomialTrials, NegativeBinomialTrials, PoissonTrials, Repeated, Trials, Tuned
+from epsilog.accounting.prepared import Prepared
+from epsilog.mechanisms import BinomialTrials, NegativeBinomialTrials, PoissonTrials, Trials
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
@@ -159,8 +159,15 @@ def _least_loss(trial: Callable[[float], float], odds: float) -> float:
     return proven(excess, max(guess / 2, 1e-12), gap=_NEAR, most=LARGEST_LOSS)
 
 
-def bounds(tuned: Tuned, one: Prepared, question: Question, *, above: bool, ask: Ask) -> Bounds:
-    """Bounds the answer about the best of several trials, of which ``one`` is one.
+def bounds(trials: Trials, one: Prepared, question: Question, *, above: bool, ask: Ask) -> Bounds:
+    """Bounds the answer about the best of several trials.
+
+    Args:
+        trials: the law of their number.
+        one: one of them.
+        question: about the best.
+        above: whether the upper bound alone is wanted.
+        ask: bounds an answer about one.
 
     Raises:
         UnsupportedMechanismError: one trial has no price under this relation.
@@ -169,18 +176,18 @@ def bounds(tuned: Tuned, one: Prepared, question: Question, *, above: bool, ask:
         Liu & Talwar 2019 (arXiv:1811.07971); Papernot & Steinke 2022 (arXiv:2110.03620v2); Koskela, Redberg & Wang 2024
         (arXiv:2402.06701); derived in docs/accounting/tuning.md.
     """
-    law = Selection(tuned.trials)
+    law = Selection(trials)
 
     def trial(epsilon: float) -> float:
         return ask(one, DeltaAt(epsilon), True).upper
 
-    if tuned.trials not in one.stretches:
-        one.stretches[tuned.trials] = law.stretch(trial, lambda: ask(one, EpsilonAt(0), True).upper)
-    stretch, at = one.stretches[tuned.trials]
+    if trials not in one.stretches:
+        one.stretches[trials] = law.stretch(trial, lambda: ask(one, EpsilonAt(0), True).upper)
+    stretch, at = one.stretches[trials]
     upper = _above(law, stretch, question, lambda asked: ask(one, asked, True).upper)
-    if isinstance(law.trials, BinomialTrials):  # all trials, shown
+    if isinstance(trials, BinomialTrials):  # all trials, shown
         with suppress(UnsupportedMechanismError):  # what is repeated may have no price of its own
-            shown = prepare(Repeated(tuned.release, law.trials.most), one.relation)
+            shown = Prepared({part: trials.most * count for part, count in one.bag.items()}, one.relation)
             upper = min(upper, ask(shown, question, above).upper)
     if above:
         return Bounds(0.0, upper)

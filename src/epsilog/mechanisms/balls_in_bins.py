@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from epsilog import numerics
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composed import Repeated
 from epsilog.mechanisms.composition import check_absence, flatten, total_mu
@@ -38,6 +39,10 @@ class BallsInBins(Release):
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """The release in each epoch, where there is one bin."""
         return ((self.release, self.epochs),) if self.bins == 1 else None
+
+    def batches(self) -> list[tuple[float, int]]:
+        """The bins."""
+        return [(numerics.rounding.up(1 / self.bins, 1), self.bins)]
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
         """Independent noise, and whole cycles of so many slots."""

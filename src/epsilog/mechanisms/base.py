@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.mechanisms.sampling import RandBelow
     from epsilog.mechanisms.tuned import Trials
+    from epsilog.numerics.counts import Counts
     from epsilog.numerics.laws.base import BaseLaw
     from epsilog.numerics.pairs import Effort, Laws, Pairs
     from epsilog.numerics.renyi import Array
@@ -72,6 +73,7 @@ class Release:
         is_binned: whether each unit is in one of several rounds, so that its pairs have a tail that is cut.
         is_shuffled: whether it hides the reports of units among each other, so that in a sample it hides them less.
         has_pairs: whether anything has a pair of which nothing is known but what is said of this.
+        proofs: the pages of docs/ that prove what it lies ``between``.
         states_absence: whether it says what is released without the unit, where the relation puts nothing in its place.
     """
 
@@ -84,6 +86,7 @@ class Release:
     is_shuffled: ClassVar[bool] = False
     has_pairs: ClassVar[bool] = True
     states_absence: ClassVar[bool] = True
+    proofs: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -153,6 +156,44 @@ class Release:
     @property
     def sampled_gaussian(self) -> tuple[float, float] | None:
         """Noise multiplier and chance to take part of the Poisson-sampled Gaussian that it is; None if it is none."""
+        return None
+
+    def between(self) -> tuple[Release, Release] | None:
+        """Two releases, of which one loses no less and one no more, where it has no price but through theirs.
+
+        The pages that prove it are ``proofs``.
+
+        Raises:
+            UnsupportedMechanismError: neither it nor what it lies between has a price.
+        """
+        return None
+
+    def thinned(self, chance: Fraction, *, above: bool) -> Release | None:  # noqa: ARG002
+        """What a unit meets that is in a sample with a ``chance``, rounded outwards, if that is no plain sample."""
+        return None
+
+    def uncut(self) -> tuple[Release, tuple[int, float, int]] | None:
+        """The same where no sample is cut, and how one is: if of so many coins, of a chance, more than so many fall."""
+        return None
+
+    def failing(self) -> tuple[Release, float] | None:
+        """The same without the chance that everything is given away, and that chance."""
+        return None
+
+    def batches(self) -> list[tuple[float, int]] | None:
+        """Chances, rounded up, that a unit is in a batch, and how many batches have it; the same batch counts once.
+
+        None where who takes part is not drawn, or not in batches.
+        """
+        return None
+
+    def seen_of(self, units: int) -> Counts | None:  # noqa: ARG002
+        """How many of a group are in each sample, from above; None of what is no sample, or beyond reach."""
+        return None
+
+    @property
+    def group(self) -> tuple[Release, int] | None:
+        """What is released, and how many of its units one person holds; None where that is one."""
         return None
 
     @property

@@ -64,6 +64,11 @@ class Repeated(Release):
         """What is repeated, as often."""
         return ((self.release, self.count),)
 
+    def batches(self) -> list[tuple[float, int]] | None:
+        """As often."""
+        once = self.release.batches()
+        return None if once is None else [(chance, self.count * often) for chance, often in once]
+
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
         """Of what is repeated."""
         return self.release.as_matrix(count * self.count)

@@ -13,6 +13,7 @@ from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
 
 if TYPE_CHECKING:
+    from epsilog.numerics.counts import Counts
     from epsilog.numerics.pairs import Effort, Pairs
 
 
@@ -41,6 +42,12 @@ class FixedSizeSampled(Release):
     def exact_share(self) -> Fraction:
         """The size of the sample over that of the population."""
         return Fraction(self.sample_size, self.population)
+
+    def seen_of(self, units: int) -> Counts | None:
+        """Those that are drawn."""
+        from epsilog.numerics.counts import hypergeometric
+
+        return hypergeometric(self.population, min(units, self.population), self.sample_size, above=True)
 
     def revealed(self, relation: NeighboringRelation) -> Release:
         """What is computed on the sample, for whoever sees the sample."""

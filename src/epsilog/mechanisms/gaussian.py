@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 
+MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
 NOISE_MULTIPLIER = "noise standard deviation divided by the sensitivity; 0 gives no privacy"
 
 

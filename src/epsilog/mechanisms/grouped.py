@@ -11,6 +11,7 @@ from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import Field, term
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.tuned import Trials
     from epsilog.numerics.pairs import Effort, Pairs
 
 
@@ -38,6 +39,17 @@ class Grouped(Release):
     def revealed(self, relation: NeighboringRelation) -> Release:
         """For the group."""
         return Grouped(self.release.revealed(relation), self.units)
+
+    @property
+    def group(self) -> tuple[Release, int]:
+        """Both of its fields."""
+        return self.release, self.units
+
+    @property
+    def one_trial(self) -> tuple[Release, Trials] | None:
+        """What a trial costs a group, the best of several costs it; a group of groups is left to ``group``."""
+        found = None if self.release.group else self.release.one_trial
+        return None if found is None else (Grouped(found[0], self.units), found[1])
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release | None:
         """A group of groups."""

@@ -9,21 +9,25 @@ most the clip norm.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import mul
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+from epsilog import numerics
 from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
-from epsilog.mechanisms.gaussian import Gaussian
+from epsilog.mechanisms.composed import Composed
+from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.numerics.exact import rounded
 from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
 
 MOST_BUFFERS = 64  # a few are as good as any number
+_SHARES = 10**9  # to whole parts of which a chance is rounded up
 
 
 @term("toeplitz-strategy")
@@ -156,9 +160,13 @@ class _Participation:
     def __post_init__(self) -> None:
         check_fields(self)
 
+    def batches(self, rounds: int) -> list[tuple[float, int]] | None:  # noqa: ARG002
+        """As of a release, of so many rounds: see ``Release.batches``."""
+        return None
+
 
 @term("every-round")
-class EveryRound:
+class EveryRound(_Participation):
     """Every unit takes part in every round: no sampling."""
 
 
@@ -179,6 +187,10 @@ class BinnedParticipation(_Participation):
 
     cycle_length: Annotated[int, CYCLE_LENGTH]
 
+    def batches(self, rounds: int) -> list[tuple[float, int]]:
+        """The slots."""
+        return [(numerics.rounding.up(1 / self.cycle_length, 1), min(self.cycle_length, rounds))]
+
 
 @term("spaced-participation")
 class SpacedParticipation(_Participation):
@@ -190,6 +202,17 @@ class SpacedParticipation(_Participation):
         bool, Field("whether the process starts in its stationary state instead of with everybody allowed")
     ] = False
 
+    def batches(self, rounds: int) -> list[tuple[float, int]]:
+        """Who is free in a round joins; who joined b rounds ago, or was free and did not, is free."""
+        apart, chance, up = self.min_separation, self.probability, numerics.rounding.up
+        if self.warm_start:  # stationary: free in a share f of the rounds, f + (b - 1) p f = 1
+            return [(up(chance / (1 + (apart - 1) * chance), 4), rounds)]
+        free = [1.0]
+        for t in range(1, rounds):
+            free.append((1 - chance) * free[t - 1] + (chance * free[t - apart] if t >= apart else 0.0))
+        often = Counter(math.ceil(one * _SHARES) / _SHARES for one in free)  # it settles: most of them are one number
+        return [(up(chance * one, 4 * rounds + 8), count) for one, count in often.items()]
+
 
 @term("cyclic-participation")
 class CyclicParticipation(_Participation):
@@ -200,12 +223,20 @@ class CyclicParticipation(_Participation):
         float, Field("probability to join in one's own slot, in (0, 1]; 1 is balls-in-bins", "p", gt=0, le=1)
     ]
 
+    def batches(self, rounds: int) -> list[tuple[float, int]]:
+        """A slot that comes, and a coin."""
+        return [(numerics.rounding.up(self.probability / self.cycle_length, 1), rounds)]
+
 
 @term("chosen-participation")
 class ChosenParticipation(_Participation):
     """k of t, or random allocation: each unit is in exactly so many rounds, any of them alike; which stay hidden."""
 
     participations: Annotated[int, Field("number of rounds that each unit takes part in", "k", ge=1)]
+
+    def batches(self, rounds: int) -> list[tuple[float, int]]:
+        """Any round alike."""
+        return [(numerics.rounding.up(self.participations / rounds, 1), rounds)]
 
 
 Strategy = ToeplitzStrategy | DenseStrategy | TreeStrategy
@@ -239,6 +270,8 @@ class MatrixMechanism(Release):
         ),
     ]
 
+    proofs: ClassVar[tuple[str, ...]] = ("accounting/matrices",)
+
     def __post_init__(self) -> None:
         check_fields(self)
         if isinstance(self.strategy, DenseStrategy) and len(self.strategy.rows) != self.rounds:
@@ -255,6 +288,20 @@ class MatrixMechanism(Release):
                 if self.rounds % bins == 0:
                     return ((BallsInBins(Gaussian(self.noise_stddev / scale), bins, self.rounds // bins), 1),)
         return None
+
+    def between(self) -> tuple[Release, Release]:
+        """The Gaussian of its sensitivity, which is known from both sides (docs/accounting/matrices.md)."""
+        from epsilog.mechanisms.sensitivity import sensitivity
+
+        up, down, noise = numerics.rounding.up, numerics.rounding.down, self.noise_stddev
+        moved = sensitivity(self)
+        weak, strong = down(noise / moved.upper, 1), up(noise / moved.lower, 1)
+        least = Gaussian(strong) if math.isfinite(strong) and (strong > 0 or noise == 0) else Composed([])
+        return Gaussian(min(weak, MOST_NOISE)), least
+
+    def batches(self) -> list[tuple[float, int]] | None:
+        """Those of its rounds."""
+        return self.participation.batches(self.rounds)
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
         """Itself, once."""

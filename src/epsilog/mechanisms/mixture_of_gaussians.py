@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from epsilog import numerics
 from epsilog.mechanisms.base import Release, sensitivity_factor
 from epsilog.mechanisms.composed import Composed
-from epsilog.mechanisms.gaussian import Gaussian
+from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
 from epsilog.numerics.exact import rounded
 from epsilog.terms import CheckError, NeighboringRelation
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from epsilog.numerics.pairs import Effort, Pairs
     from epsilog.numerics.renyi import Array
 
-MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
 NOTHING = Composed([])
 MOST_COMPONENTS = 4096  # of a mixture: as many as anybody writes down
 
@@ -79,6 +78,7 @@ class MixtureOfGaussians(Release):
             raise CheckError("sampling_probabilities", "1", f"{float(total)!r}", verb="add up to")
 
     is_amplified: ClassVar[bool] = True
+    proofs: ClassVar[tuple[str, ...]] = ("accounting/mixtures",)
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """The plainer release that it exactly is, if there is one that doubles hold."""
@@ -129,6 +129,12 @@ class MixtureOfGaussians(Release):
         return MixtureOfGaussians(
             self.noise_stddev, (0.0, *(move for move, _ in law)), (rounded(rest, up=not above), *weights)
         )
+
+    def between(self) -> tuple[Release, Release] | None:
+        """Poisson-sampled Gaussians, where it is one but for rounding."""
+        if not self.is_plain:
+            return None
+        return self.thinned(Fraction(1), above=True), self.thinned(Fraction(1), above=False)
 
     def most(self) -> Release:
         """A Poisson sample that loses no less: whoever contributes at all contributes the most.

@@ -10,11 +10,13 @@ from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
 from epsilog.mechanisms.composition import check_absence, flatten, require_unshuffled, total_mu
 from epsilog.mechanisms.gaussian import Gaussian
+from epsilog.numerics.exact import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
+    from epsilog.numerics.counts import Counts
     from epsilog.numerics.pairs import Effort, Laws, Pairs
     from epsilog.numerics.renyi import Array
 
@@ -56,6 +58,33 @@ class PoissonSampled(Release):
     def exact_share(self) -> Fraction:
         """``sampling_probability``."""
         return Fraction(self.sampling_probability)
+
+    def between(self) -> tuple[Release, Release] | None:
+        """Of a sample of a sample, or of a mixture: samples with the product of all chances, rounded up and down."""
+        chance = Fraction(self.sampling_probability)
+        above, below = (self.release.thinned(chance, above=side) for side in (True, False))
+        return None if above is None or below is None else (above, below)
+
+    @property
+    def proofs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """That of samples of samples, and those of what is sampled."""
+        return ("accounting/certified-bounds, 1.10", *self.release.proofs)
+
+    def thinned(self, chance: Fraction, *, above: bool) -> Release:
+        """With the product of both chances."""
+        chance *= Fraction(self.sampling_probability)
+        found = self.release.thinned(chance, above=above)
+        return PoissonSampled(self.release, rounded(chance, up=above)) if found is None else found
+
+    def batches(self) -> list[tuple[float, int]]:
+        """One."""
+        return [(self.sampling_probability, 1)]
+
+    def seen_of(self, units: int) -> Counts | None:
+        """Those whose coins fall."""
+        from epsilog.numerics.counts import binomial
+
+        return binomial(units, self.sampling_probability, above=True)
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
         """Independent noise, and a cycle of one slot."""

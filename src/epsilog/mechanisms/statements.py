@@ -77,6 +77,10 @@ class ApproximateDP(Release):
         """The guarantee itself."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
+    def failing(self) -> tuple[Release, float]:
+        """The statement of epsilon alone, and ``delta``."""
+        return PureDP(self.epsilon), self.delta
+
     def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
         """Both numbers."""
         return ("statement", Fraction(self.epsilon), Fraction(self.delta)) if self.epsilon or self.delta else None

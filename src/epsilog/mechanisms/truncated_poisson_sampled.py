@@ -44,6 +44,11 @@ class TruncatedPoissonSampled(Release):
             return ((PoissonSampled(self.release, self.sampling_probability), 1),)
         return None
 
+    def uncut(self) -> tuple[Release, tuple[int, float, int]]:
+        """The plain sample, which is cut where more than ``largest_batch`` units are in it."""
+        coins = (self.population, self.sampling_probability, self.largest_batch)
+        return PoissonSampled(self.release, self.sampling_probability), coins
+
     def revealed(self, relation: NeighboringRelation) -> Release:
         """What is computed on the sample, for two units: one that joins may leave another one out."""
         whole = self.release.revealed(relation)

@@ -39,7 +39,7 @@ def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
 
 def _largest(prepared: Prepared, question: Question, gap: float) -> float:
     """Bounds the answer from below by the largest statement alone: what is beside it only adds."""
-    largest = max((part for part in prepared.bag if isinstance(part, ZeroConcentratedDP)), key=lambda part: part.rho)
+    largest = ZeroConcentratedDP(max(rho for rho, _ in prepared.rho))
     found = alone(Prepared({largest: 1}, prepared.relation), question, gap)
     return 0.0 if found is None else found.lower
 
@@ -49,16 +49,17 @@ def alone(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
 
     Above stands the best that its divergences prove; below, a mechanism with two outcomes that satisfies it.
     """
-    (one, count), *others = prepared.bag.items() or ((None, 0),)
-    if others or count != 1 or not isinstance(one, ZeroConcentratedDP):
-        stated = [part.rho * n for part, n in prepared.bag.items() if isinstance(part, ZeroConcentratedDP)]
-        return _simply(up(sum(stated), 2 + len(stated)), question) if len(stated) == len(prepared.bag) > 0 else None
-    above = _simply(one.rho, question)
-    if not _LEAST <= one.rho <= _LARGEST:
+    if not prepared.rho or len(prepared.rho) < len(prepared.bag):
+        return None
+    if prepared.rounds > 1:
+        return _simply(up(sum(rho * n for rho, n in prepared.rho), 2 + len(prepared.rho)), question)
+    ((rho, _),) = prepared.rho
+    above = _simply(rho, question)
+    if not _LEAST <= rho <= _LARGEST:
         return above
     above = above.meet(renyi_bounds(prepared, question, gap) or above)
     epsilon = question.epsilon if isinstance(question, DeltaAt) else above.upper
-    found = _two_outcomes(one.rho, epsilon) if epsilon < _MOST else None
+    found = _two_outcomes(rho, epsilon) if epsilon < _MOST else None
     if found is None:
         return above
     p, q = found

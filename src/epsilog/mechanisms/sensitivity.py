@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.mechanisms import (
+from epsilog.mechanisms.matrix import (
     DenseStrategy,
     EveryRound,
     LimitedParticipation,

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import assumptions, delta, epsilon, mu, profile, rdp, rho
-from epsilog.accounting.sensitivity import sensitivity
 from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
@@ -30,6 +29,7 @@ from epsilog.mechanisms import (
     TreeStrategy,
     ZeroConcentratedDP,
 )
+from epsilog.mechanisms.sensitivity import sensitivity
 from epsilog.numerics.rounding import down, up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 

@@ -1,0 +1,170 @@
+"""Answers that follow from answers about other compositions: each one a function, asked in the order of a list.
+
+``account.REDUCTIONS`` is that list. A reduction answers None about what it does not apply to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from epsilog.accounting import composing, grouping, tuning
+from epsilog.accounting.methods import lattice, pure
+from epsilog.accounting.prepared import Prepared
+from epsilog.accounting.walk import Method, walk
+from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.terms import UnsupportedMechanismError
+
+Answer = tuple[Bounds, str]
+"""Bounds, and by which method."""
+
+PURE = Method("pure composition", pure.bounds)
+LATTICE = Method(
+    "privacy loss distribution: dots connected above (Doroshenko et al. 2022), outcomes merged below",
+    lattice.bounds,
+    above=lattice.above,
+    enough=0.02,  # a relative width from which on bounds of another kind may do better
+)
+UNHIDDEN = "as if sampling hid nothing (docs: accounting/certified-bounds, 1.5)"
+
+_TOLD = (PURE, LATTICE)  # what bounds truncated samples by pairs of their own
+
+
+class Account(Protocol):
+    """Who answers: ``account.account``."""
+
+    def __call__(self, prepared: Prepared, question: Question, gap: float, *, above: bool = ...) -> Answer:
+        """Bounds an answer, and says by which method."""
+        ...
+
+
+class Reduction(Protocol):
+    """One way to answer through others."""
+
+    def __call__(
+        self, prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account
+    ) -> Answer | None:
+        """Bounds an answer, and says how; None about what it does not apply to."""
+        ...
+
+
+def curves(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+    """Parts without a pair, beside others, by their own curves."""
+    if not prepared.has_curves or prepared.enclosed is not None:
+        return None
+    return by_parts(prepared, question, gap, above=above, account=account)
+
+
+def by_parts(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+    """Several parts, each by itself, and then together; None about a single one, or where each has a pair."""
+
+    def ask(one: Prepared, asked: Question, upper_only: bool) -> Bounds:
+        return account(one, asked, gap, above=upper_only)[0]
+
+    return composing.bounds(prepared, question, above=above, ask=ask)
+
+
+def trials(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+    """The best of several trials, through one trial."""
+    if prepared.trials is None:
+        return None
+    one, law = prepared.trials
+    ask, named = _asked(account, gap)
+    found = tuning.bounds(law, one, question, above=above, ask=ask)
+    return found, named("the best of several trials (docs: accounting/tuning), over one trial by: ")
+
+
+def groups(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+    """What a group loses, through one unit."""
+    if prepared.group is None:
+        return None
+    one, units = prepared.group
+    ask, named = _asked(account, gap)
+    found, how = grouping.bounds(one, question, units=units, gap=gap, above=above, ask=ask)
+    return found, named(f"{how}; one unit by: ")
+
+
+def _asked(account: Account, gap: float) -> tuple[tuning.Ask, Callable[[str], str]]:
+    """Who answers about one of several, and what names the methods by which that was done."""
+    methods: dict[str, None] = {}
+
+    def ask(one: Prepared, asked: Question, upper_only: bool) -> Bounds:
+        found, method = account(one, asked, gap, above=upper_only)
+        if asked != EpsilonAt(0):  # the largest loss only caps what others found
+            methods[method] = None
+        return found
+
+    return ask, lambda by: by + ("; ".join(methods) or PURE.name)
+
+
+def between(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+    """Parts that lie between two that are priced."""
+    if prepared.enclosed is None:
+        return None
+    most, least = prepared.enclosed
+    found, method = account(most, question, gap, above=above)
+    if most.bag != least.bag:
+        lower = 0.0 if above else account(least, question, gap)[0].lower
+        found = Bounds(min(lower, found.upper), found.upper)
+    proofs = dict.fromkeys(page for part in prepared.bag if part.between() for page in part.proofs)
+    return found, f"{method}; parts between two that are priced (docs: {'; '.join(proofs)})"
+
+
+def cut(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+    """Truncated samples: through a run in which none is cut, or as they are.
+
+    Where cuts are rare the first is best; where they are not, pairs of their own, or that sampling hid nothing. A
+    sample of few units is never cut: the rest bounds from below.
+    """
+    if prepared.untruncated is None:
+        return None
+    rest, chance = prepared.untruncated
+    whole, by = account(rest, question, gap, above=above)
+
+    def asked(at: float) -> Bounds:
+        return whole if question == EpsilonAt(at) else account(rest, EpsilonAt(at), gap, above=True)[0]
+
+    match question:
+        case DeltaAt(epsilon):
+            upper = chance.beside(whole, epsilon).upper
+        case EpsilonAt(delta):
+            upper = chance.epsilon(delta, asked, above=True).upper
+    found = Bounds(whole.lower, max(upper, whole.lower))
+    name = f"{by}; truncated samples apart (docs: accounting/certified-bounds, 1.9)"
+    if found.upper <= (1 + gap) * whole.upper:
+        return found, name
+    with suppress(UnsupportedMechanismError):
+        told = walk(_TOLD, prepared, question, gap, above=True)
+        if told.bounds.upper < found.upper:
+            found = found.meet(Bounds(0.0, told.bounds.upper))
+            name = f"{told.method}; batches that others fill told apart (docs: accounting/certified-bounds, 1.9)"
+    with suppress(UnsupportedMechanismError):
+        known, method = account(prepared.unsampled(prepared.truncated), question, gap, above=True)
+        if known.upper < found.upper:
+            found, name = found.meet(Bounds(0.0, known.upper)), f"{method}; {UNHIDDEN}"
+    return found, name
+
+
+def failing(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+    """Statements that may give everything away: through the rest, beside the chance that one does."""
+    if prepared.apart is None:
+        return None
+    rest, failure = prepared.apart
+    match question:
+        case DeltaAt():
+            found, method = account(rest, question, gap, above=above)
+            found = failure.beside(found)
+        case EpsilonAt(delta):
+            low, high = failure.left(delta)
+            found, method = account(rest, EpsilonAt(low or 0.0), gap, above=above)
+            upper = math.inf if low is None or high is None else found.upper
+            lower = found.lower
+            if high is None:  # the statements alone spend more than delta
+                lower = math.inf
+            elif high != low:
+                lower = 0.0 if above or high == 1 else account(rest, EpsilonAt(high), gap)[0].lower
+            found = Bounds(lower, upper)
+    return found, f"{method}; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
