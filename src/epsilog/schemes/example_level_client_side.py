@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.mechanisms import Gaussian, PoissonSampled, Release
-from epsilog.schemes.base import Against, Party, Scheme, scheme
-from epsilog.schemes.cohorts import CappedCohorts
-from epsilog.terms import check, parameters
+from epsilog.mechanisms import Gaussian, PoissonSampled
+from epsilog.schemes.base import Party, scheme
+from epsilog.schemes.client_side import ClientSide, onlookers
+from epsilog.terms import check
 from epsilog.terms.fields import Field
 
 
 @scheme
 @dataclass(frozen=True, slots=True)
-class ExampleLevelClientSide(Scheme):
+class ExampleLevelClientSide(ClientSide):
     """Each sampled client runs DP-SGD on its own data and uploads a noisy model difference.
 
     Algorithm 2 of Naseri, Hayes & De Cristofaro (NDSS 2022, arXiv:2009.03561) as we read it (docs/reading-algorithm-2):
@@ -22,14 +22,6 @@ class ExampleLevelClientSide(Scheme):
     choice of the cohort amplifies nothing against the server, so only the client's batch sampling counts.
     """
 
-    clients: Annotated[int, parameters.CLIENTS]
-    cohort_size: Annotated[
-        int, Field("clients that the server picks at random each round", "m", ge=1, le_field="clients")
-    ]
-    rounds: Annotated[int, parameters.ROUNDS]
-    max_participations: Annotated[
-        int, Field("the most rounds any client takes part in; over it a client is absent", ge=1, le_field="rounds")
-    ]
     batch_probability: Annotated[float, Field("the chance that an example joins a batch", "p", gt=0, le=1)]
     epochs: Annotated[int, Field("local epochs each time a client takes part", "E", ge=1)]
     clip_norm: Annotated[float, Field("the L2 norm to which each example's gradient is clipped", "C", gt=0)]
@@ -41,18 +33,7 @@ class ExampleLevelClientSide(Scheme):
     says: ClassVar[str] = "Each client runs DP-SGD on its own examples and sends a noisy model."
     unit_is_client: ClassVar[bool] = False
     local_settings: ClassVar[tuple[str, ...]] = ("nominal_examples",)
-    replies_are_public: ClassVar[bool] = True
-    parties: ClassVar[tuple[Party, ...]] = (
-        Party("Server", "every noisy local model, and who took part", Against.CLAIM),
-        Party("Other clients", "global models: averages of noisy local models", Against.CLAIM),
-        Party("Public", "the released models and rounds.jsonl", Against.CLAIM),
-        Party("The client itself", "its own raw data and batches", Against.NOTHING),
-    )
-
-    @property
-    def cohorts(self) -> CappedCohorts:
-        """Of one size, as long as enough clients are below their cap."""
-        return CappedCohorts(self.clients, self.cohort_size, self.max_participations)
+    parties: ClassVar[tuple[Party, ...]] = onlookers("local model", "batches")
 
     @property
     def local_steps(self) -> int:
@@ -66,8 +47,4 @@ class ExampleLevelClientSide(Scheme):
 
     def noisy_sums(self, rounds: int) -> int:
         """``local_steps`` for each round that one client may take part in."""
-        return min(check.integer(0)(rounds=rounds), self.max_participations) * self.local_steps
-
-    def in_every_round(self) -> Release:
-        """Without the cap, which only the lists show to have been kept."""
-        return replace(self, max_participations=self.rounds).unamplified()
+        return ClientSide.noisy_sums(self, rounds) * self.local_steps
