@@ -70,14 +70,26 @@ class BaseLaw(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Normal:
-    """N(mu, 1) against N(0, 1): u = mu x - mu^2 / 2."""
-
-    mu: float
+class Unbounded:
+    """A law without atoms, of which every ratio can occur. Abstract."""
 
     only_p: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = False
+
+    def ends(self) -> tuple[float, float]:
+        """Returns infinities: every ratio can occur."""
+        return -math.inf, math.inf
+
+    def largest(self) -> tuple[float, float]:
+        """Returns infinities."""
+        return math.inf, math.inf
+
+
+@dataclass(frozen=True)
+class Normal(Unbounded):
+    """N(mu, 1) against N(0, 1): u = mu x - mu^2 / 2."""
+
+    mu: float
 
     @property
     def misplacement(self) -> float:
@@ -96,14 +108,6 @@ class Normal:
         far = self.mu * -float(ndtri(tail)) + self.mu**2 / 2
         return -far, far
 
-    def ends(self) -> tuple[float, float]:
-        """Returns infinities: every ratio can occur."""
-        return -math.inf, math.inf
-
-    def largest(self) -> tuple[float, float]:
-        """Returns infinities."""
-        return math.inf, math.inf
-
     def landmarks(self, tail: float) -> Array:
         """Returns even steps in x."""
         low, high = self.reach(tail)
@@ -111,7 +115,7 @@ class Normal:
 
 
 @dataclass(frozen=True)
-class WideDiscrete:
+class WideDiscrete(Unbounded):
     """Discrete Gaussian noise whose steps are next to nothing: its sums as integrals, with their errors bounded.
 
     The mass at k = x sigma is that of the normal law from k - 1/2 to k + 1/2 but for (1 + x^2) / (20 sigma^2) of it
@@ -124,9 +128,6 @@ class WideDiscrete:
 
     stddev: float
     shift: int
-
-    only_p: ClassVar[float] = 0.0
-    has_atoms: ClassVar[bool] = False
 
     @property
     def _normal(self) -> Normal:
@@ -153,14 +154,6 @@ class WideDiscrete:
         """Returns the tails of both laws."""
         low, high = self._normal.reach(tail)
         return low - self.misplacement, high + self.misplacement
-
-    def ends(self) -> tuple[float, float]:
-        """Returns infinities: every ratio can occur."""
-        return -math.inf, math.inf
-
-    def largest(self) -> tuple[float, float]:
-        """Returns infinities."""
-        return math.inf, math.inf
 
     def landmarks(self, tail: float) -> Array:
         """Returns even steps in x."""

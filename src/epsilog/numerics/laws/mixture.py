@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from epsilog.numerics.laws.base import Array, Masses, Normal, normal_cells
+from epsilog.numerics.laws.base import Array, Masses, Normal, Unbounded, normal_cells
 from epsilog.numerics.laws.pair import Direction
 from epsilog.numerics.rounding import RATIO, down, gamma, up
 from epsilog.terms import CalibrationError
@@ -138,7 +138,7 @@ class GaussianMixture:
 
 
 @dataclass(frozen=True, eq=False)
-class ToldDistance:
+class ToldDistance(Unbounded):
     """Two Gaussians at a random distance that is told; without atoms, and symmetric.
 
     Attributes:
@@ -152,9 +152,6 @@ class ToldDistance:
     weights: Array
     beyond: float = 0.0
     roundings: float = 0.0
-
-    only_p: ClassVar[float] = 0.0
-    has_atoms: ClassVar[bool] = False
 
     @cached_property
     def _laws(self) -> tuple[Normal, ...]:
@@ -182,14 +179,6 @@ class ToldDistance:
         """Returns the tails of the farthest that matters."""
         left = np.cumsum(self.weights[::-1])[::-1]
         return self._laws[max(int((left > tail).sum()) - 1, 0)].reach(tail)
-
-    def ends(self) -> tuple[float, float]:
-        """Returns infinities: every ratio can occur."""
-        return -math.inf, math.inf
-
-    def largest(self) -> tuple[float, float]:
-        """Returns infinities."""
-        return math.inf, math.inf
 
     def landmarks(self, tail: float) -> Array:
         """Returns even steps."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from epsilog.numerics.laws.base import Array, Atoms, Masses, normal_cells
+from epsilog.numerics.laws.base import Array, Atoms, Masses, Unbounded, normal_cells
 from epsilog.numerics.rounding import RATIO, down, gamma, up
 
 LARGEST_MU = 36.0  # beyond it e^(-mu^2 / 2) leaves the numbers
@@ -27,7 +27,7 @@ _WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings
 
 
 @dataclass(frozen=True)
-class ReplacedSample:
+class ReplacedSample(Unbounded):
     """The pair above by its log-likelihood ratio, which rises with x and changes its sign with it.
 
     Attributes:
@@ -37,9 +37,6 @@ class ReplacedSample:
 
     mu: float
     sampling_probability: float
-
-    only_p: ClassVar[float] = 0.0
-    has_atoms: ClassVar[bool] = False
 
     @property
     def _log_scale(self) -> float:
@@ -78,14 +75,6 @@ class ReplacedSample:
         """Returns the tails of both laws."""
         far = float(self._ratio(np.array([self.mu - float(ndtri(tail))]))[0])
         return -far, far
-
-    def ends(self) -> tuple[float, float]:
-        """Returns infinities: every ratio can occur."""
-        return -math.inf, math.inf
-
-    def largest(self) -> tuple[float, float]:
-        """Returns infinities."""
-        return math.inf, math.inf
 
     def landmarks(self, tail: float) -> Array:
         """Returns even steps in x."""
