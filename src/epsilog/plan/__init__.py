@@ -17,10 +17,11 @@ from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
 from epsilog.plan.fits import close_fit
 from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, mix_meaning, profile_view
+from epsilog.plan.pricing import price
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
 from epsilog.plan.questions import QUESTIONS, Question
-from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, price, register
+from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, register
 from epsilog.plan.risks import RISK_GAP, risk_reading
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
 from epsilog.plan.sweeps import Sweep, sweep

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from epsilog.accounting import FederatedEstimate, epsilon_by_order, fl_formula, rdp
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Release
-from epsilog.plan.federated_plan import GAP, Schedule, price
+from epsilog.plan.federated_plan import Schedule
+from epsilog.plan.pricing import GAP, formula_json, price
 from epsilog.plan.wording import average_sentence, formula_sentence, neighbors_sentence
 from epsilog.terms import (
     CheckError,
@@ -142,7 +143,7 @@ class StretchedPlan:
             "neighbors": self.neighbors,
             "epsilon": codec.encode(self.epsilon),
             "unamplified": codec.encode(self.unamplified),
-            "formula": None if self.formula is None else _estimate(self.formula),
+            "formula": None if self.formula is None else formula_json(self.formula),
             "average": None
             if self.average is None
             else {
@@ -155,16 +156,6 @@ class StretchedPlan:
             "verdict": self.verdict,
             "release": codec.to_json(self.release),
         }
-
-
-def _estimate(formula: FederatedEstimate) -> dict[str, Any]:
-    return {
-        "root_term": codec.encode(formula.root_term),
-        "linear_term": codec.encode(formula.linear_term),
-        "total": codec.encode(formula.total),
-        "dominates": formula.dominates,
-        "side": "estimate",
-    }
 
 
 def stretches(
@@ -219,16 +210,12 @@ def stretches(
         delta=decision,
         relation=relation,
         privacy_unit=privacy_unit,
-        epsilon=price(parts, delta=at, relation=relation, gap=gap),
-        unamplified=bound_epsilon(hidden, delta=at, relation=relation, gap=gap) if noisy else _none(at, relation),
+        epsilon=price(parts, at, relation, gap=gap),
+        unamplified=bound_epsilon(hidden, delta=at, relation=relation, gap=gap),
         shares=_shares(parts, at, relation),
-        formula=_formula(parts, at) if steady else None,
+        formula=parts[0].formula(at, sum(part.rounds for part in parts)) if steady else None,
         average=None if steady or not noisy else _averaged(parts, at, relation, gap=gap),
     )
-
-
-def _none(delta: float, relation: NeighboringRelation) -> Interval:
-    return Interval(0.0, math.inf, "no noise, no bound", relation, given=(("delta", delta),))
 
 
 def _shares(parts: Sequence[Schedule], delta: float, relation: NeighboringRelation) -> tuple[float, ...] | None:
@@ -247,13 +234,6 @@ def _shares(parts: Sequence[Schedule], delta: float, relation: NeighboringRelati
     return tuple(float(each[part][best]) / total for part in parts)
 
 
-def _formula(parts: Sequence[Schedule], delta: float) -> FederatedEstimate:
-    """The closed form of stretches that all have one q and one sigma."""
-    first, rounds = parts[0], sum(part.rounds for part in parts)
-    q, noise = first.sampling_probability, first.noise_multiplier
-    return fl_formula(sampling_probability=q, noise_multiplier=noise, rounds=rounds, delta=delta)
-
-
 def _averaged(parts: Sequence[Schedule], delta: float, relation: NeighboringRelation, *, gap: float) -> Averaged | None:
     """A constant run at the mean q and the mean sigma: of another run than the one that is planned."""
     if any(part.sampling != "poisson" for part in parts) or relation is NeighboringRelation.REPLACE_ONE:
@@ -264,7 +244,7 @@ def _averaged(parts: Sequence[Schedule], delta: float, relation: NeighboringRela
     # N and m that give this q to 15 digits: the price of a constant run depends on them through q alone
     population = 10**15
     constant = Schedule(population, max(1, round(min(q, 1.0) * population)), rounds, noise)
-    epsilon = price([constant], delta=delta, relation=relation, gap=gap)
+    epsilon = price(constant, delta, relation, gap=gap)
     formula = fl_formula(sampling_probability=min(q, 1.0), noise_multiplier=noise, rounds=rounds, delta=delta)
     return Averaged(q, noise, formula, epsilon)
 
@@ -305,11 +285,9 @@ def stretch_curve(plan: StretchedPlan, *, points: int | None = 16, gap: float = 
     ends = [int(end) for end in np.cumsum([part.rounds for part in plan.stretches])]
     found = []
     for rounds in ends if points is None else _places(ends, points):
-        last = next(i for i, end in enumerate(ends) if rounds <= end)
-        before = ends[last - 1] if last else 0
-        parts = [*plan.stretches[:last], replace(plan.stretches[last], rounds=rounds - before)]
-        bound = price(parts, delta=plan.delta.delta, relation=plan.relation, gap=gap)
-        found.append(StretchPoint(last + 1, rounds, bound))
+        stretch = 1 + next(i for i, end in enumerate(ends) if rounds <= end)
+        bound = price(plan.stretches, plan.delta.delta, plan.relation, rounds=rounds, gap=gap)
+        found.append(StretchPoint(stretch, rounds, bound))
     return tuple(found)
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Annotated, Any
 
 from epsilog.accounting import FederatedEstimate, GaussianFit, calibrate, fl_formula, rounds_that_fit
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import (
     BallsInBins,
-    Composed,
     FixedSizeSampled,
     Gaussian,
     PoissonSampled,
@@ -21,6 +19,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.numerics.roots import largest
 from epsilog.plan.fits import close_fit, fit_json
+from epsilog.plan.pricing import GAP, formula_json, price
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.verdicts import Verdict, verdict
 from epsilog.plan.wording import formula_sentence
@@ -40,7 +39,6 @@ from epsilog.terms.charts import interval_bar
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.notebook import html_table
 
-GAP = 0.002  # relative width of an interval to aim for
 _MOST_EPOCHS = 2**30
 
 
@@ -69,6 +67,12 @@ class Schedule:
         """The share of units expected in a round (q = m / N)."""
         return self.cohort_size / self.population
 
+    def formula(self, delta: float, rounds: int | None = None) -> FederatedEstimate:
+        """The popular closed form, whole or after the first rounds: an estimate, never charged."""
+        q, noise = self.sampling_probability, self.noise_multiplier
+        rounds = self.rounds if rounds is None else rounds
+        return fl_formula(sampling_probability=q, noise_multiplier=noise, rounds=rounds, delta=delta)
+
     @property
     def bins(self) -> int:
         """Rounds in an epoch, for balls-in-bins: N / m, rounded down (fewer bins never cost less)."""
@@ -86,6 +90,10 @@ class Schedule:
     def unamplified(self) -> Release:
         """The whole schedule for whoever knows who took part."""
         return Repeated(Gaussian(self.noise_multiplier), self.rounds)
+
+    def after(self, rounds: int) -> Release:
+        """The first rounds as one release."""
+        return replace(self, rounds=rounds).release()
 
     def release(self) -> Release:
         """The whole schedule as one release."""
@@ -179,13 +187,7 @@ class FederatedPlan:
             "delta": self.delta.to_json(),
             "relation": self.relation.value,
             "privacy_unit": self.privacy_unit,
-            "formula": {
-                "root_term": codec.encode(self.formula.root_term),
-                "linear_term": codec.encode(self.formula.linear_term),
-                "total": codec.encode(self.formula.total),
-                "dominates": self.formula.dominates,
-                "side": "estimate",
-            },
+            "formula": formula_json(self.formula),
             "epsilon": codec.encode(self.epsilon),
             "unamplified": codec.encode(self.unamplified),
             "releases_per_period": self.releases_per_period,
@@ -252,21 +254,18 @@ def federated(
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
 
     def priced(count: int, group: int = 1) -> Interval:
-        return price([schedule], delta=decision.delta, relation=relation, count=count, gap=gap, group=group)
+        return price(schedule, decision.delta, relation, count=count, gap=gap, group=group)
+
+    def swept(law: Trials) -> Sweep:
+        return sweep(schedule.release(), law, delta=decision.delta, relation=relation, gap=gap)
 
     first, group = priced(1), check.integer(1)(group=group)
-    formula = fl_formula(
-        sampling_probability=schedule.sampling_probability,
-        noise_multiplier=schedule.noise_multiplier,
-        rounds=schedule.rounds,
-        delta=decision.delta,
-    )
     return FederatedPlan(
         schedule=schedule,
         delta=decision,
         relation=relation,
         privacy_unit=privacy_unit,
-        formula=formula,
+        formula=schedule.formula(decision.delta),
         epsilon=first,
         unamplified=bound_epsilon(schedule.unamplified(), delta=decision.delta, relation=relation, gap=gap),
         releases_per_period=releases_per_period,
@@ -274,32 +273,10 @@ def federated(
         group=group,
         person=None if group == 1 else priced(1, group),
         fit=_fitted(schedule, relation) if check.flag()(fit=fit) else None,
-        sweep=None if trials is None else _swept(schedule, trials, decision.delta, relation, gap=gap),
+        sweep=None
+        if trials is None
+        else sweep(schedule.release(), trials, delta=decision.delta, relation=relation, gap=gap),
     )
-
-
-def price(
-    schedules: Sequence[Schedule],
-    *,
-    delta: float,
-    relation: NeighboringRelation,
-    count: int = 1,
-    gap: float = GAP,
-    group: int = 1,
-) -> Interval:
-    """Bounds epsilon of schedules one after another, ``count`` times; the one function that prices a schedule.
-
-    Without noise whoever is sampled is seen: no epsilon is promised, and none is worked out.
-    """
-    if any(schedule.noise_multiplier == 0 for schedule in schedules):
-        return Interval(0.0, inf, "no noise, no bound", relation, given=(("delta", delta),))
-    whole = Composed([schedule.release() for schedule in schedules])
-    return bound_epsilon(Repeated(whole, count), delta=delta, relation=relation, gap=gap, group=group)
-
-
-def _swept(schedule: Schedule, trials: Trials, delta: float, relation: NeighboringRelation, *, gap: float) -> Sweep:
-    trials = check.instance(Trials)(trials=trials)
-    return sweep(schedule.release(), trials, delta=delta, relation=relation, gap=gap)
 
 
 def _fitted(schedule: Schedule, relation: NeighboringRelation) -> GaussianFit | None:
@@ -403,17 +380,8 @@ def curve(plan: FederatedPlan, *, points: int = 12, gap: float = 0.02) -> tuple[
     points = check.integer(2)(points=points)
     schedule, delta = plan.schedule, plan.delta.delta
     rounds = _spaced(schedule.rounds, points)
-    bounds = (price([replace(schedule, rounds=n)], delta=delta, relation=plan.relation, gap=gap) for n in rounds)
-    estimates = (
-        fl_formula(
-            sampling_probability=schedule.sampling_probability,
-            noise_multiplier=schedule.noise_multiplier,
-            rounds=count,
-            delta=delta,
-        ).total
-        for count in rounds
-    )
-    return tuple(map(CurvePoint, rounds, bounds, estimates))
+    bounds = (price(schedule, delta, plan.relation, rounds=n, gap=gap) for n in rounds)
+    return tuple(map(CurvePoint, rounds, bounds, (schedule.formula(delta, n).total for n in rounds)))
 
 
 def _spaced(last: int, points: int) -> Sequence[int]:

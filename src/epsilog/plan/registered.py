@@ -170,13 +170,6 @@ def _beside(details: dict[str, Any]) -> Decimal:
     return sum(map(Decimal, amounts), Decimal(0))
 
 
-def price(scheme: Scheme, delta: float, relation: NeighboringRelation, *, rounds: int | None = None) -> Interval:
-    """Certified epsilon of one run of a scheme, whole or after its first ``rounds`` rounds."""
-    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
-    release = scheme.release() if rounds is None else scheme.after(rounds)
-    return epsilon(release, delta=delta, relation=relation)
-
-
 def best(release: Release, trials: Trials | None) -> Release:
     """The release itself, or the best of several trials of it."""
     return release if trials is None else Tuned(release, trials)

@@ -1,0 +1,78 @@
+"""What a schedule costs: one function for calculators, registered plans and runs alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from epsilog.accounting import FederatedEstimate, epsilon
+from epsilog.mechanisms import Composed, Release, Repeated
+from epsilog.terms import Interval, NeighboringRelation, check, codec
+
+GAP = 0.002  # relative width of an interval to aim for
+
+
+class Scheduled(Protocol):
+    """Rounds that are fixed beforehand: a ``Schedule``, or a scheme of training."""
+
+    @property
+    def rounds(self) -> int:
+        """How many."""
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise over clip norm."""
+
+    def after(self, rounds: int) -> Release:
+        """What the first rounds release."""
+
+
+def price(
+    schedule: Scheduled | Sequence[Scheduled],
+    delta: float,
+    relation: NeighboringRelation,
+    *,
+    rounds: int | None = None,
+    count: int = 1,
+    gap: float = GAP,
+    group: int = 1,
+) -> Interval:
+    """Bounds epsilon of a schedule, whole or up to a round; several are parts that run one after another.
+
+    Without noise whoever is sampled is seen: no epsilon is promised, and none is worked out.
+
+    Args:
+        schedule: the rounds; a list of schedules changes between them.
+        delta: failure probability, in [0, 1).
+        relation: which data sets are neighbours.
+        rounds: how many of the first rounds are priced; None for all.
+        count: how often the schedule is run.
+        gap: relative width of the interval to aim for.
+        group: units that differ.
+
+    Raises:
+        UnsupportedMechanismError: a part has no proven price under this relation.
+    """
+    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
+    parts = list(schedule) if isinstance(schedule, Sequence) else [schedule]
+    left = sum(part.rounds for part in parts) if rounds is None else check.integer(1)(rounds=rounds)
+    releases = []
+    for part in parts:
+        taken = min(part.rounds, left)
+        if taken and part.noise_multiplier == 0:
+            return Interval(0.0, math.inf, "no noise, no bound", relation, given=(("delta", delta),))
+        left -= taken
+        releases += [part.after(taken)] if taken else []
+    return epsilon(Repeated(Composed(releases), count), delta=delta, relation=relation, gap=gap, group=group)
+
+
+def formula_json(formula: FederatedEstimate) -> dict[str, Any]:
+    """The popular closed form as plain JSON values."""
+    return {
+        "root_term": codec.encode(formula.root_term),
+        "linear_term": codec.encode(formula.linear_term),
+        "total": codec.encode(formula.total),
+        "dominates": formula.dominates,
+        "side": "estimate",
+    }
