@@ -74,11 +74,16 @@ def test_a_difference_that_costs_nothing_is_a_warning():
     assert found.cost.upper < found.believed.upper
 
 
+@pytest.mark.parametrize("noise", [0.199, 0.05])
+def test_little_noise_is_no_difference_to_what_an_accountant_counts(noise):
+    found, wrong = failed(BASE, noise_multiplier=noise)
+    assert not wrong
+    assert found.holds
+    assert "noise-added/holds" in {one.code for one in found.findings}
+    assert 100 < found.cost.upper < math.inf
+
+
 def test_what_needs_no_price():
-    assert {one.code for one in preflight(replace(BASE, noise_multiplier=0.0), delta=DELTA).findings} >= {
-        "noise-added/next-to-none",
-        "believed/nothing-proved",
-    }
     for parameters, code in ((100, "signal/holds"), (10**8, "signal/drowned")):
         assert code in {one.code for one in preflight(replace(BASE, parameters=parameters), delta=DELTA).findings}
     wasted = preflight(replace(BASE, believed_rate=0.02, largest_batch=1000), delta=DELTA)
@@ -93,7 +98,7 @@ def test_infinite_never_holds(sampler, noise):
     found, wrong = failed(BASE, noise_multiplier=noise, sampler=sampler)
     assert found.cost.upper == math.inf
     assert not found.holds
-    assert wrong >= {"noise-added/next-to-none", "believed/nothing-proved"}
+    assert "believed/nothing-proved" in wrong
 
 
 VARIANTS = [

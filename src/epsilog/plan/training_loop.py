@@ -44,7 +44,6 @@ _ADD, _ZERO, _REPLACE = (
     NeighboringRelation.REPLACE_ONE,
 )
 _MOST_SAMPLES = 256  # of an update, whose mixture is worked out
-_LEAST_NOISE = 0.2  # a multiplier below which no epsilon of use is left, whatever is sampled
 _NEAR = 1e-3  # two rates that differ by less than this part are one
 _SET_APART = 0.5  # of delta, for the chance that coins fall worse than what is priced
 _DROWNED = 1.0  # the noise of an update over the longest that its sum could be
@@ -92,7 +91,7 @@ class Preflight:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""
         return {
-            "setup": {name: getattr(self.setup, name) for name in fields.list_fields(TrainingSetup)},
+            "setup": fields.write_fields(self.setup),
             "delta": self.delta,
             "believed": codec.encode(self.believed),
             "release": None if self.release is None else codec.to_json(self.release),
@@ -346,9 +345,6 @@ def _several(setup: TrainingSetup) -> Finding:
 
 
 def _noise(setup: TrainingSetup) -> Finding:
-    if setup.least_noise < _LEAST_NOISE:
-        says = f"The noise multiplier {setup.least_noise:g} is so small that no epsilon of use is left."
-        return _found("noise-added/next-to-none", says)
     if setup.noise_added != "update" and setup.noise > setup.least_noise:
         says = f"Noise is added {NOISES[setup.noise_added]}: the sum has more of it than the accountant counts."
         return _found("noise-added/more-than-counted", says, verdict=Verdict.WARNED, noise=setup.noise)

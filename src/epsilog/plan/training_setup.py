@@ -177,14 +177,7 @@ class TrainingSetup:
         Raises:
             CheckError: a field that is unknown, missing or out of bounds.
         """
-        known = fields.list_fields(cls)
-        check.instance(Mapping)(setup=document)
-        for name in document:
-            check.one_of(tuple(known))(field=name)
-        for name, fact in known.items():
-            if fact.default is fields.REQUIRED and name not in document:
-                raise CheckError(name, "given", "None")
-        return cls(**document)
+        return fields.parse_fields(cls, document)
 
 
 def less(noise: float, factor: float) -> float:
