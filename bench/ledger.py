@@ -19,6 +19,8 @@ from pathlib import Path
 
 from epsilog.mechanisms import PureDP
 from epsilog.spend import Ledger, Verb, Verified, open_ledger, read_ledger
+from epsilog.spend.entries import Entry
+from epsilog.spend.ledger import utc_now
 from epsilog.spend.rows import Row
 
 
@@ -53,7 +55,8 @@ def rounds(ledger: Ledger, count: int) -> None:
                 (Verb.ROUND_STARTED, {"round": number}),
                 (Verb.ROUND_RELEASED, {"round": number, "output_hash": "ab" * 32}),
             ):
-                session.append(Row.of(ledger._entry(session.head(), verb, "acme", "run", body=body)))
+                count, head = session.head()
+                session.append(Row.of(Entry(count + 1, head, utc_now().isoformat(), verb, "acme", "run", body=body)))
 
 
 def proofs(path: Path) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ import pytest
 
 from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
-from epsilog.spend.entries import Verb
+from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.rows import Row
 from epsilog.spend.selftest import kill_campaign, race_campaign
 from epsilog.spend.sqlite import SqliteStore, library
@@ -152,8 +152,10 @@ def inside(folder: Path, journal: str) -> None:
     for ending in (None, ValueError("out of the block")):
         before = ledger.head()[0]
         expected = (StorageError, "forked") if ending is None else (ValueError, "out of the block")
-        with _raising_in_child(*expected), ledger._settled(Verb.CAP_CHANGED) as session:
-            entry = ledger._entry(session.head(), Verb.SCOPE_RETIRED, "acme", None, body={"by": "a", "reason": "b"})
+        with _raising_in_child(*expected), ledger._store.writing() as session:
+            body = {"by": "a", "reason": "b"}
+            place = before + 1, session.head()[1], "2026-01-01T00:00:00+00:00"
+            entry = Entry(*place, Verb.SCOPE_RETIRED, "acme", None, body=body)
             session.append(Row.of(entry))
             child = os.fork()
             if child == 0 and ending:
