@@ -10,6 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from epsilog.spend.entries import GENESIS
@@ -77,7 +78,9 @@ class SqlStore(ABC):
         """One consistent view, undisturbed by whoever writes meanwhile."""
         seen = self._seen  # whoever looks does not wait for what others write from here on
         with self._begun(self.to_read) as connection:
-            yield self._session(connection, seen)
+            session = self._session(connection, seen)
+            yield session
+        self._see(session)
 
     @contextmanager
     def writing(self) -> Iterator[SqlSession]:
@@ -96,7 +99,9 @@ class SqlStore(ABC):
             yield session
             self._require_standing(connection)
         self._require_kept(before)
-        self._remember(session)
+        self._see(session)
+        known = session.known
+        self._known = known if known is not None and len(known[1]) <= _REMEMBERED else None
 
     def _session(self, connection: Any, seen: Head) -> SqlSession:
         return SqlSession(
@@ -121,11 +126,11 @@ class SqlStore(ABC):
         if known is not None and known[0] == session.head():
             session.recall(known[1])
 
-    def _remember(self, session: SqlSession) -> None:
+    def _see(self, session: SqlSession) -> None:
+        """Remembers the longest history that was seen."""
         if (known := session.known) is not None:
             with self._lock:
-                self._seen = max(self._seen, known[0])
-            self._known = known if len(known[1]) <= _REMEMBERED else None
+                self._seen = max(self._seen, known[0], key=itemgetter(0))  # of two as long the first one: it was seen
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[Any]:
@@ -146,15 +151,19 @@ class SqlStore(ABC):
     def _lent(self) -> Iterator[Any]:
         """A connection, for one who gives it back without a transaction."""
         self._owner.require_here()  # before any lock
-        if not self._open:
-            raise StorageError(f"ledger {self.address} is closed")
+        self._require_open()
         with self._translating():
             connection = self._take()
             try:
+                self._require_open()  # whoever closes it meanwhile, either finds this connection or is found here
                 yield connection
             finally:
                 if self._owner.is_here:
                     self._give_back(connection)
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise StorageError(f"ledger {self.address} is closed")
 
     def _take(self) -> Any:
         while self._idle:

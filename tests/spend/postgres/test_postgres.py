@@ -146,11 +146,14 @@ def test_a_server_that_does_not_sync_is_not_written_to(place, ledger, setting):
         _set(place, f"{setting} = off")
         with pytest.raises(StorageError, match=f"must sync what it writes, got .*{setting}=off"):
             open_ledger(place.url)
+        with pytest.raises(StorageError, match=f"must sync what it writes, got .*{setting}=off"):
+            ledger.charge("acme", PureDP(0.25), key="one")  # it was open before
         with read_ledger(place.url) as looking:
             assert looking.balance("acme").available["epsilon"] == "1"
     finally:
         _set(place, f"{setting} = on")
     open_ledger(place.url).close()
+    assert not ledger.charge("acme", PureDP(0.25), key="one").replayed
 
 
 def _set(place, setting):
@@ -169,14 +172,23 @@ def _set(place, setting):
 
 
 def test_every_commit_is_synced_whatever_the_role_says(place, ledger):
+    def commits(store):
+        with store.writing() as session:
+            return session._raw.execute("SHOW synchronous_commit").fetchone()[0]
+
     place.run("ALTER ROLE postgres SET synchronous_commit TO off")
     try:
         store = PostgresStore(place.url)
-        with store.writing() as session:
-            assert session._raw.execute("SHOW synchronous_commit").fetchone()[0] == "on"
+        assert commits(store) == "on"
         store.close()
     finally:
         place.run("ALTER ROLE postgres RESET synchronous_commit")
+    try:
+        assert commits(ledger._store) == "on"
+        _set(place, "synchronous_commit = off")  # after it was opened
+        assert commits(ledger._store) == "on"
+    finally:
+        _set(place, "synchronous_commit = on")
 
 
 @pytest.mark.parametrize(

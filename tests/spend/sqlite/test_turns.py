@@ -79,6 +79,23 @@ def test_no_history_but_the_one_that_was_seen_is_gone_on_with(path, kept, more):
         assert verify_file(path).head == held.head
 
 
+def test_a_history_that_was_only_looked_at_is_remembered_too(path):
+    with open_ledger(path) as ours, open_ledger(path) as others:
+        ours.create_budget("acme", kind="pure", epsilon="1")
+        ours._store._disconnect()
+        others._store._disconnect()
+        older = path.read_bytes()
+        others.charge("acme", PureDP(0.125), key="q")
+        assert ours.head()[0] == 4
+        ours._store._disconnect()
+        others._store._disconnect()
+        with path.open("r+b") as file:
+            file.write(older)
+            file.truncate(len(older))
+        with pytest.raises(LedgerIntegrityError, match="is not the one that this process has seen"):
+            ours.charge("acme", PureDP(0.125), key="last")
+
+
 def test_a_copy_beside_its_original_is_read_and_not_spent(path, tmp_path):
     with open_ledger(path) as books:
         books.create_budget("acme", kind="pure", epsilon="1")

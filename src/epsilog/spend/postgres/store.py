@@ -24,8 +24,9 @@ _NO_TABLE, _NO_COLUMN, _LOCK_TIMEOUT = "42P01", "42703", "55P03"
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")  # of libpq
 _THERE = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
 _BARRED = f"{_THERE} AND NOT has_schema_privilege(oid, 'USAGE')"
-_SETTINGS = """SELECT concat(system_identifier, '/', current_database()), current_setting('fsync'),
-    current_setting('full_page_writes'), current_setting('synchronous_commit') FROM pg_control_system()"""
+_SETTINGS = """SELECT concat(system_identifier, '/', current_database()), current_setting('synchronous_commit')
+    FROM pg_control_system()"""
+_SYNCS = "current_setting('fsync'), current_setting('full_page_writes')"
 
 
 class PostgresStore(SqlStore):
@@ -64,13 +65,10 @@ class PostgresStore(SqlStore):
         self._owner.note_opened(connection)
         connection.execute(f'SET search_path TO "{self._place.ledger}", pg_temp')
         connection.execute(f"SET lock_timeout TO '{PATIENCE}s'")
-        cluster, fsync, pages, commits = connection.execute(_SETTINGS).fetchone()
+        cluster, commits = connection.execute(_SETTINGS).fetchone()
         self._homes[connection] = f"{cluster}/{self._place.ledger}"  # another cluster in its place has another number
-        if commits in ("off", "local"):
-            connection.execute("SET synchronous_commit TO on")
-        if not self.read_only and (fsync, pages) != ("on", "on"):
-            self._close(connection)
-            raise StorageError(f"the server must sync what it writes, got fsync={fsync}, full_page_writes={pages}")
+        kept = "on" if commits in ("off", "local") else commits
+        connection.execute(f"SET synchronous_commit TO {kept}")  # said here, no configuration that is read later counts
         return connection
 
     def _is_alive(self, connection: Any) -> bool:
@@ -91,6 +89,7 @@ class PostgresStore(SqlStore):
         """Makes schema and tables where there are none, all or nothing."""
         name = self._place.ledger
         with self._begun(self.to_write) as connection:  # who waited sees what was made meanwhile
+            _require_synced(*connection.execute(f"SELECT {_SYNCS}").fetchone())
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (name,))
             if not _counted(connection, _THERE, name):
                 connection.execute(f'CREATE SCHEMA "{name}"')
@@ -103,8 +102,10 @@ class PostgresStore(SqlStore):
         return self._place.address
 
     def _admit(self, connection: Any) -> None:
-        """Locks the head, which one writer at a time has, and refuses a copy."""
-        (made,) = connection.execute("SELECT home FROM head FOR UPDATE").fetchone() or ("nobody knows where",)
+        """Locks the head, which one writer at a time has, and refuses a copy, or a server that does not sync."""
+        found = connection.execute(f"SELECT home, {_SYNCS} FROM head FOR UPDATE").fetchone()  # noqa: S608
+        made, *settings = found or ("nobody knows where", "on", "on")
+        _require_synced(*settings)
         here = self._homes[connection]
         if made != here:
             raise StorageError(
@@ -139,6 +140,11 @@ def _driver() -> Any:
         message = f"PostgreSQL needs the extra `postgres`: {install_command('postgres')} ({error})"
         raise EpsilogError(message) from error
     return psycopg
+
+
+def _require_synced(fsync: str, pages: str) -> None:
+    if (fsync, pages) != ("on", "on"):
+        raise StorageError(f"the server must sync what it writes, got fsync={fsync}, full_page_writes={pages}")
 
 
 def _counted(connection: Any, query: str, *values: object) -> int:
