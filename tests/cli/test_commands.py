@@ -31,6 +31,7 @@ from epsilog.cli.app import NOT_VERIFIED, app, told
 from epsilog.mechanisms import Gaussian, Laplace, Repeated
 from epsilog.plan.correlated import Comparison, Row
 from epsilog.spend import open_ledger, read_ledger, selftest
+from epsilog.spend.commands import OverridePrice
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.fields import Field
@@ -247,6 +248,7 @@ COUNTS = [
     (("ledger", "history"), "limit"),
     (("ledger", "watch"), "limit"),
     (("ledger", "reserve"), "rounds"),
+    (("ledger", "override"), "rounds"),
     *[(("account", "montecarlo", name), "workers") for name in ("certify", "sweep", "draw")],
     (("account", "montecarlo", "check"), "shards"),
 ]
@@ -858,12 +860,12 @@ def test_an_overrides_options_reach_it(reached, release, tmp_path):
         books.create_budget("acme", kind="approximate", epsilon="3", delta="0.1")
     words = ("ledger", "override", "acme", "--key", "k", "--release", release, "--reason", "proof 12", "-l", path)
     both = ("--amount", "epsilon=0.5", "--amount", "delta=0.01")
-    args, named = reached("epsilog.spend.Ledger.override_price", *words, *both, "--rounds", 5, "--simulation")
-    assert args[-2:] == ("acme", Gaussian(3.0))
-    common = {"key": "k", "amount": {"epsilon": "0.5", "delta": "0.01"}, "reason": "proof 12"}
-    assert named == common | {"rounds": 5, "simulation": True}
-    _, named = reached("epsilog.spend.Ledger.override_price", *words, *both)
-    assert named == common | {"rounds": None, "simulation": False}
+    (_, command), _ = reached("epsilog.spend.Ledger.execute", *words, *both, "--rounds", 5, "--simulation")
+    amount = {"epsilon": "0.5", "delta": "0.01"}
+    common = {"scope": "acme", "key": "k", "release": Gaussian(3.0), "amount": amount, "reason": "proof 12"}
+    assert command == OverridePrice(**common, rounds=5, simulation=True)
+    (_, command), _ = reached("epsilog.spend.Ledger.execute", *words, *both)
+    assert command == OverridePrice(**common)
     assert "acme: one charge k may be booked at epsilon=0.5, delta=0.01" in text_of(*words, *both)
     for wrong in (("--amount", "0.5"), ("--amount", "epsilon=0.5", "--amount", "0.1")):
         assert "amount must be QUANTITY=NUMBER" in str(invoke(*words, *wrong).exception)

@@ -123,7 +123,7 @@ def test_a_refusal_has_every_figure_and_ends_with_3(reserve, books, tmp_path, mo
     ("words", "written"),
     [
         (("cancel", "run", "--reason", "no"), ("cancelled", {"reason": "no"})),
-        (("release", "run", *ACT), ("revoked", {"by": "dora", "reason": "agreed"})),
+        (("revoke", "run", *ACT), ("revoked", {"by": "dora", "reason": "agreed"})),
         (("expire", "run"), ("expired", {})),
     ],
 )
@@ -333,7 +333,7 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
     [
         *[("cap", "x", *ACT), ("retire", "x", *ACT), ("fits", "x"), ("register", "x", HASH, "--key", "k")],
         ("partition", "x/y", *ACT),
-        *[(verb, "k", *ACT) for verb in ("release", "abandon", "decommission")],
+        *[(verb, "k", *ACT) for verb in ("revoke", "abandon", "decommission")],
         *[("start", "k"), ("commit", "k"), ("cancel", "k", "--reason", "no"), ("expire", "k")],
         *[("history",), ("watch", "--limit", "1"), ("export", "e.csv"), ("backup", "s.db"), ("accept", *ACT)],
         ("verify",),

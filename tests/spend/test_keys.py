@@ -216,7 +216,7 @@ def test_the_command_line_names_the_scope_where_it_must(path):
         ("commit", "k", "--scope", "zeta"),
         ("decommission", "k", "--scope", "zeta", "--by", "dora", "--reason", "old"),
         ("cancel", "k", "--scope", "acme", "--reason", "no"),
-        ("release", "k", "--scope", "acme/claims", "--by", "dora", "--reason", "no"),
+        ("revoke", "k", "--scope", "acme/claims", "--by", "dora", "--reason", "no"),
     ):
         assert run(*words).exit_code == 0, run(*words).output
     states = {scope: one.state for (scope, _), one in verify_file(path).charges.items()}

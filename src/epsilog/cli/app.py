@@ -9,15 +9,38 @@ from __future__ import annotations
 import json
 import sys
 from enum import Enum
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
+from typer.core import TyperGroup
 
 from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError, parameters
 from epsilog.terms.fields import Field
 from epsilog.terms.legible import legible
 
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
+
+
+class LedgerGroup(TyperGroup):
+    """A group to which the ledger's own commands are added when one is looked for: they bring the ledger with them."""
+
+    _given: dict[str, Any]
+    _loaded = False
+
+    @property  # type: ignore[override]
+    def commands(self) -> dict[str, Any]:
+        """Every command, by name."""
+        if not self._loaded:
+            from epsilog.cli.ledger_commands import build
+
+            self._loaded, built = True, cast(TyperGroup, typer.main.get_command(build()))
+            self._given = {**built.commands, **self._given}
+        return self._given
+
+    @commands.setter
+    def commands(self, given: dict[str, Any]) -> None:
+        self._given = given
+
 
 app = typer.Typer(
     name="epsilog",
@@ -26,7 +49,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 plan_app = typer.Typer(help="What a schedule or a set of queries costs, before anything runs.", no_args_is_help=True)
-ledger_app = typer.Typer(help="The append-only ledger of budgets.", no_args_is_help=True)
+ledger_app = typer.Typer(help="The append-only ledger of budgets.", no_args_is_help=True, cls=LedgerGroup)
 key_app = typer.Typer(help="Keys that sign checkpoints, bundles, receipts and reports.", no_args_is_help=True)
 token_app = typer.Typer(help="Tokens that let people into a server of `epsilog serve`.", no_args_is_help=True)
 account_app = typer.Typer(help="What a release costs: a certified interval.")

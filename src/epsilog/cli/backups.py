@@ -1,4 +1,4 @@
-"""`epsilog ledger backup`, `restore` and `accept`: copies that are whole, and what becomes of them."""
+"""`epsilog ledger backup` and `restore`: copies that are whole, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, existing, existing_file, in_a_file, shown, to_write
-from epsilog.cli.owners import By, Reason
-from epsilog.cli.show import console, figures, note
+from epsilog.cli.ledger import DEFAULT_LEDGER, By, LedgerFile, Reason, existing, existing_file, in_a_file
+from epsilog.cli.show import figures, note
 
 if TYPE_CHECKING:
     from epsilog.spend import Verified
@@ -50,21 +49,6 @@ def restore(
     _tell(f"Ledger {place}", place, found, as_json=as_json)
     if not as_json:
         note("Nothing is charged in it until an owner accepts what may be missing: epsilog ledger accept.")
-
-
-@ledger_app.command("accept")
-def accept(by: By, reason: Reason, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
-    """Accept what may be missing in a ledger that was restored; then charge again what is known of it.
-
-    Example: epsilog ledger accept --by dora --reason "two answers of that day, a-7 and a-8"
-    """
-    with to_write(ledger) as books:
-        books.accept_restored(by=by, reason=reason)
-        count, head = books.head()
-    if as_json:
-        return print_json({"ledger": shown(ledger), "entries": count, "head": head})
-    console.print(f"{shown(ledger)} takes charges again (entry {count})")
-    return None
 
 
 def _tell(title: str, file: Path, found: Verified, *, as_json: bool) -> None:

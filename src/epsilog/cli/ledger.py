@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilog.cli.app import NOT_VERIFIED, Json, echo, ledger_app, print_json
+from epsilog.cli.account import read_release
+from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, echo, ledger_app, print_json
 from epsilog.cli.show import console, figures, note, plain, table
 from epsilog.terms import CheckError, LedgerIntegrityError
 
@@ -24,6 +25,9 @@ LedgerFile = Annotated[
     str, typer.Option("--ledger", "-l", help="The ledger: a file, postgresql://...?ledger=NAME, or https://HOST.")
 ]
 DEFAULT_LEDGER = "runs/ledger.db"
+By = Annotated[str, typer.Option("--by", help="Who decides; kept for ever.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
+At = Annotated[str | None, typer.Option("--scope", help="The charge's scope; required if several scopes have the key.")]
 SomeScope = Annotated[str | None, typer.Argument(help="Only what lies at and under this scope.")]
 
 
@@ -133,6 +137,38 @@ def show(
             note(f"The ledger does not hold: {trouble}")
     if verified is None:
         raise typer.Exit(NOT_VERIFIED)
+
+
+@ledger_app.command("fits")
+def fits(
+    scope: Annotated[str, typer.Argument(help="Where it is charged; every budget at or above it must bear it.")],
+    release: Annotated[Path | None, typer.Option("--release", help="A JSON or TOML file holding the release.")] = None,
+    delta: Annotated[str | None, typer.Option("--delta", help="What approximate budgets are charged.")] = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Say what a scope can still bear, and how many charges like one release; ends with 3 if not even one fits.
+
+    Example: epsilog ledger fits acme/claims --release release.json --delta 1e-6
+    """
+    from epsilog.spend import room_in_words
+
+    term = None if release is None else read_release(release)
+    with to_read(ledger) as books:
+        found, path = books.what_fits(scope, term, delta=delta), books.budgets_above(scope)
+    if as_json:
+        told = {"available": dict(found.available), "charges": found.charges, "repetitions": found.repetitions}
+        print_json({"scope": scope, **told, "budgets": [told_budget(budget) for budget in path]})
+    else:
+        rows = [[b.scope, *map(money, (b.caps, b.spent, b.reserved, b.available))] for b in path]
+        table("Budgets on the path", ["scope", "cap", "spent", "reserved", "available"], rows)
+        counts = {"charges like it": found.charges, "repetitions as one plan": found.repetitions}
+        told_counts = [(name, str(count)) for name, count in counts.items() if count is not None]
+        figures(f"{scope} can bear", [("at most", room_in_words(path)), *told_counts])
+        if any(budget.retired is not None for budget in path):
+            note("The scope is retired: nothing is charged here any more.")
+    if term is not None and found.charges == 0:
+        raise typer.Exit(REFUSED)
 
 
 @ledger_app.command("history")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, app, key_app, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, to_read
-from epsilog.cli.owners import At
+from epsilog.cli.ledger import DEFAULT_LEDGER, At, LedgerFile, to_read
 from epsilog.cli.show import console
 from epsilog.terms import CheckError
 

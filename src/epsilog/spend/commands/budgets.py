@@ -87,6 +87,8 @@ class CreateBudget(
 ):
     """Make a budget, once and before any charge at or under its scope; the same again changes nothing.
 
+    An act of its owner, which makes the ledger too if there is none.
+
     Example: epsilog ledger create acme/claims --kind approximate --epsilon 3 --delta 1e-5
     """
 

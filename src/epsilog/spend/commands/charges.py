@@ -14,6 +14,7 @@ from epsilog.spend.commands.base import CHARGE, OWN, RESERVATION, At, Command, k
 from epsilog.spend.commands.budgets import OfScope
 from epsilog.spend.entries import Verb
 from epsilog.spend.fields import (
+    HASH,
     HASHES,
     MOMENT,
     Amount,
@@ -73,7 +74,7 @@ class RegisterPlan(
     """
 
     key: Key
-    plan_hash: Hash
+    plan_hash: Annotated[str, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, positional=True, most=64)]
 
     def stands(self, at: At) -> bool:  # noqa: D102
         require_path(self.scope, at)
@@ -256,6 +257,7 @@ class Reserve(
 class ChargeAtOnce(
     Reservation,
     name="charge",
+    typed=False,
     verb="reserved",
     tells=RESERVATION,
     stored={"request": _Request, "methods": _Methods},
@@ -264,8 +266,6 @@ class ChargeAtOnce(
     """Reserve, start and commit at once, before a release that is made in one step.
 
     A key that somebody reserved or started is theirs to finish, and a conflict here.
-
-    Example: epsilog ledger charge acme/claims --key question-1 --release release.json
     """
 
     def then(self) -> Sequence[Command]:  # noqa: D102
@@ -298,11 +298,10 @@ class OfCharge(Command, tells=CHARGE):
         return any((entry.verb, entry.body) == said for entry in ends)
 
 
-class Hold(OfCharge, name="hold", verb="held-until", from_states=(State.RESERVED,), to_state=State.RESERVED):
-    """Hold a reservation until a time, after which anybody may give it back; what was said last stands.
-
-    Example: epsilog ledger hold run-17 --until 2026-05-01T12:00:00+00:00
-    """
+class Hold(
+    OfCharge, name="hold", typed=False, verb="held-until", from_states=(State.RESERVED,), to_state=State.RESERVED
+):
+    """Hold a reservation until a time, after which anybody may give it back; what was said last stands."""
 
     until: Annotated[datetime | str, Arg("ISO 8601, with its offset from UTC", kind=MOMENT, most=40)]
 
@@ -330,6 +329,7 @@ class Start(
 class StartRound(
     OfCharge,
     name="round-start",
+    typed=False,
     verb="round-started",
     from_states=(State.STARTED,),
     to_state=State.STARTED,
@@ -338,10 +338,7 @@ class StartRound(
     retired=True,
     untimed=True,
 ):
-    """Begin a round; again, as long as nothing of it was released.
-
-    Example: epsilog ledger round-start run-17 --round 1
-    """
+    """Begin a round; again, as long as nothing of it was released."""
 
     round: Annotated[int, Arg("which round, from 1", ge=1)]
 
@@ -349,6 +346,7 @@ class StartRound(
 class ReleaseRound(
     OfCharge,
     name="round-release",
+    typed=False,
     verb="round-released",
     from_states=(State.STARTED,),
     to_state=State.STARTED,
@@ -357,10 +355,7 @@ class ReleaseRound(
     retired=True,
     untimed=True,
 ):
-    """Release a round, before its output leaves; the same twice is once.
-
-    Example: epsilog ledger round-release run-17 --round 1 --output-hash $(sha256sum round-1.npz | cut -c-64)
-    """
+    """Release a round, before its output leaves; the same twice is once."""
 
     round: Annotated[int, Arg("which round, from 1", ge=1)]
     output_hash: Hash

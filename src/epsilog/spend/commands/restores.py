@@ -9,11 +9,8 @@ from epsilog.spend.fields import Arg, By, Reason
 from epsilog.terms import ConflictError
 
 
-class MarkRestored(OfWhole, name="mark-restored", verb="ledger-restored", role=OWN, repeatable=False):
-    """Note that the ledger came out of a backup: nothing happens in it until an owner accepts that.
-
-    Example: epsilog ledger mark-restored --by emil --reason "the disk is gone"
-    """
+class MarkRestored(OfWhole, name="mark-restored", verb="ledger-restored", role=OWN, repeatable=False, typed=False):
+    """Note that the ledger came out of a backup: nothing happens in it until an owner accepts that."""
 
     by: By
     reason: Reason
