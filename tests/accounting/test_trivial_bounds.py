@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests import generators
 
 from epsilog.accounting import delta, epsilon, profile, renyi_epsilon, rho
-from epsilog.accounting.flatten import flatten
 from epsilog.accounting.methods.added import added
 from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
@@ -38,6 +37,7 @@ from epsilog.mechanisms import (
     Tuned,
     ZeroConcentratedDP,
 )
+from epsilog.mechanisms.composition import flatten
 from epsilog.terms import EpsilogError, NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation

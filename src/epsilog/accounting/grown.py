@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from epsilog.accounting.flatten import Bag
 from epsilog.mechanisms import (
     Release,
 )
+from epsilog.mechanisms.composition import Bag
 from epsilog.terms import NeighboringRelation
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from epsilog.accounting.flatten import Bag, flatten, sampled_parts
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
@@ -22,6 +21,7 @@ from epsilog.mechanisms import (
     Tuned,
     ZeroConcentratedDP,
 )
+from epsilog.mechanisms.composition import Bag, flatten, sampled_parts
 from epsilog.terms import check
 
 _FIXED = "parameters were fixed before the run; outputs may steer what is asked next"

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilog import accounting, mechanisms
-from epsilog.accounting.flatten import flatten
 from epsilog.mechanisms import Composed, Release, Repeated
+from epsilog.mechanisms.composition import flatten
 from epsilog.numerics.rounding import up
 from epsilog.terms import (
     CheckError,

@@ -15,7 +15,7 @@ from epsilog import mechanisms
 from epsilog.cli.app import Json, Relation, account_app, print_json
 from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.mechanisms import Release
-from epsilog.terms import CheckError, Interval, NeighboringRelation, codec
+from epsilog.terms import CheckError, Interval, NeighboringRelation, check, codec, fields
 from epsilog.terms.digits import upper_text
 from epsilog.terms.numerals import read_number
 
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from epsilog.accounting import Intervals
     from epsilog.plan import Sweep
 
-_NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
 MECHANISMS = {
-    name: codec.type_of[name] for name in (*_NOISES, "staircase", "pure", "zcdp", "gdp")
-}  # those of one parameter
+    tag: kind for tag, kind in sorted(codec.type_of.items()) if issubclass(kind, Release) and fields.is_flat(kind)
+}  # those that flags describe
 _MOST_POINTS = 10_000  # of one question
 Delta = Annotated[
     list[float] | None, typer.Option("--delta", help="Failure probability: ask for epsilon; may be repeated.")
@@ -45,8 +44,11 @@ def account(
             "--parameter",
             "--noise-multiplier",
             "-z",
-            help="Its noise (multiplier, scale, flips) or its epsilon, rho, mu.",
+            help="Its first field: its noise (multiplier, scale, flips) or its epsilon, rho, mu.",
         ),
+    ] = None,
+    further: Annotated[
+        list[str] | None, typer.Option("--field", help="Another field of it, as NAME=VALUE; may be repeated.")
     ] = None,
     sampling_probability: Annotated[float | None, typer.Option("--sampling-probability", "-q", help="Poisson.")] = None,
     sample_size: Annotated[int | None, typer.Option("--sample-size", "-m", help="Fixed size, of --population.")] = None,
@@ -115,7 +117,9 @@ def account(
         release = _matrix(strategy, turns, counts[0], parameter, unsampled=unsampled)
     else:
         release = (
-            _from_flags(mechanism, parameter, *sampling, shuffled=shuffled) if file is None else read_release(file)
+            _from_flags(_stated(mechanism, parameter, further or []), *sampling, shuffled=shuffled)
+            if file is None
+            else read_release(file)
         )
         if len(counts) == 1 and counts != [1]:
             release = mechanisms.Repeated(release, counts[0])
@@ -274,9 +278,33 @@ def _given(parameter: float | None) -> float:
     return parameter
 
 
+def _stated(mechanism: str, parameter: float | None, further: list[str]) -> Release:
+    """A mechanism by its tag and its fields."""
+    if mechanism not in MECHANISMS:
+        raise CheckError("mechanism", f"one of {', '.join(MECHANISMS)}", repr(mechanism))
+    kind = MECHANISMS[mechanism]
+    first, *_ = fields.list_fields(kind)
+    written = dict(text.partition("=")[::2] for text in further)
+    given: dict[str, Any] = {name: _value(kind, name, value) for name, value in written.items()}
+    if first not in given:
+        given[first] = _given(parameter)
+    return fields.parse_fields(kind, given)
+
+
+def _value(kind: type, name: str, text: str) -> Any:
+    """The value of a field as the command line writes it."""
+    check.one_of(tuple(fields.list_fields(kind)))(field=name)
+    of = fields.field_type(kind, name)
+    if of is bool:
+        return check.one_of(("true", "false"))(**{name: text}) == "true"
+    if of is str:
+        return text
+    number = read_number(name, text, whole=of is int)
+    return int(number) if of is int else number
+
+
 def _from_flags(
-    mechanism: str,
-    parameter: float | None,
+    release: Release,
     q: float | None,
     size: int | None,
     population: int | None,
@@ -284,9 +312,6 @@ def _from_flags(
     *,
     shuffled: bool,
 ) -> Release:
-    if mechanism not in MECHANISMS:
-        raise CheckError("mechanism", f"one of {', '.join(MECHANISMS)}", repr(mechanism))
-    release: Release = MECHANISMS[mechanism](_given(parameter))
     match q, size, population, largest_batch, shuffled:
         case None, None, int(), None, True:
             release = mechanisms.Shuffled(release, population)
@@ -331,7 +356,7 @@ def read_document(file: Path) -> Any:
 def _formula(release: Release, delta: float | None) -> float | None:
     """The popular closed form, where the release has the shape that it is about."""
     from epsilog.accounting import fl_formula
-    from epsilog.accounting.flatten import flatten
+    from epsilog.mechanisms.composition import flatten
 
     match [(part.sampled_gaussian, count) for part, count in flatten(release).items()]:
         case [((noise, q), count)] if delta:

@@ -1,8 +1,12 @@
 """Mechanisms: what is released, and how releases compose. One file a mechanism.
 
 Frozen descriptions that check themselves at construction. A plan is priced from them, the ledger stores them for ever
-(see ``terms.codec``), and a verifier recomputes the claim from them.
+(see ``terms.codec``), and a verifier recomputes the claim from them. A file that lies in this package is read, and its
+mechanisms are names of the package, whether they are listed below or not.
 """
+
+import importlib
+import pkgutil
 
 from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
@@ -91,3 +95,11 @@ __all__ = [
     "read_trials",
     "write_trials",
 ]
+
+for _file in pkgutil.iter_modules(__path__):
+    if _file.name != "sensitivity":  # of matrices: it loads NumPy, and is asked for where it is needed
+        importlib.import_module(f"{__name__}.{_file.name}")
+
+_further = {kind.__name__: kind for kind in Release.__subclasses__() if kind.__name__ not in __all__}
+globals().update(_further)
+__all__ += list(_further)

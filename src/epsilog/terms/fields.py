@@ -36,6 +36,7 @@ __all__ = [
     "check_fields",
     "document_fields",
     "field_type",
+    "is_flat",
     "is_list",
     "list_fields",
     "parse_fields",
@@ -170,6 +171,15 @@ def is_list(kind: type, name: str) -> bool:
     """Return whether a described field holds a list."""
     stated = _annotated(kind)[name][0]
     return any(get_origin(part) is tuple for part in (stated, *get_args(stated)))
+
+
+def is_flat(kind: type) -> bool:
+    """Return whether all fields are described, and each holds one number, word or flag."""
+    known = _annotated(kind)
+    one_value = (
+        name for name in known if field_type(kind, name) in (bool, float, int, str) and not is_list(kind, name)
+    )
+    return 0 < len(known) == len(dataclasses.fields(kind)) == len(list(one_value))
 
 
 def _item_type(kind: Any) -> type:

@@ -7,7 +7,6 @@ from tests import generators
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.account import account
-from epsilog.accounting.flatten import flatten, sampled_parts, unsampled
 from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
     BallsInBins,
@@ -20,6 +19,7 @@ from epsilog.mechanisms import (
     Repeated,
     ZeroConcentratedDP,
 )
+from epsilog.mechanisms.composition import flatten, sampled_parts, unsampled
 from epsilog.numerics.questions import EpsilonAt
 from epsilog.terms import NeighboringRelation
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from epsilog.accounting.flatten import Bag, check_absence, flatten
 from epsilog.accounting.rigorous.profiles import (
     Added,
     Answers,
@@ -25,6 +24,7 @@ from epsilog.accounting.rigorous.profiles import (
     Statement,
 )
 from epsilog.mechanisms import Release
+from epsilog.mechanisms.composition import Bag, check_absence, flatten
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 METHOD = "ball arithmetic"
