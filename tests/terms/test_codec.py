@@ -176,3 +176,19 @@ def test_a_document_nested_beyond_reading_is_refused():
         term = {"type": "repeated", "release": term, "count": 1}
     with pytest.raises(ValueError, match="nested too deeply"):
         codec.from_json({"v": 0, "term": term})
+
+
+def test_an_answer_is_told_by_its_fields_and_a_term_in_it_by_its_tag():
+    @dataclasses.dataclass(frozen=True)
+    class Answer:
+        upper: float
+        release: object
+        parts: tuple = ()
+
+    noise = mechanisms.Gaussian(2.0)
+    found = codec.plain(Answer(math.inf, noise, (Answer(1.0, NeighboringRelation.ZERO_OUT), None)))
+    inner = {"upper": 1.0, "release": "zero-out", "parts": []}
+    assert found == {"upper": "inf", "release": codec.encode(noise), "parts": [inner, None]}
+    private = next(each for each in SAMPLES if isinstance(each, Private))
+    with pytest.raises(TypeError, match="is private"):
+        codec.plain(Answer(1.0, private))

@@ -30,7 +30,6 @@ from epsilog.terms import (
     UnsupportedMechanismError,
     check,
     codec,
-    fields,
     parameters,
 )
 from epsilog.terms.digits import lower_text, upper_text
@@ -55,6 +54,11 @@ class Averaged:
     noise_multiplier: float
     formula: FederatedEstimate
     epsilon: Interval
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; infinite numbers are the text "inf"."""
+        told = {"formula": codec.encode(self.formula.total), "epsilon": codec.encode(self.epsilon.upper)}
+        return codec.plain_fields(self) | told | {"side": "estimate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,37 +129,16 @@ class StretchedPlan:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""
         shares = self.shares or [None] * len(self.stretches)
-        return {
-            "stretches": [
-                {name: getattr(stretch, name) for name in fields.list_fields(Schedule)}
-                | {
-                    "sampling_probability": stretch.sampling_probability,
-                    "noise_stddev": stretch.noise_stddev,
-                    "share": share,
-                }
-                for stretch, share in zip(self.stretches, shares, strict=True)
-            ],
+        listed = zip(self.stretches, shares, strict=True)
+        told = codec.plain_fields(self) | {
+            "stretches": [stretch.to_json() | {"share": share} for stretch, share in listed],
             "rounds": self.rounds,
-            "enrolled": self.enrolled,
-            "delta": self.delta.to_json(),
-            "relation": self.relation.value,
-            "privacy_unit": self.privacy_unit,
             "neighbors": self.neighbors,
-            "epsilon": codec.encode(self.epsilon),
-            "unamplified": codec.encode(self.unamplified),
-            "formula": None if self.formula is None else formula_json(self.formula),
-            "average": None
-            if self.average is None
-            else {
-                "sampling_probability": self.average.sampling_probability,
-                "noise_multiplier": self.average.noise_multiplier,
-                "formula": codec.encode(self.average.formula.total),
-                "epsilon": codec.encode(self.average.epsilon.upper),
-                "side": "estimate",
-            },
+            "formula": self.formula and formula_json(self.formula),
             "verdict": self.verdict,
             "release": codec.to_json(self.release),
         }
+        return {name: value for name, value in told.items() if name != "shares"}
 
 
 def stretches(

@@ -6,11 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Gaussian, Laplace, Repeated
-from epsilog.terms import Interval, codec
+from epsilog.terms import Interval
 
 _MOST_SHARES = 48  # different shares priced one by one; beyond it near-equal ones are priced as the largest of them
 
@@ -31,11 +30,6 @@ class Consumed:
     classic: Interval
     exact: Interval
     optimal: Interval
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; infinite numbers are the text "inf"."""
-        ways = {"classic": self.classic, "exact": self.exact, "optimal": self.optimal}
-        return {"split": self.split} | {name: codec.encode(found) for name, found in ways.items()}
 
 
 def taken(counts: Sequence[int], used: int) -> list[int]:

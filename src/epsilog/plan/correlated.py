@@ -83,24 +83,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {
-            "rounds": self.rounds,
-            "cycle_length": self.cycle_length,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "winner": self.winner.name,
-            "sentence": self.sentence,
-            "rows": [
-                {
-                    "name": row.name,
-                    "noise_stddev": row.noise_stddev,
-                    "error": row.error,
-                    "certified": row.certified,
-                    "release": codec.encode(row.release),
-                }
-                for row in self.rows
-            ],
-        }
+        return codec.plain_fields(self) | {"winner": self.winner.name, "sentence": self.sentence}
 
 
 def correlated(

@@ -78,6 +78,11 @@ class Schedule:
         """Rounds in an epoch, for balls-in-bins: N / m, rounded down (fewer bins never cost less)."""
         return max(1, self.population // self.cohort_size)
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        more = {"sampling_probability": self.sampling_probability, "noise_stddev": self.noise_stddev}
+        return fields.write_fields(self) | more
+
     def step(self) -> Release:
         """One round, where rounds are independent of each other."""
         noise = Gaussian(self.noise_multiplier)
@@ -179,24 +184,11 @@ class FederatedPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""
-        schedule = self.schedule
-        return {
-            **{name: getattr(schedule, name) for name in fields.list_fields(Schedule)},
-            "sampling_probability": schedule.sampling_probability,
-            "noise_stddev": schedule.noise_stddev,
-            "delta": self.delta.to_json(),
-            "relation": self.relation.value,
-            "privacy_unit": self.privacy_unit,
-            "formula": formula_json(self.formula),
-            "epsilon": codec.encode(self.epsilon),
-            "unamplified": codec.encode(self.unamplified),
-            "releases_per_period": self.releases_per_period,
-            "cumulative": codec.encode(self.cumulative),
-            "verdict": self.verdict,
-            **({} if self.person is None else {"group": self.group, "person": codec.encode(self.person)}),
-            **({} if self.fit is None else {"fit": fit_json(self.fit)}),
-            **({} if self.sweep is None else {"sweep": self.sweep.to_json()}),
-        }
+        told = codec.plain_fields(self) | self.schedule.to_json()
+        told |= {"formula": formula_json(self.formula), "fit": self.fit and fit_json(self.fit), "verdict": self.verdict}
+        absent = {name for name in ("person", "fit", "sweep") if told[name] is None} | {"schedule"}
+        absent |= {"group"} if self.person is None else set()
+        return {name: value for name, value in told.items() if name not in absent}
 
 
 def federated(

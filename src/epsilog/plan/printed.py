@@ -37,8 +37,7 @@ class AsPrinted:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        prices = {name: codec.encode(getattr(self, name)) for name in ("mistaken", "iterations", "epochs")}
-        return {"noise_multiplier": self.noise_multiplier, **prices}
+        return codec.plain_fields(self)
 
 
 def algorithm_two(

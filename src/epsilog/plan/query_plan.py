@@ -52,14 +52,6 @@ class Noise:
             return cls(scale, scale, scale * _LAPLACE_95)
         return cls(scale, scale * math.sqrt(2 / math.pi), scale * _NORMAL_95)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "scale": codec.encode(self.scale),
-            "expected_error": codec.encode(self.expected_error),
-            "error_95": codec.encode(self.error_95),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class QueryShare:
@@ -186,35 +178,14 @@ class QueryPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": None if self.delta is None else self.delta.to_json(),
-            "mechanism": self.mechanism,
-            "sensitivity": self.sensitivity,
+        typical = self.magnitude
+        return codec.plain_fields(self) | {
             "queries": self.queries,
-            "queries_used": self.queries_used,
             "queries_left": self.queries_left,
-            "consumed": self.consumed.to_json(),
             "remaining": codec.encode(self.remaining),
             "compatible": self.compatible,
-            "classic_total_delta": codec.encode(self.classic_total_delta),
             "saving": codec.encode(self.saving),
-            "magnitude": self.magnitude,
-            "relative_error_95": None
-            if self.magnitude is None
-            else codec.encode(self.shares[0].optimal.error_95 / abs(self.magnitude)),
-            "shares": [
-                {
-                    "count": share.count,
-                    "weight": share.weight,
-                    "epsilon": share.epsilon,
-                    "classic": share.classic.to_json(),
-                    "exact": share.exact.to_json(),
-                    "optimal": share.optimal.to_json(),
-                }
-                for share in self.shares
-            ],
-            "findings": [finding.to_json() for finding in self.findings],
+            "relative_error_95": typical and codec.encode(self.shares[0].optimal.error_95 / abs(typical)),
         }
 
 

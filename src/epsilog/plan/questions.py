@@ -6,7 +6,6 @@ the options of the command line and the check of a stamped record are derived fr
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self, dataclass_transform
@@ -41,22 +40,18 @@ class Question:
 
     Attributes:
         path: its address; "" for fields that questions share.
-        summary: a line about its answer.
         schema: what the API calls its fields.
         body: the class that states them; a further question about the same facts has the same one.
     """
 
     path: ClassVar[str] = ""
-    summary: ClassVar[str] = ""
     schema: ClassVar[str] = ""
     body: ClassVar[type[Question]]
     _work: ClassVar[Callable[[Any], float]]
 
-    def __init_subclass__(
-        cls, *, path: str = "", summary: str = "", schema: str = "", work: float | Callable[[Any], float] = 0.1
-    ) -> None:
+    def __init_subclass__(cls, *, path: str = "", schema: str = "", work: float | Callable[[Any], float] = 0.1) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
-        cls.path, cls.summary = path, summary
+        cls.path = path
         cls._work = work if callable(work) else lambda _: work
         if schema:
             cls.schema, cls.body = schema, cls
@@ -110,7 +105,7 @@ class FederatedSchedule(Question, schema="FederatedSchedule"):
         return {name: value for name, value in given.items() if name not in names}
 
 
-class FederatedCurve(FederatedSchedule, path="/federated/curve", summary="Epsilon over rounds", work=0.6):
+class FederatedCurve(FederatedSchedule, path="/federated/curve", work=0.6):
     """The schedule up to each of several rounds."""
 
     def answer(self) -> dict[str, Any]:
@@ -140,7 +135,7 @@ class FederatedGoal(FederatedSchedule, schema="FederatedGoal"):
         return given | {"epsilon": self.epsilon}
 
 
-class FederatedNoise(FederatedGoal, path="/federated/noise", summary="The least noise for a target epsilon", work=0.6):
+class FederatedNoise(FederatedGoal, path="/federated/noise", work=0.6):
     """The least noise that meets a goal."""
 
     def answer(self) -> dict[str, Any]:
@@ -148,9 +143,7 @@ class FederatedNoise(FederatedGoal, path="/federated/noise", summary="The least 
         return {"noise_multiplier": noise_for(**self.goal("noise_multiplier"))}
 
 
-class FederatedRounds(
-    FederatedGoal, path="/federated/rounds", summary="The most rounds for a target epsilon", work=0.6
-):
+class FederatedRounds(FederatedGoal, path="/federated/rounds", work=0.6):
     """The most rounds that meet a goal."""
 
     def answer(self) -> dict[str, Any]:
@@ -161,7 +154,6 @@ class FederatedRounds(
 class FederatedQuestion(
     FederatedSchedule,
     path="/federated",
-    summary="What a federated schedule costs",
     schema="FederatedAsk",
     work=lambda ask: 0.1 + (0.0 if ask.group == 1 else ask.group**2 / 1000) + (0.0 if ask.trials is None else 0.5),
 ):
@@ -200,13 +192,7 @@ class FederatedQuestion(
         return {name: getattr(self, name) for name in names}
 
 
-class FederatedVerdict(
-    FederatedQuestion,
-    path="/federated/verdict",
-    summary="What a schedule means for one person",
-    schema="FederatedVerdictAsk",
-    work=1.0,
-):
+class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="FederatedVerdictAsk", work=1.0):
     """A schedule, and the policy that it is held against."""
 
     cap: Annotated[float | None, _CAP] = None
@@ -218,9 +204,7 @@ class FederatedVerdict(
         return self.plan_of_one().meaning(self.cap).to_json() | {"limits": [*of_one, *limits]}
 
 
-class FederatedRisk(
-    FederatedQuestion, path="/federated/risk", summary="What attacks find, and what copies cost", work=10.0
-):
+class FederatedRisk(FederatedQuestion, path="/federated/risk", work=10.0):
     """What an attack finds of a schedule."""
 
     def answer(self) -> dict[str, Any]:
@@ -231,13 +215,7 @@ class FederatedRisk(
         return _tables(reading, self.privacy_unit, delta)
 
 
-class QueriesQuestion(
-    Question,
-    path="/queries",
-    summary="A budget split over queries",
-    schema="QueriesAsk",
-    work=lambda ask: 0.1 + ask.different / 500,
-):
+class QueriesQuestion(Question, path="/queries", schema="QueriesAsk", work=lambda ask: 0.1 + ask.different / 500):
     """A budget over several queries."""
 
     epsilon: Annotated[float, parameters.TOTAL_EPSILON]
@@ -271,11 +249,7 @@ class QueriesQuestion(
 
 
 class QueriesVerdict(
-    QueriesQuestion,
-    path="/queries/verdict",
-    summary="What a query plan means for one person",
-    schema="QueriesVerdictAsk",
-    work=lambda ask: 0.5 + 0.06 * ask.different,
+    QueriesQuestion, path="/queries/verdict", schema="QueriesVerdictAsk", work=lambda ask: 0.5 + 0.06 * ask.different
 ):
     """A budget over several queries, and the policy that it is held against."""
 
@@ -286,12 +260,7 @@ class QueriesVerdict(
         return self.plan().meaning(cap=self.cap).to_json() | {"limits": []}
 
 
-class QueriesRisk(
-    QueriesQuestion,
-    path="/queries/risk",
-    summary="What attacks find, and what copies cost",
-    work=lambda ask: 0.5 + 0.3 * ask.different,
-):
+class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 0.3 * ask.different):
     """What an attack finds of the answers."""
 
     def answer(self) -> dict[str, Any]:
@@ -302,9 +271,7 @@ class QueriesRisk(
         return _tables(reading | {"unamplified_mu": None}, "person", delta)  # nobody is sampled
 
 
-class Crossover(
-    Question, path="/queries/crossover", summary="Laplace against Gaussian", schema="CrossoverAsk", work=1.0
-):
+class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work=1.0):
     """Laplace against Gaussian under one budget."""
 
     epsilon: Annotated[float, parameters.TOTAL_EPSILON]
@@ -317,15 +284,10 @@ class Crossover(
     def answer(self) -> dict[str, Any]:
         """95% errors at unit sensitivity over the number of queries, and where Gaussian noise becomes the smaller."""
         counts = sorted({*_COUNTS, *(() if self.queries is None else (self.queries,))})
-        return dataclasses.asdict(crossover(epsilon=self.epsilon, delta=self.delta, counts=counts))
+        return codec.plain_fields(crossover(epsilon=self.epsilon, delta=self.delta, counts=counts))
 
 
-class SensitivityQuestion(
-    Question,
-    path="/sensitivity",
-    summary="The sensitivity of a count, a bounded sum or a mean",
-    schema="SensitivityAsk",
-):
+class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"):
     """One count, bounded sum or mean."""
 
     query: Annotated[str, Field("what is asked of the data", choices={name: name for name in QUERIES})]
@@ -340,16 +302,10 @@ class SensitivityQuestion(
     def answer(self) -> dict[str, Any]:
         """The most one privacy unit can move the answer, and why."""
         given = {name: getattr(self, name) for name in fields.list_fields(SensitivityQuestion)}
-        return dataclasses.asdict(sensitivity(given.pop("query"), **given))
+        return codec.plain_fields(sensitivity(given.pop("query"), **given))
 
 
-class MixQuestion(
-    Question,
-    path="/account",
-    summary="What a mix of releases costs",
-    schema="MixAsk",
-    work=lambda ask: 0.5 + len(ask.parts) ** 2 / 100,
-):
+class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0.5 + len(ask.parts) ** 2 / 100):
     """A mix of releases with one question about it."""
 
     parts: Annotated[tuple[Part, ...], Field("the releases", min_length=1, max_length=20)]
@@ -366,17 +322,10 @@ class MixQuestion(
 
     def answer(self) -> dict[str, Any]:
         """The certified interval, and what each part costs alone and adds to the rest."""
-        found = mix(self.releases(), delta=self.delta, relation=self.relation)
-        parts = [{"alone": codec.encode(one.alone), "without": codec.encode(one.without)} for one in found.parts]
-        return {"epsilon": codec.encode(found.epsilon), "parts": parts}
+        return codec.plain_fields(mix(self.releases(), delta=self.delta, relation=self.relation))
 
 
-class MixProfile(
-    MixQuestion,
-    path="/account/profile",
-    summary="The privacy profile of a mix, and what an attacker can tell",
-    work=lambda ask: 1.0 + len(ask.parts) / 2,
-):
+class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + len(ask.parts) / 2):
     """The curve of a mix."""
 
     def answer(self) -> dict[str, Any]:
@@ -403,11 +352,7 @@ class MixProfile(
 
 
 class MixVerdict(
-    MixQuestion,
-    path="/account/verdict",
-    summary="What a mix of releases means for one person",
-    schema="MixVerdictAsk",
-    work=lambda ask: 1.0 + len(ask.parts) / 2,
+    MixQuestion, path="/account/verdict", schema="MixVerdictAsk", work=lambda ask: 1.0 + len(ask.parts) / 2
 ):
     """A mix of releases, and the policy that it is held against."""
 
@@ -422,7 +367,6 @@ class MixVerdict(
 class MixRisk(
     MixQuestion,
     path="/account/risk",
-    summary="What attacks find, and what copies cost",
     work=lambda ask: 1.0 + sum(0.5 if part.sampling_probability == 1 else 3.0 for part in ask.parts),
 ):
     """What an attack finds of a mix."""
@@ -436,13 +380,7 @@ class MixRisk(
         return _tables(reading, "person", self.delta)
 
 
-class CompareQuestion(
-    Question,
-    path="/account/compare",
-    summary="Which of two releases protects better, and where",
-    schema="CompareAsk",
-    work=5.0,
-):
+class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", work=5.0):
     """Two releases, with the point of each curve that is of interest."""
 
     first: Annotated[Part, Field("a release")]

@@ -45,15 +45,7 @@ class Sweep:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {
-            "trials": codec.encode(self.trials),
-            "law": write_trials(self.trials),
-            "expected": self.expected,
-            "best": codec.encode(self.best),
-            "one": codec.encode(self.one),
-            "count": self.count,
-            "shown": None if self.shown is None else codec.encode(self.shown),
-        }
+        return codec.plain_fields(self) | {"law": write_trials(self.trials)}
 
 
 def _covering(one: Interval, other: Interval) -> Interval:

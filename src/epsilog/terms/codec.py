@@ -30,6 +30,8 @@ __all__ = [
     "fingerprint",
     "from_json",
     "parse",
+    "plain",
+    "plain_fields",
     "private_json",
     "term",
     "to_json",
@@ -74,6 +76,20 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return "inf" if value == float("inf") else float(value)
     return value
+
+
+def plain(value: Any) -> Any:
+    """Turns an answer into plain JSON values: by its own ``to_json``, by its fields, or as ``encode`` does a term."""
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, Private) or type(value) in _tag_of or not dataclasses.is_dataclass(value):
+        return encode(value)
+    return value.to_json() if hasattr(value, "to_json") else plain_fields(value)
+
+
+def plain_fields(answer: Any) -> dict[str, Any]:
+    """The fields of an answer as plain JSON values, for its ``to_json``."""
+    return {each.name: plain(getattr(answer, each.name)) for each in dataclasses.fields(answer)}
 
 
 def _fields(term: Any) -> dict[str, Any]:

@@ -355,22 +355,22 @@ class CheckedReport(Answer):
     parts: list[Compared]
 
 
-ANSWERS: dict[str, type[Answer]] = {
-    "/federated": FederatedAnswer,
-    "/federated/curve": CurveAnswer,
-    "/federated/noise": NoiseAnswer,
-    "/federated/rounds": RoundsAnswer,
-    "/federated/verdict": VerdictAnswer,
-    "/federated/risk": RiskAnswer,
-    "/queries": QueriesAnswer,
-    "/queries/verdict": VerdictAnswer,
-    "/queries/risk": RiskAnswer,
-    "/queries/crossover": CrossoverAnswer,
-    "/sensitivity": SensitivityAnswer,
-    "/account": MixAnswer,
-    "/account/profile": ProfileAnswer,
-    "/account/verdict": VerdictAnswer,
-    "/account/risk": RiskAnswer,
-    "/account/compare": CompareAnswer,
+ANSWERS: dict[str, tuple[type[Answer], str]] = {
+    "/federated": (FederatedAnswer, "What a federated schedule costs"),
+    "/federated/curve": (CurveAnswer, "Epsilon over rounds"),
+    "/federated/noise": (NoiseAnswer, "The least noise for a target epsilon"),
+    "/federated/rounds": (RoundsAnswer, "The most rounds for a target epsilon"),
+    "/federated/verdict": (VerdictAnswer, "What a schedule means for one person"),
+    "/federated/risk": (RiskAnswer, "What attacks find, and what copies cost"),
+    "/queries": (QueriesAnswer, "A budget split over queries"),
+    "/queries/verdict": (VerdictAnswer, "What a query plan means for one person"),
+    "/queries/risk": (RiskAnswer, "What attacks find, and what copies cost"),
+    "/queries/crossover": (CrossoverAnswer, "Laplace against Gaussian"),
+    "/sensitivity": (SensitivityAnswer, "The sensitivity of a count, a bounded sum or a mean"),
+    "/account": (MixAnswer, "What a mix of releases costs"),
+    "/account/profile": (ProfileAnswer, "The privacy profile of a mix, and what an attacker can tell"),
+    "/account/verdict": (VerdictAnswer, "What a mix of releases means for one person"),
+    "/account/risk": (RiskAnswer, "What attacks find, and what copies cost"),
+    "/account/compare": (CompareAnswer, "Which of two releases protects better, and where"),
 }
-"""What the questions of the calculators are answered with, by address."""
+"""What the questions of the calculators are answered with, by address, and in one line."""

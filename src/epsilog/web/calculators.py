@@ -42,6 +42,6 @@ def _record(path: str, summary: str) -> Route:
 
 
 for _path, _kind in QUESTIONS.items():
-    (playground if _path.startswith("/account") else calculators).add_question(_kind, answers.ANSWERS[_path])
+    (playground if _path.startswith("/account") else calculators).add_question(_kind, *answers.ANSWERS[_path])
 for _path, _summary in RECORDS.items():
     calculators.add_route(_record(_path, _summary))

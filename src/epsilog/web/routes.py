@@ -72,14 +72,14 @@ class Routes:
 
         return keep
 
-    def add_question(self, kind: type[Question], answers: type[Answer]) -> None:
-        """Adds a question of ``plan`` at its address, with what it is answered with."""
+    def add_question(self, kind: type[Question], answers: type[Answer], summary: str) -> None:
+        """Adds a question of ``plan`` at its address, with what it is answered with, and in one line."""
 
         def calling(method: str) -> Callable[[Any], Any]:
             return lambda ask: getattr(kind.parse(ask.model_dump()), method)()
 
         says = inspect.getdoc(kind.answer)
-        made = Route(kind.path, kind.summary, model_of(kind), answers, calling("answer"), calling("work"), says)
+        made = Route(kind.path, summary, model_of(kind), answers, calling("answer"), calling("work"), says)
         self.add_route(made)
 
     def add_route(self, route: Route) -> None:

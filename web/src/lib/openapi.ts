@@ -801,7 +801,7 @@ export type RegisterPlanAsk = {
   scope: string;
   /** the charge's idempotency key, within its scope */
   key: string;
-  /** SHA-256, 64 hex digits */
+  /** SHA-256 of the plan, 64 hex digits */
   plan_hash: string;
 };
 
