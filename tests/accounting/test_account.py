@@ -31,6 +31,7 @@ from epsilog.mechanisms import (
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import CalibrationError, NeighboringRelation
+from epsilog.terms.messages import Message
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 SGD = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000)
@@ -139,15 +140,17 @@ def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch
 
 
 def fixed(name, lower, upper, **others):
-    return Method(name, lambda *_: Bounds(lower, upper), **others)
+    return Method(f"method/{name}@1", lambda *_: Bounds(lower, upper), **others)
 
 
 def test_methods_are_asked_until_the_interval_is_narrow_and_sides_are_named_after_who_moved_them():
     prepared, question = prepare(SGD), EpsilonAt(1e-5)
-    wide, narrow, never = fixed("wide", 1.0, 2.0), fixed("narrow", 1.5, 1.501), fixed("never", 9.0, 9.0)
+    wide, narrow, never = fixed("renyi", 1.0, 2.0), fixed("inversion", 1.5, 1.501), fixed("lattice", 9.0, 9.0)
     assert walk((wide, narrow, never), prepared, question, 0.01) == (Bounds(1.5, 1.501), narrow, narrow)
-    assert walk((wide, fixed("above", 0.0, 1.8)), prepared, question, 0.01).method == "above: above; below: wide"
-    assert walk((Method("none", lambda *_: None),), prepared, question, 0.01).method == "nothing is promised"
+    both = walk((wide, fixed("lattice", 0.0, 1.8)), prepared, question, 0.01).method
+    assert both == Message.of("method/each-side@1", above=Message(never.id), below=Message(wide.id))
+    nothing = walk((Method(wide.id, lambda *_: None),), prepared, question, 0.01).method
+    assert str(nothing) == "nothing is promised"
     assert walk((fixed("enough", 1.0, 1.1, enough=0.1), never), prepared, question, 0.01).bounds == Bounds(1.0, 1.1)
     assert walk((fixed("last", 1.0, 9.0, last=True), never), prepared, question, 0.01).bounds == Bounds(1.0, 9.0)
     for helps, upper in (True, 1.5), (False, 1.501):  # a method that may move a narrow interval is asked all the same
@@ -172,4 +175,4 @@ def test_an_answer_without_an_upper_end_is_asked_on():
 def test_the_docs_list_the_methods_in_the_order_in_which_they_are_asked():
     section = CERTIFIED.read_text(encoding="utf-8").split("## 6. The answers")[1].split("\n## ")[0]
     rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")][2:]
-    assert rows == list(dict.fromkeys(method.name for method in METHODS))
+    assert rows == list(dict.fromkeys(str(Message(method.id)) for method in METHODS))

@@ -160,7 +160,7 @@ def test_frames_take_columns_as_they_are(frame):
     assert table["delta"].to_list() == [0.0, 1e-5] * 2
     assert table["epsilon_lower"].to_list() == found.lower.ravel().tolist()
     assert table["epsilon_upper"].to_list() == found.upper.ravel().tolist()
-    assert table["method"].to_list() == [at.method for at in found.points]
+    assert table["method"].to_list() == [str(at.method) for at in found.points]
 
 
 def test_intervals_of_several_questions_are_none():

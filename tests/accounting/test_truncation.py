@@ -320,7 +320,7 @@ def test_a_certificate_can_be_cut_and_what_is_not_about_delta_cannot():
     certificate = montecarlo.certify(run, epsilon=1.0, samples=4_000, seed=3)
     found = truncated(certificate.interval, run, population=10_000, largest_batch=800)
     assert certificate.interval.upper <= found.upper <= certificate.interval.upper * 1.001
-    assert "before batches are cut to 800" in found.assumptions[-1]
+    assert "before batches are cut to 800" in str(found.assumptions[-1])
     assert truncated(certificate.interval, run, population=10_000, largest_batch=400).upper == 1.0
     with pytest.raises(ValueError, match="interval"):
         truncated(accounting.epsilon(Gaussian(1.0), delta=1e-6), run, population=10, largest_batch=2)

@@ -258,7 +258,7 @@ def test_bounds_of_epsilon_and_delta_agree():
     found = ep.epsilon(tuned, delta=1e-5)
     assert ep.delta(tuned, epsilon=found.upper).upper <= 1e-5 * (1 + 1e-6)
     assert ep.delta(tuned, epsilon=found.lower).upper >= 1e-5
-    assert any("number of trials" in line for line in found.assumptions)
+    assert any("number of trials" in str(line) for line in found.assumptions)
 
 
 def test_trials_of_the_best_of_trials_can_be_priced():

@@ -45,7 +45,7 @@ def test_an_account_shows_bounds_method_relation_and_assumptions(capsys):
     text = capsys.readouterr().out + _
     found = epsilon(Repeated(PoissonSampled(Gaussian(1.1), 0.01), 100), delta=1e-5)
     assert code == 0, text
-    for part in ("Certified interval", upper_text(found.upper, 6), lower_text(found.lower, 6), found.method[:30]):
+    for part in ("Certified interval", upper_text(found.upper, 6), lower_text(found.lower, 6), str(found.method)[:30]):
         assert part in text
     assert "add-or-remove-one" in text
     assert text.count("Assumes:") == len(found.assumptions) > 0

@@ -51,8 +51,12 @@ def answer(question: Mapping[str, Any]) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, ep.Interval):
-        said = {"lower": value.lower.hex(), "upper": value.upper.hex(), "method": value.method}
-        said |= {"relation": value.relation.value, "quantity": value.quantity, "assumptions": list(value.assumptions)}
+        said = {"lower": value.lower.hex(), "upper": value.upper.hex(), "method": str(value.method)}
+        said |= {
+            "relation": value.relation.value,
+            "quantity": value.quantity,
+            "assumptions": list(map(str, value.assumptions)),
+        }
         return said | {
             "given": [[name, float(at).hex()] for name, at in value.given],
             "estimate": _plain(value.estimate),
@@ -88,7 +92,7 @@ def _related(function: Any) -> Any:
 
 def _assumptions(release: ep.Release, relation: str) -> Any:
     del relation
-    return accounting.assumptions(release)
+    return [str(one) for one in accounting.assumptions(release)]
 
 
 def _repeatable(function: Any) -> Any:

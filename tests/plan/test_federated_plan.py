@@ -107,7 +107,7 @@ def test_balls_in_bins_is_priced_between_poisson_sampling_and_none():
     binned = plan.federated(**RUN, sampling="balls-in-bins")
     assert 0 < binned.epsilon.gap <= 0.002
     assert binned.epsilon.upper < binned.unamplified.lower
-    assert any("independently of the others" in line for line in binned.epsilon.assumptions)
+    assert any("independently of the others" in str(line) for line in binned.epsilon.assumptions)
     points = plan.curve(binned, points=4)
     assert [point.epsilon.upper for point in points] == sorted(point.epsilon.upper for point in points)
     yearly = plan.federated(**RUN, sampling="balls-in-bins", releases_per_period=4)

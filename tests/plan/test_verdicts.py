@@ -153,7 +153,7 @@ def test_a_query_plan_means_its_whole_budget(asked):
     assert epsilon(planned.release, delta=delta).upper <= found.epsilon * (1 + 1e-9)
     assert found.delta == delta
     assert "answers" in found.statement
-    assert any("sensitivity" in line.lower() for line in found.assumptions)
+    assert any("sensitivity" in str(line).lower() for line in found.assumptions)
 
 
 def test_a_gaussian_alone_is_worded_like_any_claim():

@@ -20,35 +20,36 @@ from epsilog.accounting.methods import (
 )
 from epsilog.accounting.premises import assumed
 from epsilog.accounting.prepared import Prepared, prepare
-from epsilog.accounting.reductions import LATTICE, PURE, UNHIDDEN, Reduction
+from epsilog.accounting.reductions import LATTICE, PURE, Reduction
 from epsilog.accounting.walk import Method, walk
 from epsilog.mechanisms import Grouped, Release
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.terms.messages import Message
 
 GAP = 0.002
 """The relative width that is aimed for unless another is asked for."""
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-GAUSSIAN = Method("exact Gaussian (Balle & Wang 2018)", gaussian.bounds, last=True)
+GAUSSIAN = Method("method/gaussian@1", gaussian.bounds, last=True)
 BINS = Method(
-    "balls-in-bins: sums of likelihood ratios, bounded in the convex order (docs: accounting/balls-in-bins)",
+    "method/balls-in-bins@1",
     balls_in_bins.bounds,
     enough=LATTICE.enough,
 )
-INVERSION = Method("Laplace inversion, every error bounded (docs: accounting/spectral)", inversion.bounds)
+INVERSION = Method("method/inversion@1", inversion.bounds)
 CENTRAL_LIMIT = Method(
-    "central limit theorem, tilted, every error bounded (docs: accounting/many-rounds)",
+    "method/central-limit@1",
     central_limit.bounds,
     enough=GAP,
 )
 STATED = Method(
-    "the best of all Renyi orders, and two answers that attain it (Asoodeh et al. 2021; docs: accounting/moments)",
+    "method/renyi-orders@1",
     concentrated.alone,
 )
-ZCDP = Method("a Gaussian that satisfies what is stated (Bun & Steinke 2016)", concentrated.bounds, below_only=True)
-RENYI = Method("Renyi DP (Mironov 2017; Asoodeh et al. 2021)", renyi.bounds)
+ZCDP = Method("method/zcdp-gaussian@1", concentrated.bounds, below_only=True)
+RENYI = Method("method/renyi@1", renyi.bounds)
 
 PRICED = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP, RENYI)
 """What bounds a release as it is, in the order in which it is asked."""
@@ -67,10 +68,10 @@ def _upper(prepared: Prepared, question: Question, gap: float) -> float:
     return account(prepared, question, gap, above=True)[0].upper
 
 
-UNSAMPLED = Method(UNHIDDEN, partial(unsampled.likely, upper=_upper), helps=unsampled.helps)
-UNSAMPLED_EACH = Method(UNHIDDEN, partial(unsampled.each, upper=_upper))
+UNSAMPLED = Method("method/unamplified@1", partial(unsampled.likely, upper=_upper), helps=unsampled.helps)
+UNSAMPLED_EACH = Method("method/unamplified@1", partial(unsampled.each, upper=_upper))
 
-ADDED = Method("parts added one by one (Dwork & Roth 2014)", partial(added.bounds, upper=_upper))
+ADDED = Method("method/basic-composition@1", partial(added.bounds, upper=_upper))
 
 REDUCTIONS: tuple[Reduction, ...] = (
     reductions.curves,
@@ -86,7 +87,7 @@ METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED, ADDED)
 """All of them."""
 
 
-def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: bool = False) -> tuple[Bounds, str]:
+def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: bool = False) -> tuple[Bounds, Message]:
     """Bounds an answer through the first reduction that applies, else by the methods; what claims and searches ask.
 
     With ``above`` the upper bound alone is wanted: the whole interval's is at most that, and takes longer. What no

@@ -21,11 +21,12 @@ from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
 from epsilog.numerics.rounding import LEAST
 from epsilog.terms import UnsupportedMechanismError
+from epsilog.terms.messages import Message
 
 Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer; with True from above only
 
-NAME = "parts without pairs by their curves (docs: boundaries/accountant)"
-ADDED = "parts added one by one (Dwork & Roth 2014)"
+CURVES = Message("method/parts-by-curves@1")
+ADDED = Message("method/basic-composition@1")
 
 _TAILS = (1e-3, 1e-1, 0.5)  # of a share of delta: what a curve may leave where it is read no further
 _PASSES = 3  # to find out how small a delta is
@@ -41,7 +42,7 @@ class _Split:
     apart: list[tuple[Prepared, int]] = field(default_factory=list)
 
 
-def bounds(prepared: Prepared, question: Question, *, above: bool, ask: Ask) -> tuple[Bounds, str] | None:
+def bounds(prepared: Prepared, question: Question, *, above: bool, ask: Ask) -> tuple[Bounds, Message] | None:
     """Bounds the answer about several releases, of which some have no pair; None where each has one, or there is one.
 
     Raises:
@@ -89,7 +90,7 @@ def _priced(one: Prepared, ask: Ask) -> bool:
     return False
 
 
-def _upper(split: _Split, prepared: Prepared, question: Question, ask: Ask) -> tuple[float, str]:
+def _upper(split: _Split, prepared: Prepared, question: Question, ask: Ask) -> tuple[float, Message]:
     match question:
         case EpsilonAt(delta):
             found = ask(_with_pairs(split, prepared, delta, ask), question, True).upper
@@ -101,7 +102,7 @@ def _upper(split: _Split, prepared: Prepared, question: Question, ask: Ask) -> t
                     break
                 looked = found
     if found < anything(question).upper or question == EpsilonAt(0):
-        return found, NAME
+        return found, CURVES
     return _added(split, prepared, question, ask), ADDED
 
 

@@ -29,9 +29,7 @@ from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer about one unit; with True from above only
 
-EXACT = "every distance grows with the group (docs: accounting/groups)"
-MIXTURES = "group privacy by mixtures (Ganesh 2024)"
-GENERAL = "group privacy (Dwork & Roth 2014)"
+EXACT, MIXTURES, GENERAL = (f"method/group-{how}@1" for how in ("exact", "mixtures", "general"))
 
 _LOOSE = 0.05  # a relative width from which on mixtures of many members are not all that is asked
 _LITTLE = 1e-3  # of a bound on delta: a chance that is not worth spending

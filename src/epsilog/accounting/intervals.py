@@ -14,6 +14,7 @@ from epsilog.terms import CheckError, EpsilogError, Interval, NeighboringRelatio
 from epsilog.terms.charts import band_plot
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.extras import install_command
+from epsilog.terms.messages import Message
 from epsilog.terms.notebook import html_table
 
 __all__ = ["Intervals", "Series"]
@@ -76,8 +77,8 @@ class Intervals:
         return self.points[0].relation
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What must be true of the run for all of them to hold, in words."""
+    def assumptions(self) -> tuple[Message, ...]:
+        """What must be true of the run for all of them to hold."""
         return tuple(dict.fromkeys(line for at in self.points for line in at.assumptions))
 
     def columns(self) -> dict[str, NDArray[Any] | list[str]]:
@@ -92,7 +93,7 @@ class Intervals:
             named[name] = np.array([at.given[place][1] for at in self.points], dtype=kind)
         named[f"{self.quantity}_lower"] = self.lower.ravel()
         named[f"{self.quantity}_upper"] = self.upper.ravel()
-        named["method"] = [at.method for at in self.points]
+        named["method"] = [str(at.method) for at in self.points]
         return named
 
     def plot(self, axes: Any = None, *, over: str | None = None) -> Any:

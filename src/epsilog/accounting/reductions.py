@@ -17,18 +17,18 @@ from epsilog.accounting.walk import Method, walk
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
 from epsilog.terms import UnsupportedMechanismError
+from epsilog.terms.messages import Message
 
-Answer = tuple[Bounds, str]
+Answer = tuple[Bounds, Message]
 """Bounds, and by which method."""
 
-PURE = Method("pure composition", pure.bounds)
+PURE = Method("method/pure-composition@1", pure.bounds)
 LATTICE = Method(
-    "privacy loss distribution: dots connected above (Doroshenko et al. 2022), outcomes merged below",
+    "method/lattice@1",
     lattice.bounds,
     above=lattice.above,
     enough=0.02,  # a relative width from which on bounds of another kind may do better
 )
-UNHIDDEN = "as if sampling hid nothing (docs: accounting/certified-bounds, 1.5)"
 
 _TOLD = (PURE, LATTICE)  # what bounds truncated samples by pairs of their own
 
@@ -74,7 +74,7 @@ def trials(prepared: Prepared, question: Question, gap: float, *, above: bool, a
     one, law = prepared.trials
     ask, named = _asked(account, gap)
     found = tuning.bounds(law, one, question, above=above, ask=ask)
-    return found, named("the best of several trials (docs: accounting/tuning), over one trial by: ")
+    return found, named("method/best-of-trials@1")
 
 
 def groups(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
@@ -84,12 +84,12 @@ def groups(prepared: Prepared, question: Question, gap: float, *, above: bool, a
     one, units = prepared.group
     ask, named = _asked(account, gap)
     found, how = grouping.bounds(one, question, units=units, gap=gap, above=above, ask=ask)
-    return found, named(f"{how}; one unit by: ")
+    return found, named(how)
 
 
-def _asked(account: Account, gap: float) -> tuple[tuning.Ask, Callable[[str], str]]:
+def _asked(account: Account, gap: float) -> tuple[tuning.Ask, Callable[[str], Message]]:
     """Who answers about one of several, and what names the methods by which that was done."""
-    methods: dict[str, None] = {}
+    methods: dict[Message, None] = {}
 
     def ask(one: Prepared, asked: Question, upper_only: bool) -> Bounds:
         found, method = account(one, asked, gap, above=upper_only)
@@ -97,7 +97,7 @@ def _asked(account: Account, gap: float) -> tuple[tuning.Ask, Callable[[str], st
             methods[method] = None
         return found
 
-    return ask, lambda by: by + ("; ".join(methods) or PURE.name)
+    return ask, lambda how: Message.of(how, one=tuple(methods) or (Message(PURE.id),))
 
 
 def between(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
@@ -110,7 +110,7 @@ def between(prepared: Prepared, question: Question, gap: float, *, above: bool, 
         lower = 0.0 if above else account(least, question, gap)[0].lower
         found = Bounds(min(lower, found.upper), found.upper)
     proofs = dict.fromkeys(page for part in prepared.bag if part.between() for page in part.proofs)
-    return found, f"{method}; parts between two that are priced (docs: {'; '.join(proofs)})"
+    return found, Message.of("method/enclosed@1", rest=method, pages="; ".join(proofs))
 
 
 def cut(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
@@ -133,18 +133,19 @@ def cut(prepared: Prepared, question: Question, gap: float, *, above: bool, acco
         case EpsilonAt(delta):
             upper = chance.epsilon(delta, asked, above=True).upper
     found = Bounds(whole.lower, max(upper, whole.lower))
-    name = f"{by}; truncated samples apart (docs: accounting/certified-bounds, 1.9)"
+    name = Message.of("method/truncation-apart@1", rest=by)
     if found.upper <= (1 + gap) * whole.upper:
         return found, name
     with suppress(UnsupportedMechanismError):
         told = walk(_TOLD, prepared, question, gap, above=True)
         if told.bounds.upper < found.upper:
             found = found.meet(Bounds(0.0, told.bounds.upper))
-            name = f"{told.method}; batches that others fill told apart (docs: accounting/certified-bounds, 1.9)"
+            name = Message.of("method/truncated-pairs@1", rest=told.method)
     with suppress(UnsupportedMechanismError):
         known, method = account(prepared.unsampled(prepared.truncated), question, gap, above=True)
         if known.upper < found.upper:
-            found, name = found.meet(Bounds(0.0, known.upper)), f"{method}; {UNHIDDEN}"
+            found = found.meet(Bounds(0.0, known.upper))
+            name = Message.of("method/without-amplification@1", rest=method)
     return found, name
 
 
@@ -167,4 +168,4 @@ def failing(prepared: Prepared, question: Question, gap: float, *, above: bool, 
             elif high != low:
                 lower = 0.0 if above or high == 1 else account(rest, EpsilonAt(high), gap)[0].lower
             found = Bounds(lower, upper)
-    return found, f"{method}; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
+    return found, Message.of("method/stated-deltas-apart@1", rest=method)

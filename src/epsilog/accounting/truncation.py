@@ -17,6 +17,7 @@ from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, up
 from epsilog.numerics.tails import binomial_above
 from epsilog.terms import CheckError, Interval, NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.terms.messages import Message
 
 _ATTEMPTS = 64  # to find an epsilon whose own share of delta leaves enough for it
 _MOST_BATCHES = 2**24  # whose chances are added
@@ -104,20 +105,19 @@ def truncated(interval: Interval, release: Release, *, population: int, largest_
     return Interval(
         found.lower,
         found.upper,
-        f"{interval.method}; truncated batches apart (docs: accounting/balls-in-bins, 7)",
+        Message.of("method/truncated-batches@1", rest=interval.method),
         interval.relation,
         estimate=estimate,
-        assumptions=(*interval.assumptions, _CUT.format(largest_batch, population)),
+        assumptions=(
+            *interval.assumptions,
+            Message.of("assumes/truncated-batches", largest_batch=largest_batch, population=population),
+        ),
         quantity="delta",
         given=(*interval.given, ("population", float(population)), ("largest_batch", float(largest_batch))),
     )
 
 
 _METHOD = "truncation of drawn batches"
-_CUT = (
-    "all of this holds before batches are cut to {} units, the first in an order that data have no part in; there are "
-    "at most {} units"
-)
 
 
 def cut_chance(release: Release, *, population: int, largest_batch: int) -> float:

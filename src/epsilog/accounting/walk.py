@@ -11,6 +11,7 @@ from epsilog.accounting.prepared import Prepared
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import FAINT, Question, anything
 from epsilog.terms import UnsupportedMechanismError
+from epsilog.terms.messages import Message
 
 Bound = Callable[[Prepared, Question, float], Bounds | None]
 
@@ -20,7 +21,7 @@ class Method:
     """One way to bound an answer.
 
     Attributes:
-        name: in words, with its source: what an interval says about itself.
+        id: of its message in the catalogue, which gives its source.
         bound: bounds the answer about a release, aiming for a relative width; None where it does not apply.
         above: bounds it from above only, where that saves work; never better than ``bound``.
         enough: a relative width at which no further method is asked once this one has answered.
@@ -29,7 +30,7 @@ class Method:
         helps: whether it may move an interval that is narrow enough already; if not given, it is not asked then.
     """
 
-    name: str
+    id: str
     bound: Bound
     above: Bound | None = None
     enough: float = 0.0
@@ -46,13 +47,13 @@ class Claim(NamedTuple):
     below: Method | None
 
     @property
-    def method(self) -> str:
-        """The methods in words."""
-        names = dict.fromkeys(method.name for method in (self.above, self.below) if method is not None)
-        if len(names) < 2:
-            return "".join(names) or "nothing is promised"
-        above, below = names
-        return f"above: {above}; below: {below}"
+    def method(self) -> Message:
+        """The method, or that of each side."""
+        ids = dict.fromkeys(method.id for method in (self.above, self.below) if method is not None)
+        named = tuple(map(Message, ids))
+        if len(named) < 2:
+            return named[0] if named else Message("method/nothing@1")
+        return Message.of("method/each-side@1", above=named[0], below=named[1])
 
 
 def walk(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from epsilog import accounting
 from epsilog.mechanisms import Composed, FixedSizeSampled, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.terms import CheckError, Interval, NeighboringRelation, check
+from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
     from flwr.serverapp import GaussianPrivacyEvent, PrivacyConfig, PrivacySpent
@@ -54,7 +55,7 @@ class Run:
         at = self.delta if delta is None else delta
         at = check.between(0, 1, check.DOWN)(delta=at)
         bounds = accounting.epsilon(self.release, delta=at, relation=self.relation, gap=gap)
-        return replace(bounds, assumptions=bounds.assumptions + self.assumptions)
+        return replace(bounds, assumptions=(*bounds.assumptions, *map(Message.read, self.assumptions)))
 
 
 def from_state(state: Mapping[str, Any]) -> Run:

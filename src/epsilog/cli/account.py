@@ -148,7 +148,7 @@ def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
     rows: list[tuple[str | Text, str | Text]] = [
         (Text.assemble((interval.quantity, "bold"), f" at {name} {at:g}"), bold(interval_text(interval))),
         *([("for a holder of", f"up to {group} units")] if group > 1 else []),
-        ("method", interval.method),
+        ("method", str(interval.method)),
         ("relation", str(interval.relation)),
         *(_beside(release, delta, question.relation, question.gap) if group == 1 else ()),
     ]

@@ -352,7 +352,7 @@ def _show_certificate(result: montecarlo.Certificate, output: Path | None, as_js
         [
             (Text.assemble(("delta", "bold"), f" at epsilon {epsilon:g}"), bold(interval_text(result.interval))),
             ("wrong with chance", f"at most {failure:g}"),
-            ("method", result.interval.method),
+            ("method", str(result.interval.method)),
             ("seed", f"{result.source.provenance} {result.source.value}"),
         ],
     )

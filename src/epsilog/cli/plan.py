@@ -84,7 +84,7 @@ def federated(
             ("delta", f"{priced.delta.delta:g} ({priced.delta.rationale})"),
             ("relation, unit", f"{relation}, one {privacy_unit}"),
             (bold("epsilon, certified"), bold(interval_text(priced.epsilon))),
-            ("method", priced.epsilon.method),
+            ("method", str(priced.epsilon.method)),
             ("participation known", interval_text(priced.unamplified)),
             ("closed form (estimate)", f"{priced.formula.total:.4f}"),
             ("  root term", f"{priced.formula.root_term:.4f}" + _larger(priced.formula.dominates == "root")),
@@ -215,7 +215,7 @@ def preflight(
                 ("what its accountant will say", upper_text(found.believed.upper)),
                 (bold("what is proved of the loop"), bold(interval_text(found.cost))),
                 ("relation", str(found.cost.relation)),
-                ("method", found.cost.method),
+                ("method", str(found.cost.method)),
             ],
         )
         rows = [[one.verdict.value, one.code, one.says] for one in found.findings]

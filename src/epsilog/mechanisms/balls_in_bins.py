@@ -30,6 +30,8 @@ class BallsInBins(Release):
     is_sample: ClassVar[bool] = True
     is_binned: ClassVar[bool] = True
     is_amplified: ClassVar[bool] = True
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/random-bins", "assumes/whole-samples")
+    assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
     @property
     def inner(self) -> tuple[Release, ...]:

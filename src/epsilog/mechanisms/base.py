@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +17,7 @@ from epsilog import numerics
 from epsilog.numerics.exact import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.terms.fields import Field, check_fields
+from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.composition import Bag
@@ -75,6 +76,8 @@ class Release:
         has_pairs: whether anything has a pair of which nothing is known but what is said of this.
         proofs: the pages of docs/ that prove what it lies ``between``.
         states_absence: whether it says what is released without the unit, where the relation puts nothing in its place.
+        assumes: identifiers of what must be true of a run.
+        assumes_of_statements: the same, where it is computed on what a statement inside it holds for.
     """
 
     __slots__ = ()
@@ -87,6 +90,8 @@ class Release:
     has_pairs: ClassVar[bool] = True
     states_absence: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ()
+    assumes: ClassVar[tuple[str, ...]] = ()
+    assumes_of_statements: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -99,6 +104,24 @@ class Release:
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Simpler releases, with their counts, that are together exactly the same; None if it is single already."""
         return None
+
+    def singles(self) -> Iterator[Release]:
+        """Yield the single releases that it is made of, as ``parts`` takes it apart."""
+        simpler = self.parts()
+        if simpler is None:
+            yield self
+        else:
+            for one, _ in simpler:
+                yield from one.singles()
+
+    def assumptions(self) -> tuple[Message, ...]:
+        """List what must be true of a run, beyond what is assumed of every release."""
+        found = dict.fromkeys(map(Message, self.assumes))
+        for one in (single for inside in self.inner for single in inside.singles()):
+            found |= dict.fromkeys(one.assumptions())
+            if one.statement:
+                found |= dict.fromkeys(map(Message, self.assumes_of_statements))
+        return tuple(found)
 
     def plainly(self) -> Release:
         """The same mechanism by its plainest name."""

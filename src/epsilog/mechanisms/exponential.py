@@ -35,6 +35,7 @@ class ExponentialMechanism(Release):
     monotone: Annotated[bool, MONOTONE] = False
 
     states_absence: ClassVar[bool] = False
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/score-sensitivity",)
 
     def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
         """The range of its losses."""

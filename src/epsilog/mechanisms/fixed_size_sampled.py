@@ -28,6 +28,8 @@ class FixedSizeSampled(Release):
     is_sample: ClassVar[bool] = True
     is_amplified: ClassVar[bool] = True
     fixes_population: ClassVar[bool] = True
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/fixed-size-samples",)
+    assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
     @property
     def inner(self) -> tuple[Release, ...]:

@@ -9,6 +9,7 @@ from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composition import flatten
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import Field, term
+from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.tuned import Trials
@@ -35,6 +36,13 @@ class Grouped(Release):
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """The release itself, for a group of one."""
         return ((self.release, 1),) if self.units == 1 else None
+
+    def assumptions(self) -> tuple[Message, ...]:
+        """How many units one person holds; and that they stay together, where participation is random."""
+        found = [Message.of("assumes/group-size", units=self.units)]
+        if any(one.is_amplified for one in self.release.singles()):
+            found.append(Message("assumes/joint-group"))
+        return (*found, *Release.assumptions(self))
 
     def revealed(self, relation: NeighboringRelation) -> Release:
         """For the group."""

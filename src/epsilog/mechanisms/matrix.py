@@ -271,6 +271,7 @@ class MatrixMechanism(Release):
     ]
 
     proofs: ClassVar[tuple[str, ...]] = ("accounting/matrices",)
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/independent-participation",)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -79,6 +79,7 @@ class MixtureOfGaussians(Release):
 
     is_amplified: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ("accounting/mixtures",)
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/drawn-contributions", "assumes/whole-samples")
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """The plainer release that it exactly is, if there is one that doubles hold."""

@@ -32,6 +32,8 @@ class PoissonSampled(Release):
 
     is_sample: ClassVar[bool] = True
     is_amplified: ClassVar[bool] = True
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/sampled-independently", "assumes/whole-samples")
+    assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
     @property
     def inner(self) -> tuple[Release, ...]:

@@ -47,6 +47,7 @@ class ReportNoisyMax(Release):
     monotone: Annotated[bool, MONOTONE] = False
 
     states_absence: ClassVar[bool] = False
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/score-sensitivity", "assumes/hidden-scores")
 
     def plainly(self) -> Release:
         """The same by its other name: with Gumbel noise it is the exponential mechanism.

@@ -27,6 +27,7 @@ class Shuffled(Release):
     is_sample: ClassVar[bool] = True
     is_shuffled: ClassVar[bool] = True
     fixes_population: ClassVar[bool] = True
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/shuffled-reports",)
 
     @property
     def inner(self) -> tuple[Release, ...]:

@@ -48,6 +48,7 @@ class SparseVector(Release):
     monotone: Annotated[bool, Field("whether no neighbor changes two queries in opposite directions")] = False
 
     states_absence: ClassVar[bool] = False
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/sparse-vector",)
 
     def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:  # noqa: ARG002
         """The loss of the threshold and of each query that reaches it; None without noise.

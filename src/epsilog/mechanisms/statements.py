@@ -29,6 +29,7 @@ class PureDP(Release):
     epsilon: Annotated[float, STATED_EPSILON]
 
     states_absence: ClassVar[bool] = False
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/stated-guarantee",)
 
     def pure_loss(self, relation: NeighboringRelation) -> Fraction:  # noqa: ARG002
         """What is stated, which randomized response attains."""
@@ -71,6 +72,7 @@ class ApproximateDP(Release):
     delta: Annotated[float, Field("failure probability, in [0, 1]", "δ", ge=0, le=1, rounding=UP)]
 
     states_absence: ClassVar[bool] = False
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/stated-guarantee",)
 
     @property
     def statement(self) -> dict[str, float]:
@@ -117,6 +119,7 @@ class ZeroConcentratedDP(Release):
 
     has_pairs: ClassVar[bool] = False
     states_absence: ClassVar[bool] = False
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/stated-guarantee",)
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Nothing, where it states that nothing is lost."""
@@ -168,6 +171,7 @@ class GaussianDP(Release):
     ]
 
     states_absence: ClassVar[bool] = False
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/stated-guarantee",)
 
     def gaussian_mu(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated, under the relation that it is stated for."""

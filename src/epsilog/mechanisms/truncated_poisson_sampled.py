@@ -32,6 +32,8 @@ class TruncatedPoissonSampled(Release):
     largest_batch: Annotated[int, Field("largest number of units in a sample", ge=1)]
 
     is_sample: ClassVar[bool] = True
+    assumes: ClassVar[tuple[str, ...]] = ("assumes/sampled-independently", "assumes/truncated-samples")
+    assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
     @property
     def inner(self) -> tuple[Release, ...]:

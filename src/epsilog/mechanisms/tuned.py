@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from epsilog.mechanisms import sampling
 from epsilog.mechanisms.base import Release
@@ -109,6 +109,12 @@ class Tuned(Release):
         Release, Field("one trial; where hyperparameters are drawn anew for each, the one that costs most")
     ]
     trials: Annotated[Trials, Field("distribution of the number of trials")]
+
+    assumes: ClassVar[tuple[str, ...]] = (
+        "assumes/hidden-trial-count",
+        "assumes/identical-trials",
+        "assumes/worst-score",
+    )
 
     @property
     def inner(self) -> tuple[Release, ...]:

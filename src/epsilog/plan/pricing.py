@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from epsilog.accounting import FederatedEstimate, epsilon
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.terms import Interval, NeighboringRelation, check, codec
+from epsilog.terms.messages import Message
 
 GAP = 0.002  # relative width of an interval to aim for
 
@@ -61,7 +62,7 @@ def price(
     for part in parts:
         taken = min(part.rounds, left)
         if taken and part.noise_multiplier == 0:
-            return Interval(0.0, math.inf, "no noise, no bound", relation, given=(("delta", delta),))
+            return Interval(0.0, math.inf, Message("method/no-noise@1"), relation, given=(("delta", delta),))
         left -= taken
         releases += [part.after(taken)] if taken else []
     return epsilon(Repeated(Composed(releases), count), delta=delta, relation=relation, gap=gap, group=group)

@@ -19,6 +19,7 @@ from epsilog.plan.wording import query_limits
 from epsilog.terms import CheckError, DeltaDecision, DeltaPolicy, Finding, Interval, Verdict, check, codec, parameters
 from epsilog.terms.charts import gauge
 from epsilog.terms.digits import upper_text
+from epsilog.terms.messages import Message
 from epsilog.terms.notebook import html_table
 
 _NORMAL_95 = 1.959963984540054  # half-width of the central 95% of a unit Gaussian
@@ -149,7 +150,7 @@ class QueryPlan:
         """The certified interval of all answers together, never above what was planned."""
         delta = 0.0 if self.delta is None else self.delta.delta
         found = at_most(self.epsilon, bound_epsilon(self.release, delta=delta))
-        return replace(found, assumptions=(*found.assumptions, *query_limits(self.mechanism)))
+        return replace(found, assumptions=(*found.assumptions, *map(Message.read, query_limits(self.mechanism))))
 
     def meaning(self, privacy_unit: str = "person", cap: float | None = None) -> Meaning:
         """What all answers together mean for one person, if each is asked once and with the optimal noise.

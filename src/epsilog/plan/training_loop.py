@@ -37,6 +37,7 @@ from epsilog.terms import (
     fields,
 )
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.messages import Message
 
 _ADD, _ZERO, _REPLACE = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -206,12 +207,12 @@ def _of(
     except UnsupportedMechanismError as error:
         return None, _unknown(str(error))
     lower = 0.0 if how else found.lower  # a release that dominates may lose more
-    method = f"{found.method}; {how} (docs: how-to/check-a-training-loop)" if how else found.method
+    method = Message.of("method/training-loop@1", rest=found.method, how=how) if how else found.method
     return release, replace(found, lower=lower, method=method, given=(("delta", delta if at is None else at),))
 
 
 def _unknown(why: str) -> Interval:
-    return Interval(0.0, math.inf, why, _ADD)
+    return Interval(0.0, math.inf, Message.read(why), _ADD)
 
 
 def _over(noise: Gaussian, times: float) -> Gaussian:
@@ -229,8 +230,9 @@ def _several_samples(
     found = profile(release).group_epsilon(units=draws, delta=delta)
     if other[1].upper < found.upper:
         return other
-    assumed = (*(one for one in found.assumptions if "group" not in one), "each sample of an update has its own coins")
-    method = f"{found.method}; several samples an update (docs: how-to/check-a-training-loop)"
+    kept = (one for one in found.assumptions if one.id != "assumes/joint-group")
+    assumed = (*kept, Message("assumes/independent-samples"))
+    method = Message.of("method/several-samples@1", rest=found.method)
     return release, replace(found, method=method, assumptions=assumed, given=(("delta", delta),))
 
 

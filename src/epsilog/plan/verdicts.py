@@ -11,6 +11,7 @@ from epsilog.mechanisms import Release, Repeated
 from epsilog.numerics.rounding import down, up
 from epsilog.plan import wording
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
+from epsilog.terms.messages import Message
 
 __all__ = ["Verdict", "odds", "verdict"]
 
@@ -50,7 +51,7 @@ class Verdict:
     deeper: tuple[float, float]
     cap: float | None
     fits: int | None
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Message, ...]
 
     @property
     def statement(self) -> str:
@@ -107,7 +108,7 @@ class Verdict:
             "cap": self.cap,
             "fits": self.fits,
             "headroom": self.headroom,
-            "assumptions": list(self.assumptions),
+            "assumptions": list(map(str, self.assumptions)),
         }
 
 

@@ -18,6 +18,7 @@ from epsilog.prove.rendering import verdict_told
 from epsilog.terms import RecordsError
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.legible import legible
+from epsilog.terms.messages import sentence
 
 NEEDED = ("organisation", "description", "region", "publication_date")  # the schema's own, which no report implies
 NOT_SAID = "The schema has no field for what follows."
@@ -95,7 +96,8 @@ def unsaid(report: Mapping[str, Any]) -> list[str]:
     least = lower_text(float(bounds["lower"]))
     lines = [
         NOT_SAID,
-        f"Accountant: epsilog {evidence['software'].get('epsilog', '(version not stated)')}, {bounds['method']}.",
+        f"Accountant: epsilog {evidence['software'].get('epsilog', '(version not stated)')}, "
+        f"{sentence(bounds['method'])}.",
         f"Side: the epsilon above is a certified upper bound; the loss is at least {least}.",
         f"Neighbouring relation: {claim['guarantee']['relation']}, among N = {claim['guarantee']['population']}.",
         f"Against whoever knows who took part: epsilon {upper_text(float(claim['unamplified']['upper']))}.",
@@ -111,7 +113,7 @@ def unsaid(report: Mapping[str, Any]) -> list[str]:
         "members."
         for attack in report["reading"]["attack"][-1:]
     ]
-    return [*lines, f"Assumed: {'; '.join(bounds['assumptions']) or 'nothing further'}."]
+    return [*lines, f"Assumed: {'; '.join(map(sentence, bounds['assumptions'])) or 'nothing further'}."]
 
 
 def _said(stated: Mapping[str, str], *names: str) -> dict[str, str]:
@@ -158,7 +160,7 @@ def _model(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, An
 
 def _composition(report: Mapping[str, Any]) -> str:
     rounds, curve = report["mechanism"]["scheme"]["rounds"], report["claim"]["epsilon"]
-    return f"{rounds} adaptive rounds, composed exactly: {curve['method']}."
+    return f"{rounds} adaptive rounds, composed exactly: {sentence(curve['method'])}."
 
 
 def _implementation(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, str]:

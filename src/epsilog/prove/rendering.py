@@ -22,6 +22,7 @@ from epsilog.prove.publication import completed
 from epsilog.terms import COMMITMENT, Verdict, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.legible import legible
+from epsilog.terms.messages import sentence
 from epsilog.verify.audits import GAUSSIAN
 
 if TYPE_CHECKING:
@@ -50,11 +51,16 @@ TEMPLATE = {"report": "report", "logs-report": "logs"}
 COMPARED = {"report": "Records against plan and ledger", "logs-report": "Logs against the claim"}
 
 
+def _in_words(interval: Mapping[str, Any]) -> dict[str, Any]:
+    assumed = [sentence(one) for one in interval["assumptions"]]
+    return {**interval, "method": sentence(interval["method"]), "assumptions": assumed}
+
+
 def shown(report: dict[str, Any]) -> dict[str, Any]:
     """What every rendering shows of a report."""
     return {
         "report": report,
-        "claim": report["claim"],
+        "claim": report["claim"] | {"epsilon": _in_words(report["claim"]["epsilon"])},
         "compared": COMPARED[report["kind"]],
         "whole": stands_whole(report),
         "certified": certified(report),

@@ -18,11 +18,13 @@ from epsilog.spend.filters import filter_of
 from epsilog.spend.promises import float_above, float_below
 from epsilog.spend.requests import Request
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+_STATED = Message("method/stated-cost@1")
 _LARGEST = 1e9  # dearer than any cap can be
 
 
@@ -32,11 +34,11 @@ class Price:
 
     Attributes:
         values: the cost by quantity, before rounding up; ``inf`` where nothing is promised.
-        method: how it was found, in words.
+        method: how it was found.
     """
 
     values: Mapping[str, Number]
-    method: str
+    method: Message
 
     @property
     def bearable(self) -> bool:
@@ -70,7 +72,7 @@ def price(request: Request, kind: str, *, orders: Sequence[str] = (), overridden
         raise CheckError("orders", "named for an rdp budget, and for no other", f"{list(orders)} for {kind}", verb="be")
     stated = None if request.amount is None else _stated_amount(request.amount, kind, orders)
     if stated is not None and overridden:
-        return replace(stated, method="allowed by an owner")
+        return replace(stated, method=Message("method/owner-allowed@1"))
     try:
         if stated is None:
             return _proven(request, kind, orders)
@@ -99,13 +101,13 @@ def _by_statement(request: Request, kind: str, orders: Sequence[str]) -> Price |
     stated = {quantity: repr(number) for quantity, number in request.release.statement.items()}
     match kind, stated:
         case "pure", {"epsilon": _} if "delta" not in stated:
-            return Price(stated, "as stated")
+            return Price(stated, _STATED)
         case "approximate", {"epsilon": _} if request.delta is None:
-            return Price(stated | {"delta": stated.get("delta", "0")}, "as stated")
+            return Price(stated | {"delta": stated.get("delta", "0")}, _STATED)
         case "zcdp", {"rho": _}:
-            return Price(stated, "as stated")
+            return Price(stated, _STATED)
         case "gdp", {"mu": mu}:
-            return Price({"mu_squared": Fraction(mu) ** 2}, "as stated")
+            return Price({"mu_squared": Fraction(mu) ** 2}, _STATED)
         case "rdp", {"rho": rho}:
             return _at_each(orders, Fraction(rho))
         case "rdp", {"mu": mu}:
@@ -115,7 +117,7 @@ def _by_statement(request: Request, kind: str, orders: Sequence[str]) -> Price |
 
 def _at_each(orders: Sequence[str], rho: Fraction) -> Price:
     """What is stated in rho, or in the mu of Gaussians, at each order: that many times as much."""
-    return Price({quantity: rho * _order(quantity) for quantity in orders}, "as stated")
+    return Price({quantity: rho * _order(quantity) for quantity in orders}, _STATED)
 
 
 def _order(quantity: str) -> Fraction:
@@ -144,18 +146,16 @@ def _proven(request: Request, kind: str, orders: Sequence[str]) -> Price:
         found_at = rdp(request.release, _doubles(orders, float_above), relation=relation)
         return Price(
             dict(zip(orders, found_at.tolist(), strict=True)),
-            "Renyi divergence at each order (Mironov 2017, Proposition 1)",
+            Message("method/renyi-divergence@1"),
         )
     if kind == "zcdp":
-        return Price(
-            {"rho": rho(request.release, relation)}, "sum of rho (Bun & Steinke 2016, Propositions 1.4 and 1.6)"
-        )
+        return Price({"rho": rho(request.release, relation)}, Message("method/rho-sum@1"))
     found = mu(request.release, relation)
     if found is None:
         raise UnsupportedMechanismError(request.release, method="gdp pricing", reason="it has no finite mu")
     rounded = up(found, MU)  # no fraction is infinite
     squared = Fraction(rounded) ** 2 if math.isfinite(rounded) else math.inf
-    return Price({"mu_squared": squared}, "mu of Gaussians (Dong et al. 2022, Corollary 3.3)")
+    return Price({"mu_squared": squared}, Message("method/gaussian-mu@1"))
 
 
 def _refuse_unproven(request: Request, kind: str, stated: Price, orders: Sequence[str]) -> None:
@@ -180,7 +180,7 @@ def _proven_at(request: Request, kind: str, delta: str, orders: Sequence[str]) -
     bare, found = replace(request, amount=None), []
     if kind in ("pure", "approximate"):
         accounted = _accounted(bare, delta)
-        found.append(accounted if kind == "approximate" else Price({"epsilon": accounted.values["epsilon"]}, ""))
+        found.append(accounted if kind == "approximate" else accounted.part(("epsilon",)))
     if kind not in ("pure", "approximate") or "epsilon" in request.release.statement:
         found.append(_proven(bare, kind, orders))  # a statement, to its last decimal
     return found
@@ -237,7 +237,7 @@ def _stated_amount(amount: Mapping[str, Number], kind: str, orders: Sequence[str
         raise CheckError("amount", f"{', '.join(missing)} for a {kind} budget", repr(dict(amount)), verb="name")
     if kind == "pure" and charge_units("delta", given["delta"]):
         raise CheckError("amount", "delta 0 under a pure budget", repr(given["delta"]), verb="have")
-    return Price({quantity: given[quantity] for quantity in quantities}, "stated by the caller")
+    return Price({quantity: given[quantity] for quantity in quantities}, Message("method/caller-stated@1"))
 
 
 def _epsilon_price(request: Request, kind: str) -> Price:

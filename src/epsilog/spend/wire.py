@@ -29,6 +29,7 @@ from epsilog.terms import (
     UnsupportedMechanismError,
 )
 from epsilog.terms.codec import UNREADABLE, decode, encode
+from epsilog.terms.messages import Message
 
 PREFIX = "/api/v1/ledger"
 
@@ -117,16 +118,18 @@ def done_to_json(command: Command, done: Done) -> dict[str, Any]:
 
 def price_to_json(price: Price) -> dict[str, Any]:
     """A price as plain JSON values, to the last bit."""
-    return {"values": {name: _number(value) for name, value in price.values.items()}, "method": price.method}
+    return {"values": {name: _number(value) for name, value in price.values.items()}, "method": price.method.code}
 
 
 def price_from_json(data: Mapping[str, Any]) -> Price:
     """Reads what ``price_to_json`` wrote.
 
-    >>> price_from_json(price_to_json(Price({"epsilon": math.inf, "rho": Fraction(1, 3), "delta": "1e-6"}, ""))).values
+    >>> cost = Message("method/stated-cost@1")
+    >>> price = Price({"epsilon": math.inf, "rho": Fraction(1, 3), "delta": "1e-6"}, cost)
+    >>> price_from_json(price_to_json(price)).values
     {'epsilon': inf, 'rho': Fraction(1, 3), 'delta': '1e-6'}
     """
-    return Price({name: _numbered(value) for name, value in data["values"].items()}, data["method"])
+    return Price({name: _numbered(value) for name, value in data["values"].items()}, Message.read(data["method"]))
 
 
 def _number(value: Number) -> float | str:

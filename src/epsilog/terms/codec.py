@@ -21,6 +21,7 @@ import rfc8785
 from epsilog.terms.check import LARGEST_INTEGER
 from epsilog.terms.disclosed import Private
 from epsilog.terms.errors import CheckError, EpsilogError
+from epsilog.terms.messages import Message
 
 __all__ = [
     "UNREADABLE",
@@ -65,6 +66,8 @@ def encode(value: Any) -> Any:
     """Turns a term (or a tuple, an enum, a number, text, None) into plain JSON values; ``inf`` becomes "inf"."""
     if value is None or type(value) in (int, str, bool):  # what most are
         return value
+    if isinstance(value, Message):
+        return value.to_json()
     if isinstance(value, Private):
         raise TypeError(f"{type(value).__name__} is private: it has no JSON")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -125,6 +128,8 @@ def decode(data: Any) -> Any:
 
 
 def _restore(value: Any, hint: Any) -> Any:
+    if hint is Message:
+        return Message.from_json(value)
     if isinstance(value, dict):
         return decode(value)
     if isinstance(value, list):

@@ -11,6 +11,7 @@ from epsilog.terms.charts import interval_bar
 from epsilog.terms.digits import bound_text, lower_text, upper_text
 from epsilog.terms.errors import CheckError
 from epsilog.terms.guarantee import NeighboringRelation
+from epsilog.terms.messages import Message, message
 from epsilog.terms.notebook import html_table
 
 _TWO_ENDS = "an interval is not one number: use .upper (what may be claimed or charged) or .lower (how much is slack)"
@@ -28,19 +29,19 @@ class Interval:
         lower: certified lower bound.
         upper: certified upper bound; ``inf`` when nothing is promised.
         estimate: the best guess, if the method has one.
-        method: how it was computed, e.g. "exact Gaussian (Balle & Wang 2018)".
+        method: how it was computed, e.g. "exact Gaussian (Balle & Wang 2018)"; text becomes a message.
         relation: the neighboring relation it holds for.
-        assumptions: what must be true of the run for it to hold, in words.
+        assumptions: what must be true of the run for it to hold.
         quantity: what is bounded: "epsilon" (nats), "delta", "advantage", ...
         given: the other numbers of the question, e.g. ``(("delta", 1e-5),)``.
     """
 
     lower: float
     upper: float
-    method: str
+    method: Message
     relation: NeighboringRelation
     estimate: float | None = None
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Message, ...] = ()
     quantity: str = "epsilon"
     given: tuple[tuple[str, float], ...] = field(default=())
 
@@ -49,10 +50,10 @@ class Interval:
             self,
             lower=check.lower_side(),
             upper=check.upper_side(),
-            method=check.text(),
+            method=message(),
             relation=check.member(NeighboringRelation),
             estimate=check.optional(check.number()),
-            assumptions=check.each(check.text()),
+            assumptions=check.each(message()),
             quantity=check.text(),
             given=check.each(check.pair(check.text(), check.number())),
         )
@@ -106,9 +107,9 @@ class Interval:
             ("upper bound (may be claimed)", upper_text(self.upper, _DIGITS)),
             ("lower bound", lower_text(self.lower, _DIGITS)),
             ("estimate", "-" if self.estimate is None else f"{self.estimate:.6g}"),
-            ("method", self.method),
+            ("method", str(self.method)),
             ("relation", str(self.relation)),
-            *((("assumes" if i == 0 else ""), text) for i, text in enumerate(self.assumptions)),
+            *((("assumes" if i == 0 else ""), str(text)) for i, text in enumerate(self.assumptions)),
         ]
         title = f"{self.quantity} at {at}" if at else self.quantity
         estimate = None if self.estimate is None else ("estimate", self.estimate)

@@ -11,6 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Number = Annotated[float | Literal["inf"], Field(description='a number; "inf" for an infinite one')]
 Grade = Literal["void", "weak", "good"]
+Message = Annotated[
+    str | tuple[str, dict[str, Any]],
+    Field(description="an identifier of the catalogue of messages, with its parameters; or a sentence"),
+]
 
 
 class Answer(BaseModel):
@@ -24,9 +28,9 @@ class Interval(Answer):
 
     lower: Annotated[Number | None, Field(description="null where only the upper bound is known")]
     upper: Number
-    method: str
+    method: Message
     relation: str
-    assumptions: list[str]
+    assumptions: list[Message]
     type: Literal["interval"] = "interval"
     estimate: Number | None = None
     quantity: str = "epsilon"

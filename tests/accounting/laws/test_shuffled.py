@@ -181,7 +181,7 @@ def test_it_composes_as_any_pair():
     assert beside.upper > epsilon(Gaussian(4.0), delta=1e-6, relation=REPLACE).upper
     curve = profile(one, relation=REPLACE)
     assert 0.1 < curve.tpr(0.1).lower <= curve.tpr(0.1).upper < profile(PureDP(1.0), relation=REPLACE).tpr(0.1).lower
-    assert any("order drawn at random" in line for line in assumptions(Shuffled(RandomizedResponse(0.5), 9)))
+    assert any("order drawn at random" in str(line) for line in assumptions(Shuffled(RandomizedResponse(0.5), 9)))
     assert curve.group_epsilon(units=2, delta=1e-4).upper > curve.epsilon(1e-4).upper
 
 

@@ -139,7 +139,7 @@ def test_what_doubles_do_not_hold_is_rounded_outwards(relation):
     assert found.upper == pytest.approx(same.upper, rel=1e-9)
     assert found.lower <= same.upper
     assert same.lower <= found.upper
-    assert "accounting/mixtures" in found.method
+    assert "accounting/mixtures" in str(found.method)
 
 
 @given(generators.mixtures(generators.edges(), generators.edges(), most=8))
@@ -358,4 +358,4 @@ def test_the_command_line_prices_a_file_of_it(tmp_path):
 
 
 def test_what_is_assumed_is_said():
-    assert any("drawn for each unit" in line for line in accounting.assumptions(FEW))
+    assert any("drawn for each unit" in str(line) for line in accounting.assumptions(FEW))

@@ -20,6 +20,7 @@ from epsilog.mechanisms import (
     SparseVector,
 )
 from epsilog.terms import NeighboringRelation
+from epsilog.terms.messages import Message
 
 ADD, REPLACE, ZERO = NeighboringRelation
 GRID = np.linspace(-60, 60, 6_001)
@@ -186,8 +187,8 @@ def test_groups_move_scores_and_queries_as_many_times_as_far():
 
 
 def test_the_assumptions_say_what_must_not_be_shown():
-    assert any("no noisy answer that was compared is shown" in line for line in assumptions(SparseVector(1.0, 1.0)))
-    assert any("nothing but which is the highest" in line for line in assumptions(ReportNoisyMax(1.0, "laplace")))
+    assert Message("assumes/sparse-vector") in assumptions(SparseVector(1.0, 1.0))
+    assert Message("assumes/hidden-scores") in assumptions(ReportNoisyMax(1.0, "laplace"))
 
 
 @pytest.mark.parametrize("release", [ReportNoisyMax(1.0, "laplace"), SparseVector(2.0, 4.0)], ids=["max", "sparse"])

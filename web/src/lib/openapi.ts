@@ -543,9 +543,10 @@ export type Interval = {
   lower: number | null;
   /** a number; "inf" for an infinite one */
   upper: number;
-  method: string;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  method: string | [string, Record<string, unknown>];
   relation: string;
-  assumptions: string[];
+  assumptions: (string | [string, Record<string, unknown>])[];
   type?: "interval";
   estimate?: number | null;
   quantity?: string;

@@ -11,6 +11,7 @@ import { Spoken } from "../components/Spoken";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
+import { sentence } from "../lib/messages";
 import { addressStore, toQuery } from "../lib/address";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
@@ -254,7 +255,7 @@ function Told({ answer, of, text, height }: { answer: CompareAnswer; of: Compare
   const told = answer.deltas.find((row) => row.at === of.delta)!;
   const attack = answer.fprs.find((row) => row.at === of.fpr);
   const fits = { first: answer.first_fit, second: answer.second_fit };
-  const assumptions = [...new Set([...told.first.assumptions, ...told.second.assumptions])];
+  const assumptions = [...new Set([...told.first.assumptions, ...told.second.assumptions].map(sentence))];
   const both = (rows: readonly StandingRow[]): Record<Side, Line> => ({ first: upper(rows, "first"), second: upper(rows, "second") });
   return (
     <>

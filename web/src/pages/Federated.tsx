@@ -15,6 +15,7 @@ import { Stat } from "../components/Stat";
 import { Trouble } from "../components/Trouble";
 import { typeset } from "../components/Typeset";
 import { Verdict } from "../components/Verdict";
+import { sentence } from "../lib/messages";
 import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
@@ -190,7 +191,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
           )}
         </p>
         <Notice grade={under ? "weak" : "info"}>{typeset(answer.verdict)}</Notice>
-        <p class="method">{epsilon.method}</p>
+        <p class="method">{sentence(epsilon.method)}</p>
         <Assumes lines={epsilon.assumptions} />
       </Card>
       <Further answer={answer} unit={ask.privacy_unit} />
@@ -248,7 +249,7 @@ function Further({ answer, unit }: { answer: FederatedAnswer; unit: string }) {
   const { person, sweep } = answer;
   if (!person && !sweep) return null;
   const sides = (found: Interval): string => (found.lower ? `at least ${show(found.lower, 4, "down")}` : "from above only");
-  const assumed = [...new Set([...(person?.assumptions ?? []), ...(sweep?.best.assumptions ?? [])])].filter((line) => !answer.epsilon.assumptions.includes(line));
+  const assumed = [...new Set([...(person?.assumptions ?? []), ...(sweep?.best.assumptions ?? [])].map(sentence))].filter((line) => !answer.epsilon.assumptions.map(sentence).includes(line));
   return (
     <Card title="Several records, several runs">
       <dl class="stats">

@@ -7,6 +7,7 @@ import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
 import { typeset } from "../components/Typeset";
+import { type Message, sentence } from "../lib/messages";
 import { addressStore } from "../lib/address";
 import { get, post } from "../lib/api";
 import type { FieldSpec, Values } from "../lib/form";
@@ -64,7 +65,7 @@ interface Snapshot {
   exact: number | null;
   born: { provenance: string; plan: string } | null; // the journal's first line
   directions: Record<string, Seen>;
-  interval?: { lower: number; upper: number; estimate: number; method: string; assumptions: string[] };
+  interval?: { lower: number; upper: number; estimate: number; method: Message; assumptions: Message[] };
   says?: string;
 }
 
@@ -182,7 +183,7 @@ function Certificate({ id, seen, running, steer }: Shown) {
               <b>{show(seen.interval.upper, 4, "up")}</b>
             </p>
             <p class="beside">
-              at least {show(seen.interval.lower, 4, "down")}, best guess {show(seen.interval.estimate)}; {typeset(seen.interval.assumptions.at(-2) ?? "")}
+              at least {show(seen.interval.lower, 4, "down")}, best guess {show(seen.interval.estimate)}; {typeset(sentence(seen.interval.assumptions.at(-2) ?? ""))}
             </p>
           </div>
         )}
@@ -196,7 +197,7 @@ function Certificate({ id, seen, running, steer }: Shown) {
         </p>
       )}
       <Birth seen={seen} drawn={drawn} failure={failure} />
-      {seen.interval && <p class="method">Believed with it: {typeset(seen.interval.assumptions.at(-1) ?? "")}.</p>}
+      {seen.interval && <p class="method">Believed with it: {typeset(sentence(seen.interval.assumptions.at(-1) ?? ""))}.</p>}
       <div class="buttons">
         {seen.state === "paused" && (
           <button type="button" class="main" onClick={steer("resume")}>

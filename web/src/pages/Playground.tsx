@@ -11,6 +11,7 @@ import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
 import { Verdict } from "../components/Verdict";
 import { Why } from "../components/Why";
+import { sentence } from "../lib/messages";
 import { addressStore, toQuery } from "../lib/address";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
@@ -201,7 +202,7 @@ export function Playground() {
                 </p>
                 <p class="beside">
                   {(answer.epsilon.lower ?? 0) > 0 && <>certified: between {show(answer.epsilon.lower, 4, "down")} and {show(answer.epsilon.upper, 4, "up")}; </>}
-                  {answer.epsilon.method}
+                  {sentence(answer.epsilon.method)}
                 </p>
               </div>
               <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} />

@@ -156,7 +156,7 @@ def prove(
         max(one.epsilon for one in found.values()),
         tuple(f"{order}: {one.method}" for order, one in found.items()),
         max(one.bits for one in found.values()),
-        (*assumptions(release), PAIRS, LIBRARY),
+        (*map(str, assumptions(release)), PAIRS, LIBRARY),
     )
 
 

@@ -188,7 +188,7 @@ class Reservation(OfRelease):
 
     def body(self, at: At) -> dict[str, Any]:  # noqa: D102
         prices = self.prices(at)
-        methods = {kind: prices[kind].method for kind in sorted(balances.measures(at.path))}
+        methods = {kind: prices[kind].method.code for kind in sorted(balances.measures(at.path))}
         return {"request": self.request_at(at).to_json(), "methods": methods}
 
     def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102

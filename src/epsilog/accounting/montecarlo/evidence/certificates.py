@@ -33,6 +33,7 @@ from epsilog.accounting.montecarlo.promises.intervals import LEAST_FAILURE, anyt
 from epsilog.mechanisms import Release
 from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRelation, check, codec
 from epsilog.terms.charts import band_plot
+from epsilog.terms.messages import Message
 
 BESIDE = (
     "the profiles beside it bound the other events from above, each in its direction, independently of this release"
@@ -286,13 +287,18 @@ def _interval(evidence: tuple[Evidence, ...], failure: float, origin: Source) ->
         lower=min(lower, upper),
         upper=upper,
         estimate=min(max(estimate, lower), upper),
-        method=f"{METHOD}, importance-sampled, Clopper-Pearson" + (", beside other events" if composed else ""),
+        method=Message.read(
+            f"{METHOD}, importance-sampled, Clopper-Pearson" + (", beside other events" if composed else "")
+        ),
         relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
-        assumptions=(
-            *ASSUMPTIONS,
-            *((BESIDE,) if composed else ()),
-            f"true but for a chance of {failure:g} over the draws",
-            origin.assumption,
+        assumptions=tuple(
+            Message.read(text)
+            for text in (
+                *ASSUMPTIONS,
+                *((BESIDE,) if composed else ()),
+                f"true but for a chance of {failure:g} over the draws",
+                origin.assumption,
+            )
         ),
         quantity="delta",
         given=(("epsilon", epsilon), ("failure", failure)),

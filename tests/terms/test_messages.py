@@ -1,0 +1,68 @@
+"""Messages: one text for each identifier, parameters by kind, and what documents hold of them read back."""
+
+import json
+import re
+from string import Formatter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epsilog.terms import CheckError
+from epsilog.terms.messages import KINDS, Message, catalogue, sentence
+
+SIMPLE = sorted(name for name, text in catalogue().items() if "{" not in text)
+messages = st.recursive(
+    st.sampled_from(SIMPLE).map(Message) | st.text(min_size=1).map(Message.read),
+    lambda inner: (
+        st.builds(lambda a, b: Message.of("method/each-side@1", above=a, below=b), inner, inner)
+        | st.builds(lambda them: Message.of("method/best-of-trials@1", one=tuple(them)), st.lists(inner, max_size=3))
+        | st.builds(lambda text, one: Message.of("method/training-loop@1", how=text, rest=one), st.text(), inner)
+        | st.integers(1, 2**53).map(lambda units: Message.of("assumes/group-size", units=units))
+    ),
+    max_leaves=6,
+)
+
+
+def test_each_identifier_is_well_formed_and_each_parameter_has_a_kind():
+    for identifier, text in catalogue().items():
+        assert identifier == "text" or re.fullmatch(r"(method/[a-z-]+@[0-9]+|assumes/[a-z-]+)", identifier)
+        assert {kind for _, name, kind, _ in Formatter().parse(text) if name is not None} <= set(KINDS)
+
+
+@given(messages)
+def test_documents_hold_it_as_json_and_as_text(message):
+    assert Message.from_json(json.loads(json.dumps(message.to_json()))) == message
+    assert Message.read(message.code) == message
+    assert sentence(message.to_json()) == str(message)
+
+
+@given(st.text(min_size=1))
+def test_any_other_text_is_a_sentence_of_somebody_else(text):
+    assert Message.read(text).code == text or text in catalogue() or text.startswith("[")
+
+
+def test_a_bound_rounds_outward_and_foreign_text_becomes_legible():
+    assert [KINDS[side](0.12345678) for side in ("lower", "upper")] == ["0.1234567", "0.1234568"]
+    assert str(Message.read("gone\x1b[2J")) == "gone\\u001b[2J"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [None, 3, {}, [], ["method/renyi@1"], ["no/such", {}], ["assumes/group-size", {}],
+     ["assumes/group-size", {"units": "x"}], ["assumes/group-size", {"units": True}],
+     ["method/training-loop@1", {"how": 1, "rest": "a"}],
+     ["method/best-of-trials@1", {"one": 1}]],
+)  # fmt: skip
+def test_what_is_no_message_is_refused_and_shown_as_it_is(document):
+    with pytest.raises(CheckError):
+        Message.from_json(document)
+    assert sentence(document) == str(document)
+
+
+def test_messages_nest_so_deep_and_no_deeper():
+    deep = "method/renyi@1"
+    for _ in range(17):
+        deep = ["method/stated-deltas-apart@1", {"rest": deep}]
+    with pytest.raises(CheckError):
+        Message.from_json(deep)
