@@ -79,10 +79,7 @@ class Profile:
 
     def advantage(self) -> Interval:
         """Bounds TPR - FPR of the best test: the total variation distance, which is delta at epsilon 0."""
-        found = self.delta(0.0)
-        return Interval(
-            found.lower, found.upper, found.method, self.relation, assumptions=found.assumptions, quantity="advantage"
-        )
+        return replace(self.delta(0.0), quantity="advantage", given=())
 
     @overload
     def tpr(self, fpr: float) -> Interval: ...
@@ -107,41 +104,34 @@ class Profile:
         try:
             orders = tradeoff.rates(attained, fpr, gap=self.gap, work=work)
         except UnsupportedMechanismError:
-            return self._tpr_by_curve(fpr)
+            return self._tpr_without_pairs(fpr)
         worst = max(orders, key=lambda order: order.bounds.upper)
         upper = worst.bounds.upper if attained is self._prepared else 1.0
         found = Bounds(max(order.bounds.lower for order in orders), upper)
-        if not found.within(_LOOSE) and not (
-            upper < 1 and work.done
-        ):  # other methods may bound delta, the larger of all orders, better
+        if not found.within(_LOOSE) and not (upper < 1 and work.done):
+            found = found.meet(Bounds(0.0, self._by_curve(fpr, work).bounds.upper))  # other methods may do better
+        return self._rate(found, worst.at, fpr)
 
-            def whole(epsilon: float) -> Bounds:
-                work.add(_A_QUESTION)
-                claim = self.delta(epsilon)
-                return Bounds(claim.lower, claim.upper)
-
-            other = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap, work=work)
-            found = found.meet(Bounds(0.0, other.bounds.upper))
-        near = self.delta(abs(worst.at))
-        return Interval(
-            found.lower, found.upper, near.method, self.relation,
-            assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
-        )  # fmt: skip
-
-    def _tpr_by_curve(self, fpr: float) -> Interval:
-        """What has no pair: any curve that bounds delta in both orders bounds the rate from above."""
+    def _by_curve(self, fpr: float, work: Work | None = None) -> tradeoff.Rate:
+        """By delta itself, the larger of all orders: any curve that bounds it in both bounds the rate from above."""
 
         def whole(epsilon: float) -> Bounds:
+            if work is not None:
+                work.add(_A_QUESTION)
             claim = self.delta(epsilon)
             return Bounds(claim.lower, claim.upper)  # the lower side only says where to look
 
-        found = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap)
-        near = self.delta(abs(found.at))
+        return tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap, work=work)
+
+    def _rate(self, found: Bounds, at: float, fpr: float, *given: tuple[str, float]) -> Interval:
+        """A true positive rate, with the method and the assumptions of delta at the ln t that bounds it best."""
+        near = self.delta(abs(at))
+        return replace(near, lower=found.lower, upper=found.upper, quantity="tpr", given=(("fpr", fpr), *given))
+
+    def _tpr_without_pairs(self, fpr: float) -> Interval:
+        found = self._by_curve(fpr)
         upper = min([found.bounds.upper, *(self._rate_at(fpr, share * fpr) for share in _SHARES if share * fpr > 0)])
-        return Interval(
-            fpr, max(upper, fpr), near.method, self.relation,
-            assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
-        )  # fmt: skip
+        return self._rate(Bounds(fpr, max(upper, fpr)), found.at, fpr)
 
     def _rate_at(self, fpr: float, delta: float) -> float:
         """Bound the rate by one point of the curve: where a curve jumps, a search by its slope misses that point."""
@@ -156,32 +146,19 @@ class Profile:
         """Above by the rate of what loses no less, below by that of what loses no more."""
         assert self._prepared.enclosed is not None
         most, least = (self._of(one).tpr(fpr) for one in self._prepared.enclosed)
-        named = self.delta(0.0)
-        return Interval(
-            min(least.lower, most.upper), most.upper, named.method, self.relation,
-            assumptions=named.assumptions, quantity="tpr", given=(("fpr", fpr),),
-        )  # fmt: skip
+        return self._rate(Bounds(min(least.lower, most.upper), most.upper), 0.0, fpr)
 
     def _of(self, prepared: Prepared) -> Profile:
         parts = (Repeated(part, count) for part, count in prepared.bag.items())
         return replace(self, release=Composed(parts))
 
     def _tpr_of_group(self, unit: Prepared, units: int, fpr: float) -> Interval:
-        """Any curve that bounds delta in both orders bounds the rate from above; one unit bounds it from below."""
-
-        def whole(epsilon: float) -> Bounds:
-            claim = self.delta(epsilon)
-            return Bounds(claim.lower, claim.upper)
-
-        found = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap)
+        """From below by the rate of one unit."""
+        found = self._by_curve(fpr)
         lower = found.bounds.lower
         if unit.mu is None:  # not the same in both orders
             lower = min(self._of(unit)._tpr(fpr).lower, found.bounds.upper)
-        near = self.delta(abs(found.at))
-        return Interval(
-            lower, found.bounds.upper, near.method, self.relation,
-            assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr), ("units", float(units))),
-        )  # fmt: skip
+        return self._rate(Bounds(lower, found.bounds.upper), found.at, fpr, ("units", float(units)))
 
     @overload
     def tradeoff(self, fpr: float) -> Interval: ...
@@ -193,10 +170,7 @@ class Profile:
 
     def _fnr(self, fpr: float) -> Interval:
         rate = self._tpr(fpr)
-        return Interval(
-            1 - rate.upper, 1 - rate.lower, rate.method, self.relation,
-            assumptions=rate.assumptions, quantity="fnr", given=rate.given,
-        )  # fmt: skip
+        return replace(rate, lower=1 - rate.upper, upper=1 - rate.lower, quantity="fnr")
 
     def group_delta(self, *, units: int, epsilon: float) -> Interval:
         """Bounds delta at ``epsilon`` for neighbours that differ in up to ``units`` units: group privacy.
@@ -231,6 +205,11 @@ class Profile:
 
 def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002) -> Profile:
     """Returns the privacy curve of ``release``, to be read in many ways.
+
+    Args:
+        release: what is released.
+        relation: which data sets are neighbors.
+        gap: the relative width to aim for in each number.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> round(profile(Gaussian(noise_multiplier=1.0)).advantage().upper, 4)
