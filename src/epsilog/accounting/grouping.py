@@ -16,10 +16,10 @@ from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.prepared import Prepared
 from epsilog.mechanisms import Grouped, PureDP, Release
 from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.counts import most_likely, spendable
+from epsilog.numerics.counts import SPENT, most_likely, spendable
 from epsilog.numerics.exact import rounded
 from epsilog.numerics.gaussian import gaussian_bounds
-from epsilog.numerics.groups import group_factor
+from epsilog.numerics.groups import GROUPED, group_factor
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.pairs import Ordering
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything, size
@@ -97,7 +97,7 @@ def _unhidden(one: Prepared, question: Question, units: int, ask: Ask) -> float:
         most = _seen_together(one, units, spent)
         if most is None or (isinstance(question, DeltaAt) and spent < _LITTLE * found):
             break
-        left = EpsilonAt(down(question.delta - spent, 16)) if isinstance(question, EpsilonAt) else question
+        left = EpsilonAt(down(question.delta - spent, SPENT)) if isinstance(question, EpsilonAt) else question
         with suppress(UnsupportedMechanismError):
             upper = ask(Prepared(most, one.relation), left, True).upper
             found = min(found, upper if isinstance(question, EpsilonAt) else up(upper + spent, 2))
@@ -167,7 +167,7 @@ def _general_delta(one: Prepared, epsilon: float, units: int, ask: Ask) -> float
     if epsilon >= 700:
         factor = group_factor(share, units)
     single = ask(one, DeltaAt(share), True).upper
-    return min(1.0, up(single * factor, 2048)) if single > 0 else 0.0
+    return min(1.0, up(single * factor, GROUPED)) if single > 0 else 0.0
 
 
 def _seen(found: Bounds, delta: float, curve: Callable[[float], float]) -> Bounds:

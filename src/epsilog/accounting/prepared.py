@@ -18,7 +18,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.mechanisms.composition import Bag, Composition, flatten
 from epsilog.mechanisms.gaussian import MOST_NOISE
-from epsilog.numerics.rounding import down, union
+from epsilog.numerics.rounding import MU, down, union
 from epsilog.numerics.tails import binomial_above
 from epsilog.terms import NeighboringRelation, check
 
@@ -139,7 +139,7 @@ class Prepared(Composition):
             return self
         rest = {part: count for part, count in self.bag.items() if "rho" not in part.statement}
         distance = math.sqrt(2.0) * math.hypot(*(math.sqrt(rho * count) for rho, count in self.rho))
-        one = GaussianDP(min(down(distance, 8), MOST_NOISE))
+        one = GaussianDP(min(down(distance, MU), MOST_NOISE))
         return Prepared(rest | {one: rest.get(one, 0) + 1}, self.relation)
 
 

@@ -30,6 +30,7 @@ _NEAR = 1e-3  # relatively: how far above the least the loss is that stretches a
 _STEP = 1e-3  # of an epsilon, below which a curve's slope is estimated
 _INSIDE = 0.999  # of a set's chance: two ends of the outcomes then leave something between them
 _GAP = 0.02  # of rates, for lower bounds
+_LAW = 64  # roundings: fewer than 16 in up to four quotients, products and differences and two functions
 _ROUNDINGS = 1e4  # far above those of a few functions whose condition is at most 1 + ``spread``
 
 
@@ -66,9 +67,9 @@ class Selection:
             case NegativeBinomialTrials(shape, stops):
                 log = math.log(stops)
                 if abs(shape) < _LOGARITHMIC:
-                    return up((1 - stops) / stops / -log, 64)
+                    return up((1 - stops) / stops / -log, _LAW)
                 part = -math.expm1(shape * log)  # 1 - stops^shape: its condition is at most 1 + |shape log|
-                return up(shape * (1 - stops) / stops / part, 64 + 16 * abs(shape * log))
+                return up(shape * (1 - stops) / stops / part, _LAW + 16 * abs(shape * log))
             case PoissonTrials(mean):
                 return mean
             case BinomialTrials(most, probability):
@@ -149,7 +150,7 @@ def _least_loss(trial: Callable[[float], float], odds: float) -> float:
     """The least x, about, at which delta(x) is at most odds (e^x - 1): seen there; inf where there is none in reach."""
 
     def excess(x: float) -> float:
-        held = down(odds * math.expm1(min(x, LARGEST_LOSS)), 64)
+        held = down(odds * math.expm1(min(x, LARGEST_LOSS)), _LAW)
         return math.log(max(trial(x), LEAST)) - math.log(max(held, LEAST)) if held > 0 else math.inf
 
     start = trial(0.0)
@@ -211,7 +212,7 @@ def _above(law: Selection, stretch: float, question: Question, one: Callable[[Qu
             if epsilon >= stretch:
                 return min(up(mean * one(DeltaAt(rest)), 1), 1.0)
             shown = -math.expm1(-rest) + math.exp(-rest) * one(DeltaAt(rest))  # of the reversed pair
-            return min(up(mean * shown, 32), 1.0)
+            return min(up(mean * shown, _LAW // 2), 1.0)
 
 
 def _silent(law: Selection, question: Question, one: Callable[[Question], float]) -> float:
@@ -302,13 +303,13 @@ def _test(law: Selection, question: Question, likely: tuple[float, float], top: 
     hidden = max(hidden, LEAST)
     match question:
         case EpsilonAt(delta):
-            left = shown - delta - gamma(4.0)
+            left = shown - delta - gamma(4.0)  # two differences of chances, which are at most 1
             if not left > 0:
                 return 0.0
             ours, theirs = math.log(left), math.log(hidden)  # apart: their quotient may overflow
-            return max(ours - theirs - gamma(64.0) * (1 + abs(ours) + abs(theirs)), 0.0)
+            return max(ours - theirs - gamma(_LAW) * (1 + abs(ours) + abs(theirs)), 0.0)
         case DeltaAt(epsilon) if epsilon > LARGEST_LOSS:
             return 0.0
         case DeltaAt(epsilon):
             lost = up(math.exp(epsilon) * hidden, ELEMENTARY + 2)
-            return max(shown - lost - gamma(8.0), 0.0)
+            return max(shown - lost - gamma(8.0), 0.0)  # likewise, beside a product that ``lost`` is rounded up in

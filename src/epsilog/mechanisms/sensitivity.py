@@ -28,6 +28,7 @@ from epsilog.terms import UnsupportedMechanismError
 Array = npt.NDArray[np.float64]
 
 METHOD = "sensitivity"
+_SCALED = 3  # roundings: an entry over the largest, which is multiplied by again
 _MOST_ROUNDS = 1024  # whose Gram matrix is searched
 _LONGEST = 2**22  # rounds of a column that is added to itself
 _MOST_WORK = 2**30  # additions
@@ -68,7 +69,7 @@ def sensitivity(release: MatrixMechanism) -> Bounds:
             if most == rounds:  # more rounds are never less
                 square = math.fsum(math.fsum(value / scale for value in row) ** 2 for row in rows)
                 found = _rooted(square, square, 8)
-                return Bounds(down(scale * found.lower, 3), up(scale * found.upper, 3))
+                return Bounds(down(scale * found.lower, _SCALED), up(scale * found.upper, _SCALED))
             if rounds > _MOST_ROUNDS:
                 raise _too_much(release)
             matrix = np.zeros((rounds, rounds))
@@ -78,7 +79,7 @@ def sensitivity(release: MatrixMechanism) -> Bounds:
             found = _searched(matrix.T @ matrix, most, apart)
         case TreeStrategy():
             scale, found = 1.0, _tree(rounds, most, apart)
-    return Bounds(down(scale * found.lower, 3), up(scale * found.upper, 3))
+    return Bounds(down(scale * found.lower, _SCALED), up(scale * found.upper, _SCALED))
 
 
 def _too_much(release: MatrixMechanism) -> UnsupportedMechanismError:

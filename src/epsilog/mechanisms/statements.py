@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release, sensitivity_factor, times
+from epsilog.mechanisms.gaussian import MOST_NOISE
 from epsilog.mechanisms.laplace import Laplace
 from epsilog.numerics.exact import rounded
-from epsilog.numerics.groups import group_factor
+from epsilog.numerics.groups import GROUPED, group_factor
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
@@ -92,7 +93,7 @@ class ApproximateDP(Release):
         if not above:
             return _attained(self.epsilon, relation, units)
         delta = (
-            min(1.0, numerics.rounding.up(self.delta * group_factor(self.epsilon, units), 2048))
+            min(1.0, numerics.rounding.up(self.delta * group_factor(self.epsilon, units), GROUPED))
             if self.delta > 0
             else 0.0
         )
@@ -134,7 +135,8 @@ class ZeroConcentratedDP(Release):
         """units^2 rho; below a Gaussian, which satisfies what is stated: what else does need not grow as fast."""
         if above:
             return ZeroConcentratedDP(times(self.rho, units**2, above=True))
-        return GaussianDP(min(numerics.rounding.down(units * math.sqrt(2.0) * math.sqrt(self.rho), 8), 1e300))
+        mu = units * math.sqrt(2.0) * math.sqrt(self.rho)
+        return GaussianDP(min(numerics.rounding.down(mu, numerics.rounding.MU), MOST_NOISE))
 
     def zcdp(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated."""

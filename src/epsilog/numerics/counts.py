@@ -22,6 +22,7 @@ _POWER = 1 / 16  # from one chance that may be spent to the next
 _WIDEST = 2**21  # counts that are looked at
 _MOST = 160  # of them that are kept
 _FINE = 0.12  # standard deviations between those kept, about the mean; twice as far away it is twice as much
+SPENT = 16  # roundings of what is left of a delta: a difference, and a chance that is a power of 1/16, exactly
 _ROUNDINGS = 16.0  # of a term by the one beside it
 
 

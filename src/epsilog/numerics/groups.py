@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+GROUPED = 2048
+"""Roundings of a delta times ``group_factor``: docs/accounting/rounding.md, 4."""
+
 
 def group_factor(share: float, units: int) -> float:
     """At least 1 + e^share + ... + e^((units - 1) share), but for roundings."""

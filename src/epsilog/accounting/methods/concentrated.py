@@ -23,6 +23,8 @@ _SHRUNK = (1e-5, 1e-4, 1e-3, 1e-2)  # parts by which rho is made less, until the
 _LEAST, _LARGEST = 1e-12, 1e6  # the rho for which such a mechanism is looked for
 _MOST = 700.0  # nats that an exponential can hold
 _HALVINGS = 100
+_FEW = 16  # roundings: up to eight in a function, a root, two products and a sum
+_MANY = gamma(64.0)  # relative: up to four functions of products, each off by fewer than 16
 
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
@@ -65,10 +67,10 @@ def alone(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     p, q = found
     match question:
         case DeltaAt():
-            lower = down(p - math.exp(epsilon) * q, 0) - gamma(16.0) * p * (1 + epsilon)
+            lower = down(p - math.exp(epsilon) * q, 0) - gamma(_FEW) * p * (1 + epsilon)
         case EpsilonAt(delta):
             left = down(p - delta, 1)
-            lower = down(math.log(left / q), 16 + ELEMENTARY) - gamma(16.0) if left > q else 0.0
+            lower = down(math.log(left / q), _FEW + ELEMENTARY) - gamma(_FEW) if left > q else 0.0
     return Bounds(min(max(lower, 0.0), above.upper), above.upper)
 
 
@@ -77,10 +79,10 @@ def _simply(rho: float, question: Question) -> Bounds:
     match question:
         case EpsilonAt(delta):
             far = 2 * math.sqrt(rho) * math.sqrt(-math.log(delta))
-            return Bounds(0.0, up(rho + far, 16) + LEAST)
+            return Bounds(0.0, up(rho + far, _FEW) + LEAST)
         case DeltaAt(epsilon) if epsilon > rho:
             away = (epsilon - rho) / 2 / math.sqrt(rho)
-            return Bounds(0.0, min(up(math.exp(-min(away * away, 800.0) * (1 - gamma(64.0))), ELEMENTARY) + LEAST, 1.0))
+            return Bounds(0.0, min(up(math.exp(-min(away * away, 800.0) * (1 - _MANY)), ELEMENTARY) + LEAST, 1.0))
         case _:
             return anything(question)
 
@@ -156,13 +158,13 @@ def _keeps(rho: float, chances: tuple[float, float], losses: tuple[float, float]
     t = np.sinh(step * np.arange(1, 2 + math.ceil(math.asinh(math.sqrt(last)) / step))) ** 2
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         grown, fallen = p * np.expm1(t * u), rest * np.expm1(-t * v)
-        few = np.log1p(grown + fallen) + gamma(64.0) * ((grown - fallen) * (1 + t * (u + v)) + t * (1 + u + v))
+        few = np.log1p(grown + fallen) + _MANY * ((grown - fallen) * (1 + t * (u + v)) + t * (1 + u + v))
         many = np.logaddexp(math.log(p) + t * u, math.log(rest) - t * v)
-        many += gamma(64.0) * (1 + t * (1 + u + v) + abs(math.log(p)) + abs(math.log(rest)))
+        many += _MANY * (1 + t * (1 + u + v) + abs(math.log(p)) + abs(math.log(rest)))
     found = np.where(t * u < 1, few, many)
     allowed = rho * t * (1 + t)
     gaps = np.diff(t, prepend=0.0, append=t[-1])
     chords = rho / 4 * np.maximum(gaps[:-1], gaps[1:]) ** 2
     chords[0] = rho / 4 * gaps[1] ** 2
-    enough = (1 - gamma(64.0)) * allowed
-    return bool(np.all(found + chords <= enough) and found[0] <= (1 - gamma(64.0)) * rho * t[0] and t[-1] >= last)
+    enough = (1 - _MANY) * allowed
+    return bool(np.all(found + chords <= enough) and found[0] <= (1 - _MANY) * rho * t[0] and t[-1] >= last)

@@ -11,7 +11,7 @@ from epsilog.accounting.prepared import Prepared
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.counts import spendable
+from epsilog.numerics.counts import SPENT, spendable
 from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything
 from epsilog.numerics.roots import first
@@ -87,7 +87,7 @@ def _told(prepared: Prepared, question: Question) -> float:
         known = [distance for distance in distances if distance is not None]
         if len(known) < len(distances):
             break
-        left = EpsilonAt(down(question.delta - spent, 16)) if isinstance(question, EpsilonAt) else question
+        left = EpsilonAt(down(question.delta - spent, SPENT)) if isinstance(question, EpsilonAt) else question
         upper = gaussian_bounds(math.hypot(*known), left, roundings=2 * MU).upper
         found = min(found, upper if isinstance(question, EpsilonAt) else up(upper + spent, 2))
     return found
