@@ -11,35 +11,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
 
 from epsilog.accounting.rigorous.balls import arb, ball, ctx, normal_above, square, within
 
 Number = int | float | Fraction
 
 
-class Profile(Protocol):
-    """The profile of one pair."""
+class Profile(ABC):
+    """The profile of one pair: by default of losses of any size, in no steps."""
 
+    @abstractmethod
     def delta(self, epsilon: arb) -> arb:
         """H at ``epsilon``, any real number."""
-        ...
 
     def largest(self) -> arb:
         """The largest loss but for what gives everything away; infinite if none is the largest."""
-        ...
+        return arb.pos_inf()
 
     def infinite(self) -> arb:
-        """The mass under P of what gives everything away."""
-        ...
+        """The mass under P of what gives everything away; none where the unit may not have been sampled."""
+        return arb(0)
 
     def steps(self) -> tuple[arb, arb] | None:
         """The least loss and the step of a lattice that holds all losses, where there is one."""
-        ...
+        return None
 
 
 @dataclass(frozen=True)
-class Shifted:
+class Shifted(Profile):
     """Gaussians that stand together for one: ``distances`` are (far, noise, count), each of mu = far / noise."""
 
     distances: tuple[tuple[Number, Number, int], ...]
@@ -60,21 +59,9 @@ class Shifted:
         mu = self.mu()
         return normal_above(epsilon / mu - mu / 2) - epsilon.exp() * normal_above(epsilon / mu + mu / 2)
 
-    def largest(self) -> arb:
-        """None is the largest."""
-        return arb.pos_inf()
-
-    def infinite(self) -> arb:
-        """Nothing gives everything away."""
-        return arb(0)
-
-    def steps(self) -> tuple[arb, arb] | None:
-        """There is no lattice."""
-        return None
-
 
 @dataclass(frozen=True)
-class Revealed:
+class Revealed(Profile):
     """Two laws that have no outcome in common."""
 
     def delta(self, epsilon: arb) -> arb:  # noqa: ARG002
@@ -95,7 +82,7 @@ class Revealed:
 
 
 @dataclass(frozen=True)
-class LaplaceShift:
+class LaplaceShift(Profile):
     """One Laplace law moved by ``far``, its scale being ``noise``."""
 
     far: Number
@@ -110,17 +97,9 @@ class LaplaceShift:
         """The whole distance."""
         return ball(self.far) / ball(self.noise)
 
-    def infinite(self) -> arb:
-        """Nothing gives everything away."""
-        return arb(0)
-
-    def steps(self) -> tuple[arb, arb] | None:
-        """Losses fill an interval."""
-        return None
-
 
 @dataclass(frozen=True)
-class BoundedRange:
+class BoundedRange(Profile):
     """An exponential mechanism whose losses have the range ``spread``."""
 
     spread: Fraction
@@ -136,25 +115,13 @@ class BoundedRange:
         """The range."""
         return ball(self.spread)
 
-    def infinite(self) -> arb:
-        """Nothing gives everything away."""
-        return arb(0)
 
-    def steps(self) -> tuple[arb, arb] | None:
-        """Losses fill an interval."""
-        return None
-
-
-class _Finite(ABC):
+class _Finite(Profile):
     """What follows from finitely many outcomes with losses ``first + j step``."""
 
     @abstractmethod
     def outcomes(self) -> list[tuple[arb, arb]]:
         """Losses, ascending, and masses under P."""
-
-    def infinite(self) -> arb:
-        """The mass of what gives everything away: none, unless a statement says otherwise."""
-        return arb(0)
 
     def delta(self, epsilon: arb) -> arb:
         """H(e), the sum over outcomes of p (1 - e^(e - L))^+."""
@@ -246,7 +213,7 @@ def _at_number(base: Profile, x: arb) -> arb:
 
 
 @dataclass(frozen=True)
-class Removed:
+class Removed(Profile):
     """((1 - q) Q + q P, Q): the unit is there, with chance q, or is not."""
 
     base: Profile
@@ -271,7 +238,7 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Added:
+class Added(Profile):
     """(P, (1 - q) P + q Q): the same the other way round."""
 
     base: Profile
@@ -291,10 +258,6 @@ class Added:
             return -ball(1 - self.share).log()
         return -(ball(self.share) * (-self.base.largest()).expm1()).log1p()
 
-    def infinite(self) -> arb:
-        """The unit may not have been sampled: nothing gives everything away."""
-        return arb(0)
-
     def steps(self) -> tuple[arb, arb] | None:
         """Any two losses lie on a lattice."""
         return _two(self.base, lambda u: -(ball(self.share) * (-u).expm1()).log1p())
@@ -309,7 +272,7 @@ def _two(base: Profile, bent: Callable[[arb], arb]) -> tuple[arb, arb] | None:
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class Exchanged(Profile):
     """A sample of fixed size under replace-one: the profile of removal above 0, and its mirror image below."""
 
     base: Profile
@@ -333,13 +296,9 @@ class Exchanged:
         """That of removal."""
         return Removed(self.base, self.share).infinite()
 
-    def steps(self) -> tuple[arb, arb] | None:
-        """Losses of both, which share no lattice."""
-        return None
-
 
 @dataclass(frozen=True)
-class Replaced:
+class Replaced(Profile):
     """Poisson-sampled Gaussians under replace-one: contributions mu either way (docs: accounting/replace-one)."""
 
     base: Shifted
@@ -353,15 +312,3 @@ class Replaced:
         t = ((b + (b * b + 4 * square(q * a) * x).sqrt()) / (2 * q * a)).log() / mu
         p = away * normal_above(t) + q * normal_above(t - mu)
         return p - x * (away * normal_above(t) + q * normal_above(t + mu))
-
-    def largest(self) -> arb:
-        """None is the largest."""
-        return arb.pos_inf()
-
-    def infinite(self) -> arb:
-        """Nothing gives everything away."""
-        return arb(0)
-
-    def steps(self) -> tuple[arb, arb] | None:
-        """There is no lattice."""
-        return None
