@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -38,6 +39,7 @@ from epsilog.mechanisms import (
     MatrixMechanism,
     ToeplitzStrategy,
 )
+from epsilog.numerics.roots import largest
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / ".venvs" / "jax-privacy"
@@ -130,6 +132,36 @@ def row(bar, theirs, ours):
     print(f"| {bar} | {theirs} | {ours} |")
 
 
+def fewest(enough, above=0):
+    """The first number above one that is enough."""
+    return largest(lambda count: not enough(count), start=above + 1, low=above, limit=2**80) + 1
+
+
+def fewest_at(share, fallback, *, target_delta):
+    """The least N from which on the promise holds at each start of a tooth, where that share of the target passes."""
+    unit = share * target_delta
+
+    def holds(hits):
+        samples = math.ceil(hits / unit)
+        promise = bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=fallback * target_delta)
+        return promise <= target_delta * (1 + 1e-12)
+
+    return math.ceil(fewest(holds) / unit)
+
+
+def fewest_for_power(promise, *, target_delta, candidate_delta=9e-6, power=0.9):
+    """The least draws, and the hits that pass, with which a candidate of that delta passes often enough."""
+
+    def draws(hits):
+        return fewest(lambda samples: promise(samples, hits) <= target_delta, max(hits, 1) - 1)
+
+    def strong(hits):
+        return bounds.pass_probability(delta=candidate_delta, samples=draws(hits), hits=hits) >= power
+
+    hits = largest(lambda hits: not strong(hits), low=-1) + 1
+    return draws(hits), hits
+
+
 def statistics_rows(them):
     goal = {"target_delta": 1e-5}
     slack = "samples for 10% slack at 1e-5"
@@ -139,19 +171,23 @@ def statistics_rows(them):
         f"{tenth[0]:,}" if tenth else "-",
         f"{montecarlo.minimum_samples(base_delta=9e-6, **goal):,}",
     )
-    row(f"{slack}: integrated", "-", f"{bounds.fewest_samples_integrated(base_delta=9e-6, **goal):,}")
-    same = bounds.fewest_samples(base_share=0.9, fallback_share=0.9, **goal)
+    row(
+        f"{slack}: integrated",
+        "-",
+        f"{fewest(lambda n: bounds.integrated_delta(samples=n, base_delta=9e-6) <= 1e-5):,}",
+    )
+    same = fewest_at(0.9, 0.9, **goal)
     row(f"{slack}: binomial, same fallback", "-", f"{same:,}")
-    row(f"{slack}: fallback reveals nothing", "-", f"{bounds.fewest_samples(base_share=0.9, **goal):,}")
+    row(f"{slack}: fallback reveals nothing", "-", f"{fewest_at(0.9, 0.0, **goal):,}")
     schemes = {
         "two-point": lambda n, k: montecarlo.overall_delta(samples=n, base_delta=max(k, 0.5) / n),
         "integrated": lambda n, k: bounds.integrated_delta(samples=n, base_delta=max(k, 0.5) / n),
         "binomial, same fallback": lambda n, k: bounds.binomial_delta(samples=n, hits=k, fallback_delta=9e-6),
-        "fallback reveals nothing": None,
+        "fallback reveals nothing": lambda n, k: bounds.binomial_delta(samples=n, hits=k),
         "a list of ten, draws of their own": lambda n, k: bounds.listed_delta([(n, k, 1.0)] * 10, cells=1000),
     }
     for name, scheme in schemes.items():
-        samples, hits = bounds.samples_for_power(candidate_delta=9e-6, power=0.9, scheme=scheme, **goal)
+        samples, hits = fewest_for_power(scheme, **goal)
         row(f"samples for 90% power 10% below 1e-5: {name}", "-", f"{samples:,} (k = {hits:,})")
     ours = median(lambda: montecarlo.minimum_samples(base_delta=9e-6, **goal), 50)
     row("minimum_samples, one call", f"{1e3 * tenth[1]:.0f} ms" if tenth else "-", f"{1e3 * ours:.2f} ms")

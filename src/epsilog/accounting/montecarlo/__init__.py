@@ -32,14 +32,10 @@ from epsilog.accounting.montecarlo.evidence.run import CHOSEN, NONCE, entropy
 from epsilog.accounting.montecarlo.evidence.sweeps import SweepResult, run_sweep, sweep
 from epsilog.accounting.montecarlo.promises.bounds import (
     binomial_delta,
-    fewest_samples,
-    fewest_samples_integrated,
     integrated_delta,
     largest_hits,
     listed_delta,
     pass_probability,
-    samples_for_power,
-    single_candidate_delta,
     supremum_delta,
 )
 from epsilog.accounting.montecarlo.promises.intervals import anytime, clopper_pearson
@@ -75,8 +71,6 @@ __all__ = [
     "entropy",
     "envelope_delta",
     "estimate_noise",
-    "fewest_samples",
-    "fewest_samples_integrated",
     "integrated_delta",
     "largest_hits",
     "listed_delta",
@@ -91,8 +85,6 @@ __all__ = [
     "provenance",
     "run_certificate",
     "run_sweep",
-    "samples_for_power",
-    "single_candidate_delta",
     "supremum_delta",
     "sweep",
 ]

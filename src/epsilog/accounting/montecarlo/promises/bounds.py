@@ -13,7 +13,7 @@ the estimator (a hit has probability delta / M), and ``fallback_delta`` is the f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
 from epsilog.accounting.montecarlo.promises.two_point import bisected, divergence, require_samples
 from epsilog.numerics.exact import rounded
-from epsilog.numerics.roots import first, largest
+from epsilog.numerics.roots import first
 from epsilog.numerics.rounding import TINY, up
 from epsilog.terms import CalibrationError, CheckError, check
 
@@ -204,31 +204,6 @@ def edge(hits: int, samples: int, deviations: float) -> float:
     return min(1.0, max(0.0, (hits + 1 + deviations * math.sqrt(hits + 1) + max(deviations, 0) * 3) / (samples + 1)))
 
 
-def single_candidate_delta(*, samples: int, hits: int, bound: float = 1.0) -> float:
-    """Bounds the released delta when there is one candidate and nothing is released if it fails.
-
-    Returns:
-        max over y of y Pr[Bin(N, y / M) <= k], rounded up; the product is log-concave in y.
-
-    >>> single_candidate_delta(samples=2000, hits=10) < supremum_delta(samples=2000, hits=10)
-    True
-    """
-    samples, hits, _, bound = _test(samples, hits, 0.0, bound)
-    low, high = 0.0, 1.0
-    for _ in range(12):  # nested grids around the best point; the product is unimodal
-        grid = np.linspace(low, high, 65)
-        best = int(np.argmax(grid * at_most(grid, samples, hits)))
-        low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
-    # within the last bracket the product is at most (its upper end) * (chance at its lower end)
-    value = bound * high * float(at_most(np.array([low]), samples, hits)[0])
-    return min(1.0, value * (1 + binomial_error(hits)))
-
-
-# ---- planning --------------------------------------------------------------------------------------------------------
-
-Scheme = Callable[[int, int], float]
-
-
 def largest_hits(*, samples: int, target_delta: float, fallback_delta: float = 0.0, bound: float = 1.0) -> int:
     """Finds the most hits that may pass while ``binomial_delta`` stays at most ``target_delta``.
 
@@ -239,104 +214,10 @@ def largest_hits(*, samples: int, target_delta: float, fallback_delta: float = 0
     9
     """
     samples, target_delta = check.integer(1)(samples=samples), check.share(check.DOWN)(target_delta=target_delta)
-    return _largest_hits(
-        lambda n, k: binomial_delta(samples=n, hits=k, fallback_delta=fallback_delta, bound=bound),
-        samples,
-        target_delta,
-    )
 
+    def meets(hits: int) -> bool:
+        return binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound) <= target_delta
 
-def _largest_hits(scheme: Scheme, samples: int, target_delta: float) -> int:
-    if scheme(samples, 0) > target_delta:
+    if not meets(0):
         raise CalibrationError(f"{samples} samples are too few for delta {target_delta:g}: even 0 hits promise more")
-    return first(lambda hits: not scheme(samples, hits) <= target_delta, 0, samples + 1) - 1
-
-
-def _fewest(enough: Callable[[int], bool], target_delta: float, *, above: int = 0, most: int = 2**52) -> int:
-    """The first number ``above`` one that is enough for a target.
-
-    Raises:
-        CalibrationError: not even ``most`` are.
-    """
-    short = largest(lambda count: not enough(count), start=above + 1, low=above, limit=most)
-    if short == most:
-        raise CalibrationError(f"delta {target_delta:g} needs more samples than anybody can draw")
-    return short + 1
-
-
-def fewest_samples(*, target_delta: float, base_share: float, fallback_share: float = 0.0, bound: float = 1.0) -> int:
-    """Finds the least N that promises ``target_delta`` when floor(base_share target N / M) hits pass.
-
-    ``fallback_share`` is the fallback's delta over the target. The answer is a sawtooth in N; the smallest N after
-    which the promise holds at the *start* of each tooth is returned, and one tooth earlier fails.
-
-    >>> fewest_samples(target_delta=1e-5, base_share=0.9)
-    1000000
-    """
-    target_delta, bound = check.share()(target_delta=target_delta), check.positive()(bound=bound)
-    base_share = check.between(0, 1)(base_share=base_share)
-    fallback_share = check.half_open(0, 1)(fallback_share=fallback_share)
-    unit = base_share * target_delta / bound  # expected hits per draw at the threshold
-
-    def holds(hits: int) -> bool:
-        samples = math.ceil(hits / unit)
-        promise = binomial_delta(
-            samples=samples, hits=min(hits, samples), fallback_delta=fallback_share * target_delta, bound=bound
-        )
-        return promise <= target_delta * (1 + 1e-12)
-
-    return math.ceil(_fewest(holds, target_delta, most=max(math.floor(2**52 * unit), 1)) / unit)
-
-
-def fewest_samples_integrated(*, target_delta: float, base_delta: float) -> int:
-    """Finds the least N for which ``integrated_delta`` at ``base_delta`` is at most ``target_delta``.
-
-    >>> round(fewest_samples_integrated(target_delta=1e-5, base_delta=9e-6), -5)
-    15500000
-    """
-    target_delta, base_delta = check.share()(target_delta=target_delta), check.share()(base_delta=base_delta)
-    if not base_delta < target_delta:
-        raise CheckError("base_delta", f"below target_delta = {target_delta!r}", repr(base_delta))
-
-    def meets(samples: int) -> bool:
-        return integrated_delta(samples=samples, base_delta=base_delta) <= target_delta
-
-    return _fewest(meets, target_delta, most=2**80)
-
-
-def samples_for_power(
-    *,
-    target_delta: float,
-    candidate_delta: float,
-    power: float,
-    scheme: Callable[[int, int], float] | None = None,
-    bound: float = 1.0,
-) -> tuple[int, int]:
-    """Finds the least (N, k) that promises the target and passes a candidate of the given delta often enough.
-
-    Args:
-        target_delta: what the release should promise.
-        candidate_delta: true delta of the candidate that should pass, below the target.
-        power: the least chance with which it passes, in (0, 1).
-        scheme: maps (N, k) to the promise; by default ``binomial_delta`` with a fallback that reveals nothing.
-        bound: the hard bound M of the estimator.
-
-    >>> samples, hits = samples_for_power(target_delta=1e-5, candidate_delta=9e-6, power=0.9)
-    >>> pass_probability(delta=9e-6, samples=samples, hits=hits) >= 0.9 and (hits + 1) / (samples + 1) <= 1e-5
-    True
-    """
-    target_delta, bound = check.share()(target_delta=target_delta), check.positive()(bound=bound)
-    candidate_delta = check.share()(candidate_delta=candidate_delta)
-    power = check.between(0, 1)(power=power)
-    if not candidate_delta < target_delta:
-        raise CheckError("candidate_delta", f"below target_delta = {target_delta!r}", repr(candidate_delta))
-    promise = scheme or (lambda n, k: binomial_delta(samples=n, hits=k, bound=bound))
-
-    def fewest(hits: int) -> int:
-        return _fewest(lambda samples: promise(samples, hits) <= target_delta, target_delta, above=max(hits, 1) - 1)
-
-    def strong(hits: int) -> bool:
-        return pass_probability(delta=candidate_delta, samples=fewest(hits), hits=hits, bound=bound) >= power
-
-    hits = largest(lambda hits: not strong(hits), low=-1) + 1
-    return fewest(hits), hits
+    return first(lambda hits: not meets(hits), 0, samples + 1) - 1
