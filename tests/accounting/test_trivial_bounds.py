@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests import generators
+from tests.extent import amount
 
 from epsilog.accounting import delta, epsilon, profile, renyi_epsilon, rho
 from epsilog.accounting.methods.added import added
@@ -41,7 +42,7 @@ from epsilog.mechanisms.composition import flatten
 from epsilog.terms import EpsilogError, NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
-EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", amount(10, 25)))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 GAP = 0.02
 SLACK = 1.01 + GAP  # both numbers are bounds of their own

@@ -110,7 +110,7 @@ def some(cases, full):
     return cases if full else cases[:: max(1, len(cases) // 6)]
 
 
-FULL = [pytest.param(False), pytest.param(True, marks=pytest.mark.slow)]
+FULL = [pytest.param(False), pytest.param(True, marks=pytest.mark.extended)]
 
 
 def test_hidden_characters_and_no_others_become_escapes():

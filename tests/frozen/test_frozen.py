@@ -12,7 +12,7 @@ from tests.frozen import intervals, ledgers, plans, records, surface, verificati
 from tests.frozen.kinds import KINDS
 from tests.frozen.records import ABSENT, compare, summary, told
 
-PARTS = 10
+PARTS = 20
 FROZEN = records.DATA
 FEW = {  # what each change passes of the records that take long to make
     "plans": 6,

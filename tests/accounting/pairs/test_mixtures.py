@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 from tests import generators
 from tests.commands import run as epsilog
+from tests.extent import amount
 
 import epsilog as ep
 from epsilog import MixtureOfGaussians, accounting
@@ -170,7 +171,7 @@ def test_missing_and_surplus_probability():
     assert sum(chance for _, chance in tenths.chances(above=True)) < 1
 
 
-@settings(max_examples=30)
+@settings(max_examples=amount(6, 30))
 @given(
     generators.mixtures(),
     st.integers(1, 40),
@@ -186,6 +187,7 @@ def test_it_lies_between_two_poisson_samples(mixture, count, at, relation):
     assert found.upper < math.inf or more.upper == math.inf
 
 
+@settings(max_examples=amount(20, 100))
 @given(generators.mixtures(), st.integers(0, 4), st.floats(1.0, 2.0), st.sampled_from([0.0, 0.5, 2.0]))
 def test_a_longer_contribution_never_loses_less(mixture, which, factor, at):
     moves = list(mixture.sensitivities)
@@ -249,7 +251,11 @@ def test_a_sample_of_it_is_a_mixture(relation):
         MixtureOfGaussians(1.0, (0.0, 200.0, 299.0, 301.0), (0.9, 0.05, 0.03, 0.02)),
         MixtureOfGaussians(5e-324, (5e-324, 1.7e308), (0.5, 0.5)),
         MixtureOfGaussians(1.7e308, (5e-324, 1.7e308), (0.5, 0.5)),
-        MixtureOfGaussians(1.0, np.geomspace(1e-12, 1e6, 200), [1 / 200] * 200),
+        pytest.param(
+            MixtureOfGaussians(1.0, np.geomspace(1e-12, 1e6, 200), [1 / 200] * 200),
+            id="200 cases",
+            marks=pytest.mark.extended,
+        ),
     ],
     ids=str,
 )
