@@ -6,13 +6,14 @@ Prices are worked out outside of any transaction, so that nobody waits for one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from epsilog.spend import paths, scopes
 from epsilog.spend.balances import Balance
-from epsilog.spend.commands import At, Caller, Command, Step, apply, require_own
+from epsilog.spend.commands import Caller, Command, Step, apply, require_own
 from epsilog.spend.commands.base import BUDGET, CHARGE, RESERVATION
 from epsilog.spend.entries import ChargeId, Entry
 from epsilog.spend.headroom import Pricing
@@ -95,12 +96,12 @@ def _write(session: Session, command: Command, at: Reading) -> Done:
     return _done(command, at, last, entries[0])
 
 
-def run(command: Command, at: At) -> Sequence[Step]:
+def run(command: Command, at: Reading) -> Sequence[Step]:
     """What a command does, and what it does besides."""
     steps = [apply(command, at)]
     if steps[0].entry is not None:
         for later in command.then():
-            at = After(at, steps[-1])
+            at = at.after(steps[-1])
             steps.append(apply(later, at))
     return steps
 
@@ -137,6 +138,7 @@ class Reading:
         times: dict[tuple[ChargeId, int], str],
     ) -> None:
         self._session, self._command, self._clock, self._times = session, command, clock, times
+        self._step: Step | None = None
         self.caller, self.prepared = caller, prepared
 
     @cached_property
@@ -186,12 +188,23 @@ class Reading:
         return self._command.scope_at(self)
 
     def round(self, number: int) -> RoundState | None:  # noqa: D102
-        return None if self.charge is None else self._session.round(self.charge.id, number)
+        return None if self.charge is None or self._step is not None else self._session.round(self.charge.id, number)
 
     def entry(self, index: int) -> Entry:  # noqa: D102
-        return self._session.entry(index)
+        written = self._step.entry if self._step is not None else None
+        return written if written is not None and written.index == index else self._session.entry(index)
+
+    def after(self, step: Step) -> Reading:
+        """What stands after the reservation of a charge, in the same transaction."""
+        assert step.entry is not None, "what was done before changes nothing"
+        found = copy(self)
+        changed = {"charge": step.charge, "path": step.path, "last": None}  # it has no round yet
+        vars(found).update(changed, _step=step, head=Row.of(step.entry).head, now=step.entry.time)
+        return found
 
     def reserved_at(self) -> str:  # noqa: D102
+        if self._step is not None:
+            return self.now
         assert self.charge is not None, "only what happens to a charge has the time of its reservation"
         name = self.charge.id, self.charge.opened
         if (time := self._times.get(name)) is None:
@@ -204,31 +217,6 @@ class Reading:
         scope = self.path[-1].scope
         rows = (row for row in self._session.rows(scope=scope) if row.scope == scope)
         return next(entry for entry in map(parsed, rows) if entry.verb in paths.CREATING)
-
-
-class After:
-    """What stands after a step, in the same transaction; see ``At``."""
-
-    def __init__(self, before: At, step: Step) -> None:
-        assert step.entry is not None, "what was done before changes nothing"
-        self._before, self._step = before, step
-        self.head, self.now = Row.of(step.entry).head, step.entry.time
-        self.charge, self.path = step.charge, step.path
-        self.caller, self.standing, self.prepared = before.caller, before.standing, None
-        self.last, self.populated, self.nested = None, True, False
-
-    def round(self, number: int) -> RoundState | None:  # noqa: ARG002, D102
-        return None  # it was reserved in this transaction
-
-    def entry(self, index: int) -> Entry:  # noqa: D102
-        assert self._step.entry is not None, "what was done before changes nothing"
-        return self._step.entry if index == self._step.entry.index else self._before.entry(index)
-
-    def reserved_at(self) -> str:  # noqa: D102
-        return self.now
-
-    def made(self) -> Entry:  # noqa: D102
-        return self._before.made()
 
 
 def find_record(

@@ -29,12 +29,14 @@ class Kind:
         write: its JSON.
         read: turns JSON into what ``check`` takes.
         json: the type of its JSON, where that is not the type of the field.
+        most: the most characters of a text, or items of a list or object, that a server takes; 0 for any number.
     """
 
     check: Callable[[str, Any], Any]
     write: Callable[[Any], Any] = lambda value: value
     read: Callable[[Any], Any] = lambda value: value
     json: Any = None
+    most: int = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,11 @@ class Arg(Field):
     Attributes:
         kind: how it is checked and spelled, where its type does not say so.
         positional: whether a command line gives it by its place.
-        most: the most characters of a text, or items of a list or object, that a server takes; 0 for any number.
         example: a value in JSON.
     """
 
     kind: Kind | None = None
     positional: bool = False
-    most: int = 2000
     example: Any = None
 
     def rule(self, kind: Any, most: float | None = None) -> check.Rule[Any]:
@@ -61,17 +61,17 @@ class Arg(Field):
         return check.optional(rule) if NoneType in get_args(kind) else rule
 
     @property
-    def json(self) -> Any:
-        """The type of its JSON, where that is not the type of the field."""
-        return None if self.kind is None else self.kind.json
+    def as_kind(self) -> Kind:
+        """How it is checked and spelled; as it is where only its type says so."""
+        return _PLAIN if self.kind is None else self.kind
 
     def write(self, value: Any) -> Any:
         """The JSON of a value."""
-        return value if value is None or self.kind is None else self.kind.write(value)
+        return None if value is None else self.as_kind.write(value)
 
     def read(self, value: Any) -> Any:
         """A value from its JSON."""
-        return value if value is None or self.kind is None else self.kind.read(value)
+        return None if value is None else self.as_kind.read(value)
 
 
 def moment(**named: object) -> str:
@@ -131,102 +131,69 @@ def _release(document: Any) -> Release:
     return found
 
 
-SCOPE = Kind(_scope)
-KEY = Kind(_key)
-HASH = Kind(_hash)
-HASHES = Kind(_hashes, json=dict[str, str])
-DELTA = Kind(_delta, json=str)
-AMOUNT = Kind(_amount, json=dict[str, str])
-CAPS = Kind(
-    lambda name, value: dict(check.instance(Mapping)(**{name: value})),  # the kind of the budget says which there are
+_PLAIN = Kind(lambda _, value: value)
+SCOPE = Kind(_scope, most=500)
+KEY = Kind(_key, most=500)
+NAME = Kind(check.text().read, most=500)
+HASH = Kind(_hash, most=64)
+HASHES = Kind(_hashes, json=dict[str, str], most=1000)
+DELTA = Kind(_delta, json=str, most=100)
+AMOUNT = Kind(_amount, json=dict[str, str], most=40)
+CAPS = Kind(  # the kind of the budget says which there are
+    lambda name, value: dict(check.instance(Mapping)(**{name: value})),
     write=lambda caps: dict(Amounts.capped(caps)),
     json=dict[str, str],
+    most=40,
 )
-RELEASE = Kind(lambda name, value: check.instance(Release)(**{name: value}), to_json, _release, dict[str, Any])
+RELEASE = Kind(check.instance(Release).read, to_json, _release, dict[str, Any], most=0)
 RELATION = Kind(check.member(NeighboringRelation).read, write=lambda relation: relation.value)
-MOMENT = Kind(lambda name, value: moment(**{name: value}), json=str)
+MOMENT = Kind(lambda name, value: moment(**{name: value}), json=str, most=40)
 ORDERS = Kind(
     check.each(check.Rule(lambda _, order: rdp_quantity(order))).read,
     write=lambda orders: [one.removeprefix("rdp_") for one in orders],
     json=list[str],
+    most=MOST_ORDERS,
 )
 
-Scope = Annotated[str, Arg("names joined by '/'", kind=SCOPE, positional=True, most=500, example="acme/claims")]
-Key = Annotated[str, Arg("the charge's idempotency key, within its scope", kind=KEY, most=500, example="question-1")]
-ChargeKey = Annotated[
-    str,
-    Arg("the charge's idempotency key, within its scope", kind=KEY, positional=True, most=500, example="question-1"),
-]
+Scope = Annotated[str, Arg("names joined by '/'", kind=SCOPE, positional=True, example="acme/claims")]
+Key = Annotated[str, Arg("the charge's idempotency key, within its scope", kind=KEY, example="question-1")]
+ChargeKey = Annotated[str, Arg("the charge's idempotency key", kind=KEY, positional=True, example="question-1")]
 AtScope = Annotated[
-    str | None,
-    Arg(
-        "the charge's scope; required if several scopes have the key, among those that the caller may see",
-        kind=SCOPE,
-        most=500,
-        none_means="the only scope that has the key",
-    ),
+    str | None, Arg("the charge's scope", kind=SCOPE, none_means="the only one that has the key, of those one may see")
 ]
-By = Annotated[str, Arg("who decides; kept for ever", most=500)]
+By = Annotated[str, Arg("who decides; kept for ever", kind=NAME)]
 Reason = Annotated[str, Arg("why; kept for ever")]
-BudgetKind = Annotated[str, Arg("pure, approximate, zcdp, gdp or rdp", most=40, example="pure")]
-Caps = Annotated[
-    Mapping[str, Any], Arg("the cap of each quantity, exact decimals", kind=CAPS, most=40, example={"epsilon": "0.5"})
-]
+BudgetKind = Annotated[str, Arg("pure, approximate, zcdp, gdp or rdp", kind=NAME, example="pure")]
+Caps = Annotated[Mapping[str, Any], Arg("exact decimals by quantity", kind=CAPS, example={"epsilon": "0.5"})]
 Orders = Annotated[
     Sequence[Any] | None,
-    Arg(
-        "Renyi orders of an rdp budget that promises epsilon and delta",
-        kind=ORDERS,
-        most=MOST_ORDERS,
-        none_means="it promises neither",
-    ),
+    Arg("Renyi orders of an rdp budget that promises epsilon and delta", kind=ORDERS, none_means="it promises neither"),
 ]
-BudgetRelation = Annotated[
-    NeighboringRelation, Arg("the neighboring relation of everything charged to it", kind=RELATION)
-]
+BudgetRelation = Annotated[NeighboringRelation, Arg("neighboring relation of all that is charged to it", kind=RELATION)]
 Simulation = Annotated[bool, Arg("it is no release of real data, and only budgets of simulations take it")]
-ReleaseField = Annotated[
-    Release,
-    Arg(
-        "the whole schedule, in the ledger's own JSON",
-        kind=RELEASE,
-        most=0,
-        example={"v": 0, "term": {"type": "pure", "epsilon": 0.25}},
-    ),
-]
+_EXAMPLE = {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}
+ReleaseField = Annotated[Release, Arg("the schedule, in the ledger's own JSON", kind=RELEASE, example=_EXAMPLE)]
 Relation = Annotated[
     NeighboringRelation | None, Arg("the neighboring relation", kind=RELATION, none_means="that of the nearest budget")
 ]
 PrivacyUnit = Annotated[str | None, Arg("what one neighbor differs in", none_means="what the nearest budget says")]
 Delta = Annotated[
     Number | None,
-    Arg(
-        "the failure probability that approximate budgets are charged",
-        kind=DELTA,
-        most=100,
-        none_means="the release states its own, or needs none",
-    ),
+    Arg("what approximate budgets are charged", kind=DELTA, none_means="the release states it, or needs none"),
 ]
 Amount = Annotated[
     Mapping[str, Any] | None,
-    Arg(
-        "a price worked out elsewhere, by quantity: at least the accountant's, unless an owner has allowed it",
-        kind=AMOUNT,
-        most=40,
-        none_means="the accountant works it out",
-    ),
+    Arg("a price of one's own, at least the accountant's", kind=AMOUNT, none_means="the accountant works it out"),
 ]
-StatedAmount = Annotated[Mapping[str, Any], Arg("its price, by quantity", kind=AMOUNT, most=40)]
-PlanHash = Annotated[str | None, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, most=64, none_means="no plan")]
-Hash = Annotated[str, Arg("SHA-256, 64 hex digits", kind=HASH, most=64)]
+StatedAmount = Annotated[Mapping[str, Any], Arg("its price, by quantity", kind=AMOUNT)]
+PlanHash = Annotated[str | None, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, none_means="no plan")]
+Hash = Annotated[str, Arg("SHA-256, 64 hex digits", kind=HASH)]
 Rounds = Annotated[int | None, Arg("the most rounds it may run", ge=1, none_means="no limit")]
 Until = Annotated[
     datetime | str | None,
     Arg(
-        "when anybody may give it back if it has not started, ISO 8601 with its offset from UTC",
+        "when anybody may give it back if it has not started, such as 2026-05-01T12:00Z",
         kind=MOMENT,
-        most=40,
         none_means="never",
-        example="2026-05-01T12:00:00+00:00",
     ),
 ]

@@ -53,7 +53,7 @@ class Ledger(LedgerView):
     ) -> None:
         super().__init__(store, covers=caller.covers)
         self._caller = caller
-        self._executor = store if isinstance(store, Served) else Local(store, clock=clock, pricing=pricing)
+        self._local = None if isinstance(store, Served) else Local(store, clock=clock, pricing=pricing)
 
     def on_behalf_of(
         self,
@@ -71,7 +71,7 @@ class Ledger(LedgerView):
                 not is an ``AccessError``.
         """
         by = check.text()(by=by)
-        if isinstance(self._store, Served):
+        if self._served is not None:
             raise AccessError("a server knows who asks by their token: open the ledger with that")
         found = copy(self)
         found._caller = self._caller._replace(by=by, covers=covers, owns=owns)
@@ -80,7 +80,10 @@ class Ledger(LedgerView):
 
     def execute(self, command: Command) -> Done:
         """Carries out a command, durably and once, or refuses it."""
-        return self._executor.execute(command, self._caller)
+        if self._served is not None:
+            return self._served.execute(command)
+        assert self._local is not None, "it is kept here or by a server"
+        return self._local.execute(command, self._caller)
 
     def create_budget(
         self,

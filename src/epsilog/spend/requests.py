@@ -7,17 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from epsilog.spend.entries import digest
-from epsilog.spend.fields import (
-    Amount,
-    Arg,
-    Delta,
-    PlanHash,
-    PrivacyUnit,
-    Relation,
-    ReleaseField,
-    Rounds,
-    Simulation,
-)
+from epsilog.spend.fields import Amount, Arg, Delta, PlanHash, PrivacyUnit, Relation, ReleaseField, Rounds, Simulation
 from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.terms.codec import canonical
 from epsilog.terms.fields import check_fields, document_fields, list_fields

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager
 from itertools import chain as chain_of
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 from epsilog.mechanisms import Release
 from epsilog.signing import VerifierKey
@@ -16,7 +14,7 @@ from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.balances import Balance
 from epsilog.spend.charge import ChargeView
 from epsilog.spend.checkpoints import Checkpoint, Kept
-from epsilog.spend.commands import Caller, Command
+from epsilog.spend.commands import Command
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.execute import Done, find_record
 from epsilog.spend.headroom import Headroom
@@ -30,35 +28,19 @@ from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, Neigh
 _AT_FIRST, _AT_ONCE = 50, 500  # entries that a history reads in one view: a page, and then more
 
 
-class Served(ABC):
+@runtime_checkable
+class Served(Readable, Protocol):
     """A ledger that a server keeps: what is not asked of its entries is asked of the server."""
 
-    @property
-    @abstractmethod
-    def address(self) -> str:
-        """Where it is kept."""
-
-    @abstractmethod
-    def reading(self) -> AbstractContextManager[View]:
-        """What the server says now; each answer is of its own moment."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Hangs up."""
-
-    @abstractmethod
-    def execute(self, command: Command, caller: Caller) -> Done:
+    def execute(self, command: Command, /) -> Done:
         """Has a command carried out; the server knows the caller by their token."""
 
-    @abstractmethod
     def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
         """See ``LedgerView.spending``."""
 
-    @abstractmethod
     def what_fits(self, scope: str, request: Request | None) -> Headroom:
         """See ``LedgerView.what_fits``."""
 
-    @abstractmethod
     def verify(
         self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
     ) -> chain.Verified:

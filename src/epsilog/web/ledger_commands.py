@@ -58,8 +58,7 @@ _JSON = {  # what a field of another type is sent as
     list[str]: list[_Item],
 }
 IdempotencyKey = Annotated[
-    str | None,
-    Header(description="the charge's key, quoted or not; the same as in the body, where both are given"),
+    str | None, Header(description="the charge's key, quoted or not; the same as in the body, where both are given")
 ]
 
 
@@ -75,10 +74,11 @@ def body_of(command: type[Command]) -> type[Ask]:
 def _field(command: type[Command], one: Any) -> tuple[Any, Any]:
     """The JSON type of a field, and what the API says of it."""
     kind, arg = command.args[one.name]
-    stated = arg.json or next(part for part in (*get_args(kind), kind) if part is not NoneType)
+    stated = arg.as_kind.json or next(part for part in (*get_args(kind), kind) if part is not NoneType)
     told: dict[str, Any] = {"description": arg.help + (f"; null: {arg.none_means}" if arg.none_means else "")}
     told |= {} if arg.example is None else {"examples": [arg.example]}
-    told |= {"max_length": arg.most} if arg.most and stated not in (NeighboringRelation, int, bool) else {}
+    most = arg.as_kind.most
+    told |= {"max_length": most} if most and stated not in (NeighboringRelation, int, bool) else {}
     default = None if one.name == "key" and command.tells == RESERVATION else one.default  # the header may give it
     if one.default_factory is not MISSING:
         told["default_factory"] = one.default_factory

@@ -5,9 +5,9 @@ import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text, te
 
 /** Close a charge whose run is gone; it stays charged. One that is only reserved is counted as spent. */
 export type AbandonAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** who decides; kept for ever */
   by: string;
@@ -25,9 +25,9 @@ export type AcceptRestoredAsk = {
 
 /** Give one's own reservation back, before its start. */
 export type CancelAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** why; kept for ever */
   reason: string;
@@ -58,7 +58,7 @@ export type CertificateAsk = {
 export type ChangeCapAsk = {
   /** names joined by '/' */
   scope: string;
-  /** the cap of each quantity, exact decimals */
+  /** exact decimals by quantity */
   caps: Record<string, unknown>;
   /** who decides; kept for ever */
   by: string;
@@ -72,7 +72,7 @@ export type ChargeAtOnceAsk = {
   scope: string;
   /** the charge's idempotency key, within its scope */
   key: string | null;
-  /** the whole schedule, in the ledger's own JSON */
+  /** the schedule, in the ledger's own JSON */
   release: Record<string, unknown>;
   /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
@@ -80,9 +80,9 @@ export type ChargeAtOnceAsk = {
   privacy_unit: string | null;
   /** it is no release of real data, and only budgets of simulations take it */
   simulation: boolean;
-  /** the failure probability that approximate budgets are charged; null: the release states its own, or needs none */
+  /** what approximate budgets are charged; null: the release states it, or needs none */
   delta: string | null;
-  /** a price worked out elsewhere, by quantity: at least the accountant's, unless an owner has allowed it; null: the accountant works it out */
+  /** a price of one's own, at least the accountant's; null: the accountant works it out */
   amount: Record<string, unknown> | null;
 };
 
@@ -97,9 +97,9 @@ export type CheckedReport = {
 
 /** Close a charge that has started, with the hashes of its evidence. */
 export type CommitAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** SHA-256 values by name */
   evidence: Record<string, unknown>;
@@ -165,9 +165,9 @@ export type CreateBudgetAsk = {
   scope: string;
   /** pure, approximate, zcdp, gdp or rdp */
   kind: string;
-  /** the cap of each quantity, exact decimals */
+  /** exact decimals by quantity */
   caps: Record<string, unknown>;
-  /** the neighboring relation of everything charged to it */
+  /** neighboring relation of all that is charged to it */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** what one neighbor differs in; null: unsaid */
   privacy_unit: string | null;
@@ -225,7 +225,7 @@ export type CurvePoint = {
 export type DeclarePartitionAsk = {
   /** names joined by '/' */
   scope: string;
-  /** the cap of each quantity, exact decimals */
+  /** exact decimals by quantity */
   caps: Record<string, unknown>;
   /** who decides; kept for ever */
   by: string;
@@ -235,9 +235,9 @@ export type DeclarePartitionAsk = {
 
 /** Note that what a charge released is out of use; it stays spent. */
 export type DecommissionAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** who decides; kept for ever */
   by: string;
@@ -266,11 +266,11 @@ export type ElsewhereAnswer = {
   charge: string;
 };
 
-/** Give back a reservation whose time is over and that has not started. */
+/** Give back a reservation whose time is over and that has not started: anybody may. */
 export type ExpireAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
 };
 
@@ -529,9 +529,9 @@ export type Formula = {
 
 /** Hold a reservation until a time, after which anybody may give it back; what was said last stands. */
 export type HoldAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** ISO 8601, with its offset from UTC */
   until: string;
@@ -614,7 +614,7 @@ export type OverridePriceAsk = {
   scope: string;
   /** the charge's idempotency key, within its scope */
   key: string;
-  /** the whole schedule, in the ledger's own JSON */
+  /** the schedule, in the ledger's own JSON */
   release: Record<string, unknown>;
   /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
@@ -808,9 +808,9 @@ export type RegisterPlanAsk = {
 
 /** Release a round, before its output leaves; the same twice is once. */
 export type ReleaseRoundAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** which round, from 1 */
   round: number;
@@ -847,7 +847,7 @@ export type ReserveAsk = {
   scope: string;
   /** the charge's idempotency key, within its scope */
   key: string | null;
-  /** the whole schedule, in the ledger's own JSON */
+  /** the schedule, in the ledger's own JSON */
   release: Record<string, unknown>;
   /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
@@ -855,15 +855,15 @@ export type ReserveAsk = {
   privacy_unit: string | null;
   /** it is no release of real data, and only budgets of simulations take it */
   simulation: boolean;
-  /** the failure probability that approximate budgets are charged; null: the release states its own, or needs none */
+  /** what approximate budgets are charged; null: the release states it, or needs none */
   delta: string | null;
-  /** a price worked out elsewhere, by quantity: at least the accountant's, unless an owner has allowed it; null: the accountant works it out */
+  /** a price of one's own, at least the accountant's; null: the accountant works it out */
   amount: Record<string, unknown> | null;
   /** SHA-256 of the plan, 64 hex digits; null: no plan */
   plan_hash: string | null;
   /** the most rounds it may run; null: no limit */
   rounds: number | null;
-  /** when anybody may give it back if it has not started, ISO 8601 with its offset from UTC; null: never */
+  /** when anybody may give it back if it has not started, such as 2026-05-01T12:00Z; null: never */
   until: string | null;
 };
 
@@ -879,9 +879,9 @@ export type RetireAsk = {
 
 /** Give back somebody's reservation that has not started. */
 export type RevokeAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** who decides; kept for ever */
   by: string;
@@ -943,17 +943,17 @@ export type StandingRow = {
 
 /** Spend a reservation, for ever: before data is first touched, and once. */
 export type StartAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
 };
 
 /** Begin a round; again, as long as nothing of it was released. */
 export type StartRoundAsk = {
-  /** the charge's idempotency key, within its scope */
+  /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; required if several scopes have the key, among those that the caller may see; null: the only scope that has the key */
+  /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** which round, from 1 */
   round: number;

@@ -262,7 +262,7 @@ class Command:
     def entry(self, at: At) -> Entry:
         """The entry that it writes."""
         verb, body = self.verb_at(at), self.body(at)
-        if at.caller.by is not None and "by" in self.may_store:
+        if at.caller.by is not None and "by" in WRITERS[verb].may_store:
             body["by"] = at.caller.by
         time = at.reserved_at() if RULES[verb].untimed else at.now
         count, head = at.head

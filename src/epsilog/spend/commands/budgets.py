@@ -10,17 +10,7 @@ from epsilog.spend.amounts import MOST_ORDERS, Amounts
 from epsilog.spend.balances import Balance
 from epsilog.spend.commands.base import BUDGET, OWN, At, Command, require_measured
 from epsilog.spend.entries import Verb
-from epsilog.spend.fields import (
-    Arg,
-    BudgetKind,
-    BudgetRelation,
-    By,
-    Caps,
-    Kind,
-    Orders,
-    Reason,
-    Scope,
-)
+from epsilog.spend.fields import Arg, BudgetKind, BudgetRelation, By, Caps, Kind, Orders, Reason, Scope
 from epsilog.spend.filters import filter_of
 from epsilog.spend.headroom import Pricing
 from epsilog.spend.partitions import risen
@@ -130,7 +120,7 @@ class DeclarePartition(
     name="partition",
     verb="partition-declared",
     role=OWN,
-    credit="committed",
+    pays=True,
     prices=True,
     stored=_BUDGET_BODY | {"by": By, "reason": Reason},
     may_store=_PROMISE,
@@ -189,12 +179,14 @@ class ChangeCap(
     name="cap",
     verb="cap-changed",
     role=OWN,
-    repeatable=False,  # later it could undo what another has set
-    variants={Verb.PARTITION_RAISED: {"credit": "committed", "prices": True}},
+    repeatable=False,
+    variants={Verb.PARTITION_RAISED: {"pays": True, "prices": True}},
     stored={"caps": _StoredCaps, "by": By, "reason": Reason},
     may_store=_PROMISE,
 ):
     """Set another cap, higher or lower; what is spent or reserved stays so. That of a partition only rises.
+
+    A client sends it once: later it could undo what another has set.
 
     Example: epsilog ledger cap acme/claims --epsilon 4 --delta 1e-5 --by dora --reason "board, 3 May"
     """

@@ -8,34 +8,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any
 
-from epsilog.spend import balances, headroom, records, scopes
+from epsilog.spend import balances, fields, headroom, records, scopes
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.commands.base import CHARGE, OWN, RESERVATION, At, Command, known
 from epsilog.spend.commands.budgets import OfScope
 from epsilog.spend.entries import Verb
-from epsilog.spend.fields import (
-    HASH,
-    HASHES,
-    MOMENT,
-    Amount,
-    Arg,
-    AtScope,
-    By,
-    ChargeKey,
-    Delta,
-    Hash,
-    Key,
-    Kind,
-    PlanHash,
-    PrivacyUnit,
-    Reason,
-    Relation,
-    ReleaseField,
-    Rounds,
-    Simulation,
-    StatedAmount,
-    Until,
-)
+from epsilog.spend.fields import HASH, HASHES, MOMENT, Arg, By, Hash, Kind, Reason
 from epsilog.spend.headroom import Pricing
 from epsilog.spend.partitions import require_block
 from epsilog.spend.pricing import Price, price_at_once, states_price
@@ -44,6 +22,7 @@ from epsilog.spend.requests import Request, waiver_of
 from epsilog.spend.states import AHEAD, CLOSED, RULES, Stage, State
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, RunFile, check
 
+REGISTERED, ALLOWED, RESERVED, STARTED, COMMITTED, CANCELLED, ABANDONED, DECOMMISSIONED = State
 _PRIVATE_FILES = {RunFile.CUSTODY.value, RunFile.KEY.value, RunFile.SECRET.value}
 
 
@@ -66,15 +45,15 @@ class RegisterPlan(
     tells=CHARGE,
     may_store={"by": By},
     from_states=(None,),
-    to_state=State.REGISTERED,
+    to_state=REGISTERED,
 ):
     """Note a plan before anything is reserved for it: its key in this scope is then for this plan alone.
 
     Example: epsilog ledger register acme/claims $(sha256sum plan.json | cut -c-64) --key run-17
     """
 
-    key: Key
-    plan_hash: Annotated[str, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, positional=True, most=64)]
+    key: fields.Key
+    plan_hash: Annotated[str, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, positional=True)]
 
     def stands(self, at: At) -> bool:  # noqa: D102
         require_path(self.scope, at)
@@ -84,11 +63,11 @@ class RegisterPlan(
 class OfRelease(OfScope):
     """What names a release under a scope."""
 
-    key: Key
-    release: ReleaseField
-    relation: Relation = None
-    privacy_unit: PrivacyUnit = None
-    simulation: Simulation = False
+    key: fields.Key
+    release: fields.ReleaseField
+    relation: fields.Relation = None
+    privacy_unit: fields.PrivacyUnit = None
+    simulation: fields.Simulation = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,8 +93,8 @@ class OverridePrice(
     tells=CHARGE,
     stored={"request": _Request, "reason": Reason},
     may_store={"by": By},
-    from_states=(None, State.REGISTERED),
-    to_state=State.ALLOWED,
+    from_states=(None, REGISTERED),
+    to_state=ALLOWED,
     prices=True,
 ):
     """Allow one charge at a price that the accountant does not prove: an act of the budget's owner.
@@ -123,17 +102,17 @@ class OverridePrice(
     Example: epsilog ledger override acme/claims --key v-1 --release r.json --amount epsilon=0.5 --reason "proof 12"
     """
 
-    amount: StatedAmount
+    amount: fields.StatedAmount
     reason: Reason
-    plan_hash: PlanHash = None
-    rounds: Rounds = None
+    plan_hash: fields.PlanHash = None
+    rounds: fields.Rounds = None
 
     def body(self, at: At) -> dict[str, Any]:  # noqa: D102
         return {"request": self.request_at(at).to_json(), "reason": self.reason}
 
     def stands(self, at: At) -> bool:  # noqa: D102
         body, charge = self.body(at), at.charge
-        if charge is None or charge.state is not State.ALLOWED:
+        if charge is None or charge.state is not ALLOWED:
             return False
         return body.items() <= at.entry(charge.opened).body.items()  # the same again, whoever says so
 
@@ -147,8 +126,8 @@ class OverridePrice(
 class Reservation(OfRelease):
     """A charge that is reserved, and what comes then."""
 
-    delta: Delta = None
-    amount: Amount = None
+    delta: fields.Delta = None
+    amount: fields.Amount = None
 
     def at_once(self) -> bool:  # noqa: D102
         return states_price(self.request)
@@ -204,7 +183,7 @@ class Reservation(OfRelease):
             return False
         if at.entry(charge.opened).body["request"] != request.to_json():
             raise ConflictError(f"key {charge.key!r} is taken by another request (entry {charge.opened})")
-        if charge.state is State.CANCELLED:
+        if charge.state is CANCELLED:
             raise ConflictError(f"charge {charge.key!r} is cancelled: take another key")
         self.require_done(at, charge)
         return True
@@ -223,9 +202,8 @@ class Reserve(
     tells=RESERVATION,
     stored={"request": _Request, "methods": _Methods},
     may_store={"by": By},
-    from_states=(None, State.REGISTERED, State.ALLOWED),
-    to_state=State.RESERVED,
-    credit="reserved",
+    from_states=(None, REGISTERED, ALLOWED),
+    to_state=RESERVED,
 ):
     """Reserve the price of a release; nothing is spent before its start.
 
@@ -234,9 +212,9 @@ class Reserve(
     Example: epsilog ledger reserve acme/claims --key run-17 --release release.json --delta 1e-6
     """
 
-    plan_hash: PlanHash = None
-    rounds: Rounds = None
-    until: Until = None
+    plan_hash: fields.PlanHash = None
+    rounds: fields.Rounds = None
+    until: fields.Until = None
 
     def then(self) -> Sequence[Command]:  # noqa: D102
         return () if self.until is None else (Hold(key=self.key, scope=self.scope, until=self.until),)
@@ -254,15 +232,7 @@ class Reserve(
             raise ConflictError(f"charge {charge.key!r} is held until {charge.until or 'it is given back'}")
 
 
-class ChargeAtOnce(
-    Reservation,
-    name="charge",
-    typed=False,
-    verb="reserved",
-    tells=RESERVATION,
-    stored={"request": _Request, "methods": _Methods},
-    may_store={"by": By},
-):
+class ChargeAtOnce(Reservation, name="charge", typed=False, verb="reserved", tells=RESERVATION):
     """Reserve, start and commit at once, before a release that is made in one step.
 
     A key that somebody reserved or started is theirs to finish, and a conflict here.
@@ -279,8 +249,8 @@ class ChargeAtOnce(
 class OfCharge(Command, tells=CHARGE):
     """An act on a charge that is there."""
 
-    key: ChargeKey
-    scope: AtScope = None
+    key: fields.ChargeKey
+    scope: fields.AtScope = None
 
     def scope_at(self, at: At) -> str:  # noqa: D102
         return self.charge(at).scope
@@ -298,28 +268,17 @@ class OfCharge(Command, tells=CHARGE):
         return any((entry.verb, entry.body) == said for entry in ends)
 
 
-class Hold(
-    OfCharge, name="hold", typed=False, verb="held-until", from_states=(State.RESERVED,), to_state=State.RESERVED
-):
+class Hold(OfCharge, name="hold", typed=False, verb="held-until", from_states=(RESERVED,), to_state=RESERVED):
     """Hold a reservation until a time, after which anybody may give it back; what was said last stands."""
 
-    until: Annotated[datetime | str, Arg("ISO 8601, with its offset from UTC", kind=MOMENT, most=40)]
+    until: Annotated[datetime | str, Arg("ISO 8601, with its offset from UTC", kind=MOMENT)]
 
     def stands(self, at: At) -> bool:  # noqa: D102
         charge = self.charge(at)
-        return charge.state is State.RESERVED and charge.until == self.until
+        return charge.state is RESERVED and charge.until == self.until
 
 
-class Start(
-    OfCharge,
-    name="start",
-    verb="started",
-    from_states=(State.RESERVED,),
-    to_state=State.STARTED,
-    debit="reserved",
-    credit="started",
-    untimed=True,
-):
+class Start(OfCharge, name="start", verb="started", from_states=(RESERVED,), to_state=STARTED, untimed=True):
     """Spend a reservation, for ever: before data is first touched, and once.
 
     Example: epsilog ledger start run-17
@@ -331,11 +290,10 @@ class StartRound(
     name="round-start",
     typed=False,
     verb="round-started",
-    from_states=(State.STARTED,),
-    to_state=State.STARTED,
+    from_states=(STARTED,),
+    to_state=STARTED,
     rounds=(Stage.AHEAD, Stage.OPEN),
     stage=Stage.OPEN,
-    retired=True,
     untimed=True,
 ):
     """Begin a round; again, as long as nothing of it was released."""
@@ -348,11 +306,10 @@ class ReleaseRound(
     name="round-release",
     typed=False,
     verb="round-released",
-    from_states=(State.STARTED,),
-    to_state=State.STARTED,
+    from_states=(STARTED,),
+    to_state=STARTED,
     rounds=(Stage.OPEN,),
     stage=Stage.RELEASED,
-    retired=True,
     untimed=True,
 ):
     """Release a round, before its output leaves; the same twice is once."""
@@ -370,12 +327,9 @@ class Commit(
     OfCharge,
     name="commit",
     verb="committed",
-    from_states=(State.STARTED,),
-    to_state=State.COMMITTED,
-    debit="started",
-    credit="committed",
+    from_states=(STARTED,),
+    to_state=COMMITTED,
     rounds=(Stage.AHEAD, Stage.RELEASED),
-    retired=True,
     untimed=True,
 ):
     """Close a charge that has started, with the hashes of its evidence.
@@ -383,9 +337,7 @@ class Commit(
     Example: epsilog ledger commit run-17 --evidence rounds.jsonl
     """
 
-    evidence: Annotated[Mapping[str, str], Arg("SHA-256 values by name", kind=HASHES, most=1000)] = field(
-        default_factory=dict
-    )
+    evidence: Annotated[Mapping[str, str], Arg("SHA-256 values by name", kind=HASHES)] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -394,15 +346,7 @@ class Commit(
             raise CheckError("evidence", bound, ", ".join(sorted(named)))
 
 
-class Cancel(
-    OfCharge,
-    name="cancel",
-    verb="cancelled",
-    from_states=(State.RESERVED,),
-    to_state=State.CANCELLED,
-    debit="reserved",
-    retired=True,
-):
+class Cancel(OfCharge, name="cancel", verb="cancelled", from_states=(RESERVED,), to_state=CANCELLED):
     """Give one's own reservation back, before its start.
 
     Example: epsilog ledger cancel run-17 --reason "not needed"
@@ -411,16 +355,7 @@ class Cancel(
     reason: Reason
 
 
-class Revoke(
-    OfCharge,
-    name="revoke",
-    verb="revoked",
-    role=OWN,
-    from_states=(State.RESERVED,),
-    to_state=State.CANCELLED,
-    debit="reserved",
-    retired=True,
-):
+class Revoke(OfCharge, name="revoke", verb="revoked", role=OWN, from_states=(RESERVED,), to_state=CANCELLED):
     """Give back somebody's reservation that has not started.
 
     Example: epsilog ledger revoke run-17 --by dora --reason "the run was never scheduled"
@@ -430,17 +365,8 @@ class Revoke(
     reason: Reason
 
 
-class Expire(
-    OfCharge,
-    name="expire",
-    verb="expired",
-    own_charge=False,  # anybody may, once its time has come
-    from_states=(State.RESERVED,),
-    to_state=State.CANCELLED,
-    debit="reserved",
-    retired=True,
-):
-    """Give back a reservation whose time is over and that has not started.
+class Expire(OfCharge, name="expire", verb="expired", own_charge=False, from_states=(RESERVED,), to_state=CANCELLED):
+    """Give back a reservation whose time is over and that has not started: anybody may.
 
     Example: epsilog ledger expire run-17
     """
@@ -451,12 +377,9 @@ class Abandon(
     name="abandon",
     verb="abandoned",
     role=OWN,
-    variants={Verb.WRITTEN_OFF: {"from_states": (State.RESERVED,), "debit": "reserved"}},
-    from_states=(State.STARTED,),
-    to_state=State.ABANDONED,
-    debit="started",
-    credit="committed",
-    retired=True,
+    variants={Verb.WRITTEN_OFF: {"from_states": (RESERVED,)}},
+    from_states=(STARTED,),
+    to_state=ABANDONED,
 ):
     """Close a charge whose run is gone; it stays charged. One that is only reserved is counted as spent.
 
@@ -469,7 +392,7 @@ class Abandon(
     def verb_at(self, at: At) -> Verb:  # noqa: D102
         charge = self.charge(at)
         written_off = charge.closed is not None and at.entry(charge.closed).verb is Verb.WRITTEN_OFF
-        return Verb.WRITTEN_OFF if charge.state is State.RESERVED or written_off else Verb.ABANDONED
+        return Verb.WRITTEN_OFF if charge.state is RESERVED or written_off else Verb.ABANDONED
 
 
 class Decommission(
@@ -477,10 +400,9 @@ class Decommission(
     name="decommission",
     verb="decommissioned",
     role=OWN,
-    from_states=(State.COMMITTED, State.ABANDONED),
-    to_state=State.DECOMMISSIONED,
+    from_states=(COMMITTED, ABANDONED),
+    to_state=DECOMMISSIONED,
     memo="decommissioned",
-    retired=True,
 ):
     """Note that what a charge released is out of use; it stays spent.
 

@@ -18,7 +18,7 @@ from epsilog.spend import chain, scopes
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import Balance
 from epsilog.spend.checkpoints import Checkpoint
-from epsilog.spend.commands import Caller, ChargeAtOnce, Command
+from epsilog.spend.commands import ChargeAtOnce, Command
 from epsilog.spend.commands.base import BUDGET, CHARGE, RESERVATION
 from epsilog.spend.entries import ChargeId, Entry, Verb, digest
 from epsilog.spend.execute import Done
@@ -153,7 +153,7 @@ class RemoteStore(Served):
         """What the server says now."""
         yield RemoteSession(self._connection)
 
-    def execute(self, command: Command, caller: Caller) -> Done:  # noqa: ARG002 - who asks is known by the token
+    def execute(self, command: Command, /) -> Done:
         """Sends a command, and tells what the server says is done."""
         found, lost = self._sent(command)
         if command.tells == BUDGET:
