@@ -8,16 +8,7 @@ from typing import overload
 
 from epsilog.accounting import reductions
 from epsilog.accounting.intervals import Intervals, Series, each
-from epsilog.accounting.methods import (
-    added,
-    balls_in_bins,
-    central_limit,
-    concentrated,
-    gaussian,
-    inversion,
-    renyi,
-    unsampled,
-)
+from epsilog.accounting.methods import added, central_limit, concentrated, direct, renyi, unsampled
 from epsilog.accounting.premises import assumed
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.reductions import LATTICE, PURE, Reduction
@@ -32,22 +23,12 @@ GAP = 0.002
 """The relative width that is aimed for unless another is asked for."""
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-GAUSSIAN = Method("method/gaussian@1", gaussian.bounds, last=True)
-BINS = Method(
-    "method/balls-in-bins@1",
-    balls_in_bins.bounds,
-    enough=LATTICE.enough,
-)
-INVERSION = Method("method/inversion@1", inversion.bounds)
-CENTRAL_LIMIT = Method(
-    "method/central-limit@1",
-    central_limit.bounds,
-    enough=GAP,
-)
-STATED = Method(
-    "method/renyi-orders@1",
-    concentrated.alone,
-)
+
+GAUSSIAN = Method("method/gaussian@1", direct.gaussian, last=True)
+BINS = Method("method/balls-in-bins@1", direct.balls_in_bins, enough=LATTICE.enough)
+INVERSION = Method("method/inversion@1", direct.inversion)
+CENTRAL_LIMIT = Method("method/central-limit@1", central_limit.bounds, enough=GAP)
+STATED = Method("method/renyi-orders@1", concentrated.alone)
 ZCDP = Method("method/zcdp-gaussian@1", concentrated.bounds, below_only=True)
 RENYI = Method("method/renyi@1", renyi.bounds)
 

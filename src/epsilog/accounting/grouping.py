@@ -39,7 +39,15 @@ _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved 
 
 
 def bounds(one: Prepared, question: Question, *, units: int, gap: float, above: bool, ask: Ask) -> tuple[Bounds, str]:
-    """Bounds the answer for neighbours that differ in up to ``units`` units, and says how.
+    """Bounds the answer for neighbors that differ in up to ``units`` units, and says how.
+
+    Args:
+        one: what one unit meets.
+        question: about the group.
+        units: how many, at most.
+        gap: the relative width to aim for.
+        above: whether the upper bound alone is wanted.
+        ask: bounds an answer about one unit.
 
     Raises:
         UnsupportedMechanismError: one unit has no price under this relation.

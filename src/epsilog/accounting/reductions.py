@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from epsilog.accounting import composing, grouping, tuning
-from epsilog.accounting.methods import lattice, pure
+from epsilog.accounting.methods import direct, lattice
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.walk import Method, walk
 from epsilog.numerics.bounds import Bounds
@@ -22,7 +22,7 @@ from epsilog.terms.messages import Message
 Answer = tuple[Bounds, Message]
 """Bounds, and by which method."""
 
-PURE = Method("method/pure-composition@1", pure.bounds)
+PURE = Method("method/pure-composition@1", direct.pure)
 LATTICE = Method(
     "method/lattice@1",
     lattice.bounds,

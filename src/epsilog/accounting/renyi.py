@@ -32,6 +32,11 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
 
     Every rounding is towards more (docs, accounting/certified-bounds, section 6).
 
+    Args:
+        release: what is released.
+        orders: at which, each above 1.
+        relation: which data sets are neighbors.
+
     Raises:
         ValueError: an order is not a finite number above 1 (at 1 it is the Kullback-Leibler divergence: not offered).
         UnsupportedMechanismError: no proven bound for this mechanism under this relation.
@@ -73,6 +78,14 @@ def rdp_attained(release: Release, orders: Array, *, relation: NeighboringRelati
     It is the sum over the parts whose divergence ``rdp`` has exactly, in the direction that is the larger one for each
     of them: between products of fixed laws divergences add up, and none is negative. A statement counts as the largest
     that satisfies it. None where no part is known exactly.
+
+    Args:
+        release: what is released.
+        orders: at which, each above 1.
+        relation: which data sets are neighbors.
+
+    Source:
+        Van Erven & Harremoes 2014, Theorem 28 (additivity); of each part, ``rdp`` in its file under ``mechanisms``.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> rdp_attained(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE).round(4)
@@ -130,6 +143,15 @@ def renyi_delta(
     orders: Array = DEFAULT_ORDERS,
 ) -> float:
     """Bounds delta of ``release`` from above, by the same conversion read the other way.
+
+    Args:
+        release: what is released.
+        epsilon: in nats, at least 0.
+        relation: which data sets are neighbors.
+        orders: Renyi orders, all above 1; shape (k,).
+
+    Source:
+        Asoodeh et al. 2021 (arXiv:2008.06529), proven and rounded as in docs/accounting/moments.md.
 
     >>> from epsilog.mechanisms import Gaussian, Repeated
     >>> renyi_delta(Repeated(Gaussian(noise_multiplier=4.0), count=10), epsilon=3.62) <= 1e-5

@@ -123,6 +123,14 @@ _METHOD = "truncation of drawn batches"
 def cut_chance(release: Release, *, population: int, largest_batch: int) -> float:
     """Bounds from above the chance that any batch has more than ``largest_batch`` of ``population`` units in it.
 
+    Args:
+        release: what has the batches.
+        population: units in all, at most; public.
+        largest_batch: units in a batch, at most.
+
+    Source:
+        The union bound over ``Release.batches``; docs/accounting/certified-bounds.md, 1.9.
+
     >>> from epsilog.mechanisms import BallsInBins, Gaussian
     >>> cut_chance(BallsInBins(Gaussian(1.0), bins=4), population=10, largest_batch=9)  # all ten in one of four bins
     ... # doctest: +ELLIPSIS

@@ -64,6 +64,13 @@ def walk(
     With ``above`` the upper bound alone is wanted: it is no better than that of the whole interval, and cheap. A method
     that refuses, or whose numbers leave the doubles, proves nothing, and the next one is asked.
 
+    Args:
+        methods: in the order in which they are asked.
+        prepared: what is released.
+        question: an epsilon at a delta, or a delta at an epsilon.
+        gap: the relative width at which no more are asked.
+        above: whether the upper bound alone is wanted.
+
     Raises:
         ArithmeticError: two proven bounds contradict each other.
         UnsupportedMechanismError: no method has a proof under this relation; the first refusal.
