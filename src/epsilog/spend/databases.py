@@ -63,6 +63,10 @@ class SqlStore(ABC):
     def _admit(self, connection: Any) -> Any:
         """Refuses to write where nothing may be written; what it returns, ``_require_kept`` is told."""
 
+    def _undo(self, connection: Any, error: BaseException | None = None) -> None:  # noqa: ARG002
+        """Ends the transaction that an error has left open; nothing happens where there is none any more."""
+        connection.rollback()
+
     def _is_alive(self, connection: Any) -> bool:  # noqa: ARG002
         """Whether a connection that lay idle can be used."""
         return True
@@ -136,20 +140,14 @@ class SqlStore(ABC):
     def _begun(self, begin: str) -> Iterator[Any]:
         """A transaction, committed or undone when the block ends; a child of a fork leaves it to its parent."""
         with self._lent() as connection:
-            try:
-                connection.execute(begin)
-                yield connection
-                self._owner.require_here()
-                connection.execute("COMMIT")
-            except BaseException:
-                if self._owner.is_here:
-                    with suppress(Exception):  # of a connection that is lost: what came first is told
-                        connection.rollback()  # nothing happens where the database has rolled back already
-                raise
+            connection.execute(begin)
+            yield connection
+            self._owner.require_here()
+            connection.execute("COMMIT")
 
     @contextmanager
     def _lent(self) -> Iterator[Any]:
-        """A connection, for one who gives it back without a transaction."""
+        """A connection, which is left without a transaction whatever happens, unless a child of a fork leaves it."""
         self._owner.require_here()  # before any lock
         self._require_open()
         with self._translating():
@@ -157,6 +155,11 @@ class SqlStore(ABC):
             try:
                 self._require_open()  # whoever closes it meanwhile, either finds this connection or is found here
                 yield connection
+            except BaseException as error:
+                if self._owner.is_here:
+                    with suppress(Exception):  # of a connection that is lost: what came first is told
+                        self._undo(connection, error)
+                raise
             finally:
                 if self._owner.is_here:
                     self._give_back(connection)
@@ -177,9 +180,9 @@ class SqlStore(ABC):
         return self._connect()
 
     def _give_back(self, connection: Any) -> None:
-        """Keeps a connection for the next, once more without a transaction: an interrupt may have stopped the first."""
+        """Keeps a connection for the next. All is undone again: a second interrupt may have come before it was."""
         try:
-            connection.rollback()
+            self._undo(connection)
         except BaseException as error:
             self._close(connection)
             if isinstance(error, Exception):

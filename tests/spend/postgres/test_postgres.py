@@ -122,6 +122,19 @@ def test_a_connection_that_the_server_ended_is_replaced(place, ledger):
     assert ledger.balance("acme").available == {"epsilon": "0.25"}
 
 
+def test_an_interrupt_inside_the_driver_stops_nobody(ledger):
+    """It may come while the driver holds its own lock, which whoever asks on that connection waits for, for ever."""
+
+    def interrupted():
+        with ledger._store.writing() as session:
+            session._raw.lock.acquire()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not ledger.charge("acme", PureDP(0.25), key="one").replayed
+
+
 def test_another_schema_is_no_ledger(place):
     with pytest.raises(LedgerIntegrityError, match="is not an epsilog ledger"):
         read_ledger(place.url)

@@ -71,8 +71,17 @@ class PostgresStore(SqlStore):
         connection.execute(f"SET synchronous_commit TO {kept}")  # said here, no configuration that is read later counts
         return connection
 
+    def _undo(self, connection: Any, error: BaseException | None = None) -> None:
+        """The server undoes what was not committed. After an interrupt the driver's own lock may be held for ever."""
+        if error is not None and not isinstance(error, Exception):
+            connection.close()
+        elif not connection.closed:
+            connection.rollback()
+
     def _is_alive(self, connection: Any) -> bool:
-        """Whether the server has hung up meanwhile: a new connection meets one that was started again."""
+        """Whether it can be used: a server that was started again is met by a new connection."""
+        if connection.closed:
+            return False
         try:
             connection.execute("")
         except _driver().OperationalError:
