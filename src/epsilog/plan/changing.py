@@ -20,7 +20,7 @@ from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Release
 from epsilog.plan.federated_plan import Schedule
 from epsilog.plan.pricing import GAP, formula_json, price
-from epsilog.plan.wording import average_sentence, formula_sentence, neighbors_sentence
+from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
     CheckError,
     DeltaDecision,
@@ -105,14 +105,36 @@ class StretchedPlan:
         """What the closed form says, or what averaging would, against the certified interval, in one sentence."""
         if self.formula is not None:
             return formula_sentence(self.formula.total, self.epsilon)
-        said = None if self.average is None else (self.average.formula.total, self.average.epsilon.upper)
-        return average_sentence(said, self.epsilon)
+        if math.isinf(self.epsilon.upper):
+            return "Without noise in every stretch there is no privacy."
+        undefined = "The closed form is for one q and one sigma, and these change: it says nothing here."
+        if self.average is None:
+            return undefined
+        formula, price = self.average.formula.total, self.average.epsilon.upper
+        off = f"At their averages it would say {formula:.4g}, and a constant run would cost {price:.4g}"
+        if price < self.epsilon.lower:
+            factor = self.epsilon.lower / price if price > 0 else math.inf
+            least = f"the loss is at least {lower_text(self.epsilon.lower)} ({factor:.3g} times the latter)"
+            return f"{undefined} {off}, where {least}. Averages are never charged."
+        return f"{undefined} {off}: the price of another run than this one. Averages are never charged."
 
     @property
     def neighbors(self) -> str:
         """What neighbours differ in, and which N delta is compared with, in words."""
         sizes = [stretch.population for stretch in self.stretches]
-        return neighbors_sentence(self.privacy_unit, sizes, self.enrolled)
+        says = f"Neighbours differ in one {self.privacy_unit}, in all stretches at once"
+        low, high = min(sizes), max(sizes)
+        if low == high == self.enrolled:
+            return f"{says}."
+        stays = "one that joins late or leaves early is in fewer of them and loses no more"
+        against = f"{says}; {stays}. Delta is held against 1/{self.enrolled}"
+        if self.enrolled > high:
+            return f"{against}, the units enrolled over all stretches."
+        return (
+            f"{against}, the largest N, and so is below 1/N in every stretch. That counts all who took part where "
+            "units only joined, or only left; where some left and others came, state how many there were in all "
+            "(enrolled)."
+        )
 
     def _repr_html_(self) -> str:
         rows = [

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from epsilog.accounting import Comparison, GaussianFit, Standing, compare
 from epsilog.mechanisms import Release
-from epsilog.plan import wording
 from epsilog.plan.fits import close_fit
+from epsilog.plan.wording import share_text
 from epsilog.terms import NeighboringRelation, check
+from epsilog.terms.digits import lower_text, upper_text
 
 __all__ = ["SideBySide", "side_by_side"]
 
@@ -36,7 +37,31 @@ class SideBySide:
     @property
     def says(self) -> list[str]:
         """Which protects better, and whether the smaller epsilon is the weaker promise."""
-        return wording.comparison_sentences(self.found, self.at_delta, self.at_fpr)
+        less = upper_text(self.found.tolerance)
+        verdicts = {
+            "first": f"The first protects better, and is nowhere easier to attack by more than {less}.",
+            "second": f"The second protects better, and is nowhere easier to attack by more than {less}.",
+            "neither": "Neither is better everywhere: their curves cross.",
+            "alike": f"Neither is anywhere easier to attack than the other by more than {less}.",
+            "open": "These bounds do not decide which protects better.",
+        }
+        said = [verdicts[self.found.verdict]]
+        at_delta, at_fpr = self.at_delta, self.at_fpr
+        if at_fpr is None or {at_delta.better, at_fpr.better} != {"first", "second"}:
+            return said
+        names = ("first", "second")
+        small = names.index(at_delta.better)  # whose epsilon is the smaller
+        less, more = names[small], names[1 - small]
+        epsilons, rates = ((each.first, each.second) for each in (at_delta, at_fpr))
+        (_, delta), (_, fpr) = epsilons[0].given[0], rates[0].given[0]
+        least, most = upper_text(epsilons[small].upper), lower_text(epsilons[1 - small].lower)
+        finds, none = lower_text(100 * rates[small].lower, 3), share_text(rates[1 - small].upper)
+        said.append(
+            f"At delta {delta:g} the {less} has the smaller epsilon, at most {least} where the {more}'s is {most} or "
+            f"more. And yet, at false alarms of {100 * fpr:g}%, the best attack on it finds at least {finds}%, where "
+            f"none on the {more} finds above {none}: against that attack the smaller epsilon is the weaker promise."
+        )
+        return said
 
 
 def side_by_side(

@@ -11,6 +11,7 @@ from epsilog.mechanisms import Release, Repeated
 from epsilog.numerics.rounding import down, up
 from epsilog.plan import wording
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
+from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.messages import Message
 
 __all__ = ["Verdict", "odds", "verdict"]
@@ -72,15 +73,48 @@ class Verdict:
 
     @property
     def worst(self) -> list[str]:
-        """What delta is the chance of, and what it would permit."""
-        return wording.worst_sentences(
-            self.epsilon, self.delta, privacy_unit=self.privacy_unit, population=self.population, deeper=self.deeper
+        """What delta is the chance of, what it would permit at worst, and whether this release can be of that kind."""
+        if math.isinf(self.epsilon):
+            return ["Where nothing is promised, delta says nothing."]
+        if self.delta == 0:
+            return ["There is no delta: the bound holds for every outcome."]
+        at, unit = upper_text(self.delta), self.privacy_unit
+        everybody = ""
+        if self.population is not None:
+            of_them = upper_text(self.population * self.delta, 3)
+            everybody = f"; done to each of the {self.population:,}, that is {of_them} of them on average"
+        smaller, there = self.deeper
+        kind = (
+            f"Nothing here says that this release is of another kind: at delta {upper_text(smaller)} no epsilon is "
+            "proven."
+            if math.isinf(there)
+            else f"This release does not end there: at delta {upper_text(smaller)}, epsilon is still at most "
+            f"{upper_text(there)}."
         )
+        return [
+            f"Delta, {at}, bounds the chance of an outcome that tells more about one {unit} than the odds above say.",
+            f"At worst, a promise with this delta permits publishing one {unit}'s data with that chance{everybody}.",
+            kind,
+        ]
 
     @property
     def headroom(self) -> str:
-        """How the claim stands to the policy's cap."""
-        return wording.headroom_sentence(self.epsilon, self.cap, self.fits, most=RELEASES[-1])
+        """How the claim stands to the policy's cap: room is counted in such releases, as epsilons do not subtract."""
+        if self.cap is None or self.fits is None:
+            return "No cap on epsilon is stated, so nothing is said of room under one."
+        limit = lower_text(self.cap)
+        if self.fits == 0:
+            return f"It does not fit the cap of {limit}: its epsilon is {upper_text(self.epsilon)}."
+        if self.fits == 1:
+            return f"It fits the cap of {limit}; a second such release does not fit beside it."
+        if self.fits >= RELEASES[-1]:
+            return (
+                f"The cap of {limit} has room: {self.fits} such releases fit it together, this one among them, or more."
+            )
+        return (
+            f"The cap of {limit} has room: {self.fits} such releases fit it together, this one among them, and "
+            f"{_ordinal(self.fits + 1)} does not."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, with the sentences; infinite numbers are the text "inf"."""
@@ -110,6 +144,19 @@ class Verdict:
             "headroom": self.headroom,
             "assumptions": list(map(str, self.assumptions)),
         }
+
+
+def _ordinal(number: int) -> str:
+    """One more, with its article.
+
+    >>> [_ordinal(number) for number in (3, 8, 13, 18, 22, 64)]
+    ['a third', 'an eighth', 'a 13th', 'an 18th', 'a 22nd', 'a 64th']
+    """
+    words = "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"
+    if number - 3 < len(words):
+        return f"{'an' if number in (8, 11) else 'a'} {words[number - 3]}"
+    last = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{'an' if str(number)[0] == '8' or number == 18 else 'a'} {number}{last}"
 
 
 def odds(curve: Profile, delta: float) -> float:
