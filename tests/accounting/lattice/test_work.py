@@ -65,10 +65,10 @@ def test_two_atoms_have_lattice_points_beside_them_only_and_both_sides_still_hol
 def transforms(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[int]:
     """The lengths of all transforms from here on."""
     lengths: list[int] = []
-    if kind is composition.Composition:
-        multiplied = composition.Composition._transform
+    if kind is composition.LatticeComposition:
+        multiplied = composition.LatticeComposition._transform
         monkeypatch.setattr(
-            composition.Composition, "_transform", lambda self: (lengths.append(self.size), multiplied(self))[1]
+            composition.LatticeComposition, "_transform", lambda self: (lengths.append(self.size), multiplied(self))[1]
         )
     else:
         power = ratio_sums._power
@@ -86,7 +86,7 @@ def test_no_transform_is_longer_than_memory_should_hold_and_answers_still_hold(
     module: ModuleType, release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = epsilon(release, delta=1e-6)
-    lengths = transforms(monkeypatch, getattr(module, "Composition", object))
+    lengths = transforms(monkeypatch, getattr(module, "LatticeComposition", object))
     epsilon(release, delta=1e-6)
     longest = max(lengths) // 2
     lengths.clear()

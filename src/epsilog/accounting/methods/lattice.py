@@ -1,7 +1,7 @@
 """Certified intervals from privacy loss distributions: plans a lattice, bounds from both sides, refines to the gap.
 
-What is certified comes from ``connect``, ``merge`` and ``Composition``; the plan (tilt, step, points) only decides how
-tight it is. If memory would not hold a fine enough lattice the interval is wider than asked, never wrong.
+What is certified comes from ``connect``, ``merge`` and ``LatticeComposition``; the plan (tilt, step, points) only
+decides how tight it is. If memory would not hold a fine enough lattice the interval is wider than asked, never wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilog.accounting.prepared import Prepared
 from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.lattice.composition import Composition
+from epsilog.numerics.lattice.composition import LatticeComposition
 from epsilog.numerics.lattice.discretise import WIDEST, Plan, Sketches, Work, on_lattice
 from epsilog.numerics.lattice.law import TooFineError, pair_delta
 from epsilog.numerics.lattice.planning import sketch, tilt_for_delta, tilt_for_epsilon
@@ -144,7 +144,7 @@ class _Search:
                     work=self.work,
                 )
             except TooFineError as problem:
-                if isinstance(problem.what, Composition):
+                if isinstance(problem.what, LatticeComposition):
                     self.upper = min(self.upper, _roughly(self.question, problem.what))
                 if self.upper < _NOTHING:
                     return
@@ -197,7 +197,7 @@ class _Search:
             for (pair, count), ((above, _), (cut, _)) in zip(parts, known, strict=True)
         ]
 
-    def _sharpen(self, composed: Composition) -> None:
+    def _sharpen(self, composed: LatticeComposition) -> None:
         """Asks for smaller errors next time if those of the composition were too large a part of its delta."""
         excess = math.log(max(composed.relative_error, TINY) / (0.1 * math.exp(8.0 - self.plan.start)))
         if excess > 0:
@@ -224,7 +224,7 @@ def _plan(question: Question, parts: Parts, gap: float) -> Plan:
             return Plan(sketches, theta, _step(parts, theta, gap / theta), tail, epsilon, *_nats(gap))
 
 
-def _answer(question: Question, composition: Composition, guess: float) -> float:
+def _answer(question: Question, composition: LatticeComposition, guess: float) -> float:
     """Reads the answer off, on the composition's side."""
     match question:
         case EpsilonAt(delta):
@@ -233,12 +233,12 @@ def _answer(question: Question, composition: Composition, guess: float) -> float
             return composition.delta(guess)
 
 
-def _below(question: Question, composition: Composition, answer: float) -> bool:
+def _below(question: Question, composition: LatticeComposition, answer: float) -> bool:
     """Whether the composition's answer is below one that is known, if that is told more quickly than the answer."""
     return isinstance(question, EpsilonAt) and composition.delta(answer) < question.delta
 
 
-def _roughly(question: Question, composition: Composition) -> float:
+def _roughly(question: Question, composition: LatticeComposition) -> float:
     """Bounds the answer from above where a transform would be too long."""
     match question:
         case EpsilonAt(delta):

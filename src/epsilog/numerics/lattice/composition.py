@@ -41,22 +41,22 @@ _AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
 
 def compose(
     parts: Sequence[tuple[LatticeLaw, int]], *, step: float, theta: float, near: float, upper: bool, nats: float
-) -> Composition:
+) -> LatticeComposition:
     """Composes lattice laws for questions about losses ``near`` a value, for which ``theta`` is the best tilt.
 
     Rare large losses can give the tilted law a long upper tail, and so a long transform; a smaller tilt then needs a
     shorter one, for a little of the accuracy.
     """
-    best = Composition(parts, step=step, theta=theta, upper=upper, nats=nats)
+    best = LatticeComposition(parts, step=step, theta=theta, upper=upper, nats=nats)
     for share in (0.7, 0.5, 0.35):
         if best.size <= _SHORT * len(parts):
             break
-        other = Composition(parts, step=step, theta=share * theta, upper=upper, nats=nats)
+        other = LatticeComposition(parts, step=step, theta=share * theta, upper=upper, nats=nats)
         inside = near - best.offset
         loss = (other.log_total - other.theta * inside) - (best.log_total - best.theta * inside)
         if loss > _AFFORDABLE:
             break
-        other = Composition(parts, step=step, theta=share * theta, upper=upper, nats=nats + max(loss, 0.0))
+        other = LatticeComposition(parts, step=step, theta=share * theta, upper=upper, nats=nats + max(loss, 0.0))
         if other.size >= best.size:
             break
         best = other
@@ -66,7 +66,7 @@ def compose(
     return best
 
 
-class Composition:
+class LatticeComposition:
     """The composition of lattice laws with one common step, seen at one tilt; answers delta and epsilon on one side.
 
     The tilted mass outside the window is below e^-nats on either side, and counts as an error.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.numerics.lattice.composition import Composition, compose
+from epsilog.numerics.lattice.composition import LatticeComposition, compose
 from epsilog.numerics.lattice.law import Integers, LatticeLaw, connect, merge
 from epsilog.numerics.lattice.planning import Sketch, lattice_points
 from epsilog.numerics.laws.base import Atoms, Normal, Tent
@@ -82,7 +82,9 @@ class Work:
         return self._merged[key][1]
 
 
-def on_lattice(parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upper: bool, work: Work) -> Composition:
+def on_lattice(
+    parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upper: bool, work: Work
+) -> LatticeComposition:
     """Composes pairs at ``fine`` times the planned step (for the lower side less); ``sketches`` are those of the pairs.
 
     Raises:
