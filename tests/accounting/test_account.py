@@ -13,7 +13,6 @@ import pytest
 from epsilog import accounting, mechanisms, numerics
 from epsilog.accounting import calibrate, calibration, delta, epsilon, rounds_that_fit
 from epsilog.accounting.account import METHODS, account
-from epsilog.accounting.prepared import prepare
 from epsilog.accounting.walk import Method, walk
 from epsilog.mechanisms import (
     BallsInBins,
@@ -28,6 +27,7 @@ from epsilog.mechanisms import (
     ZeroConcentratedDP,
     composition,
 )
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import CalibrationError, NeighboringRelation
@@ -82,7 +82,7 @@ def test_a_release_is_read_once(monkeypatch, ask):
 )
 def test_a_claim_is_no_more_than_its_upper_bound_alone(release, relation):
     for question in (EpsilonAt(1e-6), DeltaAt(0.5)):
-        whole, above = (account(prepare(release, relation), question, above=above)[0] for above in (False, True))
+        whole, above = (account(Composition.of(release, relation), question, above=above)[0] for above in (False, True))
         assert whole.upper <= above.upper
         assert above.lower <= whole.upper
 
@@ -128,8 +128,8 @@ def test_rounds_that_fit_fit_by_the_claim():
 def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch):
     """No upper bound alone is below the claim's; were it so, the search would still return what the claim meets."""
 
-    def too_hopeful(prepared, question, gap, *, above=False):
-        bounds, method = account(prepared, question, gap)
+    def too_hopeful(composition, question, gap, *, above=False):
+        bounds, method = account(composition, question, gap)
         return (Bounds(0.0, 0.9 * bounds.upper) if above else bounds), method
 
     monkeypatch.setattr(calibration, "account", too_hopeful)
@@ -144,31 +144,31 @@ def fixed(name, lower, upper, **others):
 
 
 def test_methods_are_asked_until_the_interval_is_narrow_and_sides_are_named_after_who_moved_them():
-    prepared, question = prepare(SGD), EpsilonAt(1e-5)
+    composition, question = Composition.of(SGD), EpsilonAt(1e-5)
     wide, narrow, never = fixed("renyi", 1.0, 2.0), fixed("inversion", 1.5, 1.501), fixed("lattice", 9.0, 9.0)
-    assert walk((wide, narrow, never), prepared, question, 0.01) == (Bounds(1.5, 1.501), narrow, narrow)
-    both = walk((wide, fixed("lattice", 0.0, 1.8)), prepared, question, 0.01).method
+    assert walk((wide, narrow, never), composition, question, 0.01) == (Bounds(1.5, 1.501), narrow, narrow)
+    both = walk((wide, fixed("lattice", 0.0, 1.8)), composition, question, 0.01).method
     assert both == Message.of("method/each-side@1", above=Message(never.id), below=Message(wide.id))
-    nothing = walk((Method(wide.id, lambda *_: None),), prepared, question, 0.01).method
+    nothing = walk((Method(wide.id, lambda *_: None),), composition, question, 0.01).method
     assert str(nothing) == "nothing is promised"
-    assert walk((fixed("enough", 1.0, 1.1, enough=0.1), never), prepared, question, 0.01).bounds == Bounds(1.0, 1.1)
-    assert walk((fixed("last", 1.0, 9.0, last=True), never), prepared, question, 0.01).bounds == Bounds(1.0, 9.0)
+    assert walk((fixed("enough", 1.0, 1.1, enough=0.1), never), composition, question, 0.01).bounds == Bounds(1.0, 1.1)
+    assert walk((fixed("last", 1.0, 9.0, last=True), never), composition, question, 0.01).bounds == Bounds(1.0, 9.0)
     for helps, upper in (True, 1.5), (False, 1.501):  # a method that may move a narrow interval is asked all the same
         helpful = fixed("helpful", 0.0, 1.5, helps=lambda *_, helps=helps: helps)
-        assert walk((narrow, helpful), prepared, question, 0.01).bounds == Bounds(1.5, upper)
+        assert walk((narrow, helpful), composition, question, 0.01).bounds == Bounds(1.5, upper)
 
 
 def test_an_upper_bound_alone_is_asked_of_methods_that_have_one():
-    prepared, question = prepare(SGD), DeltaAt(1.0)
+    composition, question = Composition.of(SGD), DeltaAt(1.0)
     method = Method("both", lambda *_: Bounds(0.2, 0.3), above=lambda *_: Bounds(0.0, 0.4))
-    assert walk((method,), prepared, question, 0.01, above=True).bounds == Bounds(0.0, 0.4)
-    assert walk((method,), prepared, question, 0.01).bounds == Bounds(0.2, 0.3)
+    assert walk((method,), composition, question, 0.01, above=True).bounds == Bounds(0.0, 0.4)
+    assert walk((method,), composition, question, 0.01).bounds == Bounds(0.2, 0.3)
 
 
 def test_an_answer_without_an_upper_end_is_asked_on():
-    prepared, question = prepare(SGD), EpsilonAt(1e-5)
+    composition, question = Composition.of(SGD), EpsilonAt(1e-5)
     one_sided = Method("one", lambda *_: None, above=lambda *_: Bounds(0.0, math.inf))
-    found = walk((one_sided, fixed("finite", 0.0, 3.0)), prepared, question, 0.01, above=True)
+    found = walk((one_sided, fixed("finite", 0.0, 3.0)), composition, question, 0.01, above=True)
     assert found.bounds == Bounds(0.0, 3.0)
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from epsilog.accounting import calibrate, calibration, epsilon
 from epsilog.accounting.account import account
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
@@ -18,6 +17,7 @@ from epsilog.mechanisms import (
     RandomizedResponse,
     Repeated,
 )
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.questions import EpsilonAt
 from epsilog.terms import CalibrationError, NeighboringRelation
 
@@ -30,7 +30,7 @@ def sgd(noise, share, rounds):
 
 
 def meets(release, relation=ADD):
-    return account(prepare(release, relation), EpsilonAt(1e-6), above=True)[0].upper <= 1.0
+    return account(Composition.of(release, relation), EpsilonAt(1e-6), above=True)[0].upper <= 1.0
 
 
 @pytest.mark.slow

@@ -224,7 +224,7 @@ def test_a_statement_alone_bounds_what_is_beside_it_from_below():
 @pytest.mark.parametrize("mu", [0.1, 1.0, 3.0, 10.0])
 @pytest.mark.parametrize("top", [0.5, 5.0, 100.0, 600.0])
 def test_a_pair_that_is_read_off_a_curve_is_never_below_it(mu, top):
-    pair = Pair(profiled(lambda at: gaussian_delta(mu, at)[1], top).law())
+    pair = Pair(profiled(lambda at: gaussian_delta(mu, at)[1], top).laws(ADD)[0])
     outcomes = pair.outcomes()
     for at in np.linspace(0, 1.2 * top, 97):
         assert outcomes.delta(float(at), upper=True) >= gaussian_delta(mu, float(at))[0]

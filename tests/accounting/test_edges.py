@@ -11,7 +11,6 @@ from epsilog.accounting import delta, epsilon, profile
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
@@ -23,6 +22,7 @@ from epsilog.mechanisms import (
     RandomizedResponse,
     Repeated,
 )
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.gaussian import gaussian_epsilon
 from epsilog.numerics.lattice.composition import compose
 from epsilog.numerics.lattice.law import LatticeLaw, connect, merge, pair_delta
@@ -262,7 +262,7 @@ def test_composing_agrees_with_convolving():
     ],
 )
 def test_the_lattice_is_narrow_and_agrees_where_the_inversion_integral_reaches(noise, share, rounds, question, reached):
-    ways = prepare(Repeated(PoissonSampled(Gaussian(noise), share), rounds), ADD).orderings()
+    ways = Composition.of(Repeated(PoissonSampled(Gaussian(noise), share), rounds), ADD).orderings()
     lower, upper = lattice_bounds(ways, question, gap=0.002)
     assert upper - lower <= 0.002 * upper
     with nullcontext() if reached else pytest.raises(OutOfReachError):
@@ -273,9 +273,13 @@ def test_the_lattice_is_narrow_and_agrees_where_the_inversion_integral_reaches(n
 
 def test_a_thousand_losses_of_all_but_nothing():
     """All hundred rounds answer truly with chance 2^-100, and then the loss is 100 / scale."""
-    lower, upper = lattice_bounds(prepare(Repeated(Laplace(0.01), 100), ADD).orderings(), EpsilonAt(1e-100), gap=0.002)
+    lower, upper = lattice_bounds(
+        Composition.of(Repeated(Laplace(0.01), 100), ADD).orderings(), EpsilonAt(1e-100), gap=0.002
+    )
     assert 10_000 * (1 - 1e-9) <= lower <= 10_000 <= upper <= 10_000 * (1 + 1e-9)
-    lower, upper = lattice_bounds(prepare(Repeated(Laplace(0.1), 100), ADD).orderings(), EpsilonAt(1e-30), gap=0.002)
+    lower, upper = lattice_bounds(
+        Composition.of(Repeated(Laplace(0.1), 100), ADD).orderings(), EpsilonAt(1e-30), gap=0.002
+    )
     assert 999 < lower <= upper < 1000
     assert 2.0**-100 * -math.expm1(lower - 1000) <= 1e-30
 
@@ -283,7 +287,7 @@ def test_a_thousand_losses_of_all_but_nothing():
 @pytest.mark.slow
 def test_noise_next_to_none_gives_away_whoever_is_sampled():
     lower, upper = lattice_bounds(
-        prepare(Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000), ADD).orderings(), DeltaAt(1.0), gap=0.002
+        Composition.of(Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000), ADD).orderings(), DeltaAt(1.0), gap=0.002
     )
     exact = -math.expm1(1000 * math.log1p(-1e-3))
     assert exact * (1 - 1e-4) <= lower <= exact * (1 + 1e-9)
@@ -293,7 +297,7 @@ def test_noise_next_to_none_gives_away_whoever_is_sampled():
 @pytest.mark.parametrize("at", [100.0, 1000.0, 10_000.0])
 def test_far_beyond_what_is_lost_delta_is_next_to_nothing(at):
     lower, upper = lattice_bounds(
-        prepare(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), ADD).orderings(), DeltaAt(at), gap=0.002
+        Composition.of(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), ADD).orderings(), DeltaAt(at), gap=0.002
     )
     assert lower == 0
     assert 0 < upper < 1e-250
@@ -312,7 +316,9 @@ def test_rounds_beyond_any_transform_are_bounded_by_chernoff():
     """10^12 rounds are near their Gaussian limit, mu = q sqrt(T (e - 1)); a lattice that memory holds said 303."""
     limit = gaussian_epsilon(math.sqrt(math.e - 1), 1e-6)[1]
     lower, upper = lattice_bounds(
-        prepare(Repeated(PoissonSampled(Gaussian(1.0), 1e-6), 10**12), ADD).orderings(), EpsilonAt(1e-6), gap=0.002
+        Composition.of(Repeated(PoissonSampled(Gaussian(1.0), 1e-6), 10**12), ADD).orderings(),
+        EpsilonAt(1e-6),
+        gap=0.002,
     )
     assert 0 <= lower <= limit * 1.01
     assert 0.99 * limit <= upper <= 1.3 * limit
@@ -326,14 +332,14 @@ def test_noise_whose_square_overflows_is_still_a_release(noise):
         assert epsilon(release, delta=0.0, relation=relation).upper == math.inf
         assert delta(release, epsilon=1.0, relation=relation).upper > 0
         assert delta(release, epsilon=0.0, relation=relation).upper >= mu * 0.39
-    assert prepare(Repeated(Gaussian(noise), 9), ADD).mu == pytest.approx(mu, rel=1e-15)
+    assert Composition.of(Repeated(Gaussian(noise), 9), ADD).mu == pytest.approx(mu, rel=1e-15)
 
 
 @pytest.mark.slow
 def test_many_laplace_laws_of_unlike_scales_are_narrow_at_once():
     parts = [Gaussian(30.0 + i) for i in range(20)] + [Laplace(100.0 + 0.7 * i) for i in range(40)]
     parts += [PoissonSampled(Gaussian(1.0 + 0.01 * i), 0.01) for i in range(20)]
-    lower, upper = lattice_bounds(prepare(Composed(parts), ADD).orderings(), EpsilonAt(1e-5), gap=0.002)
+    lower, upper = lattice_bounds(Composition.of(Composed(parts), ADD).orderings(), EpsilonAt(1e-5), gap=0.002)
     assert 0 < upper - lower <= 0.002 * upper
 
 

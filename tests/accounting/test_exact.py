@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from epsilog import plan
 from epsilog.accounting import delta, epsilon
-from epsilog.accounting.exact import pure_loss
 from epsilog.mechanisms import Composed, DiscreteLaplace, Gaussian, Laplace, PoissonSampled, PureDP, Repeated
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.exact import rounded
 from epsilog.terms import NeighboringRelation
 
@@ -62,7 +62,7 @@ def test_forty_of_a_hundred_queries_cost_two_fifths():
 
 @pytest.mark.parametrize("other", [Gaussian(1.0), PoissonSampled(PureDP(1.0), 0.5), Laplace(0.0)])
 def test_other_releases_are_not_taken_for_pure(other):
-    assert pure_loss({PureDP(1.0): 1, other: 1}, ADD) is None
+    assert Composition.of(Composed([PureDP(1.0), other])).pure_loss is None
 
 
 def test_beyond_the_sum_delta_is_nothing():

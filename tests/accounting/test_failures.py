@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import epsilog as ep
 from epsilog.accounting.account import account
-from epsilog.accounting.prepared import prepare
+from epsilog.accounting.failures import joint
 from epsilog.mechanisms import ApproximateDP, Composed, Gaussian, Laplace, PureDP, Repeated, ZeroConcentratedDP
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
@@ -24,7 +25,7 @@ def test_a_statement_holds_at_its_own_delta(epsilon, delta):
     one = ApproximateDP(epsilon, delta)
     found = ep.epsilon(one, delta=delta)
     assert found.upper == pytest.approx(epsilon, rel=1e-12)
-    assert account(prepare(one, ADD_OR_REMOVE), EpsilonAt(delta), above=True)[0].upper == found.upper
+    assert account(Composition.of(one, ADD_OR_REMOVE), EpsilonAt(delta), above=True)[0].upper == found.upper
     assert ep.epsilon(one, delta=math.nextafter(delta, 0)).upper == math.inf
     assert ep.epsilon(one, delta=math.nextafter(delta, 0)).lower == math.inf
     assert ep.delta(one, epsilon=epsilon).lower <= delta <= ep.delta(one, epsilon=epsilon).upper
@@ -57,14 +58,14 @@ def test_beside_a_gaussian_the_gaussian_stays_exact():
 @example(chances=[(5e-324, 13), (5e-324, 20)], rest=0.0, delta=0.0)  # 33 least doubles, and a little less
 def test_chances_are_bounded_from_both_sides(chances, rest, delta):
     mix = Composed(Repeated(ApproximateDP(1.0, chance), count) for chance, count in chances)
-    taken = prepare(mix, ADD_OR_REMOVE).apart
+    taken = Composition.of(mix, ADD_OR_REMOVE).failing
     if taken is None:
         assert all(chance == 0 for chance, _ in chances)
         return
     survives = Fraction(1)
     for chance, count in chances:
         survives *= (1 - Fraction(chance)) ** count
-    failure = taken[1]
+    failure = joint(taken[1])
     assert Fraction(failure.low) <= 1 - survives <= Fraction(failure.high)
     low, high = failure.beside(Bounds(rest, rest))
     whole = 1 - survives + survives * Fraction(rest)
@@ -79,10 +80,11 @@ def test_chances_are_bounded_from_both_sides(chances, rest, delta):
 @pytest.mark.parametrize("chance", [5e-324, 1e-300, 1e-12, 0.5, 1.0])
 def test_many_statements(chance):
     count = 10**9
-    taken = prepare(Repeated(ApproximateDP(1.0, chance), count), ADD_OR_REMOVE).apart
+    taken = Composition.of(Repeated(ApproximateDP(1.0, chance), count), ADD_OR_REMOVE).failing
     assert taken is not None
     truth = -math.expm1(count * math.log1p(-chance)) if chance < 1 else 1.0
-    assert taken[1].low <= truth <= taken[1].high <= min(1.0, truth * (1 + 1e-13) + 5e-324)
+    found = joint(taken[1])
+    assert found.low <= truth <= found.high <= min(1.0, truth * (1 + 1e-13) + 5e-324)
 
 
 def test_delta_of_a_mix_is_the_known_sum():
@@ -92,5 +94,5 @@ def test_delta_of_a_mix_is_the_known_sum():
         alone, both = ep.delta(pure, epsilon=at), ep.delta(mix, epsilon=at)
         failing = 1 - (1 - 1e-3) ** 2
         assert both.upper == pytest.approx(failing + (1 - failing) * alone.upper, rel=1e-12)
-        assert account(prepare(mix, ADD_OR_REMOVE), DeltaAt(at), above=True)[0].upper >= both.lower
+        assert account(Composition.of(mix, ADD_OR_REMOVE), DeltaAt(at), above=True)[0].upper >= both.lower
     assert ep.delta(mix, epsilon=3.0).upper == pytest.approx(failing, rel=1e-12)

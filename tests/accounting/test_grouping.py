@@ -9,7 +9,6 @@ from tests.accounting.test_tuning import asking, hockey_stick
 
 import epsilog as ep
 from epsilog.accounting import grouping
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
@@ -30,6 +29,7 @@ from epsilog.mechanisms import (
     Tuned,
     ZeroConcentratedDP,
 )
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -93,7 +93,7 @@ def broken(units_told):
             sides = [step(one, question, above) for step in steps]
             return Bounds(0.0, max(side.upper for side in sides))
 
-        one = prepare(RandomizedResponse(0.5), REPLACE)  # a release with no other bound
+        one = Composition.of(RandomizedResponse(0.5), REPLACE)  # a release with no other bound
         for epsilon in (0.0, 0.5, 1.5):
             upper, _ = grouping.bounds(one, DeltaAt(epsilon), units=units_told, gap=0.002, above=True, ask=ask)
             found += hockey_stick(laws[0], laws[3], epsilon) > upper.upper * (1 + 1e-9)

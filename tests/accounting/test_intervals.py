@@ -14,8 +14,9 @@ import polars as pl
 import pytest
 
 import epsilog as ep
-from epsilog.accounting import Intervals, account, calibration, delta_curve, epsilon_curve, profile
+from epsilog.accounting import Intervals, account, delta_curve, epsilon_curve, profile
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, Repeated
+from epsilog.mechanisms.composition import Composition
 from epsilog.terms import EpsilogError, Interval, NeighboringRelation, scalars
 from epsilog.terms.extras import install_command
 
@@ -105,12 +106,11 @@ def test_what_cannot_be_promised_is_infinite_and_stays():
     assert found.columns()["epsilon_upper"][0] == math.inf
 
 
-def test_a_release_is_prepared_once(monkeypatch):
-    seen, real = [], account.prepare
-    monkeypatch.setattr(account, "prepare", lambda *given: seen.append(given) or real(*given))
+def test_a_release_is_read_once(monkeypatch):
+    seen, real = [], Composition.of
+    monkeypatch.setattr(Composition, "of", lambda *given: seen.append(given) or real(*given))
     assert ep.epsilon(GAUSSIAN, delta=[1e-5] * 9).shape == (9,)
     assert len(seen) == 1
-    monkeypatch.setattr(calibration, "prepare", lambda *given: seen.append(given) or real(*given))
     epsilon_curve(GAUSSIAN, [[1], [2], [1]], delta=[1e-5, 1e-6])
     assert len(seen) == 1 + 2
 

@@ -17,7 +17,6 @@ from tests.extent import amount
 
 from epsilog.accounting import delta, epsilon, profile, renyi_epsilon, rho
 from epsilog.accounting.methods.added import added
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
@@ -38,7 +37,8 @@ from epsilog.mechanisms import (
     Tuned,
     ZeroConcentratedDP,
 )
-from epsilog.mechanisms.composition import flatten
+from epsilog.mechanisms.composition import Composition
+from epsilog.mechanisms.flatten import flatten
 from epsilog.terms import EpsilogError, NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -191,7 +191,7 @@ def test_no_rate_exceeds_what_the_claim_leaves(release, fpr):
 @pytest.mark.parametrize(("whole", "parts"), [(3, 2), (7, 4), (1, 2), (2**10 + 1, 2**10)])
 def test_shares_of_the_least_deltas_add_up_to_at_most_all(whole, parts):
     shares = []
-    alone = prepare(Laplace(1.0))
+    alone = Composition.of(Laplace(1.0))
     added([(alone, parts)], whole * 5e-324, lambda _, at: shares.append(at.delta) or 0.0)
     assert shares[0] * parts <= whole * 5e-324
 

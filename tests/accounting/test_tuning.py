@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import epsilog as ep
 from epsilog.accounting import mean_trials, tuning
-from epsilog.accounting.prepared import prepare
 from epsilog.accounting.tuning import Selection
 from epsilog.mechanisms import (
     BinomialTrials,
@@ -26,6 +25,7 @@ from epsilog.mechanisms import (
     Tuned,
     ZeroConcentratedDP,
 )
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -132,12 +132,12 @@ def broken(seed, rounds):
         for epsilon in (0.0, 0.1, 0.5, 1.5, 4.0):
             true = hockey_stick(a, b, epsilon)
             upper = tuning.bounds(
-                tuned, prepare(tuned.release, ADD_OR_REMOVE), DeltaAt(epsilon), above=True, ask=ask
+                tuned, Composition.of(tuned.release, ADD_OR_REMOVE), DeltaAt(epsilon), above=True, ask=ask
             ).upper
             found += true > upper * (1 + 1e-9) + 1e-12
         for delta in (1e-4, 0.05):
             upper = tuning.bounds(
-                tuned, prepare(tuned.release, ADD_OR_REMOVE), EpsilonAt(delta), above=True, ask=ask
+                tuned, Composition.of(tuned.release, ADD_OR_REMOVE), EpsilonAt(delta), above=True, ask=ask
             ).upper
             found += math.isfinite(upper) and hockey_stick(a, b, upper + 1e-9) > delta * (1 + 1e-6)
     return found

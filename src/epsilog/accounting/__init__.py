@@ -5,8 +5,8 @@
 series they answer with ``Intervals``, arrays of both sides; ``epsilon_curve`` and ``delta_curve`` go over rounds. The
 formulas of ``closed_forms`` are estimates, shown beside it and never charged. Proofs: docs/accounting/.
 
-Where to look: ``prepared`` reads a release once, ``account`` asks the ``methods``, one a file, and ``calibration`` and
-``curve`` ask ``account``. What the methods stand on, from below:
+Where to look: ``mechanisms.composition`` reads a release once, ``account`` asks the ``methods``, one a file, and
+``calibration`` and ``curve`` ask ``account``. What the methods stand on, from below:
 
 - ``numerics``: base laws with their masses, pairs that say how sampling bends them, and how both compose;
 - ``mechanisms``: from each mechanism to its dominating pairs, and ``composition``, which folds them;

@@ -10,10 +10,10 @@ from epsilog.accounting import reductions
 from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.methods import added, central_limit, concentrated, direct, renyi, unsampled
 from epsilog.accounting.premises import assumed
-from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.reductions import LATTICE, PURE, Reduction
 from epsilog.accounting.walk import Method, walk
 from epsilog.mechanisms import Grouped, Release
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
@@ -39,14 +39,14 @@ LARGEST = (GAUSSIAN, PURE)
 """What bounds the largest loss."""
 
 
-def _upper(prepared: Prepared, question: Question, gap: float) -> float:
-    if prepared.sampled:  # of a few kinds: asked by itself first, and unsampled only where nothing else answers
+def _upper(composition: Composition, question: Question, gap: float) -> float:
+    if composition.sampled:  # of a few kinds: asked by itself first, and unsampled only where nothing else answers
         asked = LARGEST if question == EpsilonAt(0) else PRICED
         with suppress(UnsupportedMechanismError):
-            found = walk(asked, prepared, question, gap, above=True).bounds.upper
+            found = walk(asked, composition, question, gap, above=True).bounds.upper
             if found < anything(question).upper:
                 return found
-    return account(prepared, question, gap, above=True)[0].upper
+    return account(composition, question, gap, above=True)[0].upper
 
 
 UNSAMPLED = Method("method/unamplified@1", partial(unsampled.likely, upper=_upper), helps=unsampled.helps)
@@ -68,14 +68,16 @@ METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED, ADDED)
 """All of them."""
 
 
-def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: bool = False) -> tuple[Bounds, Message]:
+def account(
+    composition: Composition, question: Question, gap: float = GAP, *, above: bool = False
+) -> tuple[Bounds, Message]:
     """Bounds an answer through the first reduction that applies, else by the methods; what claims and searches ask.
 
     With ``above`` the upper bound alone is wanted: the whole interval's is at most that, and takes longer. What no
     method bounds as a whole is bounded by its parts (``composing``).
 
     Args:
-        prepared: what is released.
+        composition: what is released.
         question: an epsilon at a delta, or a delta at an epsilon.
         gap: the relative width to aim for.
         above: whether the upper bound alone is wanted.
@@ -85,13 +87,13 @@ def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: 
     """
     try:
         for reduce in REDUCTIONS:
-            if (found := reduce(prepared, question, gap, above=above, account=account)) is not None:
+            if (found := reduce(composition, question, gap, above=above, account=account)) is not None:
                 return found
         asked = (*LARGEST, UNSAMPLED_EACH) if question == EpsilonAt(0) else METHODS
-        claim = walk(asked, prepared, question, gap, above=above)
+        claim = walk(asked, composition, question, gap, above=above)
         return claim.bounds, claim.method
     except UnsupportedMechanismError:
-        found = reductions.by_parts(prepared, question, gap, above=above, account=account)
+        found = reductions.by_parts(composition, question, gap, above=above, account=account)
         if found is None:
             raise
         return found
@@ -143,8 +145,8 @@ def epsilon(
     >>> epsilon(sgd, delta=[1e-5, 1e-6, 1e-7]).upper.round(3).tolist()
     [1.828, 2.125, 2.412]
     """
-    prepared = prepare(held(release, group), relation)
-    return each(lambda at: interval(prepared, EpsilonAt(at), gap), check.half_open(0, 1, check.DOWN), delta=delta)
+    composition = Composition.of(held(release, group), relation)
+    return each(lambda at: interval(composition, EpsilonAt(at), gap), check.half_open(0, 1, check.DOWN), delta=delta)
 
 
 @overload
@@ -169,8 +171,8 @@ def delta(
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)
     0.126936738
     """
-    prepared = prepare(held(release, group), relation)
-    return each(lambda at: interval(prepared, DeltaAt(at), gap), check.at_least(0, check.DOWN), epsilon=epsilon)
+    composition = Composition.of(held(release, group), relation)
+    return each(lambda at: interval(composition, DeltaAt(at), gap), check.at_least(0, check.DOWN), epsilon=epsilon)
 
 
 def held(release: Release, group: int) -> Release:
@@ -179,17 +181,17 @@ def held(release: Release, group: int) -> Release:
     return release if group == 1 else Grouped(check.instance(Release)(release=release), group)
 
 
-def interval(prepared: Prepared, question: Question, gap: float) -> Interval:
-    """The claim about a release that was prepared: bounds on the answer, how they were found, and what they assume."""
-    bounds, method = account(prepared, question, check.between(0, 1)(gap=gap))
+def interval(composition: Composition, question: Question, gap: float) -> Interval:
+    """The claim about a composition: bounds on the answer, how they were found, and what they assume."""
+    bounds, method = account(composition, question, check.between(0, 1)(gap=gap))
     match question:
         case EpsilonAt(at):
             quantity, named = "epsilon", [("delta", at)]
         case DeltaAt(at):
             quantity, named = "delta", [("epsilon", at)]
-    if prepared.group is not None:
-        named.append(("units", float(prepared.group[1])))
+    if composition.group is not None:
+        named.append(("units", float(composition.group[1])))
     return Interval(
-        bounds.lower, bounds.upper, method, prepared.relation,
-        assumptions=assumed(prepared.bag), quantity=quantity, given=tuple(named),
+        bounds.lower, bounds.upper, method, composition.relation,
+        assumptions=assumed(composition.bag), quantity=quantity, given=tuple(named),
     )  # fmt: skip

@@ -15,8 +15,8 @@ import numpy as np
 from epsilog.accounting.account import GAP, account, held, interval
 from epsilog.accounting.curve import profile
 from epsilog.accounting.intervals import Intervals, Series, read
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import Composed, Release, Repeated
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import largest
 from epsilog.numerics.rounding import TINY
@@ -149,7 +149,7 @@ def _goal(
 
 def _answer_at_most(question: Question, most: float) -> Excess:
     def excess(release: Release, relation: NeighboringRelation, gap: float, above: bool) -> float:
-        return _log_ratio(account(prepare(release, relation), question, gap, above=above)[0].upper, most)
+        return _log_ratio(account(Composition.of(release, relation), question, gap, above=above)[0].upper, most)
 
     return excess
 
@@ -324,7 +324,7 @@ def rounds_that_fit(
     before = Composed([]) if spent is None else spent
 
     def fits(count: int, *, above: bool = True) -> bool:
-        whole = prepare(Composed([before, Repeated(step, count)]), relation)
+        whole = Composition.of(Composed([before, Repeated(step, count)]), relation)
         return account(whole, EpsilonAt(delta), gap, above=above)[0].upper <= epsilon
 
     most = _most(fits)
@@ -396,7 +396,7 @@ def _over_rounds(
     gap: float,
     group: int,
 ) -> Intervals:
-    """Each number of rounds is prepared once, however many questions are asked about it."""
+    """Each number of rounds is read once, however many questions are asked about it."""
     if not scalars.is_series(rounds):
         raise CheckError("rounds", "a series", repr(rounds))
     counts, shape = read(check.integer(1), rounds=rounds)
@@ -406,11 +406,11 @@ def _over_rounds(
         both = np.broadcast_shapes(shape, other or ())
     except ValueError:
         raise CheckError("rounds", f"of a shape that goes with {other}, that of the question", f"{shape}") from None
-    prepared = {count: prepare(held(Repeated(step, count), group), relation) for count in dict.fromkeys(counts)}
+    read_once = {count: Composition.of(held(Repeated(step, count), group), relation) for count in dict.fromkeys(counts)}
     places = np.broadcast_to(np.arange(len(counts)).reshape(shape), both).ravel()
     others = np.broadcast_to(np.arange(len(numbers)).reshape(other or ()), both).ravel()
     points = []
     for place, at in zip(places, others, strict=True):
-        found = interval(prepared[counts[place]], kind(numbers[at]), gap)
+        found = interval(read_once[counts[place]], kind(numbers[at]), gap)
         points.append(replace(found, given=(("rounds", float(counts[place])), *found.given)))
     return Intervals(tuple(points), both)

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from epsilog.accounting.methods.added import added
-from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.profiled import Profiled, profiled
 from epsilog.mechanisms import Release
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
@@ -23,7 +23,7 @@ from epsilog.numerics.rounding import LEAST
 from epsilog.terms import UnsupportedMechanismError
 from epsilog.terms.messages import Message
 
-Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer; with True from above only
+Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer; with True from above only
 
 CURVES = Message("method/parts-by-curves@1")
 ADDED = Message("method/basic-composition@1")
@@ -39,94 +39,94 @@ class _Split:
     """A mix as what has pairs, and what is priced by itself: each with its number of repetitions."""
 
     paired: dict[Release, int]
-    apart: list[tuple[Prepared, int]] = field(default_factory=list)
+    apart: list[tuple[Composition, int]] = field(default_factory=list)
 
 
-def bounds(prepared: Prepared, question: Question, *, above: bool, ask: Ask) -> tuple[Bounds, Message] | None:
+def bounds(composition: Composition, question: Question, *, above: bool, ask: Ask) -> tuple[Bounds, Message] | None:
     """Bounds the answer about several releases, of which some have no pair; None where each has one, or there is one.
 
     Raises:
         UnsupportedMechanismError: a part has no price by itself under this relation.
     """
-    if prepared.rounds < 2:
+    if composition.rounds < 2:
         return None
-    split = _split(prepared, ask)
+    split = _split(composition, ask)
     if not split.apart:
         return None
-    upper, name = _upper(split, prepared, question, ask)
+    upper, name = _upper(split, composition, question, ask)
     if above:
         return Bounds(0.0, upper), name
     lowers = [ask(one, question, False).lower for one, _ in split.apart]
     if split.paired:
-        lowers.append(ask(Prepared(split.paired, prepared.relation), question, False).lower)
+        lowers.append(ask(Composition(split.paired, composition.relation), question, False).lower)
     return Bounds(min(max(lowers), upper), upper), name
 
 
-def _split(prepared: Prepared, ask: Ask) -> _Split:
+def _split(composition: Composition, ask: Ask) -> _Split:
     split = _Split({})
-    for part, count in prepared.bag.items():
-        if _paired(Prepared({part: 1}, prepared.relation)):
+    for part, count in composition.bag.items():
+        if _paired(Composition({part: 1}, composition.relation)):
             split.paired[part] = count
             continue
-        together = Prepared({part: count}, prepared.relation)
-        if count > 1 and (len(prepared.bag) == 1 or not _priced(together, ask)):
-            split.apart.append((Prepared({part: 1}, prepared.relation), count))
+        together = Composition({part: count}, composition.relation)
+        if count > 1 and (len(composition.bag) == 1 or not _priced(together, ask)):
+            split.apart.append((Composition({part: 1}, composition.relation), count))
         else:
             split.apart.append((together, 1))
     return split
 
 
-def _paired(one: Prepared) -> bool:
-    if one.untruncated is not None:
+def _paired(one: Composition) -> bool:
+    if one.uncut is not None:
         return True  # asked in several ways, of which pairs are one
     with suppress(UnsupportedMechanismError, OverflowError):
         return one.has_pairs and bool(one.orderings())
     return False
 
 
-def _priced(one: Prepared, ask: Ask) -> bool:
+def _priced(one: Composition, ask: Ask) -> bool:
     with suppress(UnsupportedMechanismError):
         return math.isfinite(ask(one, EpsilonAt(_FIRST), True).upper)
     return False
 
 
-def _upper(split: _Split, prepared: Prepared, question: Question, ask: Ask) -> tuple[float, Message]:
+def _upper(split: _Split, composition: Composition, question: Question, ask: Ask) -> tuple[float, Message]:
     match question:
         case EpsilonAt(delta):
-            found = ask(_with_pairs(split, prepared, delta, ask), question, True).upper
+            found = ask(_with_pairs(split, composition, delta, ask), question, True).upper
         case DeltaAt():
             found, looked = 1.0, _FIRST
             for _ in range(_PASSES):
-                found = min(found, ask(_with_pairs(split, prepared, looked, ask), question, True).upper)
+                found = min(found, ask(_with_pairs(split, composition, looked, ask), question, True).upper)
                 if found > looked / 10 or found <= LEAST:
                     break
                 looked = found
     if found < anything(question).upper or question == EpsilonAt(0):
         return found, CURVES
-    return _added(split, prepared, question, ask), ADDED
+    return _added(split, composition, question, ask), ADDED
 
 
-def _with_pairs(split: _Split, prepared: Prepared, delta: float, ask: Ask) -> Prepared:
+def _with_pairs(split: _Split, composition: Composition, delta: float, ask: Ask) -> Composition:
     """The same with a pair for each part, good for a delta of this size."""
     size = 10.0 ** max(math.floor(math.log10(max(delta, LEAST))), _SMALLEST)
-    if size not in prepared.curves:
+    if size not in composition.curves:
         bag = dict(split.paired)
         for one, count in split.apart:
             pair = _read(one, size / (count * len(split.apart)), ask)
             bag[pair] = bag.get(pair, 0) + count
-        prepared.curves[size] = Prepared(bag, prepared.relation)
-    return prepared.curves[size]
+        composition.curves[size] = Composition(bag, composition.relation)
+    return composition.curves[size]
 
 
-def _read(one: Prepared, share: float, ask: Ask) -> Profiled:
+def _read(one: Composition, share: float, ask: Ask) -> Profiled:
     tops = (ask(one, EpsilonAt(tail * share), True).upper for tail in _TAILS)
     top = next((top for top in tops if math.isfinite(top)), LARGEST_LOSS)
     return profiled(lambda loss: ask(one, DeltaAt(loss), True).upper, top)
 
 
-def _added(split: _Split, prepared: Prepared, question: Question, ask: Ask) -> float:
+def _added(split: _Split, composition: Composition, question: Question, ask: Ask) -> float:
     """The sum of all parts' epsilons, each at the same share of delta."""
     if not isinstance(question, EpsilonAt):
         return anything(question).upper
-    parts = [*split.apart, *([(Prepared(split.paired, prepared.relation), 1)] if split.paired else [])]
+    parts = [*split.apart, *([(Composition(split.paired, composition.relation), 1)] if split.paired else [])]
     return added(parts, question.delta, lambda one, at: ask(one, at, True).upper)

@@ -14,9 +14,9 @@ from typing import overload
 from epsilog.accounting import tradeoff
 from epsilog.accounting.account import held, interval
 from epsilog.accounting.intervals import Intervals, Series, each
-from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
 from epsilog.mechanisms import Composed, Release, Repeated
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
@@ -54,8 +54,8 @@ class Profile:
         )
 
     @cached_property
-    def _prepared(self) -> Prepared:
-        return prepare(self.release, self.relation)
+    def _composition(self) -> Composition:
+        return Composition.of(self.release, self.relation)
 
     @overload
     def epsilon(self, delta: float) -> Interval: ...
@@ -64,7 +64,9 @@ class Profile:
     def epsilon(self, delta: float | Series) -> Interval | Intervals:
         """Bounds epsilon at ``delta``, or at each of a series."""
         return each(
-            lambda at: interval(self._prepared, EpsilonAt(at), self.gap), check.half_open(0, 1, check.DOWN), delta=delta
+            lambda at: interval(self._composition, EpsilonAt(at), self.gap),
+            check.half_open(0, 1, check.DOWN),
+            delta=delta,
         )
 
     @overload
@@ -74,7 +76,9 @@ class Profile:
     def delta(self, epsilon: float | Series) -> Interval | Intervals:
         """Bounds delta at ``epsilon``, or at each of a series."""
         return each(
-            lambda at: interval(self._prepared, DeltaAt(at), self.gap), check.at_least(0, check.DOWN), epsilon=epsilon
+            lambda at: interval(self._composition, DeltaAt(at), self.gap),
+            check.at_least(0, check.DOWN),
+            epsilon=epsilon,
         )
 
     def advantage(self) -> Interval:
@@ -96,17 +100,17 @@ class Profile:
         return each(self._tpr, check.within(0, 1, check.UP), fpr=fpr)
 
     def _tpr(self, fpr: float) -> Interval:
-        if self._prepared.group is not None:
-            return self._tpr_of_group(*self._prepared.group, fpr)
-        if self._prepared.enclosed is not None:
+        if self._composition.group is not None:
+            return self._tpr_of_group(*self._composition.group, fpr)
+        if self._composition.enclosed is not None:
             return self._tpr_between(fpr)
-        attained, work = self._prepared.attained, Work()
+        attained, work = self._composition.attained, Work()
         try:
             orders = tradeoff.rates(attained, fpr, gap=self.gap, work=work)
         except UnsupportedMechanismError:
             return self._tpr_without_pairs(fpr)
         worst = max(orders, key=lambda order: order.bounds.upper)
-        upper = worst.bounds.upper if attained is self._prepared else 1.0
+        upper = worst.bounds.upper if attained is self._composition else 1.0
         found = Bounds(max(order.bounds.lower for order in orders), upper)
         if not found.within(_LOOSE) and not (upper < 1 and work.done):
             found = found.meet(Bounds(0.0, self._by_curve(fpr, work).bounds.upper))  # other methods may do better
@@ -144,15 +148,15 @@ class Profile:
 
     def _tpr_between(self, fpr: float) -> Interval:
         """Above by the rate of what loses no less, below by that of what loses no more."""
-        assert self._prepared.enclosed is not None
-        most, least = (self._of(one).tpr(fpr) for one in self._prepared.enclosed)
+        assert self._composition.enclosed is not None
+        most, least = (self._of(one).tpr(fpr) for one in self._composition.enclosed)
         return self._rate(Bounds(min(least.lower, most.upper), most.upper), 0.0, fpr)
 
-    def _of(self, prepared: Prepared) -> Profile:
-        parts = (Repeated(part, count) for part, count in prepared.bag.items())
+    def _of(self, composition: Composition) -> Profile:
+        parts = (Repeated(part, count) for part, count in composition.bag.items())
         return replace(self, release=Composed(parts))
 
-    def _tpr_of_group(self, unit: Prepared, units: int, fpr: float) -> Interval:
+    def _tpr_of_group(self, unit: Composition, units: int, fpr: float) -> Interval:
         """From below by the rate of one unit."""
         found = self._by_curve(fpr)
         lower = found.bounds.lower
@@ -191,12 +195,12 @@ class Profile:
 
     def _of_group(self, units: int, question: Question) -> Interval:
         units = check.integer(1)(units=units)
-        found = interval(prepare(held(self.release, units), self.relation), question, self.gap)
+        found = interval(Composition.of(held(self.release, units), self.relation), question, self.gap)
         return found if units > 1 else replace(found, given=(*found.given, ("units", 1.0)))
 
     def mu(self) -> float | None:
         """The mu of mu-GDP if every part is a Gaussian or states mu, else None; ``gaussian_fit`` comes close to any."""
-        return _most(self._prepared).mu
+        return _most(self._composition).mu
 
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
         """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""
@@ -225,12 +229,12 @@ def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> floa
     >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
     2.0
     """
-    return _most(prepare(release, relation)).mu
+    return _most(Composition.of(release, relation)).mu
 
 
-def _most(prepared: Prepared) -> Prepared:
+def _most(composition: Composition) -> Composition:
     """What loses no less, with a price for every part."""
-    return prepared if prepared.enclosed is None else prepared.enclosed[0]
+    return composition if composition.enclosed is None else composition.enclosed[0]
 
 
 def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
@@ -242,9 +246,9 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
     >>> round(rho(Gaussian(noise_multiplier=1.0)), 12)
     0.5
     """
-    prepared, total = _most(prepare(release, relation)), 0.0
-    for part, count in prepared.bag.items():
-        if (one := part.zcdp(prepared.relation)) is None:
+    composition, total = _most(Composition.of(release, relation)), 0.0
+    for part, count in composition.bag.items():
+        if (one := part.zcdp(composition.relation)) is None:
             raise UnsupportedMechanismError(part, method="zCDP")
         total += count * one
-    return up(total, 64 + len(prepared.bag))
+    return up(total, 64 + len(composition.bag))

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 
-from epsilog.accounting.flatten import Bag, flatten
-from epsilog.accounting.grown import further
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.prepared import Prepared
 from epsilog.mechanisms import Grouped, PureDP, Release
+from epsilog.mechanisms.composition import Composition
+from epsilog.mechanisms.flatten import Bag, flatten
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.counts import SPENT, most_likely, spendable
 from epsilog.numerics.exact import rounded
@@ -25,9 +24,9 @@ from epsilog.numerics.pairs import Ordering
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything, size
 from epsilog.numerics.roots import proven
 from epsilog.numerics.rounding import LEAST, MU, down, up
-from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import UnsupportedMechanismError
 
-Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer about one unit; with True from above only
+Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about one unit; with True from above only
 
 EXACT, MIXTURES, GENERAL = (f"method/group-{how}@1" for how in ("exact", "mixtures", "general"))
 
@@ -38,7 +37,9 @@ _KNOWN = -1.0  # what stands for a curve below its goal at an epsilon that is kn
 _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved until delta there is seen to be low
 
 
-def bounds(one: Prepared, question: Question, *, units: int, gap: float, above: bool, ask: Ask) -> tuple[Bounds, str]:
+def bounds(
+    one: Composition, question: Question, *, units: int, gap: float, above: bool, ask: Ask
+) -> tuple[Bounds, str]:
     """Bounds the answer for neighbors that differ in up to ``units`` units, and says how.
 
     Args:
@@ -62,9 +63,9 @@ def bounds(one: Prepared, question: Question, *, units: int, gap: float, above: 
         return alone, ""
     if one.mu is not None:
         return gaussian_bounds(units * one.mu, question, roundings=MU + 1), EXACT
-    if (whole := further(one.bag, one.relation, units)) is not None:
+    if (whole := one.for_group(units)) is not None:
         with suppress(UnsupportedMechanismError):
-            return _apart(whole, question, one.relation, alone, above=above, ask=ask), EXACT
+            return _apart(whole, question, alone, above=above, ask=ask), EXACT
     mixtures, found, how = _pairs(one, question, units), alone, GENERAL
     if mixtures is not None and question != EpsilonAt(0):
         found, how = lattice_bounds(mixtures, question, gap=gap), MIXTURES
@@ -79,15 +80,15 @@ def bounds(one: Prepared, question: Question, *, units: int, gap: float, above: 
     return Bounds(min(found.lower, upper), upper), GENERAL
 
 
-def _pairs(one: Prepared, question: Question, units: int) -> tuple[Ordering, ...] | None:
+def _pairs(one: Composition, question: Question, units: int) -> tuple[Ordering, ...] | None:
     """Pairs of each release for the group, composed; None if one has none."""
     parts: dict[Release, int] = {Grouped(part, units): count for part, count in one.bag.items()}
     with suppress(UnsupportedMechanismError):
-        return Prepared(parts, one.relation).orderings(size(question))
+        return Composition(parts, one.relation).orderings(size(question))
     return None
 
 
-def _unhidden(one: Prepared, question: Question, units: int, ask: Ask) -> float:
+def _unhidden(one: Composition, question: Question, units: int, ask: Ask) -> float:
     """Bounds the answer from above as if sampling hid nothing, where the rest has distances that simply grow.
 
     All of the group may be in every sample; or as many as are in each but for a chance that is taken from delta.
@@ -96,9 +97,9 @@ def _unhidden(one: Prepared, question: Question, units: int, ask: Ask) -> float:
     if not (hiding := one.sampled + one.truncated):
         return found
     with suppress(UnsupportedMechanismError):
-        whole = further(one.unsampled(hiding).bag, one.relation, units)
+        whole = one.unsampled(hiding).for_group(units)
         if whole is not None:
-            found = ask(Prepared(whole[0], one.relation), question, True).upper
+            found = ask(whole[0], question, True).upper
     if question == EpsilonAt(0):
         return found
     for spent in spendable(question.delta if isinstance(question, EpsilonAt) else None):
@@ -107,12 +108,12 @@ def _unhidden(one: Prepared, question: Question, units: int, ask: Ask) -> float:
             break
         left = EpsilonAt(down(question.delta - spent, SPENT)) if isinstance(question, EpsilonAt) else question
         with suppress(UnsupportedMechanismError):
-            upper = ask(Prepared(most, one.relation), left, True).upper
+            upper = ask(Composition(most, one.relation), left, True).upper
             found = min(found, upper if isinstance(question, EpsilonAt) else up(upper + spent, 2))
     return found
 
 
-def _seen_together(one: Prepared, units: int, chance: float) -> Bag | None:
+def _seen_together(one: Composition, units: int, chance: float) -> Bag | None:
     """A mix that bounds the group's, unless more of it are in a sample: that has at most this chance."""
     bag: dict[Release, int] = {}
     often = sum(count for part, count in one.bag.items() if part in one.sampled)
@@ -131,10 +132,10 @@ def _seen_together(one: Prepared, units: int, chance: float) -> Bag | None:
 
 
 def _apart(
-    whole: tuple[Bag, Bag], question: Question, relation: NeighboringRelation, alone: Bounds, *, above: bool, ask: Ask
+    whole: tuple[Composition, Composition], question: Question, alone: Bounds, *, above: bool, ask: Ask
 ) -> Bounds:
     """Bounds the answer by that of mixes whose distances are as many times as large, rounded up and down."""
-    most, least = (Prepared(bag, relation) for bag in whole)
+    most, least = whole
     upper = ask(most, question, True).upper
     if above:
         return Bounds(0.0, upper)
@@ -145,7 +146,7 @@ def _apart(
     return _seen(found, question.delta, lambda at: ask(most, DeltaAt(at), True).upper)
 
 
-def _general(one: Prepared, question: Question, units: int, gap: float, ask: Ask, *, known: float) -> float:
+def _general(one: Composition, question: Question, units: int, gap: float, ask: Ask, *, known: float) -> float:
     """Bounds the answer from above by what any curve of one unit says of a group, or says no less than is ``known``.
 
     Far beyond a known epsilon the curve of one unit costs seconds, and is not asked.
@@ -167,7 +168,7 @@ def _general(one: Prepared, question: Question, units: int, gap: float, ask: Ask
             return 0.0 if excess(0.0) <= 0 else proven(excess, guess, gap=gap, most=LARGEST_LOSS)
 
 
-def _general_delta(one: Prepared, epsilon: float, units: int, ask: Ask) -> float:
+def _general_delta(one: Composition, epsilon: float, units: int, ask: Ask) -> float:
     share = epsilon / units
     if Fraction(share) * units > Fraction(epsilon):  # at a largest loss a hair more hides all that is left
         share = math.nextafter(share, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epsilog.mechanisms import Release
-from epsilog.mechanisms.composition import Bag, flatten
+from epsilog.mechanisms.flatten import Bag, flatten
 from epsilog.terms import check
 from epsilog.terms.messages import Message
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from epsilog.accounting import composing, grouping, tuning
+from epsilog.accounting import composing, failures, grouping, tuning
 from epsilog.accounting.methods import direct, lattice
-from epsilog.accounting.prepared import Prepared
+from epsilog.accounting.truncation import Cut
 from epsilog.accounting.walk import Method, walk
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
 from epsilog.terms import UnsupportedMechanismError
@@ -36,7 +37,7 @@ _TOLD = (PURE, LATTICE)  # what bounds truncated samples by pairs of their own
 class Account(Protocol):
     """Who answers: ``account.account``."""
 
-    def __call__(self, prepared: Prepared, question: Question, gap: float, *, above: bool = ...) -> Answer:
+    def __call__(self, composition: Composition, question: Question, gap: float, *, above: bool = ...) -> Answer:
         """Bounds an answer, and says by which method."""
         ...
 
@@ -45,43 +46,45 @@ class Reduction(Protocol):
     """One way to answer through others."""
 
     def __call__(
-        self, prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account
+        self, composition: Composition, question: Question, gap: float, *, above: bool, account: Account
     ) -> Answer | None:
         """Bounds an answer, and says how; None about what it does not apply to."""
         ...
 
 
-def curves(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+def curves(composition: Composition, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
     """Parts without a pair, beside others, by their own curves."""
-    if not prepared.has_curves or prepared.enclosed is not None:
+    if not composition.has_curves or composition.enclosed is not None:
         return None
-    return by_parts(prepared, question, gap, above=above, account=account)
+    return by_parts(composition, question, gap, above=above, account=account)
 
 
-def by_parts(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+def by_parts(
+    composition: Composition, question: Question, gap: float, *, above: bool, account: Account
+) -> Answer | None:
     """Several parts, each by itself, and then together; None about a single one, or where each has a pair."""
 
-    def ask(one: Prepared, asked: Question, upper_only: bool) -> Bounds:
+    def ask(one: Composition, asked: Question, upper_only: bool) -> Bounds:
         return account(one, asked, gap, above=upper_only)[0]
 
-    return composing.bounds(prepared, question, above=above, ask=ask)
+    return composing.bounds(composition, question, above=above, ask=ask)
 
 
-def trials(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+def trials(composition: Composition, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
     """The best of several trials, through one trial."""
-    if prepared.trials is None:
+    if composition.trials is None:
         return None
-    one, law = prepared.trials
+    one, law = composition.trials
     ask, named = _asked(account, gap)
     found = tuning.bounds(law, one, question, above=above, ask=ask)
     return found, named("method/best-of-trials@1")
 
 
-def groups(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+def groups(composition: Composition, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
     """What a group loses, through one unit."""
-    if prepared.group is None:
+    if composition.group is None:
         return None
-    one, units = prepared.group
+    one, units = composition.group
     ask, named = _asked(account, gap)
     found, how = grouping.bounds(one, question, units=units, gap=gap, above=above, ask=ask)
     return found, named(how)
@@ -91,7 +94,7 @@ def _asked(account: Account, gap: float) -> tuple[tuning.Ask, Callable[[str], Me
     """Who answers about one of several, and what names the methods by which that was done."""
     methods: dict[Message, None] = {}
 
-    def ask(one: Prepared, asked: Question, upper_only: bool) -> Bounds:
+    def ask(one: Composition, asked: Question, upper_only: bool) -> Bounds:
         found, method = account(one, asked, gap, above=upper_only)
         if asked != EpsilonAt(0):  # the largest loss only caps what others found
             methods[method] = None
@@ -100,28 +103,31 @@ def _asked(account: Account, gap: float) -> tuple[tuning.Ask, Callable[[str], Me
     return ask, lambda how: Message.of(how, one=tuple(methods) or (Message(PURE.id),))
 
 
-def between(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+def between(
+    composition: Composition, question: Question, gap: float, *, above: bool, account: Account
+) -> Answer | None:
     """Parts that lie between two that are priced."""
-    if prepared.enclosed is None:
+    if composition.enclosed is None:
         return None
-    most, least = prepared.enclosed
+    most, least = composition.enclosed
     found, method = account(most, question, gap, above=above)
     if most.bag != least.bag:
         lower = 0.0 if above else account(least, question, gap)[0].lower
         found = Bounds(min(lower, found.upper), found.upper)
-    proofs = dict.fromkeys(page for part in prepared.bag if part.between() for page in part.proofs)
+    proofs = dict.fromkeys(page for part in composition.bag if part.between() for page in part.proofs)
     return found, Message.of("method/enclosed@1", rest=method, pages="; ".join(proofs))
 
 
-def cut(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+def cut(composition: Composition, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
     """Truncated samples: through a run in which none is cut, or as they are.
 
     Where cuts are rare the first is best; where they are not, pairs of their own, or that sampling hid nothing. A
     sample of few units is never cut: the rest bounds from below.
     """
-    if prepared.untruncated is None:
+    if composition.uncut is None:
         return None
-    rest, chance = prepared.untruncated
+    rest, chance = composition.uncut
+    spent = Cut(chance)
     whole, by = account(rest, question, gap, above=above)
 
     def asked(at: float) -> Bounds:
@@ -129,31 +135,34 @@ def cut(prepared: Prepared, question: Question, gap: float, *, above: bool, acco
 
     match question:
         case DeltaAt(epsilon):
-            upper = chance.beside(whole, epsilon).upper
+            upper = spent.beside(whole, epsilon).upper
         case EpsilonAt(delta):
-            upper = chance.epsilon(delta, asked, above=True).upper
+            upper = spent.epsilon(delta, asked, above=True).upper
     found = Bounds(whole.lower, max(upper, whole.lower))
     name = Message.of("method/truncation-apart@1", rest=by)
     if found.upper <= (1 + gap) * whole.upper:
         return found, name
     with suppress(UnsupportedMechanismError):
-        told = walk(_TOLD, prepared, question, gap, above=True)
+        told = walk(_TOLD, composition, question, gap, above=True)
         if told.bounds.upper < found.upper:
             found = found.meet(Bounds(0.0, told.bounds.upper))
             name = Message.of("method/truncated-pairs@1", rest=told.method)
     with suppress(UnsupportedMechanismError):
-        known, method = account(prepared.unsampled(prepared.truncated), question, gap, above=True)
+        known, method = account(composition.unsampled(composition.truncated), question, gap, above=True)
         if known.upper < found.upper:
             found = found.meet(Bounds(0.0, known.upper))
             name = Message.of("method/without-amplification@1", rest=method)
     return found, name
 
 
-def failing(prepared: Prepared, question: Question, gap: float, *, above: bool, account: Account) -> Answer | None:
+def failing(
+    composition: Composition, question: Question, gap: float, *, above: bool, account: Account
+) -> Answer | None:
     """Statements that may give everything away: through the rest, beside the chance that one does."""
-    if prepared.apart is None:
+    if composition.failing is None:
         return None
-    rest, failure = prepared.apart
+    rest, chances = composition.failing
+    failure = failures.joint(chances)
     match question:
         case DeltaAt():
             found, method = account(rest, question, gap, above=above)

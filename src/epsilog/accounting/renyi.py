@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.accounting.flatten import Bag
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import Release
+from epsilog.mechanisms.composition import Composition
+from epsilog.mechanisms.flatten import Bag
 from epsilog.numerics.moments import delta_of, epsilon_of
 from epsilog.numerics.renyi import FEW
 from epsilog.numerics.rounding import up
@@ -45,9 +45,9 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
     >>> rdp(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
     array([0.25, 1.  ])
     """
-    prepared = prepare(release, relation)
-    most = prepared if prepared.enclosed is None else prepared.enclosed[0]
-    return rdp_of(most.bag, _checked(orders), prepared.relation)
+    composition = Composition.of(release, relation)
+    most = composition if composition.enclosed is None else composition.enclosed[0]
+    return rdp_of(most.bag, _checked(orders), composition.relation)
 
 
 def rdp_of(bag: Bag, orders: Array, relation: NeighboringRelation) -> Array:
@@ -91,8 +91,8 @@ def rdp_attained(release: Release, orders: Array, *, relation: NeighboringRelati
     >>> rdp_attained(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE).round(4)
     array([0.25, 1.  ])
     """
-    orders, prepared = _checked(orders), prepare(release, relation)
-    least = prepared if prepared.enclosed is None else prepared.enclosed[1]
+    orders, composition = _checked(orders), Composition.of(release, relation)
+    least = composition if composition.enclosed is None else composition.enclosed[1]
     parts = [(part, count) for part, count in least.bag.items() if part.attains_rdp]
     if not parts:
         return None
@@ -100,7 +100,7 @@ def rdp_attained(release: Release, orders: Array, *, relation: NeighboringRelati
     with np.errstate(over="ignore", under="ignore"):
         for part, count in parts:
             at = part.rdp_orders(orders)
-            total += count * np.where(at <= orders, part.rdp(at, prepared.relation), 0.0)
+            total += count * np.where(at <= orders, part.rdp(at, composition.relation), 0.0)
     return np.asarray(total * (1 - _SLACK))
 
 

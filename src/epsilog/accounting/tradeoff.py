@@ -23,7 +23,7 @@ import numpy as np
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.prepared import Prepared
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.balls_in_bins import search
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
@@ -78,26 +78,26 @@ class _Cut(NamedTuple):
     high: float
 
 
-def rates(prepared: Prepared, fpr: float, *, gap: float, work: Work) -> list[Rate]:
+def rates(composition: Composition, fpr: float, *, gap: float, work: Work) -> list[Rate]:
     """Bounds the rate of the best test for each order of the neighbours; the worst counts.
 
     Raises:
         UnsupportedMechanismError: a part has no proven pair under this relation.
     """
-    if (mu := prepared.mu) is not None:
+    if (mu := composition.mu) is not None:
 
         def normal(epsilon: float) -> Bounds:
             return gaussian_bounds(mu, DeltaAt(epsilon))
 
         return [rate(Order(normal, normal), fpr, gap=gap)]
-    if prepared.bins is not None:
+    if composition.bins is not None:
         removed, added = (
-            _binned(*prepared.bins, direction, fpr, gap) for direction in (Direction.REMOVE, Direction.ADD)
+            _binned(*composition.bins, direction, fpr, gap) for direction in (Direction.REMOVE, Direction.ADD)
         )
         first = rate(Order(removed, added), fpr, gap=gap)
         return [first, rate(Order(added, removed), fpr, gap=gap, known=first.bounds.lower)]
     asked = _Asked(fpr, gap, work)
-    orderings = prepared.orderings(0.1 * max(fpr, 1e-10))
+    orderings = composition.orderings(0.1 * max(fpr, 1e-10))
     if len(orderings) == 1:
         instances = [(low, _turned(low)) for low in orderings[0].lowers]
         instances += [(b, a) for a, b in instances if a is not b]

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from epsilog.accounting import tradeoff
-from epsilog.accounting.prepared import Prepared
 from epsilog.mechanisms import BinomialTrials, NegativeBinomialTrials, PoissonTrials, Trials
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
@@ -23,7 +23,7 @@ from epsilog.numerics.roots import proven
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, gamma, up
 from epsilog.terms import UnsupportedMechanismError, check
 
-Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer about one trial; with True from above only
+Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about one trial; with True from above only
 
 _LOGARITHMIC = 1e-100  # a shape that is 0 to far more than any digit
 _NEAR = 1e-3  # relatively: how far above the least the loss is that stretches are read off at
@@ -160,7 +160,7 @@ def _least_loss(trial: Callable[[float], float], odds: float) -> float:
     return proven(excess, max(guess / 2, 1e-12), gap=_NEAR, most=LARGEST_LOSS)
 
 
-def bounds(trials: Trials, one: Prepared, question: Question, *, above: bool, ask: Ask) -> Bounds:
+def bounds(trials: Trials, one: Composition, question: Question, *, above: bool, ask: Ask) -> Bounds:
     """Bounds the answer about the best of several trials.
 
     Args:
@@ -188,7 +188,7 @@ def bounds(trials: Trials, one: Prepared, question: Question, *, above: bool, as
     upper = _above(law, stretch, question, lambda asked: ask(one, asked, True).upper)
     if isinstance(trials, BinomialTrials):  # all trials, shown
         with suppress(UnsupportedMechanismError):  # what is repeated may have no price of its own
-            shown = Prepared({part: trials.most * count for part, count in one.bag.items()}, one.relation)
+            shown = Composition({part: trials.most * count for part, count in one.bag.items()}, one.relation)
             upper = min(upper, ask(shown, question, above).upper)
     if above:
         return Bounds(0.0, upper)
@@ -228,7 +228,7 @@ def _silent(law: Selection, question: Question, one: Callable[[Question], float]
 
 def _tests(
     law: Selection,
-    one: Prepared,
+    one: Composition,
     question: Question,
     stretched: tuple[float, float],
     ask: Ask,
@@ -238,7 +238,7 @@ def _tests(
     "Unlikely" and "likely" compare a data set with its neighbour: two ends of the same likelihood ratio.
     """
     stretch, at = stretched
-    if not math.isfinite(stretch) or one.untruncated is not None or one.enclosed is not None:
+    if not math.isfinite(stretch) or one.uncut is not None or one.enclosed is not None:
         return []
     attained, work = one.attained, Work()
     try:
@@ -283,8 +283,8 @@ def _tests(
     return found
 
 
-def _paired(prepared: Prepared) -> bool:
-    return prepared.mu is None and prepared.bins is None
+def _paired(composition: Composition) -> bool:
+    return composition.mu is None and composition.bins is None
 
 
 def _on_top(law: Selection, at: float, threshold: Callable[[float], float], trial: Callable[[float], float]) -> float:

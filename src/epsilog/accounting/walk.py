@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from epsilog.accounting.prepared import Prepared
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.questions import FAINT, Question, anything
 from epsilog.terms import UnsupportedMechanismError
 from epsilog.terms.messages import Message
 
-Bound = Callable[[Prepared, Question, float], Bounds | None]
+Bound = Callable[[Composition, Question, float], Bounds | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Method:
     enough: float = 0.0
     last: bool = False
     below_only: bool = False
-    helps: Callable[[Prepared, Question, Bounds], bool] | None = None
+    helps: Callable[[Composition, Question, Bounds], bool] | None = None
 
 
 class Claim(NamedTuple):
@@ -57,7 +57,7 @@ class Claim(NamedTuple):
 
 
 def walk(
-    methods: Sequence[Method], prepared: Prepared, question: Question, gap: float, *, above: bool = False
+    methods: Sequence[Method], composition: Composition, question: Question, gap: float, *, above: bool = False
 ) -> Claim:
     """Asks the methods in turn until the interval is narrow enough.
 
@@ -66,7 +66,7 @@ def walk(
 
     Args:
         methods: in the order in which they are asked.
-        prepared: what is released.
+        composition: what is released.
         question: an epsilon at a delta, or a delta at an epsilon.
         gap: the relative width at which no more are asked.
         above: whether the upper bound alone is wanted.
@@ -79,13 +79,13 @@ def walk(
     refusal, answered = None, False
     for method in methods:
         if claim.bounds.within(wanted, least=FAINT) and not (
-            method.helps and method.helps(prepared, question, claim.bounds)
+            method.helps and method.helps(composition, question, claim.bounds)
         ):
             continue
         one_sided = above and method.above is not None
         bound = method.above if one_sided and method.above is not None else method.bound
         try:
-            found = bound(prepared, question, gap)
+            found = bound(composition, question, gap)
         except UnsupportedMechanismError as problem:
             refusal = refusal or problem
             continue

@@ -3,106 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, TypeVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
+from epsilog.mechanisms.composed import Composed, Repeated
+from epsilog.mechanisms.flatten import Bag, check_coins, flatten, sampled_parts, total_mu, unsampled
+from epsilog.mechanisms.gaussian import MOST_NOISE
+from epsilog.mechanisms.statements import GaussianDP
 from epsilog.numerics.exact import rounded
-from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.tuned import Trials
     from epsilog.numerics.bounds import Bounds
     from epsilog.numerics.pairs import Laws, Ordering, Pairs
 
-Bag = Mapping[Release, int]  # distinct single releases, with their counts
+T = TypeVar("T")
 
-_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-_DEEPEST = 32  # samples, groups and trials in one another; each takes a dozen of Python's 1,000 frames
-_MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
 _TAILS = 1e-4  # of a delta: what cutting the tails of all epochs together may add to it
-
-
-def flatten(release: Release) -> dict[Release, int]:
-    """Counts the distinct single releases inside ``release``; order and nesting do not matter, no release is empty.
-
-    >>> from epsilog.mechanisms import Composed, Gaussian
-    >>> flatten(Repeated(Composed([Gaussian(1.0), Repeated(Gaussian(2.0), 3)]), 10))
-    {Gaussian(noise_multiplier=1.0, sensitivity=1.0): 10, Gaussian(noise_multiplier=2.0, sensitivity=1.0): 30}
-    """
-    return _counted([(release, 1)])
-
-
-def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
-    bag: dict[Release, int] = {}
-    todo = list(releases)[::-1]
-    while todo:
-        part, count = todo.pop()
-        if count > _MOST_ROUNDS:
-            raise UnsupportedMechanismError(
-                _innermost(part), method="accounting", reason="so many rounds are no number"
-            )
-        simpler = part.parts()
-        if simpler is None:
-            _require_shallow(part)
-            bag[part] = bag.get(part, 0) + count
-        else:
-            todo.extend((inner, count * times) for inner, times in reversed(simpler))
-    return bag
-
-
-def _require_shallow(part: Release) -> None:
-    """Refuses what no stack would hold; composition alone may be nested as deeply as one likes."""
-    depth, inside = 0, [part]
-    while deeper := list({id(one): one for outer in inside for one in outer.inner}.values()):
-        depth, inside = depth + 1, deeper
-    if depth > _DEEPEST:
-        reason = f"more than {_DEEPEST} terms lie around it, one in another"
-        raise UnsupportedMechanismError(inside[0], method="accounting", reason=reason)
-
-
-def _innermost(release: Release) -> Release:
-    while release.parts() is not None and len(release.inner) == 1:
-        release = release.inner[0]
-    return release
-
-
-def sampled_parts(bag: Bag) -> tuple[Release, ...]:
-    """The distinct parts that take some units and leave others out, or draw how much of one they take.
-
-    >>> from epsilog.mechanisms import Composed, Gaussian, PoissonSampled
-    >>> sampled_parts(flatten(Composed([Gaussian(1.0), Repeated(PoissonSampled(Gaussian(2.0), 0.5), 3)])))
-    (PoissonSampled(release=Gaussian(noise_multiplier=2.0, sensitivity=1.0), sampling_probability=0.5),)
-    """
-    return tuple(part for part in bag if part.is_amplified)
-
-
-def unsampled(bag: Bag, parts: Collection[Release], relation: NeighboringRelation = _ADD_OR_REMOVE) -> Bag:
-    """The same with every unit in each of ``parts``, in every round of them: it dominates (certified-bounds, 1.5).
-
-    >>> from epsilog.mechanisms import Gaussian, PoissonSampled
-    >>> unsampled({(part := PoissonSampled(Gaussian(2.0), 0.5)): 1}, [part])
-    {Gaussian(noise_multiplier=2.0, sensitivity=1.0): 1}
-    """
-    chosen = frozenset(parts)
-    return _counted((part.unsampled(relation) if part in chosen else part, count) for part, count in bag.items())
-
-
-def total_mu(bag: Bag, relation: NeighboringRelation) -> float | None:
-    """The mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else.
-
-    k Gaussians are one with mu^2 = sum mu_i^2; no square is formed that could underflow to nothing.
-
-    >>> from epsilog.mechanisms import Gaussian
-    >>> total_mu({Gaussian(1e200): 4}, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    2e-200
-    """
-    parts = [(part.gaussian_mu(relation), count) for part, count in bag.items()]
-    known = [math.sqrt(count) * mu for mu, count in parts if mu is not None]
-    return math.hypot(*known) if len(known) == len(parts) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,16 +35,26 @@ class Composition:
     Attributes:
         bag: the distinct single releases, with their counts.
         relation: which data sets are neighbors.
+        curves: the same with pairs that were read off curves, by how small a delta they are good for.
+        stretches: what laws of trials of it may stretch a loss by.
     """
 
     bag: Bag
     relation: NeighboringRelation
+    curves: dict[float, Composition] = field(default_factory=dict, init=False, repr=False)
+    stretches: dict[Trials, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
     _orderings: dict[float, tuple[Ordering, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, release: Release, relation: NeighboringRelation) -> Self:
-        """The parts of one release."""
-        return cls(flatten(release), relation)
+    def of(cls, release: Release, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Composition:
+        """Reads a release.
+
+        >>> from epsilog.mechanisms import Gaussian
+        >>> Composition.of(Repeated(Gaussian(2.0), 16)).mu
+        2.0
+        """
+        parts = flatten(check.instance(Release)(release=release))
+        return cls(parts, check.member(NeighboringRelation)(relation=relation))
 
     @cached_property
     def rounds(self) -> int:
@@ -216,7 +149,19 @@ class Composition:
         lower = max((largest(parts)[0] for order in orderings for parts in order.lowers), default=0.0)
         return bounds(lower, max((order.largest_loss for order in orderings), default=0.0))
 
-    def unsampled(self, parts: Collection[Release]) -> Self:
+    def for_group(self, units: int) -> tuple[Composition, Composition] | None:
+        """What bounds a group's answer above, and below; None if a part has no distance that simply grows."""
+        sides = []
+        for high in (True, False):
+            found: dict[Release, int] = {}
+            for part, count in self.bag.items():
+                if (whole := part.for_group(self.relation, units, above=high)) is None:
+                    return None
+                found[whole] = found.get(whole, 0) + count
+            sides.append(Composition(found, self.relation))
+        return sides[0], sides[1]
+
+    def unsampled(self, parts: Collection[Release]) -> Composition:
         """The same with every unit in each of ``parts``, in every round of them: it dominates.
 
         Raises:
@@ -224,7 +169,111 @@ class Composition:
         """
         for part in parts:
             check_coins(part, self.relation)
-        return type(self)(unsampled(self.bag, parts, self.relation), self.relation)
+        return Composition(unsampled(self.bag, parts, self.relation), self.relation)
+
+    def _replaced(self, hook: Callable[[Release], tuple[Release, T] | None]) -> tuple[Bag, list[tuple[T, int]]] | None:
+        """The mix with what a hook puts in the place of parts, and what it says beside, with counts; None of none."""
+        rest: dict[Release, int] = {}
+        said: list[tuple[T, int]] = []
+        for part, count in self.bag.items():
+            one, more = hook(part) or (part, None)
+            rest[one] = rest.get(one, 0) + count
+            if more is not None:
+                said.append((more, count))
+        return (rest, said) if said else None
+
+    @cached_property
+    def failing(self) -> tuple[Composition, list[tuple[float, int]]] | None:
+        """The same with statements made pure, and the chances of what they gave away, with counts, if any.
+
+        >>> from epsilog.mechanisms import ApproximateDP
+        >>> Composition.of(Repeated(ApproximateDP(1.0, 1e-6), 2)).failing[1]
+        [(1e-06, 2)]
+        """
+        taken = self._replaced(lambda part: part.failing())
+        given_away = [(chance, count) for chance, count in taken[1] if chance > 0] if taken else []
+        return (Composition(taken[0], self.relation), given_away) if taken and given_away else None
+
+    @cached_property
+    def uncut(self) -> tuple[Composition, float] | None:
+        """The same with samples that are never cut, and the chance that any is, rounded up; None if none can be.
+
+        >>> from epsilog.mechanisms import Gaussian, TruncatedPoissonSampled
+        >>> run = TruncatedPoissonSampled(Gaussian(1.0), 0.01, population=1000, largest_batch=40)
+        >>> Composition.of(Repeated(run, 5)).uncut[1]  # doctest: +ELLIPSIS
+        5.503...e-13
+        """
+        taken = self._replaced(lambda part: part.uncut())
+        if taken is None:
+            return None
+        chances = [(numerics.tails.binomial_above(*coins), count) for coins, count in taken[1]]
+        return Composition(taken[0], self.relation), numerics.rounding.union(chances)[1]
+
+    @cached_property
+    def truncated(self) -> tuple[Release, ...]:
+        """The distinct parts that are samples which may be cut."""
+        return tuple(part for part in self.bag if part.uncut() is not None)
+
+    @cached_property
+    def enclosed(self) -> tuple[Composition, Composition] | None:
+        """Two mixes that lose no less, and no more, with parts that have prices in place of some that have none.
+
+        Domination composes, so a mix lies between the mixes of what its parts lie between.
+
+        Raises:
+            UnsupportedMechanismError: a matrix mechanism whose participation is drawn, or has too many ways.
+        """
+        if not any(part.between() for part in self.bag):
+            return None
+        sides = [(part.between() or (part, part), count) for part, count in self.bag.items()]
+        above, below = (self._mix((both[which], count) for both, count in sides) for which in (0, 1))
+        return above, below
+
+    def _mix(self, parts: Iterable[tuple[Release, int]]) -> Composition:
+        return Composition(flatten(Composed([Repeated(part, count) for part, count in parts])), self.relation)
+
+    @cached_property
+    def trials(self) -> tuple[Composition, Trials] | None:
+        """One trial, and the law of their number, where the best of several is all there is."""
+        found = next(iter(self.bag)).one_trial if self.rounds == 1 else None
+        return None if found is None else (Composition(flatten(found[0]), self.relation), found[1])
+
+    @cached_property
+    def group(self) -> tuple[Composition, int] | None:
+        """What one unit meets, and how many of them one person holds, where the same group meets all of it."""
+        units = {None if part.group is None else part.group[1] for part in self.bag}
+        if len(units) != 1 or (held := units.pop()) is None:
+            return None
+        return self._mix((part.group[0], count) for part, count in self.bag.items() if part.group), held
+
+    @cached_property
+    def has_curves(self) -> bool:
+        """Whether a part beside others, or repeated, has no pair but a curve."""
+        if self.trials is not None or self.group is not None:
+            return False
+        return any(part.one_trial is not None or part.group is not None for part in self.bag)
+
+    @property
+    def rho(self) -> list[tuple[float, int]]:
+        """What is stated in rho-zCDP, with counts."""
+        stated = ((part.statement.get("rho"), count) for part, count in self.bag.items())
+        return [(rho, count) for rho, count in stated if rho is not None]
+
+    @cached_property
+    def attained(self) -> Composition:
+        """The same with a Gaussian that satisfies its rho-zCDP statements in their place; itself if it has none.
+
+        >>> from epsilog.mechanisms import Laplace, ZeroConcentratedDP
+        >>> both = {Laplace(1.0): 1, ZeroConcentratedDP(0.125): 1}
+        >>> Composition(both, NeighboringRelation.ADD_OR_REMOVE_ONE).attained.bag  # doctest: +ELLIPSIS
+        {Laplace(...): 1, GaussianDP(mu=0.4999999999999...): 1}
+        """
+        if not self.rho:
+            return self
+        rest = {part: count for part, count in self.bag.items() if "rho" not in part.statement}
+        distance = math.sqrt(2.0) * math.hypot(*(math.sqrt(rho * count) for rho, count in self.rho))
+        one = GaussianDP(min(numerics.rounding.down(distance, numerics.rounding.MU), MOST_NOISE))
+        return Composition(rest | {one: rest.get(one, 0) + 1}, self.relation)
 
 
 def laws_together(release: Release, relation: NeighboringRelation) -> Laws:
@@ -251,50 +300,3 @@ def laws_together(release: Release, relation: NeighboringRelation) -> Laws:
         return reach.nothing_hidden(products.largest(above)), max((law for law, _ in below), key=lambda law: law.only_p)
     upper, lower = products.product(above, upper=True), products.product(below, upper=False)
     return upper or reach.nothing_hidden(products.largest(above)), lower or reach.pure(0.0, 0.0)
-
-
-def check_absence(part: Release, base: Release, relation: NeighboringRelation) -> None:
-    """Requires that a sampled base says what it releases without the unit, where its relation does not (docs, 1.8).
-
-    Raises:
-        UnsupportedMechanismError: under zero-out, a sampled statement, or a choice by scores or queries.
-    """
-    if relation is NeighboringRelation.ZERO_OUT and not all(one.states_absence for one in flatten(base)):
-        reason = "under zero-out a statement compares a unit with nothing in its place, not with its absence"
-        raise UnsupportedMechanismError(part, method="sampling", reason=reason)
-
-
-def check_coins(part: Release, relation: NeighboringRelation) -> None:
-    """Requires that given all coins a sample with the unit and one without differ in the unit alone (docs, 1.5).
-
-    Raises:
-        UnsupportedMechanismError: a sample of a fixed size, or reports that are shuffled, where neighbours do not
-            replace one unit; reports that hide among fewer in a sample than in all; one unit's report that is sampled.
-    """
-    for one, outside in _samples(part, None):
-        if one.fixes_population and relation is not NeighboringRelation.REPLACE_ONE:
-            reason = f"a fixed number of units means replace-one, not {relation}"
-            raise UnsupportedMechanismError(one, method="sampling", reason=reason)
-        if one.is_shuffled and outside is not None:
-            raise UnsupportedMechanismError(part, method="sampling", reason="of a sample fewer reports are shuffled")
-        if outside is not None and outside.is_shuffled:
-            raise UnsupportedMechanismError(
-                part, method="sampling", reason="one unit's report is neither sampled nor shuffled"
-            )
-
-
-def require_unshuffled(part: Release, base: Release) -> None:
-    """Requires that what is computed on a sample does not hide reports among each other.
-
-    Raises:
-        UnsupportedMechanismError: it does.
-    """
-    if any(one.is_shuffled for one in flatten(base)):
-        reason = "of a sample fewer units' reports are shuffled"
-        raise UnsupportedMechanismError(part, method=numerics.reach.METHOD, reason=reason)
-
-
-def _samples(part: Release, outside: Release | None) -> list[tuple[Release, Release | None]]:
-    """All samples in a release, each with the one that it is drawn from."""
-    here = [(part, outside)] if part.is_sample else []
-    return [*here, *(found for one in part.inner for found in _samples(one, part if here else outside))]

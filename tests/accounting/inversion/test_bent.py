@@ -15,8 +15,8 @@ from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import _saddle_at_epsilon, _thinned, cumulant_of, inversion_bounds
 from epsilog.accounting.inversion.profile import TURNS, Profiles
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Repeated
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.laws.base import Normal
 from epsilog.numerics.laws.pair import Direction, Pair
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
@@ -200,7 +200,7 @@ def test_a_rule_too_coarse_for_the_strip_says_so():
     ],
 )
 def test_few_rounds_agree_with_the_lattice_and_are_closer(release, at):
-    orderings = prepare(release, ADD).orderings()
+    orderings = Composition.of(release, ADD).orderings()
     found = inversion_bounds(orderings, EpsilonAt(at), 1e-9)
     with pytest.raises(OutOfReachError):
         inversion_bounds(orderings, EpsilonAt(at), 0.002)  # a lattice is sooner there
@@ -220,17 +220,17 @@ def test_more_rounds_never_cost_less():
 
 def test_plain_gaussians_beside_are_part_of_the_integral():
     release = Composed([sgd(1.0, 0.05, 2), Gaussian(8.0)])
-    parts = prepare(release, ADD).orderings()[0].upper
+    parts = Composition.of(release, ADD).orderings()[0].upper
     assert bendable(parts)
     found = path(parts, 1.0).delta(1.0)
-    on_lattice = lattice_bounds(prepare(release, ADD).orderings(), DeltaAt(1.0), gap=0.01)
+    on_lattice = lattice_bounds(Composition.of(release, ADD).orderings(), DeltaAt(1.0), gap=0.01)
     assert on_lattice.lower <= found.upper
     assert found.lower <= on_lattice.upper
     assert found.upper - found.lower <= 1e-5 * found.upper
 
 
 def test_what_the_path_was_not_made_for_is_left_to_others():
-    laplace = prepare(Repeated(PoissonSampled(Laplace(1.0), 0.1), 3), ADD).orderings()[0].upper
+    laplace = Composition.of(Repeated(PoissonSampled(Laplace(1.0), 0.1), 3), ADD).orderings()[0].upper
     assert not bendable(laplace)
     assert not bendable(pairs([(1.0, 0.1)]) + pairs([(1.0, 0.1)], Direction.ADD))
     assert not bendable(pairs([(0.5 + i / 100, 0.1) for i in range(bent._MOST_LAWS + 1)]))

@@ -17,8 +17,8 @@ from epsilog.accounting.inversion.sampled import TiltedSampled, _beyond
 from epsilog.accounting.inversion.tilted import TiltedGaussian, tilt_of
 from epsilog.accounting.methods import central_limit, direct, lattice
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, PureDP, RandomizedResponse, Repeated
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.laws.base import Normal
 from epsilog.numerics.laws.pair import Direction, Pair
@@ -33,7 +33,7 @@ def sgd(noise, share, rounds):
 
 
 def spectral(release, question, relation=ADD):
-    return inversion_bounds(prepare(release, relation).orderings(), question)
+    return inversion_bounds(Composition.of(release, relation).orderings(), question)
 
 
 def sampled(mu, share, direction, theta):
@@ -161,7 +161,7 @@ def test_the_decay_says_something():
 @settings(max_examples=30, deadline=None)
 @given(largest=st.floats(1e-3, 8.0), theta=st.floats(0.1, 40.0), turn=st.floats(0.01, 50.0))
 def test_the_laplace_wave_is_its_integral(largest, theta, turn):
-    law = tilt_of(prepare(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta)
+    law = tilt_of(Composition.of(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta)
     frequency, mpmath.mp.dps = turn / largest, 30
     a, z = mpmath.mpf(1) / (mpmath.mpf(1) / largest), mpmath.mpc(theta, frequency)
     exact = [
@@ -206,7 +206,7 @@ def test_the_lattice_agrees():
             reached.append(False)
             return
         reached.append(True)
-        on_lattice = lattice_bounds(prepare(release, ADD).orderings(), EpsilonAt(at), gap=0.01)
+        on_lattice = lattice_bounds(Composition.of(release, ADD).orderings(), EpsilonAt(at), gap=0.01)
         assert found.lower <= on_lattice.upper
         assert found.upper >= on_lattice.lower
         assert found.upper - found.lower <= 1e-4 * found.upper or found.upper < on_lattice.upper
@@ -231,7 +231,9 @@ def test_a_mix_of_everything_agrees_with_the_lattice_in_any_order(at):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     parts = MIX[:-1]
     one, other = (spectral(Repeated(Composed(list(order)), 3), EpsilonAt(at)) for order in (parts, parts[::-1]))
-    on_lattice = lattice_bounds(prepare(Repeated(Composed(parts), 3), relation).orderings(), EpsilonAt(at), gap=0.01)
+    on_lattice = lattice_bounds(
+        Composition.of(Repeated(Composed(parts), 3), relation).orderings(), EpsilonAt(at), gap=0.01
+    )
     assert one.lower <= other.upper
     assert other.lower <= one.upper
     assert one.upper - one.lower <= 1e-5 * one.upper
@@ -243,7 +245,7 @@ def test_atoms_and_laplace_beside_a_gaussian_under_replace_one():
     release = Composed([Repeated(RandomizedResponse(0.99, 3), 5), Laplace(40.0), Repeated(Gaussian(20.0), 4)])
     relation = NeighboringRelation.REPLACE_ONE
     found = spectral(release, EpsilonAt(1e-6), relation)
-    on_lattice = lattice_bounds(prepare(release, relation).orderings(), EpsilonAt(1e-6), gap=0.005)
+    on_lattice = lattice_bounds(Composition.of(release, relation).orderings(), EpsilonAt(1e-6), gap=0.005)
     assert found.upper - found.lower <= 1e-6 * found.upper
     assert on_lattice.lower <= found.upper
     assert found.lower <= on_lattice.upper
@@ -291,7 +293,7 @@ def test_tilts_and_accuracies_agree_within_what_they_say():
     @settings(max_examples=40, deadline=None)
     @given(release=mixes, at=st.floats(-25, -1))
     def agree(release, at):
-        for ordering in prepare(release, ADD).orderings():
+        for ordering in Composition.of(release, ADD).orderings():
             tilts = [(tilt_of(pair), count) for pair, count in ordering.upper]
             try:
                 cumulant = integral.cumulant_of(ordering.upper)
@@ -314,7 +316,7 @@ def test_tilts_and_accuracies_agree_within_what_they_say():
     "release", [sgd(0.7, 0.01, 10), Composed([sgd(3.3, 0.1, 7), Repeated(Gaussian(9.1), 11), Laplace(3)])]
 )
 def test_the_two_sides_are_close_enough_to_share_one_sum(release):
-    for direction in prepare(release, ADD).orderings():
+    for direction in Composition.of(release, ADD).orderings():
         assert all(integral._same(direction.upper, parts) for parts in direction.lowers)
 
 
@@ -322,7 +324,7 @@ def test_the_two_sides_are_close_enough_to_share_one_sum(release):
     ("largest", "theta"), [(447.6, 2.3e-6), (500.0, -0.3), (2.08e-5, -0.499), (588.8, 1e-4), (3.0, -7.0)]
 )
 def test_the_laplace_cumulant_keeps_its_word_at_any_tilt(largest, theta):
-    found = tilt_of(prepare(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta).moments
+    found = tilt_of(Composition.of(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta).moments
     mpmath.mp.dps = 40
     a, z = mpmath.mpf(1 / (1 / largest)), mpmath.mpf(theta)
     exact = mpmath.log(((z + 1) * mpmath.exp(z * a) + z * mpmath.exp(-(z + 1) * a)) / (2 * z + 1))
@@ -332,7 +334,7 @@ def test_the_laplace_cumulant_keeps_its_word_at_any_tilt(largest, theta):
 
 
 def test_a_sum_that_is_no_number_is_no_answer():
-    parts = prepare(sgd(1.0, 0.01, 500), ADD).orderings()[0].upper
+    parts = Composition.of(sgd(1.0, 0.01, 500), ADD).orderings()[0].upper
     inversion = Inversion([(tilt_of(pair), count) for pair, count in parts], integral.cumulant_of(parts), 5.0, 1.5)
     inversion._summands[3] = math.nan
     with pytest.raises(OutOfReachError):

@@ -14,7 +14,6 @@ from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.methods import central_limit
 from epsilog.accounting.methods.central_limit import central_limit_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
@@ -29,6 +28,7 @@ from epsilog.mechanisms import (
     RandomizedResponse,
     Repeated,
 )
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.numerics.laws.base import Atoms
 from epsilog.numerics.laws.pair import Direction, Pair
@@ -40,7 +40,7 @@ ADD, REPLACE, ZERO = NeighboringRelation
 
 
 def by_many(release, question, relation=ADD):
-    return central_limit_bounds(prepare(release, relation).orderings(), question)
+    return central_limit_bounds(Composition.of(release, relation).orderings(), question)
 
 
 def sampled(base, share, rounds):
@@ -105,7 +105,7 @@ def test_limits(base, spread, share, rounds, goal):
     assert found.lower <= exact * (1 + 2e-4)
     assert found.upper >= exact * (1 - 2e-4)
     assert found.upper - found.lower <= 0.01 * found.upper
-    assert account(prepare(release, ADD), EpsilonAt(goal), above=True)[0].upper <= found.upper * 1.002
+    assert account(Composition.of(release, ADD), EpsilonAt(goal), above=True)[0].upper <= found.upper * 1.002
     at = found.upper
     told = delta(release, epsilon=at)
     assert told.lower <= gaussian_delta(limit(share, spread, rounds), at)[1] * 1.02
@@ -148,7 +148,7 @@ def test_where_the_inversion_answers_too_it_lies_inside():
         release = sampled(Gaussian(noise), share, rounds)
         goal = 10 ** rng.uniform(-30, -1)
         for question in (EpsilonAt(goal), DeltaAt(10 ** rng.uniform(-3, 1))):
-            exact = inversion_bounds(prepare(release, ADD).orderings(), question)
+            exact = inversion_bounds(Composition.of(release, ADD).orderings(), question)
             lower, upper = by_many(release, question)
             assert lower <= exact.upper * (1 + 1e-9), (release, question)
             assert upper >= exact.lower * (1 - 1e-9), (release, question)
@@ -170,7 +170,7 @@ def test_where_the_inversion_answers_too_it_lies_inside():
     ],
 )
 def test_other_laws_agree_with_the_lattice(release, relation):
-    ways = prepare(release, relation).orderings()
+    ways = Composition.of(release, relation).orderings()
     for question in (EpsilonAt(1e-6), DeltaAt(0.5)):
         lower, upper = central_limit_bounds(ways, question)
         on_lattice = lattice_bounds(ways, question, gap=0.01)

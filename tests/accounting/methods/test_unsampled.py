@@ -7,7 +7,6 @@ from tests import generators
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.account import account
-from epsilog.accounting.prepared import prepare
 from epsilog.mechanisms import (
     BallsInBins,
     Composed,
@@ -19,7 +18,8 @@ from epsilog.mechanisms import (
     Repeated,
     ZeroConcentratedDP,
 )
-from epsilog.mechanisms.composition import flatten, sampled_parts, unsampled
+from epsilog.mechanisms.composition import Composition
+from epsilog.mechanisms.flatten import flatten, sampled_parts, unsampled
 from epsilog.numerics.questions import EpsilonAt
 from epsilog.terms import NeighboringRelation
 
@@ -47,7 +47,7 @@ def test_bins_beside_gaussians_cost_no_more_than_the_gaussians(release, at):
     everyone = epsilon(plain(release), delta=at).upper
     found = epsilon(release, delta=at)
     assert found.lower <= found.upper <= everyone
-    assert account(prepare(release, ADD), EpsilonAt(at), above=True)[0].upper <= everyone
+    assert account(Composition.of(release, ADD), EpsilonAt(at), above=True)[0].upper <= everyone
     assert delta(release, epsilon=found.upper).upper <= at * (1 + 1e-6)
 
 

@@ -1,1 +1,1 @@
-"""The methods: each bounds the answer about a prepared release, or says None where it does not apply."""
+"""The methods: each bounds the answer about a composition, or says None where it does not apply."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.special import erfcx
 
 from epsilog.accounting.inversion.characteristic import OutOfReachError
-from epsilog.accounting.prepared import Prepared
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.kernel import peak
 from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
@@ -64,11 +64,11 @@ class _Cells(NamedTuple):
     sign: float
 
 
-def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+def bounds(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
     """Bounds the answer about 10,000 rounds and more; None for fewer, and for laws that have no cells there."""
-    if prepared.has_pairs and prepared.orderings(size(question))[0].rounds > 1:
+    if composition.has_pairs and composition.orderings(size(question))[0].rounds > 1:
         with suppress(OutOfReachError):
-            return central_limit_bounds(prepared.orderings(size(question)), question)
+            return central_limit_bounds(composition.orderings(size(question)), question)
     return None
 
 

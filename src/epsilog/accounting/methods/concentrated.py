@@ -11,8 +11,8 @@ import numpy as np
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.methods.renyi import WIDE
 from epsilog.accounting.methods.renyi import bounds as renyi_bounds
-from epsilog.accounting.prepared import Prepared
 from epsilog.mechanisms import ZeroConcentratedDP
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_bounds
 from epsilog.numerics.moments import best_order, even_loss
@@ -27,39 +27,39 @@ _FEW = 16  # roundings: up to eight in a function, a root, two products and a su
 _MANY = gamma(64.0)  # relative: up to four functions of products, each off by fewer than 16
 
 
-def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
+def bounds(composition: Composition, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer from below; None without such a statement."""
-    least = prepared.attained
-    if least is prepared:
+    least = composition.attained
+    if least is composition:
         return None
     if least.mu is not None:
         found = gaussian_bounds(least.mu, question)
     else:
         found = lattice_bounds(least.orderings(), question, gap=gap)
-    return Bounds(max(found.lower, _largest(prepared, question, gap)), anything(question).upper)
+    return Bounds(max(found.lower, _largest(composition, question, gap)), anything(question).upper)
 
 
-def _largest(prepared: Prepared, question: Question, gap: float) -> float:
+def _largest(composition: Composition, question: Question, gap: float) -> float:
     """Bounds the answer from below by the largest statement alone: what is beside it only adds."""
-    largest = ZeroConcentratedDP(max(rho for rho, _ in prepared.rho))
-    found = alone(Prepared({largest: 1}, prepared.relation), question, gap)
+    largest = ZeroConcentratedDP(max(rho for rho, _ in composition.rho))
+    found = alone(Composition({largest: 1}, composition.relation), question, gap)
     return 0.0 if found is None else found.lower
 
 
-def alone(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
+def alone(composition: Composition, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer about one statement with nothing beside it; None for anything else, or out of reach.
 
     Above stands the best that its divergences prove; below, a mechanism with two outcomes that satisfies it.
     """
-    if not prepared.rho or len(prepared.rho) < len(prepared.bag):
+    if not composition.rho or len(composition.rho) < len(composition.bag):
         return None
-    if prepared.rounds > 1:
-        return _simply(up(sum(rho * n for rho, n in prepared.rho), 2 + len(prepared.rho)), question)
-    ((rho, _),) = prepared.rho
+    if composition.rounds > 1:
+        return _simply(up(sum(rho * n for rho, n in composition.rho), 2 + len(composition.rho)), question)
+    ((rho, _),) = composition.rho
     above = _simply(rho, question)
     if not _LEAST <= rho <= _LARGEST:
         return above
-    above = above.meet(renyi_bounds(prepared, question, gap) or above)
+    above = above.meet(renyi_bounds(composition, question, gap) or above)
     epsilon = question.epsilon if isinstance(question, DeltaAt) else above.upper
     found = _two_outcomes(rho, epsilon) if epsilon < _MOST else None
     if found is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsilog.accounting.prepared import Prepared
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.lattice.composition import LatticeComposition
 from epsilog.numerics.lattice.discretise import WIDEST, Plan, Sketches, Work, on_lattice
@@ -34,18 +34,18 @@ _LARGE = 1e-3  # a delta from which on epsilon may well be 0
 _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
 
 
-def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
+def bounds(composition: Composition, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer; None where a part has no pair of its own."""
-    if not prepared.has_pairs:
+    if not composition.has_pairs:
         return None
-    return lattice_bounds(prepared.orderings(size(question)), question, gap=gap)
+    return lattice_bounds(composition.orderings(size(question)), question, gap=gap)
 
 
-def above(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
+def above(composition: Composition, question: Question, gap: float) -> Bounds | None:
     """The same from above only: never better than ``bounds``, and several times as fast."""
-    if not prepared.has_pairs:
+    if not composition.has_pairs:
         return None
-    return Bounds(0.0, _upper_bound(prepared.orderings(size(question)), question, gap=gap))
+    return Bounds(0.0, _upper_bound(composition.orderings(size(question)), question, gap=gap))
 
 
 def lattice_bounds(

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.renyi import DEFAULT_ORDERS, rdp_of
+from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.moments import Array, delta_of, epsilon_of
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
@@ -17,17 +17,17 @@ WIDE = 1 + np.concatenate((np.geomspace(1e-6, 1e8, 180), np.geomspace(1e10, 1e16
 """Orders to begin with where any order between two of them costs next to nothing."""
 
 
-def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+def bounds(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
     """Bounds the answer from above; None where a part has no divergence, or one that no double holds.
 
     Raises:
         UnsupportedMechanismError: neither has a part a divergence nor the release pairs, and nothing in it is sampled.
     """
-    between = not prepared.sampled
+    between = not composition.sampled
     orders = WIDE if between else DEFAULT_ORDERS
 
     def curve(orders: Array) -> Array:
-        return rdp_of(prepared.bag, orders, prepared.relation)
+        return rdp_of(composition.bag, orders, composition.relation)
 
     try:
         match question:
@@ -38,7 +38,7 @@ def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     except OverflowError:
         return None
     except UnsupportedMechanismError:
-        if prepared.has_pairs or prepared.sampled:
+        if composition.has_pairs or composition.sampled:
             return None
         raise
     return None if math.isinf(upper) else Bounds(0.0, upper)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from epsilog.accounting.methods import renyi
-from epsilog.accounting.prepared import Prepared
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.bounds import Bounds
@@ -23,24 +22,24 @@ _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next
 _LITTLE = 1e-3  # of a bound on delta: a chance that is not worth spending
 _FEW = 4  # kinds of sampled parts that are unsampled one at a time
 
-Upper = Callable[[Prepared, Question, float], float]  # bounds an answer from above by the other methods
+Upper = Callable[[Composition, Question, float], float]  # bounds an answer from above by the other methods
 
 
-def likely(prepared: Prepared, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+def likely(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
     """Bounds the answer where it is as good as free, or likely to be good: Gaussians, large samples, bins."""
-    bins = tuple(part for part in prepared.sampled if part.is_binned)
-    if bins or any(map(_much, prepared.sampled)):
-        return _least(prepared, {prepared.sampled, bins}, question, gap, upper)
-    gaussian = prepared.sampled and prepared.unsampled(prepared.sampled).mu is not None
-    return _least(prepared, {prepared.sampled}, question, gap, upper) if gaussian else None
+    bins = tuple(part for part in composition.sampled if part.is_binned)
+    if bins or any(map(_much, composition.sampled)):
+        return _least(composition, {composition.sampled, bins}, question, gap, upper)
+    gaussian = composition.sampled and composition.unsampled(composition.sampled).mu is not None
+    return _least(composition, {composition.sampled}, question, gap, upper) if gaussian else None
 
 
-def helps(prepared: Prepared, question: Question, known: Bounds) -> bool:
+def helps(composition: Composition, question: Question, known: Bounds) -> bool:
     """Whether ``likely`` may move ``known`` bounds: not where all are Gaussians that lose more, if only unsampled."""
-    if not prepared.sampled or math.isinf(known.lower):
+    if not composition.sampled or math.isinf(known.lower):
         return False
-    mu = prepared.unsampled(prepared.sampled).mu
-    if mu is None or any(part.is_binned for part in prepared.sampled):
+    mu = composition.unsampled(composition.sampled).mu
+    if mu is None or any(part.is_binned for part in composition.sampled):
         return True
     match question:
         case EpsilonAt(delta):
@@ -49,40 +48,41 @@ def helps(prepared: Prepared, question: Question, known: Bounds) -> bool:
             return gaussian_delta(down(mu, MU), epsilon)[0] < known.upper
 
 
-def each(prepared: Prepared, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+def each(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
     """Bounds the answer with all sampled parts unsampled, all bins, and each of a few kinds by itself."""
-    bins = tuple(part for part in prepared.sampled if part.is_binned)
-    ways = {prepared.sampled, bins}
-    if len(prepared.sampled) <= _FEW:
-        ways |= {(part,) for part in prepared.sampled}
-    found = _least(prepared, ways, question, gap, upper)
+    bins = tuple(part for part in composition.sampled if part.is_binned)
+    ways = {composition.sampled, bins}
+    if len(composition.sampled) <= _FEW:
+        ways |= {(part,) for part in composition.sampled}
+    found = _least(composition, ways, question, gap, upper)
     if question == EpsilonAt(0):
         return found
     with suppress(UnsupportedMechanismError):
-        told = _told(prepared, question)
+        told = _told(composition, question)
         if told < everything(question):
             found = Bounds(0.0, told) if found is None else found.meet(Bounds(0.0, told))
     with suppress(UnsupportedMechanismError):
-        rough = renyi.bounds(prepared.unsampled(prepared.sampled), question, gap) if prepared.sampled else None
+        rough = renyi.bounds(composition.unsampled(composition.sampled), question, gap) if composition.sampled else None
         return rough if found is None else found if rough is None else found.meet(rough)
     return found
 
 
-def _told(prepared: Prepared, question: Question) -> float:
+def _told(composition: Composition, question: Question) -> float:
     """Bounds the answer from above for whoever sees in which rounds the unit is, over Gaussians.
 
     It is in no more rounds of a kind than are counted with, but for a chance that is taken from delta; given the
     rounds, what they show is one Gaussian (certified-bounds, 1.5).
     """
-    if not prepared.sampled or any(part.exact_share is None for part in prepared.sampled):
+    if not composition.sampled or any(part.exact_share is None for part in composition.sampled):
         return everything(question)
-    prepared.unsampled(prepared.sampled)  # checks that coins are all there is to a sample
+    composition.unsampled(composition.sampled)  # checks that coins are all there is to a sample
     found = everything(question)
     for spent in spendable(question.delta if isinstance(question, EpsilonAt) else None):
         if isinstance(question, DeltaAt) and spent < _LITTLE * found:
             break
         distances = [
-            _distance(prepared, part, count, spent / len(prepared.sampled)) for part, count in prepared.bag.items()
+            _distance(composition, part, count, spent / len(composition.sampled))
+            for part, count in composition.bag.items()
         ]
         known = [distance for distance in distances if distance is not None]
         if len(known) < len(distances):
@@ -93,11 +93,11 @@ def _told(prepared: Prepared, question: Question) -> float:
     return found
 
 
-def _distance(prepared: Prepared, part: Release, count: int, chance: float) -> float | None:
+def _distance(composition: Composition, part: Release, count: int, chance: float) -> float | None:
     """The mu of so many rounds of a part, of those in which the unit is but for this chance; None without one."""
     if part.exact_share is None:
-        return Composition({part: count}, prepared.relation).mu
-    mu, share = Composition.of(part.inner[0], prepared.relation).mu, up(float(part.exact_share), 1)
+        return Composition({part: count}, composition.relation).mu
+    mu, share = Composition.of(part.inner[0], composition.relation).mu, up(float(part.exact_share), 1)
     if mu is None or share >= 1:
         return None if mu is None else math.sqrt(count) * mu
     often = first(lambda seen: binomial_above(count, share, seen) <= chance, -1, count)
@@ -105,12 +105,12 @@ def _distance(prepared: Prepared, part: Release, count: int, chance: float) -> f
 
 
 def _least(
-    prepared: Prepared, ways: set[tuple[Release, ...]], question: Question, gap: float, upper: Upper
+    composition: Composition, ways: set[tuple[Release, ...]], question: Question, gap: float, upper: Upper
 ) -> Bounds | None:
     least, answered = math.inf, False
     for parts in filter(None, ways):
         with suppress(UnsupportedMechanismError):
-            least, answered = min(least, upper(prepared.unsampled(parts), question, gap)), True
+            least, answered = min(least, upper(composition.unsampled(parts), question, gap)), True
     if math.isinf(least) and not (answered and question == EpsilonAt(0)):  # where no loss is the largest, that is said
         return None
     return Bounds(0.0, least)

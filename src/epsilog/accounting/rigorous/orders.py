@@ -24,7 +24,7 @@ from epsilog.accounting.rigorous.profiles import (
     Statement,
 )
 from epsilog.mechanisms import Release
-from epsilog.mechanisms.composition import Bag, check_absence, flatten
+from epsilog.mechanisms.flatten import Bag, check_absence, flatten
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 METHOD = "ball arithmetic"
@@ -41,6 +41,7 @@ def orders(release: Release, relation: NeighboringRelation) -> dict[str, Parts]:
     Raises:
         UnsupportedMechanismError: a part has no profile here under this relation.
 
+    >>> from epsilog.mechanisms import Gaussian
     >>> from epsilog.mechanisms import Gaussian
     >>> [len(parts) for parts in orders(Gaussian(1.0), NeighboringRelation.ADD_OR_REMOVE_ONE).values()]
     [1]
