@@ -33,6 +33,7 @@ class SqlStore(ABC):
     mark: ClassVar[str]  # what the driver wants for a value
     to_read: ClassVar[str]  # what begins a transaction
     to_write: ClassVar[str]
+    check: ClassVar[staticmethod[[Any], None]]  # refuses a database that is damaged, or made otherwise than we make it
 
     def __init__(self, refusal: str, *, read_only: bool) -> None:
         self.read_only, self._open = read_only, True
@@ -54,10 +55,6 @@ class SqlStore(ABC):
     @abstractmethod
     def _translated(self, error: Exception) -> Exception | None:
         """A driver's error in our words; None for any other."""
-
-    @abstractmethod
-    def _check(self, connection: Any) -> None:
-        """Refuses a database that is damaged, or made otherwise than we make it."""
 
     @abstractmethod
     def _admit(self, connection: Any) -> Any:
@@ -114,7 +111,7 @@ class SqlStore(ABC):
             mark=self.mark,
             require=self._owner.require_here,
             translating=self._translating,
-            check=self._check,
+            check=self.check,
         )
 
     def _continue(self, session: SqlSession) -> None:

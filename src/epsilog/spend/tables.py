@@ -66,7 +66,7 @@ def _subtree(scope: str) -> tuple[str, str, str]:
 
 
 class SqlSession:
-    """One transaction of a database: a ``Session`` in its tables.
+    """One transaction of a database: a ``Session`` in its tables, which ``store`` describes.
 
     Args:
         raw: a driver's connection, in the transaction.
@@ -94,8 +94,7 @@ class SqlSession:
         self.whole = True
 
     @contextmanager
-    def part(self) -> Iterator[None]:
-        """A block whose writes are undone by themselves where it raises; what else is written stays."""
+    def part(self) -> Iterator[None]:  # noqa: D102
         before = self._head
         with self._translating():
             self._all("SAVEPOINT part")
@@ -129,8 +128,7 @@ class SqlSession:
     def _entries(self, query: str, *values: object) -> list[Row]:
         return [Row(*row) for row in self._rows(f"{_ENTRIES} {query}", *values)]
 
-    def head(self) -> Head:
-        """Count of entries and hash of the last, once the last entry bears them out."""
+    def head(self) -> Head:  # noqa: D102
         if self._head is None:
             count, head = stored_head(self._rows(HEAD))
             last = self._entries(f"{_NEWEST_FIRST} 1")
@@ -154,20 +152,17 @@ class SqlSession:
                 index=seen[0],
             )
 
-    def entry(self, position: int) -> Entry:
-        """The entry at an index that exists."""
+    def entry(self, position: int) -> Entry:  # noqa: D102
         rows = self._entries("WHERE position = ?", position)
         if not rows:
             raise LedgerIntegrityError("is missing", index=position)
         return parsed(rows[0])
 
-    def latest(self, scope: str) -> Entry | None:
-        """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
+    def latest(self, scope: str) -> Entry | None:  # noqa: D102
         rows = self._entries(f"WHERE scope = ? {_NEWEST_FIRST} 1", scope)
         return parsed(rows[0]) if rows else None
 
-    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
-        """The entries as they lie there, oldest first."""
+    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:  # noqa: D102
         if scope is None and limit is None:
             return (Row(*row) for row in self._walked(_ENTRIES, "position", None if start is None else (start - 1,)))
         where: list[str] = []
@@ -190,8 +185,7 @@ class SqlSession:
             self._require()
             yield Row(*row)
 
-    def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
-        """The newest entries before an index, newest first; ``verb`` needs a scope."""
+    def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:  # noqa: D102
         query = "WHERE position < ?"
         values: list[object] = [before]
         if scope is not None:
@@ -211,8 +205,7 @@ class SqlSession:
         """The head, if it was asked for or moved, and what is known of the balances there."""
         return None if self._head is None else (self._head, self._balances)
 
-    def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
-        """The budgets among some scopes, ancestors first; all for None."""
+    def balances(self, scopes: Iterable[str] | None) -> list[Balance]:  # noqa: D102
         if scopes is None:
             return self._stored_balances("")
         asked = sorted(set(scopes))
@@ -221,49 +214,41 @@ class SqlSession:
             self._balances |= dict.fromkeys(unknown) | {one.scope: one for one in found}
         return [there for scope in asked if (there := self._balances[scope]) is not None]
 
-    def below(self, scope: str) -> list[Balance]:
-        """The budgets under a scope, ancestors first."""
+    def below(self, scope: str) -> list[Balance]:  # noqa: D102
         return self._stored_balances("WHERE scope > ? AND scope < ?", *_subtree(scope)[1:])
 
     def _stored_balances(self, where: str, *values: object) -> list[Balance]:
         rows = self._rows(f"{_BALANCES} {where} ORDER BY scope", *values)
         return [stored_state(Balance.parse, document, scope=scope) for scope, document in rows]
 
-    def charge(self, name: ChargeId) -> ChargeRecord | None:
-        """The charge with a key in a scope, if there is one."""
+    def charge(self, name: ChargeId) -> ChargeRecord | None:  # noqa: D102
         scope, key = name
         return next(iter(self._charge_records("WHERE key = ? AND scope = ?", key, scope)), None)
 
-    def find_charges(self, key: str) -> list[ChargeRecord]:
-        """The charges that have a key, each in a scope of its own, by scope."""
+    def find_charges(self, key: str) -> list[ChargeRecord]:  # noqa: D102
         return self._charge_records("WHERE key = ? ORDER BY scope", key)
 
     def _charge_records(self, query: str, *values: object) -> list[ChargeRecord]:
         rows = self._rows(f"{_CHARGES} {query}", *values)
         return [stored_state(ChargeRecord.parse, document, key=key, scope=scope) for key, scope, document in rows]
 
-    def has_charges(self, scope: str) -> bool:
-        """Whether any charge was ever made at a scope or under it."""
+    def has_charges(self, scope: str) -> bool:  # noqa: D102
         return bool(self._rows(f"{_CHARGES} WHERE {_UNDER} LIMIT 1", *_subtree(scope)))
 
-    def rounds(self, name: ChargeId) -> list[RoundState]:
-        """The rounds of a charge, in order."""
+    def rounds(self, name: ChargeId) -> list[RoundState]:  # noqa: D102
         return self._round_states("ORDER BY number", name)
 
-    def last_round(self, name: ChargeId) -> RoundState | None:
-        """The last round of a charge that began, if any did."""
+    def last_round(self, name: ChargeId) -> RoundState | None:  # noqa: D102
         return next(iter(self._round_states("ORDER BY number DESC LIMIT 1", name)), None)
 
-    def round(self, name: ChargeId, number: int) -> RoundState | None:
-        """One round of a charge, if it began."""
+    def round(self, name: ChargeId, number: int) -> RoundState | None:  # noqa: D102
         return next(iter(self._round_states("AND number = ?", name, number)), None)
 
     def _round_states(self, query: str, name: ChargeId, *values: object) -> list[RoundState]:
         scope, key = name
         return [RoundState(*state) for _, _, *state in self._rows(f"{_OF_CHARGE} {query}", key, scope, *values)]
 
-    def stored(self) -> Stored:
-        """Everything that is kept beside the entries, as it lies there."""
+    def stored(self) -> Stored:  # noqa: D102
         return Stored(
             stored_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),
@@ -301,8 +286,7 @@ class SqlSession:
         self._check(self._raw)
         self.check_continues()
 
-    def append(self, *rows: Row) -> None:
-        """Adds entries after the head, at least one, and moves the head to the last."""
+    def append(self, *rows: Row) -> None:  # noqa: D102
         self._write(_APPEND, rows)
         self._head = rows[-1].head
         self._write(_MOVE_HEAD, [self._head])
@@ -318,17 +302,14 @@ class SqlSession:
         if cursor.rowcount != len(rows):
             raise LedgerIntegrityError(f"the database kept {cursor.rowcount} of {len(rows)} rows that were written")
 
-    def put_balances(self, changed: Iterable[Balance]) -> None:
-        """Stores balances, at least one."""
+    def put_balances(self, changed: Iterable[Balance]) -> None:  # noqa: D102
         moved = {balance.scope: balance for balance in changed}
         self._write(_PUT_BALANCE, [(scope, balance.document()) for scope, balance in moved.items()])
         self._balances |= moved
 
-    def put_charge(self, charge: ChargeRecord) -> None:
-        """Stores a charge."""
+    def put_charge(self, charge: ChargeRecord) -> None:  # noqa: D102
         self._write(_PUT_CHARGE, [(charge.key, charge.scope, charge.document())])
 
-    def put_round(self, name: ChargeId, state: RoundState) -> None:
-        """Stores a round of a charge."""
+    def put_round(self, name: ChargeId, state: RoundState) -> None:  # noqa: D102
         scope, key = name
         self._write(_PUT_ROUND, [(key, scope, state.number, state.attempts, state.output_hash)])

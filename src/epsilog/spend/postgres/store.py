@@ -42,6 +42,8 @@ class PostgresStore(SqlStore):
     # what is read once the head is locked is what the writer before committed
     to_write = f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}s'"
 
+    check = staticmethod(schema.check)
+
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._place = Place.of(url)
         super().__init__(
@@ -126,9 +128,6 @@ class PostgresStore(SqlStore):
         """After an error that nobody passed on, COMMIT would be a ROLLBACK, and the server would not say so."""
         if connection.info.transaction_status is not _driver().pq.TransactionStatus.INTRANS:
             raise StorageError(f"ledger {self.address}: the server has given up what was to be written")
-
-    def _check(self, connection: Any) -> None:
-        schema.check(connection)
 
     def _translated(self, error: Exception) -> Exception | None:
         if not isinstance(error, _driver().Error):

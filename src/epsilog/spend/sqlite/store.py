@@ -40,6 +40,7 @@ class SqliteStore(SqlStore):
     """A ledger's file: a ``Store``."""
 
     mark, to_read, to_write = "?", "BEGIN", "BEGIN IMMEDIATE"
+    check = staticmethod(schema.check)
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path.resolve()
@@ -147,19 +148,23 @@ class SqliteStore(SqlStore):
         Returns:
             Whether the one that it was copied from exists; None if this user may not look.
         """
+        lives = self._resident(home)
+        if lives == "":
+            refuse_orphans(self.path, Path(home))
+        return None if lives is None else lives == number
+
+    def _resident(self, home: str) -> str | None:
+        """The number of the ledger at another place; "" if there is none, None if this user may not look."""
         old = Path(home)
         if home == stored_path(self.path) or _same_place(old, self.path):
-            return False
+            return "here"
         try:
             there = old.is_file() and not old.samefile(self.path)
         except OSError:
             return None
         if there and not os.access(old, os.R_OK):
             return None
-        lives = _number(old) if there else None
-        if lives is None:
-            refuse_orphans(self.path, old)
-        return lives == number
+        return _number(old) if there else ""
 
     @property
     def address(self) -> str:
@@ -175,16 +180,7 @@ class SqliteStore(SqlStore):
         """Where the ledger lives that this is a copy of, if it is still there or may be."""
         with self._begun("BEGIN") as connection:
             number, home = schema.identity(connection)
-        old = Path(home)
-        if home == stored_path(self.path) or _same_place(old, self.path):
-            return None
-        try:
-            there = old.is_file() and not old.samefile(self.path)
-        except OSError:
-            return home
-        if there and (not os.access(old, os.R_OK) or _number(old) == number):
-            return home
-        return None
+        return home if self._resident(home) in (number, None) else None
 
     def _admit(self, connection: Any) -> LogEnd | None:
         """What must hold before anything is written; where the log ends, for ``_require_kept``."""
@@ -222,9 +218,6 @@ class SqliteStore(SqlStore):
             raise StorageError(f"ledger {self.path} is open, and its log was replaced")
         self._logs = logs
         return logs
-
-    def _check(self, connection: Any) -> None:
-        schema.check(connection)
 
     def _translated(self, error: Exception) -> Exception | None:
         return _translated(error, self.path) if isinstance(error, library.sqlite.Error) else None
@@ -265,8 +258,8 @@ def _same_place(one: Path, other: Path) -> bool:
         return False
 
 
-def _number(path: Path) -> str | None:
-    """The number of the ledger at a path, if one is there: it never changes, so its log need not be read."""
+def _number(path: Path) -> str:
+    """The number of the ledger at a path, "" if none is there: it never changes, so its log need not be read."""
     try:
         connection = library.sqlite.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
         try:
@@ -274,7 +267,7 @@ def _number(path: Path) -> str | None:
         finally:
             connection.close()
     except (library.sqlite.Error, TypeError):
-        return None
+        return ""
 
 
 def _translated(error: Exception, path: Path) -> Exception:
