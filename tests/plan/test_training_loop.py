@@ -1,6 +1,7 @@
 """What a training loop costs as it is: above exact enumerations, simulated epochs, and as dp-accounting composes."""
 
 import math
+import re
 from dataclasses import replace
 from itertools import product
 
@@ -72,6 +73,14 @@ def test_a_difference_that_costs_nothing_is_a_warning():
     codes = {one.code for one in found.findings if one.verdict is Verdict.WARNED}
     assert codes == {"batches/several-samples", "noise-added/more-than-counted"}
     assert found.cost.upper < found.believed.upper
+
+
+def test_the_chance_that_a_batch_is_cut_is_told_from_above():
+    for most in (690, 700, 710, 720, 730):
+        found = preflight(replace(BASE, largest_batch=most), delta=DELTA).findings
+        (one,) = [each for each in found if each.check == "truncation"]
+        told = float(re.search(r"chance (?:of at most )?([0-9.e-]+)", one.says)[1])
+        assert told >= min(1000 * stats.binom.sf(most, 60_000, 0.01), 1.0)
 
 
 @pytest.mark.parametrize("noise", [0.199, 0.05])

@@ -392,9 +392,12 @@ def _truncation(setup: TrainingSetup, delta: float) -> tuple[Finding, ...]:
     batches = setup.updates * setup.accumulation * setup.workers
     chance = min(batches * binomial_above(setup.pool, setup.rate, setup.largest_batch), 1.0)
     if chance <= delta:
-        return (_passed("truncation", f"A batch is cut with a chance of at most {chance:.2g} in the whole run."),)
+        return (
+            _passed("truncation", f"A batch is cut with a chance of at most {upper_text(chance, 2)} in the whole run."),
+        )
     says = (
-        f"Batches may be cut (chance {chance:.2g} in the run at most): accountants of Poisson samples leave that out."
+        f"Batches may be cut (chance {upper_text(chance, 2)} in the run at most): accountants of Poisson samples leave "
+        "that out."
     )
     return (_found("truncation/frequent", says, chance=chance),)
 
