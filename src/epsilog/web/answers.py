@@ -5,9 +5,14 @@ Answers are sent as the library gives them; tests hold them against these models
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import dataclasses
+from functools import cache
+from inspect import getdoc
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from epsilog import plan, terms
 
 Number = Annotated[float | Literal["inf"], Field(description='a number; "inf" for an infinite one')]
 Grade = Literal["void", "weak", "good"]
@@ -194,94 +199,39 @@ class Stamped(Answer):
     sha256: str
 
 
-class Noise(Answer):
-    """The noise of one query."""
-
-    scale: Number
-    expected_error: Number
-    error_95: Number
-
-
-class QueryShare(Answer):
-    """Queries of one weight."""
-
-    count: int
-    weight: float
-    epsilon: float
-    classic: Noise
-    exact: Noise
-    optimal: Noise
+def _answer(kind: Any, name: str = "", **more: Any) -> type[Answer]:
+    """What a dataclass is as plain JSON values (``codec.plain``), with further fields beside its own."""
+    hints, says = get_type_hints(kind), (getdoc(kind) or "").partition("\n\n")[0]
+    made = {each.name: (_shape(hints[each.name]), ...) for each in dataclasses.fields(kind)}
+    made |= {each: (shape, ...) for each, shape in more.items()}
+    model: type[Answer] = create_model(name or kind.__name__, __base__=Answer, __doc__=says, **made)  # type: ignore[call-overload]
+    return model
 
 
-class Consumed(Answer):
-    """What the answered queries cost, by how their noise was set."""
-
-    split: float
-    classic: Interval
-    exact: Interval
-    optimal: Interval
-
-
-class QueriesAnswer(Answer):
-    """A budget split over queries."""
-
-    epsilon: float
-    delta: Delta | None
-    mechanism: str
-    sensitivity: float
-    queries: int
-    queries_used: int
-    queries_left: int
-    consumed: Consumed
-    remaining: Number
-    compatible: bool
-    classic_total_delta: float
-    saving: Number
-    magnitude: float | None
-    relative_error_95: Number | None
-    shares: list[QueryShare]
-    findings: list[Finding]
-    delta_grade: Grade | None
-    delta_sentence: str | None
+@cache
+def _shape(kind: Any) -> Any:
+    """A field's type in JSON."""
+    parts = get_args(kind)
+    if get_origin(kind) is tuple:
+        return list[_shape(parts[0])]  # type: ignore[misc]
+    if type(None) in parts:
+        return _shape(parts[0]) | None
+    known = {float: Number, terms.Interval: Interval, terms.Finding: Finding, terms.DeltaDecision: Delta}
+    return known.get(kind) or (_answer(kind) if dataclasses.is_dataclass(kind) else kind)
 
 
-class CrossoverRow(Answer):
-    """95% errors at one number of queries."""
-
-    queries: int
-    laplace_pure: float
-    laplace_optimal: float
-    gaussian_classic: float
-    gaussian_optimal: float
-
-
-class CrossoverAnswer(Answer):
-    """Where Gaussian noise becomes the smaller."""
-
-    rows: list[CrossoverRow]
-    against_pure: int
-    against_optimal: int | None
-
-
-class SensitivityAnswer(Answer):
-    """The most one unit can move an answer, and why."""
-
-    value: float
-    reason: str
-
-
-class Contribution(Answer):
-    """One part of a mix, alone, and the mix without it."""
-
-    alone: Interval
-    without: Interval
-
-
-class MixAnswer(Answer):
-    """A mix of releases, priced."""
-
-    epsilon: Interval
-    parts: list[Contribution]
+QueriesAnswer = _answer(
+    plan.QueryPlan,
+    "QueriesAnswer",
+    queries=int,
+    queries_left=int,
+    remaining=Number,
+    compatible=bool,
+    saving=Number,
+    relative_error_95=Number | None,
+    delta_grade=Grade | None,
+    delta_sentence=str | None,
+)
 
 
 class ProfilePoint(Answer):
@@ -369,9 +319,12 @@ ANSWERS: dict[str, tuple[type[Answer], str]] = {
     "/queries": (QueriesAnswer, "A budget split over queries"),
     "/queries/verdict": (VerdictAnswer, "What a query plan means for one person"),
     "/queries/risk": (RiskAnswer, "What attacks find, and what copies cost"),
-    "/queries/crossover": (CrossoverAnswer, "Laplace against Gaussian"),
-    "/sensitivity": (SensitivityAnswer, "The sensitivity of a count, a bounded sum or a mean"),
-    "/account": (MixAnswer, "What a mix of releases costs"),
+    "/queries/crossover": (_answer(plan.Crossover, "CrossoverAnswer"), "Laplace against Gaussian"),
+    "/sensitivity": (
+        _answer(plan.Sensitivity, "SensitivityAnswer"),
+        "The sensitivity of a count, a bounded sum or a mean",
+    ),
+    "/account": (_answer(plan.Mix, "MixAnswer"), "What a mix of releases costs"),
     "/account/profile": (ProfileAnswer, "The privacy profile of a mix, and what an attacker can tell"),
     "/account/verdict": (VerdictAnswer, "What a mix of releases means for one person"),
     "/account/risk": (RiskAnswer, "What attacks find, and what copies cost"),

@@ -145,15 +145,16 @@ export type Compared = {
   differing: ([string, string, string])[];
 };
 
-/** What the answered queries cost, by how their noise was set. */
+/** What the queries answered so far cost together, by the noise that they were answered with. */
 export type Consumed = {
+  /** a number; "inf" for an infinite one */
   split: number;
   classic: Interval;
   exact: Interval;
   optimal: Interval;
 };
 
-/** One part of a mix, alone, and the mix without it. */
+/** One part of a mix. */
 export type Contribution = {
   alone: Interval;
   without: Interval;
@@ -179,7 +180,7 @@ export type CreateBudgetAsk = {
   orders: string[] | null;
 };
 
-/** Where Gaussian noise becomes the smaller. */
+/** Laplace against Gaussian over the number of queries. */
 export type CrossoverAnswer = {
   rows: CrossoverRow[];
   against_pure: number;
@@ -196,12 +197,16 @@ export type CrossoverAsk = {
   queries: number | null;
 };
 
-/** 95% errors at one number of queries. */
+/** The 95% error of one of Q equal queries, for unit sensitivity, by mechanism. */
 export type CrossoverRow = {
   queries: number;
+  /** a number; "inf" for an infinite one */
   laplace_pure: number;
+  /** a number; "inf" for an infinite one */
   laplace_optimal: number;
+  /** a number; "inf" for an infinite one */
   gaussian_classic: number;
+  /** a number; "inf" for an infinite one */
   gaussian_optimal: number;
 };
 
@@ -593,7 +598,7 @@ export type MixVerdictAsk = {
   cap: number | null;
 };
 
-/** The noise of one query. */
+/** The noise of one query, in the query's own unit. */
 export type Noise = {
   /** a number; "inf" for an infinite one */
   scale: number;
@@ -670,26 +675,29 @@ export type ProfilePoint = {
   upper: number;
 };
 
-/** A budget split over queries. */
+/** A budget over several queries. */
 export type QueriesAnswer = {
+  /** a number; "inf" for an infinite one */
   epsilon: number;
   delta: Delta | null;
   mechanism: string;
+  /** a number; "inf" for an infinite one */
   sensitivity: number;
-  queries: number;
+  shares: QueryShare[];
   queries_used: number;
-  queries_left: number;
   consumed: Consumed;
+  /** a number; "inf" for an infinite one */
+  classic_total_delta: number;
+  findings: Finding[];
+  magnitude: number | null;
+  queries: number;
+  queries_left: number;
   /** a number; "inf" for an infinite one */
   remaining: number;
   compatible: boolean;
-  classic_total_delta: number;
   /** a number; "inf" for an infinite one */
   saving: number;
-  magnitude: number | null;
   relative_error_95: number | null;
-  shares: QueryShare[];
-  findings: Finding[];
   delta_grade: "void" | "weak" | "good" | null;
   delta_sentence: string | null;
 };
@@ -771,10 +779,12 @@ export type QueriesVerdictAsk = {
   cap: number | null;
 };
 
-/** Queries of one weight. */
+/** The part of the budget that ``count`` equal queries get, each. */
 export type QueryShare = {
   count: number;
+  /** a number; "inf" for an infinite one */
   weight: number;
+  /** a number; "inf" for an infinite one */
   epsilon: number;
   classic: Noise;
   exact: Noise;
@@ -904,8 +914,9 @@ export type RoundsAnswer = {
   rounds: number;
 };
 
-/** The most one unit can move an answer, and why. */
+/** How far one unit can move an answer. */
 export type SensitivityAnswer = {
+  /** a number; "inf" for an infinite one */
   value: number;
   reason: string;
 };
