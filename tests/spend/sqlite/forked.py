@@ -101,6 +101,10 @@ def _inherit(ledger, path, ending, told):
     for attempt in attempts:
         with pytest.raises(StorageError, match="forked"):
             attempt()
+    number, os.getpid = os.getpid, os.getppid  # as where numbers come again
+    with pytest.raises(StorageError, match="forked"):
+        ledger.charge("acme", PureDP(0.001), key="child")
+    os.getpid = number
     os.read(told, 1)
     ENDINGS[ending](ledger)
 
