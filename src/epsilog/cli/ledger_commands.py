@@ -66,7 +66,7 @@ def _run(kind: type[Command]) -> Callable[..., None]:
 
 def _parameters(kind: type[Command], field: Any) -> list[inspect.Parameter]:
     """What a field is typed as."""
-    (stated, arg), name, given = kind.args[field.name], field.name, inspect.Parameter.KEYWORD_ONLY
+    (stated, arg, *_), name, given = kind.args[field.name], field.name, inspect.Parameter.KEYWORD_ONLY
     if name == "caps":
         options = {
             one: (of, typer.Option(f"--{one.replace('_', '-')}", help=says)) for one, (of, says) in _CAPS.items()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from epsilog.spend import paths, scopes
 from epsilog.spend.balances import Balance
-from epsilog.spend.commands import Caller, Command, Step, apply, require_own
+from epsilog.spend.commands import Caller, Command, Step, apply, fold, require_own
 from epsilog.spend.commands.base import BUDGET, CHARGE, RESERVATION
 from epsilog.spend.entries import ChargeId, Entry
 from epsilog.spend.headroom import Pricing
@@ -78,14 +78,18 @@ class Local:
 
 
 def _write(session: Session, command: Command, at: Reading) -> Done:
-    steps = run(command, at)
-    entries = [step.entry for step in steps if step.entry is not None]
-    if not entries:
-        return _done(command, at, steps[-1])
-    if at.caller.by is not None and _is_free(entries[0]):
+    first = last = apply(command, at)
+    if first.entry is None:
+        return _done(command, at, first)
+    rows, now = [Row.of(first.entry)], at
+    for later in command.then():
+        now = now.after(last, rows[-1].head)
+        entry = later.entry(now)  # of a charge that is new, settled and the caller's own
+        last = fold(entry, now)
+        rows.append(Row.of(entry))
+    if at.caller.by is not None and _is_free(first.entry):
         at.caller.admit_free(at.caller.by)
-    last = steps[-1]
-    session.append(*map(Row.of, entries))
+    session.append(*rows)
     before = {one.scope: one for one in at.path} if last.path else {}
     if changed := [one for one in last.path if before.get(one.scope) is not one]:
         session.put_balances(changed)
@@ -93,17 +97,7 @@ def _write(session: Session, command: Command, at: Reading) -> Done:
         session.put_round(at.charge.id, last.round)
     elif last.charge is not None:
         session.put_charge(last.charge)
-    return _done(command, at, last, entries[0])
-
-
-def run(command: Command, at: Reading) -> Sequence[Step]:
-    """What a command does, and what it does besides."""
-    steps = [apply(command, at)]
-    if steps[0].entry is not None:
-        for later in command.then():
-            at = at.after(steps[-1])
-            steps.append(apply(later, at))
-    return steps
+    return _done(command, at, last, first.entry)
 
 
 def _is_free(entry: Entry) -> bool:
@@ -139,6 +133,8 @@ class Reading:
     ) -> None:
         self._session, self._command, self._clock, self._times = session, command, clock, times
         self._step: Step | None = None
+        self._entries: dict[int, Entry] = {}
+        self._rounds: dict[int, RoundState | None] = {}
         self.caller, self.prepared = caller, prepared
 
     @cached_property
@@ -188,18 +184,23 @@ class Reading:
         return self._command.scope_at(self)
 
     def round(self, number: int) -> RoundState | None:  # noqa: D102
-        return None if self.charge is None or self._step is not None else self._session.round(self.charge.id, number)
+        if number not in self._rounds:
+            begun = self.charge is not None and self._step is None
+            self._rounds[number] = self._session.round(self.charge.id, number) if begun and self.charge else None
+        return self._rounds[number]
 
     def entry(self, index: int) -> Entry:  # noqa: D102
-        written = self._step.entry if self._step is not None else None
-        return written if written is not None and written.index == index else self._session.entry(index)
+        if index not in self._entries:
+            self._entries[index] = self._session.entry(index)
+        return self._entries[index]
 
-    def after(self, step: Step) -> Reading:
+    def after(self, step: Step, head: tuple[int, str]) -> Reading:
         """What stands after the reservation of a charge, in the same transaction."""
         assert step.entry is not None, "what was done before changes nothing"
         found = copy(self)
         changed = {"charge": step.charge, "path": step.path, "last": None}  # it has no round yet
-        vars(found).update(changed, _step=step, head=Row.of(step.entry).head, now=step.entry.time)
+        vars(found).update(changed, _step=step, head=head, now=step.entry.time)
+        found._entries = {**self._entries, step.entry.index: step.entry}
         return found
 
     def reserved_at(self) -> str:  # noqa: D102

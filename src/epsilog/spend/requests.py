@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from epsilog.spend.entries import digest
@@ -32,13 +32,14 @@ class Request:
         if self.amount is not None and self.delta is not None:
             raise CheckError("delta", "left out where amount is given", repr(self.delta))
 
-    def under(self, relation: NeighboringRelation, privacy_unit: str | None) -> Request:
+    def under(self, relation: NeighboringRelation, privacy_unit: str | None) -> Self:
         """The request with a budget's relation and privacy unit where it states none."""
-        return replace(
-            self,
-            relation=relation if self.relation is None else self.relation,
-            privacy_unit=privacy_unit if self.privacy_unit is None else self.privacy_unit,
-        )
+        found: Self = object.__new__(type(self))
+        for name in _ARGS:  # all of which were checked before
+            object.__setattr__(found, name, getattr(self, name))
+        object.__setattr__(found, "relation", relation if self.relation is None else self.relation)
+        object.__setattr__(found, "privacy_unit", privacy_unit if self.privacy_unit is None else self.privacy_unit)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, as the ledger stores them."""

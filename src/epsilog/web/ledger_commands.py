@@ -73,7 +73,7 @@ def body_of(command: type[Command]) -> type[Ask]:
 
 def _field(command: type[Command], one: Any) -> tuple[Any, Any]:
     """The JSON type of a field, and what the API says of it."""
-    kind, arg = command.args[one.name]
+    kind, arg, *_ = command.args[one.name]
     stated = arg.as_kind.json or next(part for part in (*get_args(kind), kind) if part is not NoneType)
     told: dict[str, Any] = {"description": arg.help + (f"; null: {arg.none_means}" if arg.none_means else "")}
     told |= {} if arg.example is None else {"examples": [arg.example]}

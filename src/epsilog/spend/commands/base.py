@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import cleandoc
+from types import NoneType
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, dataclass_transform, get_args, get_type_hints
 
 from epsilog.spend import paths, records, scopes
@@ -21,8 +22,8 @@ from epsilog.spend.filters import filter_of
 from epsilog.spend.headroom import Pricing
 from epsilog.spend.records import ChargeRecord, RoundState, Standing
 from epsilog.spend.states import AHEAD, RULES, Rule, Stage
-from epsilog.terms import AccessError, BudgetExceededError, CheckError, ConflictError
-from epsilog.terms.fields import check_fields, document_fields
+from epsilog.terms import AccessError, BudgetExceededError, CheckError, ConflictError, check
+from epsilog.terms.fields import document_fields
 
 BUDGET, CHARGE, RESERVATION, WHOLE = "budget", "charge", "reservation", "ledger"  # what a command tells about
 SPEND, OWN = "spend", "own"  # what it takes of whoever gives it
@@ -125,10 +126,12 @@ class Step(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A field with its type."""
+    """A field: its type, what is said of it, and the rule for a value that is not None, made once."""
 
     kind: Any
     arg: Arg
+    rule: check.Rule[Any]
+    nullable: bool
 
     @classmethod
     def of(cls, hint: Any) -> Self:
@@ -136,11 +139,20 @@ class Described(NamedTuple):
         kind, arg, *_ = get_args(hint) or (hint, None)
         if not isinstance(arg, Arg):
             raise TypeError(f"a field of a command is described by an Arg, got {hint!r}")
-        return cls(kind, arg)
+        stated = tuple(part for part in get_args(kind) if part is not NoneType)
+        nullable = NoneType in get_args(kind)
+        return cls(kind, arg, arg.rule(stated[0] if nullable and len(stated) == 1 else kind), nullable)
+
+    def checked(self, name: str, value: Any) -> Any:
+        """A value as a command keeps it."""
+        if value is None and self.nullable:
+            return None
+        found = self.rule.read(name, value)
+        return found if self.rule.holds(found) else self.rule(**{name: value})  # which says why not
 
     def require_spelled(self, name: str, value: Any) -> None:
         """Requires a value as entries spell it."""
-        if self.arg.write(self.arg.rule(self.kind)(**{name: self.arg.read(value)})) != value:
+        if self.arg.write(self.checked(name, self.arg.read(value))) != value:
             raise CheckError(name, "spelled as the ledger spells it", repr(value)[:1000])
 
 
@@ -199,7 +211,8 @@ class Command:
             WRITERS.setdefault(one, cls)
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        for name, one in self.args.items():
+            object.__setattr__(self, name, one.checked(name, getattr(self, name)))
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -261,12 +274,16 @@ class Command:
 
     def entry(self, at: At) -> Entry:
         """The entry that it writes."""
-        verb, body = self.verb_at(at), self.body(at)
+        return self.written(at, self.amounts(at), self.body(at))
+
+    def written(self, at: At, amounts: Mapping[str, Amounts], body: dict[str, Any]) -> Entry:
+        """The entry with these amounts and this body."""
+        verb = self.verb_at(at)
         if at.caller.by is not None and "by" in WRITERS[verb].may_store:
             body["by"] = at.caller.by
         time = at.reserved_at() if RULES[verb].untimed else at.now
         count, head = at.head
-        return Entry(count + 1, head, time, verb, self.scope_at(at), self.key_of_charge(), self.amounts(at), body)
+        return Entry(count + 1, head, time, verb, self.scope_at(at), self.key_of_charge(), amounts, body)
 
 
 class OfWhole(Command, tells=WHOLE):
@@ -294,7 +311,8 @@ def apply(command: Command, at: At) -> Step:
     if command.tells != WHOLE:
         records.refuse_unsettled(at.standing, command.verb_at(at), at.charge)
     entry = command.entry(at)
-    check_entry(entry)
+    if not RULES[entry.verb].opens:  # what it asks was checked when it was asked
+        check_entry(entry)
     _require_owned(at, entry)
     return fold(entry, at)
 

@@ -12,7 +12,7 @@ from epsilog.spend import balances, fields, headroom, records, scopes
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.commands.base import CHARGE, OWN, RESERVATION, At, Command, known
 from epsilog.spend.commands.budgets import OfScope
-from epsilog.spend.entries import Verb
+from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.fields import HASH, HASHES, MOMENT, Arg, By, Hash, Kind, Reason
 from epsilog.spend.headroom import Pricing
 from epsilog.spend.partitions import require_block
@@ -20,7 +20,7 @@ from epsilog.spend.pricing import Price, price_at_once, states_price
 from epsilog.spend.records import ChargeRecord
 from epsilog.spend.requests import Request, waiver_of
 from epsilog.spend.states import AHEAD, CLOSED, RULES, Stage, State
-from epsilog.terms import BudgetExceededError, CheckError, ConflictError, RunFile, check
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, NeighboringRelation, RunFile, check
 
 REGISTERED, ALLOWED, RESERVED, STARTED, COMMITTED, CANCELLED, ABANDONED, DECOMMISSIONED = State
 _PRIVATE_FILES = {RunFile.CUSTODY.value, RunFile.KEY.value, RunFile.SECRET.value}
@@ -82,7 +82,14 @@ class OfRelease(OfScope):
     def request_at(self, at: At) -> Request:
         """What is asked under the budgets of the scope."""
         nearest = require_path(self.scope, at)[-1]
-        return self.request.under(nearest.relation, nearest.privacy_unit)
+        terms = nearest.relation, nearest.privacy_unit
+        if (found := self._under.get(terms)) is None:
+            found = self._under[terms] = self.request.under(*terms)
+        return found
+
+    @cached_property
+    def _under(self) -> dict[tuple[NeighboringRelation, str | None], Request]:
+        return {}
 
 
 class OverridePrice(
@@ -165,16 +172,13 @@ class Reservation(OfRelease):
         assert not missing, "prices are worked out before"
         return found
 
-    def body(self, at: At) -> dict[str, Any]:  # noqa: D102
-        prices = self.prices(at)
-        methods = {kind: prices[kind].method.code for kind in sorted(balances.measures(at.path))}
-        return {"request": self.request_at(at).to_json(), "methods": methods}
-
-    def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102
+    def entry(self, at: At) -> Entry:  # noqa: D102
         prices = self.prices(at)
         headroom.refuse_unbearable(prices, at.path)
         due = sorted(balances.measures(at.path).items())
-        return {kind: prices[kind].amounts.part(quantities) for kind, quantities in due}
+        amounts = {kind: prices[kind].amounts.part(quantities) for kind, quantities in due}
+        methods = {kind: prices[kind].method.code for kind, _ in due}
+        return self.written(at, amounts, {"request": self.request_at(at).to_json(), "methods": methods})
 
     def stands(self, at: At) -> bool:
         """Whether the key is known with the same request: then its charge is what was asked for."""
