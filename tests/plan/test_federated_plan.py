@@ -157,30 +157,6 @@ def test_the_curve_rises_to_the_plan_and_brackets():
     assert found.epsilon.lower <= points[-1].epsilon.upper
 
 
-def test_a_scheme_without_a_proof_is_refused():
-    with pytest.raises(UnsupportedMechanismError):
-        plan.federated(**RUN, sampling="fixed-size", relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
-
-
-@pytest.mark.parametrize(
-    ("changed", "name"),
-    [
-        ({"population": 0}, "population"),
-        ({"cohort_size": 50_001}, "cohort_size"),
-        ({"rounds": 1.5}, "rounds"),
-        ({"noise_multiplier": math.nan}, "noise_multiplier"),
-        ({"clip_norm": 0.0}, "clip_norm"),
-        ({"delta": 0.0}, "delta"),
-        ({"sampling": "bernoulli"}, "sampling"),
-        ({"privacy_unit": " "}, "privacy_unit"),
-        ({"releases_per_period": 0}, "releases_per_period"),
-    ],
-)
-def test_bad_input_is_refused_by_name(changed, name):
-    with pytest.raises(ValueError, match=f"^{name} must be"):
-        plan.federated(**RUN | changed)
-
-
 @pytest.mark.slow
 def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
     law = BinomialTrials(4, 0.5)

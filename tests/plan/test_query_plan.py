@@ -167,16 +167,8 @@ def test_population_fills_and_checks_delta():
 @pytest.mark.parametrize(
     ("changed", "name"),
     [
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"epsilon": math.nan}, "epsilon"),
-        ({"queries": 0}, "queries"),
-        ({"sensitivity": -1.0}, "sensitivity"),
-        ({"mechanism": "uniform"}, "mechanism"),
         ({"mechanism": "gaussian"}, "delta"),
-        ({"delta": 1.0}, "delta"),
-        ({"queries_used": -1}, "queries_used"),
         ({"weights": [1.0]}, "weights"),
-        ({"weights": [1.0, 0.0]}, "weights"),
         ({"weights": [1e-300, 1e300]}, "weights"),
         ({"weights": [5e-324, 1.0]}, "weights"),
         ({"weights": [1.0, 1.1e12]}, "weights"),

@@ -1,12 +1,14 @@
 """A question is described once: read strictly, written back whole, bounded in work, and shown by the API."""
 
+import inspect
 from typing import Annotated
 
 import pytest
 from tests.web.test_typescript import ASKED
 
+from epsilog import plan
 from epsilog.plan import QUESTIONS, Question
-from epsilog.terms import CheckError
+from epsilog.terms import CheckError, fields
 from epsilog.terms.fields import Field
 from epsilog.web.desk import MOST_WORK, QUICK
 from epsilog.web.routes import model_of
@@ -34,6 +36,35 @@ def test_a_question_is_read_strictly_and_written_back_whole(path):
         for wrong in (True, float("nan")):
             with pytest.raises(CheckError, match=name):
                 QUESTIONS[path].parse(GIVEN[path] | {name: wrong})
+
+
+def outside(one, kind):
+    """Values just past a field's bounds, and none of its type."""
+    step = 1 if kind is int else 1e-9
+    yield from (one.ge - step,) if one.ge is not None else ()
+    yield from (one.le + step,) if one.le is not None else ()
+    yield from (bound for bound in (one.gt, one.lt) if bound is not None)
+    yield from ("none of these",) if one.choices else ("",) if kind is str else ("1", float("nan"))
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_every_bound_of_a_question_is_kept_there_and_in_the_library(path):
+    """The function of ``plan`` that answers has fields of its own: whoever calls it is held to the same bounds."""
+    kind = QUESTIONS[path]
+    called = {"/federated": (plan.federated, RUN), "/queries": (plan.queries, {"epsilon": 1.0, "queries": 3})}
+    for name, one in fields.list_fields(kind).items():
+        for value in outside(one, fields.field_type(kind, name)):
+            given = [value] * 3 if fields.is_list(kind, name) else value
+            with pytest.raises(CheckError, match=name):
+                kind.parse(GIVEN[path] | {name: given})
+            function, known = called.get(path, (None, {}))
+            if (
+                function is not None
+                and name in inspect.signature(function).parameters
+                and name not in ("group", "trials")
+            ):
+                with pytest.raises(CheckError, match=rf"^{name}(\[\d\])? must be"):
+                    function(**known | {name: given})
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,7 @@ def queries(
     queries_used = parameters.QUERIES_USED.rule(int)(queries_used=queries_used)
     mechanism = parameters.MECHANISM.rule(str)(mechanism=mechanism)
     magnitude = check.optional(parameters.MAGNITUDE.rule(float))(magnitude=magnitude)
+    population = check.optional(parameters.UNITS.rule(int))(population=population)
     if magnitude == 0:
         raise CheckError("magnitude", "other than 0", "0")
     groups = _groups(weights, queries)
