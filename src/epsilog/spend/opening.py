@@ -23,7 +23,7 @@ from epsilog.spend.view import LedgerView
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
-    from epsilog.spend.sqlite.health import Remark
+    from epsilog.spend.sqlite.diagnostics import Diagnostic
 
 POSTGRES = ("postgresql://", "postgres://")
 HTTP = ("http://", "https://")
@@ -208,7 +208,7 @@ def back_up(url: str | Path, to: Path) -> Verified:
     if is_served(url):
         raise CheckError("url", "a file: what a server keeps is backed up where it lies", without_password(str(url)))
     found: list[Verified] = []
-    backups.back_up(_path(url), to, check=lambda copy: found.append(verify_file(copy)))
+    backups.copy_ledger(_path(url), to, check=lambda copy: found.append(verify_file(copy)))
     return found[0]
 
 
@@ -234,11 +234,11 @@ def restore(backup: Path, to: Path, *, by: str, reason: str, clock: Callable[[],
         with Ledger(SqliteStore(copy), clock=clock) as ledger:
             ledger.mark_restored(by=by, reason=reason)
 
-    backups.put_back(backup, to, check=lambda copy: found.append(verify_file(copy)), mark=mark)
+    backups.restore_copy(backup, to, check=lambda copy: found.append(verify_file(copy)), mark=mark)
     return found[-1]
 
 
-def examine(path: Path, *, clock: Callable[[], datetime] = utc_now) -> tuple[Remark, ...]:
+def examine(path: Path, *, clock: Callable[[], datetime] = utc_now) -> tuple[Diagnostic, ...]:
     """Looks at a ledger's file where it lies: names, rights, disk, log, clock, and the whole chain.
 
     Args:
@@ -248,9 +248,9 @@ def examine(path: Path, *, clock: Callable[[], datetime] = utc_now) -> tuple[Rem
     Returns:
         One remark on each: what it is about, whether it is well (None: not known), and what was found in words.
     """
-    from epsilog.spend.sqlite import health
+    from epsilog.spend.sqlite import diagnostics
 
-    return health.examined(path, now=clock(), verify=_said)
+    return diagnostics.diagnose_file(path, now=clock(), verify=_said)
 
 
 def _said(path: Path) -> str:
@@ -278,9 +278,9 @@ def without_password(url: str) -> str:
         from epsilog.spend.remote import Place
 
         return Place.of(url).url  # it holds none
-    from epsilog.spend.postgres import address_of
+    from epsilog.spend.postgres import redact_url
 
-    return address_of(url)
+    return redact_url(url)
 
 
 def is_there(url: str | Path) -> bool:
@@ -294,9 +294,9 @@ def is_there(url: str | Path) -> bool:
 
         return is_kept(Connection(str(url)))
     if isinstance(url, str) and url.startswith(POSTGRES):
-        from epsilog.spend.postgres import is_made
+        from epsilog.spend.postgres import schema_exists
 
-        return is_made(url)
+        return schema_exists(url)
     return _path(url).exists()
 
 

@@ -46,13 +46,13 @@ Head: TypeAlias = tuple[int, str]  # count of entries, and hash of the last
 Balances: TypeAlias = "dict[str, Balance | None]"  # by scope; None where there is none
 
 
-def first_head(home: str) -> tuple[str, tuple[object, ...]]:
+def create_head(home: str) -> tuple[str, tuple[object, ...]]:
     """The statement and the values of a new ledger's head; the ledger has a number of its own, for ever."""
     said = 1, FORMAT, 0, GENESIS, uuid.uuid4().hex, home
     return "INSERT INTO head (one, format, count, hash, id, home) VALUES (?, ?, ?, ?, ?, ?)", said
 
 
-def stored_head(found: Iterable[Sequence[Any]]) -> Head:
+def read_head(found: Iterable[Sequence[Any]]) -> Head:
     """Count of entries and hash of the last, as the head row has them."""
     rows = [tuple(row) for row in found]
     if [row[0] for row in rows] != [FORMAT] or [*map(type, rows[0])] != [int, int, str]:
@@ -130,7 +130,7 @@ class SqlSession:
 
     def head(self) -> Head:  # noqa: D102
         if self._head is None:
-            count, head = stored_head(self._rows(HEAD))
+            count, head = read_head(self._rows(HEAD))
             last = self._entries(f"{_NEWEST_FIRST} 1")
             position, hashed = (last[0].position, digest_of(last[0])) if last else (0, GENESIS)
             if (position, hashed) != (count, head):
@@ -250,7 +250,7 @@ class SqlSession:
 
     def stored(self) -> Stored:  # noqa: D102
         return Stored(
-            stored_head(self._rows(HEAD)),
+            read_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),
             Streamed(self._charge_rows),
             Streamed(self._round_rows),

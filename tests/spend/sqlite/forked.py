@@ -28,7 +28,7 @@ from epsilog.terms import StorageError
 
 def truncate_campaigns(folder: Path) -> None:
     """Writers with an old library; forked, since only those see that it is patched."""
-    library.wal_is_safe = lambda _: False
+    library.is_wal_safe = lambda _: False
     multiprocessing.get_context = lambda _=None: _Forking()
     kills = kill_campaign(folder, seed=2, kills=20)
     race = race_campaign(folder, processes=4, attempts=20, cap=30)
@@ -62,7 +62,7 @@ def carried(folder: Path, journal: str) -> None:
 
     The third process is forked before anything is open, as one that was started by itself.
     """
-    library.wal_is_safe = lambda _: journal == "WAL"
+    library.is_wal_safe = lambda _: journal == "WAL"
     for fork, ending, goes_on in product((_fork, _fork_by_multiprocessing), ENDINGS, (True, False)):
         path = folder / f"{fork.__name__}-{ending}-{goes_on}.db"
         third, tell_third = _waiting(lambda path=path: _charge_and_die(path))
@@ -150,7 +150,7 @@ def _code(child):
 
 def inside(folder: Path, journal: str) -> None:
     """A child that is forked inside a transaction neither commits nor undoes it, and its parent's commit stands."""
-    library.wal_is_safe = lambda _: journal == "WAL"
+    library.is_wal_safe = lambda _: journal == "WAL"
     ledger = open_ledger(folder / "budget.db")
     ledger.create_budget("acme", kind="pure", epsilon="1")
     for ending in (None, ValueError("out of the block")):
@@ -230,7 +230,7 @@ def after_closing(folder: Path) -> None:
 def full_disk(folder: Path, journal: str) -> None:
     """With no room left nothing is acknowledged, everything before stays, and it goes on once there is room again."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    library.wal_is_safe = lambda _: journal == "WAL"
+    library.is_wal_safe = lambda _: journal == "WAL"
     room, kept = resource.getrlimit(resource.RLIMIT_FSIZE), set()
     with open_ledger(folder / "budget.db") as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")

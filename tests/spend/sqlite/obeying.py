@@ -5,13 +5,13 @@ from pathlib import Path
 
 from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger
-from epsilog.spend.sqlite import library, place, store
+from epsilog.spend.sqlite import ledger_file, library, store
 
 
 def obey(pipe: Connection) -> None:
     """Does what comes through a pipe, until it is killed."""
     names: dict[str, object] = {"Path": Path, "PureDP": PureDP, "open_ledger": open_ledger}
-    names |= {"library": library, "place": place, "store": store}
+    names |= {"library": library, "ledger_file": ledger_file, "store": store}
     while True:
         line = pipe.recv()
         try:

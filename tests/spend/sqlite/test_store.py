@@ -12,7 +12,7 @@ import pytest
 from epsilog.mechanisms import PureDP
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.sqlite import SqliteStore, in_use, library, store
-from epsilog.spend.sqlite.library import wal_is_safe
+from epsilog.spend.sqlite.library import is_wal_safe
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageError
 
 
@@ -20,10 +20,10 @@ from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageErro
 def old_library(monkeypatch):
     """The standard library's SQLite, as if it could lose commits with write-ahead logging."""
     monkeypatch.setattr(library, "sqlite", sqlite3)
-    monkeypatch.setattr(library, "wal_is_safe", lambda _: False)
+    monkeypatch.setattr(library, "is_wal_safe", lambda _: False)
 
 
-def pragma(path, name):
+def read_pragma(path, name):
     opened = SqliteStore(path)
     with opened._lent() as connection:
         value = connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -33,17 +33,17 @@ def pragma(path, name):
 
 @pytest.mark.parametrize("version", [(3, 7, 0), (3, 40, 1), (3, 44, 5), (3, 45, 0), (3, 50, 6), (3, 51, 0), (3, 51, 2)])
 def test_versions_that_can_lose_commits_get_no_write_ahead_log(version):
-    assert not wal_is_safe(version)
+    assert not is_wal_safe(version)
 
 
 @pytest.mark.parametrize("version", [(3, 44, 6), (3, 50, 7), (3, 51, 3), (3, 53, 4), (4, 0, 0)])
 def test_fixed_versions_get_it(version):
-    assert wal_is_safe(version)
+    assert is_wal_safe(version)
 
 
 def test_every_connection_syncs_fully(path, ledger):
-    assert pragma(path, "synchronous") == 2
-    assert pragma(path, "journal_mode").upper() == in_use().journal
+    assert read_pragma(path, "synchronous") == 2
+    assert read_pragma(path, "journal_mode").upper() == in_use().journal
 
 
 def test_an_old_library_gets_the_truncate_journal(old_library, path):
@@ -51,25 +51,25 @@ def test_an_old_library_gets_the_truncate_journal(old_library, path):
         ledger.create_budget("acme", kind="pure", epsilon="1")
         ledger.charge("acme", PureDP(0.5), key="q-1")
     assert in_use() == (sqlite3.sqlite_version, "TRUNCATE", "Python")
-    assert pragma(path, "journal_mode") == "truncate"
-    assert pragma(path, "synchronous") == 2
+    assert read_pragma(path, "journal_mode") == "truncate"
+    assert read_pragma(path, "synchronous") == 2
     assert verify_file(path).count == 4
 
 
 def test_libraries_may_take_turns_on_one_file(path, monkeypatch):
     for number, safe in enumerate([True, False, True, False]):
-        monkeypatch.setattr(library, "wal_is_safe", lambda _, safe=safe: safe)
+        monkeypatch.setattr(library, "is_wal_safe", lambda _, safe=safe: safe)
         with open_ledger(path) as ledger:
             ledger.create_budget("acme", kind="pure", epsilon="1")
             ledger.charge("acme", PureDP(0.1), key=f"q-{number}")
-        assert pragma(path, "journal_mode") == ("wal" if safe else "truncate")
+        assert read_pragma(path, "journal_mode") == ("wal" if safe else "truncate")
     assert verify_file(path).balances["acme"].committed == {"epsilon": "0.4"}
 
 
 def test_an_old_library_does_not_write_once_another_has_switched_the_mode(old_library, path, monkeypatch):
     with open_ledger(path) as old:
         old.create_budget("acme", kind="pure", epsilon="1")
-        monkeypatch.setattr(library, "wal_is_safe", lambda _: True)
+        monkeypatch.setattr(library, "is_wal_safe", lambda _: True)
         open_ledger(path).close()
         with pytest.raises(StorageError, match="write-ahead logging"):
             old.charge("acme", PureDP(0.5), key="q-1")

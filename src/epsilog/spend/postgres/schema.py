@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epsilog.spend.tables import EARLIER, FORMAT, HEAD, first_head, stored_head
+from epsilog.spend.tables import EARLIER, FORMAT, HEAD, create_head, read_head
 from epsilog.terms import LedgerIntegrityError
 
 MARK = "%s"  # what the driver wants for a value
@@ -109,14 +109,14 @@ WHERE c.relnamespace = CAST(current_schema() AS regnamespace)
 _CATALOGUE = " UNION ALL ".join((_TABLES, _CONSTRAINTS, _INDEXES, _TRIGGERS))
 
 
-def parts(connection: Any) -> set[str]:
+def describe_schema(connection: Any) -> set[str]:
     """What the catalogue says of the schema, line by line, whatever it quotes; nothing where there is none."""
     return {str(line).replace('"', "") for (line,) in connection.execute(_CATALOGUE)}
 
 
-def check(connection: Any) -> None:
+def validate_schema(connection: Any) -> None:
     """Refuses a schema that is no ledger's, or is made otherwise than we make it."""
-    found = parts(connection)
+    found = describe_schema(connection)
     if not any(line.startswith("table head:") for line in found):
         raise LedgerIntegrityError("the schema is not an epsilog ledger")
     if found != PARTS:
@@ -124,12 +124,12 @@ def check(connection: Any) -> None:
             raise LedgerIntegrityError(EARLIER)
         other = ", ".join(sorted(found ^ PARTS)[:3])
         raise LedgerIntegrityError(f"the schema is not made as a ledger's: {other} was added, altered or removed")
-    stored_head(connection.execute(HEAD))
+    read_head(connection.execute(HEAD))
 
 
-def create(connection: Any, home: str) -> None:
+def create_schema(connection: Any, home: str) -> None:
     """Makes the tables in a schema that has none."""
     for statement in SCHEMA:
         connection.execute(statement)
-    statement, values = first_head(home)
+    statement, values = create_head(home)
     connection.execute(statement.replace("?", MARK), values)

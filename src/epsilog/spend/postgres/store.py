@@ -42,10 +42,10 @@ class PostgresStore(SqlStore):
     # what is read once the head is locked is what the writer before committed
     to_write = f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}s'"
 
-    check = staticmethod(schema.check)
+    check = staticmethod(schema.validate_schema)
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:
-        self._place = Place.of(url)
+        self._address = Address.of(url)
         super().__init__(
             f"ledger {self.address} was opened before this process was forked: open it again here", read_only=read_only
         )
@@ -63,12 +63,12 @@ class PostgresStore(SqlStore):
 
     def _connect(self) -> Any:
         """Looks for tables in the ledger's schema alone, and syncs every commit."""
-        connection = self._place.connect()
+        connection = self._address.connect()
         self._owner.note_opened(connection)
-        connection.execute(f'SET search_path TO "{self._place.ledger}", pg_temp')
+        connection.execute(f'SET search_path TO "{self._address.ledger}", pg_temp')
         connection.execute(f"SET lock_timeout TO '{PATIENCE}s'")
         cluster, commits = connection.execute(_SETTINGS).fetchone()
-        self._homes[connection] = f"{cluster}/{self._place.ledger}"  # another cluster in its place has another number
+        self._homes[connection] = f"{cluster}/{self._address.ledger}"  # a replaced cluster has another number
         kept = "on" if commits in ("off", "local") else commits
         connection.execute(f"SET synchronous_commit TO {kept}")  # said here, no configuration that is read later counts
         return connection
@@ -93,24 +93,24 @@ class PostgresStore(SqlStore):
     def _require_entry(self) -> None:
         """A role that may not enter the schema would see none, and make its tables elsewhere."""
         with self._begun(self.to_read) as connection:
-            if _counted(connection, _BARRED, self._place.ledger):
+            if _count(connection, _BARRED, self._address.ledger):
                 raise StorageError(f"ledger {self.address} is there, and this role may not enter it (USAGE)")
 
     def _create(self) -> None:
         """Makes schema and tables where there are none, all or nothing."""
-        name = self._place.ledger
+        name = self._address.ledger
         with self._begun(self.to_write) as connection:  # who waited sees what was made meanwhile
             _require_synced(*connection.execute(f"SELECT {_SYNCS}").fetchone())
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (name,))
-            if not _counted(connection, _THERE, name):
+            if not _count(connection, _THERE, name):
                 connection.execute(f'CREATE SCHEMA "{name}"')
-            if not schema.parts(connection):
-                schema.create(connection, self._homes[connection])
+            if not schema.describe_schema(connection):
+                schema.create_schema(connection, self._homes[connection])
 
     @property
     def address(self) -> str:
         """Its URL, without the password."""
-        return self._place.address
+        return self._address.address
 
     def _admit(self, connection: Any) -> None:
         """Locks the head, which one writer at a time has, and refuses a copy, or a server that does not sync."""
@@ -155,12 +155,12 @@ def _require_synced(fsync: str, pages: str) -> None:
         raise StorageError(f"the server must sync what it writes, got fsync={fsync}, full_page_writes={pages}")
 
 
-def _counted(connection: Any, query: str, *values: object) -> int:
+def _count(connection: Any, query: str, *values: object) -> int:
     (found,) = connection.execute(query, values).fetchone()
     return int(found)
 
 
-class Place(NamedTuple):
+class Address(NamedTuple):
     """Where a ledger is.
 
     Attributes:
@@ -172,7 +172,7 @@ class Place(NamedTuple):
     ledger: str
 
     @classmethod
-    def of(cls, url: str) -> Place:
+    def of(cls, url: str) -> Address:
         """Reads ``postgresql://user:password@host:port/database?ledger=name``, and libpq's parameters after it."""
         try:
             parts = urlsplit(url)
@@ -213,16 +213,16 @@ def _no_address() -> CheckError:
     return CheckError("url", "postgresql://user@host/database?ledger=name, percent-encoded", "something else")
 
 
-def address_of(url: str) -> str:
+def redact_url(url: str) -> str:
     """The same URL, without the password."""
-    return Place.of(url).address
+    return Address.of(url).address
 
 
-def is_made(url: str) -> bool:
+def schema_exists(url: str) -> bool:
     """Whether a schema of that name is there, whatever is in it."""
-    place, driver = Place.of(url), _driver()
+    address, driver = Address.of(url), _driver()
     try:
-        with place.connect() as connection:
-            return bool(_counted(connection, _THERE, place.ledger))
+        with address.connect() as connection:
+            return bool(_count(connection, _THERE, address.ledger))
     except driver.Error as error:
-        raise StorageError(f"ledger {place.address}: {' '.join(str(error).split())}") from error
+        raise StorageError(f"ledger {address.address}: {' '.join(str(error).split())}") from error

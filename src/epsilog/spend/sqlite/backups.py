@@ -13,14 +13,14 @@ from pathlib import Path
 
 from epsilog import disk
 from epsilog.spend.sqlite import library, schema
-from epsilog.spend.sqlite.place import LOGS, beside
-from epsilog.spend.sqlite.store import SqliteStore, stored_path
+from epsilog.spend.sqlite.ledger_file import LOGS, make_sidecar_path
+from epsilog.spend.sqlite.store import SqliteStore, encode_path
 from epsilog.terms import CheckError, StorageError
 
 _LEFT = (*LOGS, "-journal")  # what SQLite would take for the log of a file of that name
 
 
-def back_up(ledger: Path, to: Path, *, check: Callable[[Path], None]) -> None:
+def copy_ledger(ledger: Path, to: Path, *, check: Callable[[Path], None]) -> None:
     """Copies a ledger as it stands at one moment.
 
     Args:
@@ -34,7 +34,7 @@ def back_up(ledger: Path, to: Path, *, check: Callable[[Path], None]) -> None:
         check(part)
 
 
-def put_back(backup: Path, to: Path, *, check: Callable[[Path], None], mark: Callable[[Path], None]) -> None:
+def restore_copy(backup: Path, to: Path, *, check: Callable[[Path], None], mark: Callable[[Path], None]) -> None:
     """Makes a ledger of a backup.
 
     Args:
@@ -66,17 +66,17 @@ def put_back(backup: Path, to: Path, *, check: Callable[[Path], None], mark: Cal
 def _appearing(to: Path) -> Iterator[Path]:
     """A file beside a place, which gets that place's name when the block ends well, and is gone otherwise."""
     part = to.with_name(f"{to.name}.part")
-    for name in (to, part, *(beside(to, suffix) for suffix in _LEFT)):
+    for name in (to, part, *(make_sidecar_path(to, suffix) for suffix in _LEFT)):
         if os.path.lexists(name):
             raise CheckError("file", "one that is not there yet, nor a log of it", repr(str(name)))
     try:
         yield part
-        if any(name.exists() and name.stat().st_size for name in (beside(part, suffix) for suffix in _LEFT)):
+        if any(name.exists() and name.stat().st_size for name in (make_sidecar_path(part, suffix) for suffix in _LEFT)):
             raise StorageError(f"{part} was not closed: its log still holds entries")
         disk.sync(part)
         os.link(part, to)  # unlike a rename, refuses a name that somebody else has taken meanwhile
     finally:
-        for name in (part, *(beside(part, suffix) for suffix in _LEFT)):
+        for name in (part, *(make_sidecar_path(part, suffix) for suffix in _LEFT)):
             name.unlink(missing_ok=True)
     disk.sync_folder(to.parent)
 
@@ -90,4 +90,4 @@ def _copy(source: SqliteStore, part: Path, *, application_id: int, home: Path | 
         copy.execute("PRAGMA journal_mode=DELETE")
         copy.execute(f"PRAGMA application_id={application_id}")
         if home is not None:
-            copy.execute("UPDATE head SET home = ?", (stored_path(home.resolve()),))
+            copy.execute("UPDATE head SET home = ?", (encode_path(home.resolve()),))

@@ -10,21 +10,21 @@ try:
 except ImportError:  # the standard library's SQLite, which may be too old for write-ahead logging
     sqlite = standard_sqlite3
 
-__all__ = ["in_use", "sqlite", "wal_is_safe"]
+__all__ = ["in_use", "is_wal_safe", "sqlite"]
 
 
-def wal_is_safe(version: tuple[int, ...]) -> bool:
+def is_wal_safe(version: tuple[int, ...]) -> bool:
     """Whether write-ahead logging keeps every commit in this version of SQLite.
 
     Up to 3.51.2 a checkpoint and a commit at the same instant could lose commits; fixed in 3.51.3, 3.50.7 and 3.44.6.
 
-    >>> wal_is_safe((3, 40, 1)), wal_is_safe((3, 50, 7)), wal_is_safe((3, 51, 2)), wal_is_safe((3, 53, 0))
+    >>> is_wal_safe((3, 40, 1)), is_wal_safe((3, 50, 7)), is_wal_safe((3, 51, 2)), is_wal_safe((3, 53, 0))
     (False, True, False, True)
     """
     return version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
 
 
-class InUse(NamedTuple):
+class SqliteVersion(NamedTuple):
     """The SQLite that ledgers use.
 
     Attributes:
@@ -38,7 +38,7 @@ class InUse(NamedTuple):
     package: str
 
 
-def in_use() -> InUse:
+def in_use() -> SqliteVersion:
     """The SQLite in use."""
-    journal = "WAL" if wal_is_safe(sqlite.sqlite_version_info) else "TRUNCATE"
-    return InUse(sqlite.sqlite_version, journal, "Python" if sqlite is standard_sqlite3 else "pysqlite3")
+    journal = "WAL" if is_wal_safe(sqlite.sqlite_version_info) else "TRUNCATE"
+    return SqliteVersion(sqlite.sqlite_version, journal, "Python" if sqlite is standard_sqlite3 else "pysqlite3")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from epsilog.spend.sqlite.place import peek
-from epsilog.spend.tables import EARLIER, FORMAT, HEAD, first_head, stored_head
+from epsilog.spend.sqlite.ledger_file import read_first_bytes
+from epsilog.spend.tables import EARLIER, FORMAT, HEAD, create_head, read_head
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 APPLICATION_ID = 0x65707367  # "epsg", in the header of the file
@@ -53,56 +53,56 @@ _AUTOMATIC = {f"sqlite_autoindex_{table}_1": None for table in ("balances", "cha
 _SETTINGS = {"user_version": FORMAT, "encoding": "UTF-8", "auto_vacuum": 0}
 
 
-def pragma(connection: Any, name: str) -> Any:
+def read_pragma(connection: Any, name: str) -> Any:
     """A setting of the file; ``schema_version`` changes with every table, index, trigger or view."""
     return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
-def check_format(connection: Any) -> int:
+def require_format(connection: Any) -> int:
     """Refuses a file that is not a ledger, or is made otherwise than we make it; returns the schema's version."""
-    version, carried = int(pragma(connection, "schema_version")), pragma(connection, "application_id")
+    version, carried = int(read_pragma(connection, "schema_version")), read_pragma(connection, "application_id")
     made = {str(row[0]): row[1] for row in connection.execute("SELECT name, sql FROM sqlite_master")}
     if carried not in (APPLICATION_ID, BACKUP_ID) or "head" not in made:
         raise LedgerIntegrityError("the file is not an epsilog ledger")
-    if carried == BACKUP_ID and not pragma(connection, "query_only"):
+    if carried == BACKUP_ID and not read_pragma(connection, "query_only"):
         raise StorageError("the file is a backup of a ledger: read it, or restore it (`epsilog ledger restore`)")
-    if pragma(connection, "user_version") in range(FORMAT):
+    if read_pragma(connection, "user_version") in range(FORMAT):
         raise LedgerIntegrityError(EARLIER)
     for name, value in _SETTINGS.items():
-        if (found := pragma(connection, name)) != value:
+        if (found := read_pragma(connection, name)) != value:
             raise LedgerIntegrityError(f"{name} of the file must be {value}, got {found!r}")
     expected = SCHEMA | _AUTOMATIC
     for name in sorted(made.keys() | expected.keys()):
         if made.get(name, "nothing") != expected.get(name, "nothing"):
             raise LedgerIntegrityError(f"the file holds another {name!r} than a ledger's: it was added or altered")
-    stored_head(connection.execute(HEAD))
+    read_head(connection.execute(HEAD))
     return version
 
 
-def check(connection: Any) -> None:
+def validate_file(connection: Any) -> None:
     """Refuses a file whose format, pages or indexes do not hold."""
-    check_format(connection)
-    pages = str(pragma(connection, "integrity_check(1)"))
+    require_format(connection)
+    pages = str(read_pragma(connection, "integrity_check(1)"))
     if pages != "ok":
         raise LedgerIntegrityError(f"SQLite finds the file damaged: {pages}")
 
 
-def create(connection: Any, home: str) -> None:
+def create_tables(connection: Any, home: str) -> None:
     """Makes the tables in a file that has none."""
     for name, value in (("application_id", APPLICATION_ID), ("user_version", FORMAT)):
         connection.execute(f"PRAGMA {name}={value}")
     for statement in SCHEMA.values():
         connection.execute(statement)
-    connection.execute(*first_head(home))
+    connection.execute(*create_head(home))
 
 
-def is_blank(connection: Any) -> bool:
+def is_empty_file(connection: Any) -> bool:
     """Whether the file holds nothing at all yet."""
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return not (objects or pragma(connection, "application_id") or pragma(connection, "user_version"))
+    return not (objects or read_pragma(connection, "application_id") or read_pragma(connection, "user_version"))
 
 
-def identity(connection: Any) -> tuple[str, str]:
+def read_identity(connection: Any) -> tuple[str, str]:
     """The ledger's own number, and where it lay when it was last opened at a new place."""
     ((number, home),) = connection.execute("SELECT id, home FROM head")
     if not (isinstance(number, str) and isinstance(home, str) and Path(home).is_absolute() and "\0" not in home):
@@ -110,7 +110,7 @@ def identity(connection: Any) -> tuple[str, str]:
     return number, home
 
 
-def move_home(connection: Any, home: str) -> None:
+def record_location(connection: Any, home: str) -> None:
     """Notes where the ledger lies now."""
     connection.execute("UPDATE head SET home = ?", (home,))
 
@@ -126,5 +126,5 @@ def is_backup(path: Path) -> bool:
 
 
 def _carried(path: Path) -> int | None:
-    header = peek(path, 100)
+    header = read_first_bytes(path, 100)
     return int.from_bytes(header[68:72], "big") if header.startswith(b"SQLite format 3\0") else None

@@ -16,7 +16,14 @@ from typing import Any
 from epsilog import disk
 from epsilog.spend.databases import SqlStore
 from epsilog.spend.sqlite import library, schema
-from epsilog.spend.sqlite.place import LogEnd, Place, beside, refusal_after_fork, refuse_orphans, telling
+from epsilog.spend.sqlite.ledger_file import (
+    LedgerFile,
+    LogEnd,
+    make_sidecar_path,
+    refusal_after_fork,
+    refuse_orphans,
+    telling,
+)
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
 PATIENCE = 60.0  # seconds to wait for another process
@@ -40,7 +47,7 @@ class SqliteStore(SqlStore):
     """A ledger's file: a ``Store``."""
 
     mark, to_read, to_write = "?", "BEGIN", "BEGIN IMMEDIATE"
-    check = staticmethod(schema.check)
+    check = staticmethod(schema.validate_file)
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path.resolve()
@@ -52,15 +59,15 @@ class SqliteStore(SqlStore):
             _make_folder(self.path.parent)
         elif not _is_file(path):
             raise CheckError("ledger", "a file that exists", repr(str(path)))
-        self._place = Place(self.path, create=not read_only)
+        self._file = LedgerFile(self.path, create=not read_only)
         try:
             if not read_only:
                 self._create()
             with self._begun("BEGIN") as connection:
-                self._schema = schema.check_format(connection)
+                self._schema = schema.require_format(connection)
                 self._session(connection, self._seen).head()
                 if read_only and not schema.is_backup(self.path):  # a backup is whole, and nobody charges it
-                    self._refuse_strays(*schema.identity(connection))
+                    self._refuse_moved_without_log(*schema.read_identity(connection))
         except BaseException:
             self.close()
             raise
@@ -92,13 +99,13 @@ class SqliteStore(SqlStore):
         writable = os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
         if writable:  # so that a crashed writer's journal is played back, and nothing is left behind
             return address + "rw"
-        return address + ("ro" if beside(self.path, "-wal").exists() else "ro&immutable=1")
+        return address + ("ro" if make_sidecar_path(self.path, "-wal").exists() else "ro&immutable=1")
 
     def _set_journal(self, connection: Any) -> None:
         deadline = time.monotonic() + PATIENCE
         while True:  # SQLite does not wait by itself here
             try:
-                mode = schema.pragma(connection, f"journal_mode={self._journal}")
+                mode = schema.read_pragma(connection, f"journal_mode={self._journal}")
             except library.sqlite.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
@@ -112,11 +119,11 @@ class SqliteStore(SqlStore):
         """Makes the tables where there are none, all or nothing, before any write-ahead log exists."""
         moved = False
         with self._begun("BEGIN IMMEDIATE") as connection:
-            if schema.is_blank(connection):
-                schema.create(connection, stored_path(self.path))
+            if schema.is_empty_file(connection):
+                schema.create_tables(connection, encode_path(self.path))
                 disk.sync_folder(self.path.parent)
             else:
-                schema.check_format(connection)
+                schema.require_format(connection)
                 moved = self._move_in(connection)
         with self._lent() as connection:
             self._set_journal(connection)
@@ -125,10 +132,10 @@ class SqliteStore(SqlStore):
 
     def _move_in(self, connection: Any) -> bool:
         """Notes the place of a ledger that was moved, if all of it came along and nothing of it stayed."""
-        number, home = schema.identity(connection)
-        if home == stored_path(self.path):
+        number, home = schema.read_identity(connection)
+        if home == encode_path(self.path):
             return False
-        lives = self._refuse_strays(number, home)
+        lives = self._refuse_moved_without_log(number, home)
         if lives is None:
             raise StorageError(
                 f"ledger {self.path} came from {home}, where this user may not look, and both could be spent: open it "
@@ -139,24 +146,24 @@ class SqliteStore(SqlStore):
                 f"ledger {self.path} is a copy of {home}, and both could be spent: remove one of them, or read the "
                 "copy only"
             )
-        schema.move_home(connection, stored_path(self.path))
+        schema.record_location(connection, encode_path(self.path))
         return True
 
-    def _refuse_strays(self, number: str, home: str) -> bool | None:
+    def _refuse_moved_without_log(self, number: str, home: str) -> bool | None:
         """Refuses a ledger that was moved without its log.
 
         Returns:
             Whether the one that it was copied from exists; None if this user may not look.
         """
-        lives = self._resident(home)
+        lives = self._find_number_at(home)
         if lives == "":
             refuse_orphans(self.path, Path(home))
         return None if lives is None else lives == number
 
-    def _resident(self, home: str) -> str | None:
+    def _find_number_at(self, home: str) -> str | None:
         """The number of the ledger at another place; "" if there is none, None if this user may not look."""
         old = Path(home)
-        if home == stored_path(self.path) or _same_place(old, self.path):
+        if home == encode_path(self.path) or _is_same_path(old, self.path):
             return "here"
         try:
             there = old.is_file() and not old.samefile(self.path)
@@ -164,7 +171,7 @@ class SqliteStore(SqlStore):
             return None
         if there and not os.access(old, os.R_OK):
             return None
-        return _number(old) if there else ""
+        return _read_number(old) if there else ""
 
     @property
     def address(self) -> str:
@@ -179,41 +186,41 @@ class SqliteStore(SqlStore):
     def original(self) -> str | None:
         """Where the ledger lives that this is a copy of, if it is still there or may be."""
         with self._begun("BEGIN") as connection:
-            number, home = schema.identity(connection)
-        return home if self._resident(home) in (number, None) else None
+            number, home = schema.read_identity(connection)
+        return home if self._find_number_at(home) in (number, None) else None
 
     def _admit(self, connection: Any) -> LogEnd | None:
         """What must hold before anything is written; where the log ends, for ``_require_kept``."""
-        if self._journal != "WAL" and schema.pragma(connection, "journal_mode") == "wal":
+        if self._journal != "WAL" and schema.read_pragma(connection, "journal_mode") == "wal":
             raise StorageError(
                 f"ledger {self.path} was switched to write-ahead logging, in which SQLite {library.in_use().version} "
                 "can lose commits: open it again while no other process has it open"
             )
-        logs = self._check_place()
+        logs = self._check_files()
         with telling(self.path):
-            self._place.check_size()
-            end = self._place.log_end(logs) if logs else None
-        if schema.pragma(connection, "schema_version") != self._schema:
-            self._schema = schema.check_format(connection)
+            self._file.check_size()
+            end = self._file.log_end(logs) if logs else None
+        if schema.read_pragma(connection, "schema_version") != self._schema:
+            self._schema = schema.require_format(connection)
         return end
 
     def _require_kept(self, before: LogEnd | None) -> None:
         """Refuses to acknowledge what was written to another file or log than the one that lies there."""
-        logs = self._check_place()
+        logs = self._check_files()
         if logs:
             with telling(self.path):
-                self._place.check_log(logs, before)
+                self._file.check_log(logs, before)
 
-    def _check_place(self) -> tuple[int, ...]:
+    def _check_files(self) -> tuple[int, ...]:
         """The file and its log lie where they were opened: else what is written there is not what others read.
 
         Returns:
             The inodes of the log and its index; none where SQLite keeps no log.
         """
-        self._place.check()
+        self._file.check()
         if self._journal != "WAL":
             return ()
-        logs = self._place.logs()
+        logs = self._file.logs()
         if self._logs and logs != self._logs:
             raise StorageError(f"ledger {self.path} is open, and its log was replaced")
         self._logs = logs
@@ -228,7 +235,7 @@ class SqliteStore(SqlStore):
             return
         super().close()
         if not self._owner.has_connections:  # else a thread still writes: the name stays taken, which harms nobody
-            self._place.release()
+            self._file.release()
 
 
 def _is_file(path: Path) -> bool:
@@ -245,12 +252,12 @@ def _make_folder(folder: Path) -> None:
         raise StorageError(f"folder {folder} cannot be made: {error.strerror}") from error
 
 
-def stored_path(path: Path) -> str:
+def encode_path(path: Path) -> str:
     """A path as it is stored; names that are no UTF-8 are spelled out."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _same_place(one: Path, other: Path) -> bool:
+def _is_same_path(one: Path, other: Path) -> bool:
     """Whether two paths name the same entry of the same folder, reached in two ways."""
     try:
         return one.name == other.name and one.parent.samefile(other.parent)
@@ -258,7 +265,7 @@ def _same_place(one: Path, other: Path) -> bool:
         return False
 
 
-def _number(path: Path) -> str:
+def _read_number(path: Path) -> str:
     """The number of the ledger at a path, "" if none is there: it never changes, so its log need not be read."""
     try:
         connection = library.sqlite.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
@@ -274,7 +281,7 @@ def _translated(error: Exception, path: Path) -> Exception:
     reason = str(error)
     if "locked" in reason or "busy" in reason:
         return StorageError(f"ledger {path} stayed locked for {PATIENCE:g} s")
-    if beside(path, "-wal").exists() and not os.access(path.parent, os.W_OK):
+    if make_sidecar_path(path, "-wal").exists() and not os.access(path.parent, os.W_OK):
         return StorageError(
             f"ledger {path} has a log beside it and lies where nothing can be written ({reason}): copy the file and "
             f"{path.name}-wal to a folder of your own and read them there"

@@ -11,7 +11,7 @@ import pytest
 
 from epsilog.mechanisms import PureDP
 from epsilog.spend import is_ledger, open_ledger, read_ledger, verify_file
-from epsilog.spend.sqlite import library, place
+from epsilog.spend.sqlite import ledger_file, library
 from epsilog.spend.tables import SqlSession
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageError
 
@@ -86,7 +86,7 @@ def test_a_ledger_renamed_while_it_is_open_is_spent_under_neither_name(another, 
     assert another.does("l.close()") == "done"
     with pytest.raises(LedgerIntegrityError, match=r"moved without .*budget.db-wal"):
         open_ledger(moved)
-    place.beside(path, "-wal").rename(place.beside(moved, "-wal"))
+    ledger_file.make_sidecar_path(path, "-wal").rename(ledger_file.make_sidecar_path(moved, "-wal"))
     with open_ledger(moved) as ledger:
         assert ledger.balance("acme").spent == {"epsilon": "0.6"}
         with pytest.raises(BudgetExceededError):
@@ -97,12 +97,12 @@ def test_a_ledger_renamed_while_it_is_open_is_spent_under_neither_name(another, 
 def test_a_ledger_moved_away_from_its_log_is_refused_until_the_log_follows(another, path, tmp_path):
     assert another.charges("a") == "done"
     another.kill()
-    assert place.beside(path, "-wal").stat().st_size
+    assert ledger_file.make_sidecar_path(path, "-wal").stat().st_size
     moved = path.rename(tmp_path / "elsewhere.db")
     for opened in (open_ledger, read_ledger, verify_file):
         with pytest.raises(LedgerIntegrityError, match=r"moved without .*budget.db-wal"):
             opened(moved)
-    place.beside(path, "-wal").rename(place.beside(moved, "-wal"))
+    ledger_file.make_sidecar_path(path, "-wal").rename(ledger_file.make_sidecar_path(moved, "-wal"))
     with open_ledger(moved) as ledger:
         assert ledger.balance("acme").spent == {"epsilon": "0.6"}
 
@@ -122,10 +122,10 @@ def test_a_ledger_removed_or_replaced_while_it_is_open_takes_no_charge(another, 
     assert keys(path) == {"a", "c"}
 
 
-@pytest.mark.parametrize("suffix", place.LOGS)
+@pytest.mark.parametrize("suffix", ledger_file.LOGS)
 def test_a_log_removed_or_replaced_while_it_is_open_ends_the_charging(another, path, suffix):
     assert another.charges("a", 0.1) == "done"
-    log = place.beside(path, suffix)
+    log = ledger_file.make_sidecar_path(path, suffix)
     content = log.read_bytes()
     log.unlink()
     assert "is gone" in another.charges("b")
@@ -143,14 +143,14 @@ def cut(file, length):
 
 @pytest.fixture
 def ahead(monkeypatch):
-    monkeypatch.setattr(library, "wal_is_safe", lambda _: True)
+    monkeypatch.setattr(library, "is_wal_safe", lambda _: True)
 
 
 @pytest.mark.parametrize("length", CUTS.values(), ids=CUTS)
 def test_a_log_that_is_cut_while_it_is_open_takes_no_charge(another, path, length):
     assert another.charges("a", 0.1) == "done"
     with open_ledger(path) as here:
-        cut(place.beside(path, "-wal"), length)
+        cut(ledger_file.make_sidecar_path(path, "-wal"), length)
         for number in range(2):
             assert "its log was cut" in another.charges(f"b{number}", 0.1)
             with pytest.raises(StorageError, match="its log was cut"):
@@ -166,7 +166,7 @@ def test_a_log_that_is_cut_inside_a_transaction_is_not_acknowledged(ahead, path,
 
     def cutting(self, charge):
         whole(self, charge)
-        cut(place.beside(path, "-wal"), length)
+        cut(ledger_file.make_sidecar_path(path, "-wal"), length)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SqlSession, "put_charge", cutting)
@@ -193,13 +193,13 @@ def test_a_log_that_begins_anew_over_and_over_is_no_damage(ahead, path):
         ledger.create_budget("acme", kind="pure", epsilon="10")
         for number in range(700):
             ledger.charge("acme", PureDP(0.001), key=f"k{number}")
-        assert place.beside(path, "-wal").stat().st_size < 2e6
+        assert ledger_file.make_sidecar_path(path, "-wal").stat().st_size < 2e6
     assert len(keys(path)) == 700
 
 
 @pytest.mark.parametrize("safe", [True, False], ids=["WAL", "TRUNCATE"])
 def test_a_file_that_is_cut_while_it_is_open_takes_no_charge(path, monkeypatch, safe):
-    monkeypatch.setattr(library, "wal_is_safe", lambda _: safe)
+    monkeypatch.setattr(library, "is_wal_safe", lambda _: safe)
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         ledger.charge("acme", PureDP(0.1), key="a")
@@ -210,7 +210,7 @@ def test_a_file_that_is_cut_while_it_is_open_takes_no_charge(path, monkeypatch, 
 
 def test_an_interrupted_charge_leaves_a_ledger_that_charges(path, monkeypatch):
     """A Ctrl-C may come anywhere; and with the last connection goes SQLite's log."""
-    monkeypatch.setattr(library, "wal_is_safe", lambda _: True)
+    monkeypatch.setattr(library, "is_wal_safe", lambda _: True)
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         with monkeypatch.context() as interrupted:
@@ -236,7 +236,7 @@ def test_a_file_moved_during_a_transaction_is_not_acknowledged(path):
 
 
 def test_a_file_mounted_at_two_places_is_one_that_is_open_under_another_name(another, path):
-    assert another.does("place._name = lambda path: (1 << 61) + 5") == "done"
+    assert another.does("ledger_file._name = lambda path: (1 << 61) + 5") == "done"
     assert another.does("l.close()") == "done"
     with open_ledger(path):
         assert "open under another name" in another.opens()
@@ -246,18 +246,18 @@ def test_a_file_mounted_at_two_places_is_one_that_is_open_under_another_name(ano
 
 
 def test_one_process_cannot_have_it_under_two_names_either(path, monkeypatch):
-    before = dict(place._held)
+    before = dict(ledger_file._held)
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
-        monkeypatch.setattr(place, "_name", lambda _: (1 << 61) + 5)
+        monkeypatch.setattr(ledger_file, "_name", lambda _: (1 << 61) + 5)
         with pytest.raises(StorageError, match="open under another name"):
             open_ledger(path)
         ledger.charge("acme", PureDP(0.1), key="a")
-    assert place._held == before
+    assert ledger_file._held == before
 
 
 def test_symbolic_links_and_linked_folders_lead_to_the_one_file(path, tmp_path):
-    before = dict(place._held)
+    before = dict(ledger_file._held)
     (tmp_path / "folder").symlink_to(path.parent)
     (tmp_path / "link.db").symlink_to(path)
     with open_ledger(path) as one, open_ledger(tmp_path / "link.db") as two:
@@ -265,7 +265,7 @@ def test_symbolic_links_and_linked_folders_lead_to_the_one_file(path, tmp_path):
         two.charge("acme", PureDP(0.6), key="a")
         with open_ledger(tmp_path / "folder" / path.name) as three, pytest.raises(BudgetExceededError):
             three.charge("acme", PureDP(0.6), key="b")
-    assert place._held == before
+    assert ledger_file._held == before
     assert not list(tmp_path.glob("*-wal"))
 
 
@@ -383,11 +383,11 @@ def test_another_history_is_noticed_whatever_its_length_and_stays_refused(path, 
 
 def test_to_look_at_an_open_ledger_frees_no_lock(path, monkeypatch):
     """POSIX locks of a process end when it closes any descriptor of the file, whoever opened that."""
-    monkeypatch.setattr(library, "wal_is_safe", lambda _: False)  # then the writer's lock is one on the file itself
+    monkeypatch.setattr(library, "is_wal_safe", lambda _: False)  # then the writer's lock is one on the file itself
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         other = Another(path)
-        assert other.does("library.wal_is_safe = lambda _: False; store.PATIENCE = 0.05") == "done"
+        assert other.does("library.is_wal_safe = lambda _: False; store.PATIENCE = 0.05") == "done"
         assert other.opens() == "done"
         with ledger._store.writing():
             assert is_ledger(path)
@@ -442,21 +442,21 @@ def test_a_closed_ledger_stays_closed(path):
         ledger.budgets()
 
 
-@pytest.mark.skipif(not place._LOCKS, reason="this system has no such locks")
+@pytest.mark.skipif(not ledger_file._LOCKS, reason="this system has no such locks")
 def test_a_lock_of_any_other_name_is_seen_below_and_above(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"")
-    first, last = place._FIRST + 1, 2 * place._FIRST - 2
+    first, last = ledger_file._FIRST + 1, 2 * ledger_file._FIRST - 2
     names = (first, first + 1, (first + last) // 2, last - 1, last)
     for theirs, ours in itertools.product(names, names):
         descriptors = [os.open(file, os.O_RDONLY) for _ in range(2)]
         try:
-            place._take_name(descriptors[0], theirs, file)
+            ledger_file._take_name(descriptors[0], theirs, file)
             if ours == theirs:
-                place._take_name(descriptors[1], ours, file)
+                ledger_file._take_name(descriptors[1], ours, file)
             else:
                 with pytest.raises(StorageError, match="open under another name"):
-                    place._take_name(descriptors[1], ours, file)
+                    ledger_file._take_name(descriptors[1], ours, file)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -464,7 +464,7 @@ def test_a_lock_of_any_other_name_is_seen_below_and_above(tmp_path):
 
 def test_names_are_bytes_that_every_version_of_us_locks(tmp_path):
     """Two versions that lock elsewhere would not see each other: this range is for ever."""
-    names = {place._name(tmp_path / f"{number}.db") for number in range(50)}
+    names = {ledger_file._name(tmp_path / f"{number}.db") for number in range(50)}
     assert len(names) == 50
     assert all(2**61 < name < 2**62 - 1 for name in names)
-    assert place._name(tmp_path / "." / "0.db") == place._name(tmp_path / "0.db")
+    assert ledger_file._name(tmp_path / "." / "0.db") == ledger_file._name(tmp_path / "0.db")

@@ -9,8 +9,8 @@ import pytest
 
 from epsilog.mechanisms import PureDP
 from epsilog.spend import examine, open_ledger
-from epsilog.spend.sqlite import health
-from epsilog.spend.sqlite.health import file_system
+from epsilog.spend.sqlite import diagnostics
+from epsilog.spend.sqlite.diagnostics import get_file_system
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 MOUNTS = """22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -32,7 +32,7 @@ def ledger(tmp_path, monkeypatch):
         books.reserve("acme", PureDP(0.1), key="running").start()
     path.chmod(0o600)
     path.parent.chmod(0o700)
-    monkeypatch.setattr(health, "file_system", lambda _: "ext4")
+    monkeypatch.setattr(diagnostics, "get_file_system", lambda _: "ext4")
     return path
 
 
@@ -95,7 +95,7 @@ KINDS = {"ext4": True, "xfs": True, "nfs4": False, "cifs": False, "fuse.sshfs": 
 
 @pytest.mark.parametrize(("kind", "well"), KINDS.items())
 def test_a_disk_that_keeps_no_promises_is_found(ledger, monkeypatch, kind, well):
-    monkeypatch.setattr(health, "file_system", lambda _: kind)
+    monkeypatch.setattr(diagnostics, "get_file_system", lambda _: kind)
     assert found(ledger)["disk"].well is well
 
 
@@ -113,8 +113,8 @@ def test_a_disk_that_keeps_no_promises_is_found(ledger, monkeypatch, kind, well)
 )
 def test_the_disk_is_that_of_the_nearest_mount(tmp_path, path, kind):
     (tmp_path / "mountinfo").write_text(MOUNTS)
-    assert file_system(Path(path), tmp_path / "mountinfo") == kind
-    assert file_system(Path(path), tmp_path / "none") is None
+    assert get_file_system(Path(path), tmp_path / "mountinfo") == kind
+    assert get_file_system(Path(path), tmp_path / "none") is None
 
 
 def test_an_open_log_and_a_broken_chain_are_told(ledger, tmp_path):

@@ -90,7 +90,7 @@ def refusal_after_fork(path: Path) -> str:
     )
 
 
-class Place:
+class LedgerFile:
     """A ledger's file and its only name, from opening to closing.
 
     Raises:
@@ -99,7 +99,7 @@ class Place:
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        self.path, self._logs = path, [str(beside(path, suffix)) for suffix in LOGS]
+        self.path, self._logs = path, [str(make_sidecar_path(path, suffix)) for suffix in LOGS]
         self._size = 0  # of the file, when it was last looked at before a write
         with _guard:
             if create and not os.path.lexists(path):
@@ -216,12 +216,12 @@ def telling(path: Path) -> Iterator[None]:
         raise StorageError(f"ledger {path}: its log cannot be read ({error})") from error
 
 
-def beside(path: Path, suffix: str) -> Path:
+def make_sidecar_path(path: Path, suffix: str) -> Path:
     """The file that SQLite keeps beside a database."""
     return path.with_name(path.name + suffix)
 
 
-def peek(path: Path, count: int) -> bytes:
+def read_first_bytes(path: Path, count: int) -> bytes:
     """The first bytes of a file, read without freeing the locks of a ledger that this process has open."""
     with _guard:
         found = path.stat()
@@ -311,12 +311,13 @@ def _under_another_name(path: Path) -> StorageError:
 def refuse_orphans(path: Path, home: Path) -> None:
     """Refuses a ledger that was moved away from the log in which its last entries may stand."""
     for suffix in ("-wal", "-journal"):
-        left = beside(home, suffix)
+        left = make_sidecar_path(home, suffix)
         try:
             size = left.stat().st_size
         except OSError:
             continue
         if size:
             raise LedgerIntegrityError(
-                f"{path} was moved without {left}, which may hold its last entries: move that to {beside(path, suffix)}"
+                f"{path} was moved without {left}, which may hold its last entries: move that to "
+                f"{make_sidecar_path(path, suffix)}"
             )
