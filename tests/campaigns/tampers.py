@@ -146,7 +146,9 @@ class _Tampering:
     def __init__(self, session: tables.SqlSession, rng: random.Random) -> None:
         self._session, self._rng = session, rng
         self.table = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
-        self._name = "rowid" if session._mark == "?" else "CAST(ctid AS TEXT)"  # what the database itself calls a row
+        self._name = (
+            "rowid" if session._placeholder == "?" else "CAST(ctid AS TEXT)"
+        )  # what the database itself calls a row
         cursor = self._asked(f"SELECT {self._name} AS row_name, {self.table}.* FROM {self.table}")  # noqa: S608
         names = [column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -154,7 +156,7 @@ class _Tampering:
         self._row, self.column = rng.choice(self._rows), rng.choice(BOUND[self.table])
 
     def _asked(self, sql: str, *values: object) -> Any:
-        return self._session._asked(sql, values)
+        return self._session._execute(sql, values)
 
     def _put(self, row: Any, value: object) -> bool:
         if value == row[self.column]:

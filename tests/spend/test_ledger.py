@@ -337,7 +337,7 @@ def test_history_is_that_of_a_scope_and_what_lies_under_it(ledger):
 def traced(ledger):
     """The statements of the connection that whoever comes next is given, with their values."""
     statements = []
-    with ledger._store._lent() as connection:
+    with ledger._store._borrow_connection() as connection:
         connection.set_trace_callback(statements.append)
     return statements
 

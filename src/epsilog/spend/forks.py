@@ -20,24 +20,24 @@ _owners: WeakSet[Owner] = WeakSet()
 
 
 class Owner:
-    """The process that opened something, and the connections that it has open.
+    """Identify the process that opened a ledger, and hold its open connections.
 
     Args:
-        refusal: what a child of a fork is told.
+        refusal: the error message for a child process after a fork.
     """
 
     def __init__(self, refusal: str) -> None:
         self._refusal, self._forks = refusal, _count_forks()
-        self._connections: WeakSet[object] = WeakSet()  # one that an interrupt made nobody's is closed by its end
+        self._connections: WeakSet[object] = WeakSet()  # weak: a connection lost by an interrupt is closed
         _owners.add(self)
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the process that opened it."""
+        """Return whether this is the process that opened it."""
         return self._forks == _count_forks()
 
     def require_here(self) -> None:
-        """Refuses every other process, before any lock is taken: another thread may have held it at the fork.
+        """Refuse every other process before any lock: another thread may have held it at the fork.
 
         Raises:
             StorageError: this process is a child, by a fork, of the one that opened it.
@@ -46,20 +46,20 @@ class Owner:
             raise StorageError(self._refusal)
 
     def note_opened(self, connection: object) -> None:
-        """Notes a connection of the driver's, which a child must not close."""
+        """Register a connection of the driver that a child must not close."""
         self._connections.add(connection)
 
     def note_closed(self, connection: object) -> None:
-        """Forgets a connection that its own process closes."""
+        """Unregister a connection that its own process closed."""
         self._connections.discard(connection)
 
     @property
     def has_connections(self) -> bool:
-        """Whether any is open."""
+        """Return whether any connection is open."""
         return bool(self._connections)
 
     def keep_connections(self) -> None:
-        """Takes references that are never given back."""
+        """Take references that are never released."""
         for connection in self._connections:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 

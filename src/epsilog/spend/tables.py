@@ -1,4 +1,4 @@
-"""The ledger's tables in any SQL database, and one transaction on them in the ledger's own words.
+"""Read and write the ledger's tables in any SQL database, in one transaction.
 
 ``entries`` is the truth; ``balances``, ``charges`` and ``rounds`` are what its fold amounts to so far, kept so that a
 charge costs the same however long the history is; ``head`` names the last entry, the ledger itself, and where it lies.
@@ -23,7 +23,7 @@ FORMAT = 2
 EARLIER = f"the ledger is of an earlier format, and this release reads format {FORMAT}"
 HEAD = "SELECT format, count, hash FROM head"
 
-_AT_ONCE = 1000  # rows of a walk
+_PAGE_ROWS = 1000  # rows of a walk
 _ENTRIES = "SELECT position, scope, document, hash FROM entries"
 _BALANCES = "SELECT scope, document FROM balances"
 _CHARGES = "SELECT key, scope, document FROM charges"
@@ -47,13 +47,13 @@ Balances: TypeAlias = "dict[str, Balance | None]"  # by scope; None where there 
 
 
 def create_head(home: str) -> tuple[str, tuple[object, ...]]:
-    """The statement and the values of a new ledger's head; the ledger has a number of its own, for ever."""
+    """Return the statement and values that insert the head of a new ledger, with its permanent random id."""
     said = 1, FORMAT, 0, GENESIS, uuid.uuid4().hex, home
     return "INSERT INTO head (one, format, count, hash, id, home) VALUES (?, ?, ?, ?, ?, ?)", said
 
 
 def read_head(found: Iterable[Sequence[Any]]) -> Head:
-    """Count of entries and hash of the last, as the head row has them."""
+    """Return the count of entries and the hash of the last entry from the head row."""
     rows = [tuple(row) for row in found]
     if [row[0] for row in rows] != [FORMAT] or [*map(type, rows[0])] != [int, int, str]:
         raise LedgerIntegrityError(f"the head must be one row of format {FORMAT}, got {rows}")
@@ -61,20 +61,20 @@ def read_head(found: Iterable[Sequence[Any]]) -> Head:
 
 
 def _subtree(scope: str) -> tuple[str, str, str]:
-    """At a scope or under it: between ``scope/`` and ``scope0``, since "0" follows "/"."""
+    """Return the bounds of a scope and all scopes below it: "0" follows "/"."""
     return scope, f"{scope}/", f"{scope}0"
 
 
 class SqlSession:
-    """One transaction of a database: a ``Session`` in its tables, which ``store`` describes.
+    """Implement ``store.Session``, whose docstrings apply, in one transaction of a database.
 
     Args:
-        raw: a driver's connection, in the transaction.
-        seen: the longest history that this process knows.
-        mark: what the driver wants for a ``?``.
-        require: refuses a process that may not speak to the driver.
-        translating: a block in which the driver's errors become ours.
-        check: refuses a database that is damaged, or made otherwise than we make it.
+        raw: a connection of the driver, in the transaction.
+        seen: the head of the longest history that this process has seen.
+        placeholder: what the driver expects for a ``?``.
+        require: raises in a process that must not use the driver.
+        translate_errors: converts the errors of the driver.
+        check: raises if the schema or the pages are damaged or altered.
     """
 
     def __init__(
@@ -82,13 +82,19 @@ class SqlSession:
         raw: Any,
         seen: Head,
         *,
-        mark: str,
+        placeholder: str,
         require: Callable[[], None],
-        translating: Callable[[], AbstractContextManager[None]],
+        translate_errors: Callable[[], AbstractContextManager[None]],
         check: Callable[[Any], None],
     ) -> None:
-        self._raw, self._mark, self._require, self._translating, self._check = raw, mark, require, translating, check
-        self._seen = seen
+        self._raw, self._placeholder, self._require, self._translate_errors, self._check = (
+            raw,
+            placeholder,
+            require,
+            translate_errors,
+            check,
+        )
+        self._longest_head = seen
         self._head: Head | None = None
         self._balances: Balances = {}
         self.whole = True
@@ -96,7 +102,7 @@ class SqlSession:
     @contextmanager
     def part(self) -> Iterator[None]:  # noqa: D102
         before = self._head
-        with self._translating():
+        with self._translate_errors():
             self._all("SAVEPOINT part")
             try:
                 yield
@@ -107,23 +113,23 @@ class SqlSession:
             self._all("RELEASE SAVEPOINT part")
 
     def _all(self, *statements: str) -> None:
-        """Begins or ends a part; one that fails has left no transaction that anybody knows anything about."""
+        """Begin or end a savepoint; after a failure the state of the transaction is unknown."""
         self._require()
         self.whole = False
         for statement in statements:
             self._raw.execute(statement)
         self.whole = True
 
-    def _asked(self, query: str, values: Sequence[object]) -> Any:
-        """A cursor over what a query finds."""
+    def _execute(self, query: str, values: Sequence[object]) -> Any:
+        """Run a query and return its cursor."""
         self._require()
-        return self._raw.execute(self._spelled(query), values)
+        return self._raw.execute(self._spell(query), values)
 
-    def _spelled(self, statement: str) -> str:
-        return statement if self._mark == "?" else statement.replace("?", self._mark)
+    def _spell(self, statement: str) -> str:
+        return statement if self._placeholder == "?" else statement.replace("?", self._placeholder)
 
     def _rows(self, query: str, *values: object) -> list[Any]:
-        return self._asked(query, values).fetchall()  # type: ignore[no-any-return]
+        return self._execute(query, values).fetchall()  # type: ignore[no-any-return]
 
     def _entries(self, query: str, *values: object) -> list[Row]:
         return [Row(*row) for row in self._rows(f"{_ENTRIES} {query}", *values)]
@@ -139,8 +145,8 @@ class SqlSession:
         return self._head
 
     def check_continues(self) -> None:
-        """Requires that the history which this process saw is the beginning of this one."""
-        (count, head), seen = self.head(), self._seen
+        """Require that this history begins with the one that this process has seen."""
+        (count, head), seen = self.head(), self._longest_head
         if count == seen[0]:
             held = head == seen[1]
         else:
@@ -164,7 +170,7 @@ class SqlSession:
 
     def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:  # noqa: D102
         if scope is None and limit is None:
-            return (Row(*row) for row in self._walked(_ENTRIES, "position", None if start is None else (start - 1,)))
+            return (Row(*row) for row in self._scan(_ENTRIES, "position", None if start is None else (start - 1,)))
         where: list[str] = []
         values: list[object] = []
         if scope is not None:
@@ -178,10 +184,10 @@ class SqlSession:
         if limit is not None:
             query += " LIMIT ?"
             values.append(limit)
-        return self._streamed(f"{_ENTRIES} {query}", values)
+        return self._stream(f"{_ENTRIES} {query}", values)
 
-    def _streamed(self, query: str, values: Sequence[object]) -> Iterator[Row]:
-        for row in self._asked(query, values):
+    def _stream(self, query: str, values: Sequence[object]) -> Iterator[Row]:
+        for row in self._execute(query, values):
             self._require()
             yield Row(*row)
 
@@ -196,13 +202,13 @@ class SqlSession:
             values.append(f'%"verb":"{verb}"}}')
         return [parsed(row) for row in self._entries(f"{query} {_NEWEST_FIRST} ?", *values, limit)]
 
-    def recall(self, balances: Balances) -> None:
-        """Takes what is known of balances at the head; the rest is read when it is asked for."""
+    def use_balances(self, balances: Balances) -> None:
+        """Use cached balances at the head; others are read on demand."""
         self._balances = balances
 
     @property
-    def known(self) -> tuple[Head, Balances] | None:
-        """The head, if it was asked for or moved, and what is known of the balances there."""
+    def state(self) -> tuple[Head, Balances] | None:
+        """Return the head and the balances that were read or written; None before the head is read."""
         return None if self._head is None else (self._head, self._balances)
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:  # noqa: D102
@@ -257,32 +263,32 @@ class SqlSession:
         )
 
     def _charge_rows(self) -> Iterator[tuple[ChargeId, str]]:
-        for key, scope, document in self._walked(_CHARGES, "key, scope"):
+        for key, scope, document in self._scan(_CHARGES, "key, scope"):
             yield (scope, key), document
 
     def _round_rows(self) -> Iterator[tuple[tuple[ChargeId, int], RoundState]]:
-        for key, scope, number, *rest in self._walked(_ROUNDS, "key, scope, number"):
+        for key, scope, number, *rest in self._scan(_ROUNDS, "key, scope, number"):
             yield ((scope, key), number), RoundState(number, *rest)
 
-    def _walked(self, query: str, key: str, after: Sequence[object] | None = None) -> Iterator[Any]:
-        """The rows of a table in the order of its key, some at a time: a driver keeps all that it is asked for.
+    def _scan(self, query: str, key: str, after: Sequence[object] | None = None) -> Iterator[Any]:
+        """Iterate over a table in key order, page by page: a driver holds a whole result in memory.
 
         Args:
             query: the table, whose first columns are those of its key.
             key: these columns.
             after: the key of the row before the first; None for all.
         """
-        names, order = key.count(",") + 1, f"ORDER BY {key} LIMIT {_AT_ONCE}"
+        names, order = key.count(",") + 1, f"ORDER BY {key} LIMIT {_PAGE_ROWS}"
         further = f"{query} WHERE ({key}) > ({', '.join('?' * names)}) {order}"
         while True:
             rows = self._rows(f"{query} {order}") if after is None else self._rows(further, *after)
             yield from rows
-            if len(rows) < _AT_ONCE:
+            if len(rows) < _PAGE_ROWS:
                 return
             after = rows[-1][:names]
 
     def check(self) -> None:
-        """Refuses a database that is damaged, made otherwise than we make it, or put in the place of another."""
+        """Raise if the database is damaged, altered, or holds another history than the one that was seen."""
         self._check(self._raw)
         self.check_continues()
 
@@ -292,13 +298,13 @@ class SqlSession:
         self._write(_MOVE_HEAD, [self._head])
 
     def _write(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        """Writes rows, all of which the database must have taken: a trigger or a rule drops some in silence."""
+        """Write rows and require that the database kept all: triggers and rules can drop rows silently."""
         self._require()
         cursor = self._raw.cursor()
         if len(rows) == 1:
-            cursor.execute(self._spelled(statement), rows[0])
+            cursor.execute(self._spell(statement), rows[0])
         else:
-            cursor.executemany(self._spelled(statement), rows)
+            cursor.executemany(self._spell(statement), rows)
         if cursor.rowcount != len(rows):
             raise LedgerIntegrityError(f"the database kept {cursor.rowcount} of {len(rows)} rows that were written")
 

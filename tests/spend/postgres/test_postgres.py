@@ -118,7 +118,7 @@ def test_a_connection_that_the_server_ended_is_replaced(place, ledger):
         for number in range(3):
             place.run(ends)
             other.charge("acme", PureDP(0.25), key=f"k{number}")
-            other._store._disconnect() if number == 1 else other.balance("acme")
+            other._store._close_idle_connections() if number == 1 else other.balance("acme")
     assert ledger.balance("acme").available == {"epsilon": "0.25"}
 
 

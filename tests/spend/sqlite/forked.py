@@ -35,7 +35,7 @@ def truncate_campaigns(folder: Path) -> None:
     assert kills.passed, kills
     assert race.passed, race
     opened = SqliteStore(folder / "raced.db")
-    with opened._lent() as connection:
+    with opened._borrow_connection() as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "truncate"
     opened.close()
 
@@ -247,7 +247,7 @@ def full_disk(folder: Path, journal: str) -> None:
             return refused
 
         assert refusals("before") == 0
-        with ledger._store._lent() as connection:  # so that the log grows, where there is one
+        with ledger._store._borrow_connection() as connection:  # so that the log grows, where there is one
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         largest = max(file.stat().st_size for file in folder.iterdir())
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest + 30_000, room[1]))

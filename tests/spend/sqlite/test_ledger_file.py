@@ -181,7 +181,7 @@ def test_a_log_that_sqlite_itself_empties_is_no_damage(ahead, path, mode):
         one.create_budget("acme", kind="pure", epsilon="1")
         for number in range(6):
             (one, two)[number % 2].charge("acme", PureDP(0.01), key=f"k{number}")
-            with one._store._lent() as connection:
+            with one._store._borrow_connection() as connection:
                 connection.execute(f"PRAGMA wal_checkpoint({mode})")
     assert len(keys(path)) == 6
 
@@ -217,7 +217,7 @@ def test_an_interrupted_charge_leaves_a_ledger_that_charges(path, monkeypatch):
             interrupted.setattr(SqlSession, "append", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 ledger.charge("acme", PureDP(0.1), key="a")
-        ledger._store._disconnect()
+        ledger._store._close_idle_connections()
         ledger.charge("acme", PureDP(0.1), key="b")
     assert keys(path) == {"b"}
 
@@ -360,7 +360,7 @@ def test_older_content_put_into_the_open_file_is_noticed(path):
     older = path.read_bytes()
     with open_ledger(path) as ledger:
         ledger.charge("acme", PureDP(0.6), key="a")
-        ledger._store._disconnect()  # no connection remembers any page
+        ledger._store._close_idle_connections()  # no connection remembers any page
         path.write_bytes(older)
         with pytest.raises(LedgerIntegrityError, match="put in its place"):
             ledger.charge("acme", PureDP(0.6), key="b")
@@ -371,14 +371,14 @@ def test_another_history_is_noticed_whatever_its_length_and_stays_refused(path, 
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         seen = seen or ledger.head()
-        ledger._store._seen = seen
+        ledger._store._longest_head = seen
         if seen == ledger.head():
             ledger.charge("acme", PureDP(0.1), key="a")
             return
         for _ in range(2):  # what was once found to be another stays so
             with pytest.raises(LedgerIntegrityError, match="put in its place"):
                 ledger.charge("acme", PureDP(0.1), key="a")
-            ledger._store._seen = ledger.head()
+            ledger._store._longest_head = ledger.head()
 
 
 def test_to_look_at_an_open_ledger_frees_no_lock(path, monkeypatch):

@@ -41,7 +41,7 @@ TRIGGER = "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM balances W
     ids=lambda statements: statements[0][:30],
 )
 def test_a_file_made_otherwise_is_refused_opened_verified_and_while_it_is_open(books, path, statements):
-    with books._store._lent() as connection:
+    with books._store._borrow_connection() as connection:
         for statement in statements:
             connection.execute(statement)
     if not statements[0].startswith("PRAGMA"):
@@ -58,7 +58,7 @@ def test_a_file_made_otherwise_is_refused_opened_verified_and_while_it_is_open(b
 @pytest.mark.parametrize("act", ["INSERT ON entries", "UPDATE ON head", "INSERT ON charges", "UPDATE ON balances"])
 def test_what_a_trigger_drops_in_silence_is_not_acknowledged(books, path, act):
     """A trigger that the version of the schema does not tell of, in connections that were opened after it."""
-    books._store._disconnect()
+    books._store._close_idle_connections()
     rows = sqlite.connect(path)
     (version,) = rows.execute("PRAGMA schema_version").fetchone()
     rows.execute(f"CREATE TRIGGER t BEFORE {act} BEGIN SELECT RAISE(IGNORE); END")

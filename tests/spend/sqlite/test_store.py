@@ -25,7 +25,7 @@ def old_library(monkeypatch):
 
 def read_pragma(path, name):
     opened = SqliteStore(path)
-    with opened._lent() as connection:
+    with opened._borrow_connection() as connection:
         value = connection.execute(f"PRAGMA {name}").fetchone()[0]
     opened.close()
     return value
@@ -121,7 +121,7 @@ def test_a_full_disk_loses_nothing_and_acknowledges_nothing(tmp_path, journal):
 def test_a_relative_path_stays_the_same_file_when_the_process_moves(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_ledger("sqlite:///budget.db") as ledger:
-        ledger._store._disconnect()  # so that the next verb opens the file anew
+        ledger._store._close_idle_connections()  # so that the next verb opens the file anew
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
         ledger.create_budget("acme", kind="pure", epsilon="1")

@@ -53,14 +53,14 @@ def test_no_history_but_the_one_that_was_seen_is_gone_on_with(path, kept, more):
         ours.create_budget("acme", kind="pure", epsilon="1")
         for number in range(2):
             if number == kept:
-                ours._store._disconnect()
+                ours._store._close_idle_connections()
                 older = path.read_bytes()
             ours.charge("acme", PureDP(0.125), key=f"q-{number}")
         if kept == 2:
-            ours._store._disconnect()
+            ours._store._close_idle_connections()
             older = path.read_bytes()
         seen = ours.verify()
-        ours._store._disconnect()
+        ours._store._close_idle_connections()
         with path.open("r+b") as file:  # the same file, with what it held then
             file.write(older)
             file.truncate(len(older))
@@ -82,13 +82,13 @@ def test_no_history_but_the_one_that_was_seen_is_gone_on_with(path, kept, more):
 def test_a_history_that_was_only_looked_at_is_remembered_too(path):
     with open_ledger(path) as ours, open_ledger(path) as others:
         ours.create_budget("acme", kind="pure", epsilon="1")
-        ours._store._disconnect()
-        others._store._disconnect()
+        ours._store._close_idle_connections()
+        others._store._close_idle_connections()
         older = path.read_bytes()
         others.charge("acme", PureDP(0.125), key="q")
         assert ours.head()[0] == 4
-        ours._store._disconnect()
-        others._store._disconnect()
+        ours._store._close_idle_connections()
+        others._store._close_idle_connections()
         with path.open("r+b") as file:
             file.write(older)
             file.truncate(len(older))

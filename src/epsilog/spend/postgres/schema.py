@@ -1,4 +1,4 @@
-"""What a ledger's schema is made of, piece by piece, and what it says of itself: its format, its number, its place."""
+"""Define the schema of a ledger and compare it with the catalog."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from epsilog.spend.tables import EARLIER, FORMAT, HEAD, create_head, read_head
 from epsilog.terms import LedgerIntegrityError
 
-MARK = "%s"  # what the driver wants for a value
+PLACEHOLDER = "%s"  # of a value, in a statement
 
 # Texts compare by their bytes, and a position may be any that a ledger grows to.
 SCHEMA = (
@@ -70,7 +70,7 @@ PARTS = frozenset(
     | {f"index {name}_key of {name}: unique btree ({key})" for name, key in _KEYS.items()}
     | {f"index {name}_scope of {name}: btree (scope)" for name in ("entries", "charges")}
 )
-"""What the catalogue says of a ledger's schema: nothing more, and nothing less."""
+"""The exact description of a ledger's schema in the catalog."""
 
 # Each of these gives lines of text. Relations say what they are only where that is no plain, logged, unguarded table.
 _TABLES = """
@@ -106,16 +106,16 @@ SELECT concat('trigger ', t.tgname, ' of ', c.relname)
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 WHERE c.relnamespace = CAST(current_schema() AS regnamespace)
 """
-_CATALOGUE = " UNION ALL ".join((_TABLES, _CONSTRAINTS, _INDEXES, _TRIGGERS))
+_CATALOG = " UNION ALL ".join((_TABLES, _CONSTRAINTS, _INDEXES, _TRIGGERS))
 
 
 def describe_schema(connection: Any) -> set[str]:
-    """What the catalogue says of the schema, line by line, whatever it quotes; nothing where there is none."""
-    return {str(line).replace('"', "") for (line,) in connection.execute(_CATALOGUE)}
+    """Return the description of the schema in the catalog, without quotes; empty if there is none."""
+    return {str(line).replace('"', "") for (line,) in connection.execute(_CATALOG)}
 
 
 def validate_schema(connection: Any) -> None:
-    """Refuses a schema that is no ledger's, or is made otherwise than we make it."""
+    """Raise if the schema is not a ledger's or was altered."""
     found = describe_schema(connection)
     if not any(line.startswith("table head:") for line in found):
         raise LedgerIntegrityError("the schema is not an epsilog ledger")
@@ -128,8 +128,8 @@ def validate_schema(connection: Any) -> None:
 
 
 def create_schema(connection: Any, home: str) -> None:
-    """Makes the tables in a schema that has none."""
+    """Create the tables in an empty schema."""
     for statement in SCHEMA:
         connection.execute(statement)
     statement, values = create_head(home)
-    connection.execute(statement.replace("?", MARK), values)
+    connection.execute(statement.replace("?", PLACEHOLDER), values)

@@ -1,4 +1,4 @@
-"""A ledger in PostgreSQL: one schema of one database, shared by everyone whom the server lets in.
+"""Store a ledger in one schema of a PostgreSQL database.
 
 Whoever writes locks the head's row first, so writers follow one another and each builds on what the one before it
 committed. A commit is acknowledged once it lies on the server's disk: a server that does not sync is refused.
@@ -38,9 +38,11 @@ class PostgresStore(SqlStore):
         read_only: for looking only; then nothing is made where nothing is.
     """
 
-    mark, to_read = schema.MARK, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    placeholder, begin_read = schema.PLACEHOLDER, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     # what is read once the head is locked is what the writer before committed
-    to_write = f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}s'"
+    begin_write = (
+        f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}s'"
+    )
 
     check = staticmethod(schema.validate_schema)
 
@@ -62,7 +64,7 @@ class PostgresStore(SqlStore):
             raise
 
     def _connect(self) -> Any:
-        """Looks for tables in the ledger's schema alone, and syncs every commit."""
+        """Open a connection that uses the ledger's schema alone and syncs every commit."""
         connection = self._address.connect()
         self._owner.note_opened(connection)
         connection.execute(f'SET search_path TO "{self._address.ledger}", pg_temp')
@@ -74,14 +76,14 @@ class PostgresStore(SqlStore):
         return connection
 
     def _undo(self, connection: Any, error: BaseException | None = None) -> None:
-        """The server undoes what was not committed. After an interrupt the driver's own lock may be held for ever."""
+        """Roll back; after an interrupt close the session, since the driver's own lock may be held forever."""
         if error is not None and not isinstance(error, Exception):
             connection.close()
         elif not connection.closed:
             connection.rollback()
 
-    def _is_alive(self, connection: Any) -> bool:
-        """Whether it can be used: a server that was started again is met by a new connection."""
+    def _is_usable(self, connection: Any) -> bool:
+        """Ask the server: after its restart a new connection is needed."""
         if connection.closed:
             return False
         try:
@@ -91,15 +93,15 @@ class PostgresStore(SqlStore):
         return True
 
     def _require_entry(self) -> None:
-        """A role that may not enter the schema would see none, and make its tables elsewhere."""
-        with self._begun(self.to_read) as connection:
+        """Require USAGE: a role without it sees no schema and would create tables elsewhere."""
+        with self._transaction(self.begin_read) as connection:
             if _count(connection, _BARRED, self._address.ledger):
                 raise StorageError(f"ledger {self.address} is there, and this role may not enter it (USAGE)")
 
     def _create(self) -> None:
-        """Makes schema and tables where there are none, all or nothing."""
+        """Create the schema and its tables if there are none, in one transaction."""
         name = self._address.ledger
-        with self._begun(self.to_write) as connection:  # who waited sees what was made meanwhile
+        with self._transaction(self.begin_write) as connection:  # who waited sees what was made meanwhile
             _require_synced(*connection.execute(f"SELECT {_SYNCS}").fetchone())
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (name,))
             if not _count(connection, _THERE, name):
@@ -109,11 +111,11 @@ class PostgresStore(SqlStore):
 
     @property
     def address(self) -> str:
-        """Its URL, without the password."""
+        """Return the URL without the password."""
         return self._address.address
 
-    def _admit(self, connection: Any) -> None:
-        """Locks the head, which one writer at a time has, and refuses a copy, or a server that does not sync."""
+    def _check_before_write(self, connection: Any) -> None:
+        """Lock the head row for the only writer; refuse a copy and a server that does not sync."""
         found = connection.execute(f"SELECT home, {_SYNCS} FROM head FOR UPDATE").fetchone()  # noqa: S608
         made, *settings = found or ("nobody knows where", "on", "on")
         _require_synced(*settings)
@@ -124,12 +126,12 @@ class PostgresStore(SqlStore):
                 "spent. Read it only"
             )
 
-    def _require_standing(self, connection: Any) -> None:
-        """After an error that nobody passed on, COMMIT would be a ROLLBACK, and the server would not say so."""
+    def _check_before_commit(self, connection: Any) -> None:
+        """Require an open transaction: after a swallowed error, COMMIT silently rolls back."""
         if connection.info.transaction_status is not _driver().pq.TransactionStatus.INTRANS:
             raise StorageError(f"ledger {self.address}: the server has given up what was to be written")
 
-    def _translated(self, error: Exception) -> Exception | None:
+    def _translate_error(self, error: Exception) -> Exception | None:
         if not isinstance(error, _driver().Error):
             return None
         state, reason = error.sqlstate, " ".join(str(error).split())
@@ -141,7 +143,7 @@ class PostgresStore(SqlStore):
 
 
 def _driver() -> Any:
-    """Psycopg, which is there where the extra is."""
+    """Import psycopg, which the extra installs."""
     try:
         import psycopg
     except ImportError as error:
@@ -161,10 +163,10 @@ def _count(connection: Any, query: str, *values: object) -> int:
 
 
 class Address(NamedTuple):
-    """Where a ledger is.
+    """Locate a ledger.
 
     Attributes:
-        said: what an address says of the server and the database, as libpq names it.
+        said: the parameters of the connection, named as in libpq.
         ledger: the schema.
     """
 
@@ -173,7 +175,7 @@ class Address(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """Reads ``postgresql://user:password@host:port/database?ledger=name``, and libpq's parameters after it."""
+        """Parse ``postgresql://user:password@host:port/database?ledger=name`` and libpq's parameters."""
         try:
             parts = urlsplit(url)
             given = {"host": parts.hostname, "port": parts.port and str(parts.port), "dbname": parts.path[1:]}
@@ -194,7 +196,7 @@ class Address(NamedTuple):
 
     @property
     def address(self) -> str:
-        """The URL, without any password."""
+        """Return the URL without any password."""
         shown = {name: value for name, value in self.said.items() if name not in _SECRETS}
         user, name, host = shown.pop("user", ""), shown.pop("dbname", ""), shown.get("host", "")
         where = f"{quote(user, safe='')}@" if user else ""
@@ -205,7 +207,7 @@ class Address(NamedTuple):
         return f"postgresql://{where}/{quote(name)}?{asked}"
 
     def connect(self) -> Any:
-        """A new connection; every role and address gets the same encoding."""
+        """Open a connection in UTF-8, whatever the role or the address says."""
         return _driver().connect(**{**self.said, "client_encoding": "utf8"}, autocommit=True)
 
 
@@ -214,12 +216,12 @@ def _no_address() -> CheckError:
 
 
 def redact_url(url: str) -> str:
-    """The same URL, without the password."""
+    """Return the URL without the password."""
     return Address.of(url).address
 
 
 def schema_exists(url: str) -> bool:
-    """Whether a schema of that name is there, whatever is in it."""
+    """Return whether the schema exists, whatever it contains."""
     address, driver = Address.of(url), _driver()
     try:
         with address.connect() as connection:

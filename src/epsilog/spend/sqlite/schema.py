@@ -1,4 +1,4 @@
-"""What a ledger's file is made of, letter by letter, and what it says of itself: its format, its number, its place."""
+"""Define the schema of a ledger's file, and read its format, id and location."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ _SETTINGS = {"user_version": FORMAT, "encoding": "UTF-8", "auto_vacuum": 0}
 
 
 def read_pragma(connection: Any, name: str) -> Any:
-    """A setting of the file; ``schema_version`` changes with every table, index, trigger or view."""
+    """Read a PRAGMA; ``schema_version`` changes with every table, index, trigger or view."""
     return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 def require_format(connection: Any) -> int:
-    """Refuses a file that is not a ledger, or is made otherwise than we make it; returns the schema's version."""
+    """Raise if the file is not a ledger or its schema was altered; return the version of the schema."""
     version, carried = int(read_pragma(connection, "schema_version")), read_pragma(connection, "application_id")
     made = {str(row[0]): row[1] for row in connection.execute("SELECT name, sql FROM sqlite_master")}
     if carried not in (APPLICATION_ID, BACKUP_ID) or "head" not in made:
@@ -80,7 +80,7 @@ def require_format(connection: Any) -> int:
 
 
 def validate_file(connection: Any) -> None:
-    """Refuses a file whose format, pages or indexes do not hold."""
+    """Raise if the format, a page or an index is damaged."""
     require_format(connection)
     pages = str(read_pragma(connection, "integrity_check(1)"))
     if pages != "ok":
@@ -88,7 +88,7 @@ def validate_file(connection: Any) -> None:
 
 
 def create_tables(connection: Any, home: str) -> None:
-    """Makes the tables in a file that has none."""
+    """Create the tables in an empty file."""
     for name, value in (("application_id", APPLICATION_ID), ("user_version", FORMAT)):
         connection.execute(f"PRAGMA {name}={value}")
     for statement in SCHEMA.values():
@@ -97,13 +97,13 @@ def create_tables(connection: Any, home: str) -> None:
 
 
 def is_empty_file(connection: Any) -> bool:
-    """Whether the file holds nothing at all yet."""
+    """Return whether the file is empty."""
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return not (objects or read_pragma(connection, "application_id") or read_pragma(connection, "user_version"))
 
 
 def read_identity(connection: Any) -> tuple[str, str]:
-    """The ledger's own number, and where it lay when it was last opened at a new place."""
+    """Return the ledger's id and its recorded path."""
     ((number, home),) = connection.execute("SELECT id, home FROM head")
     if not (isinstance(number, str) and isinstance(home, str) and Path(home).is_absolute() and "\0" not in home):
         raise LedgerIntegrityError(f"the head must hold the ledger's number and a path, got {number!r}, {home!r:.80}")
@@ -111,17 +111,17 @@ def read_identity(connection: Any) -> tuple[str, str]:
 
 
 def record_location(connection: Any, home: str) -> None:
-    """Notes where the ledger lies now."""
+    """Record the path of the ledger."""
     connection.execute("UPDATE head SET home = ?", (home,))
 
 
 def is_ledger(path: Path) -> bool:
-    """Tells a ledger, or a backup of one, by its content: an SQLite file that carries an application id of ours."""
+    """Return whether the file has the application id of a ledger or a backup."""
     return _carried(path) in (APPLICATION_ID, BACKUP_ID)
 
 
 def is_backup(path: Path) -> bool:
-    """Tells a backup by its content."""
+    """Return whether the file has the application id of a backup."""
     return _carried(path) == BACKUP_ID
 
 

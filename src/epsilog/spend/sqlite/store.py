@@ -1,4 +1,4 @@
-"""One ledger in one file: an SQLite database, durable or nothing, shared by threads and processes.
+"""Store a ledger in one SQLite file, shared by threads and processes.
 
 Every connection syncs fully at commit. Write-ahead logging is used only with a library in which it loses nothing; every
 other library gets the slower TRUNCATE journal. A transaction that writes is acknowledged only if the file, its log, its
@@ -39,14 +39,14 @@ _PRAGMAS = (
 
 @cache
 def _connection_class(module: Any) -> Any:
-    """A library's connections, which can be referred to weakly: see ``forks``."""
+    """Return a connection class with weak references, which ``forks`` needs."""
     return type("Connection", (module.Connection,), {})
 
 
 class SqliteStore(SqlStore):
     """A ledger's file: a ``Store``."""
 
-    mark, to_read, to_write = "?", "BEGIN", "BEGIN IMMEDIATE"
+    placeholder, begin_read, begin_write = "?", "BEGIN", "BEGIN IMMEDIATE"
     check = staticmethod(schema.validate_file)
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -63,9 +63,9 @@ class SqliteStore(SqlStore):
         try:
             if not read_only:
                 self._create()
-            with self._begun("BEGIN") as connection:
+            with self._transaction("BEGIN") as connection:
                 self._schema = schema.require_format(connection)
-                self._session(connection, self._seen).head()
+                self._session(connection, self._longest_head).head()
                 if read_only and not schema.is_backup(self.path):  # a backup is whole, and nobody charges it
                     self._refuse_moved_without_log(*schema.read_identity(connection))
         except BaseException:
@@ -116,22 +116,22 @@ class SqliteStore(SqlStore):
             return
 
     def _create(self) -> None:
-        """Makes the tables where there are none, all or nothing, before any write-ahead log exists."""
+        """Create the tables if there are none, in one transaction, before a write-ahead log exists."""
         moved = False
-        with self._begun("BEGIN IMMEDIATE") as connection:
+        with self._transaction("BEGIN IMMEDIATE") as connection:
             if schema.is_empty_file(connection):
                 schema.create_tables(connection, encode_path(self.path))
                 disk.sync_folder(self.path.parent)
             else:
                 schema.require_format(connection)
                 moved = self._move_in(connection)
-        with self._lent() as connection:
+        with self._borrow_connection() as connection:
             self._set_journal(connection)
             if moved and self._journal == "WAL":  # the file itself says where it lies before anything stands in the log
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _move_in(self, connection: Any) -> bool:
-        """Notes the place of a ledger that was moved, if all of it came along and nothing of it stayed."""
+        """Record the new location of a ledger that was moved completely."""
         number, home = schema.read_identity(connection)
         if home == encode_path(self.path):
             return False
@@ -150,7 +150,7 @@ class SqliteStore(SqlStore):
         return True
 
     def _refuse_moved_without_log(self, number: str, home: str) -> bool | None:
-        """Refuses a ledger that was moved without its log.
+        """Refuse a ledger that was moved without its log.
 
         Returns:
             Whether the one that it was copied from exists; None if this user may not look.
@@ -161,7 +161,7 @@ class SqliteStore(SqlStore):
         return None if lives is None else lives == number
 
     def _find_number_at(self, home: str) -> str | None:
-        """The number of the ledger at another place; "" if there is none, None if this user may not look."""
+        """Return the id of the ledger at another path; "" if there is none, None without read permission."""
         old = Path(home)
         if home == encode_path(self.path) or _is_same_path(old, self.path):
             return "here"
@@ -175,22 +175,22 @@ class SqliteStore(SqlStore):
 
     @property
     def address(self) -> str:
-        """Its path."""
+        """Return the path."""
         return str(self.path)
 
     def copy_to(self, other: Any) -> None:
-        """Copies the whole file, as it stands at one moment, through an open connection; others may write meanwhile."""
-        with self._begun("BEGIN") as connection:
+        """Copy a consistent state of the file into an open connection, while others may write."""
+        with self._transaction("BEGIN") as connection:
             connection.backup(other)
 
     def original(self) -> str | None:
-        """Where the ledger lives that this is a copy of, if it is still there or may be."""
-        with self._begun("BEGIN") as connection:
+        """Return the path of the ledger that this is a copy of, if that may still exist."""
+        with self._transaction("BEGIN") as connection:
             number, home = schema.read_identity(connection)
         return home if self._find_number_at(home) in (number, None) else None
 
-    def _admit(self, connection: Any) -> LogEnd | None:
-        """What must hold before anything is written; where the log ends, for ``_require_kept``."""
+    def _check_before_write(self, connection: Any) -> LogEnd | None:
+        """Check journal mode, file, log and schema; return the end of the log for ``_check_after_commit``."""
         if self._journal != "WAL" and schema.read_pragma(connection, "journal_mode") == "wal":
             raise StorageError(
                 f"ledger {self.path} was switched to write-ahead logging, in which SQLite {library.in_use().version} "
@@ -204,15 +204,15 @@ class SqliteStore(SqlStore):
             self._schema = schema.require_format(connection)
         return end
 
-    def _require_kept(self, before: LogEnd | None) -> None:
-        """Refuses to acknowledge what was written to another file or log than the one that lies there."""
+    def _check_after_commit(self, before: LogEnd | None) -> None:
+        """Raise if the rows went to another file or log than those at the path now."""
         logs = self._check_files()
         if logs:
             with telling(self.path):
                 self._file.check_log(logs, before)
 
     def _check_files(self) -> tuple[int, ...]:
-        """The file and its log lie where they were opened: else what is written there is not what others read.
+        """Require that the file and its log are still those that were opened.
 
         Returns:
             The inodes of the log and its index; none where SQLite keeps no log.
@@ -226,11 +226,11 @@ class SqliteStore(SqlStore):
         self._logs = logs
         return logs
 
-    def _translated(self, error: Exception) -> Exception | None:
-        return _translated(error, self.path) if isinstance(error, library.sqlite.Error) else None
+    def _translate_error(self, error: Exception) -> Exception | None:
+        return _translate_error(error, self.path) if isinstance(error, library.sqlite.Error) else None
 
     def close(self) -> None:
-        """Closes this process's connections; in a child of a fork, nothing."""
+        """Close the connections of this process; do nothing in a child after a fork."""
         if not (self._open and self._owner.is_here):
             return
         super().close()
@@ -253,12 +253,12 @@ def _make_folder(folder: Path) -> None:
 
 
 def encode_path(path: Path) -> str:
-    """A path as it is stored; names that are no UTF-8 are spelled out."""
+    """Encode a path for storage; escape names that are not UTF-8."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def _is_same_path(one: Path, other: Path) -> bool:
-    """Whether two paths name the same entry of the same folder, reached in two ways."""
+    """Return whether two paths name the same entry of the same folder."""
     try:
         return one.name == other.name and one.parent.samefile(other.parent)
     except OSError:
@@ -266,7 +266,7 @@ def _is_same_path(one: Path, other: Path) -> bool:
 
 
 def _read_number(path: Path) -> str:
-    """The number of the ledger at a path, "" if none is there: it never changes, so its log need not be read."""
+    """Return the id of the ledger at a path, or ""; the id never changes, so the log is not read."""
     try:
         connection = library.sqlite.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
         try:
@@ -277,7 +277,7 @@ def _read_number(path: Path) -> str:
         return ""
 
 
-def _translated(error: Exception, path: Path) -> Exception:
+def _translate_error(error: Exception, path: Path) -> Exception:
     reason = str(error)
     if "locked" in reason or "busy" in reason:
         return StorageError(f"ledger {path} stayed locked for {PATIENCE:g} s")
