@@ -1,20 +1,36 @@
 """A question is described once: read strictly, written back whole, bounded in work, and shown by the API."""
 
+import dataclasses
 import inspect
 from typing import Annotated
 
 import pytest
 from tests.web.test_typescript import ASKED
 
-from epsilog import plan
-from epsilog.plan import QUESTIONS, Question
-from epsilog.terms import CheckError, fields
+from epsilog import accounting, plan
+from epsilog.mechanisms import (
+    ApproximateDP,
+    BinomialTrials,
+    Composed,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Repeated,
+    ZeroConcentratedDP,
+)
+from epsilog.plan import QUESTIONS, Question, questions, wording
+from epsilog.plan.mixed import Part
+from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec, fields
 from epsilog.terms.fields import Field
 from epsilog.web.desk import MOST_WORK, QUICK
 from epsilog.web.routes import model_of
 
 GIVEN = {path: ask for path, ask in ASKED if path in QUESTIONS}
-RUN = GIVEN["/federated"]
+RUN = {"population": 1000, "cohort_size": 100, "rounds": 3, "noise_multiplier": 2.0}
+REPLACE = NeighboringRelation.REPLACE_ONE
 
 
 def test_every_question_is_given_here():
@@ -134,3 +150,179 @@ def test_a_new_field_reaches_the_api_by_its_description():
     assert QUESTIONS["/sensitivity"] is not Longer
     with pytest.raises(NotImplementedError):
         Question().answer()
+
+
+# what is answered is the library's
+
+MEANT = {
+    "/federated": plan.federated,
+    "/federated/curve": plan.federated,
+    "/federated/noise": plan.noise_for,
+    "/queries": plan.queries,
+    "/sensitivity": plan.sensitivity,
+    "/account": plan.mix,
+    "/account/verdict": plan.mix_meaning,
+    "/account/compare": plan.side_by_side,
+}
+
+
+@pytest.mark.parametrize("path", MEANT)
+def test_what_is_left_out_means_what_it_means_in_the_library(path):
+    known = inspect.signature(MEANT[path]).parameters
+    for one in dataclasses.fields(QUESTIONS[path]):
+        if (
+            one.default is not dataclasses.MISSING
+            and one.name in known
+            and known[one.name].default is not inspect.Parameter.empty
+        ):
+            assert one.default == known[one.name].default, one.name
+        if one.name == "delta_cap":
+            assert DeltaPolicy(one.default) == DeltaPolicy()
+
+
+def test_what_has_no_meaning_in_the_library_has_one_for_ever():
+    """Pages, embeds and saved addresses leave it out."""
+    alone = QUESTIONS["/federated"](**RUN)
+    assert (alone.without_replacement, alone.rounds_per_release, alone.adaptive_clip) == (True, 1, False)
+    assert alone.late_replies == "zero"
+    mix = QUESTIONS["/account"].parse({"parts": [{"mechanism": "pure", "parameter": 1.0}]})
+    assert (mix.delta, mix.fpr, mix.relation) == (1e-6, 0.01, "add-or-remove-one")
+    assert mix.releases() == [Repeated(PureDP(1.0), 1)]
+
+
+def test_a_question_is_handed_over_whole(monkeypatch):
+    calls = {}
+    for name in ("federated", "noise_for", "rounds_for", "queries"):
+        monkeypatch.setattr(questions, name, lambda name=name, **given: calls.setdefault(name, given) and 7)
+    given = RUN | {"clip_norm": 2.5, "delta": 1e-7, "sampling": "fixed-size", "privacy_unit": "phone"}
+    given |= {"releases_per_period": 3, "relation": REPLACE}
+    whole = given | {"policy": DeltaPolicy(1e-8), "group": 4, "trials": BinomialTrials(8, 0.5), "fit": False}
+    QUESTIONS["/federated"](**given, delta_cap=1e-8, adaptive_clip=True, group=4, trials="binomial:8,0.5").plan()
+    assert calls["federated"] == whole
+    goal = RUN | {"epsilon": 2.0, "delta": 1e-7, "relation": REPLACE, "sampling": "balls-in-bins"}
+    assert QUESTIONS["/federated/noise"](**goal, clip_norm=3.0).answer() == {"noise_multiplier": 7}
+    assert QUESTIONS["/federated/rounds"](**goal, delta_cap=None).answer() == {"rounds": 7}
+    for name, left, cap in (("noise_for", "noise_multiplier", 1e-6), ("rounds_for", "rounds", None)):
+        assert calls[name] == {n: v for n, v in goal.items() if n != left} | {"policy": DeltaPolicy(cap)}
+    query = {"epsilon": 1.0, "queries": 4, "sensitivity": 2.0, "mechanism": "gaussian", "delta": 1e-7}
+    query |= {"queries_used": 2, "weights": (1.0, 2.0, 3.0, 4.0), "population": 90, "magnitude": 5.0}
+    QUESTIONS["/queries"](**query, delta_cap=1e-8).plan()
+    assert calls["queries"] == query | {"policy": DeltaPolicy(1e-8)}
+
+
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        ("/federated", RUN | {"privacy_unit": "x" * 80, "group": 64}),
+        ("/queries", {"epsilon": 1.0, "queries": 1000, "weights": [1.0] * 1000}),
+        ("/account", {"parts": [{"mechanism": "pure", "parameter": 0.1}] * 20}),
+    ],
+)
+def test_the_largest_questions_are_taken(path, ask):
+    assert QUESTIONS[path].parse(ask)
+    assert model_of(QUESTIONS[path]).model_validate(ask)
+
+
+@pytest.mark.parametrize(
+    ("part", "release"),
+    [
+        ({"mechanism": "gaussian", "parameter": 2.0}, Gaussian(2.0)),
+        ({"mechanism": "laplace", "parameter": 2.0}, Laplace(2.0)),
+        ({"mechanism": "randomized-response", "parameter": 0.25}, RandomizedResponse(0.25, 2)),
+        ({"mechanism": "randomized-response", "parameter": 0.25, "second": 5.0}, RandomizedResponse(0.25, 5)),
+        ({"mechanism": "pure", "parameter": 2.0}, PureDP(2.0)),
+        ({"mechanism": "approximate", "parameter": 2.0}, ApproximateDP(2.0, 0.0)),
+        ({"mechanism": "approximate", "parameter": 2.0, "second": 1e-7}, ApproximateDP(2.0, 1e-7)),
+        ({"mechanism": "zcdp", "parameter": 2.0}, ZeroConcentratedDP(2.0)),
+        ({"mechanism": "gdp", "parameter": 2.0}, GaussianDP(2.0)),
+        ({"mechanism": "gaussian", "parameter": 2.0, "sampling_probability": 0.5}, PoissonSampled(Gaussian(2.0), 0.5)),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_a_line_of_the_form_is_a_release(part, release):
+    for count in (1, 3):
+        assert Part(**part, count=count).release() == Repeated(release, count)
+    with pytest.raises(CheckError, match="second must be a whole number of categories"):
+        Part("randomized-response", 0.25, second=2.5).release()
+
+
+@pytest.mark.slow
+def test_a_mix_and_its_profile_are_the_librarys():
+    parts = [{"mechanism": "gaussian", "parameter": 3.0, "count": 2}, {"mechanism": "pure", "parameter": 0.5}]
+    parts.append({"mechanism": "laplace", "parameter": 4.0})
+    ask = {"parts": parts, "delta": 1e-4, "relation": "replace-one", "fpr": 0.05}
+    releases = [Repeated(Gaussian(3.0), 2), Repeated(PureDP(0.5), 1), Repeated(Laplace(4.0), 1)]
+    found, said = plan.mix(releases, delta=1e-4, relation=REPLACE), QUESTIONS["/account"].parse(ask).answer()
+    assert codec.decode(said["epsilon"]) == found.epsilon
+    assert [codec.decode(part["alone"]) for part in said["parts"]] == [each.alone for each in found.parts]
+    assert [codec.decode(part["without"]) for part in said["parts"]] == [each.without for each in found.parts]
+    said = QUESTIONS["/account/profile"].parse(ask).answer()
+    view = plan.profile_view(Composed(releases), delta=1e-4, relation=REPLACE)
+    assert said["fpr"] == 0.05
+    assert said["advantage"] == view.advantage.upper
+    for point, at, delta in zip(said["profile"], view.epsilons, view.deltas, strict=True):
+        assert (point["epsilon"], point["lower"], point["upper"]) == (at, delta.lower, delta.upper)
+    fprs = [point["fpr"] for point in said["roc"]]
+    assert fprs == sorted(set(fprs))
+    assert (fprs[0] < 0.001, fprs[-1]) == (True, 1.0)
+    assert all(point["tpr"] == view.true_positive_rate(point["fpr"]) for point in said["roc"])
+    certain = accounting.profile(Composed(releases), relation=REPLACE).tpr(0.05)
+    assert certain.lower <= said["tpr"] <= min(1.01 * certain.upper, view.true_positive_rate(0.05))
+
+
+@pytest.mark.slow
+def test_the_playground_has_one_figure_of_an_attack():
+    """Two bounds of one share stood on a page, 3.27% beside 3.26%."""
+    parts = [{"mechanism": "gaussian", "parameter": 1.0, "sampling_probability": 0.01, "count": 1000}]
+    parts.append({"mechanism": "laplace", "parameter": 10.0, "count": 5})
+    for fpr, label in ((0.001, "0.1%"), (0.01, "1%")):
+        risk, profile = (
+            QUESTIONS[f"/account/{one}"].parse({"parts": parts, "fpr": fpr}) for one in ("risk", "profile")
+        )
+        told = dict(risk.answer()["rows"])[f"share that the best attack finds at {label} false alarms"]
+        assert told == wording.share_text(profile.answer()["tpr"])
+
+
+@pytest.mark.slow
+def test_a_schedules_answers_are_the_librarys():
+    everybody = RUN | {"cohort_size": RUN["population"]}  # a Gaussian, at once
+    given = everybody | {"relation": "replace-one", "releases_per_period": 2, "clip_norm": 3.0}
+    boundary = {"without_replacement": False, "rounds_per_release": 5, "adaptive_clip": True, "late_replies": "first"}
+    found = plan.federated(**given)
+    grade, sentence = plan.delta_sentence(found.delta.delta, RUN["population"])
+    limits = plan.limits(sampling="poisson", privacy_unit="client", **boundary)
+    told = {"delta_grade": grade, "delta_sentence": sentence, "limits": [limit.to_json() for limit in limits]}
+    assert QUESTIONS["/federated"].parse(given | boundary).answer() == found.to_json() | told
+    points = QUESTIONS["/federated/curve"].parse(given).answer()["points"]
+    for point, known in zip(points, plan.curve(found), strict=True):
+        assert (point["rounds"], point["formula"]) == (known.rounds, known.formula)
+        assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
+    more = QUESTIONS["/federated"].parse(everybody | {"group": 4, "trials": "binomial:8,0.5"}).answer()
+    whole = plan.federated(**everybody, group=4, trials=BinomialTrials(8, 0.5))
+    assert (more["group"], more["person"]) == (4, codec.encode(whole.person))
+    assert more["sweep"] == whole.sweep.to_json()
+    assert whole.epsilon.upper < whole.sweep.best.upper < whole.sweep.shown.upper < whole.person.upper
+    assert not {"group", "person", "sweep"} & set(QUESTIONS["/federated"].parse(everybody).answer())
+    with pytest.raises(CheckError, match=r"^trials must be one of"):
+        QUESTIONS["/federated"].parse(everybody | {"trials": "often:3"}).answer()
+
+
+@pytest.mark.parametrize(("delta", "population"), [(None, 100), (1e-7, None), (1e-7, 100), (1e-4, 50)])
+def test_a_query_plans_delta_is_graded_where_there_is_a_population(delta, population):
+    mechanism = "laplace" if delta is None else "gaussian"
+    ask = {"epsilon": 1.0, "queries": 2, "mechanism": mechanism, "delta": delta, "population": population}
+    found, graded = plan.queries(**ask), (None, None)
+    if found.delta is not None and population is not None:
+        graded = plan.delta_sentence(found.delta.delta, population)
+    told = {"delta_grade": graded[0], "delta_sentence": graded[1]}
+    assert QUESTIONS["/queries"].parse(ask).answer() == found.to_json() | told
+
+
+def test_sensitivities_and_crossovers_are_the_librarys(monkeypatch):
+    ask = {"query": "mean", "contributions": 3, "low": -2.0, "high": 1.0, "size": 50, "relation": "replace-one"}
+    assert QUESTIONS["/sensitivity"].parse(ask).answer() == dataclasses.asdict(plan.sensitivity(**ask))
+    monkeypatch.setattr(
+        questions, "crossover", lambda **given: plan.Sensitivity(given["epsilon"], str(given["counts"]))
+    )
+    told = QUESTIONS["/queries/crossover"](epsilon=0.5, delta=1e-5, queries=37).answer()
+    assert told == {"value": 0.5, "reason": str([1, 2, 5, 10, 20, 37, 50, 100, 200, 500, 1000])}

@@ -1,7 +1,6 @@
 """What stands between an address and the library, without a server: fields in, calls out, errors as documents."""
 
 import asyncio
-import dataclasses
 import inspect
 import json
 import logging
@@ -10,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from enum import Enum
 from types import SimpleNamespace
 
 import pytest
@@ -18,34 +16,23 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from tests.web.conftest import REPORT
 
-from epsilog import accounting, plan
+from epsilog import plan
 from epsilog.accounting.montecarlo import balls_in_bins_delta, certify, strategies
 from epsilog.mechanisms import (
-    ApproximateDP,
     BallsInBins,
     BinnedParticipation,
-    BinomialTrials,
-    Composed,
     CyclicParticipation,
     FixedSizeSampled,
     Gaussian,
-    GaussianDP,
-    Laplace,
     MatrixMechanism,
-    PoissonSampled,
     PureDP,
-    RandomizedResponse,
-    Repeated,
     SpacedParticipation,
     ToeplitzStrategy,
-    ZeroConcentratedDP,
 )
-from epsilog.plan import wording
 from epsilog.spend import open_ledger
 from epsilog.terms import (
     CalibrationError,
     CheckError,
-    DeltaPolicy,
     EpsilogError,
     NeighboringRelation,
     RecordsError,
@@ -55,13 +42,12 @@ from epsilog.terms import (
 from epsilog.web import (
     answers,
     asks,
-    calculators,
     certificates,
-    playground,
     problems,
     reading,
     server,
     verifying,
+    worker,
 )
 from epsilog.web.certificates import _SOFTWARE, LONGEST_PATH, CertificateAsk, Certificates
 from epsilog.web.doors import LOOPBACK, Act, Guest
@@ -75,62 +61,18 @@ RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier
 # --- what is asked ----------------------------------------------------------------------------------------------------
 
 
-MEANT = {
-    asks.FederatedSchedule: plan.federated,
-    asks.FederatedAsk: plan.federated,
-    asks.FederatedGoal: plan.noise_for,
-    asks.QueriesAsk: plan.queries,
-    asks.SensitivityAsk: plan.sensitivity,
-    asks.MixAsk: plan.mix,
-    asks.MixVerdictAsk: plan.mix_meaning,
-    asks.CompareAsk: plan.side_by_side,
-    asks.Part: Repeated,
-    CertificateAsk: certify,
-}
-
-
-@pytest.mark.parametrize("ask", MEANT, ids=lambda ask: ask.__name__)
-def test_what_is_left_out_means_what_it_means_in_the_library(ask):
-    known = inspect.signature(MEANT[ask]).parameters
-    for name, one in ask.model_fields.items():
-        default = known[name].default if name in known else inspect.Parameter.empty
-        if (
-            not one.is_required()
-            and default is not inspect.Parameter.empty
-            and (ask, name) != (CertificateAsk, "samples")
-        ):
-            assert one.default == (default.value if isinstance(default, Enum) else default), name
-        if name == "delta_cap":
-            assert DeltaPolicy(one.default) == DeltaPolicy()
+def test_what_a_certificate_leaves_out_means_what_it_means_in_the_library():
+    known = inspect.signature(certify).parameters
+    for name, one in CertificateAsk.model_fields.items():
+        if not one.is_required() and name in known and known[name].default is not inspect.Parameter.empty:
+            assert name == "samples" or one.default == known[name].default, name
 
 
 def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():
     """Pages, embeds and saved addresses leave it out."""
-    alone = asks.FederatedAsk(**RUN)
-    assert (alone.without_replacement, alone.rounds_per_release, alone.adaptive_clip) == (True, 1, False)
-    assert alone.late_replies == "zero"
     blank = CertificateAsk()
     assert blank.release() == BallsInBins(Gaussian(1.0), bins=16, epochs=1)
     assert (blank.epsilon, blank.samples, blank.failure, blank.bands, blank.probability) == (1.0, 10**6, 1e-6, 8, 0.5)
-    mix = asks.MixAsk(parts=[asks.Part(mechanism="pure", parameter=1.0)])
-    assert (mix.delta, mix.fpr, mix.relation) == (1e-6, 0.01, "add-or-remove-one")
-    assert playground.release_of(mix.parts[0]) == Repeated(PureDP(1.0), 1)
-
-
-def test_a_schedule_is_handed_over_whole():
-    given = RUN | {"clip_norm": 2.5, "delta": 1e-7, "sampling": "fixed-size", "privacy_unit": "phone"}
-    given |= {"releases_per_period": 3}
-    ask = asks.FederatedAsk(**given, relation="replace-one", delta_cap=1e-8, rounds_per_release=4, adaptive_clip=True)
-    whole = given | {"relation": REPLACE, "policy": DeltaPolicy(1e-8)}
-    assert ask.arguments() == whole | {"group": 1, "trials": None}
-    more = ask.model_copy(update={"group": 4, "trials": "binomial:8,0.5"})
-    assert more.arguments() == whole | {"group": 4, "trials": BinomialTrials(8, 0.5)}
-    goal = asks.FederatedGoal(**given, relation="zero-out", delta_cap=None, epsilon=2.0)
-    zero = {"relation": NeighboringRelation.ZERO_OUT, "policy": DeltaPolicy(None)}
-    assert goal.arguments() == given | zero | {"epsilon": 2.0}
-    query = {"epsilon": 1.0, "queries": 4, "sensitivity": 2.0, "mechanism": "gaussian", "delta": 1e-7}
-    query |= {"queries_used": 2, "weights": [1.0, 2.0, 3.0, 4.0], "population": 90, "magnitude": 5.0}
-    assert asks.QueriesAsk(**query, delta_cap=1e-8).arguments() == query | {"policy": DeltaPolicy(1e-8)}
 
 
 LIMITS = {
@@ -155,29 +97,6 @@ def test_a_certificates_limits_are_allowed_and_what_lies_beyond_is_not(name):
     for value in (BEYOND.get(name, low - 1), over):
         with pytest.raises(ValidationError):
             CertificateAsk(**{name: value})
-
-
-@pytest.mark.parametrize("many", [20, 21])
-def test_a_mix_has_at_most_twenty_parts(many):
-    parts = [asks.Part(mechanism="pure", parameter=0.1)] * many
-    if many <= 20:
-        assert len(asks.MixAsk(parts=parts).parts) == many
-    else:
-        with pytest.raises(ValidationError):
-            asks.MixAsk(parts=parts)
-    for number in (1000, 1001):
-        weights = {"epsilon": 1.0, "queries": number, "weights": [1.0] * number}
-        if number == 1000:
-            assert asks.QueriesAsk(**weights).weights
-        else:
-            with pytest.raises(ValidationError):
-                asks.QueriesAsk(**weights)
-    for length in (80, 81):
-        if length == 80:
-            assert asks.FederatedAsk(**RUN, privacy_unit="x" * length)
-        else:
-            with pytest.raises(ValidationError):
-                asks.FederatedAsk(**RUN, privacy_unit="x" * length)
 
 
 @pytest.mark.slow
@@ -228,115 +147,26 @@ def test_a_run_whose_losses_are_drawn_one_after_the_other_is_short():
 # --- what is answered -------------------------------------------------------------------------------------------------
 
 
-PARTS = [
-    ({"mechanism": "gaussian", "parameter": 2.0}, Gaussian(2.0)),
-    ({"mechanism": "laplace", "parameter": 2.0}, Laplace(2.0)),
-    ({"mechanism": "randomized-response", "parameter": 0.25}, RandomizedResponse(0.25, 2)),
-    ({"mechanism": "randomized-response", "parameter": 0.25, "second": 5.0}, RandomizedResponse(0.25, 5)),
-    ({"mechanism": "pure", "parameter": 2.0}, PureDP(2.0)),
-    ({"mechanism": "approximate", "parameter": 2.0}, ApproximateDP(2.0, 0.0)),
-    ({"mechanism": "approximate", "parameter": 2.0, "second": 1e-7}, ApproximateDP(2.0, 1e-7)),
-    ({"mechanism": "zcdp", "parameter": 2.0}, ZeroConcentratedDP(2.0)),
-    ({"mechanism": "gdp", "parameter": 2.0}, GaussianDP(2.0)),
-    ({"mechanism": "gaussian", "parameter": 2.0, "sampling_probability": 0.5}, PoissonSampled(Gaussian(2.0), 0.5)),
-]
-
-
-@pytest.mark.parametrize(("part", "release"), PARTS, ids=lambda each: str(each)[:40])
-def test_a_line_of_the_form_is_a_release(part, release):
-    for count in (1, 3):
-        assert playground.release_of(asks.Part(**part, count=count)) == Repeated(release, count)
-    with pytest.raises(CheckError, match="second must be a whole number of categories"):
-        playground.release_of(asks.Part(mechanism="randomized-response", parameter=0.25, second=2.5))
-
-
-@pytest.mark.slow
-def test_a_mix_and_its_profile_are_the_librarys():
-    parts = [asks.Part(mechanism="gaussian", parameter=3.0, count=2), asks.Part(mechanism="pure", parameter=0.5)]
-    parts.append(asks.Part(mechanism="laplace", parameter=4.0))
-    ask = asks.MixAsk(parts=parts, delta=1e-4, relation="replace-one", fpr=0.05)
-    releases = [playground.release_of(part) for part in parts]
-    found, said = plan.mix(releases, delta=1e-4, relation=REPLACE), playground.account(ask)
-    assert codec.decode(said["epsilon"]) == found.epsilon
-    assert [codec.decode(part["alone"]) for part in said["parts"]] == [each.alone for each in found.parts]
-    assert [codec.decode(part["without"]) for part in said["parts"]] == [each.without for each in found.parts]
-    said = playground.profile(ask)
-    view = plan.profile_view(Composed(releases), delta=1e-4, relation=REPLACE)
-    assert said["fpr"] == 0.05
-    assert said["tpr"] <= view.true_positive_rate(0.05)
-    assert said["advantage"] == view.advantage.upper
-    for point, at, delta in zip(said["profile"], view.epsilons, view.deltas, strict=True):
-        assert (point["epsilon"], point["lower"], point["upper"]) == (at, delta.lower, delta.upper)
-    fprs = [point["fpr"] for point in said["roc"]]
-    assert fprs == sorted(set(fprs))
-    assert (fprs[0] < 0.001, fprs[-1]) == (True, 1.0)
-    assert all(point["tpr"] == view.true_positive_rate(point["fpr"]) for point in said["roc"])
-    certain = accounting.profile(Composed(releases), relation=REPLACE).tpr(0.05)
-    assert certain.lower <= said["tpr"] <= 1.01 * certain.upper
-
-
-@pytest.mark.slow
-def test_the_playground_has_one_figure_of_an_attack():
-    """Two bounds of one share stood on a page, 3.27% beside 3.26%."""
-    parts = [asks.Part(mechanism="gaussian", parameter=1.0, sampling_probability=0.01, count=1000)]
-    parts.append(asks.Part(mechanism="laplace", parameter=10.0, count=5))
-    for fpr, label in ((0.001, "0.1%"), (0.01, "1%")):
-        ask = asks.MixAsk(parts=parts, fpr=fpr)
-        rows = dict(playground.risk(ask)["rows"])
-        told = rows[f"share that the best attack finds at {label} false alarms"]
-        assert told == wording.share_text(playground.profile(ask)["tpr"])
-
-
-@pytest.mark.slow
-def test_calculators_are_the_librarys():
-    given = RUN | {"cohort_size": 50_000, "relation": "replace-one", "releases_per_period": 2, "clip_norm": 3.0}
-    ask = asks.FederatedAsk(
-        **given, without_replacement=False, rounds_per_release=5, adaptive_clip=True, late_replies="first"
-    )
-    found = plan.federated(**(given | {"relation": REPLACE}))
-    limits = plan.limits(
-        sampling="poisson",
-        without_replacement=False,
-        rounds_per_release=5,
-        adaptive_clip=True,
-        privacy_unit="client",
-        late_replies="first",
-    )
-    grade, sentence = plan.delta_sentence(found.delta.delta, 50_000)
-    expected = found.to_json() | {
-        "delta_grade": grade,
-        "delta_sentence": sentence,
-        "limits": [limit.to_json() for limit in limits],
-    }
-    assert calculators.federated(ask) == expected
-    record = calculators.federated_record(asks.FederatedRecordAsk(**ask.model_dump()))
-    assert record["record"]["question"] == ask.model_dump()
-    assert record["record"]["kind"] == "federated-calculation"
-    assert record["record"]["answer"] == expected
-    assert record["sha256"] == codec.fingerprint(record["record"])
-    assert (record["record"]["v"], record["record"]["software"]) == (0, _SOFTWARE)
-    assert set(record["record"]) == {"v", "kind", "software", "question", "answer"}
-    points = calculators.federated_curve(asks.FederatedSchedule(**given))["points"]
-    for point, known in zip(points, plan.curve(found), strict=True):
-        assert point["rounds"] == known.rounds
-        assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
-        assert point["formula"] == known.formula
-
-
 def test_a_record_carries_its_owners_words_and_is_checked():
     said = {"delta_reason": "below 1/N", "references": [{"what": "data", "name": "visits", "sha256": "ab" * 32}]}
     asked = RUN | {"cohort_size": 50_000}  # everybody: a Gaussian, at once
-    stamped = calculators.federated_record(asks.FederatedRecordAsk(**asked, **said))
-    plain = calculators.federated_record(asks.FederatedRecordAsk(**asked))
+
+    def record(path, ask):
+        route = worker.ALL[path]
+        return route.answer(route.model.model_validate(ask))
+
+    stamped, plain = record("/federated/record", asked | said), record("/federated/record", asked)
     assert stamped["record"].pop("owner") == said
     assert stamped["record"] == plain["record"]
-    assert plain["record"]["question"] == asks.FederatedAsk(**asked).model_dump()
-    queries = calculators.queries_record(asks.QueriesRecordAsk(epsilon=1.0, queries=3, **said))
+    assert plain["record"]["question"] == plan.QUESTIONS["/federated"].parse(asked).to_json()
+    assert (plain["record"]["v"], plain["record"]["software"]) == (0, _SOFTWARE)
+    query = {"epsilon": 1.0, "queries": 3}
+    queries = record("/queries/record", query | said)
     assert queries["record"]["owner"] == said
-    assert queries["record"]["question"] == asks.QueriesAsk(epsilon=1.0, queries=3).model_dump()
+    assert queries["record"]["question"] == plan.QUESTIONS["/queries"].parse(query).to_json()
     wrong = [said["references"][0], said["references"][0] | {"name": "/home/me/visits"}]
     with pytest.raises(CheckError, match=r"references\[1\].name must be a name, not the path"):
-        calculators.federated_record(asks.FederatedRecordAsk(**asked, references=wrong))
+        record("/federated/record", asked | {"references": wrong})
     for document, codes, verdict in [
         (plain, ["record/holds", "answer/comes-out-again"], "passed"),
         (queries, ["record/holds", "answer/comes-out-again", "references/not-checked"], "not checked"),
@@ -350,64 +180,6 @@ def test_a_record_carries_its_owners_words_and_is_checked():
             verifying.verify(asks.ReportAsk(record=other))
     with pytest.raises(CheckError, match="record must be alone"):
         verifying.verify(asks.ReportAsk(record=json.dumps(plain), key="x"))
-
-
-def test_a_persons_price_and_a_sweeps_are_the_librarys():
-    given = RUN | {"cohort_size": 50_000}  # everybody takes part: a Gaussian
-    ask = asks.FederatedAsk(**given, group=4, trials="binomial:8,0.5")
-    found, answer = plan.federated(**given, group=4, trials=BinomialTrials(8, 0.5)), calculators.federated(ask)
-    assert (answer["group"], answer["person"]) == (4, codec.encode(found.person))
-    assert answer["sweep"] == found.sweep.to_json()
-    assert found.epsilon.upper < found.sweep.best.upper < found.sweep.shown.upper < found.person.upper
-    answers.FederatedAnswer.model_validate_json(json.dumps(answer))
-    alone = calculators.federated(asks.FederatedAsk(**given))
-    assert not {"group", "person", "sweep"} & set(alone)
-    for wrong in (0, 65):
-        with pytest.raises(ValidationError):
-            asks.FederatedAsk(**given, group=wrong)
-    with pytest.raises(CheckError, match=r"^trials must be one of"):
-        calculators.federated(asks.FederatedAsk(**given, trials="often:3"))
-
-
-def test_the_inverse_questions_vary_what_they_look_for(monkeypatch):
-    calls = {}
-    for name, answer in (("noise_for", 1.5), ("rounds_for", 7)):
-
-        def stand_in(name=name, answer=answer, **named):
-            calls[name] = named
-            return answer
-
-        monkeypatch.setattr(plan, name, stand_in)
-    goal = asks.FederatedGoal(**RUN, epsilon=2.0, delta=1e-7, relation="replace-one", sampling="balls-in-bins")
-    assert calculators.federated_noise(goal) == {"noise_multiplier": 1.5}
-    assert calculators.federated_rounds(goal) == {"rounds": 7}
-    common = {"population": 50_000, "cohort_size": 500, "epsilon": 2.0, "delta": 1e-7, "relation": REPLACE}
-    common |= {"sampling": "balls-in-bins", "policy": DeltaPolicy()}
-    assert calls == {"noise_for": common | {"rounds": 20}, "rounds_for": common | {"noise_multiplier": 1.2}}
-
-
-@pytest.mark.parametrize(("delta", "population"), [(None, 100), (1e-7, None), (1e-7, 100), (1e-4, 50)])
-def test_a_query_plans_delta_is_graded_where_there_is_a_population(delta, population):
-    mechanism = "laplace" if delta is None else "gaussian"
-    ask = asks.QueriesAsk(epsilon=1.0, queries=2, mechanism=mechanism, delta=delta, population=population)
-    said = calculators.queries(ask)
-    found = plan.queries(epsilon=1.0, queries=2, mechanism=mechanism, delta=delta, population=population)
-    graded = (None, None)
-    if found.delta is not None and population is not None:
-        graded = plan.delta_sentence(found.delta.delta, population)
-    assert (said["delta_grade"], said["delta_sentence"]) == graded
-    assert said == found.to_json() | {"delta_grade": graded[0], "delta_sentence": graded[1]}
-    record = calculators.queries_record(asks.QueriesRecordAsk(**ask.model_dump()))["record"]
-    assert (record["kind"], record["question"]) == ("query-calculation", ask.model_dump())
-
-
-def test_sensitivities_and_crossovers_are_the_librarys(monkeypatch):
-    ask = asks.SensitivityAsk(query="mean", contributions=3, low=-2.0, high=1.0, size=50, relation="replace-one")
-    found = plan.sensitivity("mean", contributions=3, low=-2.0, high=1.0, size=50, relation=REPLACE)
-    assert calculators.sensitivity(ask) == dataclasses.asdict(found)
-    monkeypatch.setattr(plan, "crossover", lambda **given: plan.Sensitivity(given["epsilon"], f"{given['delta']}"))
-    ask = asks.CrossoverAsk(epsilon=0.5, delta=1e-5)
-    assert calculators.queries_crossover(ask) == {"value": 0.5, "reason": "1e-05"}
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
