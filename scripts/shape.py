@@ -1,13 +1,21 @@
 #!/usr/bin/env python3
-"""Prints the shape of the source: files, lines, and sites that ask which mechanism they have (run from the root)."""
+"""Prints the shape of the source: files, lines, what asks which mechanism it has, what a question enters.
+
+Run it from the root.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from epsilog.accounting import epsilon
+from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 
 SOURCE = Path(__file__).parents[1] / "src/epsilog"
 OWN = SOURCE / "mechanisms"  # a mechanism's own file may ask
@@ -55,13 +63,41 @@ def count_sites() -> Counter[str]:
     return found
 
 
+def list_entered(ask: Callable[[float], object]) -> set[str]:
+    """The files whose functions a question calls, once all modules are loaded."""
+    seen: set[str] = set()
+
+    def look(frame: FrameType, event: str, arg: Any) -> None:  # noqa: ARG001
+        file = Path(frame.f_code.co_filename)
+        if event == "call" and SOURCE in file.parents:
+            seen.add(str(file.relative_to(SOURCE)))
+
+    ask(1.0)
+    sys.setprofile(look)
+    ask(1.25)
+    sys.setprofile(None)
+    return seen
+
+
+def questions() -> dict[str, Callable[[float], object]]:
+    """What epsilon is asked of, by its noise multiplier."""
+    return {
+        "Gaussian": lambda noise: epsilon(Gaussian(noise), delta=1e-5),
+        "DP-SGD": lambda noise: epsilon(Repeated(PoissonSampled(Gaussian(noise), 0.01), 1000), delta=1e-5),
+    }
+
+
 def main() -> None:
     """Print the figures."""
     files = list(SOURCE.rglob("*.py"))
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
     sites = count_sites()
     told = [f"{lines} lines in {len(files)} files", f"{sites.total()} dispatch sites in {len(sites)} files"]
-    sys.stdout.write("\n".join([*told, *(f"  {count:3} {file}" for file, count in sites.most_common())]) + "\n")
+    told += [f"  {count:3} {file}" for file, count in sites.most_common()]
+    for name, ask in questions().items():
+        entered = sorted(list_entered(ask))
+        told += [f"{len(entered)} files entered by epsilon of {name}", *(f"      {file}" for file in entered)]
+    sys.stdout.write("\n".join(told) + "\n")
 
 
 if __name__ == "__main__":

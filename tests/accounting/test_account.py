@@ -156,6 +156,8 @@ def test_methods_are_asked_until_the_interval_is_narrow_and_sides_are_named_afte
     for helps, upper in (True, 1.5), (False, 1.501):  # a method that may move a narrow interval is asked all the same
         helpful = fixed("helpful", 0.0, 1.5, helps=lambda *_, helps=helps: helps)
         assert walk((narrow, helpful), composition, question, 0.01).bounds == Bounds(1.5, upper)
+        last = fixed("last", 1.0, 9.0, last=True)  # after it nothing is asked, whether it would help or not
+        assert walk((last, helpful), composition, question, 0.01).bounds == Bounds(1.0, 9.0)
 
 
 def test_an_upper_bound_alone_is_asked_of_methods_that_have_one():

@@ -94,8 +94,10 @@ def walk(
         if found is None:
             continue
         claim, answered = _met(claim, found, method), answered or not method.below_only
-        last = one_sided or method.last
-        wanted = math.inf if last and math.isfinite(claim.bounds.upper) else max(wanted, method.enough)
+        known = math.isfinite(claim.bounds.upper)
+        if method.last and known:
+            break
+        wanted = math.inf if one_sided and known else max(wanted, method.enough)
     if refusal is not None and not answered:
         raise refusal
     return claim

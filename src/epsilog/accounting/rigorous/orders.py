@@ -42,7 +42,6 @@ def orders(release: Release, relation: NeighboringRelation) -> dict[str, Parts]:
         UnsupportedMechanismError: a part has no profile here under this relation.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> from epsilog.mechanisms import Gaussian
     >>> [len(parts) for parts in orders(Gaussian(1.0), NeighboringRelation.ADD_OR_REMOVE_ONE).values()]
     [1]
     """
