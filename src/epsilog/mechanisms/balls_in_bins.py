@@ -33,11 +33,6 @@ class BallsInBins(Release):
     assumes: ClassVar[tuple[str, ...]] = ("assumes/random-bins", "assumes/whole-samples")
     assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
-    @property
-    def inner(self) -> tuple[Release, ...]:
-        """What is computed in each round."""
-        return (self.release,)
-
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """The release in each epoch, where there is one bin."""
         return ((self.release, self.epochs),) if self.bins == 1 else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -98,8 +99,9 @@ class Release:
 
     @property
     def inner(self) -> tuple[Release, ...]:
-        """The releases that it is made of, with any of their parts inside them."""
-        return ()
+        """The releases that it is made of, with any of their parts inside them: those that its fields hold."""
+        found = (getattr(self, name) for name in getattr(self, "__dataclass_fields__", ()))
+        return tuple(one for one in found if isinstance(one, Release))
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Simpler releases, with their counts, that are together exactly the same; None if it is single already."""
@@ -127,9 +129,16 @@ class Release:
         """The same mechanism by its plainest name."""
         return self
 
-    def revealed(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002 - most say nothing of it
-        """What dominates it for an adversary who sees every sample (docs/accounting/certified-bounds.md, 1.5)."""
-        return self
+    def revealed(self, relation: NeighboringRelation) -> Release:
+        """What dominates it for an adversary who sees every sample (docs/accounting/certified-bounds.md, 1.5).
+
+        What is computed on a sample; of what has one ``release`` in it, the same with that revealed.
+        """
+        if not self.inner:
+            return self
+        inside = self.inner[0].revealed(relation)
+        made: Any = self
+        return inside if self.is_sample else replace(made, release=inside)
 
     def unsampled(self, relation: NeighboringRelation) -> Release:
         """The same for an adversary from whom nothing random about the unit's part is hidden."""

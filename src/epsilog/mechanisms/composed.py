@@ -51,11 +51,6 @@ class Repeated(Release):
     count: Annotated[int, Field("number of repetitions", ge=1)]
 
     @property
-    def inner(self) -> tuple[Release, ...]:
-        """What is repeated."""
-        return (self.release,)
-
-    @property
     def repeats(self) -> int:
         """``count`` times."""
         return self.count
@@ -76,7 +71,3 @@ class Repeated(Release):
     def renoised(self, noise: float) -> Release:
         """With another noise inside."""
         return replace(self, release=self.release.renoised(noise))
-
-    def revealed(self, relation: NeighboringRelation) -> Release:
-        """Of what is repeated."""
-        return Repeated(self.release.revealed(relation), self.count)

@@ -31,11 +31,6 @@ class FixedSizeSampled(Release):
     assumes: ClassVar[tuple[str, ...]] = ("assumes/fixed-size-samples",)
     assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
-    @property
-    def inner(self) -> tuple[Release, ...]:
-        """What is computed on the sample."""
-        return (self.release,)
-
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Nothing, of a sample without units."""
         return () if self.sample_size == 0 else None
@@ -50,10 +45,6 @@ class FixedSizeSampled(Release):
         from epsilog.numerics.counts import hypergeometric
 
         return hypergeometric(self.population, min(units, self.population), self.sample_size, above=True)
-
-    def revealed(self, relation: NeighboringRelation) -> Release:
-        """What is computed on the sample, for whoever sees the sample."""
-        return self.release.revealed(relation)
 
     def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
         """What sampling makes of the laws."""

@@ -28,11 +28,6 @@ class Grouped(Release):
         int, Field("largest number of units that one person holds; enforced before the release, public", "k", ge=1)
     ]
 
-    @property
-    def inner(self) -> tuple[Release, ...]:
-        """What is computed, described for one unit."""
-        return (self.release,)
-
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """The release itself, for a group of one."""
         return ((self.release, 1),) if self.units == 1 else None
@@ -43,10 +38,6 @@ class Grouped(Release):
         if any(one.is_amplified for one in self.release.singles()):
             found.append(Message("assumes/joint-group"))
         return (*found, *Release.assumptions(self))
-
-    def revealed(self, relation: NeighboringRelation) -> Release:
-        """For the group."""
-        return Grouped(self.release.revealed(relation), self.units)
 
     @property
     def group(self) -> tuple[Release, int]:

@@ -35,20 +35,11 @@ class PoissonSampled(Release):
     assumes: ClassVar[tuple[str, ...]] = ("assumes/sampled-independently", "assumes/whole-samples")
     assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
-    @property
-    def inner(self) -> tuple[Release, ...]:
-        """What is computed on the sample."""
-        return (self.release,)
-
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Nothing, of a sample without units; the release itself, of all units."""
         if self.sampling_probability == 1:
             return ((self.release, 1),)
         return () if self.sampling_probability == 0 else None
-
-    def revealed(self, relation: NeighboringRelation) -> Release:
-        """What is computed on the sample, for whoever sees the sample."""
-        return self.release.revealed(relation)
 
     @property
     def sampled_gaussian(self) -> tuple[float, float] | None:

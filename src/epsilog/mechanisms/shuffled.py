@@ -29,15 +29,6 @@ class Shuffled(Release):
     fixes_population: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/shuffled-reports",)
 
-    @property
-    def inner(self) -> tuple[Release, ...]:
-        """What is computed by each unit."""
-        return (self.release,)
-
-    def revealed(self, relation: NeighboringRelation) -> Release:
-        """The unit's own report, for whoever sees who sent what."""
-        return self.release.revealed(relation)
-
     def laws(self, relation: NeighboringRelation) -> Laws:
         """Above by what a report can lose at most, below by what is known of it (docs/accounting/shuffling.md)."""
         inner = Composition.of(self.release, relation)

@@ -35,11 +35,6 @@ class TruncatedPoissonSampled(Release):
     assumes: ClassVar[tuple[str, ...]] = ("assumes/sampled-independently", "assumes/truncated-samples")
     assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
-    @property
-    def inner(self) -> tuple[Release, ...]:
-        """What is computed on the sample."""
-        return (self.release,)
-
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """The plain sample, where nothing is ever cut."""
         if self.largest_batch >= self.population or self.sampling_probability == 0:

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from epsilog.mechanisms import sampling
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.sampling import RandBelow
-from epsilog.terms import CheckError, NeighboringRelation, check
+from epsilog.terms import CheckError, check
 from epsilog.terms.fields import UP, Field, check_fields, term
 from epsilog.terms.numerals import read_number
 
@@ -117,18 +117,9 @@ class Tuned(Release):
     )
 
     @property
-    def inner(self) -> tuple[Release, ...]:
-        """What is computed in one trial."""
-        return (self.release,)
-
-    @property
     def one_trial(self) -> tuple[Release, Trials]:
         """Both of its fields."""
         return self.release, self.trials
-
-    def revealed(self, relation: NeighboringRelation) -> Release:
-        """For each trial."""
-        return Tuned(self.release.revealed(relation), self.trials)
 
 
 def _whole(number: float) -> int:
