@@ -32,6 +32,8 @@ _OF_CHARGE = f"{_ROUNDS} WHERE key = ? AND scope = ?"
 _UNDER = "(scope = ? OR (scope > ? AND scope < ?))"
 _UNDER_WALKED = _UNDER.replace("scope", "scope || ''")  # without the index, which would sort all that it finds
 _NEWEST_FIRST = "ORDER BY position DESC LIMIT"
+_LAST = f"LEFT JOIN ({_ENTRIES} {_NEWEST_FIRST} 1) last ON TRUE"
+_HEAD_AND_LAST = f"SELECT head.format, head.count, head.hash, last.* FROM head {_LAST}"  # noqa: S608
 
 _APPEND = "INSERT INTO entries (position, scope, document, hash) VALUES (?, ?, ?, ?)"
 _MOVE_HEAD = "UPDATE head SET count = ?, hash = ?"
@@ -136,12 +138,13 @@ class SqlSession:
 
     def head(self) -> Head:  # noqa: D102
         if self._head is None:
-            count, head = read_head(self._rows(HEAD))
-            last = self._entries(f"{_NEWEST_FIRST} 1")
-            position, hashed = (last[0].position, digest_of(last[0])) if last else (0, GENESIS)
-            if (position, hashed) != (count, head):
-                raise LedgerIntegrityError("the last entry is not the one that the head names", index=position)
-            self._head = (count, head)
+            found = self._rows(_HEAD_AND_LAST)
+            head = read_head(row[:3] for row in found)
+            last = Row(*found[0][3:])
+            stands = (0, GENESIS) if last.position is None else (last.position, digest_of(last))
+            if stands != head:
+                raise LedgerIntegrityError("the last entry is not the one that the head names", index=stands[0])
+            self._head = head
         return self._head
 
     def check_continues(self) -> None:
