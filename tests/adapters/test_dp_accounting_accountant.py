@@ -201,12 +201,13 @@ def test_repeat_and_select_costs_at_most_what_theirs_says(mean, shape):
     assert ours.lower > ep.epsilon(ep.Gaussian(4.0), delta=1e-6).upper, "choosing costs something"
 
 
-def test_nothing_composes_with_repeat_and_select():
-    select = events.RepeatAndSelectDpEvent(events.GaussianDpEvent(4.0), 10.0, 1.0)
-    assert CertifiedAccountant().supports(select)
-    with pytest.raises(dp_accounting.UnsupportedEventError):
-        CertifiedAccountant().compose(select, 2)
-    with pytest.raises(dp_accounting.UnsupportedEventError):
-        CertifiedAccountant().compose(events.GaussianDpEvent(4.0)).compose(select)
-    with pytest.raises(dp_accounting.UnsupportedEventError):
-        CertifiedAccountant().compose(select).compose(events.GaussianDpEvent(4.0))
+def test_repeat_and_select_composes_with_others_and_with_itself():
+    """At most what both cost at half of delta each, and no less than the selection alone."""
+    noise = events.GaussianDpEvent(4.0)
+    select = events.RepeatAndSelectDpEvent(noise, 10.0, 1.0)
+    alone = CertifiedAccountant().compose(select).interval(1e-6)
+    for first, second in ((select, noise), (noise, select), (select, select)):
+        apart = sum(CertifiedAccountant().compose(one).interval(5e-7).upper for one in (first, second))
+        both = CertifiedAccountant().compose(first).compose(second).interval(1e-6)
+        assert alone.lower <= both.lower <= both.upper <= apart
+    assert CertifiedAccountant().compose(select, 2).interval(1e-6).upper == both.upper

@@ -394,7 +394,6 @@ class _Certified:
         try:
             release = from_event(event, self._relation)
             _price(frozenset(flatten(release)), self._relation)
-            _require_alone(Composed([self._release(), Repeated(release, max(count, 1))]))  # 0 only asks
         except UnsupportedMechanismError as error:
             return PrivacyAccountant.CompositionErrorDetails(_culprit(error, event), str(error))
         except Exception as error:  # noqa: BLE001 - fields of any kind
@@ -466,16 +465,6 @@ def _is_stated(event: Any, relation: NeighboringRelation | None) -> bool:
 def _price(parts: frozenset[Release], relation: NeighboringRelation) -> float:
     """Prices every distinct part once, roughly: raises ``UnsupportedMechanismError`` where no method has a proof."""
     return accounting.epsilon(Composed(parts), delta=1e-3, relation=relation, gap=0.5).upper
-
-
-def _require_alone(release: Release) -> None:
-    """Refuses the best of several trials with anything beside it: no pair of it is known, so it does not compose."""
-    parts = flatten(release)
-    tuned = next((part for part in parts if part.one_trial), None)
-    if tuned is not None and parts != {tuned: 1}:
-        raise UnsupportedMechanismError(
-            tuned, method="composition", reason="the best of several trials is priced alone"
-        )
 
 
 @cache
