@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from epsilog.spend import paths, scopes
@@ -17,6 +16,7 @@ from epsilog.spend.commands import Caller, Command, Step, apply, fold, require_o
 from epsilog.spend.commands.base import BUDGET, CHARGE, RESERVATION
 from epsilog.spend.entries import ChargeId, Entry
 from epsilog.spend.headroom import Pricing
+from epsilog.spend.lazy import lazy
 from epsilog.spend.records import ChargeRecord, RoundState, Standing
 from epsilog.spend.rows import Row, parsed
 from epsilog.spend.states import RULES
@@ -137,24 +137,24 @@ class Reading:
         self._rounds: dict[int, RoundState | None] = {}
         self.caller, self.prepared = caller, prepared
 
-    @cached_property
+    @lazy
     def head(self) -> tuple[int, str]:  # noqa: D102
         return self._session.head()
 
-    @cached_property
+    @lazy
     def now(self) -> str:  # noqa: D102
         return self._clock().astimezone(UTC).isoformat(timespec="microseconds")
 
-    @cached_property
+    @lazy
     def standing(self) -> Standing:  # noqa: D102
         return Standing.after(self._session.latest(""))
 
-    @cached_property
+    @lazy
     def path(self) -> Sequence[Balance]:  # noqa: D102
         scope = self._command.scope_at(self)
         return self._session.balances(scopes.ancestors(scope)) if scope else ()
 
-    @cached_property
+    @lazy
     def charge(self) -> ChargeRecord | None:  # noqa: D102
         key = self._command.key_of_charge()
         if key is None:
@@ -163,23 +163,23 @@ class Reading:
             return self._session.charge((self._command.scope_at(self), key))
         return find_record(self._session, key, getattr(self._command, "scope", None), self.caller.covers)
 
-    @cached_property
+    @lazy
     def last(self) -> RoundState | None:  # noqa: D102
         return None if self.charge is None else self._session.last_round(self.charge.id)
 
-    @cached_property
+    @lazy
     def populated(self) -> bool:  # noqa: D102
         return self._session.has_charges(self._scope) or any(one.partition is not None for one in self._below)
 
-    @cached_property
+    @lazy
     def nested(self) -> bool:  # noqa: D102
         return bool(self._below)
 
-    @cached_property
+    @lazy
     def _below(self) -> Sequence[Balance]:
         return self._session.below(self._scope)
 
-    @cached_property
+    @lazy
     def _scope(self) -> str:
         return self._command.scope_at(self)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from functools import cached_property
 from typing import Annotated, Any
 
 from epsilog.spend import balances, fields, headroom, records, scopes
@@ -15,6 +14,7 @@ from epsilog.spend.commands.budgets import OfScope
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.fields import HASH, HASHES, MOMENT, Arg, By, Hash, Kind, Reason
 from epsilog.spend.headroom import Pricing
+from epsilog.spend.lazy import lazy
 from epsilog.spend.partitions import require_block
 from epsilog.spend.pricing import Price, price_at_once, states_price
 from epsilog.spend.records import ChargeRecord
@@ -73,7 +73,7 @@ class OfRelease(OfScope):
         super().__post_init__()
         assert self.request.release is self.release, "what is asked is checked at once"
 
-    @cached_property
+    @lazy
     def request(self) -> Request:
         """What is asked, as it is stored, but for what the budgets say."""
         asked = ("release", "relation", "privacy_unit", "delta", "amount", "plan_hash", "rounds", "simulation")
@@ -87,7 +87,7 @@ class OfRelease(OfScope):
             found = self._under[terms] = self.request.under(*terms)
         return found
 
-    @cached_property
+    @lazy
     def _under(self) -> dict[tuple[NeighboringRelation, str | None], Request]:
         return {}
 
