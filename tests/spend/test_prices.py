@@ -82,7 +82,7 @@ def test_a_price_below_what_is_proven_is_refused_and_an_owner_may_allow_it(books
         Verb.COMMITTED,
     ]
     assert list(books.history(kind))[1].body["reason"] == "minutes of 2026-01-01"
-    assert list(books.history(kind))[2].body["methods"] == {kind: "allowed by an owner"}
+    assert list(books.history(kind))[2].body["methods"] == {kind: "method/owner-allowed@1"}
     assert verify_file(path).overridden == ((kind, "1"),)
 
 

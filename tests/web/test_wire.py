@@ -17,7 +17,6 @@ from epsilog.signing import SigningKey
 from epsilog.spend import (
     Checkpoint,
     Kept,
-    Ledger,
     Verb,
     open_ledger,
     read_cycles,
@@ -25,6 +24,7 @@ from epsilog.spend import (
     sound_documents,
 )
 from epsilog.spend.commands import Commit, Start
+from epsilog.spend.execute import Local
 from epsilog.spend.remote import RemoteStore
 from epsilog.spend.remote.store import as_row
 from epsilog.terms import (
@@ -92,30 +92,6 @@ def held_by(served):
 # --- the client is a ledger -------------------------------------------------------------------------------------------
 
 
-def test_a_run_goes_from_its_plan_to_its_commit(ledger, top):
-    key = f"{top}-run"
-    ledger.register_plan(top, HASH, key=key)
-    assert ledger.find(key) is None
-    charge = ledger.reserve(f"{top}/anna", PureDP(0.25), key=f"{key}-2", rounds=2, plan_hash=HASH)
-    assert (charge.state, charge.replayed, dict(charge.amounts["pure"])) == ("reserved", False, {"epsilon": "0.25"})
-    assert ledger.reserve(f"{top}/anna", PureDP(0.25), key=f"{key}-2", rounds=2, plan_hash=HASH).replayed
-    assert ledger.balance(top).reserved["epsilon"] == "0.25"
-    charge.start()
-    with pytest.raises(ConflictError, match="it is started"):
-        charge.start()
-    for number in (1, 2):
-        charge.round_started(number)
-        charge.round_released(number, output_hash=HASH)
-        charge.round_released(number, output_hash=HASH)
-    with pytest.raises(ConflictError, match="at most 2"):
-        charge.round_started(3)
-    charge.commit({"rounds.jsonl": OTHER})
-    charge.commit({"rounds.jsonl": OTHER})
-    again = ledger.find(f"{key}-2")
-    assert (again.state, again.rounds_released, again.request.rounds) == ("committed", {1: HASH, 2: HASH}, 2)
-    assert ledger.balance(top).spent["epsilon"] == "0.25"
-
-
 def test_what_is_read_is_what_lies_there(ledger, top, served):
     for number in range(5):
         ledger.charge(f"{top}/anna", PureDP(0.125), key=f"{top}-{number}")
@@ -167,33 +143,6 @@ def test_disjoint_blocks_are_the_same_from_far_away(ledger, top, served):
             refused(ledger)
         assert str(told.value) == str(said.value)
     assert ledger.change_cap(f"{top}/q", epsilon="0.75", **act).caps["epsilon"] == "0.75"
-
-
-def test_owners_do_what_owners_do(ledger, top):
-    assert ledger.create_budget(top, kind="pure", epsilon="1").caps["epsilon"] == "1"
-    share = ledger.create_budget(f"{top}/share", kind="pure", epsilon="0.5", quota=True)
-    assert share.quota == top
-    assert ledger.change_cap(top, by="dora", reason="board", epsilon=0.75).caps["epsilon"] == "0.75"
-    reserved = ledger.reserve(f"{top}/share", PureDP(0.25), key=f"{top}-1")
-    ledger.revoke(f"{top}-1", by="dora", reason="never scheduled")
-    assert reserved.state == "cancelled"
-    gone = ledger.reserve(f"{top}/share", PureDP(0.25), key=f"{top}-2")
-    gone.start()
-    ledger.abandon(f"{top}-2", by="dora", reason="its machine is gone")
-    ledger.decommission(f"{top}-2", by="dora", reason="replaced")
-    assert (gone.state, ledger.balance(top).spent["epsilon"]) == ("decommissioned", "0.25")
-    soon = datetime.now(UTC) + timedelta(hours=1)
-    held = ledger.reserve(f"{top}/share", PureDP(0.125), key=f"{top}-3", until=soon)
-    held.hold(soon + timedelta(hours=1))
-    with pytest.raises(ConflictError, match="is held until"):
-        ledger.expire(f"{top}-3")
-    held.cancel("not needed")
-    ledger.override_price(top, PureDP(0.25), key=f"{top}-4", amount={"epsilon": "0.125"}, reason="proof 12")
-    allowed = ledger.charge(top, PureDP(0.25), key=f"{top}-4", amount={"epsilon": "0.125"})
-    assert dict(allowed.amounts["pure"]) == {"epsilon": "0.125"}
-    assert ledger.retire(top, by="dora", reason="the year is over").retired
-    with pytest.raises(BudgetExceededError, match="scope retired"):
-        ledger.charge(top, PureDP(0.01), key=f"{top}-5")
 
 
 def test_amounts_are_exact_whatever_number_they_came_as(ledger, top):
@@ -630,6 +579,6 @@ def test_what_the_servers_disk_refuses_may_stand_all_the_same(ledger, top, monke
     def full(*_, **__):
         raise StorageError("a full disk")
 
-    monkeypatch.setattr(Ledger, "reserve", full)
+    monkeypatch.setattr(Local, "execute", full)
     with pytest.raises(UnansweredError, match="a full disk; what was asked may stand, or not"):
         ledger.reserve(top, PureDP(0.125), key=f"{top}-1")
