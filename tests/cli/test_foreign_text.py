@@ -20,6 +20,7 @@ from tests.verify.logs.simulated import MAPPING, honest, save
 from epsilog import prove
 from epsilog.cli.entry import app, main
 from epsilog.mechanisms import PureDP
+from epsilog.plan import QUESTIONS
 from epsilog.prove import document_of, render_html
 from epsilog.spend import open_ledger, sound_documents, write_bundle
 from epsilog.terms import Canaries, Finding, Verdict, codec
@@ -209,9 +210,7 @@ def test_a_ledger_and_bundles_of_it(tmp_path, epsilog, full):
 @pytest.mark.parametrize("full", FULL)
 def test_a_calculation_record(tmp_path, epsilog, full):
     record = prove.stamp(
-        "federated-calculation",
-        {"rounds": 10, "noise_multiplier": 1.0, "delta": 1e-6},
-        {"epsilon": 1.0},
+        QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3}),
         delta_reason="as agreed",
         references=[prove.Reference("data", "visits.csv", "ab" * 32)],
     )

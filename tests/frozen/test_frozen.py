@@ -94,7 +94,7 @@ def test_every_part_is_asked():
     names = [f"{number:04d}" for number in range(3200)]
     asked = [name for number in range(PARTS) for name in part(names, number, PARTS)]
     assert sorted(asked) == names
-    assert 310 < len(part(names, 0, PARTS)) < 330
+    assert 155 < len(part(names, 0, PARTS)) < 165
 
 
 def test_what_is_frozen():

@@ -76,7 +76,7 @@ def test_what_a_plan_states_of_its_interval_is_not_what_the_report_shows(tmp_pat
     plan = make_plan()
     stated = replace(plan.epsilon, lower=plan.epsilon.upper, method="a better one", assumptions=("pigs fly",))
     report = finish(tmp_path / "run", tmp_path / "ledger.db", replace(plan, epsilon=stated))
-    assert report["claim"]["epsilon"]["method"] == plan.epsilon.method
+    assert report["claim"]["epsilon"]["method"] == plan.epsilon.method.to_json()
     assert report["claim"]["epsilon"]["lower"] == plan.epsilon.lower
     page = render_html(report).split('<pre id="document">')[0]
     assert "a better one" not in page
