@@ -48,6 +48,9 @@ LIFE = [  # each command, what it is sent as, and what becomes of it
     ("create", {"scope": "acme//x", "caps": {"epsilon": "9"}, **PURE}, CheckError),
     ("create", {"scope": "beta", "caps": {"rho": "9"}, **PURE}, ValueError),
     ("create", {"scope": "acme/team", "caps": {"epsilon": "0.5"}, "quota": True, **PURE}, DONE),
+    ("create", {"scope": "acme/team", "caps": {"epsilon": "0.5"}, **PURE}, ConflictError),
+    ("create", {"scope": "acme/deep/x", "caps": {"epsilon": "0.5"}, **PURE}, DONE),
+    ("partition", {"scope": "acme/deep", "caps": {"epsilon": "0.5"}, **WHO}, ConflictError),
     ("create", {"scope": "acme/large", "caps": {"epsilon": "20"}, "quota": True, **PURE}, BudgetExceededError),
     ("create", {"scope": "g", "kind": "gdp", "caps": {"epsilon": "2", "delta": "1e-5"}}, DONE),
     ("create", {"scope": "r", "kind": "rdp", "caps": {"epsilon": "2", "delta": "1e-5"}, "orders": ["8", "16"]}, DONE),
@@ -72,6 +75,7 @@ LIFE = [  # each command, what it is sent as, and what becomes of it
     ("round-start", {"key": "run", "round": 1}, ConflictError),
     ("start", {"key": "run"}, DONE),
     ("start", {"key": "run"}, ConflictError),
+    ("hold", {"key": "run", "until": LATE}, ConflictError),
     ("round-start", {"key": "run", "round": 1}, DONE),
     ("round-start", {"key": "run", "round": 1}, DONE),
     ("commit", {"key": "run"}, ConflictError),
@@ -343,6 +347,18 @@ def test_what_opens_a_charge_for_nothing_is_admitted_first():
         ledger.charge("acme", PureDP(0.0), key="2")
         ledger.register_plan("acme", H, key="3")
         assert asked == ["anna", "anna"]
+        ledger.override_price("acme", Laplace(8.0), key="4", amount={"epsilon": "0.1"}, reason="an owner's")
+        assert asked == ["anna", "anna"]
+
+
+def test_a_cap_that_is_stated_is_another_than_the_same_one_that_was_promised():
+    with Ledger(STORES["memory"](None).open(), clock=Clock()) as ledger:
+        caps = ledger.create_budget("g", kind="gdp", epsilon="2", delta="1e-5").caps
+        before = ledger.head()
+        assert ledger.change_cap("g", **WHO, epsilon="2", delta="1e-5").promise is not None
+        assert ledger.head() == before
+        assert ledger.change_cap("g", **WHO, **caps).promise is None
+        assert ledger.verify().count == 2
 
 
 @pytest.mark.slow
