@@ -63,4 +63,4 @@ lock: ## recompute the lock files from pyproject.toml (needs uv)
 	$(LOCK) -c requirements/dev.txt --extra train --extra demo --extra data --extra server --group build pyproject.toml -o requirements/run.txt
 
 clean:
-	rm -rf .venv .venvs src/epsilog/web/built_docs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venvs src/epsilog/server/built_docs .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Builds the front end in ``web/`` and the docs in ``docs/`` into ``src/epsilog/web``, as a hatch hook and by hand.
+"""Builds the front end in ``web/`` and the docs in ``docs/`` into ``src/epsilog/server``, as a hatch hook and by hand.
 
     python hatch_build.py          build the front end, unless the built files already answer to the sources
     python hatch_build.py docs     build the docs likewise, warnings as errors
@@ -32,9 +32,9 @@ except ImportError:  # by hand, outside a build environment
 
 ROOT = Path(__file__).parent
 SOURCES = ROOT / "web"
-BUILT = ROOT / "src" / "epsilog" / "web" / "static"
+BUILT = ROOT / "src" / "epsilog" / "server" / "static"
 DOCS = ROOT / "docs"
-BUILT_DOCS = ROOT / "src" / "epsilog" / "web" / "built_docs"
+BUILT_DOCS = ROOT / "src" / "epsilog" / "server" / "built_docs"
 NOT_SHOWN = ("basic.css", "file.png", "plus.png", "minus.png", "base-stemmer.js", "english-stemmer.js")
 STAMP = "sources.sha256"
 OLDEST_NODE = (20, 19)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from jax_privacy import auditing
 
-from epsilog.verify.audits import GAUSSIAN, ONE_RUN, Protocol, one_run
+from epsilog.verification.audits import GAUSSIAN, ONE_RUN, Protocol, one_run
 
 DELTA = 1e-5
 THEIRS = {ONE_RUN: "epsilon_one_run", GAUSSIAN: "epsilon_one_run_fdp"}

@@ -19,9 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from epsilog.ledger import open_ledger
+from epsilog.ledger.selftest import STEPS, reached
 from epsilog.mechanisms import PureDP
-from epsilog.spend import open_ledger
-from epsilog.spend.selftest import STEPS, reached
 from epsilog.terms import EpsilogError
 
 

@@ -28,10 +28,10 @@ if hasattr(os, "sched_setaffinity"):
 import jax
 import numpy as np
 
-from epsilog.train import Federation, Randomness, Task, Training
-from epsilog.train.engines import NoisyRuns, Round
-from epsilog.train.engines.compiled import CompiledEngine
-from epsilog.train.models import build
+from epsilog.training import Federation, Randomness, Task, Training
+from epsilog.training.engines import NoisyRuns, Round
+from epsilog.training.engines.compiled import CompiledEngine
+from epsilog.training.models import build
 
 STEPS = 4
 PEER = Path(__file__).parent / "peers" / "convolutions_with_opacus.py"

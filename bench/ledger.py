@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from epsilog.ledger import Ledger, Verb, Verified, open_ledger, read_ledger
+from epsilog.ledger.entries import Entry
+from epsilog.ledger.ledger import utc_now
+from epsilog.ledger.rows import Row
 from epsilog.mechanisms import PureDP
-from epsilog.spend import Ledger, Verb, Verified, open_ledger, read_ledger
-from epsilog.spend.entries import Entry
-from epsilog.spend.ledger import utc_now
-from epsilog.spend.rows import Row
 
 
 def timed(act: Callable[[], object]) -> tuple[float, float]:

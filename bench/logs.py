@@ -97,7 +97,7 @@ def write(folder: Path, rows: int) -> None:
 
 
 def reconcile(mapping: Path) -> None:
-    from epsilog.verify.logs import examine_logs
+    from epsilog.verification.logs import examine_logs
 
     began = time.perf_counter()
     found = examine_logs(mapping)

@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from epsilog.ledger import open_ledger
 from epsilog.mechanisms import PureDP
-from epsilog.spend import open_ledger
 
 Asked = Callable[[str], None]
 COST = 0.001

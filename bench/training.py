@@ -46,15 +46,15 @@ from typing import Any
 
 import numpy as np
 
+from epsilog.ledger import open_ledger
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide, Scheme
-from epsilog.spend import open_ledger
 from epsilog.terms import CustodyRecord
-from epsilog.train import Federation, PaidRun, Randomness, Task, Training, run_rounds
-from epsilog.train.checkpoints import read_records
-from epsilog.train.engines.compiled import CompiledEngine
-from epsilog.train.models import Model, build
-from epsilog.train.models.layers import Dense
-from epsilog.train.rounds import begin, next_round
+from epsilog.training import Federation, PaidRun, Randomness, Task, Training, run_rounds
+from epsilog.training.checkpoints import read_records
+from epsilog.training.engines.compiled import CompiledEngine
+from epsilog.training.models import Model, build
+from epsilog.training.models.layers import Dense
+from epsilog.training.rounds import begin, next_round
 
 CLIENTS, EXAMPLES, COHORT, STEPS, BATCH = 200, 64, 100, 4, 16
 MODELS = {

@@ -44,10 +44,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = "src/epsilog/"
 PARTS = (  # a file belongs to the first part that it lies in
-    *("accounting/montecarlo", "terms", "accounting", "plan", "spend", "train", "verify", "prove"),
-    *("programme", "adapters", "cli", "web"),
+    *("accounting/montecarlo", "terms", "accounting", "plan", "ledger", "training", "verification", "reports"),
+    *("pipeline", "adapters", "cli", "server"),
 )
-BESIDE = {"accounting": ("tests/oracles/",), "verify": ("tests/prove/",), "prove": ("tests/verify/",)}
+BESIDE = {"accounting": ("tests/oracles/",), "verification": ("tests/reports/",), "reports": ("tests/verification/",)}
 RECORD = "EPSILOG_BREAKAGES_RECORD"  # where a recording run of pytest writes; names the file
 MOST_TESTS, FIRST_TESTS = 400, 12
 MEMORY = 6 << 30  # bytes that a run may take: a broken size can ask for all there is
@@ -473,7 +473,7 @@ class Copy:
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, folder / name)
-        static = f"{SOURCE}web/static"
+        static = f"{SOURCE}server/static"
         if (ROOT / static).is_dir():
             shutil.copytree(ROOT / static, folder / static, dirs_exist_ok=True)
 

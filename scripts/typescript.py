@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from epsilog.web import create_app
+from epsilog.server import create_app
 
 TARGET = Path(__file__).parents[1] / "web/src/lib/openapi.ts"
 HEAD = """\

@@ -21,8 +21,8 @@ from pathlib import Path
 PRELOADED = (
     "epsilog.cli.entry",
     "epsilog.accounting.montecarlo",
-    "epsilog.programme",
-    "epsilog.spend.sqlite",
+    "epsilog.pipeline",
+    "epsilog.ledger.sqlite",
     "jinja2",
     "jsonschema",
     "pydantic.type_adapter",

@@ -42,7 +42,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # XLA compiles in a quarter of the time without the newer of its two ways of making loops and without optimizing what
 # these small programs compute in no time anyway; and one thread computes at half the cost of two that spin while they
-# wait for each other. What users get is held in tests/train/test_compilations.py.
+# wait for each other. What users get is held in tests/training/test_compilations.py.
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0")
 os.environ.setdefault("NPROC", "1")
 

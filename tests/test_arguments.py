@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import epsilog as ep
-from epsilog import accounting, answers, mechanisms, plan, schemes, spend, study, terms, train, verify
+from epsilog import accounting, ledger, mechanisms, plan, queries, schemes, study, terms, training, verification
 from epsilog.accounting import montecarlo
 from epsilog.adapters import jax_privacy
 from epsilog.mechanisms import Gaussian, PureDP
@@ -27,12 +27,12 @@ PARTS = (
     "epsilog.accounting",
     "epsilog.accounting.montecarlo",
     "epsilog.plan",
-    "epsilog.spend",
-    "epsilog.answers",
-    "epsilog.train",
-    "epsilog.verify",
+    "epsilog.ledger",
+    "epsilog.queries",
+    "epsilog.training",
+    "epsilog.verification",
     "epsilog.study",
-    "epsilog.prove",
+    "epsilog.reports",
 )
 NUMERIC = ("int", "float", "Number", "Array", "Series")
 
@@ -174,16 +174,22 @@ CALLS = {
         "magnitude": 8.0,
     },
     plan.odds: {"curve": ep.profile(Gaussian(1.0)), "delta": 0.125},
-    spend.rdp_quantity: {"order": 2.5},
-    spend.Amounts.charged: {"values": {"epsilon": 0.5}},
-    answers.Above: {"threshold": 4},
-    answers.Histogram: {"column": "age", "edges": (0.5, 1.0, 2.0)},
-    answers.Mean: {"column": "age", "bounds": (0.5, 2.0), "population": 64},
-    answers.Sum: {"column": "age", "bounds": (0.5, 2.0)},
-    train.Training: {"learning_rate": 0.5, "local_steps": 2, "batch_size": 4, "nominal_examples": 8, "example_cap": 16},
-    verify.control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm": 0.0625},
-    verify.power: {"values": 8, "share": 0.5, "false_alarm": 0.0625},
-    verify.stddev_interval: {"padding": [0.5, -1.0, 2.0], "failure_probability": 0.0625},
+    ledger.rdp_quantity: {"order": 2.5},
+    ledger.Amounts.charged: {"values": {"epsilon": 0.5}},
+    queries.Above: {"threshold": 4},
+    queries.Histogram: {"column": "age", "edges": (0.5, 1.0, 2.0)},
+    queries.Mean: {"column": "age", "bounds": (0.5, 2.0), "population": 64},
+    queries.Sum: {"column": "age", "bounds": (0.5, 2.0)},
+    training.Training: {
+        "learning_rate": 0.5,
+        "local_steps": 2,
+        "batch_size": 4,
+        "nominal_examples": 8,
+        "example_cap": 16,
+    },
+    verification.control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm": 0.0625},
+    verification.power: {"values": 8, "share": 0.5, "false_alarm": 0.0625},
+    verification.stddev_interval: {"padding": [0.5, -1.0, 2.0], "failure_probability": 0.0625},
     montecarlo.anytime: {"hits": 2, "samples": 64, "failure": 0.25},
     montecarlo.balls_in_bins_delta: {"bins": 2, "noise_stddev": 2.0, "epsilon": 0.5, "epochs": 1},
     montecarlo.base_delta: {"samples": 64, "target_delta": 0.25},
@@ -285,13 +291,13 @@ CALLS = {
         "relation": ADD,
         "gap": 0.5,
     },
-    spend.Request: {"release": Gaussian(1.0), "delta": 0.125, "rounds": 2},
-    answers.FirstAbove: {"threshold": 4, "column": "age", "categories": (1, 2)},
-    answers.MostCommon: {"column": "age", "categories": (1, 2)},
-    train.Randomness: {"seed": 3, "noise_factor": 0.5},
-    train.Server: {"optimizer": "momentum", "learning_rate": 0.5, "momentum": 0.5},
-    train.pace: {"schedule": "cosine", "done": 2, "rounds": 4},
-    verify.certified: {"release": Gaussian(1.0), "delta": 0.125, "relation": ADD},
+    ledger.Request: {"release": Gaussian(1.0), "delta": 0.125, "rounds": 2},
+    queries.FirstAbove: {"threshold": 4, "column": "age", "categories": (1, 2)},
+    queries.MostCommon: {"column": "age", "categories": (1, 2)},
+    training.Randomness: {"seed": 3, "noise_factor": 0.5},
+    training.Server: {"optimizer": "momentum", "learning_rate": 0.5, "momentum": 0.5},
+    training.pace: {"schedule": "cosine", "done": 2, "rounds": 4},
+    verification.certified: {"release": Gaussian(1.0), "delta": 0.125, "relation": ADD},
     study.Backdoor: {"attackers": 2, "features": (1, 2), "value": 0.5, "target": 1, "boost": 2.0},
     study.Canaries: {"count": 100},
     study.Membership: {"fprs": (0.25,), "shadows": 4, "units": 128},
@@ -318,8 +324,8 @@ CALLS = {
     plan.federated(**PLAN, noise_multiplier=4.0).meaning: {"cap": 8.0},
     plan.queries(epsilon=0.5, queries=2).meaning: {"cap": 8.0},
     plan.profile_view(Gaussian(1.0), delta=0.125, points=5).true_positive_rate: {"fpr": 0.25},
-    train.Randomness.simulated: {"seed": 3},
-    train.Randomness.weakened: {"seed": 3, "noise_factor": 0.5},
+    training.Randomness.simulated: {"seed": 3},
+    training.Randomness.weakened: {"seed": 3, "noise_factor": 0.5},
     jax_privacy.delta_from_epsilon_and_samples: {"epsilon": 0.5, "samples": LOSSES, "counts": [1.0, 2.0, 1.0]},
     jax_privacy.get_base_delta: {"num_samples": 64, "target_delta": 0.25},
     jax_privacy.get_overall_delta: {"num_samples": 64, "base_delta": 0.125},
@@ -339,13 +345,13 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
                      "FederatedPlan", "Noise", "Preflight", "ProfileView", "QueryPlan", "QueryShare",
                      "Schedule", "Sensitivity", "StretchPoint", "StretchedPlan", "Sweep", "Verdict", "delta_sentence",
                      "formula_sentence"},
-    "epsilog.spend": {"Balance", "ChargeRecord", "Checkpoint", "Cycles", "Entry", "Headroom", "Price", "Kept",
+    "epsilog.ledger": {"Balance", "ChargeRecord", "Checkpoint", "Cycles", "Entry", "Headroom", "Price", "Kept",
                       "Receipt", "Stated", "Verified", "charge_facts"},
-    "epsilog.answers": {"Answer", "Quote"},
-    "epsilog.train": {"Curve", "Trained", "blocks"},  # takes an array of data, and no number
-    "epsilog.verify": {"CanaryScores", "LedgerWord", "Utility", "WhatIf"},
+    "epsilog.queries": {"Answer", "Quote"},
+    "epsilog.training": {"Curve", "Trained", "blocks"},  # takes an array of data, and no number
+    "epsilog.verification": {"CanaryScores", "LedgerWord", "Utility", "WhatIf"},
     "epsilog.study": {"Attack", "Condition"},
-    "epsilog.prove": {"Compared", "Series"},
+    "epsilog.reports": {"Compared", "Series"},
 }  # fmt: skip
 
 
@@ -363,13 +369,13 @@ AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers 
     "epsilog.accounting.montecarlo": {"certify", "envelope_delta", "narrowing", "on_dask",
                                       "run_certificate", "run_sweep", "sweep"},
     "epsilog.plan": {"curve", "register", "stretch_curve", "stretches"},
-    "epsilog.spend": {"Amounts", "Pricing", "read_cycles"},
-    "epsilog.answers": {"ask", "best_of", "quote", "reserve_answer"},
-    "epsilog.train": {"Dataset", "Federation", "Task", "draw_canaries", "dry_run", "load_task", "run_rounds",
+    "epsilog.ledger": {"Amounts", "Pricing", "read_cycles"},
+    "epsilog.queries": {"ask", "best_of", "quote", "reserve_answer"},
+    "epsilog.training": {"Dataset", "Federation", "Task", "draw_canaries", "dry_run", "load_task", "run_rounds",
                       "with_places"},
-    "epsilog.verify": {"check_count", "check_noise", "check_norms", "check_participation", "check_rigorous"},
+    "epsilog.verification": {"check_count", "check_noise", "check_norms", "check_participation", "check_rigorous"},
     "epsilog.study": {"Subject", "halved", "likelihood_ratios"},
-    "epsilog.prove": {"build_logs_report", "build_report", "examine", "examine_report", "line_plot", "who_sees_what"},
+    "epsilog.reports": {"build_logs_report", "build_report", "examine", "examine_report", "line_plot", "who_sees_what"},
 }  # fmt: skip
 
 

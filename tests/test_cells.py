@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsilog import cells
-from epsilog.answers import Count, Histogram, Sum, columns, scan
+from epsilog.queries import Count, Histogram, Sum, columns, scan
 from epsilog.terms import CheckError, RecordsError
-from epsilog.train import Federation
-from epsilog.train.data import frames, own
-from epsilog.train.data.tables import is_held_out
+from epsilog.training import Federation
+from epsilog.training.data import frames, own
+from epsilog.training.data.tables import is_held_out
 
 pl = pytest.importorskip("polars", reason="extra data")
 pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")

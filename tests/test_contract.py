@@ -34,9 +34,9 @@ def lint(folder):
     ("file", "line", "broken"),
     [
         (None, "", None),
-        ("verify/noise.py", "import epsilog.train.noise", "verify and prove never import train"),
-        ("terms/check.py", "import epsilog.plan", "the story runs one way"),
-        ("spend/ledger.py", "import epsilog.plan", "the story runs one way"),
+        ("verification/noise.py", "import epsilog.training.noise", "verification and reports never import training"),
+        ("terms/check.py", "import epsilog.plan", "imports run one way"),
+        ("ledger/ledger.py", "import epsilog.plan", "imports run one way"),
         ("accounting/renyi.py", "import time", "touch no disk, clock, network"),
     ],
 )
@@ -124,6 +124,6 @@ def test_a_way_past_a_face_is_noticed(tmp_path, line):
 
 def test_a_ledger_is_opened_without_the_accountant():
     heavy = "numpy", "scipy", "jax", "flint", "epsilog.accounting"
-    code = f"import sys, epsilog, epsilog.spend; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, epsilog, epsilog.ledger; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

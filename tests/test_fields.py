@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import typer
 from pydantic import ValidationError
-from tests.web.described import description
+from tests.server.described import description
 
 from epsilog import plan
-from epsilog.programme.model import Training, section
+from epsilog.pipeline.model import Training, section
 from epsilog.schemes import SCHEMES, ClientLevelCorrelatedNoise
 from epsilog.schemes.sampled import NEEDS, Sampled
 from epsilog.terms import fields, parameters

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epsilog import npz
-from epsilog.train.rounds import output_hash
+from epsilog.training.rounds import output_hash
 
 ARRAYS = {"w.0": np.arange(6.0).reshape(2, 3), "w.1": np.array(-1.5), "b": np.zeros(0), "c": np.array([np.inf, -0.0])}
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.prove.drawn import finish, make_plan
+from tests.reports.drawn import finish, make_plan
 
 WITHOUT = """
 import os, sys
@@ -64,7 +64,7 @@ def test_a_run_and_a_report_are_verified(tmp_path):
 def test_training_says_that_it_cannot(tmp_path):
     script = """
 from epsilog.terms import ProgrammeError
-from epsilog.train import rehearsal
+from epsilog.training import rehearsal
 try:
     rehearsal._lock(Path("."), wait=True)
 except ProgrammeError as error:

@@ -5,7 +5,7 @@ export default defineConfig({
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   publicDir: false,
   build: {
-    outDir: "../src/epsilog/web/static/embed",
+    outDir: "../src/epsilog/server/static/embed",
     emptyOutDir: true,
     target: "es2022",
     lib: { entry: "src/embed/element.tsx", formats: ["iife"], name: "epsilogEmbed", fileName: () => "epsilog-embed.js" },

@@ -4,7 +4,7 @@ import { defineConfig } from "vite";
 export default defineConfig({
   publicDir: false,
   build: {
-    outDir: "../src/epsilog/web/static/notebook",
+    outDir: "../src/epsilog/server/static/notebook",
     emptyOutDir: true,
     target: "es2022",
     lib: { entry: "src/embed/notebook.ts", formats: ["es"], fileName: () => "epsilog-notebook.js" },

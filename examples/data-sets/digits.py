@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from epsilog.programme import Programme, run
-from epsilog.train import Federation, Task, Training
-from epsilog.train.models import build
+from epsilog.pipeline import Programme, run
+from epsilog.training import Federation, Task, Training
+from epsilog.training.models import build
 
 CLIENTS, EACH = 100, 15
 

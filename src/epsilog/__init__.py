@@ -1,8 +1,8 @@
 """epsilog: plan, spend, verify and prove differential-privacy budgets, for queries and for federated learning.
 
-The story, which the folders tell: ``terms`` (the words) -> ``accounting`` (a release -> a certified interval) ->
-``plan`` (before) -> ``spend`` (the ledger) and ``train`` (federated rounds) -> ``verify`` (do the records agree?) ->
-``prove`` (a report that a third party can recompute); ``programme`` runs all of it.
+``mechanisms`` (what is released) -> ``accounting`` (a certified interval) -> ``plan`` (before a run) -> ``ledger`` and
+``training`` (during it) -> ``verification`` (do records, plan and ledger agree?) -> ``reports`` (a report that a third
+party recomputes); ``pipeline`` runs all of it.
 
 >>> import epsilog as ep
 >>> sgd = ep.Repeated(ep.PoissonSampled(ep.Gaussian(noise_multiplier=1.0), sampling_probability=0.01), count=1_000)
@@ -30,8 +30,8 @@ from epsilog.terms import __all__ as _terms
 
 if TYPE_CHECKING:
     __version__: str
-    from epsilog import answers as answers
     from epsilog import plan as plan
+    from epsilog import queries as queries
     from epsilog.accounting import calibrate as calibrate
     from epsilog.accounting import compare as compare
     from epsilog.accounting import delta as delta
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from epsilog.accounting import epsilon_curve as epsilon_curve
     from epsilog.accounting import montecarlo as montecarlo
     from epsilog.accounting import profile as profile
-    from epsilog.spend import open_ledger as open_ledger
-    from epsilog.spend import read_ledger as read_ledger
+    from epsilog.ledger import open_ledger as open_ledger
+    from epsilog.ledger import read_ledger as read_ledger
     from epsilog.terms.codec import from_json as from_json
 
 _HOME = {
@@ -53,14 +53,17 @@ _HOME = {
     "epsilon": "epsilog.accounting",
     "epsilon_curve": "epsilog.accounting",
     "profile": "epsilog.accounting",
-    "open_ledger": "epsilog.spend",
-    "read_ledger": "epsilog.spend",
+    "open_ledger": "epsilog.ledger",
+    "read_ledger": "epsilog.ledger",
 }
-_PARTS = {part: f"epsilog.{part}" for part in ("accounting", "plan", "spend", "train", "verify", "prove", "programme")}
+_PARTS = {
+    part: f"epsilog.{part}"
+    for part in ("accounting", "plan", "ledger", "training", "verification", "reports", "pipeline")
+}
 _PARTS |= {
-    "answers": "epsilog.answers",
+    "queries": "epsilog.queries",
     "adapters": "epsilog.adapters",
-    "web": "epsilog.web",
+    "server": "epsilog.server",
     "montecarlo": "epsilog.accounting.montecarlo",
 }
 

@@ -40,8 +40,8 @@ def test_no_framework_is_imported_before_it_is_used():
     ours = ", ".join(
         f"epsilog.adapters.{name}" for name in ("opacus", "opacus_loop", "flower", "flower_app", "dp_accounting")
     )
-    ours += ", epsilog.train.site, epsilog.train.models.torch_modules, epsilog.train.engines.torch_engine"
-    ours += ", epsilog.cli.entry, epsilog.study, epsilog.web.app, epsilog.web.worker"
+    ours += ", epsilog.training.site, epsilog.training.models.torch_modules, epsilog.training.engines.torch_engine"
+    ours += ", epsilog.cli.entry, epsilog.study, epsilog.server.app, epsilog.server.worker"
     frameworks = {"torch", "opacus", "flwr", "dp_accounting", "jax", "scipy.stats"}
     code = f"import sys, {ours}; print(sorted(set(sys.modules) & {frameworks}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

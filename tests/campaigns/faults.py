@@ -24,10 +24,10 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import epsilog.spend.sqlite  # noqa: F401 a writer that is watched reads no module
+import epsilog.ledger.sqlite  # noqa: F401 a writer that is watched reads no module
+from epsilog.ledger import Ledger, open_ledger
+from epsilog.ledger.selftest import SCOPE, STEPS, lost_of, made_again, over_a_cap, reached, write_one
 from epsilog.mechanisms import PureDP
-from epsilog.spend import Ledger, open_ledger
-from epsilog.spend.selftest import SCOPE, STEPS, lost_of, made_again, over_a_cap, reached, write_one
 from epsilog.terms import EpsilogError, check
 
 __all__ = ["FaultReport", "fault_campaign"]

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from epsilog.spend import open_ledger
-from epsilog.spend.selftest import lost_of, over_a_cap, reached, write_steps
+from epsilog.ledger import open_ledger
+from epsilog.ledger.selftest import lost_of, over_a_cap, reached, write_steps
 from epsilog.terms import EpsilogError, check
 
 __all__ = ["CutReport", "power_cut_campaign"]

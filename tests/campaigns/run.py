@@ -21,7 +21,7 @@ def main() -> int:
     from tests.campaigns.powercuts import power_cut_campaign
     from tests.campaigns.tampers import tamper_campaign
 
-    from epsilog.spend.selftest import kill_campaign
+    from epsilog.ledger.selftest import kill_campaign
 
     asked = argparse.ArgumentParser(prog="tests/campaigns/run.py", description=__doc__)
     asked.add_argument("--kills", type=int, default=0, help="writers to kill")

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from epsilog.ledger import open_here, tables
+from epsilog.ledger.store import Store
+from epsilog.ledger.view import refolded
 from epsilog.mechanisms import GaussianDP, PureDP
-from epsilog.spend import open_here, tables
-from epsilog.spend.store import Store
-from epsilog.spend.view import refolded
 from epsilog.terms import EpsilogError, LedgerIntegrityError, check
 
 __all__ = ["TamperReport", "tamper_campaign"]

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from epsilog.cli.app import app
-from epsilog.spend import open_ledger, read_ledger
+from epsilog.ledger import open_ledger, read_ledger
 from epsilog.terms import BudgetExceededError, CheckError
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places

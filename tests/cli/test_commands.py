@@ -23,15 +23,15 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from epsilog import accounting, mechanisms, plan, schemes, spend, terms, verify, web
+from epsilog import accounting, ledger, mechanisms, plan, schemes, server, terms, verification
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
 from epsilog.cli import neighbors, programme, proving, service, show
 from epsilog.cli.app import NOT_VERIFIED, app, told
+from epsilog.ledger import open_ledger, read_ledger, selftest
+from epsilog.ledger.commands import OverridePrice
 from epsilog.mechanisms import Gaussian, Laplace, Repeated
 from epsilog.plan.correlated import Comparison, Row
-from epsilog.spend import open_ledger, read_ledger, selftest
-from epsilog.spend.commands import OverridePrice
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.fields import Field
@@ -187,8 +187,8 @@ def test_only_what_goes_on_says_that_it_goes_on(monkeypatch, capsys, tmp_path):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("epsilog.programme.run", stop)
-    monkeypatch.setattr("epsilog.programme.check_file", stop)
+    monkeypatch.setattr("epsilog.pipeline.run", stop)
+    monkeypatch.setattr("epsilog.pipeline.check_file", stop)
     monkeypatch.setattr("epsilog.plan.queries", stop)
     for words, says in (
         (["run", "p.toml"], "the same command goes on from here"),
@@ -273,8 +273,8 @@ LIBRARY = {
     ("account", "montecarlo", "sweep"): montecarlo.sweep,
     ("account", "montecarlo", "draw"): montecarlo.run_certificate,
     ("account", "montecarlo", "check"): montecarlo.check_document,
-    ("serve",): web.serve,
-    ("ledger", "create"): spend.Ledger.create_budget,
+    ("serve",): server.serve,
+    ("ledger", "create"): ledger.Ledger.create_budget,
 }
 
 
@@ -353,18 +353,18 @@ def test_the_larger_term_of_a_closed_form_is_marked(dominates, noise, rounds):
 
 
 def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_path):
-    from epsilog import prove
+    from epsilog import reports
     from epsilog.plan import QUESTIONS
 
     (tmp_path / "visits.csv").write_bytes(b"visits")
     reference = {"what": "data", "name": "the visits", "sha256": hashlib.sha256(b"visits").hexdigest()}
     asked = QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3})
     record, changed = (
-        prove.stamp(asked, delta_reason="as agreed", references=[prove.Reference(**reference)]),
-        prove.stamp(asked, delta_reason="as agreed", references=[prove.Reference(**reference)]),
+        reports.stamp(asked, delta_reason="as agreed", references=[reports.Reference(**reference)]),
+        reports.stamp(asked, delta_reason="as agreed", references=[reports.Reference(**reference)]),
     )
     changed["record"]["answer"]["remaining"] = 0.5
-    assert prove.is_calculation(record)
+    assert reports.is_calculation(record)
     file = tmp_path / "record.json"
     for document, words, code, says in [
         (record, (), 5, "references/not-checked"),
@@ -865,11 +865,11 @@ def test_an_overrides_options_reach_it(reached, release, tmp_path):
         books.create_budget("acme", kind="approximate", epsilon="3", delta="0.1")
     words = ("ledger", "override", "acme", "--key", "k", "--release", release, "--reason", "proof 12", "-l", path)
     both = ("--amount", "epsilon=0.5", "--amount", "delta=0.01")
-    (_, command), _ = reached("epsilog.spend.Ledger.execute", *words, *both, "--rounds", 5, "--simulation")
+    (_, command), _ = reached("epsilog.ledger.Ledger.execute", *words, *both, "--rounds", 5, "--simulation")
     amount = {"epsilon": "0.5", "delta": "0.01"}
     common = {"scope": "acme", "key": "k", "release": Gaussian(3.0), "amount": amount, "reason": "proof 12"}
     assert command == OverridePrice(**common, rounds=5, simulation=True)
-    (_, command), _ = reached("epsilog.spend.Ledger.execute", *words, *both)
+    (_, command), _ = reached("epsilog.ledger.Ledger.execute", *words, *both)
     assert command == OverridePrice(**common)
     assert "acme: one charge k may be booked at epsilon=0.5, delta=0.01" in text_of(*words, *both)
     for wrong in (("--amount", "0.5"), ("--amount", "epsilon=0.5", "--amount", "0.1")):
@@ -951,16 +951,16 @@ def test_entries_are_shown_in_order_with_what_they_did(books):
 
 def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    args, named = reached("epsilog.web.serve", "serve")
+    args, named = reached("epsilog.server.serve", "serve")
     assert args == ("127.0.0.1", 8080)
     assert callable(named.pop("ready"))
-    open_to_this_machine = {"entrance": web.Entrance(), "tls_cert": None, "tls_key": None}
+    open_to_this_machine = {"entrance": server.Entrance(), "tls_cert": None, "tls_key": None}
     assert named == {"ledger": None, "runs": None, "certificates_in": Path("runs/certificates")} | open_to_this_machine
     (tmp_path / "r").mkdir()
     (tmp_path / "b.db").write_bytes(b"")
     monkeypatch.chdir(tmp_path)
     words = ("serve", "--host", "::1", "-p", 81, "-l", "b.db", "--runs", "r", "--certificates", "c")
-    args, named = reached("epsilog.web.serve", *words)
+    args, named = reached("epsilog.server.serve", *words)
     assert args == ("::1", 81)
     ready = named.pop("ready")
     assert named == {"ledger": "b.db", "runs": Path("r"), "certificates_in": Path("c")} | open_to_this_machine
@@ -978,8 +978,8 @@ def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch
     assert done.exception.field == "ledger"
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/ledger.db").write_bytes(b"")
-    _, named = reached("epsilog.web.serve", "serve", *words)
-    assert named["entrance"] == web.Entrance(
+    _, named = reached("epsilog.server.serve", "serve", *words)
+    assert named["entrance"] == server.Entrance(
         Path("t.json"), names=("a.example", "b.example"), behind_proxy=True, rate=7.5, access_log=True
     )
     assert (named["tls_cert"], named["tls_key"]) == (Path("c.pem"), Path("k.pem"))
@@ -987,7 +987,7 @@ def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch
     named["ready"]("https://here")  # beside the log, not in it
     assert capsys.readouterr() == ("", "epsilog is at https://here (Ctrl-C ends it)\n")
     (rate,) = [one for one in EVERY[("serve",)].params if one.name == "rate"]
-    assert rate.default == web.Entrance().rate
+    assert rate.default == server.Entrance().rate
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
@@ -1038,7 +1038,7 @@ def test_what_a_token_cannot_be_is_refused(tmp_path, words, field):
 @pytest.mark.parametrize("package", ["Python", "pysqlite3"])
 @pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
 def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, platform):
-    monkeypatch.setattr("epsilog.spend.sqlite_in_use", lambda: ("3.50.1", journal, package))
+    monkeypatch.setattr("epsilog.ledger.sqlite_in_use", lambda: ("3.50.1", journal, package))
     monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda name: name if name in {"jax", "numba"} else None)
     text = text_of("doctor")
     assert f"sqlite 3.50.1 sqlite from {package} journal {journal}" in text
@@ -1075,8 +1075,8 @@ def test_a_selftest_runs_its_fixed_set_where_it_is_asked_to(monkeypatch, tmp_pat
     raced = selftest.RaceReport(attempts=24, cap=12, accepted=12, refused=12, entries=13)
     alike = neighbors.NeighborReport(9, 99, (("central: a bad cell", "exit code"),), private=9, controls=4, caught=4)
     told = {
-        "spend.selftest.kill_campaign": killed,
-        "spend.selftest.race_campaign": raced,
+        "ledger.selftest.kill_campaign": killed,
+        "ledger.selftest.race_campaign": raced,
         "cli.neighbors.neighbor_campaign": alike,
     }
     calls = []
@@ -1132,17 +1132,17 @@ def test_a_short_selftest_passes(monkeypatch, tmp_path):
 
 
 def test_a_programmes_options_reach_it_and_where_to_look_is_said(reached, monkeypatch, tmp_path):
-    for given, ledger in (((), tmp_path / "ledger.db"), (("--ledger", tmp_path / "b.db"), tmp_path / "b.db")):
-        args, named = reached("epsilog.programme.run", "run", "p.toml", "--runs", tmp_path, *given)
+    for given, at in (((), tmp_path / "ledger.db"), (("--ledger", tmp_path / "b.db"), tmp_path / "b.db")):
+        args, named = reached("epsilog.pipeline.run", "run", "p.toml", "--runs", tmp_path, *given)
         observer = named.pop("observer")
         assert (callable(observer.stage), callable(observer.round)) == (True, True)
-        assert (args, named) == ((Path("p.toml"),), {"runs": tmp_path, "ledger": ledger})
+        assert (args, named) == ((Path("p.toml"),), {"runs": tmp_path, "ledger": at})
         passed = SimpleNamespace(verdict="passed")
         outcome = SimpleNamespace(reconciliation=passed, folder=tmp_path, report={})
-        monkeypatch.setattr("epsilog.programme.run", lambda *_, outcome=outcome, **__: outcome)
+        monkeypatch.setattr("epsilog.pipeline.run", lambda *_, outcome=outcome, **__: outcome)
         monkeypatch.setattr(programme, "_summary", lambda *_: None)
         told = invoke("run", "p.toml", "--runs", tmp_path, *given).output.splitlines()
-        assert f"To look around: epsilog serve --runs {tmp_path} --ledger {ledger}" in told  # a line, however long
+        assert f"To look around: epsilog serve --runs {tmp_path} --ledger {at}" in told  # a line, however long
 
 
 def test_training_alone_tells_of_every_tenth_part_and_how_to_go_on(monkeypatch, tmp_path):
@@ -1157,7 +1157,7 @@ def test_training_alone_tells_of_every_tenth_part_and_how_to_go_on(monkeypatch, 
             observer.round(SimpleNamespace(round=done, diverged=False, test_loss=0.25, test_score=None), plan)
         return SimpleNamespace(vector=np.zeros(1234)), runs / "p-1"
 
-    monkeypatch.setattr("epsilog.programme.train_only", trained)
+    monkeypatch.setattr("epsilog.pipeline.train_only", trained)
     told = invoke("train", "p.toml", "--runs", tmp_path / "my runs", "--ledger", "b.db").output.splitlines()
     rounds = [line for line in told if line.startswith("round ")]
     assert len(rounds) == 10
@@ -1177,8 +1177,8 @@ def test_predictions_are_a_csv_with_blanks_for_what_cannot_be_said(monkeypatch, 
         assert args == given
         return ["yes, mostly", None, 0.1, dt.date(2025, 1, 2)]
 
-    monkeypatch.setattr("epsilog.programme.predict", predict)
-    monkeypatch.setattr("epsilog.programme.load", lambda _: SimpleNamespace(data=SimpleNamespace(target="ill")))
+    monkeypatch.setattr("epsilog.pipeline.predict", predict)
+    monkeypatch.setattr("epsilog.pipeline.load", lambda _: SimpleNamespace(data=SimpleNamespace(target="ill")))
     assert invoke("predict", *given).output == 'ill\n"yes, mostly"\n""\n0.1\n2025-01-02\n'
     done = invoke("predict", *given, "-o", tmp_path / "out.csv").output
     assert done == f"wrote {tmp_path}/out.csv: 4 rows, 1 of them blank\n"
@@ -1187,7 +1187,7 @@ def test_predictions_are_a_csv_with_blanks_for_what_cannot_be_said(monkeypatch, 
 
 def test_a_command_to_copy_can_be_copied_with_any_folder(monkeypatch, tmp_path):
     outcome = SimpleNamespace(reconciliation=SimpleNamespace(verdict="passed"), folder=tmp_path, report={})
-    monkeypatch.setattr("epsilog.programme.run", lambda *_, **__: outcome)
+    monkeypatch.setattr("epsilog.pipeline.run", lambda *_, **__: outcome)
     monkeypatch.setattr(programme, "_summary", lambda *_: None)
     told = invoke("run", "p.toml", "--runs", tmp_path / "my runs").output
     (command,) = [line.removeprefix("To look around: ") for line in told.splitlines() if "To look around" in line]
@@ -1237,22 +1237,22 @@ def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
     for kind, (read, examine) in kinds.items():
 
         def prepared(kind=kind, read=read):
-            monkeypatch.setattr("epsilog.verify.identify", lambda _: kind)
-            monkeypatch.setattr(f"epsilog.verify.{read}", lambda path: ("read", path))
-            monkeypatch.setattr("epsilog.verify.Books.read", lambda path: ("books", path))
+            monkeypatch.setattr("epsilog.verification.identify", lambda _: kind)
+            monkeypatch.setattr(f"epsilog.verification.{read}", lambda path: ("read", path))
+            monkeypatch.setattr("epsilog.verification.Books.read", lambda path: ("books", path))
 
         prepared()
-        args, named = reached(f"epsilog.prove.{examine}", "verify", folder)
+        args, named = reached(f"epsilog.reports.{examine}", "verify", folder)
         found = ("books", ledger.resolve()) if kind == "run" else None  # a ledger beside a run is its own
         assert args == (("read", folder), found)
-        from epsilog.prove import REQUIRED
+        from epsilog.reports import REQUIRED
 
-        assert named == {"required": tuple(REQUIRED), "brought": verify.NOTHING, "signed": ()}
+        assert named == {"required": tuple(REQUIRED), "brought": verification.NOTHING, "signed": ()}
         prepared()
         words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head", "ab")
-        args, named = reached(f"epsilog.prove.{examine}", "verify", folder, *words)
+        args, named = reached(f"epsilog.reports.{examine}", "verify", folder, *words)
         assert args == (("read", folder), ("books", tmp_path / "b.db"))
-        assert named == {"required": ("custody", "page"), "brought": verify.Brought("ab"), "signed": ()}
+        assert named == {"required": ("custody", "page"), "brought": verification.Brought("ab"), "signed": ()}
     assert "require must be one of" in str(invoke("verify", folder, "--require", "trust").exception)
 
 
@@ -1268,8 +1268,8 @@ def test_a_ledger_alone_is_worked_out_again(tmp_path):
 
 
 def test_a_report_is_rendered_to_its_place(monkeypatch, tmp_path):
-    monkeypatch.setattr("epsilog.prove.check_schema", lambda document: document["name"])
-    monkeypatch.setattr("epsilog.prove.render_html", lambda document: f"<p>{document['name']}</p>")
+    monkeypatch.setattr("epsilog.reports.check_schema", lambda document: document["name"])
+    monkeypatch.setattr("epsilog.reports.render_html", lambda document: f"<p>{document['name']}</p>")
     (tmp_path / "report.json").write_text('{"name": "scores"}')
     assert text_of("report", tmp_path) == f"wrote {tmp_path / 'report.html'}"
     assert (tmp_path / "report.html").read_text() == "<p>scores</p>"
@@ -1316,7 +1316,7 @@ def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(m
         end = next(ends)
         if isinstance(end, Exception):
             raise end
-        return verify.Reconciliation((terms.Finding("noise/holds", end, f"look {len(slept)}"),)), "", {}
+        return verification.Reconciliation((terms.Finding("noise/holds", end, f"look {len(slept)}"),)), "", {}
 
     def sleep(seconds):
         slept.append(seconds)
@@ -1354,7 +1354,7 @@ def test_scores_are_audited_and_a_refuted_claim_ends_with_4(monkeypatch, tmp_pat
             ),
             details={"references": {"audit": digest if refuted else "0"}},
         )
-        monkeypatch.setattr("epsilog.verify.read_evidence", lambda *_, p=plan: SimpleNamespace(plan=p))
+        monkeypatch.setattr("epsilog.verification.read_evidence", lambda *_, p=plan: SimpleNamespace(plan=p))
         done = invoke("audit", scores, "--protocol", asked, "--run", tmp_path, "--json")
         claim = json.loads(done.output)["claim"]
         assert (done.exit_code, claim["refuted"], claim["protocol_in_plan"]) == (4 if refuted else 0, refuted, refuted)
@@ -1371,10 +1371,10 @@ def test_scores_are_audited_and_a_refuted_claim_ends_with_4(monkeypatch, tmp_pat
 
 
 def test_a_report_is_rendered_for_other_readers(monkeypatch, tmp_path):
-    monkeypatch.setattr("epsilog.prove.check_schema", lambda document: document["name"])
-    monkeypatch.setattr("epsilog.prove.render_markdown", lambda document, about, kind: f"{document}{about}{kind}")
-    monkeypatch.setattr("epsilog.prove.render_pdf", lambda document, about: f"{document}{about}".encode())
-    monkeypatch.setattr("epsilog.prove.registry_record", lambda document, about: document | about)
+    monkeypatch.setattr("epsilog.reports.check_schema", lambda document: document["name"])
+    monkeypatch.setattr("epsilog.reports.render_markdown", lambda document, about, kind: f"{document}{about}{kind}")
+    monkeypatch.setattr("epsilog.reports.render_pdf", lambda document, about: f"{document}{about}".encode())
+    monkeypatch.setattr("epsilog.reports.registry_record", lambda document, about: document | about)
     (tmp_path / "report.json").write_text('{"name": "scores"}')
     (tmp_path / "about.toml").write_text('region = "Europe"')
     document, about = {"name": "scores"}, {"region": "Europe"}

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from tests.prove.drawn import finish, make_plan
+from tests.reports.drawn import finish, make_plan
 from typer.testing import CliRunner
 
 from epsilog.cli import show
 from epsilog.cli.entry import app
-from epsilog.prove import read_plans
-from epsilog.spend import open_ledger
+from epsilog.ledger import open_ledger
+from epsilog.reports import read_plans
 from epsilog.terms import CheckError, RecordsError, codec
 
 

@@ -13,16 +13,16 @@ from functools import cache
 import pytest
 import typer.main
 from jinja2 import UndefinedError
-from tests.prove.drawn import audit_of, finish, make_plan, scored
-from tests.prove.test_examination import put, spelt
-from tests.verify.logs.simulated import MAPPING, honest, save
+from tests.reports.drawn import audit_of, finish, make_plan, scored
+from tests.reports.test_examination import put, spelt
+from tests.verification.logs.simulated import MAPPING, honest, save
 
-from epsilog import prove
+from epsilog import reports
 from epsilog.cli.entry import app, main
+from epsilog.ledger import open_ledger, sound_documents, write_bundle
 from epsilog.mechanisms import PureDP
 from epsilog.plan import QUESTIONS
-from epsilog.prove import document_of, render_html
-from epsilog.spend import open_ledger, sound_documents, write_bundle
+from epsilog.reports import document_of, render_html
 from epsilog.terms import Canaries, Finding, Verdict, codec
 from epsilog.terms.legible import legible
 from epsilog.terms.notebook import html_table
@@ -209,10 +209,10 @@ def test_a_ledger_and_bundles_of_it(tmp_path, epsilog, full):
 
 @pytest.mark.parametrize("full", FULL)
 def test_a_calculation_record(tmp_path, epsilog, full):
-    record = prove.stamp(
+    record = reports.stamp(
         QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3}),
         delta_reason="as agreed",
-        references=[prove.Reference("data", "visits.csv", "ab" * 32)],
+        references=[reports.Reference("data", "visits.csv", "ab" * 32)],
     )
     file, out = tmp_path / "record.json", tmp_path / "verdict.md"
     for _, document in some(spoiled(record), full):

@@ -11,7 +11,7 @@ import pytest
 from tests.commands import run as epsilog
 
 import epsilog as ep
-from epsilog.spend import open_ledger, verify_file
+from epsilog.ledger import open_ledger, verify_file
 
 pytestmark = pytest.mark.slow
 

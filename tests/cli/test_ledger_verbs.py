@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from epsilog.cli import show
 from epsilog.cli.app import app
+from epsilog.ledger import open_ledger, read_ledger, verify_file
+from epsilog.ledger.exports import COLUMNS, csv_lines
 from epsilog.mechanisms import PureDP
 from epsilog.signing import SigningKey
-from epsilog.spend import open_ledger, read_ledger, verify_file
-from epsilog.spend.exports import COLUMNS, csv_lines
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, RecordsError
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
@@ -322,7 +322,7 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
     with pytest.raises(ValueError, match="not there yet"):
         exported("g.csv")
     assert (tmp_path / "g.csv.part").read_text() == "mine"
-    monkeypatch.setattr("epsilog.spend.exports.row", lambda _: 1 / 0)
+    monkeypatch.setattr("epsilog.ledger.exports.row", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         exported("f.csv")
     assert not list(tmp_path.glob("f.csv*"))
@@ -368,7 +368,7 @@ def test_a_backup_is_restored_and_accepted(ask, reserve, books, tmp_path):
 
 
 def test_doctor_looks_at_a_ledger_and_ends_as_it_found_it(books, monkeypatch):
-    monkeypatch.setattr("epsilog.spend.sqlite.diagnostics.get_file_system", lambda _: "ext4")
+    monkeypatch.setattr("epsilog.ledger.sqlite.diagnostics.get_file_system", lambda _: "ext4")
     books.parent.chmod(0o700)
 
     def looked(*more):

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 from epsilog.accounting import epsilon
 from epsilog.cli import programme, proving, show
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, app
+from epsilog.ledger import open_ledger, selftest, verify_file
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.plan import federated, queries
-from epsilog.spend import open_ledger, selftest, verify_file
 from epsilog.terms import CheckError, DeltaPolicy, Finding, Interval, NeighboringRelation, Verdict, codec
 from epsilog.terms.digits import lower_text, upper_text
-from epsilog.verify import Reconciliation
+from epsilog.verification import Reconciliation
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -212,7 +212,7 @@ def test_one_failed_run_of_several_is_not_lost(monkeypatch, tmp_path, verdicts):
             reconciliation=SimpleNamespace(verdict=next(left)), folder=tmp_path / str(path), report=report
         )
 
-    monkeypatch.setattr("epsilog.programme.run", outcome)
+    monkeypatch.setattr("epsilog.pipeline.run", outcome)
     monkeypatch.setattr(programme, "_summary", lambda report, folder: show.note(f"{report['name']} in {folder.name}"))
     monkeypatch.setattr(programme, "_side_by_side", compared.extend)
     files = [f"{number}.toml" for number in range(len(verdicts))]
@@ -228,7 +228,7 @@ def test_one_failed_run_of_several_is_not_lost(monkeypatch, tmp_path, verdicts):
 
 
 def test_the_pages_of_a_calculator_go_to_standard_output_or_to_a_file(monkeypatch, tmp_path):
-    monkeypatch.setattr("epsilog.web.embed", lambda calculator, values: f"<!doctype html>{calculator} {values}\n")
+    monkeypatch.setattr("epsilog.server.embed", lambda calculator, values: f"<!doctype html>{calculator} {values}\n")
     given = ("embed", "federated", "population=2410", "noise_multiplier=1.5=x")
     page = "<!doctype html>federated {'population': '2410', 'noise_multiplier': '1.5=x'}\n"
     assert shown(*given) == (0, page + "\n")

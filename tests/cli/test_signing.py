@@ -4,14 +4,14 @@ import json
 import shutil
 
 import pytest
-from tests.prove.drawn import finish, make_plan
+from tests.reports.drawn import finish, make_plan
 from typer.testing import CliRunner
 
 from epsilog.cli import show, signing
 from epsilog.cli.entry import app
+from epsilog.ledger import open_ledger
 from epsilog.mechanisms import PureDP
 from epsilog.signing import SUFFIX, SigningKey, VerifierKey
-from epsilog.spend import open_ledger
 from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, codec
 
 pytest.importorskip("cryptography")
@@ -186,7 +186,7 @@ def test_a_receipt_is_one_line(at):
 
 
 def test_a_ledger_that_does_not_hold_is_not_signed(at):
-    from epsilog.spend.sqlite import SqliteStore
+    from epsilog.ledger.sqlite import SqliteStore
 
     store = SqliteStore(at / "l.db")
     with store.writing() as session:

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from tests.prove.drawn import finish, make_plan
+from tests.reports.drawn import finish, make_plan
 from typer.testing import CliRunner
 
 from epsilog.cli.entry import app

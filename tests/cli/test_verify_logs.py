@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from tests.verify.logs.damaged import ONLY_SIZES, begun_again
-from tests.verify.logs.simulated import C, Z, honest, save
+from tests.verification.logs.damaged import ONLY_SIZES, begun_again
+from tests.verification.logs.simulated import C, Z, honest, save
 from typer.testing import CliRunner
 
 from epsilog.cli.entry import app

@@ -11,7 +11,7 @@ from opentelemetry import metrics
 
 from epsilog.plan import price
 from epsilog.terms import NeighboringRelation, RoundRecord
-from epsilog.train.checkpoints import read_records
+from epsilog.training.checkpoints import read_records
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/follow-a-run.md"
 FIGURES = {"test/loss", "test/score", "dp/clip_norm", "dp/epsilon"}

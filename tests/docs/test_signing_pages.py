@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from tests.commands import run
 from tests.docs import outputs
-from tests.prove.drawn import finish, make_plan
+from tests.reports.drawn import finish, make_plan
 from typer.testing import CliRunner
 
 from epsilog.cli.entry import app
+from epsilog.ledger import open_ledger
 from epsilog.mechanisms import PureDP
-from epsilog.spend import open_ledger
 
 pytest.importorskip("cryptography")
 pytestmark = pytest.mark.slow

@@ -15,8 +15,7 @@ from typing import Any
 from tests.frozen.plain import plain, told
 
 import epsilog as ep
-from epsilog.signing import SigningKey
-from epsilog.spend import (
+from epsilog.ledger import (
     Checkpoint,
     Ledger,
     Verb,
@@ -30,6 +29,7 @@ from epsilog.spend import (
     write_bundle,
     write_receipt,
 )
+from epsilog.signing import SigningKey
 from epsilog.terms import NeighboringRelation
 
 FILE = "ledgers.jsonl"

@@ -60,7 +60,7 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str,
 
 def openapi() -> dict[str, Any]:
     """The description of the HTTP API, without the version of the program."""
-    from tests.web.described import description
+    from tests.server.described import description
 
     found = dict(description())
     found["info"] = {name: value for name, value in found["info"].items() if name != "version"}
@@ -69,9 +69,9 @@ def openapi() -> dict[str, Any]:
 
 def schemas() -> dict[str, Any]:
     """The schemas of documents that third parties check."""
-    from epsilog import prove
+    from epsilog import reports
 
-    return {"report": prove.report_schema(), "registry": prove.registry_schema()}
+    return {"report": reports.report_schema(), "registry": reports.registry_schema()}
 
 
 def answers() -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Frozen verification: findings of altered runs and logs by code and status, and figures of reports by path.
 
-Runs are drawn from seeds as ``tests/prove`` draws them, and altered here; logs are altered as ``tests/verify/logs``
-alters them. Keys, times and hashes are new each time and are left out.
+Runs are drawn from seeds as ``tests/reports`` draws them, and altered here; logs are altered as
+``tests/verification/logs`` alters them. Keys, times and hashes are new each time and are left out.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from tests.frozen.plain import plain
-from tests.prove.drawn import audit_of, central, drawn, finish, local, make_plan, scored, train
-from tests.verify.logs.damaged import CLAIMS, DISHONEST, ONLY_CLIENTS, ONLY_ROUNDS, ONLY_SIZES, ROWS
-from tests.verify.logs.simulated import honest, save
+from tests.reports.drawn import audit_of, central, drawn, finish, local, make_plan, scored, train
+from tests.verification.logs.damaged import CLAIMS, DISHONEST, ONLY_CLIENTS, ONLY_ROUNDS, ONLY_SIZES, ROWS
+from tests.verification.logs.simulated import honest, save
 
 import epsilog as ep
-from epsilog import prove
-from epsilog.programme import run as run_program
-from epsilog.spend import read_ledger
+from epsilog import reports
+from epsilog.ledger import read_ledger
+from epsilog.pipeline import run as run_program
 from epsilog.terms import EVIDENCE, NeighboringRelation, RecordsError, codec
-from epsilog.verify import Books, parse_evidence, read_folder, reconcile
-from epsilog.verify.logs import examine_logs
+from epsilog.verification import Books, parse_evidence, read_folder, reconcile
+from epsilog.verification.logs import examine_logs
 
 FILE = "verification.jsonl"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -94,7 +94,7 @@ def findings(found: Any) -> dict[str, Any]:
 def examined(files: Mapping[str, bytes], books: Books | None, **options: Any) -> dict[str, Any]:
     """What a third party finds, or why nothing can be read."""
     try:
-        return findings(prove.examine(files, books, **options))
+        return findings(reports.examine(files, books, **options))
     except RecordsError as error:
         return {"error": type(error).__name__, "says": NEW_EACH_TIME.sub("#", str(error))}
 
@@ -253,19 +253,19 @@ def _reports() -> Iterator[tuple[str, Callable[[], Any]]]:
         for kind in ("markdown", "summary"):
             yield (
                 f"{kind} of a report, {name}",
-                lambda name=name, kind=kind: _text(prove.render_markdown(_report(name), kind=kind)),
+                lambda name=name, kind=kind: _text(reports.render_markdown(_report(name), kind=kind)),
             )
 
 
 def _report(name: str, *, without: Collection[str] = (), ledger: bool = True) -> dict[str, Any]:
     files, books = finished(name)
     run = parse_evidence({key: each for key, each in files.items() if key not in without}, books if ledger else None)
-    return prove.build_report(run, reconcile(run))
+    return reports.build_report(run, reconcile(run))
 
 
 def _logs_report(run: Any, **changes: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        return prove.build_logs_report(examine_logs(save(run, Path(folder), **changes)))
+        return reports.build_logs_report(examine_logs(save(run, Path(folder), **changes)))
 
 
 def _text(text: str) -> list[str]:
@@ -275,7 +275,7 @@ def _text(text: str) -> list[str]:
 
 def figures(report: dict[str, Any]) -> dict[str, Any]:
     """The figures of a report; what it carries of its evidence is left out, and long lists are abridged."""
-    prove.check_schema(report)
+    reports.check_schema(report)
     told = {name: _abridged(value) for name, value in plain(report).items() if name != "evidence"}
     for name in ("made", "software"):
         told.get("owner", {}).pop(name, None)

@@ -9,7 +9,6 @@ from fractions import Fraction
 import pytest
 from scipy.special import chdtrc, ndtr
 
-from epsilog.answers import best_of
 from epsilog.mechanisms import (
     BinomialTrials,
     DiscreteGaussian,
@@ -20,6 +19,7 @@ from epsilog.mechanisms import (
     PureDP,
 )
 from epsilog.mechanisms.sampling import discrete_gaussian, discrete_laplace, exp_coin, rounded_gaussian
+from epsilog.queries import best_of
 from epsilog.terms import CheckError, UnsupportedMechanismError
 
 FALSE_ALARM = 1e-6

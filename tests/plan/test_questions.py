@@ -5,7 +5,7 @@ import inspect
 from typing import Annotated
 
 import pytest
-from tests.web.test_typescript import ASKED
+from tests.server.test_typescript import ASKED
 
 from epsilog import accounting, plan
 from epsilog.mechanisms import (
@@ -23,10 +23,10 @@ from epsilog.mechanisms import (
 )
 from epsilog.plan import QUESTIONS, Question, questions, wording
 from epsilog.plan.mixed import Part
+from epsilog.server.desk import MOST_WORK, QUICK
+from epsilog.server.routes import model_of
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec, fields
 from epsilog.terms.fields import Field
-from epsilog.web.desk import MOST_WORK, QUICK
-from epsilog.web.routes import model_of
 
 GIVEN = {path: ask for path, ask in ASKED if path in QUESTIONS}
 RUN = {"population": 1000, "cohort_size": 100, "rounds": 3, "noise_multiplier": 2.0}

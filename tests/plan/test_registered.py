@@ -12,7 +12,7 @@ from epsilog import accounting
 from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, register, registered
 from epsilog.schemes import ClientLevelCentral, ClientLevelDistributed, ExampleLevelClientSide
 from epsilog.terms import CalibrationError, CheckError, Guarantee, NeighboringRelation, codec
-from epsilog.verify.plans import check_plan
+from epsilog.verification.plans import check_plan
 
 
 @cache

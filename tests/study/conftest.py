@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
-from epsilog.train import Federation, Task, Training
-from epsilog.train.models import build
+from epsilog.training import Federation, Task, Training
+from epsilog.training.models import build
 
 CLIENTS, ROWS, WIDTH = 40, 6, 4
 

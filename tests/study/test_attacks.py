@@ -25,9 +25,9 @@ from epsilog.study.membership import told_of_membership
 from epsilog.study.properties import told_of_property
 from epsilog.study.telling import pooled
 from epsilog.study.trial import Trial
-from epsilog.train.engines import CanaryEngine, Round
-from epsilog.train.engines.compiled import CompiledEngine
-from epsilog.verify.audits import estimated_epsilon
+from epsilog.training.engines import CanaryEngine, Round
+from epsilog.training.engines.compiled import CompiledEngine
+from epsilog.verification.audits import estimated_epsilon
 
 
 def trial(task, scheme_for, *, noise=1.0, private=True, seed=1):

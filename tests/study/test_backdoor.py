@@ -7,9 +7,9 @@ import pytest
 
 from epsilog.study import Backdoor, BackdooredEngine, success
 from epsilog.study.backdoor import attackers, poisoned
-from epsilog.train import Randomness, dry_run
-from epsilog.train.engines import NoisyRuns, Round
-from epsilog.train.engines.compiled import CompiledEngine
+from epsilog.training import Randomness, dry_run
+from epsilog.training.engines import NoisyRuns, Round
+from epsilog.training.engines.compiled import CompiledEngine
 
 BACKDOOR = Backdoor(attackers=3, features=(3,), value=12.0, target=1, boost=6.0)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from epsilog.accounting import profile
-from epsilog.spend import read_ledger
+from epsilog.ledger import read_ledger
 from epsilog.study import (
     Backdoor,
     Canaries,
@@ -22,7 +22,7 @@ from epsilog.study import (
     tables,
 )
 from epsilog.terms import CalibrationError
-from epsilog.train.engines import program
+from epsilog.training.engines import program
 
 BACKDOOR = Backdoor(attackers=3, features=(3,), value=12.0, target=1, boost=6.0)
 PROTOCOL = Protocol(budgets=(8.0, 0.5), seeds=(1, 2), backdoors=(BACKDOOR,), membership=Membership((0.1,)))

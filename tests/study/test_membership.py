@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from epsilog.study import attack, halved, losses_of_units
-from epsilog.train import Randomness, dry_run
+from epsilog.training import Randomness, dry_run
 
 
 def test_auc_and_rate_are_those_of_their_definitions():

@@ -9,8 +9,8 @@ from tests.commands import run
 
 from epsilog.study import load, shown, study
 from epsilog.terms import ProgrammeError
-from epsilog.train.data import fashion_mnist
-from epsilog.train.data.shipped import default_cache
+from epsilog.training.data import fashion_mnist
+from epsilog.training.data.shipped import default_cache
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHORT = [("rounds = 60", "rounds = 2"), ("rounds_per_release = 60", "rounds_per_release = 2")]

@@ -14,17 +14,17 @@ import pytest
 import epsilog as ep
 from epsilog import plan
 from epsilog.accounting.montecarlo import certify
-from epsilog.answers import Answer, Count, Histogram, Mean, MostCommon, ask
+from epsilog.ledger import open_ledger
 from epsilog.mechanisms import BallsInBins, Gaussian, Laplace
+from epsilog.pipeline.story import Outcome
 from epsilog.plan import register
-from epsilog.programme.story import Outcome
+from epsilog.queries import Answer, Count, Histogram, Mean, MostCommon, ask
 from epsilog.schemes import ClientLevelCentral
-from epsilog.spend import open_ledger
 from epsilog.terms import Finding, NeighboringRelation, Verdict
 from epsilog.terms.charts import CLAIM, ESTIMATE, OVER, SPENT, band_plot, gauge, interval_bar
 from epsilog.terms.digits import upper_text
-from epsilog.verify import Reconciliation
-from epsilog.verify.audits import Protocol, one_run
+from epsilog.verification import Reconciliation
+from epsilog.verification.audits import Protocol, one_run
 
 EVIL = "<script>alert(1)</script>"
 

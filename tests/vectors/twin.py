@@ -2,8 +2,8 @@
 
     python tests/vectors/twin.py
 
-Both sides read the file: ``tests/web/test_twin_vectors.py`` holds it to the library, ``web/tests/twin.test.ts`` holds
-the twin to it. ``upper`` is a bound that the twin may not undercut (but for round-off of its own) where both
+Both sides read the file: ``tests/server/test_twin_vectors.py`` holds it to the library, and ``web/tests/twin.test.ts``
+holds the twin to it. ``upper`` is a bound that the twin may not undercut (but for round-off of its own) where both
 are exact, ``lower`` is a certified lower bound that nothing sound can pass.
 """
 

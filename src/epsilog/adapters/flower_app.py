@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from epsilog.terms import CheckError, RoundRecord, check
-from epsilog.train import PaidRun, Task, Trained, run_rounds
-from epsilog.train.engines.grid import on_grid
-from epsilog.train.orders import Order
-from epsilog.train.site import Site
+from epsilog.training import PaidRun, Task, Trained, run_rounds
+from epsilog.training.engines.grid import on_grid
+from epsilog.training.orders import Order
+from epsilog.training.site import Site
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message

@@ -25,10 +25,10 @@ import numpy as np
 
 from epsilog.adapters.flower_app import OverGrid, answering, array_of, exchanged, message_of, order_of
 from epsilog.terms import CheckError
-from epsilog.train import Task
-from epsilog.train.engines import made
-from epsilog.train.orders import Order
-from epsilog.train.site import computed
+from epsilog.training import Task
+from epsilog.training.engines import made
+from epsilog.training.orders import Order
+from epsilog.training.site import computed
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message

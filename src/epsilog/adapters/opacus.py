@@ -26,9 +26,9 @@ from epsilog.adapters.opacus_loop import require_scaled_noise
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.mechanisms.flatten import flatten
 from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, check
-from epsilog.train import Randomness, Training
-from epsilog.train.engines import NoisyRuns, clipped_examples, gradients_despite_failures
-from epsilog.train.models import ROWS, ROWS_APART, require_alone_and_twice, require_own_rows, tried
+from epsilog.training import Randomness, Training
+from epsilog.training.engines import NoisyRuns, clipped_examples, gradients_despite_failures
+from epsilog.training.models import ROWS, ROWS_APART, require_alone_and_twice, require_own_rows, tried
 
 MECHANISM = "epsilog"
 LOUD = 1e6  # of made-up rows: how much larger others are

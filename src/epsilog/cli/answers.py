@@ -18,7 +18,7 @@ from epsilog.cli.show import figures, note, plain
 from epsilog.terms import CheckError
 
 if TYPE_CHECKING:
-    from epsilog.answers import Answer, Query, Quote
+    from epsilog.queries import Answer, Query, Quote
 
 
 class Question(StrEnum):
@@ -103,12 +103,12 @@ def answer(
     asked = _Terms(question, column, {name: value for name, value in said.items() if value not in (None, [])})
     terms: dict[str, Any] = {"unit": unit, "rows": rows, "epsilon": epsilon, "rho": rho, "mu": mu, "error": error}
     if quote:
-        from epsilog.answers import quote as quoted
+        from epsilog.queries import quote as quoted
 
         with to_read(ledger) as books:
             _tell_quote(quoted(books, scope, asked.query(), **terms), as_json=as_json)
         return
-    from epsilog.answers import ask, scan
+    from epsilog.queries import ask, scan
 
     if data is None or key is None:
         raise CheckError("key" if key is None else "data", "given", "nothing")
@@ -128,18 +128,18 @@ class _Terms:
 
     def query(self, *, whole: bool = False) -> Query:
         """As the library puts it; ``whole`` says that categories are whole numbers."""
-        from epsilog import answers
+        from epsilog import queries
 
         for name in self.said.keys() - _TAKES[self.question]:
             raise CheckError(name, f"left out for {self.question}", repr(self.said[name]))
         made: dict[Question, Callable[[], Query]] = {
-            Question.COUNT: lambda: answers.Count(self.column),
-            Question.ABOVE: lambda: answers.Above(self._given("threshold"), self.column),
-            Question.SUM: lambda: answers.Sum(self._column(), self._bounds()),
-            Question.MEAN: lambda: answers.Mean(self._column(), self._bounds(), self.said.get("population")),
-            Question.HISTOGRAM: lambda: answers.Histogram(self._column(), self._categories(whole), self._edges()),
-            Question.MOST_COMMON: lambda: answers.MostCommon(self._column(), self._categories(whole) or ()),
-            Question.FIRST_ABOVE: lambda: answers.FirstAbove(
+            Question.COUNT: lambda: queries.Count(self.column),
+            Question.ABOVE: lambda: queries.Above(self._given("threshold"), self.column),
+            Question.SUM: lambda: queries.Sum(self._column(), self._bounds()),
+            Question.MEAN: lambda: queries.Mean(self._column(), self._bounds(), self.said.get("population")),
+            Question.HISTOGRAM: lambda: queries.Histogram(self._column(), self._categories(whole), self._edges()),
+            Question.MOST_COMMON: lambda: queries.MostCommon(self._column(), self._categories(whole) or ()),
+            Question.FIRST_ABOVE: lambda: queries.FirstAbove(
                 self._given("threshold"), self._column(), self._categories(whole) or ()
             ),
         }
@@ -173,7 +173,7 @@ class _Terms:
 
 def _is_whole(frame: Any, column: str | None) -> bool:
     """Whether a file says that a column is of whole numbers; a CSV file says that all are text."""
-    from epsilog.answers import types_of
+    from epsilog.queries import types_of
 
     return re.fullmatch(r"U?Int\d+", types_of(frame).get(column or "", "")) is not None
 

@@ -15,7 +15,7 @@ from epsilog.terms.digits import lower_text, upper_text
 
 if TYPE_CHECKING:
     from epsilog.plan import RegisteredPlan
-    from epsilog.verify.audits import Audit
+    from epsilog.verification.audits import Audit
 
 
 @app.command("audit")
@@ -62,8 +62,8 @@ def audit(
 
 def _of_run(folder: Path) -> tuple[Audit, dict[str, Any]]:
     """What a run's own canaries show, by the protocol that its plan named before the first round."""
-    from epsilog.verify import audited, read_evidence
-    from epsilog.verify.audits import PlannedAudit
+    from epsilog.verification import audited, read_evidence
+    from epsilog.verification.audits import PlannedAudit
 
     evidence = read_evidence(folder, None)
     if PlannedAudit.of(evidence.plan) is None:
@@ -82,7 +82,7 @@ def _of_file(
     scores: Path, protocol: Path | None, delta: float | None, run: Path | None
 ) -> tuple[Audit, dict[str, Any] | None]:
     """What scores from elsewhere show."""
-    from epsilog.verify import audits, read_evidence
+    from epsilog.verification import audits, read_evidence
 
     if (protocol is None) == (delta is None):
         raise CheckError("protocol", "given, or else delta", "both" if protocol else "neither")
@@ -103,7 +103,7 @@ def _of_file(
 
 def _held_against(found: Audit, plan: RegisteredPlan, *, protocol_in_plan: bool | None) -> dict[str, Any]:
     """The run's claim beside what was shown, and whether its plan named the protocol."""
-    from epsilog.verify.audits import held_against
+    from epsilog.verification.audits import held_against
 
     held = held_against(found, plan)
     return {

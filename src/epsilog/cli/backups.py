@@ -12,7 +12,7 @@ from epsilog.cli.ledger import DEFAULT_LEDGER, By, LedgerFile, Reason, existing,
 from epsilog.cli.show import figures, note
 
 if TYPE_CHECKING:
-    from epsilog.spend import Verified
+    from epsilog.ledger import Verified
 
 
 @ledger_app.command("backup")
@@ -25,7 +25,7 @@ def backup(
 
     Example: epsilog ledger backup /elsewhere/ledger-2026-05-03.db
     """
-    from epsilog.spend import back_up
+    from epsilog.ledger import back_up
 
     _tell(f"Backup {file}", file, back_up(existing(ledger), file), as_json=as_json)
 
@@ -42,7 +42,7 @@ def restore(
 
     Example: epsilog ledger restore /elsewhere/ledger-2026-05-03.db --by emil --reason "the disk is gone"
     """
-    from epsilog.spend import restore as put_back
+    from epsilog.ledger import restore as put_back
 
     place = in_a_file(ledger)
     found = put_back(existing_file(file), place, by=by, reason=reason)

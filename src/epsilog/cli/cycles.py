@@ -36,8 +36,8 @@ def cycles(
 
     Example: epsilog ledger cycles acme/claims --plan runs/claims-q3-1a2b3c4d --plan runs/claims-q4-5e6f7a8b
     """
-    from epsilog.prove import cycle_rows, cycle_sums, read_plans, render_cycles
-    from epsilog.spend import read_cycles
+    from epsilog.ledger import read_cycles
+    from epsilog.reports import cycle_rows, cycle_sums, read_plans, render_cycles
 
     with to_read(ledger) as books:
         found = read_cycles(books, scope, plans=read_plans(plans or ()), delta=delta)

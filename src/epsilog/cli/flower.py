@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilog.adapters.flower_processes import Processes, end_with_owner, is_running
-from epsilog.programme import load, prepare_file, train_only
+from epsilog.pipeline import load, prepare_file, train_only
 from epsilog.terms import CheckError, EpsilogError, ProgrammeError
 from epsilog.terms.codec import toml_string
 
 if TYPE_CHECKING:
+    from epsilog.pipeline import Observer
     from epsilog.plan import RegisteredPlan
-    from epsilog.programme import Observer
     from epsilog.terms import RoundRecord
-    from epsilog.train import Task
+    from epsilog.training import Task
 
 APP = """\
 [build-system]
@@ -78,7 +78,7 @@ def train_on_flower(
     """
     _require_simulation(programme)
     if isinstance(ledger, str):  # Flower keeps what an app is told, and hands it to every node
-        from epsilog.spend import without_password
+        from epsilog.ledger import without_password
 
         ledger = without_password(ledger)
     with (
@@ -187,7 +187,7 @@ def server_app() -> Any:
 def client_app() -> Any:
     """A ``ClientApp`` that computes for any clients of the programme of its run's settings."""
     from epsilog.adapters.flower_hosts import host_app
-    from epsilog.train.engines import keep_compilations
+    from epsilog.training.engines import keep_compilations
 
     end_with_owner()
     keep_compilations()
@@ -208,11 +208,11 @@ def _require_simulation(programme: Path) -> None:
 
 def _train(grid: Any, settings: Any, told: _Teller) -> None:
     from epsilog.adapters.flower_hosts import HostCourier
-    from epsilog.train.engines import keep_compilations
-    from epsilog.train.engines.grid import on_hosts
+    from epsilog.training.engines import keep_compilations
+    from epsilog.training.engines.grid import on_hosts
 
     keep_compilations()
-    from epsilog.spend import located
+    from epsilog.ledger import located
 
     _require_simulation(Path(str(settings["programme"])))
     courier = HostCourier(grid, float(settings["reply-seconds"]), told.stage)

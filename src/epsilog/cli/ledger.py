@@ -19,7 +19,7 @@ from epsilog.cli.show import console, figures, note, plain, table
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
-    from epsilog.spend import Balance, Entry, Ledger, LedgerView
+    from epsilog.ledger import Balance, Entry, Ledger, LedgerView
 
 LedgerFile = Annotated[
     str, typer.Option("--ledger", "-l", help="The ledger: a file, postgresql://...?ledger=NAME, or https://HOST.")
@@ -33,21 +33,21 @@ SomeScope = Annotated[str | None, typer.Argument(help="Only what lies at and und
 
 def to_write(ledger: str) -> Ledger:
     """Opens a ledger that exists: only who makes a budget may make a ledger."""
-    from epsilog.spend import open_ledger
+    from epsilog.ledger import open_ledger
 
     return open_ledger(existing(ledger))
 
 
 def to_read(ledger: str) -> LedgerView:
     """Opens a ledger that exists, to look at it."""
-    from epsilog.spend import read_ledger
+    from epsilog.ledger import read_ledger
 
     return read_ledger(existing(ledger))
 
 
 def existing(ledger: str) -> str | Path:
     """A ledger that is there: only who makes a budget may make a ledger."""
-    from epsilog.spend import is_there, located
+    from epsilog.ledger import is_there, located
 
     where = located(ledger)
     if isinstance(where, Path):
@@ -66,7 +66,7 @@ def existing_file(ledger: Path) -> Path:
 
 def in_a_file(ledger: str) -> Path:
     """A ledger's path, where nothing but a file will do."""
-    from epsilog.spend import located
+    from epsilog.ledger import located
 
     where = located(ledger)
     if isinstance(where, Path):
@@ -76,7 +76,7 @@ def in_a_file(ledger: str) -> Path:
 
 def shown(ledger: str) -> str:
     """What a ledger is called where people read it: as it was given, and without a password."""
-    from epsilog.spend import located, without_password
+    from epsilog.ledger import located, without_password
 
     where = located(ledger)
     return ledger if isinstance(where, Path) else without_password(where)
@@ -151,7 +151,7 @@ def fits(
 
     Example: epsilog ledger fits acme/claims --release release.json --delta 1e-6
     """
-    from epsilog.spend import room_in_words
+    from epsilog.ledger import room_in_words
 
     term = None if release is None else read_release(release)
     with to_read(ledger) as books:
@@ -230,7 +230,7 @@ def export(
 
     Example: epsilog ledger export entries.csv --scope acme/claims
     """
-    from epsilog.spend import export as written
+    from epsilog.ledger import export as written
 
     with to_read(ledger) as books:
         count = written(books.history(scope), file)

@@ -19,8 +19,8 @@ from epsilog.cli.account import read_release
 from epsilog.cli.app import Json, print_json, told
 from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, money, shown, to_write, told_budget
 from epsilog.cli.show import console
-from epsilog.spend import Balance, ChargeRecord, Command, Done, Ledger, located, open_ledger, rdp_quantity
-from epsilog.spend.commands import BUDGET, COMMANDS, RESERVATION, CreateBudget
+from epsilog.ledger import Balance, ChargeRecord, Command, Done, Ledger, located, open_ledger, rdp_quantity
+from epsilog.ledger.commands import BUDGET, COMMANDS, RESERVATION, CreateBudget
 from epsilog.terms import CheckError
 
 _CAPS = {

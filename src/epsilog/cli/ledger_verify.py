@@ -13,7 +13,7 @@ from epsilog.cli.show import figures, note
 from epsilog.terms import CheckError
 
 if TYPE_CHECKING:
-    from epsilog.spend import Verified
+    from epsilog.ledger import Verified
 
 
 @ledger_app.command("verify")
@@ -40,7 +40,7 @@ def verify(
     Example: epsilog ledger verify --ledger runs/ledger.db --since checkpoint.txt --key privacy.pub
     """
     from epsilog.cli.proving import verifier_key
-    from epsilog.verify import read_checkpoint
+    from epsilog.verification import read_checkpoint
 
     if since is None and key:
         raise CheckError("key", "absent without --since", "given")

@@ -33,13 +33,15 @@ import typer
 
 from epsilog.cli.app import app
 from epsilog.cli.neighboring import Pair, pairs
-from epsilog.spend import RULES, open_ledger, read_ledger
+from epsilog.ledger import RULES, open_ledger, read_ledger
 from epsilog.terms.disclosed import Commitment
 
 if TYPE_CHECKING:
-    from epsilog.train.rounds import Outcome
+    from epsilog.training.rounds import Outcome
 
-ledger, noise, training = (import_module(f"epsilog.{name}") for name in ("spend.ledger", "train.noise", "train.run"))
+ledger, noise, training = (
+    import_module(f"epsilog.{name}") for name in ("ledger.ledger", "training.noise", "training.run")
+)
 Leak = Callable[[], contextlib.AbstractContextManager[object]]
 __all__ = ["CONTROLS", "NeighborReport", "compare", "coupled", "neighbor_campaign"]
 
@@ -230,7 +232,7 @@ def _count_in_a_record() -> contextlib.AbstractContextManager[object]:
 
 def _count_in_a_log() -> contextlib.AbstractContextManager[object]:
     def told(outcome: Outcome) -> Outcome:
-        logging.getLogger("epsilog.train").warning("%d rows cannot be used", outcome.custody.unusable_rows)
+        logging.getLogger("epsilog.training").warning("%d rows cannot be used", outcome.custody.unusable_rows)
         return outcome
 
     return _in_every_round(told)

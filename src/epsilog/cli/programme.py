@@ -44,9 +44,9 @@ def run(
     if superlink is not None:
         _require_address(superlink, engine)
     from epsilog.cli.flower import train_on_flower
-    from epsilog.programme import run as run_programme
-    from epsilog.spend import is_served, located
-    from epsilog.train.engines import keep_compilations
+    from epsilog.ledger import is_served, located
+    from epsilog.pipeline import run as run_programme
+    from epsilog.training.engines import keep_compilations
 
     keep_compilations()
     on_stop(GOES_ON)
@@ -78,7 +78,7 @@ def run(
 
 def _check(programmes: list[Path], *, as_json: bool) -> None:
     """What each programme promises and costs."""
-    from epsilog.programme import check_file
+    from epsilog.pipeline import check_file
 
     found = [(path, check_file(path)) for path in programmes]
     if as_json:
@@ -119,9 +119,9 @@ def train(
 
     Example: epsilog train examples/central.toml
     """
-    from epsilog.programme import train_only
-    from epsilog.spend import located
-    from epsilog.train.engines import keep_compilations
+    from epsilog.ledger import located
+    from epsilog.pipeline import train_only
+    from epsilog.training.engines import keep_compilations
 
     keep_compilations()
     on_stop(GOES_ON)
@@ -153,8 +153,8 @@ def predict(
     """
     import csv
 
-    from epsilog.programme import load
-    from epsilog.programme import predict as predicted
+    from epsilog.pipeline import load
+    from epsilog.pipeline import predict as predicted
 
     found = predicted(programme, model, rows)
     heading = getattr(load(programme).data, "target", "prediction")
@@ -184,7 +184,7 @@ def init(
 
     Example: epsilog init visits.csv --client clinic --target long_stay --row visit
     """
-    from epsilog.programme import draft
+    from epsilog.pipeline import draft
 
     text = draft(data, client=client, target=target, row=row, level=protect, beside=output.parent)
     try:
@@ -242,7 +242,7 @@ class _Watcher:
 
 
 def _summary(report: dict[str, Any], folder: Path) -> None:
-    from epsilog.prove import counted, lower_bound, tuned
+    from epsilog.reports import counted, lower_bound, tuned
 
     claim, result, budget = report["claim"], report["result"], report["budget"]
     utility, none = report["utility"] or {}, _unscored(result)

@@ -31,7 +31,7 @@ from epsilog.terms.legible import legible
 
 if TYPE_CHECKING:
     from epsilog.signing import VerifierKey
-    from epsilog.verify import Brought, Playbook
+    from epsilog.verification import Brought, Playbook
 
 
 @app.command("verify")
@@ -113,7 +113,7 @@ def verify(
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
-    from epsilog.spend import located
+    from epsilog.ledger import located
 
     files = _references(reference)
     path, books = (None if said is None else located(said) for said in (place, ledger))
@@ -194,10 +194,10 @@ def _without(references: Mapping[str, str] | None, kind: str) -> None:
 
 def _of_calculation(path: Path, files: Mapping[str, str]) -> Any:
     """What a stamped calculation shows by itself, and beside the files that it names."""
-    from epsilog import prove
-    from epsilog.verify import Reconciliation, read_file
+    from epsilog import reports
+    from epsilog.verification import Reconciliation, read_file
 
-    found = prove.check_calculation(codec.parse(read_file(path)), files=files)
+    found = reports.check_calculation(codec.parse(read_file(path)), files=files)
     return Reconciliation(found, required=())
 
 
@@ -227,7 +227,7 @@ def _tell(
     as_json: bool,
 ) -> None:
     if output is not None:
-        from epsilog.prove import render_verdict
+        from epsilog.reports import render_verdict
 
         written = render_verdict(outcome, title=title.name, stands=stands, playbook=rules, files=files)
         output.write_text(written, encoding="utf-8")
@@ -258,7 +258,7 @@ def _examined_ledger(
     where: str | Path, kind: str, ledger: str | Path | None, require: list[str] | None, brought: Brought
 ) -> Any:
     """What a whole ledger shows, or a bundle of one."""
-    from epsilog import verify as checks
+    from epsilog import verification as checks
 
     if ledger is not None:
         raise CheckError("ledger", f"absent for a {kind}", repr(str(ledger)))
@@ -276,8 +276,8 @@ def _examined(
     references: Mapping[str, str],
 ) -> tuple[Any, str]:
     """What was found, and which claim stands ("" for a ledger, which makes none)."""
-    from epsilog import prove
-    from epsilog import verify as checks
+    from epsilog import reports
+    from epsilog import verification as checks
 
     for name in require or ():
         check.one_of(EVIDENCE)(require=name)
@@ -290,7 +290,7 @@ def _examined(
     if isinstance(path, str):
         return _examined_ledger(path, "ledger", ledger, require, brought), ""
     if kind in ("run", "report", "page"):
-        required = _required(prove.REQUIRED, require, brought)
+        required = _required(reports.REQUIRED, require, brought)
         signed = checks.read_signed(path, brought.keys, signature=signature)
         given: dict[str, Any] = {"required": required, "brought": brought, "signed": signed}
         if cells is not None:
@@ -300,9 +300,9 @@ def _examined(
             ledger = ledger or (beside if beside.exists() else None)
         books = checks.Books.read(ledger) if ledger else None
         if kind == "run":
-            found = prove.examine(checks.read_folder(path), books, **given)
+            found = reports.examine(checks.read_folder(path), books, **given)
         else:
-            found = prove.examine_report(checks.read_file(path), books, **given)
+            found = reports.examine_report(checks.read_file(path), books, **given)
         return found.outcome, found.stands
     if signature is not None:
         raise CheckError("signature", f"absent for a {kind}, which carries its own", repr(str(signature)))
@@ -321,7 +321,7 @@ def _required(default: Sequence[str], require: list[str] | None, brought: Brough
 
 def _brought(head: str | None, checkpoint: Path | None, keys: list[str] | None) -> Brought:
     """What whoever verifies has kept elsewhere."""
-    from epsilog.verify import Brought, read_checkpoint
+    from epsilog.verification import Brought, read_checkpoint
 
     kept = None if checkpoint is None else read_checkpoint(checkpoint)
     return Brought(head, kept, tuple(verifier_key(key) for key in keys or ()))
@@ -342,11 +342,11 @@ def verifier_key(key: str) -> VerifierKey:
 
 def _rules(playbook: Path | None, logs: Path | None) -> Playbook | None:
     """The playbook that is given, or else the one that the mapping of the logs names."""
-    from epsilog.verify import Playbook
+    from epsilog.verification import Playbook
 
     if playbook is not None or logs is None:
         return None if playbook is None else Playbook.read(playbook)
-    from epsilog.verify.logs import playbook_of
+    from epsilog.verification.logs import playbook_of
 
     return playbook_of(logs)
 
@@ -366,9 +366,9 @@ def _of_logs(
     cells: int | None,
 ) -> tuple[Any, str, Mapping[str, str]]:
     """What logs show, and the report of them at ``path`` if there is one; which claim is left; digests of the logs."""
-    from epsilog import prove
-    from epsilog.verify import check_rigorous, read_file, read_signed
-    from epsilog.verify.logs import REQUIRED, examine_logs
+    from epsilog import reports
+    from epsilog.verification import check_rigorous, read_file, read_signed
+    from epsilog.verification.logs import REQUIRED, examine_logs
 
     required = tuple(REQUIRED if require is None else require)
     for name in required:
@@ -376,10 +376,10 @@ def _of_logs(
     found = examine_logs(mapping, required=required)
     again = () if cells is None else (check_rigorous(found.claim.guarantee, found.claim.scheme.release(), cells=cells),)
     if path is None:
-        return found.outcome.beside(again), prove.logs_statement(found), prove.log_digests(found)
+        return found.outcome.beside(again), reports.logs_statement(found), reports.log_digests(found)
     signed = read_signed(path, brought.keys, signature=signature)
-    compared = prove.examine_logs_report(read_file(path), found, brought=brought, signed=signed)
-    return compared.outcome.beside(again), compared.stands, prove.log_digests(found)
+    compared = reports.examine_logs_report(read_file(path), found, brought=brought, signed=signed)
+    return compared.outcome.beside(again), compared.stands, reports.log_digests(found)
 
 
 @app.command("report")
@@ -405,7 +405,7 @@ def report(
 
     Example: epsilog report runs/exam-scores-central-1a2b3c4d --format summary -o summary.md
     """
-    from epsilog.prove import check_schema, read_about
+    from epsilog.reports import check_schema, read_about
 
     if (folder is None) == (logs is None):
         raise CheckError("folder", "given, or --logs, and not both", repr(str(folder)) if folder else "neither")
@@ -438,8 +438,8 @@ def _stored(folder: Path) -> Any:
 
 
 def _built(mapping: Path) -> dict[str, Any]:
-    from epsilog.prove import build_logs_report
-    from epsilog.verify.logs import examine_logs
+    from epsilog.reports import build_logs_report
+    from epsilog.verification.logs import examine_logs
 
     return build_logs_report(examine_logs(mapping))
 
@@ -456,14 +456,14 @@ OF_LOGS = tuple(kind for kind in RENDERED if kind != "registry")
 
 
 def _rendered(document: dict[str, Any], kind: str, about: dict[str, str]) -> bytes:
-    from epsilog import prove
+    from epsilog import reports
 
     if kind in ("html", "json"):
         if about:
             raise CheckError("about", f"absent for {kind}, which is made from the report alone", "a file")
-        return prove.render_html(document).encode() if kind == "html" else codec.canonical(document) + b"\n"
+        return reports.render_html(document).encode() if kind == "html" else codec.canonical(document) + b"\n"
     if kind == "pdf":
-        return prove.render_pdf(document, about)
+        return reports.render_pdf(document, about)
     if kind == "registry":
-        return prove.render_record(prove.registry_record(document, about)).encode()
-    return prove.render_markdown(document, about, kind=kind).encode()
+        return reports.render_record(reports.registry_record(document, about)).encode()
+    return reports.render_markdown(document, about, kind=kind).encode()

@@ -74,8 +74,8 @@ def serve(
 
     Example: epsilog serve --port 8080
     """
-    from epsilog import web
-    from epsilog.spend import is_served, is_there, located
+    from epsilog import server
+    from epsilog.ledger import is_served, is_there, located
 
     if is_served(located(ledger)):
         raise CheckError("ledger", "a file, or postgresql://...: another server serves this one", shown(ledger))
@@ -84,10 +84,10 @@ def serve(
         raise CheckError(
             "ledger", "there already, where tokens are given (`epsilog ledger create` makes it)", shown(ledger)
         )
-    entrance = web.Entrance(tokens, tuple(name or ()), behind_proxy, rate, access_log)
+    entrance = server.Entrance(tokens, tuple(name or ()), behind_proxy, rate, access_log)
     told = Console(stderr=True, highlight=False) if access_log else console
 
-    web.serve(
+    server.serve(
         host,
         port,
         ready=lambda address: told.print("epsilog is at", bold(address), "(Ctrl-C ends it)"),
@@ -114,12 +114,12 @@ def embed(
 
     Example: epsilog embed federated population=2410 rounds=100 -o calculator.html
     """
-    from epsilog import web
+    from epsilog import server
 
     given = [value.partition("=") for value in values or ()]
     if wrong := [name for name, equals, _ in given if not equals]:
         raise CheckError("values", "name=value", repr(wrong[0]))
-    page = web.embed(calculator, {name: value for name, _, value in given})
+    page = server.embed(calculator, {name: value for name, _, value in given})
     if output is None:
         typer.echo(page)
     else:
@@ -138,7 +138,7 @@ def doctor(
     """
     if ledger is not None:
         return _examine(existing_file(in_a_file(ledger)), as_json=as_json)
-    from epsilog.spend import sqlite_in_use
+    from epsilog.ledger import sqlite_in_use
 
     version, journal, package = sqlite_in_use()
     facts = {
@@ -166,7 +166,7 @@ def doctor(
 
 def _examine(ledger: Path, *, as_json: bool) -> None:
     """Shows what was found of a ledger's file, and ends with it."""
-    from epsilog.spend import examine
+    from epsilog.ledger import examine
 
     found = examine(ledger)
     words = {True: "well", False: "not well", None: "not known"}
@@ -204,7 +204,7 @@ def selftest(
 
     Example: epsilog selftest --folder runs
     """
-    from epsilog.spend.selftest import KillReport, RaceReport, kill_campaign, race_campaign
+    from epsilog.ledger.selftest import KillReport, RaceReport, kill_campaign, race_campaign
 
     at = _new_schemas(database)
     if neighbors and (missing := [name for name in ("train", "data") if util.find_spec(EXTRAS[name]) is None]):

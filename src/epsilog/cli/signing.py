@@ -74,7 +74,7 @@ def sign_file(
     """
     from epsilog import disk
     from epsilog.signing import SUFFIX, Envelope
-    from epsilog.verify import read_file
+    from epsilog.verification import read_file
 
     signer, target = _loaded(key), output or path.with_name(f"{path.name}{SUFFIX}")
     disk.append(target, f"{Envelope.over(path.name, read_file(path), signer)}\n".encode())
@@ -97,9 +97,9 @@ def checkpoint(
 
     Example: epsilog ledger checkpoint --sign privacy.pem -o checkpoint.txt
     """
-    from epsilog.spend import Checkpoint, sound_documents
-    from epsilog.spend import since as proven
-    from epsilog.verify import read_checkpoint
+    from epsilog.ledger import Checkpoint, sound_documents
+    from epsilog.ledger import since as proven
+    from epsilog.verification import read_checkpoint
 
     if line and since is not None:
         raise CheckError("line", "absent with --since, whose proof needs lines of its own", "given")
@@ -126,7 +126,7 @@ def bundle(
 
     Example: epsilog ledger bundle --sign privacy.pem -o ledger.bundle
     """
-    from epsilog.spend import Checkpoint, sound_documents, write_bundle
+    from epsilog.ledger import Checkpoint, sound_documents, write_bundle
 
     signer = _signer(sign)
     with to_read(ledger) as books:
@@ -151,7 +151,7 @@ def receipt(
 
     Example: epsilog ledger receipt run-17 --sign privacy.pem -o receipt.txt
     """
-    from epsilog.spend import sound_documents, write_receipt
+    from epsilog.ledger import sound_documents, write_receipt
 
     signer = _loaded(sign)
     with to_read(ledger) as books:
@@ -180,7 +180,7 @@ def _passphrase(*, twice: bool = False) -> str:
 
 
 def _origin(origin: str | None, signer: SigningKey | None) -> str:
-    from epsilog.spend import Checkpoint
+    from epsilog.ledger import Checkpoint
 
     if origin is not None:
         return origin

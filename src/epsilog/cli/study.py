@@ -28,7 +28,7 @@ def study(
     Example: epsilog study examples/studies/schools.toml
     """
     from epsilog import study as studies
-    from epsilog.spend import located
+    from epsilog.ledger import located
 
     whole = studies.load(path)
     on_stop(GOES_ON)

@@ -13,7 +13,7 @@ from epsilog.cli.show import bold, console, figures, note, plain, table
 from epsilog.terms import CheckError
 
 if TYPE_CHECKING:
-    from epsilog.web import Token
+    from epsilog.server import Token
 
 Name = Annotated[str, typer.Argument(help="Who holds it; what they do to the ledger is kept under this name.")]
 File = Annotated[Path, typer.Option("--file", "-f", help="Keeps the tokens, hashed; readable by you alone.")]
@@ -37,11 +37,11 @@ def create(
 
     Example: epsilog token create anna --role spender --scope acme/claims --expires 2027-01-31
     """
-    from epsilog import web
+    from epsilog import server
 
     if (scope is None) != whole_ledger:
         raise CheckError("scope", "given, or else --whole-ledger", "neither" if scope is None else "both")
-    made, text = web.create_token(file, name, role=role, scope=scope, expires=_moment(expires))
+    made, text = server.create_token(file, name, role=role, scope=scope, expires=_moment(expires))
     if as_json:
         return print_json(made.to_json() | {"token": text})
     figures(f"A token for {plain(made.name)}", _told(made))
@@ -56,9 +56,9 @@ def listed(file: File = DEFAULT_FILE, as_json: Json = False) -> None:
 
     Example: epsilog token list --file tokens.json
     """
-    from epsilog import web
+    from epsilog import server
 
-    found, now = web.read_tokens(file), dt.datetime.now(dt.UTC).timestamp()
+    found, now = server.read_tokens(file), dt.datetime.now(dt.UTC).timestamp()
     if as_json:
         return print_json({"tokens": [token.to_json() | {"expired": token.expired(now)} for token in found]})
     rows = [[plain(token.name), *(said for _, said in _told(token)), _state(token, now)] for token in found]
@@ -72,9 +72,9 @@ def revoke(name: Name, file: File = DEFAULT_FILE, as_json: Json = False) -> None
 
     Example: epsilog token revoke anna
     """
-    from epsilog import web
+    from epsilog import server
 
-    ended = web.revoke_token(file, name)
+    ended = server.revoke_token(file, name)
     if as_json:
         return print_json(ended.to_json())
     console.print(f"the token of {plain(ended.name)} (id {ended.id}) is worth nothing any more")

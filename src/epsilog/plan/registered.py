@@ -209,7 +209,7 @@ def register(
     Returns:
         A plan whose certified upper bound is at most ``budget_epsilon``. The bound is that of the release at
         ``delta (1 - OUTCOME_SHARE)``. The rest of delta covers the outcomes of the checks on hidden draws, which a
-        report publishes beside the model (see ``epsilog.verify.hidden``).
+        report publishes beside the model (see ``epsilog.verification.hidden``).
 
     Raises:
         CheckError: neighbours that the scheme has no price for.

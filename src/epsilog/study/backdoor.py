@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from epsilog.study.trial import Trial, engine_of, same, score, unscored
 from epsilog.terms import CheckError, check
-from epsilog.train import Federation, Task
-from epsilog.train.engines import Clipped, Engine, NoisyRuns, Round, together
+from epsilog.training import Federation, Task
+from epsilog.training.engines import Clipped, Engine, NoisyRuns, Round, together
 
 Vector = NDArray[np.float64]
 Ids = NDArray[np.int64]

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from epsilog.study.trial import Trial, engine_of, same, unscored
 from epsilog.terms import check
-from epsilog.train import Randomness, Task
-from epsilog.train.engines import CanaryEngine
-from epsilog.train.rounds import Outcome, State
-from epsilog.verify.audits import estimated_epsilon, fitted
+from epsilog.training import Randomness, Task
+from epsilog.training.engines import CanaryEngine
+from epsilog.training.rounds import Outcome, State
+from epsilog.verification.audits import estimated_epsilon, fitted
 
 Vector = NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from epsilog.study.membership import ATTACKS, SHADOWS, Membership, told_of_membe
 from epsilog.study.properties import Property, told_of_property
 from epsilog.study.trial import Trial, score
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check, codec
-from epsilog.train import Task, require_fit
-from epsilog.train.orders import UPLOADS
+from epsilog.training import Task, require_fit
+from epsilog.training.orders import UPLOADS
 
 DIGITS = 6  # of a calibrated noise multiplier
 UTILITY = "utility"

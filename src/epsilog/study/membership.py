@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsilog.study.trial import Trial, unscored
 from epsilog.terms import CheckError, check
-from epsilog.train import Federation, Randomness, Task
+from epsilog.training import Federation, Randomness, Task
 
 Vector = NDArray[np.float64]
 ATTACKS = ("losses", "LiRA")

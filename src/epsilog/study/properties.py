@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from epsilog.study.membership import attack
 from epsilog.study.trial import Trial, engine_of, unscored
 from epsilog.terms import CheckError, check
-from epsilog.train import Federation, Randomness, Task, pace, sampling
-from epsilog.train.engines import Engine
-from epsilog.train.rounds import Outcome, State
-from epsilog.train.schemes import TRAINED, Now
+from epsilog.training import Federation, Randomness, Task, pace, sampling
+from epsilog.training.engines import Engine
+from epsilog.training.rounds import Outcome, State
+from epsilog.training.schemes import TRAINED, Now
 
 Vector = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from epsilog.prove import Series, line_plot, standalone
+from epsilog.reports import Series, line_plot, standalone
 from epsilog.study.measuring import UTILITY, Condition, Protocol, unattacked
 from epsilog.study.membership import ATTACKS
 from epsilog.terms.digits import upper_text

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from epsilog.schemes import Scheme
 from epsilog.study.cells import Shelf
-from epsilog.train import Randomness, Task, require_fit
-from epsilog.train.engines import Engine, made
-from epsilog.train.rounds import Outcome, State, begin, next_round
+from epsilog.training import Randomness, Task, require_fit
+from epsilog.training.engines import Engine, made
+from epsilog.training.rounds import Outcome, State, begin, next_round
 
 Vector = NDArray[np.float64]
 Engines = Callable[[int], Engine]

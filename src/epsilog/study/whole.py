@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import epsilog
 from epsilog import disk
+from epsilog.ledger import Ledger, open_ledger
 from epsilog.mechanisms import Composed
-from epsilog.programme import prepare_file
+from epsilog.pipeline import prepare_file
 from epsilog.refusals import refusals
-from epsilog.spend import Ledger, open_ledger
 from epsilog.study.backdoor import Backdoor
 from epsilog.study.canaries import Canaries
 from epsilog.study.cells import Cells
@@ -29,7 +29,7 @@ from epsilog.study.membership import Membership
 from epsilog.study.properties import Property
 from epsilog.study.telling import Table, plots, sentences, tables
 from epsilog.terms import CheckError, ProgrammeError, check, codec
-from epsilog.train.rounds import bound_to
+from epsilog.training.rounds import bound_to
 
 _Attack = TypeVar("_Attack")
 LEAST = "1e-18"  # delta that a ledger can book

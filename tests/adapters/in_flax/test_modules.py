@@ -11,8 +11,8 @@ import pytest
 from flax import nnx
 
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
-from epsilog.train import Federation, Randomness, Task, Training, dry_run
-from epsilog.train.models import Model, build
+from epsilog.training import Federation, Randomness, Task, Training, dry_run
+from epsilog.training.models import Model, build
 
 INPUTS, HIDDEN, CLASSES = 4, 5, 3
 OURS = build("mlp", inputs=INPUTS, classes=CLASSES, hidden=[HIDDEN])

@@ -13,8 +13,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from epsilog.adapters.flower_app import FlowerCourier, client_app, key_name
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError
-from epsilog.train import Training
-from epsilog.train.orders import Draws, Order
+from epsilog.training import Training
+from epsilog.training.orders import Draws, Order
 
 ORDER = Order("one", ClientLevelCentral(3, 1.0, 2, 0.2, 1.0), Training(0.1), np.arange(3.0), Draws(1, 2**127))
 CONTEXT = Context(1, 2, {"site": 0}, RecordDict(), {})

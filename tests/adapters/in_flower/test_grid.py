@@ -28,10 +28,10 @@ from gridded import apps  # noqa: E402
 
 from epsilog.adapters.flower_app import client_names, key_name  # noqa: E402
 from epsilog.adapters.flower_processes import end, free_port  # noqa: E402
-from epsilog.spend import open_ledger, read_ledger  # noqa: E402
+from epsilog.ledger import open_ledger, read_ledger  # noqa: E402
 from epsilog.terms import CustodyRecord  # noqa: E402
-from epsilog.train import checkpoints, run_rounds  # noqa: E402
-from epsilog.train.engines.grid import on_grid  # noqa: E402
+from epsilog.training import checkpoints, run_rounds  # noqa: E402
+from epsilog.training.engines.grid import on_grid  # noqa: E402
 
 TOOLS = Path(sys.executable).parent
 KEEPS = " " not in str(TOOLS)  # Flower finds no migrations for its database where its own path has a blank

@@ -16,9 +16,9 @@ from flwr.supercore.task_identity import TaskIdentity
 from epsilog.adapters.flower_hosts import HostCourier
 from epsilog.adapters.flower_processes import Processes, descendants, is_running
 from epsilog.cli import flower
+from epsilog.ledger import read_ledger
+from epsilog.pipeline.steps import charge_key
 from epsilog.plan import RegisteredPlan
-from epsilog.programme.steps import charge_key
-from epsilog.spend import read_ledger
 from epsilog.terms import CheckError, ProgrammeError
 
 ROOT = Path(__file__).parents[3]
@@ -196,8 +196,8 @@ def test_clients_are_dealt_out_to_the_nodes_that_are_there():
             return [None] * len(messages)
 
     from epsilog.schemes import ClientLevelCentral
-    from epsilog.train import Training
-    from epsilog.train.orders import Draws, Order
+    from epsilog.training import Training
+    from epsilog.training.orders import Draws, Order
 
     scheme = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
     orders = {str(one): Order("one", scheme, Training(0.1), np.zeros(2), Draws(one, 100 + one)) for one in range(5)}
@@ -218,9 +218,9 @@ def test_a_host_takes_simulations_alone_and_answers_for_each_client_in_turn(tmp_
     from epsilog.adapters.flower_app import message_of
     from epsilog.adapters.flower_hosts import _uploads
     from epsilog.schemes import ClientLevelClientSide
-    from epsilog.train import Federation, Task, Training
-    from epsilog.train.models import build
-    from epsilog.train.orders import Draws, Order
+    from epsilog.training import Federation, Task, Training
+    from epsilog.training.models import build
+    from epsilog.training.orders import Draws, Order
 
     draws = np.random.default_rng(1)
     clients = Federation(draws.standard_normal((6, 2)), draws.standard_normal(6), np.array([2, 3, 1]))

@@ -10,16 +10,16 @@ from opacus.layers import DPLSTM
 from torch import nn
 
 from epsilog.adapters.opacus import noisy_run
+from epsilog.ledger import open_ledger
 from epsilog.schemes import ExampleLevelClientSide
-from epsilog.spend import open_ledger
 from epsilog.terms import CheckError, NeighboringRelation
-from epsilog.train import Federation, Task, Training
-from epsilog.train.engines import NoisyRuns, Round
-from epsilog.train.engines.torch_engine import TorchEngine
-from epsilog.train.models import from_torch
-from epsilog.train.noise import Randomness
-from epsilog.train.orders import Order
-from epsilog.train.site import Site, from_functions
+from epsilog.training import Federation, Task, Training
+from epsilog.training.engines import NoisyRuns, Round
+from epsilog.training.engines.torch_engine import TorchEngine
+from epsilog.training.models import from_torch
+from epsilog.training.noise import Randomness
+from epsilog.training.orders import Order
+from epsilog.training.site import Site, from_functions
 
 TRAINING = Training(0.3, nominal_examples=10)
 ROWS = 12

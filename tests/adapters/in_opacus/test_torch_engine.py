@@ -12,7 +12,7 @@ from torch import nn
 
 from epsilog.schemes import ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide
 from epsilog.terms import CheckError, ProgrammeError
-from epsilog.train import (
+from epsilog.training import (
     Federation,
     Randomness,
     Task,
@@ -25,14 +25,14 @@ from epsilog.train import (
     enrol,
     with_places,
 )
-from epsilog.train.engines import NoisyRuns, Round, made, torch_engine
-from epsilog.train.engines.base import clipped_examples
-from epsilog.train.engines.compiled import CompiledEngine
-from epsilog.train.engines.torch_engine import TorchEngine
-from epsilog.train.models import Model, build, choose, from_torch
-from epsilog.train.noise import Stream
-from epsilog.train.orders import Draws, Order
-from epsilog.train.site import computed, from_task
+from epsilog.training.engines import NoisyRuns, Round, made, torch_engine
+from epsilog.training.engines.base import clipped_examples
+from epsilog.training.engines.compiled import CompiledEngine
+from epsilog.training.engines.torch_engine import TorchEngine
+from epsilog.training.models import Model, build, choose, from_torch
+from epsilog.training.noise import Stream
+from epsilog.training.orders import Draws, Order
+from epsilog.training.site import computed, from_task
 
 COHORT = np.array([0, 2, 3, 5])
 EMPTY, ONE = 3, np.zeros(1, dtype=np.int64)
@@ -469,7 +469,7 @@ def test_the_bound_of_a_clip_is_kept_by_the_sum_itself():
 
 def test_a_module_from_a_file_beside_the_programme(tmp_path):
     (tmp_path / "mine.py").write_text(
-        "from torch import manual_seed, nn\nfrom epsilog.train.models import from_torch\n\n"
+        "from torch import manual_seed, nn\nfrom epsilog.training.models import from_torch\n\n"
         "def linear(inputs, classes, seed=0):\n    manual_seed(seed)\n"
         "    return from_torch(nn.Linear(inputs, classes), 'cross-entropy', classes=classes)\n"
     )
@@ -481,7 +481,7 @@ def test_a_module_from_a_file_beside_the_programme(tmp_path):
 
 
 def test_settings_that_diverge_are_refused_in_rehearsal(tmp_path):
-    from epsilog.programme import Programme, run
+    from epsilog.pipeline import Programme, run
 
     task = task_of(MODELS["mlp"][1](), 4, "float32")
     settings = {"sampling_probability": 0.5, "rounds": 3, "clip_norm": 1e60}

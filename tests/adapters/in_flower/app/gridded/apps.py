@@ -9,12 +9,12 @@ import numpy as np
 from flwr.serverapp import ServerApp
 
 from epsilog.adapters.flower_app import client_app, client_names, train
+from epsilog.ledger import open_ledger
 from epsilog.schemes import ClientLevelCentral
-from epsilog.spend import open_ledger
 from epsilog.terms import NeighboringRelation
-from epsilog.train import Federation, PaidRun, Randomness, Task, Training
-from epsilog.train.models import build
-from epsilog.train.site import Site, from_functions, from_task
+from epsilog.training import Federation, PaidRun, Randomness, Task, Training
+from epsilog.training.models import build
+from epsilog.training.site import Site, from_functions, from_task
 
 SITES, SEED, DELTA = 3, 4, "1e-6"
 SCHEME = ClientLevelCentral(SITES, 1.0, 3, 0.2, 1.0)

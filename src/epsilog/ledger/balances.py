@@ -1,0 +1,262 @@
+"""A budget and what has happened under it: its balance, what is left of it, and what it says when it refuses.
+
+A quota is a share of the budget above it. What is left of a share is set aside there, so that whoever charges beside
+it finds less room, and never more than without quotas: the sums that a cap is compared with stay what they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.documents import LATER, spelled
+from epsilog.ledger.entries import Entry, Verb
+from epsilog.ledger.filters import Filter, filter_of
+from epsilog.ledger.promises import check_promise
+from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation
+from epsilog.terms.charts import gauge
+from epsilog.terms.notebook import html_table
+
+_SHOWN = ("caps", "reserved", "spent", "available")
+_PARALLEL = (
+    "the budgets above have paid for one block, and by the owner's word each privacy unit lies in one, by itself alone "
+    "and settled beforehand, and a release under a block reads that alone (the proof is in docs/ledger.md); in a block:"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """A budget and what has happened under it. All amounts read as decimal strings by quantity.
+
+    Attributes:
+        scope: where it stands in the tree.
+        kind: pure, approximate, zcdp, gdp or rdp.
+        relation: the neighboring relation under which everything in it is accounted.
+        privacy_unit: what one neighbour differs in; None if not stated.
+        simulation: whether it takes charges of simulations, and those only.
+        caps: the limit.
+        reserved: promised to charges that have not started.
+        started: spent by charges that are running, or stopped running without a word.
+        committed: spent by charges that are closed.
+        quota: the scope of the budget above whose share this is; None for a budget that sets nothing aside.
+        set_aside: what is left of the shares of this budget; None while it has none.
+        decommissioned: of what is committed, what is no longer used; None while that is nothing.
+        retired: index of the entry that retired the scope; None while it is not.
+        promise: the epsilon and delta that the caps were worked out from; None where they were stated themselves.
+        partition: index of the entry that declared the scope a partition, whose caps are those of any one block, and
+            which bears nothing itself; None for every other budget.
+    """
+
+    scope: str
+    kind: str
+    relation: NeighboringRelation
+    privacy_unit: str | None
+    simulation: bool
+    caps: Amounts
+    reserved: Amounts
+    started: Amounts
+    committed: Amounts
+    quota: str | None = field(default=None, metadata=LATER)
+    set_aside: Amounts | None = field(default=None, metadata=LATER)
+    decommissioned: Amounts | None = field(default=None, metadata=LATER)
+    retired: int | None = field(default=None, metadata=LATER)
+    promise: Amounts | None = field(default=None, metadata=LATER)
+    partition: int | None = field(default=None, metadata=LATER)
+
+    @property
+    def spent(self) -> Amounts:
+        """Gone for ever: everything that has started, over the budget's lifetime."""
+        return self.started + self.committed
+
+    @property
+    def active(self) -> Amounts:
+        """Of what is spent, what is still in use: a view, which no cap is compared with."""
+        return self.spent if self.decommissioned is None else self.spent - self.decommissioned
+
+    @property
+    def held(self) -> Amounts:
+        """What stands against the cap: spent, or promised."""
+        return self.spent + self.reserved
+
+    @property
+    def available(self) -> Amounts:
+        """What a further charge may cost: nothing of a share of another's, and nothing where none is borne."""
+        return room(self, ())
+
+    @property
+    def closed(self) -> bool:
+        """Whether it bears no further charge, whatever that costs: it is retired, or bears none but in its blocks."""
+        return self.retired is not None or self.partition is not None
+
+    @property
+    def left_of_share(self) -> Amounts:
+        """What the budget above must still set aside for this one, where it is a quota."""
+        return Amounts.zero(self.caps) if self.retired is not None else self.caps.left_after(self.held)
+
+    @property
+    def terms(self) -> tuple[object, ...]:
+        """What is the same where the same budget is made again."""
+        limit = self.caps if self.promise is None else self.promise  # of which a later release may find larger caps
+        made = self.relation, self.privacy_unit, self.simulation, self.quota, self.partition is not None
+        return self.kind, tuple(self.caps), limit, *made
+
+    @property
+    def filter(self) -> Filter:
+        """By which rule charges are let in."""
+        return filter_of(self.kind, promised=self.promise is not None)
+
+    @property
+    def theorem(self) -> str:
+        """Why these sums may be compared with the cap."""
+        return self.filter.theorem if self.partition is None else f"{_PARALLEL} {self.filter.theorem}"
+
+    def cost(self, amounts: Mapping[str, Amounts]) -> Amounts:
+        """Of a charge's amounts, by kind of budget, those that are this budget's."""
+        return amounts[self.kind].part(self.caps)
+
+    def _repr_html_(self) -> str:
+        rows = [(name, *(getattr(self, part)[name] for part in _SHOWN)) for name in self.caps]
+        drawn = "".join(self._drawn(name) for name in self.caps)
+        return drawn + html_table(f"{self.scope}: {self.kind}, {self.relation}", rows, ["", "cap", *_SHOWN[1:]])
+
+    def _drawn(self, name: str) -> str:
+        """How much of one cap is held."""
+        held = [(part, float(getattr(self, part)[name])) for part in ("spent", "reserved")]
+        says = ", ".join(f"{part} {getattr(self, part)[name]}" for part in ("spent", "reserved"))
+        return gauge(held, float(self.caps[name]), title=f"{name}: {says}, of a cap of {self.caps[name]}")
+
+    def document(self) -> str:
+        """The JSON that is stored."""
+        return spelled(self)
+
+    @classmethod
+    def parse(cls, document: str) -> Self:
+        """Reads what ``document`` wrote."""
+        data = json.loads(document)
+        money = {name: Amounts.stored(data.pop(name)) for name in ("caps", "reserved", "started", "committed")}
+        money |= {
+            name: Amounts.stored(data.pop(name)) for name in ("set_aside", "decommissioned", "promise") if name in data
+        }
+        return cls(**data | money | {"relation": NeighboringRelation(data["relation"])})
+
+
+def opened_balance(entry: Entry, *, quota: str | None = None) -> Balance:
+    """The balance of a budget just created; ``quota`` names the budget that it is a share of."""
+    caps = Amounts.stored(entry.body["caps"])
+    nothing = Amounts.zero(caps)
+    return Balance(
+        scope=entry.scope,
+        kind=entry.body["kind"],
+        relation=NeighboringRelation(entry.body["relation"]),
+        privacy_unit=entry.body["privacy_unit"],
+        simulation=entry.body["simulation"],
+        caps=caps,
+        reserved=nothing,
+        started=nothing,
+        committed=nothing,
+        quota=quota,
+        promise=promise_of(entry, entry.body["kind"]),
+        partition=entry.index if entry.verb is Verb.PARTITION_DECLARED else None,
+    )
+
+
+def promise_of(entry: Entry, kind: str) -> Amounts | None:
+    """What an entry says that the caps of a budget are to keep."""
+    if "promise" not in entry.body:
+        return None
+    promise = Amounts.stored(entry.body["promise"])
+    check_promise(kind, promise)
+    return promise
+
+
+def measures(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
+    """What a charge on a path of budgets is priced in, by kind: all that any of them sums."""
+    found = {balance.kind: filter_of(balance.kind).quantities for balance in path}
+    for kind in (kind for kind, quantities in found.items() if not quantities):
+        found[kind] = tuple(Amounts.zero(name for balance in path if balance.kind == kind for name in balance.caps))
+    return found
+
+
+def shares_on(balance: Balance, below: Sequence[Balance]) -> Amounts:
+    """What is left of the shares of a budget that lie on one path."""
+    shares = [each.left_of_share for each in below if each.quota == balance.scope]
+    return sum(shares, Amounts.zero(balance.caps))
+
+
+def room(balance: Balance, below: Sequence[Balance]) -> Amounts:
+    """What a charge may cost one budget of its path: what is neither spent, nor promised, nor another's share.
+
+    What is set aside is a sum over all shares, those on the path among them, and none is negative. So the room is at
+    most the cap less what is held: a charge that fits here fits the cap, whatever the quotas.
+
+    Args:
+        balance: the budget.
+        below: those under it on the path of the charge: their shares are the charge's own.
+    """
+    if balance.closed:
+        return Amounts.zero(balance.caps)
+    return balance.caps.left_after(standing(balance, below))
+
+
+def standing(balance: Balance, below: Sequence[Balance]) -> Amounts:
+    """What stands against a cap for a charge: spent, promised, or a share that does not lie on the charge's path."""
+    return balance.held if balance.set_aside is None else balance.held + of_others(balance, below)
+
+
+def bears(balance: Balance, asked: Amounts, below: Sequence[Balance]) -> bool:
+    """Whether one budget of a path lets a charge in: the one comparison of a charge with a cap, asked or made.
+
+    Args:
+        balance: the budget.
+        asked: what the charge costs it.
+        below: as for ``room``.
+    """
+    return not balance.closed and balance.filter.fits(balance.caps, held=standing(balance, below), asked=asked)
+
+
+def require_terms(
+    balance: Balance, *, relation: NeighboringRelation | str | None, privacy_unit: str | None, simulation: bool
+) -> None:
+    """Refuses a charge in other terms than a budget's, with a ``ConflictError``."""
+    for name, asked in (("relation", relation), ("privacy_unit", privacy_unit), ("simulation", simulation)):
+        if asked != (stated := getattr(balance, name)):
+            raise ConflictError(
+                f"{name} must be that of the budget of {balance.scope!r} ({stated}), got {asked}: "
+                "losses of different kinds do not add up"
+            )
+
+
+def of_others(balance: Balance, below: Sequence[Balance]) -> Amounts:
+    """What a budget sets aside for shares that do not lie on a path."""
+    aside = balance.set_aside
+    return Amounts.zero(balance.caps) if aside is None else aside - shares_on(balance, below)
+
+
+def refusal(balance: Balance, asked: Amounts, stands: Amounts, *, reason: str = "") -> BudgetExceededError:
+    """What a budget says when it cannot bear what is asked.
+
+    Args:
+        balance: the budget.
+        asked: what it would have to bear.
+        stands: what stands against its cap: see ``standing``.
+        reason: why nothing is available, where that is no matter of amounts.
+    """
+    left = Amounts.zero(balance.caps) if reason else balance.caps.left_after(stands)
+    over = stands.left_after(balance.caps)  # of a cap that was lowered
+    short = {name: amount for name, amount in (asked.left_after(left) + over).items() if amount != "0"}
+    aside = stands - balance.held if stands.units != balance.held.units else Amounts({})
+    return BudgetExceededError(
+        scope=balance.scope,
+        requested=dict(asked),
+        available=dict(left),
+        caps=dict(balance.caps),
+        spent=dict(balance.spent),
+        reserved=dict(balance.reserved),
+        set_aside=dict(aside),
+        shortfall=short,
+        reason=reason,
+        owners=() if reason else None,
+    )

@@ -1,0 +1,131 @@
+"""Bundles: every entry of a ledger and a checkpoint over them in one file of text, to be checked with nothing else.
+
+    epsilog-bundle/v0
+    one entry a line, as canonical JSON
+    (an empty line)
+    the checkpoint, signed or not
+
+All entries, since nothing less can be checked: every rule of a ledger speaks of what came before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from epsilog import disk
+from epsilog.ledger import merkle
+from epsilog.ledger.checkpoints import Checkpoint
+from epsilog.ledger.entries import Entry, digest
+from epsilog.ledger.rows import UNREADABLE, Row
+from epsilog.signing import Note, SigningKey
+from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
+
+FIRST = b"epsilog-bundle/v0\n"
+LONGEST = 1 << 26  # bytes of one entry
+
+
+def is_bundle(path: Path) -> bool:
+    """Tells a bundle by its first line."""
+    with path.open("rb") as file:
+        return file.read(len(FIRST)) == FIRST
+
+
+def write_bundle(documents: Iterable[str], path: Path, *, origin: str, key: SigningKey | None = None) -> Note:
+    """Writes a bundle in one pass; a kill leaves the old file, or none.
+
+    Args:
+        documents: the canonical JSON of every entry, from the first.
+        path: the file to write.
+        origin: what the ledger is called.
+        key: whose signature; None leaves the checkpoint unsigned.
+
+    Returns:
+        The checkpoint.
+    """
+    waiting = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with waiting.open("xb") as file:
+            note = _write(documents, file, origin, key)
+            file.flush()
+            os.fsync(file.fileno())
+        waiting.replace(path)
+    finally:
+        waiting.unlink(missing_ok=True)
+    disk.sync_folder(path.parent)
+    return note
+
+
+def _write(documents: Iterable[str], file: BinaryIO, origin: str, key: SigningKey | None) -> Note:
+    tree = merkle.Frontier()
+    file.write(FIRST)
+    for document in documents:
+        content = document.encode()
+        tree.add(merkle.leaf(content))
+        file.write(content + b"\n")
+    note = Checkpoint(origin, tree.count, tree.root()).note(key)
+    file.write(b"\n" + str(note).encode())
+    return note
+
+
+@dataclass(slots=True)
+class Bundle:
+    """A bundle that is being read: its entries once, in order, and after them its checkpoint.
+
+    Attributes:
+        entries: those that were read.
+        documents: the canonical JSON of each.
+        note: the checkpoint, once all entries were read.
+    """
+
+    file: BinaryIO
+    entries: list[Entry] = field(default_factory=list)
+    documents: list[str] = field(default_factory=list)
+    note: Note | None = None
+    _tree: merkle.Frontier = field(default_factory=merkle.Frontier)
+
+    @classmethod
+    def over(cls, file: BinaryIO) -> Self:
+        """Begins to read a file."""
+        if file.read(len(FIRST)) != FIRST:
+            raise StorageError("it is no bundle")
+        return cls(file)
+
+    def rows(self) -> Iterator[Row]:
+        """The entries as they lie there, and then what the checkpoint says of them.
+
+        Raises:
+            LedgerIntegrityError: with the index of an entry that cannot be read, or for a checkpoint of other entries.
+        """
+        while (line := self.file.readline(LONGEST)) != b"\n":
+            yield self._row(line)
+        self._close(self.file.read(LONGEST))
+
+    def _row(self, line: bytes) -> Row:
+        index = self._tree.count + 1
+        if not line.endswith(b"\n"):
+            raise LedgerIntegrityError("the bundle ends here, or this line is too long", index=index)
+        try:
+            document = line[:-1].decode()
+            entry = Entry.parse(document)
+        except UNREADABLE as error:
+            raise LedgerIntegrityError(f"cannot be read: {error}", index=index) from error
+        self._tree.add(merkle.leaf(line[:-1]))
+        self.entries.append(entry)
+        self.documents.append(document)
+        return Row(index, entry.scope, document, digest(document))
+
+    def _close(self, content: bytes) -> None:
+        """Holds the checkpoint against the entries that were read."""
+        try:
+            self.note = Note.parse(content.decode())
+            said = Checkpoint.parse(self.note.text)
+        except (CheckError, UnicodeDecodeError) as error:
+            raise LedgerIntegrityError(f"the bundle's checkpoint cannot be read: {error}") from error
+        if said.size != self._tree.count:
+            raise LedgerIntegrityError(f"the checkpoint is of {said.size} entries, and {self._tree.count} are there")
+        if said.root != self._tree.root():
+            raise LedgerIntegrityError("the checkpoint is of other entries than those that are there")

@@ -1,0 +1,179 @@
+"""Checkpoints: how many entries a ledger has and one hash over all of them, to be kept where its owner cannot reach.
+
+A checkpoint is a C2SP tlog-checkpoint: three lines (who speaks, how many entries, the root of their Merkle tree in
+base64), signed as a note or not. Its root binds every entry, the hash of the last among them, so it has no line for the
+chain's head. The leaves are the entries' canonical JSON.
+
+A checkpoint may come with the proof that the ledger only grew since an older one, as C2SP tlog-witness writes it: a
+line ``old SIZE``, a line for each hash, an empty line, and the checkpoint.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from epsilog.ledger import merkle
+from epsilog.signing import Note, SigningKey, VerifierKey, decoded, find_note, judged
+from epsilog.terms import CheckError, check
+
+LARGEST_PROOF = 63  # hashes; C2SP tlog-witness
+OLD = "old "
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a ledger's owner says of it.
+
+    Attributes:
+        origin: which ledger, as its owner calls it.
+        size: entries.
+        root: of the Merkle tree over them, 32 bytes.
+    """
+
+    UNNAMED: ClassVar[str] = "localhost/ledger"  # the origin of a ledger that nobody has named
+
+    origin: str
+    size: int
+    root: bytes
+
+    def __post_init__(self) -> None:
+        if not self.origin or any(c.isspace() for c in self.origin):
+            raise CheckError("origin", "a name without spaces, such as example.org/claims", repr(self.origin))
+        check.fields(self, size=check.integer(0))
+        if len(self.root) != 32:
+            raise CheckError("root", "32 bytes", f"{len(self.root)}")
+        if self.size == 0 and self.root != merkle.EMPTY:
+            raise CheckError("root", "that of an empty tree", base64.b64encode(self.root).decode())
+
+    @classmethod
+    def over(cls, documents: Iterable[str], *, origin: str) -> Self:
+        """The checkpoint of some entries, in one pass."""
+        tree = merkle.Frontier()
+        for document in documents:
+            tree.add(merkle.leaf(document.encode()))
+        return cls(origin, tree.count, tree.root())
+
+    def __str__(self) -> str:
+        """The text that is signed."""
+        return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads the text of a checkpoint; further lines, which nobody could check, are refused."""
+        lines = text.removesuffix("\n").split("\n")
+        if len(lines) != 3 or not text.endswith("\n"):
+            raise CheckError("checkpoint", "three lines: origin, size, root", repr(text[:200]))
+        return cls(lines[0], whole(lines[1], what="size"), decoded(lines[2], what="root"))
+
+    def note(self, key: SigningKey | None) -> Note:
+        """Signed, or as it is."""
+        note = Note(str(self))
+        return note if key is None else note.signed_by(key)
+
+    def is_of_another(self, other: Checkpoint) -> bool:
+        """Whether two checkpoints name two ledgers; one that nobody has named may be any."""
+        return self.origin != other.origin and self.UNNAMED not in (self.origin, other.origin)
+
+    @property
+    def told(self) -> str:
+        """In a sentence: which ledger, how long, and the root."""
+        return f"{self.origin}, {self.size} entries, root {base64.b64encode(self.root).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A checkpoint as it was sent or kept: with its signatures, and perhaps the proof that follows from an older one.
+
+    Attributes:
+        note: as signed.
+        old: entries of the older one; None without a proof.
+        proof: hashes.
+    """
+
+    note: Note
+    old: int | None = None
+    proof: tuple[bytes, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.proof) > LARGEST_PROOF:
+            raise CheckError("proof", f"of at most {LARGEST_PROOF} hashes", f"{len(self.proof)}")
+        Checkpoint.parse(self.note.text)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What it says."""
+        return Checkpoint.parse(self.note.text)
+
+    def __str__(self) -> str:
+        if self.old is None:
+            return str(self.note)
+        lines = [f"{OLD}{self.old}", *(base64.b64encode(hashed).decode() for hashed in self.proof)]
+        return "".join(f"{line}\n" for line in lines) + f"\n{self.note}"
+
+    @classmethod
+    def parse(cls, content: str) -> Self:
+        """Reads a checkpoint: alone, with a proof before it, or told in one line of other text."""
+        if not content.startswith(OLD):
+            return cls(find_note(content))
+        before, gap, note = content.partition("\n\n")
+        first, *lines = before.split("\n")
+        if not gap:
+            raise CheckError("checkpoint", "below its proof, after an empty line", repr(content[-80:]))
+        old = whole(first.removeprefix(OLD), what="old")
+        return cls(Note.parse(note), old, tuple(decoded(line, what="proof") for line in lines))
+
+    def signed_by(self, keys: Collection[VerifierKey]) -> Checkpoint:
+        """What it says, if one of these keys has signed it, and no signature that claims to be of one is broken.
+
+        Raises:
+            CheckError: none has, or one has not.
+        """
+        found = [holds for _, holds in judged(self.note, keys)]
+        if not found or not all(found):
+            bound = f"signed by {' or '.join(key.label for key in keys) or 'a key that is given'}"
+            said = ", ".join(signature.label for signature in self.note.signatures)
+            raise CheckError("checkpoint", bound, f"what stands for the signature of {said}" if said else "none")
+        return self.checkpoint
+
+    def follows(self, older: Checkpoint) -> bool | None:
+        """Whether the proof shows that this ledger begins with an older one; None where it is no proof about that."""
+        now = self.checkpoint
+        if self.old is None and older.size == now.size:
+            return older.root == now.root
+        if self.old != older.size:
+            return None
+        return merkle.consistent(old=older.size, old_root=older.root, size=now.size, root=now.root, proof=self.proof)
+
+
+def whole(text: str, *, what: str) -> int:
+    """A count in decimal, in its one spelling."""
+    if not (text.isascii() and text.isdecimal()) or (text[0] == "0" and text != "0") or len(text) > 16:
+        raise CheckError(what, "a whole number in decimal", repr(text[:40]))
+    return int(text)
+
+
+def since(older: Checkpoint, documents: Iterable[str], note: Note) -> Kept:
+    """The checkpoint of a ledger together with the proof that it only grew since an older one.
+
+    Args:
+        older: what was kept.
+        documents: the entries that ``note`` is about.
+        note: the new checkpoint.
+
+    Raises:
+        CheckError: the ledger does not begin with the older one, or has another name: nobody may sign both.
+    """
+    now = Checkpoint.parse(note.text)
+    if now.is_of_another(older):
+        raise CheckError("since", f"a checkpoint of {now.origin}", older.origin)
+    if older.size > now.size:
+        raise CheckError("since", f"a checkpoint of at most {now.size} entries", f"{older.size}")
+    hashes = (merkle.leaf(document.encode()) for document in documents)
+    proof = tuple(merkle.roots(hashes, merkle.consistency_spans(older.size, now.size)))
+    found = Kept(note, older.size, proof)
+    if not found.follows(older):
+        raise CheckError("since", "a checkpoint of this ledger", f"{older.told}, with which it does not begin")
+    return found

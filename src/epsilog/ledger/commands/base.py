@@ -1,0 +1,418 @@
+"""What every ledger command is: a frozen dataclass, the table row of its verb, and one pure function that applies it.
+
+A command reads nothing by itself: it is applied to an ``At``, which holds what the ledger is at one moment. ``apply``
+turns both into a ``Step``, or refuses; ``fold`` is the part that an entry decides alone, so that whoever checks a chain
+folds its entries with the same code. HTTP routes, command line, client and reference are derived from the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from inspect import cleandoc
+from types import NoneType
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, dataclass_transform, get_args, get_type_hints
+
+from epsilog.ledger import paths, records, scopes
+from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.balances import Balance, measures
+from epsilog.ledger.entries import Entry, Verb
+from epsilog.ledger.fields import Arg
+from epsilog.ledger.filters import filter_of
+from epsilog.ledger.headroom import Pricing
+from epsilog.ledger.records import ChargeRecord, RoundState, Standing
+from epsilog.ledger.states import AHEAD, RULES, Rule, Stage
+from epsilog.terms import AccessError, BudgetExceededError, CheckError, ConflictError, check
+from epsilog.terms.fields import document_fields
+
+BUDGET, CHARGE, RESERVATION, WHOLE = "budget", "charge", "reservation", "ledger"  # what a command tells about
+SPEND, OWN = "spend", "own"  # what it takes of whoever gives it
+COMMANDS: dict[str, type[Command]] = {}
+WRITERS: dict[Verb, type[Command]] = {}
+"""Which command writes a verb."""
+
+
+class Caller(NamedTuple):
+    """Who gives a command.
+
+    Attributes:
+        by: their name, if it is known: noted with the budgets, plans, prices and reservations that they make.
+        covers: tells whether they may see the charges of a scope; all others are hidden.
+        owns: tells whether they own a scope, or for None the whole ledger.
+        admit_free: asked before somebody who is known opens a charge that costs nothing: no budget ends that. It raises
+            what refuses them.
+    """
+
+    by: str | None = None
+    covers: Callable[[str], bool] = lambda _: True
+    owns: Callable[[str | None], bool] = lambda _: True
+    admit_free: Callable[[str], None] = lambda _: None
+
+
+class Known(Protocol):
+    """What an entry is folded onto.
+
+    Attributes:
+        standing: whether the ledger was restored, and whether its owner has accepted that.
+        path: the budgets at and above the scope, from the top.
+        charge: the charge that is meant, if there is one.
+        last: the last round that it began.
+        populated: whether a charge or a partition was ever made at or under the scope.
+        nested: whether a budget was made under the scope.
+    """
+
+    @property
+    def standing(self) -> Standing: ...  # noqa: D102
+    @property
+    def path(self) -> Sequence[Balance]: ...  # noqa: D102
+    @property
+    def charge(self) -> ChargeRecord | None: ...  # noqa: D102
+    @property
+    def last(self) -> RoundState | None: ...  # noqa: D102
+    @property
+    def populated(self) -> bool: ...  # noqa: D102
+    @property
+    def nested(self) -> bool: ...  # noqa: D102
+
+    def round(self, number: int) -> RoundState | None:
+        """One round of the charge, if it began."""
+
+
+class At(Known, Protocol):
+    """What a command is applied to.
+
+    Attributes:
+        head: count of the entries, and hash of the last.
+        now: the time that an entry notes.
+        caller: who gives the command.
+        prepared: what ``Command.prepare`` has worked out, if anything.
+    """
+
+    @property
+    def head(self) -> tuple[int, str]: ...  # noqa: D102
+    @property
+    def now(self) -> str: ...  # noqa: D102
+    @property
+    def caller(self) -> Caller: ...  # noqa: D102
+    @property
+    def prepared(self) -> Any: ...  # noqa: D102
+
+    def entry(self, index: int) -> Entry:
+        """An entry that exists."""
+
+    def reserved_at(self) -> str:
+        """When the charge was reserved."""
+
+    def made(self) -> Entry:
+        """The entry that made the last budget of the path."""
+
+
+class Step(NamedTuple):
+    """What an entry does.
+
+    Attributes:
+        entry: what is written; None where the same was done before.
+        charge: the charge afterwards.
+        path: the budgets on the path afterwards, from the top.
+        round: the round afterwards.
+        standing: of the ledger afterwards, where the entry is of the whole of it.
+    """
+
+    entry: Entry | None
+    charge: ChargeRecord | None = None
+    path: Sequence[Balance] = ()
+    round: RoundState | None = None
+    standing: Standing | None = None
+
+
+class Described(NamedTuple):
+    """A field: its type, what is said of it, and the rule for a value that is not None, made once."""
+
+    kind: Any
+    arg: Arg
+    rule: check.Rule[Any]
+    nullable: bool
+
+    @classmethod
+    def of(cls, hint: Any) -> Self:
+        """Reads an annotation."""
+        kind, arg, *_ = get_args(hint) or (hint, None)
+        if not isinstance(arg, Arg):
+            raise TypeError(f"a field of a command is described by an Arg, got {hint!r}")
+        stated = tuple(part for part in get_args(kind) if part is not NoneType)
+        nullable = NoneType in get_args(kind)
+        return cls(kind, arg, arg.rule(stated[0] if nullable and len(stated) == 1 else kind), nullable)
+
+    def checked(self, name: str, value: Any) -> Any:
+        """A value as a command keeps it."""
+        if value is None and self.nullable:
+            return None
+        found = self.rule.read(name, value)
+        return found if self.rule.holds(found) else self.rule(**{name: value})  # which says why not
+
+    def require_spelled(self, name: str, value: Any) -> None:
+        """Requires a value as entries spell it."""
+        if self.arg.write(self.checked(name, self.arg.read(value))) != value:
+            raise CheckError(name, "spelled as the ledger spells it", repr(value)[:1000])
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+class Command:
+    """An act on the ledger: a frozen dataclass of described fields.
+
+    A subclass names itself and gives the columns of ``Rule`` as class keywords. It defines at most ``body``,
+    ``amounts``, ``stands`` (whether the same was done before) and ``prepare``.
+    """
+
+    name: ClassVar[str]
+    verb: ClassVar[Verb]
+    role: ClassVar[str]
+    tells: ClassVar[str]
+    says: ClassVar[str]  # the docstring as it is written, for help and API
+    args: ClassVar[Mapping[str, Described]]  # its fields
+    stored: ClassVar[Mapping[str, Described]]  # what the body of its entry names
+    may_store: ClassVar[Mapping[str, Described]]  # what it may name besides
+    repeatable: ClassVar[bool]  # whether a client says it again where an answer was lost
+    typed: ClassVar[bool]  # whether it is a command of the command line
+    own_charge: ClassVar[bool]  # whether it is for whoever made the charge, and for owners
+
+    def __init_subclass__(
+        cls,
+        *,
+        name: str = "",
+        verb: str = "",
+        role: str = SPEND,
+        tells: str = "",
+        stored: Mapping[str, Any] | None = None,
+        may_store: Mapping[str, Any] | None = None,
+        repeatable: bool = True,
+        own_charge: bool = True,
+        typed: bool = True,
+        variants: Mapping[Verb, Mapping[str, Any]] | None = None,
+        **row: Any,
+    ) -> None:
+        cls.says = cleandoc(cls.__doc__ or "")
+        document_fields(dataclass(frozen=True, kw_only=True)(cls))
+        cls.tells = tells or getattr(cls, "tells", "")
+        hints = get_type_hints(cls, include_extras=True)
+        cls.args = {one.name: Described.of(hints[one.name]) for one in fields(cls)}  # type: ignore[arg-type]
+        if not name:
+            return
+        cls.name, cls.role, cls.typed = name, role, typed
+        cls.repeatable, cls.own_charge = repeatable, own_charge
+        COMMANDS[name] = cls
+        cls.verb = Verb.of(verb)
+        found = {one: arg for one, arg in cls.args.items() if one not in ("scope", "key")}
+        cls.stored = found if stored is None else {one: Described.of(hint) for one, hint in stored.items()}
+        cls.may_store = {one: Described.of(hint) for one, hint in (may_store or {}).items()}
+        whole = {"owned": role == OWN, "whole": cls.tells == WHOLE}
+        for one, changed in {cls.verb: {}, **(variants or {})}.items():
+            RULES.setdefault(one, Rule(**{**whole, **row, **changed}))
+            WRITERS.setdefault(one, cls)
+
+    def __post_init__(self) -> None:
+        for name, one in self.args.items():
+            object.__setattr__(self, name, one.checked(name, getattr(self, name)))
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Reads what ``to_json`` wrote; a field that is left out has its default."""
+        if unknown := document.keys() - cls.args.keys():
+            raise CheckError("fields", f"some of {', '.join(cls.args)}", ", ".join(sorted(unknown))[:200])
+        for one in fields(cls):  # type: ignore[arg-type]
+            if one.name not in document and one.default is MISSING and one.default_factory is MISSING:
+                raise CheckError(one.name, "given", "nothing")
+        return cls(**{name: cls.args[name].arg.read(value) for name, value in document.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields as plain JSON values."""
+        return {name: one.arg.write(getattr(self, name)) for name, one in self.args.items()}
+
+    def verb_at(self, at: At) -> Verb:  # noqa: ARG002
+        """What its entry does."""
+        return self.verb
+
+    def scope_at(self, at: At) -> str:
+        """The scope of its entry."""
+        raise NotImplementedError
+
+    def key_of_charge(self) -> str | None:
+        """The key of its entry."""
+        return getattr(self, "key", None)
+
+    def body(self, at: At) -> dict[str, Any]:  # noqa: ARG002
+        """The body of its entry: by default the fields that are neither scope nor key."""
+        return {name: one.arg.write(getattr(self, name)) for name, one in self.stored.items()}
+
+    def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: ARG002
+        """The amounts of its entry, by kind of budget."""
+        return {}
+
+    def stands(self, at: At) -> bool:  # noqa: ARG002
+        """Whether the same was done before: then nothing is written, whatever the rules say by now."""
+        return False
+
+    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:  # noqa: ARG002
+        """What must be worked out before it can be applied, outside of any transaction; None where nothing must."""
+        return None
+
+    def at_once(self) -> bool:
+        """Whether nothing will have to be worked out, as far as the command itself tells."""
+        return True
+
+    def then(self) -> Sequence[Command]:
+        """What is done besides, in the same transaction."""
+        return ()
+
+    def explained(self, refusal: BudgetExceededError, at: At, pricing: Pricing) -> BudgetExceededError:  # noqa: ARG002
+        """A refusal with what would fit instead."""
+        return refusal
+
+    @classmethod
+    def check_body(cls, body: Mapping[str, Any]) -> None:
+        """Checks what concerns several fields of a stored body at once."""
+
+    def entry(self, at: At) -> Entry:
+        """The entry that it writes."""
+        return self.written(at, self.amounts(at), self.body(at))
+
+    def written(self, at: At, amounts: Mapping[str, Amounts], body: dict[str, Any]) -> Entry:
+        """The entry with these amounts and this body."""
+        verb = self.verb_at(at)
+        if at.caller.by is not None and "by" in WRITERS[verb].may_store:
+            body["by"] = at.caller.by
+        time = at.reserved_at() if RULES[verb].untimed else at.now
+        count, head = at.head
+        return Entry(count + 1, head, time, verb, self.scope_at(at), self.key_of_charge(), amounts, body)
+
+
+class OfWhole(Command, tells=WHOLE):
+    """An act on the whole ledger."""
+
+    def scope_at(self, at: At) -> str:  # noqa: ARG002, D102
+        return ""
+
+
+def known(at: At, key: str, scope: str | None, verb: Verb) -> ChargeRecord:
+    """The charge that a command is about, which must be reserved."""
+    if at.charge is None:
+        where = "" if scope is None else f" at {scope!r}"
+        raise ConflictError(f"key must be that of a charge{where}, got {key!r}")
+    if at.charge.state in AHEAD:
+        raise ConflictError(f"charge {key!r} is {at.charge.state}: it must be reserved before it is {verb}")
+    return at.charge
+
+
+def apply(command: Command, at: At) -> Step:
+    """What a command does: the entry that is written, and what stands afterwards; or a refusal."""
+    require_own(command, at)
+    if command.stands(at):
+        return Step(None, at.charge)
+    if command.tells != WHOLE:
+        records.refuse_unsettled(at.standing, command.verb_at(at), at.charge)
+    entry = command.entry(at)
+    if not RULES[entry.verb].opens:  # what it asks was checked when it was asked
+        check_entry(entry)
+    _require_owned(at, entry)
+    return fold(entry, at)
+
+
+def fold(entry: Entry, known: Known) -> Step:
+    """What an entry of the right form does to what is known before it; or why the rules refuse it."""
+    rule = RULES[entry.verb]
+    if rule.whole:
+        return Step(entry, standing=records.restand(known.standing, entry))
+    records.refuse_unsettled(known.standing, entry.verb, known.charge)
+    if entry.key is None:
+        return Step(entry, path=_of_budget(entry, known))
+    if rule.stage is not None:  # of a charge that has started: no budget changes
+        charge = records.advance(known.charge, entry)
+        state = known.round(entry.body["round"])
+        last = known.last if state is None else None
+        return Step(entry, charge, round=records.advance_round(charge, state, entry, last=last))
+    path = known.path
+    scopes.require_budget(entry.scope, path)
+    charge = records.advance(known.charge, entry, last=known.last if rule.rounds != tuple(Stage) else None)
+    after = paths.along(path, entry)
+    if entry.verb is Verb.RESERVED:
+        _require_due(entry, path)
+    return Step(entry, charge, after)
+
+
+def _of_budget(entry: Entry, known: Known) -> list[Balance]:
+    path = known.path
+    exists = bool(path) and path[-1].scope == entry.scope
+    if entry.verb is Verb.PARTITION_DECLARED:
+        scopes.refuse_late_partition(entry.scope, exists=exists, populated=known.populated or known.nested)
+    elif entry.verb in paths.CREATING:
+        scopes.refuse_late_budget(entry.scope, exists=exists, populated=known.populated)
+    elif not exists:
+        scopes.require_budget(entry.scope, path)
+        raise ConflictError(f"scope {entry.scope!r} has no budget")
+    return paths.along(path, entry)
+
+
+def _require_due(entry: Entry, path: Sequence[Balance]) -> None:
+    """A reservation is charged in all that the budgets on its path sum, and in nothing else."""
+    due = measures(path)
+    given = {kind: tuple(amount) for kind, amount in entry.amounts.items()}
+    if given != due or set(entry.body["methods"]) != set(due):
+        raise ValueError(f"must be charged as {due}, got {given}")
+
+
+def check_entry(entry: Entry) -> None:
+    """Requires the form that the command of an entry's verb writes; anything else is a ``ValueError``."""
+    rule, writer = RULES[entry.verb], WRITERS[entry.verb]
+    if not writer.stored.keys() <= entry.body.keys() <= writer.stored.keys() | writer.may_store.keys():
+        raise ValueError(f"body of {entry.verb} must name {sorted(writer.stored)}, got {sorted(entry.body)}")
+    if (entry.scope == "") != rule.whole:
+        raise ValueError(f"scope of {entry.verb} must be {'blank' if rule.whole else 'named'}, got {entry.scope!r}")
+    if (entry.key is not None) != bool(rule.from_states):
+        raise ValueError(f"key of {entry.verb} must be that of a charge, got {entry.key!r}")
+    if entry.key is not None:
+        scopes.check_key(entry.key)
+    if bool(entry.amounts) != rule.moves:
+        raise ValueError(f"amounts of {entry.verb} must be there where money moves, got {dict(entry.amounts)}")
+    for kind, amount in entry.amounts.items():
+        require_measured(kind, amount)
+    for name, value in entry.body.items():
+        (writer.stored.get(name) or writer.may_store[name]).require_spelled(name, value)
+    writer.check_body(entry.body)
+
+
+def require_measured(kind: str, amounts: Mapping[str, Any]) -> None:
+    """Requires the quantities of a kind of budget."""
+    rule = filter_of(kind)
+    if not rule.measures(amounts):
+        wanted = "of orders" if rule.by_order else f"of {rule.quantities}"
+        raise ValueError(f"a {kind} amount must be {wanted}, got {sorted(amounts)}")
+
+
+def require_own(command: Command, at: At) -> None:
+    """Refuses a charge of somebody else's to all but the owners of its scope.
+
+    Whoever started a charge of another's would release nothing for it, and whoever went on with theirs might release
+    twice for one price.
+    """
+    caller = at.caller
+    if not command.own_charge or caller.by is None or (charge := at.charge) is None:
+        return
+    if charge.by not in (None, caller.by) and not caller.owns(charge.scope):
+        raise AccessError(
+            f"charge {charge.key!r} is that of {charge.by!r}: they go on with it, or an owner of {charge.scope!r}"
+        )
+
+
+def _require_owned(at: At, entry: Entry) -> None:
+    """Refuses an act of whoever does not own all that it changes; see ``paths.owned``."""
+    rule = RULES[entry.verb]
+    if not rule.owned:
+        return
+    if rule.whole:
+        if not at.caller.owns(None):
+            raise AccessError(f"{entry.verb} is of the whole ledger, and takes its owner")
+        return
+    for scope in paths.owned(at.path, entry):
+        if not at.caller.owns(scope):
+            why = "" if scope == entry.scope else f" changes what the budget of {scope!r} counts, and"
+            raise AccessError(f"{entry.verb} at {entry.scope!r}{why} takes an owner of {scope!r}")

@@ -1,0 +1,260 @@
+"""Commands on budgets: create, partition, cap and retire; all of them are their owners'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+from epsilog.ledger import balances, headroom, promises, scopes
+from epsilog.ledger.amounts import MOST_ORDERS, Amounts
+from epsilog.ledger.balances import Balance
+from epsilog.ledger.commands.base import BUDGET, OWN, At, Command, require_measured
+from epsilog.ledger.entries import Verb
+from epsilog.ledger.fields import Arg, BudgetKind, BudgetRelation, By, Caps, Kind, Orders, Reason, Scope
+from epsilog.ledger.filters import filter_of
+from epsilog.ledger.headroom import Pricing
+from epsilog.ledger.partitions import risen
+from epsilog.ledger.promises import PROMISED
+from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, check
+
+_CAPS = Kind(lambda name, value: dict(Amounts.capped(check.instance(Mapping)(**{name: value}))))
+_StoredCaps = Annotated[Mapping[str, str], Arg("amounts by quantity", kind=_CAPS)]
+_PrivacyUnit = Annotated[str | None, Arg("what one neighbor differs in", none_means="unsaid")]
+_Simulations = Annotated[bool, Arg("it takes charges of simulations, and those only")]
+_BUDGET_BODY = {
+    "kind": BudgetKind,
+    "caps": _StoredCaps,
+    "relation": BudgetRelation,
+    "privacy_unit": _PrivacyUnit,
+    "simulation": _Simulations,
+}
+_PROMISE = {"promise": _StoredCaps}  # what the caps are to keep, where that was said in other quantities
+
+
+class OfScope(Command, tells=BUDGET):
+    """An act on the budget of a scope."""
+
+    scope: Scope
+
+    def scope_at(self, at: At) -> str:  # noqa: ARG002, D102
+        return self.scope
+
+    def there(self, at: At) -> Balance | None:
+        """The budget of exactly this scope, if there is one."""
+        return at.path[-1] if at.path and at.path[-1].scope == self.scope else None
+
+    def budget(self, at: At) -> Balance:
+        """The budget of exactly this scope, which there must be."""
+        found = self.there(at)
+        if found is None:
+            raise CheckError("scope", "a budget", repr(self.scope), verb="have")
+        return found
+
+    def is_as(self, at: At, there: Balance) -> bool:
+        """Whether a budget has, or was made in, the terms that are asked for: whoever has changed its cap since."""
+        asked = balances.opened_balance(self.entry(at), quota=there.quota).terms
+        return asked in (there.terms, balances.opened_balance(at.made(), quota=there.quota).terms)
+
+    @classmethod
+    def check_body(cls, body: Mapping[str, Any]) -> None:
+        """Requires the quantities of a kind, and a promise of epsilon and delta."""
+        if "kind" in body:
+            require_measured(body["kind"], body["caps"])
+        if not body.get("caps", True):
+            raise CheckError("caps", "amounts by quantity", repr(body["caps"]))
+        if "promise" in body and set(body["promise"]) != PROMISED:
+            raise CheckError("promise", "epsilon and delta", repr(body["promise"]))
+
+
+class CreateBudget(
+    OfScope,
+    name="create",
+    verb="budget-created",
+    role=OWN,
+    variants={Verb.QUOTA_CREATED: {}},
+    stored=_BUDGET_BODY,
+    may_store=_PROMISE | {"by": By},
+):
+    """Make a budget, once and before any charge at or under its scope; the same again changes nothing.
+
+    An act of its owner, which makes the ledger too if there is none.
+
+    Example: epsilog ledger create acme/claims --kind approximate --epsilon 3 --delta 1e-5
+    """
+
+    kind: BudgetKind
+    caps: Caps
+    relation: BudgetRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    privacy_unit: _PrivacyUnit = None
+    simulation: _Simulations = False
+    quota: Annotated[bool, Arg("it is a share of the budget above, set aside: others there cannot use it")] = False
+    orders: Orders = None
+
+    def verb_at(self, at: At) -> Verb:  # noqa: ARG002, D102
+        return Verb.QUOTA_CREATED if self.quota else Verb.BUDGET_CREATED
+
+    def at_once(self) -> bool:  # noqa: D102
+        return False
+
+    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:  # noqa: D102
+        if at.prepared is not None:
+            return None
+        return lambda _: limits(self.kind, self.caps, self.relation, self.orders)
+
+    def body(self, at: At) -> dict[str, Any]:  # noqa: D102
+        return {
+            "kind": self.kind,
+            **at.prepared,
+            "relation": self.relation.value,
+            "privacy_unit": self.privacy_unit,
+            "simulation": self.simulation,
+        }
+
+    def stands(self, at: At) -> bool:  # noqa: D102
+        there = self.there(at)
+        return there is not None and self.quota == (there.quota is not None) and self.is_as(at, there)
+
+
+class DeclarePartition(
+    OfScope,
+    name="partition",
+    verb="partition-declared",
+    role=OWN,
+    pays=True,
+    prices=True,
+    stored=_BUDGET_BODY | {"by": By, "reason": Reason},
+    may_store=_PROMISE,
+):
+    """Declare what lies below a scope disjoint blocks: the budgets above pay for one of them, now and once.
+
+    The caps are the most that one block may cost; each is then a budget directly below.
+
+    Example: epsilog ledger partition acme/claims/quarters --epsilon 1 --by dora --reason "a person's quarter is one"
+    """
+
+    caps: Caps
+    by: By
+    reason: Reason
+
+    def at_once(self) -> bool:  # noqa: D102
+        return False
+
+    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:  # noqa: D102
+        nearest = self._above(at)[-1]
+        terms = nearest.kind, nearest.relation
+        if at.prepared is not None and at.prepared[0] == terms:
+            return None
+        return lambda _: (terms, limits(nearest.kind, self.caps, nearest.relation, None))
+
+    def _above(self, at: At) -> list[Balance]:
+        above = [one for one in at.path if one.scope != self.scope]
+        scopes.require_budget(self.scope, above)
+        return above
+
+    def body(self, at: At) -> dict[str, Any]:  # noqa: D102
+        nearest = self._above(at)[-1]
+        return {
+            "kind": nearest.kind,
+            **at.prepared[1],
+            "relation": nearest.relation.value,
+            "privacy_unit": nearest.privacy_unit,
+            "simulation": nearest.simulation,
+            "by": self.by,
+            "reason": self.reason,
+        }
+
+    def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102
+        return {self._above(at)[-1].kind: Amounts.stored(at.prepared[1]["caps"])}
+
+    def stands(self, at: At) -> bool:  # noqa: D102
+        there = self.there(at)
+        return there is not None and self.is_as(at, there)
+
+    def explained(self, refusal: BudgetExceededError, at: At, pricing: Pricing) -> BudgetExceededError:  # noqa: ARG002, D102
+        return headroom.unpaid(refusal, self._above(at), self.amounts(at))
+
+
+class ChangeCap(
+    OfScope,
+    name="cap",
+    verb="cap-changed",
+    role=OWN,
+    repeatable=False,
+    variants={Verb.PARTITION_RAISED: {"pays": True, "prices": True}},
+    stored={"caps": _StoredCaps, "by": By, "reason": Reason},
+    may_store=_PROMISE,
+):
+    """Set another cap, higher or lower; what is spent or reserved stays so. That of a partition only rises.
+
+    A client sends it once: later it could undo what another has set.
+
+    Example: epsilog ledger cap acme/claims --epsilon 4 --delta 1e-5 --by dora --reason "board, 3 May"
+    """
+
+    caps: Caps
+    by: By
+    reason: Reason
+
+    def at_once(self) -> bool:  # noqa: D102
+        return False
+
+    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:  # noqa: D102
+        if at.prepared is not None:  # its kind and relation are for ever
+            return None
+        there = self.budget(at)
+        orders = headroom.orders_of(there) if there.filter.one_is_enough else None
+        return lambda _: limits(there.kind, self.caps, there.relation, orders)
+
+    def verb_at(self, at: At) -> Verb:  # noqa: D102
+        return Verb.CAP_CHANGED if self.budget(at).partition is None else Verb.PARTITION_RAISED
+
+    def body(self, at: At) -> dict[str, Any]:  # noqa: D102
+        return {**at.prepared, "by": self.by, "reason": self.reason}
+
+    def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102
+        budget = self.budget(at)
+        if budget.partition is None:
+            return {}
+        return {budget.kind: risen(budget, Amounts.stored(at.prepared["caps"]))}
+
+    def stands(self, at: At) -> bool:  # noqa: D102
+        budget = self.budget(at)
+        promise = budget.promise and dict(budget.promise)
+        return (dict(budget.caps), promise) == (at.prepared["caps"], at.prepared.get("promise"))
+
+    def explained(self, refusal: BudgetExceededError, at: At, pricing: Pricing) -> BudgetExceededError:  # noqa: ARG002, D102
+        if self.budget(at).partition is None:
+            return refusal
+        return headroom.unpaid(refusal, at.path[:-1], self.amounts(at))
+
+
+class Retire(OfScope, name="retire", verb="scope-retired", role=OWN):
+    """End a scope: nothing new is charged at or under it, ever; what runs may end.
+
+    Example: epsilog ledger retire acme/claims/2026-Q4 --by dora --reason "the quarter is over"
+    """
+
+    by: By
+    reason: Reason
+
+    def stands(self, at: At) -> bool:  # noqa: D102
+        return self.budget(at).retired is not None
+
+
+def limits(
+    kind: str, caps: Mapping[str, Any], relation: NeighboringRelation, orders: Sequence[str] | None
+) -> dict[str, dict[str, str]]:
+    """What an entry says of the caps of a budget: all of its quantities, rounded down, and what they are to keep."""
+    rule = filter_of(kind)
+    if kind in promises.KINDS and set(caps) == PROMISED and rule.by_order == (orders is not None):
+        if orders is not None and not (rule.measures(orders) and len(set(orders)) == len(orders)):
+            raise CheckError("orders", f"1 to {MOST_ORDERS}, each once", ", ".join(orders)[:200] or "none")
+        promise = Amounts.capped({quantity: caps[quantity] for quantity in sorted(caps)})
+        return {"caps": dict(promises.cap_of(kind, promise, relation, orders or ())), "promise": dict(promise)}
+    if orders is not None or not rule.measures(caps):
+        wanted = ", ".join(rule.quantities) or f"rdp_2 for order 2 and so on, 1 to {MOST_ORDERS} of them"
+        if kind in promises.KINDS:
+            wanted += " (or epsilon, delta, and orders)" if rule.by_order else " (or epsilon, delta)"
+        given = ", ".join([*caps, *(() if orders is None else ("orders",))])
+        raise ValueError(f"caps of a {kind} budget must be {wanted}, got {given or 'none'}")
+    return {"caps": dict(Amounts.capped(caps))}

@@ -1,0 +1,424 @@
+"""Commands on charges and their rounds: what spenders do, and what owners do to the charges of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from typing import Annotated, Any
+
+from epsilog.ledger import balances, fields, headroom, records, scopes
+from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.commands.base import CHARGE, OWN, RESERVATION, At, Command, known
+from epsilog.ledger.commands.budgets import OfScope
+from epsilog.ledger.entries import Entry, Verb
+from epsilog.ledger.fields import HASH, HASHES, MOMENT, Arg, By, Hash, Kind, Reason
+from epsilog.ledger.headroom import Pricing
+from epsilog.ledger.lazy import lazy
+from epsilog.ledger.partitions import require_block
+from epsilog.ledger.pricing import Price, price_at_once, states_price
+from epsilog.ledger.records import ChargeRecord
+from epsilog.ledger.requests import Request, waiver_of
+from epsilog.ledger.states import AHEAD, CLOSED, RULES, Stage, State
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, NeighboringRelation, RunFile, check
+
+REGISTERED, ALLOWED, RESERVED, STARTED, COMMITTED, CANCELLED, ABANDONED, DECOMMISSIONED = State
+_PRIVATE_FILES = {RunFile.CUSTODY.value, RunFile.KEY.value, RunFile.SECRET.value}
+
+
+def _require_request(name: str, value: Any) -> Mapping[str, Any]:
+    return Request.from_json(check.instance(Mapping)(**{name: value})).to_json()
+
+
+def _methods(name: str, value: Any) -> dict[str, str]:
+    return {kind: check.text()(**{kind: method}) for kind, method in check.instance(Mapping)(**{name: value}).items()}
+
+
+_Request = Annotated[Mapping[str, Any], Arg("what was asked", kind=Kind(_require_request))]
+_Methods = Annotated[Mapping[str, str], Arg("how the price was found, by kind of budget", kind=Kind(_methods))]
+
+
+class RegisterPlan(
+    OfScope,
+    name="register",
+    verb="plan-registered",
+    tells=CHARGE,
+    may_store={"by": By},
+    from_states=(None,),
+    to_state=REGISTERED,
+):
+    """Note a plan before anything is reserved for it: its key in this scope is then for this plan alone.
+
+    Example: epsilog ledger register acme/claims $(sha256sum plan.json | cut -c-64) --key run-17
+    """
+
+    key: fields.Key
+    plan_hash: Annotated[str, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, positional=True)]
+
+    def stands(self, at: At) -> bool:  # noqa: D102
+        require_path(self.scope, at)
+        return at.charge is not None and at.charge.plan == self.plan_hash
+
+
+class OfRelease(OfScope):
+    """What names a release under a scope."""
+
+    key: fields.Key
+    release: fields.ReleaseField
+    relation: fields.Relation = None
+    privacy_unit: fields.PrivacyUnit = None
+    simulation: fields.Simulation = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert self.request.release is self.release, "what is asked is checked at once"
+
+    @lazy
+    def request(self) -> Request:
+        """What is asked, as it is stored, but for what the budgets say."""
+        asked = ("release", "relation", "privacy_unit", "delta", "amount", "plan_hash", "rounds", "simulation")
+        return Request(**{name: getattr(self, name) for name in asked if hasattr(self, name)})
+
+    def request_at(self, at: At) -> Request:
+        """What is asked under the budgets of the scope."""
+        nearest = require_path(self.scope, at)[-1]
+        terms = nearest.relation, nearest.privacy_unit
+        if (found := self._under.get(terms)) is None:
+            found = self._under[terms] = self.request.under(*terms)
+        return found
+
+    @lazy
+    def _under(self) -> dict[tuple[NeighboringRelation, str | None], Request]:
+        return {}
+
+
+class OverridePrice(
+    OfRelease,
+    name="override",
+    verb="price-overridden",
+    role=OWN,
+    tells=CHARGE,
+    stored={"request": _Request, "reason": Reason},
+    may_store={"by": By},
+    from_states=(None, REGISTERED),
+    to_state=ALLOWED,
+    prices=True,
+):
+    """Allow one charge at a price that the accountant does not prove: an act of the budget's owner.
+
+    Example: epsilog ledger override acme/claims --key v-1 --release r.json --amount epsilon=0.5 --reason "proof 12"
+    """
+
+    amount: fields.StatedAmount
+    reason: Reason
+    plan_hash: fields.PlanHash = None
+    rounds: fields.Rounds = None
+
+    def body(self, at: At) -> dict[str, Any]:  # noqa: D102
+        return {"request": self.request_at(at).to_json(), "reason": self.reason}
+
+    def stands(self, at: At) -> bool:  # noqa: D102
+        body, charge = self.body(at), at.charge
+        if charge is None or charge.state is not ALLOWED:
+            return False
+        return body.items() <= at.entry(charge.opened).body.items()  # the same again, whoever says so
+
+    @classmethod
+    def check_body(cls, body: Mapping[str, Any]) -> None:
+        """Requires an amount."""
+        if body["request"]["amount"] is None:
+            raise ValueError("an overridden price must state its amount")
+
+
+class Reservation(OfRelease):
+    """A charge that is reserved, and what comes then."""
+
+    delta: fields.Delta = None
+    amount: fields.Amount = None
+
+    def at_once(self) -> bool:  # noqa: D102
+        return states_price(self.request)
+
+    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:
+        """The prices that are not known yet, of the budgets on the path."""
+        request, charge = self.request_at(at), at.charge
+        if charge is not None and charge.state not in AHEAD:
+            return None  # it is known, whatever it would cost now
+        records.refuse_unsettled(at.standing, Verb.RESERVED, charge)
+        unpriced = self._unpriced(at, request)[1]
+        if not unpriced:
+            return None
+        allowed = charge is not None and charge.waiver == waiver_of(request.to_json())
+        known = at.prepared or {}
+        return lambda pricing: (
+            known | {kind: pricing.price(request, kind, orders, allowed) for kind, orders in unpriced.items()}
+        )
+
+    def _unpriced(self, at: At, request: Request) -> tuple[dict[str, Price], dict[str, tuple[str, ...]]]:
+        """The prices that are known, and the kinds of budgets on the path that have none, at all of their orders."""
+        prices, missing = dict(at.prepared or {}), {}
+        for kind, orders in headroom.orders_on(at.path).items():
+            if kind in prices and prices[kind].values.keys() >= set(orders):
+                continue
+            if (stated := price_at_once(request, kind, orders=orders)) is None:
+                missing[kind] = orders
+            else:
+                prices[kind] = stated
+        return prices, missing
+
+    def prices(self, at: At) -> dict[str, Price]:
+        """What it costs, by kind of budget."""
+        found, missing = self._unpriced(at, self.request_at(at))
+        assert not missing, "prices are worked out before"
+        return found
+
+    def entry(self, at: At) -> Entry:  # noqa: D102
+        prices = self.prices(at)
+        headroom.refuse_unbearable(prices, at.path)
+        due = sorted(balances.measures(at.path).items())
+        amounts = {kind: prices[kind].amounts.part(quantities) for kind, quantities in due}
+        methods = {kind: prices[kind].method.code for kind, _ in due}
+        return self.written(at, amounts, {"request": self.request_at(at).to_json(), "methods": methods})
+
+    def stands(self, at: At) -> bool:
+        """Whether the key is known with the same request: then its charge is what was asked for."""
+        request, charge = self.request_at(at), at.charge
+        if charge is None or charge.state in AHEAD:
+            return False
+        if at.entry(charge.opened).body["request"] != request.to_json():
+            raise ConflictError(f"key {charge.key!r} is taken by another request (entry {charge.opened})")
+        if charge.state is CANCELLED:
+            raise ConflictError(f"charge {charge.key!r} is cancelled: take another key")
+        self.require_done(at, charge)
+        return True
+
+    def require_done(self, at: At, charge: ChargeRecord) -> None:
+        """Requires of a charge that is there that what would come then has come."""
+
+    def explained(self, refusal: BudgetExceededError, at: At, pricing: Pricing) -> BudgetExceededError:  # noqa: D102
+        return headroom.explained(refusal, self.request_at(at), at.path, self.prices(at), pricing.repetitions)
+
+
+class Reserve(
+    Reservation,
+    name="reserve",
+    verb="reserved",
+    tells=RESERVATION,
+    stored={"request": _Request, "methods": _Methods},
+    may_store={"by": By},
+    from_states=(None, REGISTERED, ALLOWED),
+    to_state=RESERVED,
+):
+    """Reserve the price of a release; nothing is spent before its start.
+
+    The same key and request give the same charge, which is then replayed.
+
+    Example: epsilog ledger reserve acme/claims --key run-17 --release release.json --delta 1e-6
+    """
+
+    plan_hash: fields.PlanHash = None
+    rounds: fields.Rounds = None
+    until: fields.Until = None
+
+    def then(self) -> Sequence[Command]:  # noqa: D102
+        return () if self.until is None else (Hold(key=self.key, scope=self.scope, until=self.until),)
+
+    def require_done(self, at: At, charge: ChargeRecord) -> None:
+        """Held as is asked again, or as when it was made: that time may have been moved since."""
+        if self.until is None or charge.until == self.until:
+            return
+        then = None if charge.until is None else at.entry(charge.opened + 1)  # what said until when came later
+        if then is None or (then.verb, then.charge_id, then.body) != (
+            Verb.HELD_UNTIL,
+            charge.id,
+            {"until": self.until},
+        ):
+            raise ConflictError(f"charge {charge.key!r} is held until {charge.until or 'it is given back'}")
+
+
+class ChargeAtOnce(Reservation, name="charge", typed=False, verb="reserved", tells=RESERVATION):
+    """Reserve, start and commit at once, before a release that is made in one step.
+
+    A key that somebody reserved or started is theirs to finish, and a conflict here.
+    """
+
+    def then(self) -> Sequence[Command]:  # noqa: D102
+        return (Start(key=self.key, scope=self.scope), Commit(key=self.key, scope=self.scope))
+
+    def require_done(self, at: At, charge: ChargeRecord) -> None:  # noqa: ARG002, D102
+        if charge.state not in CLOSED:
+            raise ConflictError(f"charge {charge.key!r} is {charge.state}: whoever reserved it starts and commits it")
+
+
+class OfCharge(Command, tells=CHARGE):
+    """An act on a charge that is there."""
+
+    key: fields.ChargeKey
+    scope: fields.AtScope = None
+
+    def scope_at(self, at: At) -> str:  # noqa: D102
+        return self.charge(at).scope
+
+    def charge(self, at: At) -> ChargeRecord:
+        """The charge, which must be reserved."""
+        return known(at, self.key, self.scope, self.verb)
+
+    def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102
+        return self.charge(at).amounts if RULES[self.verb_at(at)].moves else {}
+
+    def stands(self, at: At) -> bool:  # noqa: D102
+        charge, said = self.charge(at), (self.verb_at(at), self.body(at))
+        ends = [at.entry(index) for index in (charge.closed, charge.decommissioned) if index is not None]
+        return any((entry.verb, entry.body) == said for entry in ends)
+
+
+class Hold(OfCharge, name="hold", typed=False, verb="held-until", from_states=(RESERVED,), to_state=RESERVED):
+    """Hold a reservation until a time, after which anybody may give it back; what was said last stands."""
+
+    until: Annotated[datetime | str, Arg("ISO 8601, with its offset from UTC", kind=MOMENT)]
+
+    def stands(self, at: At) -> bool:  # noqa: D102
+        charge = self.charge(at)
+        return charge.state is RESERVED and charge.until == self.until
+
+
+class Start(OfCharge, name="start", verb="started", from_states=(RESERVED,), to_state=STARTED, untimed=True):
+    """Spend a reservation, for ever: before data is first touched, and once.
+
+    Example: epsilog ledger start run-17
+    """
+
+
+class StartRound(
+    OfCharge,
+    name="round-start",
+    typed=False,
+    verb="round-started",
+    from_states=(STARTED,),
+    to_state=STARTED,
+    rounds=(Stage.AHEAD, Stage.OPEN),
+    stage=Stage.OPEN,
+    untimed=True,
+):
+    """Begin a round; again, as long as nothing of it was released."""
+
+    round: Annotated[int, Arg("which round, from 1", ge=1)]
+
+
+class ReleaseRound(
+    OfCharge,
+    name="round-release",
+    typed=False,
+    verb="round-released",
+    from_states=(STARTED,),
+    to_state=STARTED,
+    rounds=(Stage.OPEN,),
+    stage=Stage.RELEASED,
+    untimed=True,
+):
+    """Release a round, before its output leaves; the same twice is once."""
+
+    round: Annotated[int, Arg("which round, from 1", ge=1)]
+    output_hash: Hash
+
+    def stands(self, at: At) -> bool:  # noqa: D102
+        self.charge(at)
+        state = at.round(self.round)  # also after the charge was closed
+        return state is not None and state.output_hash == self.output_hash
+
+
+class Commit(
+    OfCharge,
+    name="commit",
+    verb="committed",
+    from_states=(STARTED,),
+    to_state=COMMITTED,
+    rounds=(Stage.AHEAD, Stage.RELEASED),
+    untimed=True,
+):
+    """Close a charge that has started, with the hashes of its evidence.
+
+    Example: epsilog ledger commit run-17 --evidence rounds.jsonl
+    """
+
+    evidence: Annotated[Mapping[str, str], Arg("SHA-256 values by name", kind=HASHES)] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if named := _PRIVATE_FILES & set(self.evidence):  # what is bound by a plain hash, anybody can guess
+            bound = "of public files (a run binds the curator's records by a commitment under a key)"
+            raise CheckError("evidence", bound, ", ".join(sorted(named)))
+
+
+class Cancel(OfCharge, name="cancel", verb="cancelled", from_states=(RESERVED,), to_state=CANCELLED):
+    """Give one's own reservation back, before its start.
+
+    Example: epsilog ledger cancel run-17 --reason "not needed"
+    """
+
+    reason: Reason
+
+
+class Revoke(OfCharge, name="revoke", verb="revoked", role=OWN, from_states=(RESERVED,), to_state=CANCELLED):
+    """Give back somebody's reservation that has not started.
+
+    Example: epsilog ledger revoke run-17 --by dora --reason "the run was never scheduled"
+    """
+
+    by: By
+    reason: Reason
+
+
+class Expire(OfCharge, name="expire", verb="expired", own_charge=False, from_states=(RESERVED,), to_state=CANCELLED):
+    """Give back a reservation whose time is over and that has not started: anybody may.
+
+    Example: epsilog ledger expire run-17
+    """
+
+
+class Abandon(
+    OfCharge,
+    name="abandon",
+    verb="abandoned",
+    role=OWN,
+    variants={Verb.WRITTEN_OFF: {"from_states": (RESERVED,)}},
+    from_states=(STARTED,),
+    to_state=ABANDONED,
+):
+    """Close a charge whose run is gone; it stays charged. One that is only reserved is counted as spent.
+
+    Example: epsilog ledger abandon run-18 --by dora --reason "its machine burned down"
+    """
+
+    by: By
+    reason: Reason
+
+    def verb_at(self, at: At) -> Verb:  # noqa: D102
+        charge = self.charge(at)
+        written_off = charge.closed is not None and at.entry(charge.closed).verb is Verb.WRITTEN_OFF
+        return Verb.WRITTEN_OFF if charge.state is RESERVED or written_off else Verb.ABANDONED
+
+
+class Decommission(
+    OfCharge,
+    name="decommission",
+    verb="decommissioned",
+    role=OWN,
+    from_states=(COMMITTED, ABANDONED),
+    to_state=DECOMMISSIONED,
+    memo="decommissioned",
+):
+    """Note that what a charge released is out of use; it stays spent.
+
+    Example: epsilog ledger decommission run-18 --by dora --reason "replaced by run-19"
+    """
+
+    by: By
+    reason: Reason
+
+
+def require_path(scope: str, at: At) -> Sequence[balances.Balance]:
+    """The budgets at and above the scope of a charge, at least one; a partition bears none itself."""
+    scopes.require_budget(scope, at.path)
+    require_block(at.path, scope)
+    return at.path

@@ -1,0 +1,37 @@
+"""Commands on a ledger that came out of a backup: note it, and accept what may be missing since."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from epsilog.ledger.commands.base import OWN, At, OfWhole
+from epsilog.ledger.fields import Arg, By, Reason
+from epsilog.terms import ConflictError
+
+
+class MarkRestored(OfWhole, name="mark-restored", verb="ledger-restored", role=OWN, repeatable=False, typed=False):
+    """Note that the ledger came out of a backup: nothing happens in it until an owner accepts that."""
+
+    by: By
+    reason: Reason
+
+
+class AcceptRestored(
+    OfWhole,
+    name="accept",
+    verb="restore-accepted",
+    role=OWN,
+    stored={"by": By, "reason": Reason, "restored": Annotated[int, Arg("the entry that is accepted", ge=1)]},
+):
+    """Accept what may be missing in a ledger that was restored; then charge again what is known of it.
+
+    Example: epsilog ledger accept --by dora --reason "two answers of that day, a-7 and a-8"
+    """
+
+    by: By
+    reason: Reason
+
+    def body(self, at: At) -> dict[str, Any]:  # noqa: D102
+        if at.standing.accepted:
+            raise ConflictError("no restore of this ledger waits to be accepted")
+        return {"by": self.by, "reason": self.reason, "restored": at.standing.restored}

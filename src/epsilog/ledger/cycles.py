@@ -1,0 +1,297 @@
+"""Release cycles: what many releases about the same people cost, one cycle after another and all together.
+
+What was started is spent for ever, whatever becomes of the model. Beside this lifetime stands what is still in use: a
+view, which no cap is compared with. Figures are folded from the entries and held against the stored balance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from epsilog.ledger import promises
+from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.balances import Balance
+from epsilog.ledger.entries import ChargeId, Entry, Verb
+from epsilog.ledger.partitions import is_counted
+from epsilog.ledger.promises import float_above
+from epsilog.ledger.states import RULES, State
+from epsilog.ledger.view import LedgerView
+from epsilog.terms import LedgerIntegrityError, StorageError, check
+
+MOST_LOOKS = 5  # at a ledger that others write to
+EXACT = "Sums are exact, in whole units of what was charged; each charge is a certified bound, rounded up."
+NOT_THE_LEAST = "It bounds all of it together from above, and may be more than the least that holds."
+SIMULATED = "A simulation: its noise protects nobody, and these sums are what the same plans would cost."
+PAID = (
+    "Of a partition it pays for one block, by the owner's word that no unit is in two; what each spent is told there."
+)
+IN_USE = "Only the lifetime counts against the cap: what a decommissioned model has shown stays shown."
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a plan says of its release, where the ledger has but the plan's hash.
+
+    Attributes:
+        name: of the programme.
+        period: the calendar period of its report; "" where none is stated.
+        population: N, as stated for this release.
+    """
+
+    name: str
+    period: str
+    population: int
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """One charge that was started, or what a budget has paid for the blocks of a partition.
+
+    Attributes:
+        key: of the charge; None for a partition's payment.
+        scope: that it names.
+        amounts: what it cost, in the budget's own quantities.
+        state: where it stands.
+        plan_hash: of its plan; None if it names none.
+        stated: what that plan says; None where it was not given.
+        allowed: whether its price rests on its owner's word.
+        ended: who took it out of use or gave it up, and why; "" while nobody did.
+    """
+
+    key: str | None
+    scope: str
+    amounts: Amounts
+    state: State
+    plan_hash: str | None = None
+    stated: Stated | None = None
+    allowed: bool = False
+    ended: str = ""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether what it released is still in use."""
+        return self.state is not State.DECOMMISSIONED
+
+    @property
+    def name(self) -> str:
+        """Of the programme, or of the charge, or of the partition that was paid for."""
+        own = f"partition {self.scope}" if self.key is None else self.key
+        return own if self.stated is None else self.stated.name
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Releases of one cycle, and what was spent up to and with it.
+
+    Attributes:
+        name: the period that plans state, else the part of the scope under the budget's, else the key.
+        releases: in the order in which they started.
+        spent: in this cycle.
+        lifetime: up to and with it.
+        active: of that, what is in use now.
+    """
+
+    name: str
+    releases: tuple[Released, ...]
+    spent: Amounts
+    lifetime: Amounts
+    active: Amounts
+
+    @property
+    def populations(self) -> tuple[int, ...]:
+        """N as each plan restates it, each number once."""
+        return tuple(sorted({one.stated.population for one in self.releases if one.stated is not None}))
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """All cycles under one budget.
+
+    Attributes:
+        budget: its balance.
+        cycles: in the order of their first start.
+        delta: at which epsilon is read off where the budget is kept in another quantity; None for no reading.
+        strange: names of plans that were given, and that no charge names which was started here.
+    """
+
+    budget: Balance
+    cycles: tuple[Cycle, ...]
+    delta: float | None = None
+    strange: tuple[str, ...] = ()
+
+    def epsilon(self, amounts: Amounts) -> float | None:
+        """An upper bound on epsilon for an amount of this budget; None where it takes a delta, and none is given."""
+        return epsilon_of(amounts, self.budget, self.delta)
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Charges whose price rests on their owner's word, each by its key and scope."""
+        return tuple(f"{one.key} at {one.scope}" for cycle in self.cycles for one in cycle.releases if one.allowed)
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """What is exact, what is a bound, and what counts."""
+        word = f"But for {', '.join(self.allowed)}: there the owner's word stands for a proof." if self.allowed else ""
+        why = f"{EXACT} {word}".strip(), f"{NOT_THE_LEAST} Why sums bound it: {self.budget.theorem}.", IN_USE
+        strange = (f"No charge that was started here names the plan of {', '.join(self.strange)}.",)
+        paid = any(one.key is None for cycle in self.cycles for one in cycle.releases)
+        more = ((strange, self.strange), ((PAID,), paid), ((SIMULATED,), self.budget.simulation))
+        return (*why, *(said for says, holds in more if holds for said in says))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        budget = self.budget
+        return {
+            "scope": budget.scope,
+            "kind": budget.kind,
+            "relation": budget.relation.value,
+            "privacy_unit": budget.privacy_unit,
+            "simulation": budget.simulation,
+            "delta": self.delta,
+            "caps": dict(budget.caps),
+            "lifetime": self._money(budget.spent),
+            "active": self._money(budget.active),
+            "reserved": dict(budget.reserved),
+            "available": dict(budget.available),
+            "theorem": budget.theorem,
+            "says": list(self.says),
+            "cycles": [self._told(cycle) for cycle in self.cycles],
+        }
+
+    def _money(self, amounts: Amounts) -> dict[str, Any]:
+        found = self.epsilon(amounts)
+        return dict(amounts) | {"epsilon_upper_bound": "inf" if found is not None and math.isinf(found) else found}
+
+    def _told(self, cycle: Cycle) -> dict[str, Any]:
+        return {
+            "name": cycle.name,
+            "spent": self._money(cycle.spent),
+            "lifetime": self._money(cycle.lifetime),
+            "active": self._money(cycle.active),
+            "populations": list(cycle.populations),
+            "releases": [
+                {
+                    "key": one.key,
+                    "scope": one.scope,
+                    "name": one.name,
+                    "amounts": dict(one.amounts),
+                    "state": one.state.value,
+                    "in_use": one.in_use,
+                    "ended": one.ended,
+                    "allowed": one.allowed,
+                    "plan_hash": one.plan_hash,
+                    "population": None if one.stated is None else one.stated.population,
+                    "period": None if one.stated is None else one.stated.period,
+                }
+                for one in cycle.releases
+            ],
+        }
+
+
+def read_cycles(
+    ledger: LedgerView, scope: str, *, plans: Mapping[str, Stated] | None = None, delta: float | None = None
+) -> Cycles:
+    """Reads the release cycles of a budget.
+
+    Args:
+        ledger: that holds it.
+        scope: of the budget.
+        plans: what plans say, by their hash.
+        delta: at which epsilon is read off a zcdp or gdp budget.
+
+    Raises:
+        CheckError: a scope without a budget, or a delta that is none or that the budget has no use for.
+        LedgerIntegrityError: the entries do not amount to the stored balance.
+        StorageError: somebody wrote to it whenever it was read.
+    """
+    for _ in range(MOST_LOOKS):
+        head, budget = ledger.head(), ledger.balance(scope)
+        releases = fold(budget, ledger.history(scope), plans or {})
+        if ledger.head() == head:
+            break
+    else:
+        raise StorageError("the ledger is written to while it is read: read a backup of it")
+    if delta is not None:
+        delta = check.between(0, 1)(delta=delta)
+        check.one_of(promises.KINDS)(**{"the budget's kind, where a delta is given,": budget.kind})
+    named = {one.plan_hash for one in releases}
+    strange = tuple(sorted(plan.name for digest, plan in (plans or {}).items() if digest not in named))
+    found = Cycles(budget, _grouped(budget, releases), delta, strange)
+    last = found.cycles[-1] if found.cycles else None
+    nothing = Amounts.zero(budget.caps)
+    summed = (last.lifetime, last.active) if last else (nothing, nothing)
+    if (dict(summed[0]), dict(summed[1])) != (dict(budget.spent), dict(budget.active)):
+        raise LedgerIntegrityError(f"entries under {scope!r} do not amount to its balance", index=head[0])
+    return found
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What was heard of a charge before it started."""
+
+    allowed: bool = False
+    plan_hash: str | None = None
+    amounts: Mapping[str, Amounts] = field(default_factory=dict)
+
+
+def fold(budget: Balance, entries: Iterable[Entry], plans: Mapping[str, Stated]) -> tuple[Released, ...]:
+    """The charges that were started, in that order, as the entries at and under a budget tell of them."""
+    heard: dict[ChargeId, _Heard] = {}
+    found: dict[ChargeId | int, Released] = {}
+    partitions = {budget.scope} if budget.partition is not None else set()
+    for entry in entries:
+        rule, name = RULES[entry.verb], entry.charge_id
+        if entry.verb is Verb.PARTITION_DECLARED:
+            partitions.add(entry.scope)
+        if not is_counted(entry, budget.scope, partitions):
+            continue
+        if name is None and rule.spends:
+            found[entry.index] = Released(None, entry.scope, budget.cost(entry.amounts), State.COMMITTED)
+        if name is None or rule.to_state is None:
+            continue
+        known = heard.setdefault(name, _Heard())
+        known.allowed |= entry.verb is Verb.PRICE_OVERRIDDEN
+        if entry.verb is Verb.RESERVED:
+            known.plan_hash, known.amounts = entry.body["request"]["plan_hash"], entry.amounts
+        if rule.spends:
+            stated = plans.get(known.plan_hash or "")
+            amounts = budget.cost(known.amounts)
+            found[name] = Released(
+                entry.key, entry.scope, amounts, rule.to_state, known.plan_hash, stated, known.allowed
+            )
+        if name in found:
+            told = f"{entry.body['by']}: {entry.body['reason']}" if rule.owned and not rule.opens else found[name].ended
+            found[name] = replace(found[name], state=rule.to_state, ended=told)
+    return tuple(found.values())
+
+
+def _grouped(budget: Balance, releases: Iterable[Released]) -> tuple[Cycle, ...]:
+    by_name: dict[str, list[Released]] = {}
+    for one in releases:
+        by_name.setdefault(_cycle_of(budget, one), []).append(one)
+    cycles: list[Cycle] = []
+    lifetime = active = Amounts.zero(budget.caps)
+    for name, of in by_name.items():
+        spent = sum((one.amounts for one in of), Amounts.zero(budget.caps))
+        lifetime += spent
+        active += sum((one.amounts for one in of if one.in_use), Amounts.zero(budget.caps))
+        cycles.append(Cycle(name, tuple(of), spent, lifetime, active))
+    return tuple(cycles)
+
+
+def _cycle_of(budget: Balance, one: Released) -> str:
+    if one.stated is not None and one.stated.period:
+        return one.stated.period
+    below = one.scope.removeprefix(budget.scope).strip("/")
+    return below.partition("/")[0] or str(one.key)  # a partition lies below its payers
+
+
+def epsilon_of(amounts: Amounts, budget: Balance, delta: float | None) -> float | None:
+    """An upper bound on epsilon for an amount of a budget: its own, or what rho or mu squared means at ``delta``."""
+    if "epsilon" in amounts:
+        return float_above(Fraction(amounts["epsilon"]))
+    return None if delta is None else promises.epsilon_of(budget.kind, amounts, delta=delta, relation=budget.relation)

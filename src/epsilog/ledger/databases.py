@@ -1,0 +1,227 @@
+"""Store a ledger in an SQL database: connections, transactions, and checks before and after each write.
+
+One block owns a transaction from BEGIN to COMMIT or ROLLBACK and never leaves it open. The store keeps the longest
+history that it has seen and the balances of the last transaction, and validates both in every write transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from operator import itemgetter
+from typing import Any, ClassVar
+
+from epsilog.ledger.entries import GENESIS
+from epsilog.ledger.forks import Owner
+from epsilog.ledger.tables import Balances, Head, SqlSession
+from epsilog.terms import LedgerIntegrityError, StorageError
+
+_MAX_IDLE = 5  # open connections that no transaction uses
+_MAX_BALANCES = 4096  # in the cache
+
+
+class SqlStore(ABC):
+    """Implement ``Store`` for an SQL database; a subclass adds what differs between databases.
+
+    Args:
+        refusal: the error message for a child process after a fork.
+        read_only: whether to refuse every write.
+    """
+
+    placeholder: ClassVar[str]  # of a value, in a statement
+    begin_read: ClassVar[str]  # statements that begin a transaction
+    begin_write: ClassVar[str]
+    check: ClassVar[staticmethod[[Any], None]]  # raises if the schema or the pages are damaged or altered
+
+    def __init__(self, refusal: str, *, read_only: bool) -> None:
+        self.read_only, self._open = read_only, True
+        self._owner, self._idle_connections = Owner(refusal), list[Any]()
+        self._lock = threading.Lock()
+        self._longest_head: Head = (0, GENESIS)  # of the longest history that this process has seen
+        self._refusal = ""  # the message, once another history was found
+        self._cached_balances: tuple[Head, Balances] | None = None  # with their head
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Return the address that ``open_ledger`` takes."""
+
+    @abstractmethod
+    def _connect(self) -> Any:
+        """Open a connection in autocommit mode and register it with the owner."""
+
+    @abstractmethod
+    def _translate_error(self, error: Exception) -> Exception | None:
+        """Convert an error of the driver; return None for any other error."""
+
+    @abstractmethod
+    def _check_before_write(self, connection: Any) -> Any:
+        """Raise if the ledger must not be written; return the argument of ``_check_after_commit``."""
+
+    def _undo(self, connection: Any, error: BaseException | None = None) -> None:  # noqa: ARG002
+        """Roll back the open transaction, if there is one."""
+        connection.rollback()
+
+    def _is_usable(self, connection: Any) -> bool:  # noqa: ARG002
+        """Return whether an idle connection still works."""
+        return True
+
+    def _check_before_commit(self, connection: Any) -> None:  # noqa: B027 (optional)
+        """Raise if the database has already aborted the transaction."""
+
+    def _check_after_commit(self, before: Any) -> None:  # noqa: B027 (optional)
+        """Raise if other processes may not find the committed rows."""
+
+    @contextmanager
+    def reading(self) -> Iterator[SqlSession]:
+        """Open one consistent view that concurrent writers do not change."""
+        seen = self._longest_head  # before BEGIN: the view may lack what is committed later
+        with self._transaction(self.begin_read) as connection:
+            session = self._session(connection, seen)
+            yield session
+        self._remember_head(session)
+
+    @contextmanager
+    def writing(self) -> Iterator[SqlSession]:
+        """Open the only write transaction of all processes; it commits as a whole or not at all.
+
+        Raises:
+            StorageError: the ledger cannot be written, or was moved. If the commit raises it, the outcome is unknown:
+                the entries were not acknowledged, and a retry with the same key tells.
+        """
+        if self.read_only:
+            raise StorageError(f"ledger {self.address} is open for reading only")
+        with self._transaction(self.begin_write) as connection:
+            before = self._check_before_write(connection)
+            session = self._session(connection, self._longest_head)
+            self._check_history(session)
+            yield session
+            self._check_before_commit(connection)
+        self._check_after_commit(before)
+        self._remember_head(session)
+        known = session.state
+        self._cached_balances = known if known is not None and len(known[1]) <= _MAX_BALANCES else None
+
+    def _session(self, connection: Any, seen: Head) -> SqlSession:
+        return SqlSession(
+            connection,
+            seen,
+            placeholder=self.placeholder,
+            require=self._owner.require_here,
+            translate_errors=self._translate_errors,
+            check=self.check,
+        )
+
+    def _check_history(self, session: SqlSession) -> None:
+        """Require the history that was seen, and use the cached balances if the head is still theirs.
+
+        After one refusal every later transaction is refused.
+        """
+        if self._refusal:
+            raise LedgerIntegrityError(self._refusal)
+        try:
+            session.check_continues()
+        except LedgerIntegrityError as error:
+            self._refusal = str(error)
+            raise
+        known, self._cached_balances = self._cached_balances, None  # a failure from here on leaves the cache empty
+        if known is not None and known[0] == session.head():
+            session.use_balances(known[1])
+
+    def _remember_head(self, session: SqlSession) -> None:
+        """Keep the head of the longest history."""
+        if (known := session.state) is not None:
+            with self._lock:
+                # of two histories of one length the first was seen
+                self._longest_head = max(self._longest_head, known[0], key=itemgetter(0))
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Any]:
+        """Run a block in a transaction: commit at the end, or roll back; a child after a fork does neither."""
+        with self._borrow_connection() as connection:
+            connection.execute(begin)
+            yield connection
+            self._owner.require_here()
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _borrow_connection(self) -> Iterator[Any]:
+        """Lend a connection and leave no transaction open on it, except in a child after a fork."""
+        self._owner.require_here()  # before any lock
+        self._require_open()
+        with self._translate_errors():
+            connection = self._acquire()
+            try:
+                self._require_open()  # again: ``close`` may have missed this connection
+                yield connection
+            except BaseException as error:
+                if self._owner.is_here:
+                    with suppress(Exception):  # of a lost connection; the first error counts
+                        self._undo(connection, error)
+                raise
+            finally:
+                if self._owner.is_here:
+                    self._release(connection)
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise StorageError(f"ledger {self.address} is closed")
+
+    def _acquire(self) -> Any:
+        while self._idle_connections:
+            try:
+                connection = self._idle_connections.pop()
+            except IndexError:  # another thread was faster
+                break
+            if self._is_usable(connection):
+                return connection
+            self._close(connection)
+        return self._connect()
+
+    def _release(self, connection: Any) -> None:
+        """Keep a connection for the next transaction; an interrupt may have stopped the first rollback."""
+        try:
+            self._undo(connection)
+        except BaseException as error:
+            self._close(connection)
+            if isinstance(error, Exception):
+                return  # the commit or the first error counts
+            raise
+        if self._open and len(self._idle_connections) < _MAX_IDLE:
+            self._idle_connections.append(connection)
+        else:
+            self._close(connection)
+        if not self._open:  # ``close`` was called meanwhile
+            self._close_idle_connections()
+
+    def _close(self, connection: Any) -> None:
+        connection.close()
+        self._owner.note_closed(connection)
+
+    def _close_idle_connections(self) -> None:
+        """Close the connections that no transaction uses."""
+        while self._idle_connections:
+            try:
+                connection = self._idle_connections.pop()
+            except IndexError:
+                return
+            self._close(connection)
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            raise LedgerIntegrityError(f"{self.address} holds bytes that are no text: {error}") from error
+        except Exception as error:
+            if (ours := self._translate_error(error)) is None:
+                raise
+            raise ours from error
+
+    def close(self) -> None:
+        """Close the connections of this process; do nothing in a child after a fork."""
+        if self._open and self._owner.is_here:
+            self._open = False
+            self._close_idle_connections()

@@ -1,0 +1,236 @@
+"""The one place where commands meet a store: what a command does is read, applied and written in one transaction.
+
+Prices are worked out outside of any transaction, so that nobody waits for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from epsilog.ledger import paths, scopes
+from epsilog.ledger.balances import Balance
+from epsilog.ledger.commands import Caller, Command, Step, apply, fold, require_own
+from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
+from epsilog.ledger.entries import ChargeId, Entry
+from epsilog.ledger.headroom import Pricing
+from epsilog.ledger.lazy import lazy
+from epsilog.ledger.records import ChargeRecord, RoundState, Standing
+from epsilog.ledger.rows import Row, parsed
+from epsilog.ledger.states import RULES
+from epsilog.ledger.store import Session, Store, View
+from epsilog.terms import BudgetExceededError, ConflictError
+
+REMEMBERED = 4096  # charges
+_NAMED = 10  # scopes that have the same key
+
+
+class Done(NamedTuple):
+    """What a command has done, or what was done before by the same.
+
+    Attributes:
+        balance: the budget that it was about.
+        charge: where the charge stands.
+        reserved: the entry that reserved it, where the command was to reserve it.
+        accepted: whether the ledger takes charges, where the command was about the whole of it.
+        replayed: whether nothing was written, since the same was done before.
+    """
+
+    balance: Balance | None = None
+    charge: ChargeRecord | None = None
+    reserved: Entry | None = None
+    accepted: bool | None = None
+    replayed: bool = False
+
+
+class Local:
+    """Carries out commands on a store.
+
+    Args:
+        store: where the ledger is kept.
+        clock: tells the time that entries note; order never depends on it.
+        pricing: works prices out.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], datetime], pricing: Pricing) -> None:
+        self._store, self._clock, self._pricing = store, clock, pricing
+        self._times: dict[tuple[ChargeId, int], str] = {}  # of reservations: a run asks for its own at each round
+
+    def execute(self, command: Command, caller: Caller) -> Done:
+        """Does what a command says, durably and once, or refuses."""
+        prepared, writing = None, command.at_once()
+        while True:
+            transaction = self._store.writing if writing else self._store.reading
+            try:
+                with transaction() as session:
+                    at = Reading(session, command, caller, clock=self._clock, prepared=prepared, times=self._times)
+                    require_own(command, at)
+                    work = command.prepare(at)
+                    if work is None and (writing or command.stands(at)):
+                        return _write(session, command, at)
+            except BudgetExceededError as refusal:
+                raise command.explained(refusal, at, self._pricing) from None
+            if work is not None:
+                prepared = work(self._pricing)
+            writing = True
+
+
+def _write(session: Session, command: Command, at: Reading) -> Done:
+    first = last = apply(command, at)
+    if first.entry is None:
+        return _done(command, at, first)
+    rows, now = [Row.of(first.entry)], at
+    for later in command.then():
+        now = now.after(last, rows[-1].head)
+        entry = later.entry(now)  # of a charge that is new, settled and the caller's own
+        last = fold(entry, now)
+        rows.append(Row.of(entry))
+    if at.caller.by is not None and _is_free(first.entry):
+        at.caller.admit_free(at.caller.by)
+    session.append(*rows)
+    before = {one.scope: one for one in at.path} if last.path else {}
+    if changed := [one for one in last.path if before.get(one.scope) is not one]:
+        session.put_balances(changed)
+    if last.round is not None and at.charge is not None:
+        session.put_round(at.charge.id, last.round)
+    elif last.charge is not None:
+        session.put_charge(last.charge)
+    return _done(command, at, last, first.entry)
+
+
+def _is_free(entry: Entry) -> bool:
+    """Whether an entry opens a charge that costs nothing, without an owner."""
+    rule = RULES[entry.verb]
+    return rule.opens and not rule.owned and not any(any(cost.units.values()) for cost in entry.amounts.values())
+
+
+def _done(command: Command, at: Reading, last: Step, reserved: Entry | None = None) -> Done:
+    replayed = last.entry is None
+    if command.tells == BUDGET:
+        return Done(balance=(at.path if replayed else last.path)[-1], replayed=replayed)
+    if command.tells not in (CHARGE, RESERVATION):
+        return Done(accepted=last.standing is not None and last.standing.accepted)
+    charge = last.charge
+    if command.tells == RESERVATION and reserved is None and charge is not None:
+        reserved = at.entry(charge.opened)
+    return Done(charge=charge, reserved=reserved if command.tells == RESERVATION else None, replayed=replayed)
+
+
+class Reading:
+    """What a command is applied to, read in one transaction as it is asked for; see ``At``."""
+
+    def __init__(
+        self,
+        session: Session,
+        command: Command,
+        caller: Caller,
+        *,
+        clock: Callable[[], datetime],
+        prepared: Any = None,
+        times: dict[tuple[ChargeId, int], str],
+    ) -> None:
+        self._session, self._command, self._clock, self._times = session, command, clock, times
+        self._step: Step | None = None
+        self._entries: dict[int, Entry] = {}
+        self._rounds: dict[int, RoundState | None] = {}
+        self.caller, self.prepared = caller, prepared
+
+    @lazy
+    def head(self) -> tuple[int, str]:  # noqa: D102
+        return self._session.head()
+
+    @lazy
+    def now(self) -> str:  # noqa: D102
+        return self._clock().astimezone(UTC).isoformat(timespec="microseconds")
+
+    @lazy
+    def standing(self) -> Standing:  # noqa: D102
+        return Standing.after(self._session.latest(""))
+
+    @lazy
+    def path(self) -> Sequence[Balance]:  # noqa: D102
+        scope = self._command.scope_at(self)
+        return self._session.balances(scopes.ancestors(scope)) if scope else ()
+
+    @lazy
+    def charge(self) -> ChargeRecord | None:  # noqa: D102
+        key = self._command.key_of_charge()
+        if key is None:
+            return None
+        if RULES[self._command.verb].opens:
+            return self._session.charge((self._command.scope_at(self), key))
+        return find_record(self._session, key, getattr(self._command, "scope", None), self.caller.covers)
+
+    @lazy
+    def last(self) -> RoundState | None:  # noqa: D102
+        return None if self.charge is None else self._session.last_round(self.charge.id)
+
+    @lazy
+    def populated(self) -> bool:  # noqa: D102
+        return self._session.has_charges(self._scope) or any(one.partition is not None for one in self._below)
+
+    @lazy
+    def nested(self) -> bool:  # noqa: D102
+        return bool(self._below)
+
+    @lazy
+    def _below(self) -> Sequence[Balance]:
+        return self._session.below(self._scope)
+
+    @lazy
+    def _scope(self) -> str:
+        return self._command.scope_at(self)
+
+    def round(self, number: int) -> RoundState | None:  # noqa: D102
+        if number not in self._rounds:
+            begun = self.charge is not None and self._step is None
+            self._rounds[number] = self._session.round(self.charge.id, number) if begun and self.charge else None
+        return self._rounds[number]
+
+    def entry(self, index: int) -> Entry:  # noqa: D102
+        if index not in self._entries:
+            self._entries[index] = self._session.entry(index)
+        return self._entries[index]
+
+    def after(self, step: Step, head: tuple[int, str]) -> Reading:
+        """What stands after the reservation of a charge, in the same transaction."""
+        assert step.entry is not None, "what was done before changes nothing"
+        found = copy(self)
+        changed = {"charge": step.charge, "path": step.path, "last": None}  # it has no round yet
+        vars(found).update(changed, _step=step, head=head, now=step.entry.time)
+        found._entries = {**self._entries, step.entry.index: step.entry}
+        return found
+
+    def reserved_at(self) -> str:  # noqa: D102
+        if self._step is not None:
+            return self.now
+        assert self.charge is not None, "only what happens to a charge has the time of its reservation"
+        name = self.charge.id, self.charge.opened
+        if (time := self._times.get(name)) is None:
+            if len(self._times) >= REMEMBERED:
+                self._times.clear()
+            time = self._times[name] = self._session.entry(self.charge.opened).time
+        return time
+
+    def made(self) -> Entry:  # noqa: D102
+        scope = self.path[-1].scope
+        rows = (row for row in self._session.rows(scope=scope) if row.scope == scope)
+        return next(entry for entry in map(parsed, rows) if entry.verb in paths.CREATING)
+
+
+def find_record(
+    session: View, key: str, scope: str | None, covers: Callable[[str], bool] = lambda _: True
+) -> ChargeRecord | None:
+    """The record of the charge with a key, in the given scope or in the only one that has the key."""
+    scopes.check_key(key)
+    if scope is not None:
+        scopes.ancestors(scope)
+        return session.charge((scope, key)) if covers(scope) else None
+    found = [charge for charge in session.find_charges(key) if covers(charge.scope)]
+    if len(found) > 1:
+        named = ", ".join(repr(charge.scope) for charge in found[:_NAMED])
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise ConflictError(f"key {key!r} has a charge in several scopes ({named}{more}): name the scope")
+    return found[0] if found else None

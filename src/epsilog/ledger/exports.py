@@ -1,0 +1,126 @@
+"""Entries for other programs: as a table in CSV or Parquet, or as the very documents that are hashed, one a line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from epsilog import disk
+from epsilog.ledger.entries import Entry, digest
+from epsilog.ledger.filters import FILTERS
+from epsilog.terms import CheckError, EpsilogError
+from epsilog.terms.extras import install_command
+
+# What stands before a formula's first letter. Commas are quoted; many countries part cells at semicolons all the same.
+_FORMULA = re.compile('(?<![\\s";])[\\s";]*+(?=[=+@\uff1d\uff0b\uff0d\uff20-])')
+_PARTS = frozenset(";\t\r\n")
+FORMATS = (".csv", ".jsonl", ".parquet")
+_SUMS = [(kind, quantity) for kind, rule in FILTERS.items() for quantity in rule.quantities]
+_BY_ORDER = [kind for kind, rule in FILTERS.items() if rule.by_order]  # of which each budget has orders of its own
+COLUMNS = (
+    *("index", "time", "verb", "scope", "key"),
+    *(f"{kind} {quantity}" for kind, quantity in _SUMS),
+    *_BY_ORDER,
+    *("by", "reason", "body", "hash"),
+)
+
+
+def export(entries: Iterable[Entry], path: Path) -> int:
+    """Writes entries into a file that is not there yet; its name says how.
+
+    Amounts are decimal strings, and an empty cell where nothing moves; those at Renyi orders are JSON in one cell.
+    ``.jsonl`` holds the canonical documents, so that whoever has them can work the hashes out again. In ``.csv`` a text
+    that a spreadsheet would take for a formula is preceded by an apostrophe, wherever cells may be parted.
+
+    Args:
+        entries: as ``Ledger.history`` tells them.
+        path: ends in ``.csv``, ``.jsonl`` or ``.parquet``; the last needs the extra ``data`` and holds all in memory.
+
+    Returns:
+        How many entries there were.
+    """
+    if path.suffix not in FORMATS:
+        raise CheckError("file", f"named {', '.join(FORMATS)}", repr(str(path)))
+    waiting = path.with_name(f"{path.name}.part")
+    for name in (path, waiting):
+        if os.path.lexists(name):
+            raise CheckError("file", "one that is not there yet", repr(str(name)))
+    try:
+        count = _WRITERS[path.suffix](entries, waiting)
+        disk.sync(waiting)
+        os.link(waiting, path)  # unlike a rename, refuses a name that somebody else has taken meanwhile
+    finally:
+        waiting.unlink(missing_ok=True)
+    disk.sync_folder(path.parent)
+    return count
+
+
+def row(entry: Entry) -> tuple[str | int | None, ...]:
+    """An entry as one line of a table; see ``COLUMNS``."""
+    amounts = [entry.amounts[kind][quantity] if kind in entry.amounts else None for kind, quantity in _SUMS]
+    orders = [json.dumps(dict(entry.amounts[kind])) if kind in entry.amounts else None for kind in _BY_ORDER]
+    said = [str(entry.body[name]) if name in entry.body else None for name in ("by", "reason")]
+    body = json.dumps(dict(entry.body), ensure_ascii=False, sort_keys=True)
+    where = (entry.index, entry.time, entry.verb.value, entry.scope, entry.key)
+    return (*where, *amounts, *orders, *said, body, digest(entry.document()))
+
+
+def defused(cell: str | int | None) -> str | int | None:
+    """A cell that no spreadsheet takes for a formula, nor for several cells with one among them.
+
+    >>> defused("=HYPERLINK(1)"), defused("plain"), defused("-1"), defused("a;=1"), defused(7)
+    ("'=HYPERLINK(1)", 'plain', "'-1", "a;'=1", 7)
+    """
+    return _FORMULA.sub(_marked, cell) if isinstance(cell, str) else cell
+
+
+def _marked(before: re.Match[str]) -> str:
+    begins = before.start() == 0 or not _PARTS.isdisjoint(before[0])
+    return f"{before[0]}'" if begins else before[0]
+
+
+def _flat(body: str) -> str:
+    """The same JSON value, in which no cell ends where semicolons part them."""
+    return body.replace(";", "\\u003b")
+
+
+def csv_lines(entries: Iterable[Entry]) -> Iterator[str]:
+    """The lines of a CSV file, its head first."""
+    line = io.StringIO(newline="")
+    writer = csv.writer(line)
+    writer.writerow(COLUMNS)
+    yield line.getvalue()
+    for entry in entries:
+        line.seek(line.truncate(0))
+        *cells, body, hashed = row(entry)
+        writer.writerow([*map(defused, cells), _flat(str(body)), hashed])
+        yield line.getvalue()
+
+
+def _write_csv(entries: Iterable[Entry], path: Path) -> int:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        return sum(1 for line in csv_lines(entries) if file.write(line)) - 1
+
+
+def _write_jsonl(entries: Iterable[Entry], path: Path) -> int:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        return sum(1 for entry in entries if file.write(f"{entry.document()}\n"))
+
+
+def _write_parquet(entries: Iterable[Entry], path: Path) -> int:
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise EpsilogError(f"Parquet needs the extra `data`: {install_command('data')} ({error})") from error
+    schema = {name: pl.Int64 if name == "index" else pl.String for name in COLUMNS}
+    frame = pl.DataFrame([row(entry) for entry in entries], schema=schema, orient="row")
+    frame.write_parquet(path)
+    return frame.height
+
+
+_WRITERS = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}

@@ -1,0 +1,200 @@
+"""The fields of ledger commands: what each means, how it is checked, and how it is spelled in JSON.
+
+An annotation such as ``Key`` is used by the command, by the request that it stores, and by the check of its entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import NoneType
+from typing import Annotated, Any, get_args
+
+from epsilog.ledger.amounts import MOST_ORDERS, Amounts, Number, rdp_quantity
+from epsilog.ledger.entries import sha256
+from epsilog.ledger.scopes import ancestors, check_key
+from epsilog.mechanisms import Release
+from epsilog.terms import CheckError, NeighboringRelation, check
+from epsilog.terms.codec import UNREADABLE, from_json, to_json
+from epsilog.terms.fields import Field
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How the values of a field are checked, and spelled in JSON.
+
+    Attributes:
+        check: turns a named value into what a command keeps, or says why not.
+        write: its JSON.
+        read: turns JSON into what ``check`` takes.
+        json: the type of its JSON, where that is not the type of the field.
+        most: the most characters of a text, or items of a list or object, that a server takes; 0 for any number.
+    """
+
+    check: Callable[[str, Any], Any]
+    write: Callable[[Any], Any] = lambda value: value
+    read: Callable[[Any], Any] = lambda value: value
+    json: Any = None
+    most: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Arg(Field):
+    """A field of a command.
+
+    Attributes:
+        kind: how it is checked and spelled, where its type does not say so.
+        positional: whether a command line gives it by its place.
+        example: a value in JSON.
+    """
+
+    kind: Kind | None = None
+    positional: bool = False
+    example: Any = None
+
+    def rule(self, kind: Any, most: float | None = None) -> check.Rule[Any]:
+        """The rule for a value of ``kind``."""
+        if self.kind is None:
+            return Field.rule(self, kind, most)
+        return (
+            check.optional(check.Rule(self.kind.check)) if NoneType in get_args(kind) else check.Rule(self.kind.check)
+        )
+
+    @property
+    def as_kind(self) -> Kind:
+        """How it is checked and spelled; as it is where only its type says so."""
+        return _PLAIN if self.kind is None else self.kind
+
+    def write(self, value: Any) -> Any:
+        """The JSON of a value."""
+        return None if value is None else self.as_kind.write(value)
+
+    def read(self, value: Any) -> Any:
+        """A value from its JSON."""
+        return None if value is None else self.as_kind.read(value)
+
+
+def moment(**named: object) -> str:
+    """A moment as entries spell it: UTC, ISO 8601, to the microsecond; from a ``datetime`` or a text."""
+    ((name, value),) = named.items()
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise CheckError(name, "a time such as 2026-05-01T12:00:00+00:00", repr(value)[:80]) from None
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise CheckError(name, "a datetime with its offset from UTC", repr(value))
+    try:
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    except OverflowError:  # its offset leads out of the calendar
+        raise CheckError(name, "in the years 1 to 9999, in UTC", repr(value)) from None
+
+
+def _scope(_: str, value: Any) -> str:
+    return ancestors(value)[-1]
+
+
+def _key(_: str, value: Any) -> str:
+    check_key(value)
+    return str(value)
+
+
+def _hash(name: str, value: Any) -> str:
+    sha256(**{name: value})
+    return str(value)
+
+
+def _hashes(name: str, value: Any) -> dict[str, str]:
+    return {
+        check.text()(**{name: one}): _hash(one, hashed)
+        for one, hashed in check.instance(Mapping)(**{name: value}).items()
+    }
+
+
+def _delta(name: str, value: Any) -> str:
+    rounded = Amounts.charged({"delta": value})["delta"]
+    check.between(0, 1)(**{name: float(rounded)})
+    return rounded
+
+
+def _amount(name: str, value: Any) -> dict[str, str]:
+    return dict(Amounts.charged(check.instance(Mapping)(**{name: value})))
+
+
+def _release(document: Any) -> Release:
+    try:
+        found: Release = check.instance(Release)(release=from_json(document))
+    except CheckError as error:
+        raise error if error.field == "release" else error.under("release") from None
+    except UNREADABLE as error:
+        raise CheckError("release", "one that is known here", str(error)[:200]) from None
+    return found
+
+
+_PLAIN = Kind(lambda _, value: value)
+SCOPE = Kind(_scope, most=500)
+KEY = Kind(_key, most=500)
+NAME = Kind(check.text().read, most=500)
+HASH = Kind(_hash, most=64)
+HASHES = Kind(_hashes, json=dict[str, str], most=1000)
+DELTA = Kind(_delta, json=str, most=100)
+AMOUNT = Kind(_amount, json=dict[str, str], most=40)
+CAPS = Kind(  # the kind of the budget says which there are
+    lambda name, value: dict(check.instance(Mapping)(**{name: value})),
+    write=lambda caps: dict(Amounts.capped(caps)),
+    json=dict[str, str],
+    most=40,
+)
+RELEASE = Kind(check.instance(Release).read, to_json, _release, dict[str, Any], most=0)
+RELATION = Kind(check.member(NeighboringRelation).read, write=lambda relation: relation.value)
+MOMENT = Kind(lambda name, value: moment(**{name: value}), json=str, most=40)
+ORDERS = Kind(
+    check.each(check.Rule(lambda _, order: rdp_quantity(order))).read,
+    write=lambda orders: [one.removeprefix("rdp_") for one in orders],
+    json=list[str],
+    most=MOST_ORDERS,
+)
+
+Scope = Annotated[str, Arg("names joined by '/'", kind=SCOPE, positional=True, example="acme/claims")]
+Key = Annotated[str, Arg("the charge's idempotency key, within its scope", kind=KEY, example="question-1")]
+ChargeKey = Annotated[str, Arg("the charge's idempotency key", kind=KEY, positional=True, example="question-1")]
+AtScope = Annotated[
+    str | None, Arg("the charge's scope", kind=SCOPE, none_means="the only one that has the key, of those one may see")
+]
+By = Annotated[str, Arg("who decides; kept for ever", kind=NAME)]
+Reason = Annotated[str, Arg("why; kept for ever")]
+BudgetKind = Annotated[str, Arg("pure, approximate, zcdp, gdp or rdp", kind=NAME, example="pure")]
+Caps = Annotated[Mapping[str, Any], Arg("exact decimals by quantity", kind=CAPS, example={"epsilon": "0.5"})]
+Orders = Annotated[
+    Sequence[Any] | None,
+    Arg("Renyi orders of an rdp budget that promises epsilon and delta", kind=ORDERS, none_means="it promises neither"),
+]
+BudgetRelation = Annotated[NeighboringRelation, Arg("neighboring relation of all that is charged to it", kind=RELATION)]
+Simulation = Annotated[bool, Arg("it is no release of real data, and only budgets of simulations take it")]
+_EXAMPLE = {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}
+ReleaseField = Annotated[Release, Arg("the schedule, in the ledger's own JSON", kind=RELEASE, example=_EXAMPLE)]
+Relation = Annotated[
+    NeighboringRelation | None, Arg("the neighboring relation", kind=RELATION, none_means="that of the nearest budget")
+]
+PrivacyUnit = Annotated[str | None, Arg("what one neighbor differs in", none_means="what the nearest budget says")]
+Delta = Annotated[
+    Number | None,
+    Arg("what approximate budgets are charged", kind=DELTA, none_means="the release states it, or needs none"),
+]
+Amount = Annotated[
+    Mapping[str, Any] | None,
+    Arg("a price of one's own, at least the accountant's", kind=AMOUNT, none_means="the accountant works it out"),
+]
+StatedAmount = Annotated[Mapping[str, Any], Arg("its price, by quantity", kind=AMOUNT)]
+PlanHash = Annotated[str | None, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, none_means="no plan")]
+Hash = Annotated[str, Arg("SHA-256, 64 hex digits", kind=HASH)]
+Rounds = Annotated[int | None, Arg("the most rounds it may run", ge=1, none_means="no limit")]
+Until = Annotated[
+    datetime | str | None,
+    Arg(
+        "when anybody may give it back if it has not started, such as 2026-05-01T12:00Z",
+        kind=MOMENT,
+        none_means="never",
+    ),
+]

@@ -1,0 +1,123 @@
+"""Which stopping rule is a theorem: for each kind of budget, what is added up and why that may be compared with a cap.
+
+A charge may depend on what earlier charges showed, and charges may overlap in time. So only *fully adaptive* filters
+serve: rules that stay valid when parameters are chosen along the way. Tight accountants (privacy loss distributions)
+price one plan whose schedule is fixed beforehand; they never add plans up. Every filter here is a sum per quantity.
+
+>>> caps = Amounts.capped({"epsilon": "1", "delta": "1e-5"})
+>>> held = Amounts.charged({"epsilon": "0.9", "delta": "0"})
+>>> filter_of("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.1", "delta": "1e-5"}))
+True
+>>> filter_of("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.100000001", "delta": "0"}))
+False
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from epsilog.ledger.amounts import MOST_ORDERS, Amounts, order_of
+from epsilog.terms import check
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A kind of budget: the quantities that are summed, and the theorem that allows it.
+
+    Attributes:
+        kind: its name, as stored.
+        quantities: what a charge under it is made of; empty where each budget declares orders of its own.
+        promise: what holds while every sum stays within its cap, in words.
+        theorem: who proved it.
+        one_is_enough: whether a charge fits as soon as one of its quantities does; else all of them must.
+    """
+
+    kind: str
+    quantities: tuple[str, ...]
+    promise: str
+    theorem: str
+    one_is_enough: bool = False
+
+    @property
+    def by_order(self) -> bool:
+        """Whether its quantities are Renyi divergences, at orders that each budget declares."""
+        return not self.quantities
+
+    def measures(self, quantities: Iterable[str]) -> bool:
+        """Whether a budget of this kind can have just these quantities."""
+        found = set(quantities)
+        if not self.by_order:
+            return found == set(self.quantities)
+        return 1 <= len(found) <= MOST_ORDERS and all(order_of(quantity) is not None for quantity in found)
+
+    def fits(self, caps: Amounts, *, held: Amounts, asked: Amounts) -> bool:
+        """Whether ``asked`` on top of ``held`` stays within the caps; a sum that meets its cap fits."""
+        total = (held + asked).units
+        within = [total[quantity] <= cap for quantity, cap in caps.units.items()]
+        return any(within) if self.one_is_enough else all(within)
+
+
+_CONCURRENT = "overlapping charges: Haney et al. 2023 (arXiv:2309.05901)"
+
+FILTERS = {
+    rule.kind: rule
+    for rule in (
+        Filter(
+            "pure",
+            ("epsilon",),
+            "everything together is epsilon-DP",
+            f"basic composition as a filter: Rogers et al. 2016 (arXiv:1605.08294); {_CONCURRENT}",
+        ),
+        Filter(
+            "approximate",
+            ("epsilon", "delta"),
+            "everything together is (epsilon, delta)-DP",
+            f"basic composition as a filter, sums of epsilon and of delta: Rogers et al. 2016 (arXiv:1605.08294); "
+            f"{_CONCURRENT}",
+        ),
+        Filter(
+            "zcdp",
+            ("rho",),
+            "everything together is rho-zCDP",
+            "sum of rho: the fixed-order Renyi filter of Feldman & Zrnic 2021 (arXiv:2008.11193) at every order at "
+            f"once; Whitehouse et al. 2023 (arXiv:2203.05481); {_CONCURRENT}",
+        ),
+        Filter(
+            "gdp",
+            ("mu_squared",),
+            "everything together is mu-GDP",
+            "sum of mu squared over mu-GDP steps: Smith & Thakurta 2022 (arXiv:2210.17520)",
+        ),
+        Filter(
+            "rdp",
+            (),
+            "everything together has at most the capped Renyi divergence, at every declared order",
+            "sums of Renyi divergence, each at an order fixed beforehand, and all within their caps: Feldman & Zrnic "
+            f"2021 (arXiv:2008.11193); {_CONCURRENT}",
+        ),
+    )
+}
+
+SOME_ORDER = Filter(
+    "rdp",
+    (),
+    "everything together is (epsilon, delta)-DP",
+    "sums of Renyi divergence, some order within its cap, and delta shared out evenly among the orders: the filter of "
+    "Feldman & Zrnic 2021 (arXiv:2008.11193) at each order and a union over them, as Lecuyer 2021 (arXiv:2103.01379); "
+    f"the proof is in docs/ledger.md; {_CONCURRENT}",
+    one_is_enough=True,
+)
+
+
+def filter_of(kind: str, *, promised: bool = False) -> Filter:
+    """The filter of a kind of budget; an unknown kind is a ``ValueError``.
+
+    Args:
+        kind: of the budget.
+        promised: whether its caps were worked out from an (epsilon, delta) that they keep.
+    """
+    found = FILTERS.get(kind) if type(kind) is str else None
+    if found is None:
+        found = FILTERS[check.one_of(FILTERS)(kind=kind)]
+    return SOME_ORDER if promised and found.by_order else found

@@ -1,0 +1,158 @@
+"""Partitions: disjoint blocks below a scope, of which the budgets above pay for one, whichever a unit is in.
+
+The payment is made when a partition is declared, and is the most that any block may cost. From then on a charge in a
+block goes up to the block's own budget and stops there. So every balance stays a sum, a charge reads its path alone,
+and no block knows of another. Why that bounds the budgets above, and by which hypotheses of the owner, is in
+docs/ledger.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.balances import Balance, refusal
+from epsilog.ledger.entries import Entry, Verb
+from epsilog.ledger.scopes import ancestors, parent
+from epsilog.ledger.states import RULES
+from epsilog.terms import CheckError, ConflictError, NeighboringRelation
+
+_TERMS = ("kind", "relation", "privacy_unit", "simulation")
+
+
+def reach(path: Sequence[Balance]) -> int:
+    """How many budgets of a path a charge at its end does not touch: they have paid for its block already."""
+    for depth in range(len(path), 0, -1):
+        if path[depth - 1].partition is not None:
+            return depth
+    return 0
+
+
+def require_block(path: Sequence[Balance], scope: str) -> None:
+    """A charge below a partition lies in a block that has a budget; else nobody would count it.
+
+    Args:
+        path: the budgets at and above the scope, from the top.
+        scope: that the charge names.
+    """
+    if not path or path[-1].partition is None:
+        return
+    top = path[-1].scope
+    if scope == top:
+        raise ConflictError(
+            f"scope {top!r} is a partition, and bears no charge itself: charge one of its blocks, or, for what reads "
+            f"more than one block, {parent(top)!r} above it"
+        )
+    block = next(one for one in ancestors(scope) if parent(one) == top)
+    raise ConflictError(
+        f"block {block!r} of the partition {top!r} has no budget: its owner makes one before it is charged"
+    )
+
+
+def check_partition(payers: Sequence[Balance], made: Balance) -> None:
+    """Requires a partition for which the budgets above can pay in their own terms, and whose blocks can be disjoint.
+
+    Args:
+        payers: the budgets that will have paid, from the top.
+        made: the partition.
+    """
+    if made.relation is NeighboringRelation.REPLACE_ONE:
+        allowed = "add-or-remove-one or zero-out (a unit that is replaced can leave one block and join another)"
+        raise CheckError("relation", allowed, made.relation.value)
+    if made.privacy_unit is None:
+        raise CheckError("privacy_unit", "stated by the budget above a partition: it is what lies in one block", "None")
+    if not payers:
+        raise ConflictError(f"partition of {made.scope!r} must lie under a budget that pays for it, and there is none")
+    for payer in payers:
+        _require_same(payer, made, "a partition")
+        if not set(payer.caps) <= set(made.caps):
+            raise ConflictError(f"orders of a partition must name {list(payer.caps)}, got {list(made.caps)}")
+    _require_every(made, "a partition")
+
+
+def check_block(partition: Balance, block: Balance) -> None:
+    """Requires of a budget below a partition that it is a block's, in the partition's terms and within its cap."""
+    if parent(block.scope) != partition.scope or block.partition is not None:
+        raise ConflictError(
+            f"under the partition {partition.scope!r} each block has a budget of its own, directly below it, and "
+            f"whatever else is made comes under that, got {block.scope!r}"
+        )
+    if block.quota is not None:
+        raise ConflictError(f"block {block.scope!r} is no share: blocks take nothing from each other")
+    _require_same(partition, block, "a block")
+    if set(block.caps) != set(partition.caps):
+        raise ConflictError(f"orders of a block must be {list(partition.caps)}, got {list(block.caps)}")
+    _require_every(block, "a block")
+    if not partition.filter.fits(partition.caps, held=Amounts.zero(block.caps), asked=block.caps):
+        hint = "the budgets above have paid for that, and for no more, of any one block"
+        found = refusal(partition, block.caps, Amounts.zero(partition.caps))
+        raise found.explained(hint=hint, owners=(partition.scope,))
+
+
+def _require_same(above: Balance, below: Balance, what: str) -> None:
+    for name in _TERMS:
+        if getattr(below, name) != getattr(above, name):
+            raise ConflictError(
+                f"{name} of {what} must be that of the budget of {above.scope!r} ({getattr(above, name)}), "
+                f"got {getattr(below, name)}"
+            )
+
+
+def _require_every(made: Balance, what: str) -> None:
+    if made.filter.one_is_enough:
+        raise ConflictError(
+            f"{what} states a cap at each order: where any one order is enough, others pass what was paid for them"
+        )
+
+
+def risen(partition: Balance, caps: Amounts) -> Amounts:
+    """What the budgets above must pay besides, for blocks that may cost more than before."""
+    if set(caps) != set(partition.caps):
+        raise ConflictError(f"caps of the partition {partition.scope!r} are {list(partition.caps)}, got {list(caps)}")
+    if any(units < partition.caps.units[quantity] for quantity, units in caps.units.items()):
+        raise ConflictError(
+            f"cap of the partition {partition.scope!r} was paid for ({dict(partition.caps)}), and is not lowered: some "
+            f"block may have spent it; lower the caps of its blocks, got {dict(caps)}"
+        )
+    return caps - partition.caps
+
+
+def is_counted(entry: Entry, scope: str, partitions: AbstractSet[str]) -> bool:
+    """Whether what an entry costs is part of the balance of a budget above it, or was paid for by a partition between.
+
+    Args:
+        entry: at or under the budget's scope.
+        scope: of the budget.
+        partitions: scopes of all partitions at and under it.
+    """
+    between = {one for one in ancestors(entry.scope) if len(one) >= len(scope)}
+    if entry.key is None:  # the partition's own payment, which those above it make
+        between.discard(entry.scope)
+    return bool(between) and between.isdisjoint(partitions)
+
+
+def held_under(entries: Iterable[Entry], scope: str) -> Amounts:
+    """Epsilon and delta that stand against a cap of a scope: spent, or reserved and not given back.
+
+    The scope needs no budget of its own. A budget of (epsilon, delta) must stand at or above it.
+
+    Args:
+        entries: all of a ledger up to some entry, or those at and under the scope, in order.
+        scope: what is charged at and under it counts, except what a partition there has paid for.
+
+    Raises:
+        KeyError: a charge under the scope was not priced in epsilon and delta.
+    """
+    held, partitions = Amounts.zero(("epsilon", "delta")), set()
+    for entry in entries:
+        if not f"{entry.scope}/".startswith(f"{scope}/"):
+            continue
+        if entry.verb is Verb.PARTITION_DECLARED:
+            partitions.add(entry.scope)
+        rule = RULES[entry.verb]
+        if (rule.credit is None) == (rule.debit is None) or not is_counted(entry, scope, partitions):
+            continue
+        amounts = entry.amounts["approximate"]
+        held = held + amounts if rule.debit is None else held - amounts
+    return held

@@ -1,0 +1,230 @@
+"""Store a ledger in one schema of a PostgreSQL database.
+
+Whoever writes locks the head's row first, so writers follow one another and each builds on what the one before it
+committed. A commit is acknowledged once it lies on the server's disk: a server that does not sync is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from weakref import WeakKeyDictionary
+
+from epsilog.ledger.databases import SqlStore
+from epsilog.ledger.postgres import schema
+from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, StorageError
+from epsilog.terms.extras import install_command
+
+PATIENCE = 60  # seconds to wait for another writer, and for one that says nothing more
+LEDGER = "epsilog"  # the schema where the address names none
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_NO_TABLE, _NO_COLUMN, _LOCK_TIMEOUT = "42P01", "42703", "55P03"
+_SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")  # of libpq
+_THERE = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
+_BARRED = f"{_THERE} AND NOT has_schema_privilege(oid, 'USAGE')"
+_SETTINGS = """SELECT concat(system_identifier, '/', current_database()), current_setting('synchronous_commit')
+    FROM pg_control_system()"""
+_SYNCS = "current_setting('fsync'), current_setting('full_page_writes')"
+
+
+class PostgresStore(SqlStore):
+    """A ledger's schema: a ``Store``.
+
+    Args:
+        url: as ``postgresql://user@host/database?ledger=name``; further parameters are libpq's own. What it does not
+            say, libpq's environment and its password file do.
+        read_only: for looking only; then nothing is made where nothing is.
+    """
+
+    placeholder, begin_read = schema.PLACEHOLDER, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    # what is read once the head is locked is what the writer before committed
+    begin_write = (
+        f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}s'"
+    )
+
+    check = staticmethod(schema.validate_schema)
+
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        self._address = Address.of(url)
+        super().__init__(
+            f"ledger {self.address} was opened before this process was forked: open it again here", read_only=read_only
+        )
+        self._homes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # cluster, database and schema, by connection
+        try:
+            self._require_entry()
+            if not read_only:
+                self._create()
+            with self.reading() as session:
+                session.check()
+                session.head()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> Any:
+        """Open a connection that uses the ledger's schema alone and syncs every commit."""
+        connection = self._address.connect()
+        self._owner.note_opened(connection)
+        connection.execute(f'SET search_path TO "{self._address.ledger}", pg_temp')
+        connection.execute(f"SET lock_timeout TO '{PATIENCE}s'")
+        cluster, commits = connection.execute(_SETTINGS).fetchone()
+        self._homes[connection] = f"{cluster}/{self._address.ledger}"  # a replaced cluster has another number
+        kept = "on" if commits in ("off", "local") else commits
+        connection.execute(f"SET synchronous_commit TO {kept}")  # said here, no configuration that is read later counts
+        return connection
+
+    def _undo(self, connection: Any, error: BaseException | None = None) -> None:
+        """Roll back; after an interrupt close the session, since the driver's own lock may be held forever."""
+        if error is not None and not isinstance(error, Exception):
+            connection.close()
+        elif not connection.closed:
+            connection.rollback()
+
+    def _is_usable(self, connection: Any) -> bool:
+        """Ask the server: after its restart a new connection is needed."""
+        if connection.closed:
+            return False
+        try:
+            connection.execute("")
+        except _driver().OperationalError:
+            return False
+        return True
+
+    def _require_entry(self) -> None:
+        """Require USAGE: a role without it sees no schema and would create tables elsewhere."""
+        with self._transaction(self.begin_read) as connection:
+            if _count(connection, _BARRED, self._address.ledger):
+                raise StorageError(f"ledger {self.address} is there, and this role may not enter it (USAGE)")
+
+    def _create(self) -> None:
+        """Create the schema and its tables if there are none, in one transaction."""
+        name = self._address.ledger
+        with self._transaction(self.begin_write) as connection:  # who waited sees what was made meanwhile
+            _require_synced(*connection.execute(f"SELECT {_SYNCS}").fetchone())
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (name,))
+            if not _count(connection, _THERE, name):
+                connection.execute(f'CREATE SCHEMA "{name}"')
+            if not schema.describe_schema(connection):
+                schema.create_schema(connection, self._homes[connection])
+
+    @property
+    def address(self) -> str:
+        """Return the URL without the password."""
+        return self._address.address
+
+    def _check_before_write(self, connection: Any) -> None:
+        """Lock the head row for the only writer; refuse a copy and a server that does not sync."""
+        found = connection.execute(f"SELECT home, {_SYNCS} FROM head FOR UPDATE").fetchone()  # noqa: S608
+        made, *settings = found or ("nobody knows where", "on", "on")
+        _require_synced(*settings)
+        here = self._homes[connection]
+        if made != here:
+            raise StorageError(
+                f"ledger {self.address} is a copy: it was made at {made} and lies at {here}, and both could be "
+                "spent. Read it only"
+            )
+
+    def _check_before_commit(self, connection: Any) -> None:
+        """Require an open transaction: after a swallowed error, COMMIT silently rolls back."""
+        if connection.info.transaction_status is not _driver().pq.TransactionStatus.INTRANS:
+            raise StorageError(f"ledger {self.address}: the server has given up what was to be written")
+
+    def _translate_error(self, error: Exception) -> Exception | None:
+        if not isinstance(error, _driver().Error):
+            return None
+        state, reason = error.sqlstate, " ".join(str(error).split())
+        if state in (_NO_TABLE, _NO_COLUMN):
+            return LedgerIntegrityError(f"{self.address} is not an epsilog ledger: {reason}")
+        if state == _LOCK_TIMEOUT:
+            return StorageError(f"ledger {self.address} stayed locked for {PATIENCE} s")
+        return StorageError(f"ledger {self.address}: {reason}")
+
+
+def _driver() -> Any:
+    """Import psycopg, which the extra installs."""
+    try:
+        import psycopg
+    except ImportError as error:
+        message = f"PostgreSQL needs the extra `postgres`: {install_command('postgres')} ({error})"
+        raise EpsilogError(message) from error
+    return psycopg
+
+
+def _require_synced(fsync: str, pages: str) -> None:
+    if (fsync, pages) != ("on", "on"):
+        raise StorageError(f"the server must sync what it writes, got fsync={fsync}, full_page_writes={pages}")
+
+
+def _count(connection: Any, query: str, *values: object) -> int:
+    (found,) = connection.execute(query, values).fetchone()
+    return int(found)
+
+
+class Address(NamedTuple):
+    """Locate a ledger.
+
+    Attributes:
+        said: the parameters of the connection, named as in libpq.
+        ledger: the schema.
+    """
+
+    said: Mapping[str, str]
+    ledger: str
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Parse ``postgresql://user:password@host:port/database?ledger=name`` and libpq's parameters."""
+        try:
+            parts = urlsplit(url)
+            given = {"host": parts.hostname, "port": parts.port and str(parts.port), "dbname": parts.path[1:]}
+            given |= {"user": parts.username, "password": parts.password}
+            said = {name: unquote(value) for name, value in given.items() if value}
+            asked = parse_qsl(parts.query, strict_parsing=bool(parts.query))
+        except ValueError:
+            raise _no_address() from None
+        said |= {name: value for name, value in asked if name != "ledger"}
+        _, _, rest = url.partition(parts.netloc)
+        # of a password with a bare @ / ? or #, one end would be the name of something else
+        if parts.netloc.count("@") > 1 or set(rest) & set("@#") or "\0" in "".join(said.values()):
+            raise _no_address()
+        ledgers = [value for name, value in asked if name == "ledger"] or [LEDGER]
+        if len(ledgers) > 1 or not _NAME.fullmatch(ledgers[0]) or ledgers[0].startswith("pg_"):
+            raise CheckError("ledger", "a name of at most 63 lower-case letters, digits and underscores", repr(ledgers))
+        return cls(said, ledgers[0])
+
+    @property
+    def address(self) -> str:
+        """Return the URL without any password."""
+        shown = {name: value for name, value in self.said.items() if name not in _SECRETS}
+        user, name, host = shown.pop("user", ""), shown.pop("dbname", ""), shown.get("host", "")
+        where = f"{quote(user, safe='')}@" if user else ""
+        if "/" not in host:  # a folder stands behind, with its port
+            shown.pop("host", None)
+            where += (f"[{host}]" if ":" in host else host) + (f":{shown.pop('port')}" if "port" in shown else "")
+        asked = urlencode(shown | {"ledger": self.ledger}, safe="/", quote_via=quote)
+        return f"postgresql://{where}/{quote(name)}?{asked}"
+
+    def connect(self) -> Any:
+        """Open a connection in UTF-8, whatever the role or the address says."""
+        return _driver().connect(**{**self.said, "client_encoding": "utf8"}, autocommit=True)
+
+
+def _no_address() -> CheckError:
+    return CheckError("url", "postgresql://user@host/database?ledger=name, percent-encoded", "something else")
+
+
+def redact_url(url: str) -> str:
+    """Return the URL without the password."""
+    return Address.of(url).address
+
+
+def schema_exists(url: str) -> bool:
+    """Return whether the schema exists, whatever it contains."""
+    address, driver = Address.of(url), _driver()
+    try:
+        with address.connect() as connection:
+            return bool(_count(connection, _THERE, address.ledger))
+    except driver.Error as error:
+        raise StorageError(f"ledger {address.address}: {' '.join(str(error).split())}") from error

@@ -1,0 +1,240 @@
+"""One server, asked over HTTP: no redirect is followed, certificates are checked, and nobody else sees the token.
+
+Python's own client is all it needs. What matters here is what is known when no answer comes: that nothing was sent, or
+that it may have been done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from epsilog.ledger import wire
+from epsilog.ledger.forks import Owner
+from epsilog.terms import AccessError, CheckError, EpsilogError, StorageError, UnansweredError
+from epsilog.terms.codec import parse
+
+HTTP = ("http://", "https://")
+TOKEN = "EPSILOG_TOKEN"  # noqa: S105 (the variable's name)
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+PATIENCE = 60.0  # seconds without a word: a price may take 20, and wait for its turn before
+PAUSES = (0.1, 0.4, 1.6)  # seconds before what may be said again is
+_IDLE = 1.0  # seconds after which the other end may have hung up
+_LONGEST = 1 << 28  # bytes of an answer
+_BUSY = frozenset({429, 503})  # turned away at the door: nothing was done
+_WORDED = frozenset({409, 422})  # a ledger's refusals, which say why; one that does not was cut on its way
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server is."""
+
+    secure: bool
+    host: str
+    port: int | None
+    path: str
+    url: str
+
+    @classmethod
+    def of(cls, url: str) -> Place:
+        """Reads ``https://host[:port][/path]``, or ``http://`` on this machine."""
+        said = "another, which may hold a token" if {"@", "?", "#"} & set(url) else repr(url[:200])
+        wrong = CheckError("url", "https://host[:port], with no token in it", said)
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise wrong from None
+        plain = url.isascii() and url.isprintable() and not set(url) & set(" @?#\\")
+        if not plain or not host or port == 0 or not url.startswith(HTTP):
+            raise wrong
+        if parts.scheme == "http" and host not in LOOPBACK:
+            raise CheckError("url", "https:// for another machine than this", said)
+        return cls(parts.scheme == "https", host, port, parts.path.rstrip("/"), url.rstrip("/"))
+
+
+class Unreached(Exception):  # noqa: N818 (it is caught here)
+    """Nothing was sent, or it was turned away before anything was done with it."""
+
+
+class MissingError(EpsilogError):
+    """What was asked for is not there."""
+
+
+class _Answer(dict[str, Any]):
+    """What a server answered; what it lacks was said by no ledger's server of this version."""
+
+    def __missing__(self, name: str) -> Any:
+        raise EpsilogError(f"the answer lacks {name!r}: this is no ledger's server, or one of another version")
+
+
+class Connection:
+    """Asks a server; threads may share it.
+
+    Args:
+        url: see ``Place.of``.
+        token: what the server knows the asker by; None takes it from the environment, if it is there.
+        patience: seconds without a word after which no answer is awaited any more.
+    """
+
+    def __init__(self, url: str, *, token: str | None = None, patience: float = PATIENCE) -> None:
+        self._place, self._patience = Place.of(url), patience
+        self._token = os.environ.get(TOKEN) or None if token is None else token
+        if self._token is not None and not (self._token and self._token.isascii() and self._token.isprintable()):
+            raise CheckError("token", "printable ASCII", "another text, which is not shown")
+        self._lock, self._open = threading.Lock(), True
+        self._idle: list[tuple[float, http.client.HTTPConnection]] = []
+        self._owner = Owner(
+            f"the connection to {self.address} was opened before this process was forked: open it again here"
+        )
+
+    @property
+    def address(self) -> str:
+        """The server's URL."""
+        return self._place.url
+
+    def __repr__(self) -> str:
+        return f"Connection({self.address!r})"
+
+    def get(self, path: str, **query: object) -> dict[str, Any]:
+        """Reads something."""
+        said = urlencode({name: value for name, value in query.items() if value is not None})
+        return self._asked("GET", f"{path}?{said}" if said else path, None, again=True)[0]
+
+    def post(self, path: str, ask: Mapping[str, Any], *, again: bool = True) -> tuple[dict[str, Any], bool]:
+        """Does something.
+
+        Args:
+            path: below the ledger's address.
+            ask: what is sent, as JSON.
+            again: whether it is said again where no answer came. Only what is the same when it is said twice may be.
+
+        Returns:
+            The answer, and whether one was lost before: what this one tells of may have been done then.
+
+        Raises:
+            UnansweredError: no answer came: what was asked may stand, or not. A refusal that came after an answer was
+                lost has an ``UnansweredError`` as its cause.
+            StorageError: the server was not reached; nothing was done.
+        """
+        return self._asked("POST", path, json.dumps(ask, ensure_ascii=False).encode(), again=again)
+
+    def close(self) -> None:
+        """Hangs up; nothing is asked any more. In a child of a fork, nothing happens: the parent still asks."""
+        if not self._owner.is_here:
+            return
+        with self._lock:
+            self._open = False
+            idle, self._idle = self._idle, []
+        for _, link in idle:
+            link.close()
+
+    def _asked(self, method: str, path: str, body: bytes | None, *, again: bool) -> tuple[dict[str, Any], bool]:
+        self._owner.require_here()
+        if not self._open:
+            raise StorageError(f"the connection to {self.address} is closed")
+        lost: UnansweredError | None = None
+        for pause in (*PAUSES, None):
+            try:
+                return self._once(method, path, body), lost is not None
+            except Unreached as error:
+                why: Exception = StorageError(f"{self.address} {error}; nothing was done")
+            except (EpsilogError, ValueError) as error:  # a refusal that was told
+                if type(error) is StorageError and method == "POST":  # perhaps at the very end
+                    raise UnansweredError(f"{error}; what was asked may stand, or not") from error
+                raise error from lost
+            except (OSError, http.client.HTTPException) as error:
+                said = f"{self.address} did not answer ({type(error).__name__})"
+                if method == "GET":
+                    why = StorageError(said)
+                else:
+                    why = lost = lost or UnansweredError(f"{said}: what was asked may stand, or not")
+                if not again:
+                    raise why from None
+            if pause is None:
+                raise (lost or why) from None
+            time.sleep(pause)
+        raise AssertionError  # the last pause is None
+
+    def _once(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
+        """Asks once, and reads the answer or the refusal."""
+        link = self._taken() or self._dialled()
+        headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": "application/json"})
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            link.request(method, f"{self._place.path}{wire.PREFIX}{path}", body, headers)
+            answer = link.getresponse()
+            found = answer.read(_LONGEST + 1)
+            if len(found) > _LONGEST:
+                raise http.client.HTTPException("too long")
+        except BaseException:
+            link.close()
+            raise
+        self._kept(link, closing=answer.will_close)
+        return _read(answer.status, found)
+
+    def _dialled(self) -> http.client.HTTPConnection:
+        place = self._place
+        link = (
+            http.client.HTTPSConnection(
+                place.host, place.port, timeout=self._patience, context=ssl.create_default_context()
+            )
+            if place.secure
+            else http.client.HTTPConnection(place.host, place.port, timeout=self._patience)
+        )
+        try:
+            link.connect()
+        except OSError as error:
+            link.close()
+            raise Unreached(f"cannot be reached ({error.strerror or error})") from None
+        return link
+
+    def _taken(self) -> http.client.HTTPConnection | None:
+        """An idle connection that the other end has not hung up on, as far as can be known."""
+        now = time.monotonic()
+        with self._lock:
+            stale = [link for until, link in self._idle if until < now]
+            self._idle = [(until, link) for until, link in self._idle if until >= now]
+            found = self._idle.pop()[1] if self._idle else None
+        for link in stale:
+            link.close()
+        return found
+
+    def _kept(self, link: http.client.HTTPConnection, *, closing: bool) -> None:
+        with self._lock:
+            if self._open and not closing:
+                self._idle.append((time.monotonic() + _IDLE, link))
+                return
+        link.close()
+
+
+def _read(status: int, body: bytes) -> dict[str, Any]:
+    """What was answered; a refusal is raised."""
+    found: object = None
+    with contextlib.suppress(ValueError):
+        found = parse(body)
+    told = found if isinstance(found, dict) else {}
+    if status == 200 and isinstance(found, dict):
+        return _Answer(found)
+    if told.get("code") in wire.REFUSALS:
+        raise wire.refusal_from_json(told)
+    said = str(told.get("detail") or told.get("title") or http.client.responses.get(status, status))[:2000]
+    if status in (401, 403):
+        raise AccessError(said)
+    if status in _BUSY:
+        raise Unreached(f"turns us away ({said})")
+    if 300 <= status < 400:
+        raise EpsilogError("the server names another address: redirects are not followed, so give that one")
+    if status >= 500 or status == 200 or (status in _WORDED and not told):
+        raise http.client.HTTPException(said)  # who knows how far it came
+    raise (MissingError if status == 404 else EpsilogError)(f"{said} ({status})")

@@ -1,0 +1,266 @@
+"""A ledger that a server keeps: commands are sent as their JSON, and entries are read word for word.
+
+Each command is refused by the same errors, with the same fields. The server prices, and what it says is done is on its
+disk. An answer may be lost. What is the same when said twice is said again. Where our doing could not be told from
+another's, the error says that it is not known: nobody releases for a charge without knowing who started it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+
+from epsilog.ledger import chain, scopes
+from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.balances import Balance
+from epsilog.ledger.checkpoints import Checkpoint
+from epsilog.ledger.commands import ChargeAtOnce, Command
+from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
+from epsilog.ledger.entries import ChargeId, Entry, Verb, digest
+from epsilog.ledger.execute import Done
+from epsilog.ledger.headroom import Headroom
+from epsilog.ledger.records import ChargeRecord, RoundState
+from epsilog.ledger.remote.connection import Connection, MissingError
+from epsilog.ledger.requests import Request
+from epsilog.ledger.rows import UNREADABLE, Row, Stored, parsed, stored_state
+from epsilog.ledger.view import Served
+from epsilog.terms import (
+    BudgetExceededError,
+    CheckError,
+    EpsilogError,
+    LedgerIntegrityError,
+    StorageError,
+    UnansweredError,
+    UnsupportedMechanismError,
+    check,
+)
+
+_AT_ONCE = 500  # entries of one answer
+_REFUSED_AS_BEFORE = (BudgetExceededError, CheckError, UnsupportedMechanismError)
+
+
+class RemoteSession:
+    """What a server's ledger says: each answer is of its own moment, so entries are paged by their index."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def check(self) -> None:
+        """The server's database is the server's to check."""
+
+    def head(self) -> tuple[int, str]:
+        """Count of entries and hash of the last."""
+        found = self._connection.get("/head")
+        return check.integer(0)(count=found["count"]), str(found["hash"])
+
+    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
+        """Entries, oldest first; see ``store.Session``."""
+        after, left, more = max(0, (start or 1) - 1), limit, True
+        while more and (left is None or left > 0):
+            asked = _AT_ONCE if left is None else min(left, _AT_ONCE)
+            found = self._connection.get("/rows", scope=scope, after=after, limit=asked)
+            rows = [as_row(document) for document in found["documents"]]
+            more = bool(found["more"]) and bool(rows)
+            for row in rows:
+                if row.position <= after:
+                    raise LedgerIntegrityError("is told out of its order", index=row.position)
+                after = row.position
+                yield row
+            left = None if left is None else left - len(rows)
+
+    def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
+        """The newest entries before an index, newest first."""
+        found: list[Entry] = []
+        while len(found) < limit and before > 1:
+            asked = min(limit - len(found), _AT_ONCE)
+            told = self._connection.get("/page", before=before, limit=asked, scope=scope, verb=verb)["documents"]
+            found += [parsed(as_row(document)) for document in told]
+            if len(told) < asked:
+                break
+            before = found[-1].index
+        return found
+
+    def entry(self, position: int) -> Entry:
+        """The entry at an index that exists."""
+        found = parsed(as_row(self._connection.get("/entry", index=position)["document"]))
+        if found.index != position:
+            raise LedgerIntegrityError("is another than was asked for", index=position)
+        return found
+
+    def latest(self, _: str) -> Entry | None:
+        """What is of the whole ledger is told to those alone who may see all of it."""
+        raise StorageError("a server tells nothing of the whole ledger here")
+
+    def stored(self) -> Stored:
+        """What the server keeps beside the entries is the server's to compare."""
+        raise StorageError("a server tells nothing that it keeps beside the entries")
+
+    def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
+        """The budgets among some scopes, ancestors first; all that the token may see for None."""
+        if scopes is None:
+            return self._balances(None)
+        wanted = set(scopes)
+        deepest = [one for one in wanted if not any(other.startswith(f"{one}/") for other in wanted)]
+        found = {b.scope: b for one in deepest for b in self._balances(one) if b.scope in wanted}
+        return [found[scope] for scope in sorted(found)]
+
+    def below(self, scope: str) -> list[Balance]:
+        """The budgets under a scope that the token may see, ancestors first."""
+        return [found for found in self._balances(None) if found.scope.startswith(f"{scope}/")]
+
+    def _balances(self, above: str | None) -> list[Balance]:
+        told = self._connection.get("/balances", above=above)["budgets"]
+        return [as_budget(budget) for budget in told]
+
+    def charge(self, name: ChargeId) -> ChargeRecord | None:
+        """The charge with a key in a scope, if there is one that the token may see."""
+        scope, key = name
+        found = self._connection.get("/charges", key=key, scope=scope)["charge"]
+        return None if found is None else as_charge(found, key=key, scope=scope)
+
+    def find_charges(self, key: str) -> list[ChargeRecord]:
+        """The charge that has a key; of several that the token may see, the server asks which is meant."""
+        found = self._connection.get("/charges", key=key)["charge"]
+        return [] if found is None else [as_charge(found, key=key)]
+
+    def rounds(self, name: ChargeId) -> list[RoundState]:
+        """The rounds of a charge, in order."""
+        scope, key = name
+        return [RoundState(*told) for told in self._connection.get("/charges", key=key, scope=scope)["rounds"]]
+
+
+class RemoteStore(Served):
+    """Where a server keeps a ledger; read through its answers, and written by the server alone.
+
+    Args:
+        connection: to the server; closed with the store.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def address(self) -> str:
+        """The server's URL."""
+        return self._connection.address
+
+    @contextmanager
+    def reading(self) -> Iterator[RemoteSession]:
+        """What the server says now."""
+        yield RemoteSession(self._connection)
+
+    def execute(self, command: Command, /) -> Done:
+        """Sends a command, and tells what the server says is done."""
+        found, lost = self._sent(command)
+        if command.tells == BUDGET:
+            return Done(balance=as_budget(found["budget"], scope=command.to_json()["scope"]))
+        if command.tells == CHARGE:
+            return Done(charge=as_charge(found["charge"], key=command.key_of_charge()))
+        if command.tells != RESERVATION:
+            return Done()
+        replayed = found["replayed"] is not False  # new only if it is said to be
+        if lost and replayed and isinstance(command, ChargeAtOnce):
+            raise UnansweredError(
+                f"an answer was lost: charge {command.key!r} stands, and whether it is new or was there before is not "
+                "known"
+            )
+        return Done(reserved=_reserved(found["entry"], command.to_json()), replayed=replayed)
+
+    def _sent(self, command: Command) -> tuple[dict[str, Any], bool]:
+        """Asks the server, which does it or refuses.
+
+        After a lost answer a conflict may be one with our own doing, and whoever is not let in any more may have been
+        before: that is not known. What would have been refused the first time too was not done.
+        """
+        try:
+            return self._connection.post(f"/{command.name}", command.to_json(), again=command.repeatable)
+        except _REFUSED_AS_BEFORE:
+            raise
+        except EpsilogError as error:
+            if isinstance(error.__cause__, UnansweredError) and not isinstance(error, UnansweredError):
+                raise UnansweredError(f"{error.__cause__}; asked again, the ledger says: {error}") from error
+            raise
+
+    def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
+        """What the newest charges under a budget cost, at most 500."""
+        scopes.ancestors(scope)
+        found = self._connection.get("/spending", scope=scope, limit=min(limit, 500))["spending"]
+        return [(parsed(as_row(one["entry"])), Amounts.stored(one["total"])) for one in found]
+
+    def what_fits(self, scope: str, request: Request | None) -> Headroom:
+        """What a scope can still bear, as the server prices it."""
+        scopes.ancestors(scope)
+        asked = {} if request is None else request.to_json()
+        ask = {"scope": scope} | {name: asked[name] for name in ("release", "delta", "relation") if name in asked}
+        found, _ = self._connection.post("/fits", ask)
+        return Headroom(Amounts.stored(found["available"]), found["charges"], found["repetitions"])
+
+    def verify(
+        self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
+    ) -> chain.Verified:
+        """Works the whole ledger out again, here: its entries as the server tells them, and then its prices.
+
+        What the server keeps beside the entries is compared with theirs as far as it is told: balances, and of charges
+        none.
+        """
+        with self.reading() as session:
+            head, told, now = session.head(), session.balances(None), session.head()
+            rows = takewhile(lambda row: row.position <= head[0], session.rows())
+            books = chain.fold(rows, progress=progress, since=since)
+        if (books.count, books.head) != head:
+            raise LedgerIntegrityError("the head that the server names is not that of its entries", index=books.count)
+        if now == head and books.balances != {budget.scope: budget for budget in told}:
+            raise LedgerIntegrityError("the balances that the server tells are not those of its entries")
+        return replace(chain.reprice(books, seconds=seconds), charges_told=False)
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._connection.close()
+
+
+def as_charge(told: Any, **named: Any) -> ChargeRecord:
+    """Where a charge stands, as a server tells it."""
+    return stored_state(ChargeRecord.parse, json.dumps(told), **named)
+
+
+def as_budget(told: Any, **named: str) -> Balance:
+    """A budget, as a server tells it."""
+    return stored_state(Balance.parse, json.dumps(told), **named)
+
+
+def as_row(document: Any) -> Row:
+    """An entry as it was written; what cannot be read is refused by whoever parses it."""
+    try:
+        fields = json.loads(document)
+        if type(fields["index"]) is not int:
+            raise ValueError("its index is no whole number")
+        return Row(fields["index"], fields["scope"], document, digest(document))
+    except UNREADABLE as error:
+        raise LedgerIntegrityError(f"an entry cannot be read: {error!r}") from error
+
+
+def is_kept(connection: Connection) -> bool:
+    """Whether a server keeps a ledger at all; hangs up."""
+    try:
+        connection.get("/head")
+    except MissingError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _reserved(document: Any, asked: Mapping[str, Any]) -> Entry:
+    """The reservation that an answer tells of, if it is the one that was asked for."""
+    entry = parsed(as_row(document))
+    request = entry.body.get("request", {})
+    if (entry.verb, entry.key, entry.scope) != (Verb.RESERVED, asked["key"], asked["scope"]) or any(
+        request.get(name) != asked.get(name, default)
+        for name, default in (("release", None), ("plan_hash", None), ("rounds", None), ("simulation", False))
+    ):
+        raise LedgerIntegrityError("is not the reservation that was asked for", index=entry.index)
+    return entry

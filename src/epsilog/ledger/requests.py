@@ -1,0 +1,62 @@
+"""What is asked of the ledger, and how it is stored: the same key may only ever come with the same request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from epsilog.ledger.entries import digest
+from epsilog.ledger.fields import Amount, Arg, Delta, PlanHash, PrivacyUnit, Relation, ReleaseField, Rounds, Simulation
+from epsilog.terms import CheckError, NeighboringRelation
+from epsilog.terms.codec import canonical
+from epsilog.terms.fields import check_fields, document_fields, list_fields
+
+
+@document_fields
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of the ledger; the same key may only ever come with the same request."""
+
+    release: ReleaseField
+    relation: Relation = None
+    privacy_unit: PrivacyUnit = None
+    delta: Delta = None
+    amount: Amount = None
+    plan_hash: PlanHash = None
+    rounds: Rounds = None
+    simulation: Simulation = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.amount is not None and self.delta is not None:
+            raise CheckError("delta", "left out where amount is given", repr(self.delta))
+
+    def under(self, relation: NeighboringRelation, privacy_unit: str | None) -> Self:
+        """The request with a budget's relation and privacy unit where it states none."""
+        found: Self = object.__new__(type(self))
+        for name in _ARGS:  # all of which were checked before
+            object.__setattr__(found, name, getattr(self, name))
+        object.__setattr__(found, "relation", relation if self.relation is None else self.relation)
+        object.__setattr__(found, "privacy_unit", privacy_unit if self.privacy_unit is None else self.privacy_unit)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, as the ledger stores them."""
+        return {name: arg.write(getattr(self, name)) for name, arg in _ARGS.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Reads what ``to_json`` wrote; anything else, another spelling of one included, is an error."""
+        found = cls(**{name: _ARGS[name].read(value) if name in _ARGS else value for name, value in data.items()})
+        if found.relation is None or found.to_json() != data:
+            raise CheckError("request", "spelled as the ledger spells it", repr(dict(data))[:1000])
+        return found
+
+
+_ARGS = {name: arg for name, arg in list_fields(Request).items() if isinstance(arg, Arg)}
+
+
+def waiver_of(request: Mapping[str, Any]) -> str:
+    """What stands for a request whose price an owner has overridden."""
+    return digest(canonical(dict(request)).decode())

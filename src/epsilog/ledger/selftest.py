@@ -1,0 +1,293 @@
+"""Campaigns that try to break a ledger where it will live: writers killed at random moments, and a race for a cap.
+
+Each runs real processes against a new ledger in a folder of yours and reports counts; ``passed`` says whether the
+promises held. A kill ends a process and leaves the page cache: it does not stand for a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import multiprocessing
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from epsilog.ledger.balances import Balance
+from epsilog.ledger.ledger import Ledger
+from epsilog.ledger.opening import open_ledger, read_ledger
+from epsilog.ledger.view import LedgerView
+from epsilog.mechanisms import PureDP
+from epsilog.terms import BudgetExceededError
+
+__all__ = ["KillReport", "RaceReport", "kill_campaign", "race_campaign"]
+
+SCOPE = "selftest/campaign"
+STEPS = ("reserved", "started", "round-released", "committed")  # in the order in which a writer acknowledges them
+
+
+@dataclass(frozen=True, slots=True)
+class KillReport:
+    """What a kill campaign found.
+
+    Attributes:
+        kills: processes killed.
+        acknowledged: steps that a writer saw confirmed before it died.
+        lost: acknowledged steps that the ledger does not have.
+        unacknowledged: steps that the ledger has and no writer saw confirmed.
+        doubled: charges that a retry with the same key made again.
+        entries: entries of the ledger, all verified.
+    """
+
+    kills: int
+    acknowledged: int
+    lost: int
+    unacknowledged: int
+    doubled: int
+    entries: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing confirmed was lost and nothing was charged twice; and whether it tried anything at all."""
+        return self.lost == 0 and self.doubled == 0 and self.acknowledged > 0
+
+
+@dataclass(frozen=True, slots=True)
+class RaceReport:
+    """What a race found.
+
+    Attributes:
+        attempts: charges attempted by all processes.
+        cap: charges that the budget bears.
+        accepted: charges that were accepted.
+        refused: charges that the budget refused.
+        entries: entries of the ledger, all verified.
+    """
+
+    attempts: int
+    cap: int
+    accepted: int
+    refused: int
+    entries: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether exactly the cap was accepted, and everything else refused."""
+        return self.accepted == min(self.cap, self.attempts) and self.accepted + self.refused == self.attempts
+
+
+def kill_campaign(folder: Path, *, seed: int, kills: int = 40, writers: int = 2, url: str | None = None) -> KillReport:
+    """Lets writers charge side by side, kills them at random moments, and checks the ledger against what they saw.
+
+    Args:
+        folder: an empty folder, on the disk to be tried.
+        seed: picks the moments; they are not exactly repeatable, since the machine has a say.
+        kills: how many processes to kill, at least.
+        writers: how many run at the same time.
+        url: a ledger that is not there yet, as ``open_ledger`` takes it; a file in the folder for None.
+    """
+    path = folder / "killed.db" if url is None else url
+    moments, lives = random.Random(seed), -(-kills // writers)  # noqa: S311 no secrets here
+    with open_ledger(path) as ledger:
+        ledger.create_budget("selftest", kind="pure", epsilon="1000000")
+    for life in range(lives):
+        names = [f"writer-{writer}-life-{life}" for writer in range(writers)]
+        notes = [folder / f"{name}.acks" for name in names]
+        with running(_write_until_killed, [(path, *each) for each in zip(notes, names, strict=True)]) as processes:
+            for process, note in zip(processes, notes, strict=True):
+                if moments.random() < 0.75:  # the rest may die while they open the file
+                    _wait_for(note, process)
+                time.sleep(moments.uniform(0.0, 0.05))
+                process.kill()
+                ended(process, -signal.SIGKILL)
+    return _judge(path, folder, lives * writers)
+
+
+def _wait_for(note: Path, process: ForkServerProcess) -> None:
+    """Waits until a writer has something to say."""
+    while process.is_alive() and not (note.exists() and note.stat().st_size):
+        time.sleep(0.001)
+
+
+def _write_until_killed(path: str | Path, acks: Path, name: str) -> None:
+    """Charges for ever."""
+    write_steps(path, acks, name)
+
+
+def write_steps(path: str | Path, acks: Path, name: str, *, charges: int | None = None) -> None:
+    """Charges, for ever or until refused, and writes down each step after the ledger has confirmed it.
+
+    Args:
+        path: of the ledger.
+        acks: what it writes to.
+        name: which its keys begin with.
+        charges: how many it tries; None for no end.
+    """
+    descriptor = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def confirm(key: str, step: str) -> None:
+        os.write(descriptor, f"{key} {step}\n".encode())
+
+    with open_ledger(path) as ledger, contextlib.suppress(BudgetExceededError):
+        for number in itertools.count() if charges is None else range(charges):
+            write_one(ledger, number, name, confirm)
+
+
+def write_one(ledger: Ledger, number: int, name: str, confirm: Callable[[str, str], object]) -> None:
+    """Charges once, in one step or in all of ``STEPS``, and tells each after the ledger has confirmed it.
+
+    Args:
+        ledger: which is charged.
+        number: of the charge; even ones take every step.
+        name: which the key begins with.
+        confirm: takes key and step.
+    """
+    key = f"{name}-{number}"
+    if number % 2:
+        ledger.charge(SCOPE, PureDP(0.001), key=key)
+        confirm(key, "committed")
+        return
+    charge = ledger.reserve(SCOPE, PureDP(0.001), key=key, rounds=1)
+    confirm(key, "reserved")
+    charge.start()
+    confirm(key, "started")
+    charge.round_started(1)
+    charge.round_released(1, output_hash=sha256(key.encode()).hexdigest())
+    confirm(key, "round-released")
+    charge.commit({"model": sha256(key.encode()).hexdigest()})
+    confirm(key, "committed")
+
+
+def _judge(path: str | Path, folder: Path, kills: int) -> KillReport:
+    """Compares the ledger with the notes of the dead, and retries what they left."""
+    told = [line for notes in folder.glob("*.acks") for line in notes.read_text().splitlines(keepends=True)]
+    seen = [(key, step) for line in told if line.endswith("\n") for key, step in [line.split()]]
+    with open_ledger(path) as ledger:
+        count, found = ledger.verify().count, reached(ledger)
+        furthest = _furthest(seen)
+        unacknowledged = sum(furthest.get(key, -1) < step for key, step in found.items())
+        doubled = made_again(ledger)
+    return KillReport(kills, len(seen), lost_of(found, seen), unacknowledged, doubled, count)
+
+
+def reached(ledger: LedgerView) -> dict[str, int]:
+    """The last of the steps that each charge of a campaign has taken."""
+    return _furthest((entry.key, entry.verb) for entry in ledger.history() if entry.key is not None)
+
+
+def _furthest(steps: Iterable[tuple[str, str]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for key, step in steps:
+        if step in STEPS:
+            found[key] = max(found.get(key, -1), STEPS.index(step))
+    return found
+
+
+def lost_of(found: Mapping[str, int], confirmed: Iterable[tuple[str, str]]) -> int:
+    """Charges of which a ledger has less than was confirmed."""
+    return sum(found.get(key, -1) < step for key, step in _furthest(confirmed).items())
+
+
+def made_again(ledger: Ledger) -> int:
+    """Charges that a retry of all that are there makes a second time."""
+    before = ledger.verify().charges
+    for charge in before.values():
+        ledger.reserve(SCOPE, PureDP(0.001), key=charge.key, rounds=charge.rounds)
+    return len(ledger.verify().charges) - len(before)
+
+
+def over_a_cap(balances: Iterable[Balance]) -> bool:
+    """Whether more stands against some cap than it bears."""
+    return any(balance.held.units[name] > cap for balance in balances for name, cap in balance.caps.units.items())
+
+
+def race_campaign(
+    folder: Path, *, processes: int = 8, attempts: int = 50, cap: int = 200, url: str | None = None
+) -> RaceReport:
+    """Lets processes charge at the same time against a budget that cannot bear them all.
+
+    Args:
+        folder: an empty folder, on the disk to be tried.
+        processes: how many take part.
+        attempts: charges that each attempts.
+        cap: charges that the budget bears.
+        url: as in ``kill_campaign``.
+    """
+    path = folder / "raced.db" if url is None else url
+    with open_ledger(path) as ledger:
+        ledger.create_budget("selftest", kind="pure", epsilon=f"{cap}e-3")
+    names = [f"runner-{number}" for number in range(processes)]
+    with running(_charge_until_done, [(path, folder / f"{name}.acks", name, attempts) for name in names]) as runners:
+        for process in runners:
+            ended(process, 0)
+    outcomes = [line for name in names for line in (folder / f"{name}.acks").read_text().split()]
+    with read_ledger(path) as ledger:
+        verified = ledger.verify()
+    if len(verified.charges) != outcomes.count("accepted"):
+        raise RuntimeError(f"{len(verified.charges)} charges for {outcomes.count('accepted')} that were accepted")
+    return RaceReport(processes * attempts, cap, outcomes.count("accepted"), outcomes.count("refused"), verified.count)
+
+
+def _charge_until_done(path: str | Path, acks: Path, name: str, attempts: int) -> None:
+    outcomes = []
+    with open_ledger(path) as ledger:
+        for number in range(attempts):
+            try:
+                ledger.charge(SCOPE, PureDP(0.001), key=f"{name}-{number}")
+                outcomes.append("accepted")
+            except BudgetExceededError:
+                outcomes.append("refused")
+    acks.write_text("\n".join(outcomes))
+
+
+def ended(process: ForkServerProcess, expected: int) -> None:
+    """Waits for a process; one that ended otherwise than it should have tried nothing."""
+    process.join()
+    if process.exitcode != expected:
+        raise RuntimeError(f"a process of the campaign ended with {process.exitcode}, not {expected}")
+
+
+@contextlib.contextmanager
+def running(target: object, given: Sequence[tuple[object, ...]]) -> Iterator[list[ForkServerProcess]]:
+    """Processes side by side, one for each set of arguments; if the block breaks off, they are ended with it."""
+    processes: list[ForkServerProcess] = []
+    try:
+        with _uninterrupted():  # a start that breaks off would leave a process that nobody knows
+            processes += [_process(target, *args) for args in given]
+        yield processes
+    except BaseException:
+        for process in processes:
+            process.kill()
+            process.join()
+        raise
+
+
+def _process(target: object, *args: object) -> ForkServerProcess:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["epsilog.ledger.selftest", "epsilog.ledger.sqlite"])
+    process = context.Process(target=target, args=args, daemon=True)  # type: ignore[arg-type]
+    process.start()
+    return process
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Puts off an interrupt until the block is through; elsewhere than in the main thread there is none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if waiting:
+        raise KeyboardInterrupt

@@ -1,0 +1,93 @@
+"""Copies of a ledger: made whole while others write, checked before they are called a backup, and put back once.
+
+A backup carries another application id than a ledger, so that nobody can charge it by mistake. Put back, it is a ledger
+again, under the number that it always had, and says in its first new entry that it was restored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from epsilog import disk
+from epsilog.ledger.sqlite import library, schema
+from epsilog.ledger.sqlite.ledger_file import LOGS, make_sidecar_path
+from epsilog.ledger.sqlite.store import SqliteStore, encode_path
+from epsilog.terms import CheckError, StorageError
+
+_LEFT = (*LOGS, "-journal")  # what SQLite would take for the log of a file of that name
+
+
+def copy_ledger(ledger: Path, to: Path, *, check: Callable[[Path], None]) -> None:
+    """Copies a ledger as it stands at one moment.
+
+    Args:
+        ledger: its file.
+        to: the backup's file, which is not there yet.
+        check: refuses what does not hold; called on the copy before it gets its name.
+    """
+    with _appearing(to) as part:
+        with closing(SqliteStore(ledger, read_only=True)) as source:
+            _copy(source, part, application_id=schema.BACKUP_ID)
+        check(part)
+
+
+def restore_copy(backup: Path, to: Path, *, check: Callable[[Path], None], mark: Callable[[Path], None]) -> None:
+    """Makes a ledger of a backup.
+
+    Args:
+        backup: its file.
+        to: the ledger's file, which is not there yet, and nothing of one either.
+        check: refuses what does not hold; called on the backup and on the ledger.
+        mark: notes in the ledger that it was restored; called before it gets its name.
+
+    Raises:
+        StorageError: the ledger that was backed up is still there, or may be; or a log of another lies in the way.
+    """
+    if not schema.is_backup(backup):
+        raise CheckError("backup", "a file that `epsilog ledger backup` made", repr(str(backup)))
+    check(backup)
+    with _appearing(to) as part:
+        with closing(SqliteStore(backup, read_only=True)) as source:
+            original = source.original()
+            if original is not None:
+                raise StorageError(
+                    f"the ledger that was backed up may still be at {original}, and both could be spent: remove it "
+                    "there first, or go on with that one"
+                )
+            _copy(source, part, application_id=schema.APPLICATION_ID, home=part)
+        mark(part)
+        check(part)
+
+
+@contextmanager
+def _appearing(to: Path) -> Iterator[Path]:
+    """A file beside a place, which gets that place's name when the block ends well, and is gone otherwise."""
+    part = to.with_name(f"{to.name}.part")
+    for name in (to, part, *(make_sidecar_path(to, suffix) for suffix in _LEFT)):
+        if os.path.lexists(name):
+            raise CheckError("file", "one that is not there yet, nor a log of it", repr(str(name)))
+    try:
+        yield part
+        if any(name.exists() and name.stat().st_size for name in (make_sidecar_path(part, suffix) for suffix in _LEFT)):
+            raise StorageError(f"{part} was not closed: its log still holds entries")
+        disk.sync(part)
+        os.link(part, to)  # unlike a rename, refuses a name that somebody else has taken meanwhile
+    finally:
+        for name in (part, *(make_sidecar_path(part, suffix) for suffix in _LEFT)):
+            name.unlink(missing_ok=True)
+    disk.sync_folder(to.parent)
+
+
+def _copy(source: SqliteStore, part: Path, *, application_id: int, home: Path | None = None) -> None:
+    """One file without a log, whatever the journal of the ledger is; ``home`` is where it says that it lies."""
+    part.touch(mode=0o600, exist_ok=False)
+    with closing(library.sqlite.connect(part)) as copy:
+        copy.isolation_level = None
+        source.copy_to(copy)
+        copy.execute("PRAGMA journal_mode=DELETE")
+        copy.execute(f"PRAGMA application_id={application_id}")
+        if home is not None:
+            copy.execute("UPDATE head SET home = ?", (encode_path(home.resolve()),))

@@ -1,0 +1,127 @@
+"""What may be wrong with a ledger where it lies: who may write to it, on which disk, by which clock, in which log.
+
+Nothing here changes the file, and nothing is mended.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from epsilog.ledger.sqlite.ledger_file import LOGS, make_sidecar_path
+from epsilog.ledger.sqlite.store import SqliteStore
+from epsilog.terms import LedgerIntegrityError, StorageError
+
+__all__ = ["Diagnostic", "diagnose_file"]
+
+# Where locks and syncs are promises of another machine, or of a program.
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs", "beegfs"})
+VOLATILE = frozenset({"tmpfs", "ramfs"})
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """What was found of one thing that a ledger relies on.
+
+    Attributes:
+        about: the thing.
+        well: whether it is as it should be; None if that could not be told.
+        says: in words.
+    """
+
+    about: str
+    well: bool | None
+    says: str
+
+
+def diagnose_file(path: Path, *, now: datetime, verify: Callable[[Path], str]) -> tuple[Diagnostic, ...]:
+    """Looks at a ledger's file, without changing it.
+
+    Args:
+        path: where it is said to be.
+        now: by the clock that its entries would be given.
+        verify: works the whole ledger out again and says what it found.
+    """
+    remarks = [*_names(path), *_rights(path), _disk(path), _log(path)]
+    try:
+        remarks += [_clock(path, now), Diagnostic("chain", True, verify(path))]
+    except (LedgerIntegrityError, StorageError) as error:
+        remarks.append(Diagnostic("chain", False, str(error)))
+    return tuple(remarks)
+
+
+def _names(path: Path) -> Iterator[Diagnostic]:
+    links = path.stat().st_nlink
+    says = "one name" if links == 1 else f"{links} names (hard links): two of them could be spent, so it is refused"
+    yield Diagnostic("names", links == 1, says)
+    if path.is_symlink():
+        yield Diagnostic("link", True, f"a symbolic link to {path.resolve()}; its log lies there")
+
+
+def _rights(path: Path) -> Iterator[Diagnostic]:
+    for what, place in (("file", path.resolve()), ("folder", path.resolve().parent)):
+        found = place.stat()
+        sticky = what == "folder" and found.st_mode & stat.S_ISVTX
+        others = bool(found.st_mode & stat.S_IWOTH) and not sticky
+        group = bool(found.st_mode & stat.S_IWGRP)
+        who = "anybody on this machine" if others else "its group" if group else "its owner alone"
+        yield Diagnostic(f"{what} rights", not others, f"{who} may write to it ({stat.filemode(found.st_mode)})")
+        if not os.access(place, os.W_OK):
+            yield Diagnostic(f"{what} access", None, "you may not write to it: it can be read here, and not charged")
+
+
+def _disk(path: Path) -> Diagnostic:
+    kind = get_file_system(path.resolve())
+    if kind is None:
+        return Diagnostic("disk", None, "its kind is not told by this machine; keep a ledger on a local disk")
+    if kind in NETWORK or kind.startswith("fuse"):
+        return Diagnostic("disk", False, f"{kind}: locks and syncs may not be what they say; keep it on a local disk")
+    if kind in VOLATILE:
+        return Diagnostic("disk", False, f"{kind}: it is gone when the machine stops")
+    return Diagnostic("disk", True, kind)
+
+
+def get_file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
+    """The kind of file system that a path lies on; None where the machine does not tell."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    kinds: dict[Path, str] = {}
+    for line in lines:  # of two mounted at one place, the later is seen
+        before, _, after = line.partition(" - ")
+        at = before.split(" ")[4].encode("utf-8", "surrogateescape").decode("unicode_escape")
+        kinds[Path(at)] = after.split(" ")[0]
+    return next((kinds[place] for place in (path, *path.parents) if place in kinds), None)
+
+
+def _log(path: Path) -> Diagnostic:
+    left = [name for suffix in (*LOGS, "-journal") if (name := make_sidecar_path(path.resolve(), suffix)).exists()]
+    if not left:
+        return Diagnostic("log", True, "none: the file is whole by itself")
+    names = ", ".join(name.name for name in left)
+    return Diagnostic(
+        "log", True, f"{names}: somebody has it open, or was killed; copy the file with them, or by `backup`"
+    )
+
+
+def _clock(path: Path, now: datetime) -> Diagnostic:
+    store = SqliteStore(path, read_only=True)
+    try:
+        with store.reading() as session:
+            count = session.head()[0]
+            last = session.entry(count) if count else None
+    finally:
+        store.close()
+    if last is None:
+        return Diagnostic("clock", True, "no entry yet")
+    behind = datetime.fromisoformat(last.time) - now
+    at = now.astimezone(UTC).isoformat(timespec="seconds")
+    if behind.total_seconds() > 0:
+        return Diagnostic("clock", False, f"it is {at} here, and the last entry says {last.time}: {behind} behind")
+    return Diagnostic("clock", True, f"it is {at} here, after the last entry")

@@ -1,0 +1,108 @@
+"""The states of a charge and of its rounds, and the table of what each verb does to them and to the budgets.
+
+A row is made of the class keywords of the command that writes the verb. ``records`` reads in it what an entry does to a
+charge and to its rounds, ``paths`` what it does to every budget on its path. What is not in the table compares numbers:
+whether a reservation or a quota fits, that rounds leave no gap, that a time has come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from epsilog.ledger.entries import Verb
+
+
+class State(StrEnum):
+    """Where a charge stands. A key of which nothing is known is in none of them: None in the table."""
+
+    REGISTERED = "registered"  # its plan is known, and nothing else has happened
+    ALLOWED = "allowed"  # an owner has overridden its price, and nothing was reserved yet
+    RESERVED = "reserved"
+    STARTED = "started"
+    COMMITTED = "committed"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"  # it ended without a commit, and stays charged
+    DECOMMISSIONED = "decommissioned"  # what it released is no longer used, and stays charged
+
+
+class Stage(StrEnum):
+    """Where one round of a charge stands."""
+
+    AHEAD = "ahead"
+    OPEN = "open"
+    RELEASED = "released"
+
+
+CLOSED = frozenset({State.COMMITTED, State.CANCELLED, State.ABANDONED, State.DECOMMISSIONED})  # no charge leaves these
+AHEAD = frozenset({State.REGISTERED, State.ALLOWED})  # known, and nothing is reserved yet
+HELD: dict[State | None, str] = {  # in which sum of a budget a charge's price is; of other states in none
+    State.RESERVED: "reserved",
+    State.STARTED: "started",
+    State.COMMITTED: "committed",
+    State.ABANDONED: "committed",
+    State.DECOMMISSIONED: "committed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a verb does.
+
+    Attributes:
+        from_states: states of the charge in which it is allowed; None for a key of which nothing is known. Empty for a
+            verb that is of no charge.
+        to_state: the state that the charge is in afterwards.
+        pays: whether budgets pay what it states, at once and for ever, without a charge.
+        memo: a sum beside those, for a view that counts against no cap, which it is added to.
+        rounds: stages in which the round must be: the one that is named, or else the last that began.
+        stage: the stage that the named round is in afterwards.
+        whole: whether it is of the whole ledger, and of no scope.
+        owned: whether it takes an owner, of its scope or of the whole ledger.
+        prices: whether what it states is counted without a proof: then it takes owners of every budget that counts it.
+        untimed: whether a run says it, at a time that depends on its data: the entry carries the reservation's time.
+        debit: the sum of every budget on the path that the charge's price is taken from: where its state has it.
+        credit: the sum that it is added to, likewise. What is added without being taken must fit.
+        retired: whether it is allowed at or under a scope that is retired: it ends a charge, or goes on with a round.
+    """
+
+    from_states: tuple[State | None, ...] = ()
+    to_state: State | None = None
+    pays: bool = False
+    memo: str | None = None
+    rounds: tuple[Stage, ...] = tuple(Stage)
+    stage: Stage | None = None
+    whole: bool = False
+    owned: bool = False
+    prices: bool = False
+    untimed: bool = False
+    debit: str | None = field(init=False)
+    credit: str | None = field(init=False)
+    retired: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        held = {HELD.get(state) for state in self.from_states}
+        assert len(held) <= 1, "what a verb moves is in one sum"
+        debit, credit = next(iter(held), None), "committed" if self.pays else HELD.get(self.to_state)
+        moves = debit != credit and (self.pays or bool(self.from_states))
+        object.__setattr__(self, "debit", debit if moves else None)
+        object.__setattr__(self, "credit", credit if moves else None)
+        object.__setattr__(self, "retired", self.to_state in CLOSED or self.stage is not None)
+
+    @property
+    def opens(self) -> bool:
+        """Whether it is the first that is heard of a charge."""
+        return None in self.from_states
+
+    @property
+    def moves(self) -> bool:
+        """Whether a price goes from one sum to another, or to a first one."""
+        return self.debit is not None or self.credit is not None or self.memo is not None
+
+    @property
+    def spends(self) -> bool:
+        """Whether a price becomes spent by it: for ever."""
+        return self.credit in ("started", "committed") and self.debit != "started"
+
+
+RULES: dict[Verb, Rule] = {}  # what each verb does; the commands fill it, each with its own row

@@ -1,0 +1,130 @@
+"""What a ledger needs of a database, whichever it is: a view to read, and one exclusive transaction to write.
+
+Whatever keeps these promises can keep a ledger. Every rule of the ledger itself lives above: a store decides nothing
+about money, it keeps rows, and says so when they are not what it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from epsilog.ledger.balances import Balance
+from epsilog.ledger.entries import ChargeId, Entry
+from epsilog.ledger.records import ChargeRecord, RoundState
+from epsilog.ledger.rows import Row, Stored
+
+__all__ = ["Readable", "Session", "Store", "View"]
+
+
+class View(Protocol):
+    """One consistent view of the ledger.
+
+    What cannot be read as it was written is a ``LedgerIntegrityError``, whichever row it is in.
+    """
+
+    def check(self) -> None:
+        """Refuses a database that is damaged, or made otherwise than we make it."""
+
+    def head(self) -> tuple[int, str]:
+        """Count of entries and hash of the last, once the last entry bears them out."""
+
+    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
+        """The entries as they lie there, oldest first.
+
+        Args:
+            start: from this index on; None for all that is there, whatever index it claims.
+            scope: at and under this scope; None for all.
+            limit: at most so many, found without looking at what comes after; None for all.
+        """
+
+    def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
+        """The newest entries before an index, newest first; ``verb`` needs a scope."""
+
+    def entry(self, position: int) -> Entry:
+        """The entry at an index that exists."""
+
+    def latest(self, scope: str) -> Entry | None:
+        """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
+
+    def stored(self) -> Stored:
+        """Everything that is kept beside the entries, as it lies there."""
+
+    def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
+        """The budgets among some scopes, ancestors first; all for None."""
+
+    def below(self, scope: str) -> list[Balance]:
+        """The budgets under a scope, ancestors first."""
+
+    def charge(self, name: ChargeId) -> ChargeRecord | None:
+        """The charge with a key in a scope, if there is one."""
+
+    def find_charges(self, key: str) -> list[ChargeRecord]:
+        """The charges that have a key, each in a scope of its own, by scope."""
+
+    def rounds(self, name: ChargeId) -> list[RoundState]:
+        """The rounds of a charge, in order."""
+
+
+class Session(View, Protocol):
+    """One transaction: a view that sees its own writes.
+
+    Attributes:
+        whole: whether the transaction still stands; False once a part could not be undone, and then all of it is lost.
+    """
+
+    whole: bool
+
+    def part(self) -> AbstractContextManager[None]:
+        """A block whose writes are undone by themselves where it raises; what else is written stays."""
+
+    def has_charges(self, scope: str) -> bool:
+        """Whether any charge was ever made at a scope or under it."""
+
+    def round(self, name: ChargeId, number: int) -> RoundState | None:
+        """One round of a charge, if it began."""
+
+    def last_round(self, name: ChargeId) -> RoundState | None:
+        """The last round of a charge that began, if any did."""
+
+    def append(self, *rows: Row) -> None:
+        """Adds entries after the head, at least one, and moves the head to the last."""
+
+    def put_balances(self, changed: Iterable[Balance]) -> None:
+        """Stores balances, at least one."""
+
+    def put_charge(self, charge: ChargeRecord) -> None:
+        """Stores a charge."""
+
+    def put_round(self, name: ChargeId, state: RoundState) -> None:
+        """Stores a round of a charge."""
+
+
+class Readable(Protocol):
+    """Where a ledger can be looked at."""
+
+    @property
+    def address(self) -> str:
+        """Where that is, as ``open_ledger`` takes it."""
+
+    def reading(self) -> AbstractContextManager[View]:
+        """A view, undisturbed by whoever writes meanwhile."""
+
+    def close(self) -> None:
+        """Closes it for this process; whatever is asked of it afterwards is a ``StorageError``."""
+
+
+class Store(Readable, Protocol):
+    """Where a ledger is kept, shared by threads and processes; opened and made by its own constructor."""
+
+    def reading(self) -> AbstractContextManager[Session]:
+        """One consistent view, undisturbed by whoever writes meanwhile."""
+
+    def writing(self) -> AbstractContextManager[Session]:
+        """The only writer, of all processes, until the block ends; all of it lasts, or nothing.
+
+        Raises:
+            StorageError: it cannot be written, or is not the one that was opened. Raised at the end, the entries may
+                stand or be lost: they were not acknowledged, and a retry with the same key finds out.
+        """

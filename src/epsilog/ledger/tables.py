@@ -1,0 +1,324 @@
+"""Read and write the ledger's tables in any SQL database, in one transaction.
+
+``entries`` is the truth; ``balances``, ``charges`` and ``rounds`` are what its fold amounts to so far, kept so that a
+charge costs the same however long the history is; ``head`` names the last entry, the ledger itself, and where it lies.
+Each statement is a constant text with a ``?`` for each value, which a driver prepares once. Texts must compare by their
+bytes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias
+
+from epsilog.ledger.balances import Balance
+from epsilog.ledger.entries import GENESIS, ChargeId, Entry
+from epsilog.ledger.records import ChargeRecord, RoundState
+from epsilog.ledger.rows import Row, Stored, Streamed, digest_of, parsed, stored_state
+from epsilog.terms import LedgerIntegrityError
+
+FORMAT = 2
+EARLIER = f"the ledger is of an earlier format, and this release reads format {FORMAT}"
+HEAD = "SELECT format, count, hash FROM head"
+
+_PAGE_ROWS = 1000  # rows of a walk
+_ENTRIES = "SELECT position, scope, document, hash FROM entries"
+_BALANCES = "SELECT scope, document FROM balances"
+_CHARGES = "SELECT key, scope, document FROM charges"
+_ROUNDS = "SELECT key, scope, number, attempts, output_hash FROM rounds"
+_OF_CHARGE = f"{_ROUNDS} WHERE key = ? AND scope = ?"
+_UNDER = "(scope = ? OR (scope > ? AND scope < ?))"
+_UNDER_WALKED = _UNDER.replace("scope", "scope || ''")  # without the index, which would sort all that it finds
+_NEWEST_FIRST = "ORDER BY position DESC LIMIT"
+_LAST = f"LEFT JOIN ({_ENTRIES} {_NEWEST_FIRST} 1) last ON TRUE"
+_HEAD_AND_LAST = f"SELECT head.format, head.count, head.hash, last.* FROM head {_LAST}"  # noqa: S608
+
+_APPEND = "INSERT INTO entries (position, scope, document, hash) VALUES (?, ?, ?, ?)"
+_MOVE_HEAD = "UPDATE head SET count = ?, hash = ?"
+_PUT_BALANCE = """INSERT INTO balances (scope, document) VALUES (?, ?)
+    ON CONFLICT (scope) DO UPDATE SET document = excluded.document"""
+_PUT_CHARGE = """INSERT INTO charges (key, scope, document) VALUES (?, ?, ?)
+    ON CONFLICT (key, scope) DO UPDATE SET document = excluded.document"""
+_PUT_ROUND = """INSERT INTO rounds (key, scope, number, attempts, output_hash) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (key, scope, number) DO UPDATE SET attempts = excluded.attempts, output_hash = excluded.output_hash"""
+
+Head: TypeAlias = tuple[int, str]  # count of entries, and hash of the last
+Balances: TypeAlias = "dict[str, Balance | None]"  # by scope; None where there is none
+
+
+def create_head(home: str) -> tuple[str, tuple[object, ...]]:
+    """Return the statement and values that insert the head of a new ledger, with its permanent random id."""
+    said = 1, FORMAT, 0, GENESIS, uuid.uuid4().hex, home
+    return "INSERT INTO head (one, format, count, hash, id, home) VALUES (?, ?, ?, ?, ?, ?)", said
+
+
+def read_head(found: Iterable[Sequence[Any]]) -> Head:
+    """Return the count of entries and the hash of the last entry from the head row."""
+    rows = [tuple(row) for row in found]
+    if [row[0] for row in rows] != [FORMAT] or [*map(type, rows[0])] != [int, int, str]:
+        raise LedgerIntegrityError(f"the head must be one row of format {FORMAT}, got {rows}")
+    return rows[0][1], rows[0][2]
+
+
+def _subtree(scope: str) -> tuple[str, str, str]:
+    """Return the bounds of a scope and all scopes below it: "0" follows "/"."""
+    return scope, f"{scope}/", f"{scope}0"
+
+
+class SqlSession:
+    """Implement ``store.Session``, whose docstrings apply, in one transaction of a database.
+
+    Args:
+        raw: a connection of the driver, in the transaction.
+        seen: the head of the longest history that this process has seen.
+        placeholder: what the driver expects for a ``?``.
+        require: raises in a process that must not use the driver.
+        translate_errors: converts the errors of the driver.
+        check: raises if the schema or the pages are damaged or altered.
+    """
+
+    def __init__(
+        self,
+        raw: Any,
+        seen: Head,
+        *,
+        placeholder: str,
+        require: Callable[[], None],
+        translate_errors: Callable[[], AbstractContextManager[None]],
+        check: Callable[[Any], None],
+    ) -> None:
+        self._raw, self._placeholder, self._require, self._translate_errors, self._check = (
+            raw,
+            placeholder,
+            require,
+            translate_errors,
+            check,
+        )
+        self._longest_head = seen
+        self._head: Head | None = None
+        self._balances: Balances = {}
+        self.whole = True
+
+    @contextmanager
+    def part(self) -> Iterator[None]:  # noqa: D102
+        before = self._head
+        with self._translate_errors():
+            self._all("SAVEPOINT part")
+            try:
+                yield
+            except BaseException:
+                self._head, self._balances = before, {}
+                self._all("ROLLBACK TO SAVEPOINT part", "RELEASE SAVEPOINT part")
+                raise
+            self._all("RELEASE SAVEPOINT part")
+
+    def _all(self, *statements: str) -> None:
+        """Begin or end a savepoint; after a failure the state of the transaction is unknown."""
+        self._require()
+        self.whole = False
+        for statement in statements:
+            self._raw.execute(statement)
+        self.whole = True
+
+    def _execute(self, query: str, values: Sequence[object]) -> Any:
+        """Run a query and return its cursor."""
+        self._require()
+        return self._raw.execute(self._spell(query), values)
+
+    def _spell(self, statement: str) -> str:
+        return statement if self._placeholder == "?" else statement.replace("?", self._placeholder)
+
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        return self._execute(query, values).fetchall()  # type: ignore[no-any-return]
+
+    def _entries(self, query: str, *values: object) -> list[Row]:
+        return [Row(*row) for row in self._rows(f"{_ENTRIES} {query}", *values)]
+
+    def head(self) -> Head:  # noqa: D102
+        if self._head is None:
+            found = self._rows(_HEAD_AND_LAST)
+            head = read_head(row[:3] for row in found)
+            last = Row(*found[0][3:])
+            stands = (0, GENESIS) if last.position is None else (last.position, digest_of(last))
+            if stands != head:
+                raise LedgerIntegrityError("the last entry is not the one that the head names", index=stands[0])
+            self._head = head
+        return self._head
+
+    def check_continues(self) -> None:
+        """Require that this history begins with the one that this process has seen."""
+        (count, head), seen = self.head(), self._longest_head
+        if count == seen[0]:
+            held = head == seen[1]
+        else:
+            rows = self._entries("WHERE position = ?", seen[0]) if seen[0] else []
+            held = seen[0] == 0 or (bool(rows) and digest_of(rows[0]) == seen[1])
+        if not held:
+            raise LedgerIntegrityError(
+                "is not the one that this process has seen: an older or another file was put in its place",
+                index=seen[0],
+            )
+
+    def entry(self, position: int) -> Entry:  # noqa: D102
+        rows = self._entries("WHERE position = ?", position)
+        if not rows:
+            raise LedgerIntegrityError("is missing", index=position)
+        return parsed(rows[0])
+
+    def latest(self, scope: str) -> Entry | None:  # noqa: D102
+        rows = self._entries(f"WHERE scope = ? {_NEWEST_FIRST} 1", scope)
+        return parsed(rows[0]) if rows else None
+
+    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:  # noqa: D102
+        if scope is None and limit is None:
+            return (Row(*row) for row in self._scan(_ENTRIES, "position", None if start is None else (start - 1,)))
+        where: list[str] = []
+        values: list[object] = []
+        if scope is not None:
+            where.append(_UNDER if limit is None else _UNDER_WALKED)
+            values += _subtree(scope)
+        if start is not None:
+            where.append("position >= ?")
+            values.append(start)
+        query = f"WHERE {' AND '.join(where)} " if where else ""
+        query += "ORDER BY position"
+        if limit is not None:
+            query += " LIMIT ?"
+            values.append(limit)
+        return self._stream(f"{_ENTRIES} {query}", values)
+
+    def _stream(self, query: str, values: Sequence[object]) -> Iterator[Row]:
+        for row in self._execute(query, values):
+            self._require()
+            yield Row(*row)
+
+    def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:  # noqa: D102
+        query = "WHERE position < ?"
+        values: list[object] = [before]
+        if scope is not None:
+            query += f" AND {_UNDER_WALKED}"
+            values += _subtree(scope)
+        if verb is not None:  # the last name of a canonical document; no database need read JSON
+            query += " AND document LIKE ?"
+            values.append(f'%"verb":"{verb}"}}')
+        return [parsed(row) for row in self._entries(f"{query} {_NEWEST_FIRST} ?", *values, limit)]
+
+    def use_balances(self, balances: Balances) -> None:
+        """Use cached balances at the head; others are read on demand."""
+        self._balances = balances
+
+    @property
+    def state(self) -> tuple[Head, Balances] | None:
+        """Return the head and the balances that were read or written; None before the head is read."""
+        return None if self._head is None else (self._head, self._balances)
+
+    def balances(self, scopes: Iterable[str] | None) -> list[Balance]:  # noqa: D102
+        if scopes is None:
+            return self._stored_balances("")
+        asked = sorted(set(scopes))
+        if unknown := [scope for scope in asked if scope not in self._balances]:
+            found = self._stored_balances(f"WHERE scope IN ({', '.join('?' * len(unknown))})", *unknown)
+            self._balances |= dict.fromkeys(unknown) | {one.scope: one for one in found}
+        return [there for scope in asked if (there := self._balances[scope]) is not None]
+
+    def below(self, scope: str) -> list[Balance]:  # noqa: D102
+        return self._stored_balances("WHERE scope > ? AND scope < ?", *_subtree(scope)[1:])
+
+    def _stored_balances(self, where: str, *values: object) -> list[Balance]:
+        rows = self._rows(f"{_BALANCES} {where} ORDER BY scope", *values)
+        return [stored_state(Balance.parse, document, scope=scope) for scope, document in rows]
+
+    def charge(self, name: ChargeId) -> ChargeRecord | None:  # noqa: D102
+        scope, key = name
+        return next(iter(self._charge_records("WHERE key = ? AND scope = ?", key, scope)), None)
+
+    def find_charges(self, key: str) -> list[ChargeRecord]:  # noqa: D102
+        return self._charge_records("WHERE key = ? ORDER BY scope", key)
+
+    def _charge_records(self, query: str, *values: object) -> list[ChargeRecord]:
+        rows = self._rows(f"{_CHARGES} {query}", *values)
+        return [stored_state(ChargeRecord.parse, document, key=key, scope=scope) for key, scope, document in rows]
+
+    def has_charges(self, scope: str) -> bool:  # noqa: D102
+        return bool(self._rows(f"{_CHARGES} WHERE {_UNDER} LIMIT 1", *_subtree(scope)))
+
+    def rounds(self, name: ChargeId) -> list[RoundState]:  # noqa: D102
+        return self._round_states("ORDER BY number", name)
+
+    def last_round(self, name: ChargeId) -> RoundState | None:  # noqa: D102
+        return next(iter(self._round_states("ORDER BY number DESC LIMIT 1", name)), None)
+
+    def round(self, name: ChargeId, number: int) -> RoundState | None:  # noqa: D102
+        return next(iter(self._round_states("AND number = ?", name, number)), None)
+
+    def _round_states(self, query: str, name: ChargeId, *values: object) -> list[RoundState]:
+        scope, key = name
+        return [RoundState(*state) for _, _, *state in self._rows(f"{_OF_CHARGE} {query}", key, scope, *values)]
+
+    def stored(self) -> Stored:  # noqa: D102
+        return Stored(
+            read_head(self._rows(HEAD)),
+            dict(self._rows(_BALANCES)),
+            Streamed(self._charge_rows),
+            Streamed(self._round_rows),
+        )
+
+    def _charge_rows(self) -> Iterator[tuple[ChargeId, str]]:
+        for key, scope, document in self._scan(_CHARGES, "key, scope"):
+            yield (scope, key), document
+
+    def _round_rows(self) -> Iterator[tuple[tuple[ChargeId, int], RoundState]]:
+        for key, scope, number, *rest in self._scan(_ROUNDS, "key, scope, number"):
+            yield ((scope, key), number), RoundState(number, *rest)
+
+    def _scan(self, query: str, key: str, after: Sequence[object] | None = None) -> Iterator[Any]:
+        """Iterate over a table in key order, page by page: a driver holds a whole result in memory.
+
+        Args:
+            query: the table, whose first columns are those of its key.
+            key: these columns.
+            after: the key of the row before the first; None for all.
+        """
+        names, order = key.count(",") + 1, f"ORDER BY {key} LIMIT {_PAGE_ROWS}"
+        further = f"{query} WHERE ({key}) > ({', '.join('?' * names)}) {order}"
+        while True:
+            rows = self._rows(f"{query} {order}") if after is None else self._rows(further, *after)
+            yield from rows
+            if len(rows) < _PAGE_ROWS:
+                return
+            after = rows[-1][:names]
+
+    def check(self) -> None:
+        """Raise if the database is damaged, altered, or holds another history than the one that was seen."""
+        self._check(self._raw)
+        self.check_continues()
+
+    def append(self, *rows: Row) -> None:  # noqa: D102
+        self._write(_APPEND, rows)
+        self._head = rows[-1].head
+        self._write(_MOVE_HEAD, [self._head])
+
+    def _write(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Write rows and require that the database kept all: triggers and rules can drop rows silently."""
+        self._require()
+        cursor = self._raw.cursor()
+        if len(rows) == 1:
+            cursor.execute(self._spell(statement), rows[0])
+        else:
+            cursor.executemany(self._spell(statement), rows)
+        if cursor.rowcount != len(rows):
+            raise LedgerIntegrityError(f"the database kept {cursor.rowcount} of {len(rows)} rows that were written")
+
+    def put_balances(self, changed: Iterable[Balance]) -> None:  # noqa: D102
+        moved = {balance.scope: balance for balance in changed}
+        self._write(_PUT_BALANCE, [(scope, balance.document()) for scope, balance in moved.items()])
+        self._balances |= moved
+
+    def put_charge(self, charge: ChargeRecord) -> None:  # noqa: D102
+        self._write(_PUT_CHARGE, [(charge.key, charge.scope, charge.document())])
+
+    def put_round(self, name: ChargeId, state: RoundState) -> None:  # noqa: D102
+        scope, key = name
+        self._write(_PUT_ROUND, [(key, scope, state.number, state.attempts, state.output_hash)])

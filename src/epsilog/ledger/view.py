@@ -1,0 +1,313 @@
+"""A ledger to look at: balances, history page by page, what would fit, and the whole proof. Nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain as chain_of
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
+
+from epsilog.ledger import chain, headroom, records, scopes
+from epsilog.ledger.amounts import Amounts, Number
+from epsilog.ledger.balances import Balance
+from epsilog.ledger.charge import ChargeView
+from epsilog.ledger.checkpoints import Checkpoint, Kept
+from epsilog.ledger.commands import Command
+from epsilog.ledger.entries import Entry, Verb
+from epsilog.ledger.execute import Done, find_record
+from epsilog.ledger.headroom import Headroom
+from epsilog.ledger.partitions import is_counted, require_block
+from epsilog.ledger.requests import Request
+from epsilog.ledger.rows import parsed
+from epsilog.ledger.states import AHEAD, RULES
+from epsilog.ledger.store import Readable, View
+from epsilog.mechanisms import Release
+from epsilog.signing import VerifierKey
+from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, check
+
+_AT_FIRST, _AT_ONCE = 50, 500  # entries that a history reads in one view: a page, and then more
+
+
+@runtime_checkable
+class Served(Readable, Protocol):
+    """A ledger that a server keeps: what is not asked of its entries is asked of the server."""
+
+    def execute(self, command: Command, /) -> Done:
+        """Has a command carried out; the server knows the caller by their token."""
+
+    def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
+        """See ``LedgerView.spending``."""
+
+    def what_fits(self, scope: str, request: Request | None) -> Headroom:
+        """See ``LedgerView.what_fits``."""
+
+    def verify(
+        self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
+    ) -> chain.Verified:
+        """See ``LedgerView.verify``."""
+
+
+class LedgerView:
+    """All that can be asked of a ledger; each answer is of one consistent view of it.
+
+    A scope and a key identify a charge. Methods that take a key find its charge without the scope if exactly one scope
+    has that key; a ``ConflictError`` lists the scopes if several have it.
+
+    Args:
+        store: where it is kept; closed with the view.
+        covers: tells whether the caller may see the charges of a scope; the view hides all others.
+    """
+
+    def __init__(self, store: Readable, *, covers: Callable[[str], bool] = lambda _: True) -> None:
+        self._store, self._covers = store, covers
+        self._served = store if isinstance(store, Served) else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def address(self) -> str:
+        """Where it is kept, as ``open_ledger`` takes it."""
+        return self._store.address
+
+    def close(self) -> None:
+        """Closes it for this process."""
+        self._store.close()
+
+    def charge_record(self, key: str, *, scope: str | None = None) -> records.ChargeRecord:
+        """Where a charge stands; ``Charge`` tells it by name."""
+        with self._store.reading() as session:
+            return self._require_record(session, key, scope)
+
+    def find_record(self, key: str, *, scope: str | None = None) -> records.ChargeRecord | None:
+        """Return where a charge stands, or None if no charge has the key."""
+        with self._store.reading() as session:
+            return self._find_record(session, key, scope)
+
+    def find(self, key: str, *, scope: str | None = None) -> ChargeView | None:
+        """The charge with a key, if there is one."""
+        entry = self._opening(key, scope)
+        return None if entry is None else ChargeView(self, entry)
+
+    def _opening(self, key: str, scope: str | None) -> Entry | None:
+        """The entry that reserved a charge, if there is one."""
+        with self._store.reading() as session:
+            known = self._find_record(session, key, scope)
+            return None if known is None or known.state in AHEAD else session.entry(known.opened)
+
+    def charge_rounds(self, key: str, *, scope: str | None = None) -> list[records.RoundState]:
+        """The rounds of a charge, in order."""
+        with self._store.reading() as session:
+            known = self._find_record(session, key, scope)
+            return [] if known is None else session.rounds(known.id)
+
+    def _find_record(self, session: View, key: str, scope: str | None) -> records.ChargeRecord | None:
+        """Return the record of the charge with a key, in the given scope or in the only one that has the key."""
+        return find_record(session, key, scope, self._covers)
+
+    def _require_record(self, session: View, key: str, scope: str | None) -> records.ChargeRecord:
+        """Return the record of a charge that must exist."""
+        charge = self._find_record(session, key, scope)
+        if charge is None:
+            where = "" if scope is None else f" at {scope!r}"
+            raise ConflictError(f"key must be that of a charge{where}, got {key!r}")
+        return charge
+
+    def balance(self, scope: str) -> Balance:
+        """The budget of exactly this scope; a scope without one is a ``ValueError``."""
+        with self._store.reading() as session:
+            return budget_of(session, scope)
+
+    def budgets(self) -> list[Balance]:
+        """Every budget, by scope."""
+        with self._store.reading() as session:
+            return session.balances(None)
+
+    def budgets_above(self, scope: str) -> list[Balance]:
+        """The budgets that a charge at this scope must fit, from the top."""
+        with self._store.reading() as session:
+            return session.balances(scopes.ancestors(scope))
+
+    def history(self, prefix: str | None = None, *, after: int = 0) -> Iterator[Entry]:
+        """Entries at and under a scope, oldest first; all of them for None.
+
+        They are told as they are read, a few hundred at a time, and the ledger may be charged meanwhile: told is what
+        was there when it was asked.
+
+        Args:
+            prefix: at and under this scope.
+            after: only entries of a higher index.
+        """
+        return (entry for entry, _ in self.documents(prefix, after=after))
+
+    def documents(self, prefix: str | None = None, *, after: int = 0) -> Iterator[tuple[Entry, str]]:
+        """The same entries with the text that their hashes are of; see ``history``."""
+        if prefix is not None:
+            scopes.ancestors(prefix)
+        after = check.integer(0)(after=after)
+        return self._told(prefix, after=after, end=self.head()[0])
+
+    def _told(self, prefix: str | None, *, after: int, end: int) -> Iterator[tuple[Entry, str]]:
+        some, full = _AT_FIRST, True
+        while full and after < end:
+            with self._store.reading() as session:  # short views: a long one would stand in the way of writers
+                rows = list(session.rows(start=after + 1, scope=prefix, limit=some))
+            full, some = len(rows) == some, _AT_ONCE
+            for row in rows:
+                entry = parsed(row)
+                if entry.index > end:
+                    return
+                after = entry.index
+                yield entry, row.document
+
+    def head(self) -> tuple[int, str]:
+        """How many entries there are, and the hash of the last."""
+        with self._store.reading() as session:
+            return session.head()
+
+    def page(
+        self, prefix: str | None = None, *, before: int | None = None, limit: int = 50, verb: Verb | None = None
+    ) -> list[Entry]:
+        """The newest entries, newest first, however long the history is.
+
+        Args:
+            prefix: at and under this scope; None takes all.
+            before: only entries of a lower index: the cursor to page on with.
+            limit: at most so many.
+            verb: only entries that do this; needs a scope.
+        """
+        if prefix is not None:
+            scopes.ancestors(prefix)
+        elif verb is not None:
+            raise CheckError("prefix", "a scope where a verb is asked for", "None")
+        limit, before = check.integer(1)(limit=limit), check.optional(check.integer(1))(before=before)
+        verb = check.optional(check.member(Verb))(verb=verb)
+        with self._store.reading() as session:
+            until = session.head()[0] + 1 if before is None else before
+            return session.page(before=until, limit=limit, scope=prefix, verb=verb)
+
+    def spending(self, scope: str, *, limit: int = 100) -> list[tuple[Entry, Amounts]]:
+        """What the newest charges under a budget cost, from the moment each was started or written off; oldest first.
+
+        A partition costs what was paid for its blocks; a charge in one of those then costs nothing here.
+
+        Args:
+            scope: one that has a budget.
+            limit: at most so many charges.
+
+        Returns:
+            The entry that spent each charge, and all that was spent up to and with it, to the last unit.
+        """
+        limit = check.integer(1)(limit=limit)
+        if self._served is not None:
+            return self._served.spending(scope, limit=limit)
+        with self._store.reading() as session:
+            budget = budget_of(session, scope)
+            now = session.head()[0] + 1
+            under = [budget, *session.below(scope)]
+            spent = [
+                session.page(before=now, limit=limit, scope=scope, verb=verb)
+                for verb, rule in RULES.items()
+                if rule.spends
+            ]
+        newest = sorted(chain_of(*spent), key=lambda entry: entry.index, reverse=True)[:limit]
+        partitions = {one.scope for one in under if one.partition is not None}
+        sums = [budget.spent]  # no charge is older than the budget it falls under
+        for entry in newest:
+            try:
+                counted = is_counted(entry, scope, partitions)
+                sums.append(sums[-1] - budget.cost(entry.amounts) if counted else sums[-1])
+            except (KeyError, ValueError) as error:
+                raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
+        return list(zip(newest, sums, strict=False))[::-1]
+
+    def verify(
+        self,
+        *,
+        progress: Callable[[int], None] | None = None,
+        seconds: float = chain.PRICE_SECONDS,
+        since: Kept | None = None,
+        keys: Collection[VerifierKey] = (),
+    ) -> chain.Verified:
+        """Works the whole ledger out again: its entries in one consistent view of it, and then its prices.
+
+        Args:
+            progress: told how many entries held so far, now and then; what it raises ends the check.
+            seconds: after which no further price is worked out again. A price that is being worked out is waited for.
+            since: a checkpoint that was kept. The ledger must begin with its entries; what was reserved by them is not
+                priced again, and all else is looked at.
+            keys: whose signature the checkpoint must bear: of those whose verification is believed.
+
+        Raises:
+            CheckError: none of the keys has signed the checkpoint.
+            LedgerIntegrityError: with the index of the first entry that does not hold.
+        """
+        begins = None if since is None else since.signed_by(keys)
+        if self._served is not None:
+            return self._served.verify(progress=progress, seconds=seconds, since=begins)
+        with self._store.reading() as session:
+            books = refolded(session, progress=progress, since=begins)
+        return chain.reprice(books, seconds=seconds)
+
+    def what_fits(
+        self,
+        scope: str,
+        release: Release | None = None,
+        *,
+        delta: Number | None = None,
+        relation: NeighboringRelation | None = None,
+    ) -> Headroom:
+        """What a scope can still bear, of a release if one is given.
+
+        Raises:
+            UnsupportedMechanismError: no proven price for the release.
+            ConflictError: no such charge is accepted, whatever is left; see ``headroom_for`` and ``open_path``.
+        """
+        request = None if release is None else Request(release, relation, delta=delta)
+        if self._served is not None:
+            return self._served.what_fits(scope, request)
+        if request is None:
+            with self._store.reading() as session:
+                return Headroom(headroom.least(path_of(session, scope)))
+        return headroom.headroom_for(request, self.open_path(scope))
+
+    def open_path(self, scope: str) -> list[Balance]:
+        """The budgets that a charge at this scope would be held against now, from the top.
+
+        Raises:
+            ConflictError: the ledger came out of a backup, and takes no charge before its owner accepts that.
+        """
+        with self._store.reading() as session:
+            path = path_of(session, scope)
+            records.refuse_unsettled(records.Standing.after(session.latest("")), Verb.RESERVED)
+        return path
+
+
+def refolded(
+    session: View, *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
+) -> chain.Books:
+    """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
+    session.check()
+    books = chain.fold(session.rows(), progress=progress, since=since)
+    chain.compare(books, session.stored())
+    return books
+
+
+def path_of(session: View, scope: str) -> list[Balance]:
+    """The budgets at and above the scope of a charge, from the top, at least one; a partition bears none itself."""
+    path = session.balances(scopes.ancestors(scope))
+    scopes.require_budget(scope, path)
+    require_block(path, scope)
+    return path
+
+
+def budget_of(session: View, scope: str) -> Balance:
+    """The budget of exactly this scope, which there must be."""
+    scopes.ancestors(scope)
+    found = session.balances([scope])
+    if not found:
+        raise CheckError("scope", "a budget", repr(scope), verb="have")
+    return found[0]

@@ -1,0 +1,156 @@
+"""A programme file to start from: what may be read off private data, and a marked blank for all else.
+
+Names and types of columns are public, so they are read. Ranges, lists and counts are not: who wants them states them. A
+blank is ``"?"``, which ``epsilog run`` refuses by name.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from epsilog.terms import CheckError, check
+from epsilog.terms.codec import toml_string
+from epsilog.training.data import columns_of
+
+LEVELS = ("client", "row")
+_IDENTIFIERS = {  # words of names of columns
+    "id", "ids", "uid", "uuid", "guid", "identifier", "key", "hash", "index", "row", "nr", "no", "number", "code",
+    "email", "mail", "phone", "telephone", "mobile", "fax", "name", "surname", "firstname", "lastname", "forename",
+    "username", "user", "login", "address", "street", "iban", "ssn", "passport", "insurance", "account", "licence",
+    "license", "plate", "vin", "imei", "mac", "ip", "url",
+}  # fmt: skip
+
+SCHEMES = {
+    "client": """\
+[scheme]
+kind = "client-level-central"     # the server clips each client's update, sums, and adds the noise to the sum
+clip_norm = 1.0                   # choose it on public or synthetic data: each run on people's data is charged
+sampling_probability = 0.2        # each client joins each round by a coin of its own
+rounds = 40
+noise_multiplier = "calibrate"    # the least noise that meets the budget
+""",
+    "row": """\
+[scheme]
+kind = "example-level-client-side"  # each client adds the noise itself, before the server sees anything
+clients = "?"                     # places for clients, at least as many as there are
+cohort_size = "?"                 # clients a round
+rounds = 40
+max_participations = 10           # rounds that one client takes part in, at most; at most rounds
+batch_probability = 0.2
+epochs = 1
+clip_norm = 1.0                   # choose it on public or synthetic data: each run on people's data is charged
+noise_multiplier = "calibrate"    # the least noise that meets the budget
+""",
+}
+TRAINING = {
+    "client": "local_steps = 4\nlearning_rate = 0.1\n",
+    "row": "nominal_examples = 10             # a typical client's rows, from what is public\nlearning_rate = 0.1\n",
+}
+PARTICIPATION = {"client": "Poisson: each client joins each round by a coin of its own", "row": "?"}
+
+
+def draft(data: Path, *, client: str, target: str, row: str, level: str, beside: Path) -> str:
+    """Writes a programme file for a file of data; only its columns' names and types are looked at.
+
+    Args:
+        data: the file, or a folder of NPY files.
+        client: the column that says whose a row is.
+        target: the column to predict.
+        row: what one row is, in one word.
+        level: whether a whole "client" is protected, or one "row".
+        beside: the folder that the programme file will lie in.
+
+    Raises:
+        CheckError: a column that is not there, or a file that cannot be read.
+    """
+    level, columns = check.one_of(LEVELS)(protect=level), columns_of(data)
+    for name, column in (("client", client), ("target", target)):
+        if column not in columns:
+            raise CheckError(name, f"one of the columns {', '.join(map(repr, columns))}", repr(column))
+    row = check.text()(row=row)
+    if len({client, target, row}) < 3:
+        raise CheckError("row", "a word of its own, and client and target two columns", repr(row))
+    others = {name: kind for name, kind in columns.items() if name not in (client, target)}
+    named = [name for name in others if name == row or names_somebody(name)]
+    features = "\n".join(_line(name, kind) for name, kind in others.items() if name not in named)
+    if named:
+        listed = ", ".join(name or '""' for name in named)
+        features += f"\n# No feature, since their names say that they tell people or rows apart: {_plain(listed)}."
+    path = data.resolve()
+    folder = beside.resolve()
+    shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+    return f"""\
+# Every "?" is for you to fill in, from what you know and not from the rows: a range, a list or a count that is read off
+# people's rows is a release that nobody has paid for. Lines of features that are not to be learnt from go.
+
+[programme]
+name = "?"                        # lower-case letters, digits and hyphens
+purpose = "?"
+owner = "?"
+
+[guarantee]
+privacy_unit = {toml_string(client if level == "client" else row)}
+relation = "add-or-remove-one"
+population = "?"                  # privacy units in all: a number with room to spare, which need not be exact
+
+[budget]
+scope = "?"                       # where it is booked, such as "acme/visits/2026"
+epsilon = "?"
+delta = "?"                       # below 1/population
+delta_rationale = "?"
+
+{SCHEMES[level]}
+[data]
+path = {toml_string(str(shown))}
+# public = true                   # only if anybody may see the file; else it cannot be simulated with
+client = {toml_string(client)}
+row = {toml_string(row)}
+target = {toml_string(target)}
+classes = "?"                     # a list of labels, or how many there are; for numbers: target_range = [low, high]
+test = "?"                        # a public file, or "none" for no scores; or test_share = 0.2 of the units
+
+[data.features]                   # what each column can hold: [low, high], or a list of words
+{features}
+
+[model]
+kind = "linear"
+
+[training]
+{TRAINING[level]}
+[boundary]                        # what the claim covers
+participation = {toml_string(PARTICIPATION[level])}
+rounds_per_release = 40
+adaptive_clip = false
+post_processing = "?"
+
+[reporting]
+period = "?"
+
+[run]
+simulation = false
+"""
+
+
+def names_somebody(column: str) -> bool:
+    """Whether a column's name says that it tells people or rows apart; its values are not looked at.
+
+    >>> [name for name in ("patient_id", "PatientID", "Unnamed: 0", "paid", "idle") if names_somebody(name)]
+    ['patient_id', 'PatientID', 'Unnamed: 0']
+    """
+    words = re.findall(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+|[^\W\da-zA-Z_]+", column)
+    return not words or not _IDENTIFIERS.isdisjoint(word.lower() for word in words) or column.startswith("Unnamed")
+
+
+def _plain(listed: str) -> str:
+    """Names in a comment, which a line break would end."""
+    return re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]", "?", listed)
+
+
+def _line(name: str, kind: str) -> str:
+    line = f'{_key(name)} = "?"'
+    return f"{line:<33} # {kind}" if kind else line
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_string(name)

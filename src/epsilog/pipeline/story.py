@@ -1,0 +1,351 @@
+"""The whole story: plan -> reserve -> start -> train -> commit -> verify -> prove. Killed anywhere, it resumes here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from epsilog import disk
+from epsilog.ledger import Charge, located, open_ledger
+from epsilog.pipeline.canaries import enrolled, planned, require_canaries
+from epsilog.pipeline.counts import Counting, give_back, released_vector
+from epsilog.pipeline.model import Programme
+from epsilog.pipeline.prepare import (
+    Prepared,
+    make_plan,
+    prepare_file,
+    prepare_task,
+    require_same,
+    stored_plan,
+    write_json,
+)
+from epsilog.pipeline.provenance import note_engine
+from epsilog.pipeline.simulation import Studied, simulate, study_plans
+from epsilog.pipeline.steps import charge_key, close, is_closed, require_budget, reserve, train, try_all
+from epsilog.pipeline.tuning import Sweeping
+from epsilog.plan import RegisteredPlan
+from epsilog.reports import build_report, check_schema, render_html
+from epsilog.schemes import Scheme
+from epsilog.terms import CheckError, EpsilogError, ProgrammeError, RoundRecord, RunFile
+from epsilog.terms.charts import band_plot
+from epsilog.terms.notebook import html_table
+from epsilog.training import Task, exclusive, forget
+from epsilog.training.engines import Engine
+from epsilog.training.engines.unreliable import unreliable
+from epsilog.training.models import Released
+from epsilog.verification import Reconciliation, Utility, read_evidence, reconcile
+
+EngineOf = Callable[[Scheme, str, Task], Callable[[Task], Engine]]
+"""(scheme, the charge's key, the task) -> what ``run_rounds`` takes as its engine."""
+OnRound = Callable[[RoundRecord], object]
+"""Takes the public record of a round that was released."""
+
+
+class Observer(Protocol):
+    """Who watches a run."""
+
+    def stage(self, says: str) -> None:
+        """A new stage begins."""
+
+    def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
+        """A round was released."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """A finished run.
+
+    Attributes:
+        plan: as registered.
+        reconciliation: the verdict on its records, with figures that are the curator's: what is shown is the report's.
+        report: as JSON values.
+        model: as released last; None where its file was taken away.
+        folder: where all of it lies.
+    """
+
+    plan: RegisteredPlan
+    reconciliation: Reconciliation = field(repr=False)
+    report: dict[str, Any]
+    model: Released | None
+    folder: Path
+
+    def _repr_html_(self) -> str:
+        claim = html_table(self.plan.name, [("claim", self.report["claim"]["statement"])])
+        return claim + self.plan._repr_html_() + self._curve() + self._verdicts()
+
+    def _verdicts(self) -> str:
+        """What the report says of each check: notebooks travel, and figures of who took part are not for them."""
+        told = self.report["verification"]
+        rows = [(one["check"], one["verdict"], one["says"]) for one in told["findings"]]
+        return html_table(
+            f"Records against plan and ledger: {told['verdict']}", rows, ["check", "verdict", "what was found"]
+        )
+
+    def _curve(self) -> str:
+        """How the loss grew from round to round, under the budget."""
+        points = self.report.get("accounting", {}).get("curve", [])
+        return band_plot(
+            [("certified", [(one["round"], float(one["lower"]), float(one["upper"])) for one in points])],
+            title="What the rounds have cost so far",
+            x_label="round",
+            y_label="epsilon",
+            mark=("budget", float(self.plan.budget["epsilon"])),
+        )
+
+
+class Silent:
+    """Nobody watches."""
+
+    def stage(self, says: str) -> None:
+        """As ``Observer`` says."""
+
+    def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
+        """As ``Observer`` says."""
+
+
+def run(
+    programme: Path | str | Programme,
+    task: Task | None = None,
+    *,
+    runs: Path | str = "runs",
+    ledger: Path | str | None = None,
+    observer: Observer | None = None,
+    on_round: OnRound | None = None,
+) -> Outcome:
+    """Takes one programme from plan to proof, or goes on where a killed run stopped.
+
+    Args:
+        programme: the programme file; or what it would promise, for a task that was made in Python.
+        task: what is trained on what, where the programme does not say.
+        runs: where run folders live.
+        ledger: what is charged, as ``open_ledger`` takes it; made if there is none. None for ``ledger.db`` in ``runs``.
+        observer: told of stages and rounds.
+        on_round: called with the public record of each round of the model, as in ``run_rounds``.
+
+    Raises:
+        ProgrammeError: the file, or the data against it, is wrong, or a rehearsal fails (engine, settings, disk);
+            nothing was written.
+        CalibrationError: the plan cannot meet its budget; nothing was written.
+        BudgetExceededError: the ledger refuses the plan; nothing of it was written.
+        LedgerIntegrityError: the ledger was edited.
+        ConflictError: another process is running this programme, or the ledger's budget is of another kind.
+    """
+    start = _planned(programme, task, Path(runs), ledger, observer=observer or Silent(), on_round=on_round)
+    if is_closed(start.plan, start.ledger):
+        with exclusive(start.folder / "lock", start.folder.name):
+            return _proved(start)
+    _require_same(start)
+    studied = study_plans(start.programme, start.plan, start.task)
+    with _charged(start) as charge:
+        if charge.state != "committed":  # another process may have been faster
+            _trained(start, charge)
+            close(charge, start.folder, _utility(start, studied), _counted(start))
+        return _proved(start)
+
+
+def train_only(
+    programme: Path | str | Programme,
+    task: Task | None = None,
+    *,
+    runs: Path | str = "runs",
+    ledger: Path | str | None = None,
+    observer: Observer | None = None,
+    on_round: OnRound | None = None,
+    engine: EngineOf | None = None,
+) -> tuple[Released, Path]:
+    """Takes one programme from plan to model, booked as ever; ``run`` goes on from there to the proof.
+
+    The charge stays started: nothing is compared, checked or reported yet.
+
+    Args:
+        programme: as in ``run``.
+        task: as in ``run``.
+        runs: as in ``run``.
+        ledger: as in ``run``.
+        observer: as in ``run``.
+        on_round: as in ``run``.
+        engine: makes what computes the rounds; None for the model's own.
+
+    Returns:
+        The model, and the run's folder.
+
+    Raises:
+        EpsilogError: as in ``run``.
+    """
+    start = _planned(programme, task, Path(runs), ledger, observer=observer or Silent(), on_round=on_round)
+    if engine is not None and start.task.canaries is not None:
+        bound = "absent where clients compute elsewhere"
+        raise ProgrammeError(start.plan.name, [CheckError("audit", bound, f"{start.task.canaries.count} canaries")])
+    if not is_closed(start.plan, start.ledger):
+        _require_same(start)
+        with _charged(start) as charge:
+            if charge.state != "committed":
+                _trained(start, charge, engine)
+                disk.level_times(start.folder, to=start.folder / RunFile.PLAN)
+    return Released.read(start.folder / RunFile.MODEL, start.task.model), start.folder
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Start:
+    """A programme that is planned: everything that a run goes on from."""
+
+    prepared: Prepared
+    plan: RegisteredPlan
+    folder: Path
+    ledger: str | Path
+    observer: Observer
+    on_round: OnRound | None
+
+    @property
+    def programme(self) -> Programme:
+        return self.prepared.programme
+
+    @property
+    def task(self) -> Task:
+        return self.prepared.task
+
+    @property
+    def counting(self) -> Counting:
+        return Counting(self.plan, self.task, self.folder, self.programme.run.seed, charge_key(self.plan))
+
+    def show(self, record: RoundRecord) -> None:
+        """Hands on a round that was released."""
+        self.observer.round(record, self.plan)
+        if self.on_round is not None:
+            self.on_round(record)
+
+    def over(self, engine: Callable[[Task], Engine] | None) -> Callable[[Task], Engine] | None:
+        """The engine, None for the task's own; with clients who do not reply, where the programme simulates them."""
+        dropout = self.programme.run.dropout
+        return engine if dropout is None else unreliable(dropout, engine)
+
+
+def _planned(
+    programme: Path | str | Programme,
+    task: Task | None,
+    runs: Path,
+    ledger: Path | str | None,
+    *,
+    observer: Observer,
+    on_round: OnRound | None,
+) -> _Start:
+    observer.stage("reading the data")
+    prepared = _prepared(programme, task)
+    for note in prepared.notes:
+        observer.stage(note)
+    folder = runs / f"{prepared.programme.programme.name}-{prepared.settings[:8]}"
+    prepared = enrolled(prepared, folder)
+    observer.stage("planning")
+    audit = planned(prepared.programme, prepared.task)
+    plan = stored_plan(folder / RunFile.PLAN) or make_plan(prepared, audit=audit)
+    return _Start(prepared, plan, folder, runs / "ledger.db" if ledger is None else _where(ledger), observer, on_round)
+
+
+def _where(ledger: str | Path) -> str | Path:
+    return located(ledger) if isinstance(ledger, str) else ledger
+
+
+def _require_same(start: _Start) -> None:
+    """Refuses a stored plan of other data, another model or other canaries."""
+    require_same(start.plan, start.task, start.folder)
+    require_canaries(start.plan, start.task, start.folder)
+
+
+@contextlib.contextmanager
+def _charged(start: _Start) -> Iterator[Charge]:
+    """The plan's charge, reserved once everything that can fail has been tried, in a folder that is ours alone."""
+    start.observer.stage("rehearsing")
+    try_all(start.plan, start.task, start.folder)
+    with open_ledger(start.ledger) as books:
+        books.verify()  # nothing is booked on top of a ledger that does not hold
+        require_budget(books, start.plan)
+        beside = start.counting.reserve(books)
+        try:
+            charge = reserve(books, start.plan, start.folder, start.task.canaries)
+        except EpsilogError as refusal:
+            give_back(beside, f"another charge of the run was refused: {refusal}"[:1000])
+            raise
+        with exclusive(start.folder / "lock", start.folder.name):
+            if charge.state == "reserved":
+                start.counting.require_enough(books, [charge, *beside])
+            yield charge
+
+
+def _counted(start: _Start) -> tuple[dict[str, Any], ...]:
+    """The noisy counts beside the model, each drawn once under its own charge."""
+    if start.counting.stated is None:
+        return ()
+    start.observer.stage("counting, charged")
+    with open_ledger(start.ledger) as books:
+        return start.counting.told(books, released_vector(start.folder, start.task))
+
+
+def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> None:
+    seeded = start.programme.run.seed is not None
+    note_engine(start.folder, start.task.model.framework, elsewhere=engine is not None, seeded=seeded)
+    if start.plan.trials is not None:
+        if engine is not None:
+            bound = "absent where clients compute elsewhere: they would see every trial"
+            raise ProgrammeError(start.plan.name, [CheckError("tuning", bound, "given")])
+        folder, seed, stage = start.folder, start.programme.run.seed, start.observer.stage
+        Sweeping(start.plan, start.task, folder, seed, start.over(None), start.prepared.withdrawn, stage).run(charge)
+        return
+    start.observer.stage("training")
+    train(
+        start.plan,
+        start.task,
+        seed=start.programme.run.seed,
+        charge=charge,
+        folder=start.folder,
+        on_round=start.show,
+        engine=start.over(None if engine is None else engine(start.plan.scheme, charge.key, start.task)),
+        withdrawn=start.prepared.withdrawn,
+    )
+
+
+def _utility(start: _Start, studied: Studied) -> Utility | None:
+    """What a simulation compares itself with, on who has not withdrawn by now; None of training for people."""
+    seed, withdrawn = start.programme.run.seed, start.prepared.withdrawn
+    if seed is None:
+        return None
+    return simulate(
+        studied,
+        start.plan,
+        start.task,
+        seed,
+        start.observer.stage,
+        engine=start.over(None),
+        withdrawn=() if withdrawn is None else withdrawn(),
+    )
+
+
+def _prepared(programme: Path | str | Programme, task: Task | None) -> Prepared:
+    if not isinstance(programme, Programme):
+        if task is not None:
+            raise ProgrammeError(
+                str(programme), [CheckError("task", "absent for a file, which brings its data", task.name)]
+            )
+        return prepare_file(Path(programme))
+    if task is None:
+        raise ProgrammeError("programme", [CheckError("task", "given for a programme without data", "nothing")])
+    return prepare_task(programme, task)
+
+
+def _proved(start: _Start) -> Outcome:
+    """Verifies a finished run and writes its report."""
+    if start.programme.run.checkpoints == "remove":
+        forget(start.folder)
+    start.observer.stage("verifying")
+    folder, stored = start.folder, start.folder / RunFile.MODEL
+    evidence = read_evidence(folder, start.ledger)
+    outcome = reconcile(evidence)
+    report = build_report(evidence, outcome)
+    check_schema(report)
+    write_json(folder / RunFile.REPORT, report)
+    disk.write_atomically(folder / RunFile.PAGE, render_html(report).encode())
+    model = Released.read(stored, start.task.model) if stored.exists() else None
+    disk.level_times(folder, to=folder / RunFile.PLAN)  # how long training took depends on the data
+    return Outcome(start.plan, outcome, report, model, folder)

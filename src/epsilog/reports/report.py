@@ -1,0 +1,243 @@
+"""The report: one JSON document that holds everything a third party needs to recompute the claim.
+
+Every rendering (HTML, terminal) is made from this document alone, and the document from plan, records, owner's word and
+ledger alone: whoever has those builds it again and compares.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, formula_sentence, sweep
+from epsilog.reports.attack import attack
+from epsilog.reports.forgeries import still_forgeable
+from epsilog.reports.kinds import OF_RUNS, listed
+from epsilog.reports.narrative import (
+    LIMITS,
+    provable_guarantee,
+    supported_epsilon,
+    supported_statement,
+    who_sees_what,
+    with_counts,
+)
+from epsilog.reports.publication import publication
+from epsilog.reports.readings import VERSION, read_claim
+from epsilog.terms import RecordsError, RunFile, Verdict, codec
+from epsilog.terms.disclosed import disclosed
+from epsilog.verification import (
+    Evidence,
+    LedgerWord,
+    Reconciliation,
+    certified,
+    certified_run,
+    closed_form,
+    unamplified,
+    whatever_the_sampler,
+)
+
+CURVE_POINTS = 40
+
+
+def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = VERSION) -> dict[str, Any]:
+    """Writes the report of one run: a function of its evidence and of nothing else.
+
+    Args:
+        evidence: what the run left behind; the owner's word must be here.
+        outcome: what the checks said of it.
+        version: of the report: 0 is built again beside one that was written as such.
+
+    Raises:
+        RecordsError: the owner's word is missing.
+    """
+    plan, owner, word = evidence.plan, evidence.owner, evidence.ledger
+    if owner is None:
+        raise RecordsError("owner.json is not here, and a report holds it")
+    details = plan.details
+    published = outcome.published(evidence)
+    failed = {finding.check for finding in published.findings if finding.verdict is Verdict.FAILED}
+    known, open_, formula = whatever_the_sampler(plan), unamplified(plan), closed_form(plan)
+    again = certified_run(plan)
+    provable = provable_guarantee(plan.guarantee, again.upper)
+    supported = supported_epsilon(provable, unamplified=known, failed=failed)
+    last = evidence.records[-1] if evidence.records else None
+    utility = None if owner.utility is None else owner.utility.to_json()
+    document = {
+        "v": version,
+        "kind": "report",
+        "identity": dict(details.get("programme", {"name": plan.name}))
+        | {"period": details.get("reporting", {}).get("period", "")},
+        "simulation": plan.simulation,
+        "claim": {
+            "statement": supported_statement(
+                provable,
+                unamplified=known,
+                failed=sorted(failed),
+                simulation=plan.simulation,
+            )
+            + with_counts(supported, plan.beside),
+            "supported": _number(supported),
+            "guarantee": codec.encode(plan.guarantee),
+            "epsilon": codec.encode(again),
+            "unamplified": codec.encode(open_),
+            "delta_rationale": plan.budget["delta_rationale"],
+            "boundary": details.get("boundary", {}),
+            "parties": who_sees_what(
+                plan.scheme,
+                unit=plan.guarantee.privacy_unit,
+                epsilon=supported,
+                unamplified=open_.upper,
+                swept=plan.trials is not None,
+            ),
+        },
+        "reading": None if failed else _reading(plan, version),
+        "publication": publication(details.get("reporting", {})),
+        "mechanism": {
+            "scheme": codec.encode(plan.scheme),
+            "release": codec.encode(plan.release),
+            "noise_stddev": plan.scheme.noise_stddev,
+            "training": details.get("training", {}),
+            "data": details.get("data", {}),
+        },
+        "tuning": _tuning(plan, version),
+        "accounting": {
+            "formula": {
+                "root_term": _number(formula.root_term),
+                "linear_term": _number(formula.linear_term),
+                "total": _number(formula.total),
+                "dominates": formula.dominates,
+                "side": "estimate",
+                "verdict": _verdict(plan, formula.total),
+            },
+            "curve": epsilon_curve(plan, len(evidence.records), version),
+        },
+        "budget": plan.budget | _booked(plan, word),
+        "rounds": [
+            {"round": record.round, "test_loss": record.test_loss, "test_score": record.test_score}
+            for record in evidence.records
+        ],
+        "result": {
+            "rounds": len(evidence.records),
+            "diverged": bool(last and last.diverged),
+            "score_name": str(details.get("data", {}).get("score", "score")),
+            "test_loss": last.test_loss if last else None,
+            "test_score": last.test_score if last else None,
+            "model_hash": last.output_hash if last else None,
+        },
+        "utility": utility,
+        "audit": attack(evidence),
+        "verification": published.to_json(),
+        "evidence": {
+            "plan_hash": plan.hash,
+            "files": {**(word.evidence or {} if word else {}), **disclosed(evidence.hashes)},
+            "ledger": word.to_json() if word else None,
+            "references": details.get("references", {}),
+            "software": dict(owner.software),
+            "made": dict(owner.made),
+            "recompute": "epsilog verify report.html --ledger <ledger file>",
+            "plan": plan.to_json(),
+            "records": [codec.to_json(record) for record in evidence.records],
+        },
+        "owner": owner.to_json(),
+        "kinds": listed(OF_RUNS),
+        "limits": list(LIMITS),
+        "forgeable": still_forgeable(plan),
+    }
+    spelt: dict[str, Any] = codec.parse(codec.canonical(document))  # as a reader of the file gets it
+    return spelt
+
+
+def _reading(plan: RegisteredPlan, version: int = VERSION) -> dict[str, Any]:
+    held = plan.details.get("boundary", {}).get("records_per_person")
+    return read_claim(
+        plan.release,
+        version=version,
+        delta=plan.guarantee.delta,
+        relation=plan.guarantee.relation,
+        known=plan.of_best(plan.scheme.unamplified()),
+        held=held,
+    )
+
+
+def _verdict(plan: RegisteredPlan, total: float) -> str:
+    """Whether the closed form, which is about one run, under-reports."""
+    one = certified(plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation)
+    if plan.trials is None:
+        return formula_sentence(total, one)
+    return f"{formula_sentence(total, one)} (It is about one trial, and so is this comparison.)"
+
+
+def _tuning(plan: RegisteredPlan, version: int) -> dict[str, Any] | None:
+    """What the sweep costs that this run was the best of, and what one run would; None where there was one.
+
+    Upper bounds cover the published outcomes of checks, as the claim does; those of version 0 did not.
+    """
+    if plan.trials is None:
+        return None
+    release, delta, relation = plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation
+    found = sweep(release, plan.trials, delta=delta, relation=relation)
+    if version > 0:
+        found = found.covering(sweep(release, plan.trials, delta=delta * (1 - OUTCOME_SHARE), relation=relation))
+    return found.to_json()
+
+
+def _booked(plan: RegisteredPlan, word: LedgerWord | None) -> dict[str, Any]:
+    """What the ledger adds to a plan's budget: what it was charged, where that stands, and what was spent before."""
+    if word is None or word.key is None:
+        return {}
+    booked = {"charged": dict(word.charged), "state": word.state, "spent_before": dict(word.before)}
+    return booked | ({"binding": _binding(plan, word)} if word.binding else {})
+
+
+def _binding(plan: RegisteredPlan, word: LedgerWord) -> dict[str, Any]:
+    """The budget that binds: the one that the plan states, or a ledger's with less epsilon available."""
+    caps = {name: plan.budget[name] for name in ("epsilon", "delta")}
+    stated: dict[str, Any] = {"scope": word.scope, "by": "plan", "caps": caps, "held": dict(word.held)}
+    booked: dict[str, Any] = {"by": "ledger", **word.binding}
+    available = [Decimal(one["caps"]["epsilon"]) - Decimal(one["held"]["epsilon"]) for one in (stated, booked)]
+    return booked if available[1] <= available[0] else stated
+
+
+def unpacked(report: Any) -> dict[str, bytes]:
+    """The files that a report carries within it, byte for byte as they were committed: all but the curator's.
+
+    Raises:
+        RecordsError: it is no report, or carries none.
+    """
+    try:
+        inner = report["evidence"]
+        documents: dict[str, list[Any]] = {
+            RunFile.PLAN: [inner["plan"]],
+            RunFile.ROUNDS: inner["records"],
+            RunFile.OWNER: [report["owner"]],
+        }
+        if report["audit"] is not None and report["audit"]["canaries"] is not None:
+            documents[RunFile.CANARIES] = [report["audit"]["canaries"]]
+        files = {name: b"".join(codec.canonical(d) + b"\n" for d in parts) for name, parts in documents.items()}
+        return files | {RunFile.REPORT: codec.canonical(report) + b"\n"}
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordsError(f"the report does not carry its plan, records and owner's word: {error!r}") from error
+
+
+def epsilon_curve(plan: RegisteredPlan, rounds: int, version: int = VERSION) -> list[dict[str, Any]]:
+    """Certified epsilon after rounds 1 .. ``rounds``, at about 40 of them, the last one included.
+
+    Empty where the best of several runs was chosen: nothing is released before that. It covers the published outcomes
+    of checks, as the claim does; that of version 0 did not.
+    """
+    if plan.trials is not None:
+        return []
+    count = min(rounds, CURVE_POINTS)
+    chosen = sorted({1 + round(k * (rounds - 1) / max(1, count - 1)) for k in range(count)})
+    curve = []
+    for one in chosen:
+        interval = plan.epsilon_after(one)
+        if version == 0:
+            interval = certified(plan.scheme.after(one), plan.guarantee.delta, plan.guarantee.relation)
+        curve.append({"round": one, "lower": _number(interval.lower), "upper": _number(interval.upper)})
+    return curve
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else "inf"

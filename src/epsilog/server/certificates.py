@@ -1,0 +1,288 @@
+"""Monte Carlo certificates in the background: start, watch, pause, resume, cancel, download the evidence.
+
+Every certificate has a journal, in which its entropy is written before the first draw: pausing ends the work at the
+next shard, resuming takes it up from the journal, and a server that is started on the same folder finds it again.
+They hold public facts alone and belong to no scope: every holder may look, spenders and owners start and steer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from epsilog.accounting.montecarlo import (
+    CertificatePlan,
+    Direction,
+    Trial,
+    balls_in_bins_delta,
+    certify,
+    narrowing,
+    plan_from_json,
+    strategies,
+)
+from epsilog.mechanisms import (
+    BallsInBins,
+    BinnedParticipation,
+    CyclicParticipation,
+    Gaussian,
+    MatrixMechanism,
+    Release,
+    SpacedParticipation,
+    ToeplitzStrategy,
+)
+from epsilog.server.asks import Ask
+from epsilog.server.doors import guest
+from epsilog.server.jobs import Job, Shelf, watch
+from epsilog.terms import CheckError, codec
+
+router = APIRouter(tags=["certificates"], dependencies=[Depends(guest)])
+
+RUNNING_AT_ONCE = 2
+LONGEST_PATH = 4096  # rounds whose losses are drawn one after the other; each draw holds them all
+_APART = 1.08  # draws between two looks that are kept, as a factor
+_NAME = re.compile(r"[0-9a-f]{16}")
+_SOFTWARE = f"epsilog {version('epsilog')}"
+
+
+class CertificateAsk(Ask):
+    """A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked."""
+
+    participation: Literal["balls-in-bins", "b-min-sep", "cyclic-poisson"] = "balls-in-bins"
+    strategy: Literal["independent", "square-root", "optimal"] = Field(
+        "independent", description="the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1"
+    )
+    bands: int = Field(8, ge=1, le=512, description="entries in a column of C; ignored for independent noise")
+    bins: int = Field(16, ge=1, le=1024, description="rounds in an epoch; b of b-min-sep and of cyclic Poisson")
+    epochs: int = Field(1, ge=1, le=100)
+    probability: float = Field(0.5, gt=0, le=1, description="chance to join when allowed; not for balls-in-bins")
+    noise_multiplier: float = Field(1.0, gt=0, le=1000, description="noise of Z over the clip norm")
+    epsilon: float = Field(1.0, ge=0, le=100)
+    failure: float = Field(1e-6, gt=0, lt=1, description="chance over the draws that the interval is wrong")
+    samples: int = Field(1_000_000, ge=1000, le=50_000_000, description="draws in each direction")
+
+    def release(self) -> Release:
+        """The run in the library's words."""
+        if self.participation == "balls-in-bins" and self.strategy == "independent":
+            return BallsInBins(Gaussian(self.noise_multiplier), bins=self.bins, epochs=self.epochs)
+        rounds = self.bins * self.epochs
+        if rounds > LONGEST_PATH:
+            raise CheckError("epochs", f"at most {LONGEST_PATH // self.bins} here", f"{self.epochs}")
+        return MatrixMechanism(self._strategy(rounds), self._participation(), rounds, self.noise_multiplier)
+
+    def _strategy(self, rounds: int) -> ToeplitzStrategy:
+        if self.strategy == "independent":
+            return ToeplitzStrategy((1.0,))
+        if self.strategy == "square-root":
+            return strategies.square_root(min(self.bands, rounds))
+        return strategies.optimal(self.bands, rounds)
+
+    def _participation(self) -> BinnedParticipation | SpacedParticipation | CyclicParticipation:
+        if self.participation == "balls-in-bins":
+            return BinnedParticipation(self.bins)
+        if self.participation == "b-min-sep":
+            return SpacedParticipation(self.bins, self.probability)
+        return CyclicParticipation(self.bins, self.probability)
+
+    def exact(self) -> float | None:
+        """Delta where it is known without draws."""
+        if self.participation != "balls-in-bins" or self.strategy != "independent":
+            return None
+        return max(
+            balls_in_bins_delta(
+                bins=self.bins,
+                noise_stddev=self.noise_multiplier,
+                epsilon=self.epsilon,
+                direction=direction,
+                epochs=self.epochs,
+            ).value
+            for direction in (Direction.REMOVE, Direction.ADD)
+        )
+
+
+class Certificates:
+    """The certificates of a server, on the shelf and in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shelf = Shelf(what="certificates", at_once=RUNNING_AT_ONCE)
+        for path in sorted(folder.glob("*.ask.json"), key=lambda path: path.stat().st_mtime):
+            self._revive(path)
+
+    def ask(self, ask: CertificateAsk) -> Job:
+        """Puts a certificate on the shelf and sets it to work."""
+        release, exact = ask.release(), ask.exact()  # wrong values are refused here, by name
+        news: dict[str, Any] = {"of": ask.samples, "exact": exact, "born": None, "directions": {}}
+        job = Job(self._work(ask, release), ask=ask.model_dump(), **news)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _write(self._file(job, "ask"), {"software": _SOFTWARE, "ask": ask.model_dump()})
+        try:
+            self.shelf.begin(job)
+        except HTTPException:
+            self._file(job, "ask").unlink()
+            raise
+        return job
+
+    def cancel(self, job: Job) -> None:
+        """Ends it for good."""
+        job.stop("cancelled")
+        self._file(job, "ask").unlink(missing_ok=True)
+
+    def evidence(self, job: Job) -> dict[str, Any]:
+        """What a third party needs to draw every shard again."""
+        if job.snapshot["state"] != "done":
+            raise HTTPException(409, "The certificate is not finished")
+        document: dict[str, Any] = json.loads(self._file(job, "evidence").read_text())
+        return document
+
+    def _file(self, job: Job, kind: str) -> Path:
+        return self.folder / f"{job.id}.{kind}.json"
+
+    def _work(self, ask: CertificateAsk, release: Release) -> Callable[[Job], dict[str, Any]]:
+        def draw(job: Job) -> dict[str, Any]:
+            journal = self._file(job, "journal")
+            ways: dict[str, dict[str, Any]] = {}
+
+            def progress(trial: Trial, draws: int, hits: int) -> None:
+                way = str(trial.tilt.direction)
+                ways[way] = _look(ways.get(way), trial, draws, hits, ask.failure)
+                job.breathe(directions=dict(ways), born=job.snapshot["born"] or _born(journal))
+
+            found = certify(
+                release,
+                epsilon=ask.epsilon,
+                failure=ask.failure,
+                samples=ask.samples,
+                journal=journal,
+                progress=progress,
+            )
+            _write(self._file(job, "evidence"), found.to_json())
+            return {"interval": codec.encode(found.interval)}
+
+        return draw
+
+    def _revive(self, path: Path) -> None:
+        """Takes up a certificate of an earlier server, as it was left; one of another release is left alone."""
+        name = path.name.removesuffix(".ask.json")
+        try:
+            kept = json.loads(path.read_text())
+            ask = CertificateAsk(**kept["ask"])
+            if not _NAME.fullmatch(name) or kept["software"] != _SOFTWARE:
+                return
+            release, exact = ask.release(), ask.exact()
+            news = {"ask": ask.model_dump(), "of": ask.samples, "exact": exact, "born": None, "directions": {}}
+            finished = path.with_name(f"{name}.evidence.json")
+            if finished.is_file():
+                document = json.loads(finished.read_text())
+                born = {"provenance": document["source"]["provenance"], "plan": document["commitment"]}
+                news |= {"state": "done", "interval": document["interval"], "born": born}
+                news |= {"directions": _looked(document, ask.failure)}
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+        self.shelf.keep(Job(self._work(ask, release), name=name, **news))
+
+
+def _look(before: dict[str, Any] | None, trial: Trial, draws: int, hits: int, failure: float) -> dict[str, Any]:
+    """What is known of a direction by now, with the looks before it, of which those are kept that lie apart.
+
+    Half of the failure goes to each direction, so both hold at all looks at once but for a chance of ``failure``.
+    """
+    low, high = narrowing(trial, draws, hits, failure / 2)
+    look = {"draws": draws, "hits": hits, "lower": low, "upper": high, "estimate": hits / draws * trial.bound}
+    trail = [] if before is None else before["trail"]
+    if not trail or draws >= _APART * trail[-1]["draws"] or draws == trial.samples:
+        trail = [*trail, look]
+    return look | {"trail": trail}
+
+
+def _looked(document: dict[str, Any], failure: float) -> dict[str, Any]:
+    """The looks at a certificate that is finished, from the hits of its shards."""
+    ways: dict[str, dict[str, Any]] = {}
+    shard = int(document["plan"]["shard"])
+    plan = plan_from_json(document["plan"])
+    if not isinstance(plan, CertificatePlan):
+        raise TypeError("the evidence of another kind of run")
+    for trial, counts in zip(plan.trials, document["hits"], strict=True):
+        way, seen = str(trial.tilt.direction), None
+        draws = hits = 0
+        for count in counts:
+            draws, hits = min(draws + shard, trial.samples), hits + count
+            if seen is None or draws >= _APART * seen["trail"][-1]["draws"] or draws == trial.samples:
+                seen = _look(seen, trial, draws, hits, failure)
+        if seen is not None:
+            ways[way] = seen
+    return ways
+
+
+def _born(journal: Path) -> dict[str, str]:
+    """Where the randomness came from, and for which plan: the journal's first line, on disk before the first draw."""
+    with journal.open() as lines:
+        head = json.loads(next(lines))
+    return {"provenance": head["provenance"], "plan": head["run"]}
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    """All of it or nothing: whoever reads it after a crash finds no half."""
+    whole = path.with_name(f"{path.name}.new")
+    whole.write_text(json.dumps(document))
+    whole.replace(path)
+
+
+@router.post("/certificates", summary="Start a certificate", status_code=201)
+def begin(ask: CertificateAsk, request: Request) -> dict[str, Any]:
+    """Starts drawing; at most two certificates run at a time. Delta, where known without draws, stands beside."""
+    job = _certificates(request).ask(ask)
+    return {"id": job.id, **job.snapshot}
+
+
+@router.get("/certificates", summary="Certificates that this server knows")
+def known(request: Request) -> dict[str, Any]:
+    """Newest first; those of an earlier server on the same folder among them."""
+    return {"certificates": [{"id": job.id, **job.snapshot} for job in _certificates(request).shelf.jobs()][::-1]}
+
+
+@router.get("/certificates/{name}", summary="Where a certificate stands")
+def look(name: str, request: Request) -> dict[str, Any]:
+    """The running interval of each direction, valid however often one looks."""
+    return dict(_certificates(request).shelf.job(name).snapshot)
+
+
+@router.get("/certificates/{name}/events", summary="Watch a certificate", response_class=StreamingResponse)
+async def events(name: str, request: Request) -> StreamingResponse:
+    """Server-sent events, each the whole state; ends when the job does."""
+    return watch(_certificates(request).shelf.job(name), request)
+
+
+@router.post("/certificates/{name}/{verb}", summary="Pause, resume or cancel a certificate")
+def steer(name: str, verb: Literal["pause", "resume", "cancel"], request: Request) -> dict[str, Any]:
+    """A paused certificate goes on where it was, with the entropy that it began with."""
+    certificates = _certificates(request)
+    job = certificates.shelf.job(name)
+    if verb == "cancel":
+        certificates.cancel(job)
+    elif verb == "pause":
+        job.stop("paused")
+    else:
+        certificates.shelf.begin(job)
+    return dict(job.snapshot)
+
+
+@router.get("/certificates/{name}/evidence.json", summary="Download the evidence")
+def evidence(name: str, request: Request) -> JSONResponse:
+    """What a third party needs to draw every shard again."""
+    certificates = _certificates(request)
+    document = certificates.evidence(certificates.shelf.job(name))
+    return JSONResponse(document, headers={"Content-Disposition": f'attachment; filename="montecarlo-{name}.json"'})
+
+
+def _certificates(request: Request) -> Certificates:
+    found: Certificates = request.app.state.certificates
+    return found

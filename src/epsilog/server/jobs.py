@@ -1,0 +1,164 @@
+"""Work that outlasts a request: in a thread of its own, watched through server-sent events, stopped when asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, final
+
+from fastapi import Request
+from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
+
+from epsilog.server.problems import unsupported
+from epsilog.terms import EpsilogError, UnsupportedMechanismError
+
+LOOK = 0.15  # seconds between two looks at a job
+OVER = frozenset({"done", "failed", "cancelled"})
+
+Work = Callable[["Job"], Mapping[str, Any]]
+
+
+class StoppedError(Exception):
+    """The job was paused or cancelled."""
+
+
+@final
+class Job:
+    """Calls ``work``, which calls ``breathe`` often and returns the last news; work that was stopped is called anew.
+
+    Attributes:
+        id: names it in addresses.
+        snapshot: what watchers see: its ``state`` and its news; replaced whole, never changed.
+    """
+
+    def __init__(self, work: Work, *, name: str | None = None, **news: Any) -> None:
+        self.id = name or secrets.token_hex(8)
+        self.snapshot: Mapping[str, Any] = {"state": "paused"} | news
+        self._work, self._lock = work, threading.Lock()
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.snapshot["state"] in OVER
+
+    @property
+    def running(self) -> bool:
+        """Whether it is at work."""
+        return bool(self.snapshot["state"] == "running")
+
+    @property
+    def busy(self) -> bool:
+        """Whether its thread still works: what was stopped goes on to its next breath."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(self) -> None:
+        """Sets it to work, from the start or from where it was stopped."""
+        with self._lock:
+            if self.over or self.running:
+                return
+            self._tell(state="running")
+            before = self._thread
+            self._thread = threading.Thread(target=self._run, args=(before,), name=f"job-{self.id}", daemon=True)
+            self._thread.start()
+
+    def stop(self, state: str) -> None:
+        """Ends the work at its next breath, as ``paused`` or ``cancelled``."""
+        with self._lock:
+            if not self.over:
+                self._stopped = True
+                self._tell(state=state)
+
+    def breathe(self, **news: Any) -> None:
+        """Tells watchers the news; called by the work, which a ``StoppedError`` from here ends."""
+        with self._lock:
+            if self._stopped:
+                raise StoppedError
+            self._tell(**news)
+
+    def _tell(self, **news: Any) -> None:
+        self.snapshot = {**self.snapshot, **news}
+
+    def _run(self, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
+        with self._lock:
+            if not self.running:  # stopped again, or done, while the work before was ending
+                return
+            self._stopped = False
+        try:
+            self._end(state="done", **self._work(self))
+        except StoppedError:
+            pass
+        except UnsupportedMechanismError as error:
+            self._end(state="failed", says=unsupported(error))
+        except (EpsilogError, ValueError) as error:
+            self._end(state="failed", says=str(error)[:500])
+        except BaseException:
+            self._end(state="failed", says="an error of ours; the server's log says more")
+            raise
+
+    def _end(self, **news: Any) -> None:
+        with self._lock:
+            if not self.over:
+                self._tell(**news)
+
+
+class Shelf:
+    """The jobs of one kind that a server remembers, oldest first."""
+
+    def __init__(self, *, what: str, at_once: int, kept: int = 16) -> None:
+        self._what, self._at_once, self._kept = what, at_once, kept
+        self._jobs: dict[str, Job] = {}
+        self._ever: list[Job] = []  # that may still be at work, remembered or not
+        self._lock = threading.Lock()
+
+    def jobs(self) -> list[Job]:
+        """All that are remembered."""
+        return list(self._jobs.values())
+
+    def keep(self, job: Job) -> None:
+        """Remembers a job; forgets the oldest that are over."""
+        for old in [old for old in self.jobs() if old.over][: max(0, len(self._jobs) - self._kept + 1)]:
+            self._jobs.pop(old.id, None)
+        self._jobs[job.id] = job
+
+    def begin(self, job: Job) -> None:
+        """Sets a job to work and remembers it, if not too many are at work."""
+        with self._lock:
+            others = [other for other in self._ever if other is not job]
+            running, busy = sum(other.running for other in others), sum(other.busy for other in others)
+            if (running >= self._at_once or busy >= 2 * self._at_once) and not job.running:
+                raise HTTPException(429, f"{self._at_once} {self._what} are running; cancel one or wait")
+            self._ever = [*(other for other in others if other.busy or other.running), job]
+            job.begin()
+            self.keep(job)
+
+    def job(self, name: str) -> Job:
+        """The job of a name."""
+        found = self._jobs.get(name)
+        if found is None:
+            raise HTTPException(404, f"There is no such job among the {self._what}")
+        return found
+
+
+def watch(job: Job, request: Request) -> StreamingResponse:
+    """Server-sent events, each the whole snapshot; ends when the job does."""
+
+    async def stream() -> AsyncIterator[str]:
+        told: Mapping[str, Any] | None = None
+        while not await request.is_disconnected():
+            seen = job.snapshot
+            if seen is not told:
+                yield f"data: {json.dumps(seen)}\n\n"
+                told = seen
+            if seen["state"] in OVER:
+                return
+            await asyncio.sleep(LOOK)
+
+    return StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -1,0 +1,188 @@
+"""What can be watched of a server: whether it lives and is ready, what is asked, how long it takes, what is spent.
+
+Nothing here knows a token, an address's query or a body: requests are told by the template of their route.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import logging
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any, TextIO, final
+
+import anyio
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from epsilog.ledger import Balance
+from epsilog.server.doors import HOLDER, Asker, Holder
+from epsilog.server.needs import placed
+from epsilog.server.problems import FAILURE, problem
+from epsilog.server.reading import opened
+from epsilog.server.routes import PREFIX
+
+router = APIRouter(tags=["health"])
+
+_LOG = logging.getLogger("uvicorn.error")
+READY_FOR = 1.0  # seconds that an answer to /readyz holds: who asks more often opens no more ledgers
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@final
+class Metrics:
+    """What is counted since the server began."""
+
+    def __init__(self) -> None:
+        self.registry = of = CollectorRegistry()
+        ProcessCollector(registry=of)
+        self.requests = Counter("epsilog_requests", "Answers.", ["method", "route", "status"], registry=of)
+        self.seconds = Histogram(
+            "epsilog_request_seconds", "Until the last byte.", ["method", "route"], registry=of, buckets=_SECONDS
+        )
+        self.refusals = Counter("epsilog_refusals", "What was refused, by why.", ["why"], registry=of)
+
+
+class Observer:
+    """ASGI middleware. Counts every answer, and tells of it in a line of JSON where that is wanted."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, log: bool, out: Callable[[], TextIO] = lambda: sys.stdout):
+        self.app, self._metrics, self._log, self._out = app, metrics, log, out
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Watches one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        finally:
+            self._note(scope, status, time.perf_counter() - began)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        route = template(scope)
+        self._metrics.requests.labels(method, route, status).inc()
+        self._metrics.seconds.labels(method, route).observe(seconds)
+        if status >= 400:
+            self._metrics.refusals.labels(scope.get(FAILURE) or f"status {status}").inc()
+        if self._log:
+            asker = scope.get(HOLDER)
+            line = {
+                "time": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+                "holder": asker.name if isinstance(asker, Holder) else None,
+                "method": method,
+                "route": route,
+                "status": status,
+                "milliseconds": round(1000 * seconds, 1),
+            }
+            with contextlib.suppress(OSError, ValueError):  # nobody reads the log any more: the ledger goes on
+                self._out().write(json.dumps(line) + "\n")
+                self._out().flush()
+
+
+def template(scope: Scope) -> str:
+    """The route that answered, with its parameters unfilled; what none answered is all one."""
+    path = getattr(scope.get("route"), "path", None)
+    if not isinstance(path, str):  # a holder may have been turned away at the door
+        return (HOLDER in scope and placed(scope["method"], scope["path"])) or "none"
+    inner = scope["path"].startswith(f"{PREFIX}/") and not path.startswith(f"{PREFIX}/")  # as the router has it
+    return PREFIX + path if inner else path
+
+
+@router.get("/healthz", summary="Whether the server lives")
+async def health() -> dict[str, str]:
+    """Says so, and nothing else."""
+    return {"status": "live"}
+
+
+@router.get("/readyz", summary="Whether the server can do its work")
+async def ready(request: Request) -> Response:
+    """Whether the ledger opens and its head can be read; why not stands in the log."""
+    if await request.app.state.readiness.look():
+        return JSONResponse({"status": "ready"})
+    return problem(503, "not-ready", "Not ready", "The ledger cannot be read; the server's log says why.")
+
+
+@router.get("/metrics", summary="Figures in Prometheus's text format", response_class=Response)
+def metrics(request: Request, asker: Asker) -> Response:
+    """How much was asked and refused, and the sums of the budgets at and under the asker's scope."""
+    found = generate_latest(request.app.state.metrics.registry)
+    if request.app.state.ledger is not None:
+        registry = CollectorRegistry()
+        with opened(request.app.state.ledger) as ledger:
+            budgets = [balance for balance in ledger.budgets() if asker.holder.covers(balance.scope)]
+        registry.register(_Budgets(budgets))
+        found += generate_latest(registry)
+    return Response(found, media_type=_TEXT)
+
+
+@final
+class Readiness:
+    """Whether a ledger can be read, asked of it now and then."""
+
+    def __init__(self, url: str | None) -> None:
+        self._url, self._lock = url, anyio.Lock()
+        self._found, self._until = False, -math.inf
+
+    async def look(self) -> bool:
+        """As it is now, or was a moment ago."""
+        async with self._lock:
+            if time.monotonic() >= self._until:
+                self._found = await anyio.to_thread.run_sync(self._reads)
+                self._until = time.monotonic() + READY_FOR
+            return self._found
+
+    def _reads(self) -> bool:
+        try:
+            if self._url is not None:
+                with opened(self._url) as ledger:
+                    ledger.head()
+        except Exception as error:  # noqa: BLE001 (whatever it is, the server is not ready)
+            _LOG.error("not ready: %s", error)
+            return False
+        return True
+
+
+@final
+class _Budgets:
+    """The sums of budgets as gauges: what is spent rounded up, caps down."""
+
+    def __init__(self, budgets: list[Balance]) -> None:
+        self._budgets = budgets
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One gauge for each sum."""
+        for name in ("cap", "spent", "reserved"):
+            gauge = GaugeMetricFamily(f"epsilog_budget_{name}", f"The {name} of a budget.", labels=["scope", "unit"])
+            for budget in self._budgets:
+                for unit, amount in dict(getattr(budget, "caps" if name == "cap" else name)).items():
+                    gauge.add_metric([budget.scope, unit], _outward(amount, up=name != "cap"))
+            yield gauge
+
+
+def _outward(amount: Any, *, up: bool) -> float:
+    """A decimal number as a float that is on the safe side of it."""
+    exact = Decimal(str(amount))
+    near = float(exact)
+    if math.isinf(near) or Decimal(near) == exact or (Decimal(near) > exact) == up:
+        return near
+    return math.nextafter(near, math.inf if up else -math.inf)

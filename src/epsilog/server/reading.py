@@ -1,0 +1,241 @@
+"""What may be read: budgets, entries and runs as they stand. Nothing here writes.
+
+A holder reads what lies at and under their scope. Runs, and the check of the whole chain, belong to no scope: they are
+for holders of the whole ledger.
+
+Every request opens and closes the ledger, and asks for one page of it: the cost does not grow with the history.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import FileResponse, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from epsilog.ledger import Amounts, Balance, Entry, LedgerView, digest, located, read_ledger
+from epsilog.server.doors import MAY, Asker, guest
+from epsilog.server.jobs import Job, Shelf, watch
+from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
+
+router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(guest)])
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_REPORTS: dict[str, str] = {RunFile.REPORT: "application/json", RunFile.PAGE: "text/html"}
+LONGEST_REPORT = 20_000_000  # bytes
+
+
+@router.get("/holder", summary="Who asks, and what they may do")
+def holder(asker: Asker) -> dict[str, Any]:
+    """The name, the role and the scope of a token (null for the whole ledger), so that a page offers no more."""
+    who = asker.holder
+    return {"name": who.name, "role": who.role, "scope": who.scope, "acts": sorted(MAY[who.role])}
+
+
+@router.get("/ledger", summary="Budgets and what has happened under them")
+def budgets(request: Request, asker: Asker) -> dict[str, Any]:
+    """Every scope with its caps, its balance and the theorem behind its sums, as folded; those that the asker sees."""
+    if request.app.state.ledger is None:
+        return {"present": False, "entries": 0, "head": None, "budgets": []}
+    with _ledger(request) as ledger:
+        count, head = ledger.head()
+        found = [_budget(balance) for balance in ledger.budgets() if asker.holder.sees(balance.scope)]
+    return {"present": True, "entries": count, "head": head, "budgets": found}
+
+
+@router.get("/ledger/cycles", summary="What each release cost under a budget, and all of them together")
+def cycles(
+    request: Request,
+    asker: Asker,
+    scope: str = Query(max_length=500, description="a scope that has a budget"),
+    limit: int = Query(100, ge=1, le=500),
+) -> dict[str, Any]:
+    """The newest charges at and under a budget from the moment each was started, oldest first, with the running sum.
+
+    A partition (its ``key`` is null) costs what was paid for its blocks, and a charge in one of those then nothing.
+    """
+    asker.require(scope)
+    with _ledger(request) as ledger:
+        budget, found = ledger.balance(scope), ledger.spending(scope, limit=limit + 1)
+    before = [Amounts.zero(budget.caps), *(total for _, total in found)]
+    told = list(zip(found, before, strict=False))[-limit:]
+    return {
+        "scope": scope,
+        "caps": dict(budget.caps),
+        "cycles": [
+            {
+                "scope": entry.scope,
+                "key": entry.key,
+                "time": entry.time,
+                "amount": dict(total - less),
+                "cumulative": dict(total),
+            }
+            for (entry, total), less in told
+        ],
+    }
+
+
+@router.get("/ledger/entries", summary="Entries with their hashes, newest first")
+def entries(
+    request: Request,
+    asker: Asker,
+    scope: str | None = Query(None, max_length=500),
+    before: int | None = Query(None, ge=1, le=2**53, description="only entries of a lower index"),
+    limit: int = Query(50, ge=1, le=500),
+) -> dict[str, Any]:
+    """A page of the chain: each entry names the hash of the one before. ``next`` is the cursor to page on with.
+
+    Without a scope, all that the asker sees.
+    """
+    scope = asker.holder.scope if scope is None else scope
+    asker.require(scope)
+    with _ledger(request) as ledger:
+        found = ledger.page(scope, before=before, limit=limit + 1)
+    shown = found[:limit]
+    return {"entries": [_entry(entry) for entry in shown], "next": shown[-1].index if len(found) > limit else None}
+
+
+@router.post("/ledger/verify", summary="Work the whole ledger out again", status_code=202)
+def verify(request: Request) -> dict[str, Any]:
+    """Rechecks every hash, refolds every entry and compares the balances. One check at a time: a second joins it."""
+    shelf: Shelf = request.app.state.verifications
+    for job in shelf.jobs():
+        if job.running:
+            return {"id": job.id, **job.snapshot}
+    with _ledger(request) as ledger:
+        count, _ = ledger.head()
+    url = request.app.state.ledger
+    job = Job(lambda job: _verified(job, url), of=count, checked=0)
+    shelf.begin(job)
+    return {"id": job.id, **job.snapshot}
+
+
+@router.get("/ledger/verify/{name}/events", summary="Watch the check", response_class=StreamingResponse)
+async def verify_events(name: str, request: Request) -> StreamingResponse:
+    """Server-sent events, each the whole state; ends when the check does."""
+    return watch(request.app.state.verifications.job(name), request)
+
+
+@router.get("/ledger/verify/{name}", summary="Where the check stands")
+def verify_state(name: str, request: Request) -> dict[str, Any]:
+    """How many entries held so far, and in the end whether all did."""
+    return dict(request.app.state.verifications.job(name).snapshot)
+
+
+@router.post("/ledger/verify/{name}/cancel", summary="End the check")
+def verify_cancel(name: str, request: Request) -> dict[str, Any]:
+    """What was checked so far says nothing about the rest."""
+    job = request.app.state.verifications.job(name)
+    job.stop("cancelled")
+    return dict(job.snapshot)
+
+
+def _verified(job: Job, url: str) -> dict[str, Any]:
+    with opened(url) as ledger:
+        try:
+            sound = ledger.verify(progress=lambda count: job.breathe(checked=count))
+        except LedgerIntegrityError as error:
+            return {"sound": False, "says": str(error)}
+    return {"sound": True, "checked": sound.count, "entries": sound.count, "head": sound.head}
+
+
+@router.get("/runs", summary="Finished runs")
+def runs(request: Request) -> dict[str, Any]:
+    """One line for each run that wrote a report."""
+    folder = request.app.state.runs
+    if folder is None or not folder.is_dir():
+        return {"present": folder is not None, "runs": []}
+    named = (path for path in sorted(folder.iterdir()) if _NAME.fullmatch(path.name))
+    found = [path for path in named if (path / RunFile.REPORT).is_file()]
+    return {"present": True, "runs": [{"name": path.name} | _summary(_report(path)) for path in found]}
+
+
+@router.get("/runs/{name}", summary="One run's report")
+def run(request: Request, name: str) -> dict[str, Any]:
+    """The report as it was written."""
+    return _report(_folder(request, name))
+
+
+@router.get("/runs/{name}/{file}", summary="Download a report")
+def report(request: Request, name: str, file: str) -> FileResponse:
+    """``report.json`` or ``report.html``, to keep."""
+    path = _folder(request, name) / file
+    if file not in _REPORTS or not path.is_file():
+        raise HTTPException(404, "There is no such report")
+    return FileResponse(path, media_type=_REPORTS[file], filename=f"{name}-{file}")
+
+
+@contextmanager
+def _ledger(request: Request) -> Iterator[LedgerView]:
+    url = request.app.state.ledger
+    if url is None:
+        raise HTTPException(404, "This server was started without a ledger")
+    with opened(url) as ledger:
+        yield ledger
+
+
+def opened(url: str) -> LedgerView:
+    """The ledger of a server, to read."""
+    return read_ledger(url if url.startswith("sqlite:") else located(url))
+
+
+def _budget(balance: Balance) -> dict[str, Any]:
+    money = {
+        "caps": balance.caps,
+        "reserved": balance.reserved,
+        "started": balance.started,
+        "committed": balance.committed,
+        "spent": balance.spent,
+        "available": balance.available,
+    }
+    return {
+        "scope": balance.scope,
+        "kind": balance.kind,
+        "relation": balance.relation.value,
+        "privacy_unit": balance.privacy_unit,
+        "simulation": balance.simulation,
+        "promise": balance.promise and dict(balance.promise),
+        "partition": balance.partition,
+        "theorem": balance.theorem,
+    } | {name: dict(amounts) for name, amounts in money.items()}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    document = entry.document()
+    fields: dict[str, Any] = json.loads(document)
+    return {"hash": digest(document)} | fields
+
+
+def _folder(request: Request, name: str) -> Path:
+    root: Path | None = request.app.state.runs
+    if root is None or not _NAME.fullmatch(name) or not (root / name / RunFile.REPORT).is_file():
+        raise HTTPException(404, "There is no such run")
+    return root / name
+
+
+def _report(folder: Path) -> dict[str, Any]:
+    path = folder / RunFile.REPORT
+    if path.stat().st_size > LONGEST_REPORT:
+        raise HTTPException(413, "The report is too large to show")
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(document, dict) or document.get("kind") != "report":
+        raise CheckError("report", "a report document", f"{path.name}")
+    return document
+
+
+def _summary(report: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "programme": report["identity"].get("name"),
+        "period": report["identity"].get("period"),
+        "simulation": report["simulation"],
+        "epsilon": report["claim"]["supported"],  # what the records leave standing, and no more
+        "delta": report["claim"]["guarantee"]["delta"],
+        "verdict": report["verification"]["verdict"],
+        "rounds": report["result"]["rounds"],
+    }

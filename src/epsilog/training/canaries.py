@@ -1,0 +1,158 @@
+"""Canaries in training: where they take their places, what they are made of, and how their traces are scored.
+
+Where whole clients are protected, a canary is a client that sends a direction of its own, as long as the clip lets it
+be, whenever it takes part; its score is the cosine of that direction and of what the training changed. Where examples
+are protected, it is a row of random numbers with a random target; its score is how far its loss fell. A canary that is
+out leaves its place empty, or a row that no step can use: a neighbour in every sense that training has a price for.
+
+Scores are functions of the released model, of public facts and of what the canaries are made of, never of their coins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import Canaries, CheckError, check
+from epsilog.training.federation import Federation, Floats
+from epsilog.training.models import Model
+from epsilog.training.noise import Randomness, Stream
+from epsilog.training.task import ROOM, Task
+
+Vector = NDArray[np.float64]
+COSINE, LOSS = "cosine", "loss"
+AT_ONCE = 1024  # rows that are pushed through a model in one go
+
+
+def draw_canaries(count: int, randomness: Randomness) -> Canaries:
+    """Draws the secret that everything about canaries follows from.
+
+    Args:
+        count: how many there are.
+        randomness: the operating system's; or a simulation's, under which the same seed draws the same canaries.
+    """
+    words = randomness.stream("canaries", 0).words(4)
+    return Canaries(count, words.astype("<u8").tobytes().hex())
+
+
+def with_places(task: Task, canaries: int) -> Task:
+    """The same task with empty places for as many canaries; they count among the units from then on.
+
+    Args:
+        task: whose clients' rows lie here.
+        canaries: how many places are added.
+    """
+    more = check.integer(1)(canaries=canaries)
+    if not task.unit_is_client:
+        return replace(task, population=task.units + more)
+    population = None if task.population is None else task.population + more
+    return replace(task, clients=task.clients.padded(task.clients.count + more), population=population)
+
+
+def enrol(task: Task, canaries: Canaries) -> Task:
+    """Puts canaries into places that are empty; see ``with_places``.
+
+    Clients take the last places. Examples lie one with each client in turn; there must be units enough declared.
+
+    Raises:
+        CheckError: too few empty places, rows that lie elsewhere, or canaries that are there already.
+    """
+    if task.canaries is not None:
+        raise CheckError("canaries", "put in once", f"{task.canaries.count} there")
+    if task.clients.names:
+        raise CheckError("canaries", "absent where clients' rows lie with themselves", f"{canaries.count}")
+    if task.unit_is_client:
+        return replace(task, canaries=canaries)
+    if task.units < task.examples + canaries.count:
+        raise CheckError("canaries", ROOM, f"{canaries.count}")
+    features, targets = made_up_rows(canaries, task)
+    features[~canaries.included] = np.nan  # there, and of use to no step
+    whose = np.arange(canaries.count) % task.clients.count
+    return replace(task, clients=_with_rows(task.clients, whose, features, targets), canaries=canaries)
+
+
+def _with_rows(clients: Federation, whose: NDArray[np.int64], features: Floats, targets: NDArray[Any]) -> Federation:
+    """The same clients, each with further rows behind its own."""
+    order = np.argsort(whose, kind="stable")  # rows of neighbours without any of their own begin at the same place
+    at, features, targets = clients.ends[whose[order]], features[order], targets[order]
+    sizes = clients.sizes + np.bincount(whose, minlength=clients.count)
+    return Federation(np.insert(clients.features, at, features, axis=0), np.insert(clients.targets, at, targets), sizes)
+
+
+def made_up_rows(canaries: Canaries, task: Task) -> tuple[Floats, NDArray[Any]]:
+    """The row that each canary is, in or out: numbers from -1 to 1, or ids, and such a target or a class."""
+    model, width = task.model, task.clients.features.shape[1]
+    features = np.empty((canaries.count, width), task.clients.features.dtype)
+    targets = np.empty(canaries.count, task.clients.targets.dtype)
+    for one in range(canaries.count):
+        drawn = _stream(canaries, "row", one).uniforms((width + 1,))
+        features[one] = _spread(drawn[:-1], model.ids)
+        targets[one] = _spread(drawn[-1:], model.classes)[0]
+    return features, targets
+
+
+def _spread(uniforms: Vector, count: int | None) -> Vector:
+    """Uniforms over (-1, 1), or over so many whole numbers from 0."""
+    return 2 * uniforms - 1 if count is None else np.floor(count * uniforms)
+
+
+def direction(canaries: Canaries, one: int, size: int) -> Vector:
+    """What canary ``one`` sends, at length 1; shape (size,)."""
+    drawn = _stream(canaries, "direction", one).normals((size,))
+    return np.asarray(drawn / np.linalg.norm(drawn))
+
+
+def _stream(canaries: Canaries, purpose: str, one: int) -> Stream:
+    return Stream.replayed(canaries.key(purpose, one))
+
+
+def score_name(task: Task) -> str:
+    """How canaries are scored where this unit is protected."""
+    return COSINE if task.unit_is_client else LOSS
+
+
+def canary_scores(task: Task, model: Vector) -> Vector:
+    """Scores every canary of a task by a released model, whether it was in or out; higher for those that seem in.
+
+    Args:
+        task: with canaries.
+        model: as released; shape (d,). One that is not finite gives every canary the same score.
+
+    Returns:
+        Cosines, or how far losses fell; shape (m,), finite.
+    """
+    canaries = task.canaries
+    if canaries is None:
+        raise CheckError("canaries", "put into the task first", "none")
+    if not np.isfinite(model).all():
+        return np.zeros(canaries.count)
+    if task.unit_is_client:
+        return _cosines(canaries, model - task.model.start)
+    features, targets = made_up_rows(canaries, task)
+    with np.errstate(over="ignore", invalid="ignore"):
+        fell = _losses(task.model, task.model.start, features, targets) - _losses(task.model, model, features, targets)
+    return np.where(np.isfinite(fell), fell, 0.0)
+
+
+def _cosines(canaries: Canaries, moved: Vector) -> Vector:
+    length = float(np.linalg.norm(moved))
+    if not 0 < length < np.inf:
+        return np.zeros(canaries.count)
+    ahead = moved / length
+    return np.array([float(direction(canaries, one, moved.size) @ ahead) for one in range(canaries.count)])
+
+
+def _losses(model: Model, vector: Vector, features: Floats, targets: NDArray[Any]) -> Vector:
+    """Each row's loss under the parameters of a vector, in the data's own precision; shape (m,)."""
+    goals, found = targets.astype(model.target_type(features.dtype)), np.empty(len(features))
+    with model.doubles():
+        params = model.unflatten(model.asarray(vector.astype(features.dtype)))
+        for first in range(0, len(features), AT_ONCE):
+            rows = slice(first, first + AT_ONCE)
+            outputs = model.apply(params, model.asarray(features[rows]))
+            losses = model.losses(outputs, model.asarray(goals[rows]))
+            found[rows] = np.asarray(losses.detach() if model.framework == "torch" else losses)
+    return found

@@ -1,0 +1,259 @@
+"""Anybody's own data: a file, what its columns mean, and who is held out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError, check
+from epsilog.training.data import frames
+from epsilog.training.data.columns import Table, of_arrays
+from epsilog.training.data.dataset import Dataset, TestSet
+from epsilog.training.data.schema import Categories, ClassNumbers, Schema
+from epsilog.training.data.tables import Rows, blamed, encoded, features_of, require_columns, unusable
+
+SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnData:
+    """Where own data lies, and what is public about it.
+
+    Attributes:
+        path: a CSV, Parquet or NPZ file, or a folder with one NPY file for each column.
+        schema: what its columns hold.
+        row: what one row is, in one word ("visit").
+        test: a public file of the same columns; None for another test set.
+        test_share: the share of units that are held out as test set; None for another.
+        decimal: what separates decimals where numbers are text.
+        counts_are_public: whether anybody may know how many units and clients there are.
+        public: whether anybody may see the file; how many rows cannot be used is then no secret.
+    """
+
+    path: Path
+    schema: Schema
+    row: str
+    test: Path | None = None
+    test_share: float | None = None
+    decimal: str = "."
+    counts_are_public: bool = False
+    public: bool = False
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            row=check.text(),
+            test_share=check.optional(check.between(0, 1)),
+            decimal=check.one_of((".", ",")),
+            counts_are_public=check.flag(),
+            public=check.flag(),
+        )
+        if self.row == self.schema.client:
+            raise CheckError("row", "another word than the client's: what one row is", repr(self.row))
+        if self.test is not None and self.test_share is not None:
+            raise CheckError("test", "absent where test_share is given", repr(str(self.test)))
+
+    def load(self, unit: str) -> Dataset:
+        """Reads the data for a privacy unit: the client's column, or ``row``.
+
+        Raises:
+            CheckError: what is wrong with the file, its columns or the test set; never what a row of it holds.
+        """
+        rows = Rows.of(read_table(self.path, self.schema.columns.values(), decimal=self.decimal), self.schema)
+        unit_is_client = self._level(unit)
+        if self.test_share and not unit_is_client and self.schema.id is None:
+            raise CheckError("id", "a column that names each row, to hold rows out by", "nothing")
+        held_out = rows.held_out(self.test_share or 0.0, whole_clients=unit_is_client)
+        clients = rows.federation(~held_out)
+        test, notes = self._test_set(rows, held_out)
+        if self.public:
+            notes += self._left_out(rows.table, clients.features, clients.targets, "for training")
+        return Dataset(
+            name="own data",
+            unit=unit,
+            unit_is_client=unit_is_client,
+            clients=clients,
+            names=rows.clients(~held_out),
+            test=test,
+            classes=self.schema.classes,
+            facts=self._facts(unit_is_client=unit_is_client),
+            counts_are_public=self.counts_are_public,
+            notes=notes,
+        )
+
+    def features(self, path: Path) -> NDArray[Any]:
+        """The features of another file of the same columns, to predict for; shape (n, f), NaN in a row of no use.
+
+        Raises:
+            CheckError: what is wrong with the file or its columns.
+        """
+        wanted = {f"features.{name}": name for name in self.schema.features}
+        table = read_table(path, wanted.values(), decimal=self.decimal)
+        return features_of(table, self.schema, np.arange(require_columns(table, wanted)))
+
+    def _level(self, unit: str) -> bool:
+        """Whether a unit is a whole client; it is one of the data's own two words, so that nobody mistakes it."""
+        client, row = self.schema.client, self.row
+        if unit not in (client, row):
+            raise CheckError("privacy_unit", f"{client!r} (a whole client) or {row!r} (one row)", repr(unit))
+        return unit == client
+
+    def _test_set(self, rows: Rows, held_out: NDArray[np.bool_]) -> tuple[TestSet | None, tuple[str, ...]]:
+        """The rows to score models on, and what there is to say of them: nobody protects those that are held out."""
+        if self.test is not None:
+            return self._test_file(self.test), ()
+        if self.test_share is None:
+            return None, ()
+        found = TestSet(*encoded(rows.table, self.schema, np.flatnonzero(held_out)))
+        kept = ~unusable(*found)
+        if not kept.any():
+            self._require_sense(rows.table, found)
+            raise CheckError("test_share", "enough to hold out a row that can be used", f"{self.test_share}")
+        notes = self._left_out(rows.table, *found, "held out")
+        usable = TestSet(found.features[kept], found.targets[kept])
+        self._require_classes("test_share", "enough to hold out rows", usable, *notes)
+        return usable, notes
+
+    def _require_sense(self, table: Table, held_out: TestSet) -> None:
+        """Where not one row that is held out can be used, one field is mostly to blame: it misreads its column."""
+        rows = len(held_out.targets)
+        for field, count in blamed(table, self.schema, *held_out).items():
+            if count == rows:
+                said = self.schema.goal if field == "target" else self.schema.features[field.removeprefix("features.")]
+                given = f"{self.schema.learnt[field]!r} with none in {rows:,} rows that are held out"
+                raise CheckError(field, f"a column with {said.values_are}", given)
+
+    def _require_classes(self, field: str, bound: str, test: TestSet, *notes: str) -> None:
+        """Of one class alone an accuracy says nothing."""
+        goal, only = self.schema.goal, test.targets[0]
+        if isinstance(goal, Categories | ClassNumbers) and (test.targets == only).all():
+            given = "; ".join([f"{goal.told(int(only))!r} in all of {len(test.targets):,}", *notes])
+            raise CheckError(field, f"{bound} of two classes or more", given)
+
+    def _left_out(self, table: Table, features: NDArray[Any], targets: NDArray[Any], which: str) -> tuple[str, ...]:
+        """Says how many rows are left out, and why, of rows that nobody protects."""
+        bad = blamed(table, self.schema, features, targets)
+        if not bad:
+            return ()
+        count = int(unusable(features, targets).sum())
+        return (f"leaving out {count:,} of {len(targets):,} rows {which} ({_counted(bad)})",)
+
+    def _test_file(self, path: Path) -> TestSet:
+        """The public file: what is wrong with it is told."""
+        try:
+            learnt = self.schema.learnt
+            table = read_table(path, learnt.values(), decimal=self.decimal)
+            found = TestSet(*encoded(table, self.schema, np.arange(require_columns(table, learnt))))
+        except CheckError as error:
+            raise CheckError("test", f"a file like that of the data: {error.field} {error.rule}", error.value) from None
+        if not len(found.targets):
+            raise CheckError("test", "a file with at least one row", "none")
+        bad = np.flatnonzero(unusable(*found))
+        if bad.size:
+            why = _counted(blamed(table, self.schema, *found))
+            given = f"{bad.size} that cannot, first row {bad[0] + 1} ({why})"
+            raise CheckError("test", "a file whose rows can all be used", given)
+        self._require_classes("test", "a file with rows", found)
+        return found
+
+    def _facts(self, *, unit_is_client: bool) -> dict[str, Any]:
+        what = "real numbers" if self.schema.classes is None else f"{self.schema.classes} classes"
+        return {
+            "source": "the owner's own; read from a file that is neither named nor hashed here",
+            "row": self.row,
+            "counts": "as they are"
+            if self.counts_are_public
+            else "places that were stated, at least as many as there are",
+            "partition": f"natural: a client is a {self.schema.client}",
+            "schema": self.schema.to_json(),
+            "scaling": "numbers and dates are kept within their public range, which becomes -1 to 1; words become "
+            f"columns of 0 and 1; targets are {what}. No statistic of the data is used",
+            "unusable_rows": "left out: something is missing, not finite or not listed, and nothing is stated for it",
+            "test_set": self._told_test(self.schema.client if unit_is_client else self.row),
+        }
+
+    def _told_test(self, unit: str) -> str:
+        if self.test is not None:
+            return "a public file, outside the population"
+        if self.test_share is None:
+            return "none: no score is released"
+        return (
+            f"each {unit} whose SHA-256 is below {self.test_share:g} of its range; outside the population and not "
+            "protected: every round's loss and score on them are released"
+        )
+
+
+def _counted(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{field} in {count:,}" for field, count in rows.items())
+
+
+def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Table:
+    """Reads the columns that are wanted, as far as they are there; the file's name says of what kind it is.
+
+    Raises:
+        CheckError: no file, a kind that is not known, or a file that is not whole.
+    """
+    if path.is_dir():
+        files = {file.stem: file for file in sorted(path.glob("*.npy"))}
+        if not files:
+            raise CheckError("path", "a file, or a folder of .npy files, one a column", f"{path.name!r}, without any")
+        return _among({name: _mapped(file) for name, file in files.items() if name in wanted}, files)
+    if path.suffix.lower() not in SUFFIXES:
+        raise CheckError("path", f"a file ending in {', '.join(SUFFIXES)}, or a folder of .npy files", repr(path.name))
+    _require_readable(path)
+    match path.suffix.lower():
+        case ".npz":
+            return _unzipped(path, wanted)
+        case ".parquet":
+            return frames.read_parquet(path, wanted, decimal=decimal)
+        case _:
+            return frames.read_csv(path, wanted, decimal=decimal)
+
+
+def columns_of(path: Path) -> dict[str, str]:
+    """The names of a file's columns, each with its type where the file says one; no row is read.
+
+    Raises:
+        CheckError: as ``read_table``.
+    """
+    if not path.is_dir() and path.suffix.lower() in (".csv", ".tsv"):
+        _require_readable(path)
+        return dict.fromkeys(frames.header_of(path), "")
+    if path.suffix.lower() == ".parquet":
+        _require_readable(path)
+        return frames.types_of(path)
+    header = read_table(path, ()).header
+    columns = read_table(path, header).columns
+    return {name: column.kind for name, column in columns.items()}
+
+
+def _require_readable(path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise CheckError("path", "a file that can be read", f"{path.name}: {error.strerror}") from None
+
+
+def _among(columns: Mapping[str, Any], header: Collection[str]) -> Table:
+    return replace(of_arrays(columns), header=list(header))
+
+
+def _unzipped(path: Path, wanted: Collection[str]) -> Table:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return _among({name: stored[name] for name in stored.files if name in wanted}, stored.files)
+    except Exception:  # noqa: BLE001 - zipfile and numpy raise many kinds, and some repeat what they read
+        raise CheckError("path", "a whole NPZ file of plain arrays, without objects", path.name) from None
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    try:
+        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception:  # noqa: BLE001 - as above
+        raise CheckError("path", "a folder of whole NPY files, without objects", path.name) from None
+    return found

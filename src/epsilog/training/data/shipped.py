@@ -1,0 +1,70 @@
+"""Sets of data that ship with a package or with the system, by name; each is one file here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from epsilog.terms import check
+from epsilog.training.data import chem97, fashion_mnist
+from epsilog.training.data.dataset import Dataset
+from epsilog.training.models import Kind, choose
+from epsilog.training.task import Task, Training
+
+SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {
+    "chem97": chem97.load,
+    "fashion-mnist": fashion_mnist.load,
+}
+"""By name, what loads a set for a privacy unit, given a folder for converted files."""
+
+
+def load_dataset(name: str, *, unit: str, cache: Path | None = None) -> Dataset:
+    """Loads a shipped set of data for a privacy unit.
+
+    Args:
+        name: one of ``SHIPPED``.
+        unit: one of the set's own words.
+        cache: folder for converted files; None for ``$XDG_CACHE_HOME/epsilog`` or ``~/.cache/epsilog``.
+
+    Raises:
+        CheckError: an unknown name or unit.
+        ProgrammeError: the data is not installed, or is not the data it should be.
+    """
+    load = SHIPPED[check.one_of(tuple(SHIPPED))(name=name)]
+    return load(unit, cache or default_cache())
+
+
+def default_cache() -> Path:
+    """The folder of the user's that holds fetched and converted data."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "epsilog"
+
+
+def load_task(
+    name: str,
+    *,
+    unit: str,
+    model: str | Kind,
+    learning_rate: float,
+    local_steps: int = 1,
+    nominal_examples: int = 10,
+    cache: Path | None = None,
+) -> Task:
+    """Loads a shipped set of data as a training problem.
+
+    Args:
+        name: one of ``SHIPPED``.
+        unit: one of the set's own words.
+        model: a kind of model by its name, or one with its options (``models.choose``).
+        learning_rate: of every local step.
+        local_steps: steps a client takes in a round, at the client level.
+        nominal_examples: the public client size that steps are scaled by, at the example level.
+        cache: as in ``load_dataset``.
+
+    Raises:
+        CheckError: an unknown name, unit or model.
+        ProgrammeError: the data is not installed, or is not the data it should be.
+    """
+    training = Training(learning_rate, local_steps=local_steps, nominal_examples=nominal_examples)
+    kind = choose(model) if isinstance(model, str) else model
+    return load_dataset(name, unit=unit, cache=cache).task(kind, training)

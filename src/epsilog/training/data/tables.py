@@ -1,0 +1,219 @@
+"""From a table and its schema to arrays: rows in the order of their clients, scaled by public constants, some held out.
+
+Which rows are held out is decided unit by unit, by a hash of the unit's own name: one unit more or less changes nothing
+for another, as the guarantee needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError
+from epsilog.terms.disclosed import Private
+from epsilog.training.data.columns import Column, Names, Table
+from epsilog.training.data.schema import Categories, ClassNumbers, Feature, Plain, Range, Schema, Target
+from epsilog.training.federation import Federation
+
+Places = NDArray[np.int64]
+BLOCK = 1 << 20  # numbers that are scaled in one go
+SHOWN = 20  # names of columns that a message lists
+IN_MEMORY = 1 << 28  # bytes of features above which they lie in a file without a name, mapped into memory
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Rows(Private):
+    """A table that fits its schema.
+
+    Attributes:
+        table: its columns.
+        schema: what they hold.
+        whose: the client of each row.
+    """
+
+    table: Table
+    schema: Schema
+    whose: Names
+
+    @classmethod
+    def of(cls, table: Table, schema: Schema) -> Rows:
+        """Holds a table against its schema; names, types and whether there are rows are public, what they hold is not.
+
+        Raises:
+            CheckError: a column that is not there, has other rows than the rest or cannot hold what it should.
+        """
+        count = require_columns(table, schema.columns)
+        if not count:
+            raise CheckError("path", "data with at least one row", "none")
+        encoded(table, schema, np.zeros(0, dtype=np.int64))
+        with _asked_by("client"):
+            return cls(table, schema, table.columns[schema.client].names())
+
+    def held_out(self, share: float, *, whole_clients: bool) -> NDArray[np.bool_]:
+        """Marks the rows whose unit is held out: a unit is, where the SHA-256 of its name is small; shape (rows,)."""
+        units = self.whose
+        if share and not whole_clients:
+            with _asked_by("id"):
+                units = self.table.columns[self.schema.id or ""].names()
+        chosen = np.array([*(is_held_out(name, share) for name in units.known), False])
+        return np.asarray(chosen[units.places]) & (self.whose.places >= 0)
+
+    def clients(self, kept: NDArray[np.bool_]) -> tuple[str, ...]:
+        """The names of those who have kept rows, in the order of their places."""
+        places = self.whose.places
+        return tuple(self.whose.known[place] for place in np.unique(places[kept & (places >= 0)]))
+
+    def federation(self, kept: NDArray[np.bool_]) -> Federation:
+        """The kept rows, one client after another in the order of their names; a client without any has no place."""
+        places = self.whose.places
+        rows = np.flatnonzero(kept & (places >= 0))
+        rows = rows[np.argsort(places[rows], kind="stable")]
+        sizes = np.bincount(places[rows])
+        sizes = sizes[sizes > 0] if rows.size else np.zeros(1, dtype=np.int64)
+        return Federation(*encoded(self.table, self.schema, rows), sizes)
+
+
+def require_columns(table: Table, columns: Mapping[str, str]) -> int:
+    """How many rows there are; every column that is asked for (by its field) is there, and has as many."""
+    for field, name in columns.items():
+        if name not in table.columns:
+            there = ", ".join(map(repr, table.header[:SHOWN])) + (", ..." if len(table.header) > SHOWN else "")
+            raise CheckError(field, f"one of the columns {there}", repr(name))
+    counts = {name: len(table.columns[name]) for name in columns.values()}
+    if len(set(counts.values())) > 1:
+        raise CheckError(
+            "columns", "of one length", f"{len(set(counts.values()))} lengths in {', '.join(map(repr, counts))}"
+        )
+    return next(iter(counts.values()))
+
+
+def encoded(table: Table, schema: Schema, rows: Places) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Features (n, f) as float32 and targets (n,) of some rows; NaN, or class -1, where a row cannot be used."""
+    features = features_of(table, schema, rows)
+    with _asked_by("target"):
+        return features, _targets(table.columns[schema.target], schema.goal, rows)
+
+
+def features_of(table: Table, schema: Schema, rows: Places) -> NDArray[Any]:
+    """Features (n, f) of some rows as float32; NaN where a row cannot be used."""
+    parts = [_part(name, table.columns[name], feature) for name, feature in schema.features.items()]
+    features = _room(len(rows), sum(part.width for part in parts))
+    for block in _blocks(features):
+        start = 0
+        for part in parts:
+            end = start + part.width
+            with np.errstate(over="ignore"):  # a warning about one value would tell of it
+                features[block, start:end] = part.encoded(rows[block])
+            start = end
+    return features
+
+
+def unusable(features: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows no step can use; shape (n,)."""
+    return np.asarray(_no_target(targets) | ~np.isfinite(features).all(axis=1))
+
+
+def _no_target(targets: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(targets < 0 if targets.dtype.kind == "i" else ~np.isfinite(targets))
+
+
+def blamed(table: Table, schema: Schema, features: NDArray[Any], targets: NDArray[Any]) -> dict[str, int]:
+    """How many rows cannot be used because of what each field says of its column; fields without such rows are absent.
+
+    For rows that nobody protects alone: counts of others' rows are a release.
+    """
+    found, start = {"target": int(_no_target(targets).sum())}, 0
+    for name, feature in schema.features.items():
+        end = start + (len(feature.names) if isinstance(feature, Categories) else table.columns[name].width)
+        wrong = (~np.isfinite(features[block, start:end]).all(axis=1) for block in _blocks(features))
+        found[f"features.{name}"] = sum(int(each.sum()) for each in wrong)
+        start = end
+    return {field: count for field, count in found.items() if count}
+
+
+def is_held_out(name: str, share: float) -> bool:
+    """Whether a unit is held out, by its name alone: a rule that anybody may know.
+
+    >>> [name for name in "abcdefgh" if is_held_out(name, 0.25)]
+    ['a', 'c', 'h']
+    """
+    digest = hashlib.sha256(f"epsilog/held-out/{name}".encode(errors="surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A feature that is ready to be encoded block by block."""
+
+    width: int
+    encoded: Callable[[Places], NDArray[np.float64]]
+
+
+def _part(name: str, column: Column, feature: Feature) -> _Part:
+    with _asked_by(f"features.{name}"):
+        if not isinstance(feature, Categories):
+            _scaled(column, feature, np.zeros(0, dtype=np.int64))  # what the type cannot be shows without a row
+            return _Part(column.width, partial(_scaled, column, feature))
+        codes = column.places(feature.names)
+        codes = np.where(codes < 0, feature.substitute, codes)
+        return _Part(len(feature.names), lambda rows: _one_hot(codes[rows], len(feature.names)))
+
+
+def _scaled(column: Column, feature: Range | Plain, rows: Places) -> NDArray[np.float64]:
+    """Some rows of numbers or dates, scaled by the ends of their range; shape (n, width)."""
+    if isinstance(feature, Plain):
+        return column.numbers(rows)
+    found = column.days(rows) if feature.is_dates else column.numbers(rows)
+    low, high = feature.ends
+    within = np.clip(np.where(np.isfinite(found), found, feature.substitute), low, high)
+    return 2.0 * ((within - low) / (high - low)) - 1.0
+
+
+def _one_hot(codes: Places, count: int) -> NDArray[np.float64]:
+    return np.where(codes[:, None] < 0, np.nan, np.arange(count) == codes[:, None])
+
+
+def _targets(column: Column, goal: Target, rows: Places) -> NDArray[Any]:
+    """Some rows of the target: class numbers, -1 for none, or real numbers, NaN for none; shape (n,)."""
+    if isinstance(goal, Categories):
+        return column.places(goal.names)[rows]
+    if column.width != 1:
+        raise CheckError("type", "one number in a row", f"{column.width}")
+    if not isinstance(goal, ClassNumbers):
+        with np.errstate(over="ignore"):  # as above
+            return _scaled(column, goal, rows)[:, 0].astype(np.float32)
+    found = column.numbers(rows)[:, 0]
+    named = np.isin(found, np.arange(goal.count))
+    return np.where(named, found, -1).astype(np.int64)
+
+
+def _room(rows: int, width: int) -> NDArray[np.float32]:
+    """An array to fill; a large one lies in a file that has no name and goes when it is no longer used."""
+    if rows * width * 4 <= IN_MEMORY:
+        return np.zeros((rows, width), dtype=np.float32)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype=np.float32, mode="w+", shape=(rows, width))
+
+
+def _blocks(features: NDArray[Any]) -> Iterator[slice]:
+    step = max(1, BLOCK // features.shape[1])
+    return (slice(first, first + step) for first in range(0, len(features), step))
+
+
+@contextlib.contextmanager
+def _asked_by(field: str) -> Iterator[None]:
+    """What a column's type cannot be is said of the field that asked for it."""
+    try:
+        yield
+    except CheckError as error:
+        if error.field != "type":
+            raise
+        raise CheckError(field, f"a column of {error.bound}", error.value) from None

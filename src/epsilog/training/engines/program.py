@@ -1,0 +1,211 @@
+"""The compiled program: a loop over clients, their steps, and tiles of the rows that a step takes.
+
+Loops run to traced counts. So clients and cohorts of every size, all clip norms and noise levels share one compilation,
+a step costs the rows that it takes, and no slot that is padded costs work. One client at a time is what keeps a model's
+working set in cache (measured: batching clients is slower for large models). Local training runs in the data's own
+precision; whatever a guarantee rests on is float64: norms, clipping, sums over examples and over clients. Random draws
+come in as arrays: the program is a pure function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from epsilog.training import clipping
+from epsilog.training.models import Model, gradients
+from epsilog.training.models.base import Params
+
+LANES = 16, 64  # sums at a time (measured)
+
+
+class Tiles(NamedTuple):
+    """How many rows are computed at a time.
+
+    Attributes:
+        size: rows of a tile.
+        single: whether every step fits into one tile.
+    """
+
+    size: int
+    single: bool
+
+
+class Work(NamedTuple):
+    """What some clients compute.
+
+    Attributes:
+        features: rows that steps may take; shape (rows, f).
+        targets: shape (rows,).
+        picks: the clients' lists of rows, one client after another; shape (capacity,).
+        lists: where each client's list begins, and its length; shape (slots, 2).
+        first: where each step begins in its client's list; a step that reaches the end goes on at the beginning.
+        counts: how many rows each step takes; both of shape (slots, steps).
+        weights: what each client's change is multiplied by, at most 1; shape (slots,).
+        count: how many slots are clients.
+    """
+
+    features: Any
+    targets: Any
+    picks: Any
+    lists: Any
+    first: Any
+    counts: Any
+    weights: Any
+    count: Any
+
+
+@contextlib.contextmanager
+def exact() -> Iterator[None]:
+    """Doubles where they are asked for, and whole float32: accelerators shorten products unless told not to."""
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        yield
+
+
+@partial(jax.jit, static_argnames=("model", "tiles"))
+def sum_of_updates(
+    model: Model,
+    tiles: Tiles,
+    work: Work,
+    *,
+    vector: Any,
+    clip_norm: Any,
+    learning_rate: Any,
+) -> Any:
+    """Sums clipped updates: the total, the largest norm, how many were clipped, dropped, and there."""
+    start = model.unflatten(vector.astype(work.features.dtype))
+
+    def add(slot: Any, sums: Any) -> Any:
+        total, largest, clipped, dropped = sums
+        end = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), start)
+        update, weight = _change(end, start), work.weights[slot]
+        there = work.lists[slot, 1] > 0  # a client without rows has no update, whatever a model makes of blank rows
+        norm = jnp.where(there, weight * jnp.sqrt(sum(map(_squared, jax.tree.leaves(update)))), 0.0)
+        factor = clipping.factors(norm, clip_norm, xp=jnp)
+        kept = there & (factor > 0)
+        total = jax.tree.map(lambda whole, part: whole + jnp.where(kept, factor * weight * part, 0.0), total, update)
+        largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norm, 0.0))
+        return total, largest, clipped + (factor < 1), dropped + (factor == 0)
+
+    def step(slot: Any, index: Any, params: Params) -> Params:
+        taken = work.counts[slot, index]
+
+        def gradient(x: Any, y: Any, here: Any, summed: Any) -> Any:
+            weights = here.astype(x.dtype) / jnp.maximum(taken, 1).astype(x.dtype)
+            return jax.tree.map(jnp.add, summed, gradients.of_batch(model, params, x, y, weights))
+
+        zero = jax.tree.map(jnp.zeros_like, params)
+        summed = _over_tiles(tiles, work, (slot, index), gradient, zero)
+        return _descend(params, summed, learning_rate)
+
+    zero = jax.tree.map(lambda part: jnp.zeros(part.shape, jnp.float64), start)
+    total, *seen = jax.lax.fori_loop(0, work.count, add, (zero, jnp.float64(0), jnp.int64(0), jnp.int64(0)))
+    return model.flatten(total), *seen, work.count
+
+
+@partial(jax.jit, static_argnames=("model", "tiles"))
+def sum_of_noisy_runs(
+    model: Model,
+    tiles: Tiles,
+    work: Work,
+    *,
+    vector: Any,
+    noise: Any,
+    clip_norm: Any,
+    noise_stddev: Any,
+    step_size: Any,
+) -> Any:
+    """Sums noisy runs: the total, the largest norm, how many gradients were clipped, dropped, and there."""
+    precision = work.features.dtype
+    start = model.unflatten(vector.astype(precision))
+
+    def add(slot: Any, sums: Any) -> Any:
+        total, *seen = sums
+        end, *seen = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), (start, *seen))
+        weight = work.weights[slot]
+        return jax.tree.map(lambda whole, part: whole + weight * part, total, _change(end, start)), *seen
+
+    def step(slot: Any, index: Any, carried: Any) -> Any:
+        params, *seen = carried
+        taken = work.counts[slot, index]
+
+        def clipped_gradients(x: Any, y: Any, here: Any, sums: Any) -> Any:
+            summed, largest, clipped, dropped = sums
+            each = gradients.of_examples(model, params, x, y, here)
+            factor = jnp.where(here & each.reached, clipping.factors(each.norms, clip_norm, xp=jnp), 0.0)
+            summed = jax.tree.map(jnp.add, summed, each.weighted(factor))
+            largest = jnp.maximum(largest, jnp.where(factor > 0, factor * each.norms, 0.0).max())
+            return summed, largest, clipped + (here & (factor < 1)).sum(), dropped + (here & (factor == 0)).sum()
+
+        drawn = model.unflatten(noise_stddev * noise[slot, index])  # and the padding, which is left over
+        sums = (drawn, *seen[:-1])
+        noisy, *seen_now = _over_tiles(tiles, work, (slot, index), clipped_gradients, sums)
+        params = _descend(params, jax.tree.map(lambda part: part.astype(precision), noisy), step_size)
+        return params, *seen_now, seen[-1] + taken
+
+    zero = jax.tree.map(lambda part: jnp.zeros(part.shape, jnp.float64), start)
+    nothing = jnp.float64(0), jnp.int64(0), jnp.int64(0), jnp.int64(0)
+    total, *seen = jax.lax.fori_loop(0, work.count, add, (zero, *nothing))
+    return model.flatten(total), *seen
+
+
+def _over_tiles(tiles: Tiles, work: Work, place: tuple[Any, Any], add: Any, sums: Any) -> Any:
+    """Adds up what ``add`` makes of the rows that a client's step takes.
+
+    What fills up the last tile is the first of them, which the model can take; zeros if there is none.
+    """
+    (begin, length), first, taken = work.lists[place[0]], work.first[place], work.counts[place]
+
+    def one(index: Any, sums: Any) -> Any:
+        turns = index * tiles.size + jnp.arange(tiles.size)
+        here = turns < taken
+        ids = work.picks[begin + (first + jnp.where(here, turns, 0)) % jnp.maximum(length, 1)]
+        x, y = jnp.where(taken > 0, work.features[ids], 0), jnp.where(taken > 0, work.targets[ids], 0)
+        return add(x, y, here, sums)
+
+    return one(0, sums) if tiles.single else jax.lax.fori_loop(0, (taken + tiles.size - 1) // tiles.size, one, sums)
+
+
+@partial(jax.jit, static_argnames="model")
+def evaluate(model: Model, test: Any, vector: Any) -> Any:
+    """Mean loss and score on a test set."""
+    features, targets = test
+    outputs = model.apply(model.unflatten(vector.astype(features.dtype)), features)
+    return model.losses(outputs, targets).mean(), model.scored(outputs, targets)
+
+
+def _descend(params: Params, gradient: Params, step_size: Any) -> Params:
+    return jax.tree.map(lambda part, slope: part - step_size * slope, params, gradient)
+
+
+def _change(end: Params, start: Params) -> Params:
+    """What a client changed, in the precision of its run: whatever is measured, weighed and summed is these numbers."""
+    return jax.tree.map(jnp.subtract, end, start)
+
+
+def _squared(part: Any) -> Any:
+    """The sum of an array's squares, in float64.
+
+    On a CPU one chain of additions waits for each of them, and the compiler may not split it: it is summed in lanes.
+    """
+    return jax.lax.platform_dependent(part.reshape(-1), cpu=_in_lanes, default=lambda flat: (_wide(flat) ** 2).sum())
+
+
+def _in_lanes(flat: Any) -> Any:
+    size, blocks = math.prod(LANES), flat.size // math.prod(LANES)
+
+    def add(index: Any, lanes: Any) -> Any:
+        return lanes + _wide(jax.lax.dynamic_slice(flat, (index * size,), (size,))).reshape(LANES) ** 2
+
+    lanes = jax.lax.fori_loop(0, blocks, add, jnp.zeros(LANES, jnp.float64)) if blocks else jnp.float64(0)
+    return jnp.sum(lanes) + (_wide(flat[blocks * size :]) ** 2).sum()
+
+
+def _wide(part: Any) -> Any:
+    return part.astype(jnp.float64)

@@ -1,0 +1,149 @@
+"""The slow engine: one example at a time, gradients by finite differences. Only to be obviously right.
+
+It computes what ``compiled`` computes from the same draws; a test holds the two together. It shares with the fast
+engine the formula of the loss and the rule for the clip factor, and nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.training import clipping
+from epsilog.training.engines import program
+from epsilog.training.engines.base import Clipped, NoisyRuns, Round, Vector, noisy_updates
+from epsilog.training.models import Model
+from epsilog.training.sampling import Ids
+from epsilog.training.task import Task
+
+STEP = 1e-5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceEngine:
+    """A task's data, with the two computations of a round and the evaluation; see ``base.Engine``.
+
+    Attributes:
+        task: what is trained on what.
+    """
+
+    task: Task
+
+    def unusable(self, cohort: Ids) -> int:
+        """How many rows of the cohort are there and cannot be used."""
+        return sum(int(self.task.clients.sizes[client]) - len(self._usable(client)) for client in cohort)
+
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+        """As ``base.Engine`` says."""
+        updates = []
+        for client in now.cohort:
+            rows = self._usable(client)
+            if self.task.training.batch_size is not None:
+                keys = now.batches(int(client)).words(len(rows)).tolist()
+                rows = [row for _, row in sorted(zip(keys, rows, strict=True))]
+            moved = self._local_run(now.model, rows, now.pace * self.task.training.learning_rate) - now.model
+            updates.append(self._weight(client) * moved)
+        return _clipped(updates, clip_norm, now.model)
+
+    sum_of_noisy_updates = noisy_updates
+
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+        """As ``base.Engine`` says."""
+        model = now.model
+        total, seen, padding = np.zeros_like(model), [_clipped([], runs.clip_norm, model)], []
+        training = self.task.training
+        step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        for client in now.cohort:
+            rows, stream, here = self._usable(client), now.noise(int(client)), model
+            joins = now.batches(int(client)).coins((runs.steps, len(rows)), runs.batch_probability)
+            draws = runs.noise_stddev * stream.normals((runs.steps, model.size + 1))
+            for step in range(runs.steps):
+                joined = [row for row, joined in zip(rows, joins[step], strict=True) if joined]
+                seen.append(_clipped([self._gradient(here, row) for row in joined], runs.clip_norm, model))
+                here = here - step_size * (seen[-1].total + draws[step, :-1])
+            total = total + self._weight(int(client)) * (here - model)
+            padding.append(draws[:, -1].sum() / np.sqrt(runs.steps))
+        largest = max(one.largest_norm or 0.0 for one in seen)
+        clipped, dropped, count = (sum(getattr(one, name) for one in seen) for name in ("clipped", "dropped", "count"))
+        return Clipped(total, largest, clipped, dropped, count, np.array(padding))
+
+    def evaluate(self, model: Vector) -> tuple[float, float]:
+        """Returns mean loss and score on the public test set."""
+        trained, (features, targets) = self.task.model, self.task.test_set()
+        with program.exact():
+            outputs = trained.apply(trained.unflatten(jnp.asarray(model)), jnp.asarray(features, jnp.float64))
+            return float(trained.losses(outputs, targets).mean()), float(trained.scored(outputs, targets))
+
+    def _local_run(self, model: Vector, rows: list[int], learning_rate: float) -> Vector:
+        """Takes a client's rows in turn, so many a step; with fewer than that, all of them in each."""
+        if not rows:
+            return model
+        size = min(self.task.training.batch_size or len(rows), len(rows))
+        turns = itertools.cycle(rows)
+        for _ in range(self.task.training.local_steps):
+            slope = np.mean([self._gradient(model, next(turns)) for _ in range(size)], axis=0)
+            model = model - learning_rate * slope
+        return model
+
+    def _weight(self, client: int) -> float:
+        """How much a client counts: all of it, or as many rows as it has over the cap."""
+        cap = self.task.training.example_cap
+        return 1.0 if cap is None else min(int(self.task.clients.sizes[client]) / cap, 1.0)
+
+    def _usable(self, client: int) -> list[int]:
+        """The rows that count: with finite numbers, and a label of some class."""
+        clients, model, kept = self.task.clients, self.task.model, []
+        for row in range(*clients.rows_of(client).indices(len(clients.features))):
+            target = float(clients.targets[row])
+            numbers = clients.features[row].tolist()
+            labelled = model.classes is None or 0 <= target < model.classes
+            known = model.ids is None or all(number in range(model.ids) for number in numbers)
+            if labelled and known and all(abs(number) <= 1e100 for number in [*numbers, target]):
+                kept.append(row)
+        return kept
+
+    def _gradient(self, model: Vector, row: int) -> Vector:
+        """Central differences of one example's loss; shape (d,)."""
+        clients, kind = self.task.clients, self.task.model.target_type(np.dtype(np.float64))
+        features, targets = clients.features[row : row + 1].astype(np.float64), clients.targets[row : row + 1]
+
+        def losses(points: NDArray[np.float64]) -> NDArray[np.float64]:
+            with program.exact():
+                return np.asarray(_losses(self.task.model, points, features, targets.astype(kind)))
+
+        return _differences(losses, model)
+
+
+def clip(vector: Vector, clip_norm: float) -> Vector:
+    """Shortens a vector to ``clip_norm``; anything that is not finite becomes zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        factor = clipping.factors(np.linalg.norm(vector), clip_norm, xp=np)
+    return np.asarray(factor * vector if factor > 0 else np.zeros_like(vector))
+
+
+def _clipped(vectors: list[Vector], clip_norm: float, model: Vector) -> Clipped:
+    """Clips vectors and sums them."""
+    short = [clip(vector, clip_norm) for vector in vectors]
+    norms = [float(np.linalg.norm(vector)) for vector in short]
+    changed = [not np.array_equal(one, other) for one, other in zip(short, vectors, strict=True)]
+    dropped = [not np.isfinite(vector).all() for vector in vectors]
+    return Clipped(sum(short, np.zeros_like(model)), max(norms, default=0.0), sum(changed), sum(dropped), len(vectors))
+
+
+@partial(jax.jit, static_argnames="model")
+def _losses(model: Model, points: Any, features: Any, targets: Any) -> Any:
+    """One example's loss at many parameter vectors; shape (points,)."""
+    return jax.vmap(lambda point: model.losses(model.apply(model.unflatten(point), features), targets)[0])(points)
+
+
+def _differences(function: Callable[[NDArray[np.float64]], NDArray[np.float64]], point: Vector) -> NDArray[np.float64]:
+    directions = STEP * np.eye(point.size)
+    return (function(point + directions) - function(point - directions)) / (2 * STEP)

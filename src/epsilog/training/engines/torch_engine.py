@@ -1,0 +1,183 @@
+"""PyTorch: clients one after another, each example's gradient by ``torch.func``, for models from ``models.from_torch``.
+
+Local training runs in the data's own precision; norms, clipping and sums are float64, in NumPy, by the rule that every
+engine shares. It runs on the CPU. PyTorch is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError
+from epsilog.training import sampling
+from epsilog.training.engines.base import (
+    Clipped,
+    NoisyRuns,
+    Round,
+    Vector,
+    clipped_examples,
+    clipped_sum,
+    gradients_despite_failures,
+    noisy_updates,
+    together,
+)
+from epsilog.training.models.torch_modules import gradients
+from epsilog.training.sampling import Ids
+from epsilog.training.task import Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+log = logging.getLogger(__name__)
+FORMED = 8_000_000  # numbers of gradients that are formed at a time: 64 MB
+ROWS = 1024  # rows that are computed at a time where no gradient of an example is formed
+
+
+class TorchEngine:
+    """A task's data, with the computations of a round and the evaluation; see ``base.Engine``.
+
+    Attributes:
+        task: what is trained on what; its model is one of PyTorch.
+    """
+
+    def __init__(self, task: Task) -> None:
+        if task.model.framework != "torch":
+            raise CheckError("model", "one of PyTorch (models.from_torch)", f"one of {task.model.framework}")
+        self.task = task
+        clients = task.clients
+        self._weights = task.training.weights(clients.sizes)
+        self._usable, self._ends = clients.usable(task.model), clients.ends
+        self._precision = clients.features.dtype
+        self._kind = task.model.target_type(self._precision)
+
+    def unusable(self, cohort: Ids) -> int:
+        """How many rows of the cohort are there and cannot be used."""
+        return sum(int((~self._usable[self._lies(client)]).sum()) for client in cohort.tolist())
+
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+        """As ``base.Engine`` says."""
+        updates = (self._update_or_none(now, client) for client in now.cohort.tolist())
+        return clipped_sum(updates, clip_norm, size=now.model.size)
+
+    sum_of_noisy_updates = noisy_updates
+
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+        """As ``base.Engine`` says."""
+        total, padding, seen = np.zeros(now.model.size), np.zeros(now.cohort.size), list[Clipped]()
+        for place, client in enumerate(now.cohort.tolist()):
+            change, padding[place], steps = self._noisy_run(now, runs, client)
+            total += change
+            seen.append(together(steps, size=0))
+        whole = together(seen, size=0)
+        return Clipped(total, whole.largest_norm, whole.clipped, whole.dropped, whole.count, padding)
+
+    def evaluate(self, model: Vector) -> tuple[float, float]:
+        """Returns mean loss and score on the public test set."""
+        import torch
+
+        trained, (features, targets) = self.task.model, self.task.test_set()
+        goals = torch.as_tensor(targets)
+        with torch.no_grad():
+            params = trained.unflatten(self._tensor(model))
+            parts = [trained.apply(params, torch.as_tensor(features[rows])) for rows in _parts(len(goals), ROWS)]
+            outputs = torch.cat(parts)
+            return float(trained.losses(outputs, goals).mean()), float(trained.scored(outputs, goals))
+
+    def _update_or_none(self, now: Round, client: int) -> Vector:
+        """A client's update; NaN, which counts as zero, where the module fails on its rows: that must not show."""
+        try:
+            return self._update(now, client)
+        except MemoryError:  # the machine's, and no client's
+            raise
+        except Exception:
+            log.exception("the update of a client failed and counts as zero")
+            return np.full(now.model.size, np.nan)
+
+    def _update(self, now: Round, client: int) -> Vector:
+        """A client's whole update by its weight, before it is clipped."""
+        training, (features, targets) = self.task.training, self._rows(client)
+        count = len(features)
+        if not count:
+            return np.zeros(now.model.size)
+        size = min(training.batch_size or count, count)
+        order = np.arange(count) if training.batch_size is None else sampling.shuffled(now.batches(client), rows=count)
+        here = start = self._tensor(now.model)
+        for step in range(training.local_steps):
+            taken = order[np.arange(step * size, (step + 1) * size) % count]
+            slope = self._slope(here, features[taken], targets[taken])
+            here = here - training.learning_rate * now.pace * slope
+        return float(self._weights[client]) * _difference(here, start)
+
+    def _noisy_run(self, now: Round, runs: NoisyRuns, client: int) -> tuple[Vector, float, list[Clipped]]:
+        """A client's change after DP-SGD by its weight, its padding, and what each step clipped."""
+        (features, targets), training = self._rows(client), self.task.training
+        shape = (runs.steps, len(features))
+        joins = sampling.batches(now.batches(client), shape=shape, probability=runs.batch_probability)
+        drawn = runs.noise_stddev * now.noise(client).normals((runs.steps, now.model.size + 1))
+        step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        here, seen = (start := self._tensor(now.model)), []
+        for joined, noise in zip(joins, drawn, strict=True):
+            clipped = self._clipped_gradients(here, features[joined], targets[joined], runs.clip_norm)
+            here = here - step_size * self._tensor(clipped.total + noise[:-1])
+            seen.append(clipped)
+        change = float(self._weights[client]) * _difference(here, start)
+        return change, float(drawn[:, -1].sum() / np.sqrt(runs.steps)), seen
+
+    def _slope(self, vector: Tensor, features: Tensor, targets: Tensor) -> Tensor:
+        """The gradient of the mean loss; shape (d,)."""
+        import torch
+
+        model, whole = self.task.model, torch.zeros_like(vector)
+        here = vector.clone().requires_grad_()
+        for rows in _parts(len(features), ROWS):
+            with torch.enable_grad():
+                losses = model.losses(model.apply(model.unflatten(here), features[rows]), targets[rows])
+                mean = losses.sum() / len(features)
+            whole += torch.autograd.grad(mean, here)[0]
+        return whole
+
+    def _clipped_gradients(self, vector: Tensor, features: Tensor, targets: Tensor, clip_norm: float) -> Clipped:
+        """The sum of the examples' clipped gradients."""
+        parts, size = [], len(vector)
+
+        def formed(features: Tensor, targets: Tensor) -> NDArray[np.floating]:
+            return np.asarray(gradients(self.task.model, vector, features, targets).numpy())
+
+        for rows in _parts(len(features), max(1, FORMED // size)):
+            each = gradients_despite_failures(formed, features[rows], targets[rows], size=size)
+            parts.append(clipped_examples(each, clip_norm))
+        return together(parts, size=size)
+
+    def _rows(self, client: int) -> tuple[Tensor, Tensor]:
+        """A client's usable rows."""
+        import torch
+
+        lies, clients = self._lies(client), self.task.clients
+        usable = self._usable[lies]
+        features, targets = clients.features[lies][usable], clients.targets[lies][usable].astype(self._kind)
+        return torch.from_numpy(np.array(features)), torch.from_numpy(np.array(targets))
+
+    def _lies(self, client: int) -> slice:
+        end = int(self._ends[client])
+        return slice(end - int(self.task.clients.sizes[client]), end)
+
+    def _tensor(self, vector: Vector) -> Tensor:
+        """Doubles in the precision of local training."""
+        import torch
+
+        with np.errstate(over="ignore"):
+            return torch.from_numpy(vector.astype(self._precision))
+
+
+def _difference(end: Tensor, start: Tensor) -> Vector:
+    """``end - start`` in doubles, whatever precision the run had."""
+    return np.asarray((end.double() - start.double()).numpy())
+
+
+def _parts(count: int, size: int) -> Iterator[slice]:
+    return (slice(first, first + size) for first in range(0, count, size))

@@ -1,0 +1,279 @@
+"""Clients' data as one table: every client's rows, one client after another, and how many each has; no padding."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilog.terms import CheckError, check
+from epsilog.terms.disclosed import Private
+from epsilog.training import clipping
+from epsilog.training.models import Model
+
+Floats = NDArray[np.floating[Any]]
+PRECISIONS = ("float32", "float64")
+BLOCK = 1 << 22  # numbers that are looked at in one go: a table may be larger than memory
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Federation(Private):
+    """Every client's examples.
+
+    The arrays may be memory-mapped files (``numpy.load(path, mmap_mode="r")``): training reads the rows of a cohort.
+
+    Attributes:
+        features: shape (rows, f); float32 or float64, which is also the precision of local training.
+        targets: shape (rows,); real numbers, or class numbers.
+        sizes: how many of the rows are each client's, in their order; shape (clients,). A client may have none.
+        names: who the clients are, where their rows lie with themselves and not here; see ``elsewhere``.
+
+    >>> two = Federation.from_arrays([[[1.0], [2.0]], [[3.0]]], [[0.1, 0.2], [0.3]])
+    >>> two.count, two.sizes.tolist(), two.features[two.rows_of(1)].tolist()
+    (2, [2, 1], [[3.0]])
+    """
+
+    features: Floats
+    targets: NDArray[Any]
+    sizes: NDArray[np.integer[Any]]
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_arrays(features=self.features, targets=self.targets, sizes=self.sizes)
+        if self.features.ndim != 2 or not self.features.shape[1]:
+            raise CheckError("features", "shape (rows, f) with f at least 1", f"{self.features.shape}", verb="have")
+        if self.targets.shape != self.features.shape[:1]:
+            raise CheckError("targets", f"shape {self.features.shape[:1]}", f"{self.targets.shape}", verb="have")
+        check.one_of(PRECISIONS)(features_dtype=str(self.features.dtype))
+        self._require_sizes()
+        if self.names:
+            self._require_names()
+
+    def _require_sizes(self) -> None:
+        if self.sizes.dtype.kind not in "iu" or self.sizes.ndim != 1 or not self.sizes.size:
+            raise CheckError(
+                "sizes", "whole numbers of shape (clients,), at least one", f"{self.sizes.dtype} {self.sizes.shape}"
+            )
+        if self.sizes.min() < 0 or self.sizes.sum() != len(self.features):
+            raise CheckError("sizes", f"not below 0 and {len(self.features)} in all", f"{self.sizes.sum()} in all")
+
+    def _require_names(self) -> None:
+        if len(set(self.names)) != self.count or len(self.names) != self.count:
+            raise CheckError("names", f"{self.count}, one a client and each once", f"{len(self.names)}", verb="be")
+        if len(self.features):
+            raise CheckError("features", "no rows here where clients are named", f"{len(self.features)}", verb="hold")
+
+    @classmethod
+    def elsewhere(
+        cls, names: Sequence[str], *, width: int, classes: int | None = None, dtype: str = "float64"
+    ) -> Federation:
+        """Clients whose rows lie with themselves: what a server knows of them, all of it public.
+
+        Args:
+            names: who they are, in a fixed order: what a run is bound to, since participations are counted by it.
+            width: features of a row.
+            classes: how many classes targets are numbers of; None where they are real numbers.
+            dtype: "float32" or "float64", the precision of local training.
+
+        >>> two = Federation.elsewhere(["north", "south"], width=3)
+        >>> two.count, len(two.features)
+        (2, 0)
+        """
+        dtype, width = check.one_of(PRECISIONS)(dtype=dtype), check.integer(1)(width=width)
+        targets = np.zeros(0, dtype if classes is None else np.int64)
+        names = check.each(check.text())(names=tuple(names))
+        return cls(np.zeros((0, width), dtype), targets, np.zeros(len(names), np.int64), names)
+
+    @classmethod
+    def from_arrays(
+        cls, features: Sequence[ArrayLike], targets: Sequence[ArrayLike], *, dtype: str = "float64"
+    ) -> Federation:
+        """Puts clients one after another.
+
+        Args:
+            features: one array for each client, of shape (its rows, f); f is the same for all.
+            targets: one for each client, of shape (its rows,).
+            dtype: "float32" or "float64", the precision of local training.
+
+        Raises:
+            CheckError: another number of targets than of clients or of rows, or widths that differ.
+        """
+        dtype = check.one_of(PRECISIONS)(dtype=dtype)
+        if not len(features):
+            raise CheckError("features", "an array for each client, at least one", "none", verb="hold")
+        if len(features) != len(targets):
+            raise CheckError("targets", f"{len(features)} arrays, one a client", f"{len(targets)}", verb="hold")
+        parts = [_numbers(f"features[{client}]", part, dtype) for client, part in enumerate(features)]
+        goals = [_array(f"targets[{client}]", part) for client, part in enumerate(targets)]
+        width = max((part.shape[-1] for part in parts if part.ndim == 2), default=0)
+        for client, (part, goal) in enumerate(zip(parts, goals, strict=True)):
+            if part.size and part.shape[1:] != (width,):
+                raise CheckError(f"features[{client}]", f"shape (n, {width or 'f'})", f"{part.shape}", verb="have")
+            if goal.shape != part.shape[:1]:
+                raise CheckError(f"targets[{client}]", f"shape {part.shape[:1]}", f"{goal.shape}", verb="have")
+        filled = [goal for goal in goals if goal.size] or goals[:1]
+        return cls(
+            np.concatenate([part.reshape(-1, width) for part in parts]),
+            np.concatenate(filled),
+            np.array([len(part) for part in parts]),
+        )
+
+    @classmethod
+    def from_rows(
+        cls, client: ArrayLike, features: ArrayLike, targets: ArrayLike, *, clients: ArrayLike | None = None
+    ) -> Federation:
+        """Sorts rows by whose they are; a client's rows keep their order.
+
+        Args:
+            client: whose each row is; shape (rows,). Clients are counted in the order of these names.
+            features: shape (rows, f).
+            targets: shape (rows,).
+            clients: every client's name, sorted, where some may have no rows; None takes those that have.
+
+        Raises:
+            CheckError: rows of a client that is not among ``clients``, or arrays of other lengths.
+
+        >>> Federation.from_rows(["b", "a", "b"], [[1.0], [2.0], [3.0]], [1, 2, 3]).targets.tolist()
+        [2, 1, 3]
+        """
+        whose, wide, goals = _array("client", client), _array("features", features), _array("targets", targets)
+        for name, array in (("client", whose), ("targets", goals)):
+            if array.shape != wide.shape[:1]:
+                raise CheckError(name, f"shape {wide.shape[:1]}", f"{array.shape}", verb="have")
+        try:
+            names = np.unique(whose) if clients is None else np.asarray(clients)
+            place = np.searchsorted(names, whose)
+        except TypeError:  # it would repeat what stands in a row
+            raise CheckError("client", "an array of text or of whole numbers", f"an array of {whose.dtype}") from None
+        if not np.array_equal(names[np.minimum(place, len(names) - 1)], whose):
+            raise CheckError("client", "one of the clients in every row", "a row of nobody's")
+        order = np.argsort(place, kind="stable")
+        return cls(wide[order], goals[order], np.bincount(place, minlength=len(names)))
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        client: str,
+        features: Mapping[str, Any] | Sequence[str],
+        target: str,
+        classes: int | Sequence[str] | None = None,
+        target_range: Sequence[float] | None = None,
+    ) -> Federation:
+        """Reads clients' rows out of a table; features become float32.
+
+        Args:
+            table: a frame of polars, pandas or Arrow, or columns by name: arrays, or series of single values.
+            client: the column that says whose a row is.
+            features: what columns hold, which is public: a range (``{"age": [0, 110]}``, scaled to -1 .. 1) or a list
+                of words (``{"ward": ["a", "b"]}``, a column of 0 and 1 each). Names alone take numbers as they are.
+            target: the column to predict.
+            classes: the labels, or how many classes there are.
+            target_range: the range of a target that is a real number, scaled to -1 .. 1; without either it stays as it
+                is.
+
+        Raises:
+            CheckError: a column that is not there or is of the wrong type. What a row holds is never an error: a row
+                that cannot be used is left out when training.
+
+        >>> rows = {"home": ["b", "a"], "age": [55, 110], "ill": ["no", "yes"]}
+        >>> ages, ill = {"age": [0, 110]}, ["no", "yes"]
+        >>> two = Federation.from_table(rows, client="home", features=ages, target="ill", classes=ill)
+        >>> two.features.tolist(), two.targets.tolist()
+        ([[1.0], [0.0]], [1, 0])
+        """
+        from epsilog.training.data import frames, schema, tables
+
+        kinds = features if isinstance(features, Mapping) else dict.fromkeys(features, schema.Plain())
+        plain = classes is None and target_range is None
+        columns = schema.Schema(
+            client,
+            {name: _said(f"features.{name}", kind) for name, kind in kinds.items()},
+            target,
+            schema.Plain() if plain else schema.goal(classes, target_range),
+        )
+        rows = tables.Rows.of(frames.table_of(table), columns)
+        return rows.federation(np.ones(len(rows.whose.places), dtype=bool))
+
+    def usable(self, model: Model) -> NDArray[np.bool_]:
+        """Which rows a step can use: every number finite and within reach, a label of some class; shape (rows,)."""
+        reach = clipping.reach(self.features.dtype)
+        within = np.empty(len(self.features), dtype=bool)
+        for block in blocks(self.features):
+            within[block] = model.takes(self.features[block], reach=reach).all(axis=1)
+        if model.classes is None:
+            within &= np.abs(self.targets) <= reach
+        else:
+            within &= (self.targets >= 0) & (self.targets < model.classes)
+        return within
+
+    def padded(self, clients: int) -> Federation:
+        """The same clients, and as many without any rows as make ``clients`` in all."""
+        spare = check.integer(self.count)(clients=clients) - self.count
+        return replace(self, sizes=np.append(self.sizes, np.zeros(spare, dtype=self.sizes.dtype)))
+
+    def rows_of(self, client: int) -> slice:
+        """Where a client's rows lie."""
+        end = int(self.ends[client])
+        return slice(end - int(self.sizes[client]), end)
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """One past each client's last row; shape (clients,)."""
+        return np.cumsum(self.sizes, dtype=np.int64)
+
+    @property
+    def count(self) -> int:
+        """Clients in all."""
+        return int(self.sizes.size)
+
+
+def _array(name: str, value: ArrayLike) -> NDArray[Any]:
+    """An array; what is none is told by its name, since numpy's own words may repeat what stands in it."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):
+        raise CheckError(name, "an array", f"a {type(value).__name__} whose rows are of different lengths") from None
+
+
+def _numbers(name: str, value: ArrayLike, dtype: str) -> NDArray[Any]:
+    """An array of numbers, likewise."""
+    found = _array(name, value)
+    try:
+        if found.dtype.kind in "biufO":
+            return found.astype(dtype)
+    except (TypeError, ValueError):
+        pass
+    raise CheckError(name, "an array of real numbers", f"an array of {found.dtype}")
+
+
+def _said(field: str, kind: Any) -> Any:
+    """What is said of a feature, with its name in a refusal."""
+    from epsilog.training.data import schema
+
+    try:
+        return schema.feature(kind)
+    except CheckError as error:
+        raise CheckError(field, error.bound, error.value, error.verb) from None
+
+
+def blocks(array: NDArray[Any]) -> Iterator[slice]:
+    """Goes through an array part by part; what was read of a file that is mapped into memory does not stay there."""
+    step = max(1, BLOCK // max(1, array[:1].size))
+    for first in range(0, len(array), step):
+        yield slice(first, first + step)
+        mapped, mode = getattr(array, "_mmap", None), getattr(array, "mode", "c")
+        if mapped is not None and mode != "c":  # a private copy has pages that lie in no file
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def require_arrays(**named: Any) -> None:
+    """Names what is no array by its type alone: its values may be private."""
+    for name, value in named.items():
+        if not isinstance(value, np.ndarray):
+            raise CheckError(name, "a numpy array", f"a {type(value).__name__}")

@@ -1,0 +1,250 @@
+"""A model: three pure functions, and what may be said of them in public.
+
+Its parameters are one flat vector on the server and a pytree inside a computation. JAX is imported where a function is
+called, so that a shipped model can be described without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError, check
+from epsilog.training.models.layers import Layer
+from epsilog.training.models.losses import LOSSES, Loss, Score, accuracy, r_squared
+
+FRAMEWORKS = ("jax", "torch")
+NAME = re.compile(r"(?!.*\.npy$)[\w.-]+")  # every reader of a file takes it for the same
+MOST_IDS = 2**24  # whole numbers up to here are themselves in float32
+Params = Any
+"""A pytree of arrays."""
+Call = Callable[[int, Any], Any]
+"""(i, x) -> what layer i makes of x."""
+Forward = Callable[[Call, Any], Any]
+"""(call, features) -> outputs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """What is trained: anybody's pure JAX functions.
+
+    Attributes:
+        init: makes the public starting parameters, a pytree of arrays; takes nothing, or a fixed JAX key.
+        apply: (parameters, features (n, f)) -> outputs (n, ...). A row's output is its own: it must not depend on the
+            other rows of the batch.
+        loss: "half-squared-error" (one real output), "cross-entropy" (an output a class), or a function of outputs and
+            targets that returns one number an example.
+        classes: how many classes there are, where targets are class numbers; None where they are real numbers.
+        score: a function of outputs and targets of the whole test set; None for accuracy, or R squared.
+        ids: where every feature is a whole number from 0 (the id of a word, of an item): how many there are. Rows hold
+            them as real numbers; a row with any other number cannot be used, like one that is not finite.
+        inputs: features of a row; None where ``apply`` takes any number.
+        name: the kind of model, for reports.
+        facts: what else a report may say of it; public.
+        shipped: whether the kind is one of ours; any other is tried on made-up rows before it is trained.
+        layers: what ``apply`` is made of, where it was put together by ``layered``.
+        forward: how it is.
+        framework: what its functions are written with: "jax", or "torch" where ``from_torch`` made it.
+        names: of its arrays, in the order of the vector; their paths in the pytree where none are given,
+            and numbers where paths are no names.
+
+    >>> import jax.numpy as jnp
+    >>> slope = Model(lambda: {"w": jnp.zeros(2)}, lambda p, x: x @ p["w"], "half-squared-error")
+    >>> slope.size, slope.describe()
+    (2, {'kind': 'own', 'loss': 'half-squared-error', 'parameters': 2})
+    """
+
+    init: Callable[..., Params]
+    apply: Callable[[Params, Any], Any]
+    loss: str | Loss
+    classes: int | None = None
+    score: Score | None = None
+    ids: int | None = None
+    inputs: int | None = None
+    name: str = "own"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    shipped: bool = False
+    layers: tuple[Layer, ...] = ()
+    forward: Forward | None = None
+    framework: str = "jax"
+    names: tuple[str, ...] = ()
+    start: NDArray[np.float64] = field(init=False)
+    shapes: tuple[tuple[int, ...], ...] = field(init=False)
+    _rebuild: Callable[[list[Any]], Params] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check.fields(self, classes=check.optional(check.integer(2)), ids=check.optional(check.integer(1, MOST_IDS)))
+        check.fields(self, inputs=check.optional(check.integer(1)), name=check.text())
+        check.fields(self, framework=check.one_of(FRAMEWORKS))
+        if not callable(self.loss):
+            check.fields(self, loss=check.one_of(tuple(LOSSES)))
+            require_classes(self.loss, self.classes)
+        leaves, rebuild, names = _structure(_started(self.init))
+        _require_numbers(leaves)
+        vector = np.concatenate([leaf.reshape(-1) for leaf in leaves], dtype=np.float64)
+        object.__setattr__(self, "start", vector)
+        object.__setattr__(self, "shapes", tuple(leaf.shape for leaf in leaves))
+        object.__setattr__(self, "_rebuild", rebuild)
+        object.__setattr__(self, "names", _told_apart(self.names or names))
+
+    @property
+    def size(self) -> int:
+        """Parameters in all."""
+        return self.start.size
+
+    @property
+    def loss_name(self) -> str:
+        """What the loss is called."""
+        return self.loss if isinstance(self.loss, str) else getattr(self.loss, "__name__", "own")
+
+    def takes(self, features: NDArray[Any], *, reach: float) -> NDArray[np.bool_]:
+        """Which features the model can use: finite and within reach, or ids that there are; their own shape."""
+        if self.ids is None:
+            return np.asarray(np.abs(features) <= reach)
+        return np.asarray((features >= 0) & (features < self.ids) & (np.floor(features) == features))
+
+    def target_type(self, precision: np.dtype[Any]) -> np.dtype[Any]:
+        """What targets are stored as beside features of ``precision``: the same, or whole class numbers."""
+        return precision if self.classes is None else np.dtype(np.int64)
+
+    def cut(self, vector: Any) -> list[Any]:
+        """Cuts a parameter vector (d,) into the model's arrays."""
+        parts, start = [], 0
+        for shape in self.shapes:
+            end = start + int(np.prod(shape))
+            parts.append(vector[start:end].reshape(shape))
+            start = end
+        return parts
+
+    def unflatten(self, vector: Any) -> Params:
+        """Cuts a parameter vector (d,) into the model's own pytree."""
+        return self._rebuild(self.cut(vector))
+
+    def flatten(self, params: Params) -> Any:
+        """Undoes ``unflatten``; shape (d,)."""
+        import jax
+        import jax.numpy as jnp
+
+        return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(params)])
+
+    def asarray(self, values: NDArray[Any]) -> Any:
+        """Numbers as an array of the model's framework."""
+        if self.framework == "torch":
+            import torch
+
+            return torch.as_tensor(values)
+        import jax.numpy as jnp
+
+        return jnp.asarray(values)
+
+    def doubles(self) -> contextlib.AbstractContextManager[Any]:
+        """Doubles where they are asked for: JAX has to be told."""
+        if self.framework == "torch":
+            return contextlib.nullcontext()
+        import jax
+
+        switch: contextlib.AbstractContextManager[Any] = jax.enable_x64(True)
+        return switch
+
+    def losses(self, outputs: Any, targets: Any) -> Any:
+        """Each example's loss; shape (n,)."""
+        loss = self.loss if callable(self.loss) else LOSSES[self.loss]
+        return loss(outputs, targets)
+
+    def scored(self, outputs: Any, targets: Any) -> Any:
+        """How good outputs are on a whole test set."""
+        if self.score is not None:
+            return self.score(outputs, targets)
+        if self.framework == "torch":
+            outputs, targets = np.asarray(outputs), np.asarray(targets)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of targets that are all the same
+            return r_squared(outputs, targets) if self.classes is None else accuracy(outputs, targets)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns public facts only: what a report may print."""
+        shape = {} if self.inputs is None else {"inputs": self.inputs}
+        return {**self.facts, "kind": self.name, **shape, "loss": self.loss_name, "parameters": self.size}
+
+
+def layered(layers: tuple[Layer, ...], forward: Forward, loss: str | Loss, **described: Any) -> Model:
+    """A model put together from layers, which know the norms of gradients without forming them.
+
+    Args:
+        layers: each with parameters of its own.
+        forward: (call, features) -> outputs, where ``call(i, x)`` is what layer i makes of x; each layer is called once
+            at most, or gradients are formed after all.
+        loss: as in ``Model``.
+        **described: the other attributes of ``Model``.
+    """
+
+    def init() -> Params:
+        draws = np.random.Generator(np.random.Philox(key=0))
+        return tuple(layer.init(draws) for layer in layers)
+
+    def apply(params: Params, features: Any) -> Any:
+        return forward(lambda i, x: layers[i].apply(params[i], x), features)
+
+    return Model(init, apply, loss, layers=layers, forward=forward, **described)
+
+
+def require_classes(loss: str, classes: int | None) -> None:
+    """Refuses a loss of classes without any, and classes beside a loss that knows none."""
+    counted = loss == "cross-entropy"
+    if counted != (classes is not None):
+        raise CheckError("classes", f"{'given' if counted else 'absent'} for {loss}", repr(classes))
+
+
+def _started(init: Callable[..., Params]) -> Params:
+    """The starting parameters; a key, where ``init`` takes one, is public and the same for everybody."""
+    try:
+        wanted = [one for one in inspect.signature(init).parameters.values() if one.default is one.empty]
+    except (TypeError, ValueError):  # no signature to read
+        wanted = []
+    if not any(one.kind in {one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD} for one in wanted):
+        return init()
+    import jax
+
+    return init(jax.random.key(0))
+
+
+def _structure(params: Params) -> tuple[list[NDArray[Any]], Callable[[list[Any]], Params], tuple[str, ...]]:
+    """The arrays of a pytree, what puts others in their places, and their paths; plain tuples need no JAX."""
+    if type(params) is tuple and all(type(part) is tuple for part in params):
+        counts = [len(part) for part in params]
+        if all(isinstance(leaf, np.ndarray) for part in params for leaf in part):
+            names = tuple(f"{i}.{j}" for i, count in enumerate(counts) for j in range(count))
+            return [leaf for part in params for leaf in part], lambda leaves: _grouped(leaves, counts), names
+    import jax
+
+    found, structure = jax.tree_util.tree_flatten_with_path(params)
+    names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") or "0" for path, _ in found)
+    return [np.asarray(leaf) for _, leaf in found], lambda leaves: jax.tree.unflatten(structure, leaves), names
+
+
+def _told_apart(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names under which a file can hold the arrays; numbers, where paths collide or are no names."""
+    if len(set(names)) == len(names) and all(map(NAME.fullmatch, names)):
+        return names
+    return tuple(str(place) for place in range(len(names)))
+
+
+def _grouped(leaves: list[Any], counts: list[int]) -> Params:
+    ends = np.cumsum(counts).tolist()
+    return tuple(tuple(leaves[end - count : end]) for end, count in zip(ends, counts, strict=True))
+
+
+def _require_numbers(leaves: list[NDArray[Any]]) -> None:
+    if not sum(leaf.size for leaf in leaves):
+        raise CheckError("init", "at least one parameter", "none", verb="make")
+    for place, leaf in enumerate(leaves):
+        if leaf.dtype.kind != "f":
+            raise CheckError("init", "arrays of real numbers alone", f"{leaf.dtype} in leaf {place}", verb="make")
+        if not np.isfinite(leaf).all():
+            raise CheckError("init", "finite numbers", f"others in leaf {place}", verb="make")

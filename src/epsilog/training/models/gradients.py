@@ -1,0 +1,217 @@
+"""Gradients: of a batch, and of each example on its own, clipped.
+
+An example's gradient is computed from its row alone, whatever the model is (``vmap`` over batches of one). Where a
+model is made of layers, its norm comes from what enters each layer and from the loss's slope at each layer's output,
+which is the derivative with respect to a zero that is added there; otherwise the gradient is formed.
+
+Gradients are formed in the precision of the model. What they round to is the example's contribution: it is widened to
+float64 once, and both the norm and the sum are computed from those numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from epsilog.training import clipping
+from epsilog.training.models.base import Model, Params
+from epsilog.training.models.layers import Layer
+
+LAYER_ROWS = 8
+"""Rows of which a layer's gradients are formed at a time, so that they stay in a core's cache (measured)."""
+WHOLE_NUMBERS = 250_000
+"""Numbers of whole gradients that are formed at a time, for the same reason."""
+_barrier: Callable[[Any], Any] = jax.lax.optimization_barrier
+
+
+class Gradients(NamedTuple):
+    """The gradients of some examples.
+
+    Attributes:
+        norms: L2, in float64; shape (n,).
+        reached: which examples have a norm; shape (n,).
+        weighted: sums them, each times its factor (n,), in float64.
+    """
+
+    norms: Any
+    reached: Any
+    weighted: Callable[[Any], Params]
+
+
+class Piece(NamedTuple):
+    """One layer's part of the gradients of some examples: squared norms (n,), and the sum that ``Gradients`` names."""
+
+    squares: Any
+    weighted: Callable[[Any], Params]
+
+
+def of_batch(model: Model, params: Params, x: Any, y: Any, weights: Any) -> Params:
+    """The gradient of the examples' losses, each times its weight (n,)."""
+
+    def total(params: Params) -> Any:
+        return (weights * model.losses(model.apply(params, x), y)).sum()
+
+    return jax.grad(total)(params)
+
+
+def of_examples(model: Model, params: Params, x: Any, y: Any, here: Any) -> Gradients:
+    """Each example's gradient: by layers, where each holds numbers of its own for one input, or formed.
+
+    Args:
+        model: what is trained.
+        params: its parameters.
+        x: features; shape (n, f).
+        y: targets; shape (n,).
+        here: which examples count; shape (n,). If none does, nothing is computed.
+    """
+    known = _known(model, params, x[0])
+
+    def seen() -> Any:
+        return _layered(model, params, x, y, known) if known else _formed(model, params, x, y)
+
+    leaves, structure = jax.tree.flatten(_once(seen, here.any()))
+    flat, reached = clipping.within_reach([leaf.reshape(len(x), -1) for leaf in leaves], xp=jnp)
+    shaped = [one.reshape(leaf.shape) for one, leaf in zip(flat, leaves, strict=True)]
+    wide = jax.tree.unflatten(structure, shaped)
+    if not known:
+        whole = _whole(wide)
+        return Gradients(jnp.sqrt(whole.squares), reached, whole.weighted)
+    pieces = [
+        _by_ghost(layer, own, *arrays) if ghost else _whole(arrays)
+        for layer, own, arrays, ghost in zip(model.layers, params, wide, known, strict=True)
+    ]
+    squares = [piece.squares for piece in pieces]
+
+    def weighted(factors: Any) -> Params:
+        return tuple(piece.weighted(factors) for piece in pieces)
+
+    return Gradients(jnp.sqrt(sum(squares[1:], squares[0])), reached, weighted)
+
+
+def rows_at_once(model: Model, width: int, precision: Any) -> int | None:
+    """How many examples' gradients are best formed at a time; None where no gradient is formed.
+
+    Args:
+        model: what is trained.
+        width: features of a row.
+        precision: of features and parameters.
+    """
+    limits: list[int | None] = []
+
+    def look(vector: Any, row: Any) -> None:
+        known = _known(model, model.unflatten(vector), row)
+        whole = max(LAYER_ROWS, WHOLE_NUMBERS // model.size)
+        limits.append((None if all(known) else LAYER_ROWS) if known else whole)
+
+    shape: Any = jax.ShapeDtypeStruct
+    jax.eval_shape(look, shape((model.size,), precision), shape((width,), precision))
+    return limits[0]
+
+
+def _once(compute: Callable[[], Any], wanted: Any) -> Any:
+    """What ``compute`` makes, or zeros; each number is computed once, whoever reads it.
+
+    A compiler that computes a number again for the sum may round it differently from what was measured: contraction
+    into a multiply-add depends on what stands beside it. Outputs of a branch are stored, and a branch with a barrier
+    is not rewritten as a selection.
+    """
+
+    def branch() -> Any:
+        return _barrier(compute())
+
+    def blank() -> Any:
+        return jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), jax.eval_shape(compute))
+
+    return jax.lax.cond(wanted, branch, blank)
+
+
+def _layered(model: Model, params: Params, x: Any, y: Any, known: list[bool]) -> list[Any]:
+    """For each layer what enters and the slopes, where its norms are known, or its own gradients."""
+    found = []
+    for place, (entered, slopes) in enumerate(zip(*_seen(model, params, x, y), strict=True)):
+        alone = partial(_pulled_alone, model.layers[place], params[place])
+        found.append((entered, slopes) if known[place] else jax.vmap(alone)(entered, slopes))
+    return found
+
+
+def _pulled_alone(layer: Layer, params: Params, row: Any, slope: Any) -> Params:
+    return pulled(layer, params, row[None], slope[None])
+
+
+def _by_ghost(layer: Layer, params: Params, x: Any, slopes: Any) -> Piece:
+    """A layer's part by its ghost norms, of what enters it and of slopes in float64."""
+    squares, standing = layer.ghost(x, slopes)  # type: ignore[misc] # its norms are known
+    across = (len(x), *[1] * (standing.ndim - 1))
+    wide = jax.tree.map(lambda part: jnp.asarray(part, jnp.float64), params)
+    # With the examples last, XLA's product of doubles is twice as fast, since they are summed over in order; left alone
+    # it would undo the layout.
+    x = jnp.moveaxis(_barrier(jnp.moveaxis(x, 0, -1)), -1, 0)
+    return Piece(squares, lambda factors: pulled(layer, wide, x, factors.reshape(across) * standing))
+
+
+def _formed(model: Model, params: Params, x: Any, y: Any) -> Params:
+    """The whole gradients, of a model that is not made of layers."""
+
+    def loss(params: Params, row: Any, target: Any) -> Any:
+        return model.losses(model.apply(params, row[None]), target[None])[0]
+
+    return jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(params, x, y)
+
+
+def _whole(each: Any) -> Piece:
+    """Gradients that are formed, (n, ...) in float64."""
+    squares = [(leaf**2).sum(axis=tuple(range(1, leaf.ndim))) for leaf in jax.tree.leaves(each)]
+    return Piece(
+        sum(squares[1:], squares[0]),
+        lambda factors: jax.tree.map(lambda leaf: jnp.tensordot(factors, leaf, axes=1), each),
+    )
+
+
+def pulled(layer: Layer, params: Params, x: Any, slopes: Any) -> Params:
+    """The gradient of a layer's parameters where slopes reach its output, in the precision of all three."""
+    return jax.vjp(lambda params: layer.apply(params, x), params)[1](slopes)[0]
+
+
+def _known(model: Model, params: Params, row: Any) -> list[bool]:
+    """Of each layer, whether its norms are known; empty where layers say nothing of an example's gradient.
+
+    That is so where a row goes through a layer twice or never, or cut into several rows.
+    """
+    forward, calls, whole = model.forward, dict[int, bool](), list[bool]()
+
+    def call(place: int, x: Any) -> Any:
+        left = model.layers[place].apply(params[place], x)
+        whole.append(place not in calls and x.shape[:1] == left.shape[:1] == (1,))
+        calls[place] = model.layers[place].ghost(x, left) is not None
+        return left
+
+    if forward is not None:
+        jax.eval_shape(lambda row: forward(call, row[None]), row)
+    places = range(len(model.layers))
+    return [calls[place] for place in places] if all(whole) and sorted(calls) == list(places) else []
+
+
+def _seen(model: Model, params: Params, x: Any, y: Any) -> tuple[list[Any], list[Any]]:
+    """What enters each layer, and the loss's slope at each layer's output; both of shape (n, ...)."""
+
+    def run(zeros: list[Any] | None, row: Any, target: Any) -> Any:
+        entered, left = {}, {}
+
+        def call(place: int, x: Any) -> Any:
+            entered[place] = x
+            left[place] = model.layers[place].apply(params[place], x)
+            return left[place] if zeros is None else left[place] + zeros[place]
+
+        assert model.forward is not None  # it came with the layers
+        outputs = model.forward(call, row[None])
+        places = range(len(model.layers))
+        return model.losses(outputs, target[None])[0], ([entered[i] for i in places], [left[i] for i in places])
+
+    shapes = jax.eval_shape(lambda row, target: run(None, row, target)[1][1], x[0], y[0])
+    zeros = [jnp.zeros(one.shape, one.dtype) for one in shapes]
+    slopes, (inputs, _) = jax.vmap(jax.grad(run, has_aux=True), in_axes=(None, 0, 0))(zeros, x, y)
+    return [one[:, 0] for one in inputs], [one[:, 0] for one in slopes]

@@ -1,0 +1,285 @@
+"""The kinds of models that are shipped: each a few public options, checked, from which a model is built."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from epsilog.terms import CheckError, check
+from epsilog.training.models.base import MOST_IDS, Call, Forward, Model, layered
+from epsilog.training.models.initial import Warm
+from epsilog.training.models.layers import Conv, Dense, Embedding, Layer, Shift
+from epsilog.training.models.own import Own, is_own
+
+
+class Kind(Hashable, Protocol):
+    """A kind of model with its options."""
+
+    def build(self, *, inputs: int, classes: int | None) -> Model:
+        """The model for rows of ``inputs`` features, and so many classes, or real targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mlp:
+    """Dense layers with ReLU between them.
+
+    Attributes:
+        hidden: widths of the hidden layers.
+    """
+
+    name: ClassVar[str] = "mlp"
+    hidden: tuple[int, ...] = (16,)
+
+    def __post_init__(self) -> None:
+        check.fields(self, hidden=check.each(check.integer(1)))
+
+    def build(self, *, inputs: int, classes: int | None) -> Model:
+        """As ``Kind`` says."""
+        return _dense(self, (inputs, *self.hidden, classes or 1), classes, gain=2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Weighted sums of the features, from zero."""
+
+    name: ClassVar[str] = "linear"
+
+    def build(self, *, inputs: int, classes: int | None) -> Model:
+        """As ``Kind`` says."""
+        return _dense(self, (inputs, classes or 1), classes, gain=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cnn:
+    """Images: convolutions, each halved by the largest of four and passed through ReLU, then dense layers.
+
+    A row is an image line by line, with the channels of a pixel side by side.
+
+    Attributes:
+        filters: channels that each convolution makes.
+        kernel: width and height of their windows.
+        hidden: widths of the dense layers before the last.
+        height: of an image; None for a square.
+        channels: of a pixel.
+    """
+
+    name: ClassVar[str] = "cnn"
+    filters: tuple[int, ...] = (16, 32)
+    kernel: int = 5
+    hidden: tuple[int, ...] = (32,)
+    height: int | None = None
+    channels: int = 1
+
+    def __post_init__(self) -> None:
+        whole = check.integer(1)
+        check.fields(self, filters=check.each(whole), kernel=whole, hidden=check.each(whole), channels=whole)
+        check.fields(self, height=check.optional(whole))
+        if not self.filters:
+            raise CheckError("filters", "at least one convolution", "none", verb="name")
+
+    def build(self, *, inputs: int, classes: int | None) -> Model:
+        """As ``Kind`` says."""
+        shape = self._shape(inputs)
+        high, wide, channels = shape
+        layers: list[Layer] = []
+        for filters in self.filters:
+            layers.append(Conv(channels, filters, self.kernel))
+            high, wide, channels = (high - self.kernel + 1) // 2, (wide - self.kernel + 1) // 2, filters
+            if min(high, wide) < 1:
+                raise CheckError("filters", f"few enough for images of {shape[0]} x {shape[1]}", f"{self.filters}")
+        stack = [Dense(*pair) for pair in itertools.pairwise((high * wide * channels, *self.hidden, classes or 1))]
+        convolutions = len(layers)
+
+        def forward(call: Call, x: Any) -> Any:
+            import jax
+
+            x = x.reshape(len(x), *shape)
+            for place in range(convolutions):
+                x = jax.nn.relu(_halved(call(place, x)))
+            return _stacked(call, x.reshape(len(x), -1), range(convolutions, convolutions + len(stack)))
+
+        return _shipped(self, (*layers, *stack), forward, inputs, classes)
+
+    def _shape(self, inputs: int) -> tuple[int, int, int]:
+        """Height, width and channels of rows of so many numbers."""
+        pixels = inputs // self.channels
+        high = self.height or math.isqrt(pixels)
+        wide = pixels // high if high else 0
+        square = self.height is not None or high == wide
+        if high * wide * self.channels != inputs or not square:
+            kind = "square images" if self.height is None else f"images {self.height} high"
+            raise CheckError("inputs", f"the numbers of {kind} with {self.channels} channels", f"{inputs}")
+        return high, wide, self.channels
+
+
+@dataclass(frozen=True, slots=True)
+class Recommender:
+    """Ratings: what an item is worth to everybody, and to somebody who took certain others.
+
+    A row holds an item's id and the ids of others that its user took, filled up with 0, which is no item. A user is
+    known by them alone: nothing in the model is one user's own.
+
+    Attributes:
+        items: ids that there are, 0 among them.
+        width: numbers that stand for an item.
+    """
+
+    name: ClassVar[str] = "recommender"
+    items: int
+    width: int = 8
+
+    def __post_init__(self) -> None:
+        check.fields(self, items=check.integer(2, MOST_IDS), width=check.integer(1))
+
+    def build(self, *, inputs: int, classes: int | None) -> Model:
+        """As ``Kind`` says."""
+        if classes is not None:
+            raise CheckError("classes", "absent for recommender: ratings are real numbers", f"{classes}")
+        tables = (
+            Embedding(self.items, 1, gain=0.0),
+            Embedding(self.items, self.width),
+            Embedding(self.items, self.width),
+        )
+        taken = tables if inputs > 1 else tables[:2]
+
+        def forward(call: Call, x: Any) -> Any:
+            import jax.numpy as jnp
+
+            item, others = x[:, 0], x[:, 1:]
+            taste = call(len(taken), x)
+            if inputs > 1:
+                there = (others > 0)[:, :, None]
+                taste = taste + (call(2, others) * there).sum(axis=1) / jnp.maximum(there.sum(axis=1), 1)
+            worth = (call(1, item) * taste).sum(axis=1, keepdims=True)
+            return call(len(taken) + 1, x) + call(0, item) + worth
+
+        return _shipped(self, (*taken, Shift(self.width), Shift(1)), forward, inputs, None, ids=self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class NextCharacter:
+    """Text: which symbol comes after a window of others; a row holds their numbers from 0.
+
+    Attributes:
+        width: numbers that stand for a symbol.
+        hidden: widths of the hidden layers.
+        symbols: how many there are; None for as many as classes.
+    """
+
+    name: ClassVar[str] = "next-character"
+    width: int = 8
+    hidden: tuple[int, ...] = (64,)
+    symbols: int | None = None
+
+    def __post_init__(self) -> None:
+        check.fields(self, width=check.integer(1), hidden=check.each(check.integer(1)))
+        check.fields(self, symbols=check.optional(check.integer(1, MOST_IDS)))
+
+    def build(self, *, inputs: int, classes: int | None) -> Model:
+        """As ``Kind`` says."""
+        if classes is None:
+            raise CheckError("classes", "given for next-character", "None")
+        symbols = self.symbols or classes
+        stack = [Dense(*pair) for pair in itertools.pairwise((inputs * self.width, *self.hidden, classes))]
+
+        def forward(call: Call, x: Any) -> Any:
+            return _stacked(call, call(0, x).reshape(len(x), -1), range(1, 1 + len(stack)))
+
+        return _shipped(self, (Embedding(symbols, self.width), *stack), forward, inputs, classes, ids=symbols)
+
+
+KINDS: dict[str, Callable[..., Kind]] = {kind.name: kind for kind in (Linear, Mlp, Cnn, Recommender, NextCharacter)}
+
+
+def choose(kind: str, /, beside: Path = Path(), initial: Any = None, **options: Any) -> Kind:
+    """A kind of model with its options, checked.
+
+    Args:
+        kind: one of ``KINDS``, or module:factory.
+        beside: the folder of that module's file, and of ``initial``.
+        initial: public parameters to start from, an array (d,) or the path of an .npy file; None for the kind's own.
+        **options: of the kind.
+
+    Raises:
+        CheckError: an unknown kind or option, or one that is out of its bounds.
+    """
+    if initial is not None:
+        return Warm.read(choose(kind, beside, **options), initial, beside)
+    if is_own(kind):
+        return Own.read(kind, beside, options)
+    made = KINDS[check.one_of(tuple(KINDS))(kind=kind)]
+    known = [one.name for one in fields(made)]  # type: ignore[arg-type] # kinds are dataclasses
+    for name, value in options.items():
+        if name not in known:
+            raise CheckError(name, f"an option of {kind} ({', '.join(known) or 'it has none'})", repr(value))
+    for one in fields(made):  # type: ignore[arg-type]
+        if one.default is MISSING and one.name not in options:
+            raise CheckError(one.name, f"given for {kind}", "nothing")
+    return made(**options)
+
+
+def build(kind: str, /, *, inputs: int, classes: int | None, **options: Any) -> Model:
+    """Builds a model of a kind that is known by name.
+
+    Args:
+        kind: one of ``KINDS``, or module:factory for a Python file in the current folder.
+        inputs: features of a row.
+        classes: how many classes there are; None where targets are real numbers.
+        **options: of the kind.
+
+    Raises:
+        CheckError: an unknown kind or option, or one that is out of its bounds.
+
+    >>> build("mlp", inputs=3, classes=None, hidden=[16]).size
+    81
+    """
+    return built(choose(kind, **options), inputs=inputs, classes=classes)
+
+
+def built(kind: Kind, *, inputs: int, classes: int | None) -> Model:
+    """The model of a kind; the same one again, so that what was compiled for it serves again."""
+    inputs, classes = check.integer(1)(inputs=inputs), check.optional(check.integer(2))(classes=classes)
+    return _built(kind, inputs, classes)
+
+
+@lru_cache(maxsize=32)
+def _built(kind: Kind, inputs: int, classes: int | None) -> Model:
+    return kind.build(inputs=inputs, classes=classes)
+
+
+def _dense(kind: Any, widths: tuple[int, ...], classes: int | None, *, gain: float) -> Model:
+    layers = tuple(Dense(*pair, gain=gain) for pair in itertools.pairwise(widths))
+    return _shipped(kind, layers, lambda call, x: _stacked(call, x, range(len(layers))), widths[0], classes)
+
+
+def _shipped(
+    kind: Any, layers: tuple[Layer, ...], forward: Forward, inputs: int, classes: int | None, *, ids: int | None = None
+) -> Model:
+    """A model of a kind, whose options are its facts."""
+    facts = {one.name: getattr(kind, one.name) for one in fields(kind)}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
+    loss = "half-squared-error" if classes is None else "cross-entropy"
+    return layered(
+        layers, forward, loss, classes=classes, ids=ids, inputs=inputs, name=kind.name, facts=plain, shipped=True
+    )
+
+
+def _stacked(call: Call, x: Any, places: range) -> Any:
+    """Layers one after another with ReLU between them."""
+    import jax
+
+    for place in places[:-1]:
+        x = jax.nn.relu(call(place, x))
+    return call(places[-1], x)
+
+
+def _halved(x: Any) -> Any:
+    """The largest number of each square of four; what is left over at the edges goes."""
+    count, high, wide, channels = x.shape
+    squares = x[:, : high // 2 * 2, : wide // 2 * 2].reshape(count, high // 2, 2, wide // 2, 2, channels)
+    return squares.max(axis=(2, 4))

@@ -1,0 +1,159 @@
+"""What a model must keep to, tried on made-up rows: what it makes of a row is decided by that row.
+
+A model that mixes the rows of a batch, as BatchNorm does, has no gradient of an example: whoever is in the batch would
+move every other one's. Rows, targets and parameters are drawn from a fixed public key; nobody's data is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError
+from epsilog.training.models.base import Model
+
+ROWS = 6
+TOLERANCE = 1e-4  # relative, of sums in another order and in single precision; mixing shows in the first digit
+
+
+@lru_cache(maxsize=32)
+def require_rows_apart(model: Model, *, inputs: int) -> None:
+    """Refuses a model that cannot be trained by example, or not twice with the same result.
+
+    Args:
+        model: what is to be trained.
+        inputs: features of a row.
+
+    Raises:
+        CheckError: ``apply`` fails on rows of that width, gives another output a second time or when other rows change,
+            or the loss is not one number for each example.
+    """
+    draws = np.random.Generator(np.random.Philox(key=1))
+    features, others = (_rows(model, inputs, draws) for _ in range(2))
+    targets, other_targets = (_targets(model, draws) for _ in range(2))
+    others[0], other_targets[0] = features[0], targets[0]
+    with model.doubles():
+        for vector in (model.start, model.start + 0.1 * draws.standard_normal(model.size)):
+            made = partial(_made, model, model.unflatten(model.asarray(vector)))
+            require_alone_and_twice(made, (features, targets), (others, other_targets))
+            if model.framework == "torch":
+                _require_gradients(model, vector, features, targets)
+    if model.framework == "jax":
+        _require_no_callbacks(model, features, targets)
+
+
+def require_alone_and_twice(
+    made: Callable[[Any, Any], Mapping[str, NDArray[Any]]], here: tuple[Any, Any], others: tuple[Any, Any]
+) -> None:
+    """Refuses results that are others a second time, or for a row when the rows beside it change or are gone.
+
+    Args:
+        made: (features, targets) -> results by name, each with a row for a row.
+        here: features and targets.
+        others: features and targets with the same first row.
+    """
+    alone = here[0][:1], here[1][:1]
+    first, again, *changed = (made(*one) for one in (here, here, others, alone))
+    for name, one in first.items():
+        if not np.array_equal(one, again[name], equal_nan=True):
+            raise CheckError(name, "the same function each time", "another result for the same rows")
+    for results in changed:
+        for name, one in first.items():
+            _require_alike(name, one[0], results[name][0])
+
+
+def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any], targets: NDArray[Any]) -> None:
+    """Tries what only PyTorch may not be able to: a gradient for each row, where operations know no batches of them."""
+    from epsilog.training.models.torch_modules import gradients
+
+    given = (model.asarray(each) for each in (vector, features, targets))
+    tried("apply", "have a gradient for each row (torch.func)", lambda: gradients(model, *given))
+
+
+def _require_no_callbacks(model: Model, features: NDArray[Any], targets: NDArray[Any]) -> None:
+    """Refuses what calls back into Python, where a row could make it fail; all else that is compiled always answers."""
+    import jax
+
+    def loss(vector: Any, features: Any, targets: Any) -> Any:
+        return model.losses(model.apply(model.unflatten(vector), features), targets).sum()
+
+    with model.doubles():
+        given = [model.asarray(each) for each in (model.start, features, targets)]
+        traced = jax.make_jaxpr(jax.grad(loss))
+        steps = tried("apply", "be such that JAX can compile and differentiate it", lambda: traced(*given))
+    for name in _primitives(steps.jaxpr):
+        if name.endswith("callback"):
+            raise CheckError("apply", "of JAX's own operations, which cannot fail on a row", name)
+
+
+def _primitives(jaxpr: Any) -> Iterator[str]:
+    """The names of all operations, of those inside others too."""
+    import jax
+
+    for step in jaxpr.eqns:
+        yield step.primitive.name
+        for part in jax.tree.leaves(list(step.params.values()), is_leaf=lambda one: hasattr(one, "eqns")):
+            inner = getattr(part, "jaxpr", part)
+            if hasattr(inner, "eqns"):
+                yield from _primitives(inner)
+
+
+def _require_alike(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
+    scale = 1.0 + np.abs(one).max(initial=0.0, where=np.isfinite(one))
+    if not np.allclose(one, other, rtol=0.0, atol=TOLERANCE * scale, equal_nan=True):
+        raise CheckError(
+            name,
+            "a function of each row on its own (a norm over the batch, as BatchNorm, is none; over a row, as LayerNorm "
+            "or GroupNorm, is one)",
+            "another result for a row when other rows changed",
+        )
+
+
+def _made(model: Model, params: Any, features: NDArray[Any], targets: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Outputs and losses, each with a row for a row."""
+    count, width = features.shape
+    outputs = tried("apply", f"take rows of {width} features", lambda: model.apply(params, model.asarray(features)))
+    if getattr(outputs, "shape", ())[:1] != (count,):
+        raise CheckError("apply", "an output for each row", _kind(outputs), verb="give")
+    if model.loss_name == "cross-entropy" and outputs.shape != (count, model.classes):
+        raise CheckError("apply", f"{model.classes} outputs for each row", _kind(outputs), verb="give")
+    goals = model.asarray(targets)
+    losses = tried("loss", "take outputs and targets", lambda: model.losses(outputs, goals))
+    score = tried("score", "take outputs and targets", lambda: model.scored(outputs, goals))
+    for name, found, expected, what in (
+        ("loss", losses, (count,), "one number for each example"),
+        ("score", score, (), "one number for a test set"),
+    ):
+        if getattr(found, "shape", None) != expected:
+            raise CheckError(name, what, _kind(found), verb="give")
+    return {"apply": np.asarray(outputs), "loss": np.asarray(losses)}
+
+
+def tried(name: str, does: str, run: Callable[[], Any]) -> Any:
+    """What somebody's code returns; a ``CheckError`` where it fails."""
+    try:
+        return run()
+    except CheckError:
+        raise
+    except Exception as error:  # whatever somebody's code raises
+        verb, _, bound = does.partition(" ")
+        raise CheckError(name, bound, f"{type(error).__name__}: {error}".splitlines()[0][:200], verb=verb) from error
+
+
+def _kind(made: Any) -> str:
+    shape = getattr(made, "shape", None)
+    return f"a {type(made).__name__}" if shape is None else f"shape {tuple(shape)}"
+
+
+def _rows(model: Model, inputs: int, draws: np.random.Generator) -> NDArray[np.float64]:
+    if model.ids is None:
+        return draws.standard_normal((ROWS, inputs))
+    return draws.integers(0, model.ids, (ROWS, inputs)).astype(np.float64)
+
+
+def _targets(model: Model, draws: np.random.Generator) -> NDArray[Any]:
+    return draws.standard_normal(ROWS) if model.classes is None else draws.integers(0, model.classes, ROWS)

@@ -1,0 +1,117 @@
+"""What a scheme's training file must say: how a cohort changes the model, and what it cannot be trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.schemes import Scheme
+from epsilog.training.engines import ClientStreams, Clipped, Engine, Round
+from epsilog.training.noise import Stream
+from epsilog.training.sampling import Ids
+from epsilog.training.task import Task
+
+Vector = NDArray[np.float64]
+PADDING = 16  # coordinates whose true sum is 0 that a round of central noise adds
+
+
+class Streams(Protocol):
+    """The round's draws, by what they are for ("batches" or "noise"), and of whom: the server, or one client."""
+
+    def __call__(self, purpose: str, *, client: int | None = None) -> Stream:
+        """Opens the draws."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """What a cohort does to the model.
+
+    Attributes:
+        step: what is added to the model; shape (d,).
+        clipped: what the curator may see of the clipping.
+        padding: the noise on coordinates whose true sum is 0.
+        memory: what the scheme remembers for the next round; shape (m,), any m.
+        clip_norm: what this round clipped to; None for the scheme's own.
+        unclipped: the noisy share of updates within it; None where the scheme does not ask.
+        given_up: whether too few replied: then nothing was seen, and nothing moves.
+    """
+
+    step: Vector
+    clipped: Clipped
+    padding: Vector
+    memory: Vector = field(default_factory=lambda: np.zeros(0))
+    clip_norm: float | None = None
+    unclipped: float | None = None
+    given_up: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Now:
+    """Where a round begins.
+
+    Attributes:
+        round: 1, 2, ...
+        model: the released global model; shape (d,).
+        memory: what the scheme remembered in the round before; empty before the first.
+        cohort: who takes part; sorted ids.
+        streams: the round's draws.
+        private: False leaves out clip and noise, for a baseline that protects nobody.
+        pace: what the task's learning rate is multiplied by.
+    """
+
+    round: int
+    model: Vector
+    memory: Vector
+    cohort: Ids
+    streams: Streams
+    private: bool
+    pace: float = 1.0
+
+    @property
+    def computed(self) -> Round:
+        """What an engine needs to know of it; clients draw from streams of their own."""
+
+        def of(purpose: str) -> ClientStreams:
+            return lambda client: self.streams(purpose, client=client)
+
+        return Round(self.model, self.cohort, of("batches"), of("noise"), of("replies"), self.pace)
+
+
+class ChangeOf(Protocol):
+    """A scheme's own part of a round."""
+
+    def __call__(self, scheme: Any, engine: Engine, now: Now, /) -> Change:
+        """Clips, sums and adds noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """How one kind of scheme is trained.
+
+    Attributes:
+        change: computes a round's change of the model.
+        require_fit: refuses a task that this scheme cannot be trained on, beyond what holds for every scheme.
+    """
+
+    change: ChangeOf
+    require_fit: Callable[[Any, Task], None]
+
+
+TRAINED: dict[type[Scheme], Trainer] = {}
+"""How each scheme is trained; a subclass of one is not it."""
+
+
+def trains(
+    scheme: type[Scheme], *, require_fit: Callable[[Any, Task], None] = lambda *_: None
+) -> Callable[[ChangeOf], ChangeOf]:
+    """Decorates the function that computes the rounds of ``scheme``."""
+
+    def keep(change: ChangeOf) -> ChangeOf:
+        TRAINED[scheme] = Trainer(change, require_fit)
+        return change
+
+    return keep

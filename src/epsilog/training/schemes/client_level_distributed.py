@@ -1,0 +1,79 @@
+"""Noise in shares, on a grid, modulo a power of two: what secure aggregation would show the server, simulated."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.schemes import ClientLevelDistributed
+from epsilog.terms import CheckError, check
+from epsilog.training.engines import Engine, together
+from epsilog.training.noise import Stream
+from epsilog.training.schemes.base import Change, Now, trains
+from epsilog.training.task import Task
+
+SPREAD = 12.0  # standard deviations of noise for which there must be room before sums wrap around
+
+
+def require_room(scheme: ClientLevelDistributed, task: Task) -> None:
+    """Refuses numbers that are too short for the sum, noise that no 64-bit number holds, and shares of canaries."""
+    if task.canaries is not None:
+        bound = "absent where clients share the noise: whoever runs a canary knows its share"
+        raise CheckError("canaries", bound, f"{task.canaries.count}")
+    check.within(0, 2.0**40)(share_stddev=scheme.share_stddev)
+    noise = scheme.share_stddev * math.sqrt(scheme.cohort_size)
+    needed = math.ceil(math.log2(scheme.cohort_size / scheme.grid + SPREAD * noise + 1)) + 1
+    check.integer(min(needed, 63))(modulus_bits=scheme.modulus_bits)
+
+
+@trains(ClientLevelDistributed, require_fit=require_room)
+def change(scheme: ClientLevelDistributed, engine: Engine, now: Now, /) -> Change:
+    """Mean of the cohort's updates from a sum of whole numbers. A client's padding is one coordinate of its own share.
+
+    Shares of ``survivors`` clients are the planned noise; more replies carry more, with fewer the round is given up.
+    """
+    seen, padding = [], list[float]()
+    total, width = np.zeros(now.model.size, dtype=np.int64), scheme.grid * scheme.clip_norm
+    bare = np.zeros(now.model.size)
+    for place, client in enumerate(now.cohort.tolist()):
+        alone = now.computed.of(now.cohort[place : place + 1])
+        clipped = engine.sum_of_updates(alone, clip_norm=scheme.clip_norm if now.private else np.inf)
+        seen.append(clipped)
+        if not now.private:
+            bare += clipped.total
+        if not now.private or clipped.silent:
+            continue
+        share = discrete_gaussians(now.streams("noise", client=client), scheme.share_stddev, now.model.size + 1)
+        total = _wrapped(total + np.trunc(clipped.total / width).astype(np.int64) + share[:-1], scheme.modulus_bits)
+        padding.append(float(share[-1]) * width * math.sqrt(scheme.survivors))
+    clipped = together(seen, size=now.model.size)
+    if now.private and scheme.gives_up(len(padding)):
+        return Change(np.zeros_like(now.model), clipped, np.zeros(0), given_up=True)
+    step = (width * total + bare) / max(now.cohort.size, 1)
+    return Change(step, clipped, np.array(padding))
+
+
+def discrete_gaussians(stream: Stream, stddev: float, count: int) -> NDArray[np.int64]:
+    """Draws whole numbers k with probability proportional to exp(-k^2 / (2 stddev^2)); shape (count,).
+
+    Rejection from the discrete Laplace law, as in Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithm 3, in
+    doubles: ``mechanisms`` has the exact sampler, one number at a time, for releases to people.
+    """
+    if stddev == 0:
+        return np.zeros(count, dtype=np.int64)
+    scale, drawn = math.floor(stddev) + 1, [np.zeros(0, dtype=np.int64)]
+    while (missing := count - sum(map(len, drawn))) > 0:
+        tries = 2 * missing + 16
+        two = stream.generator.geometric(-math.expm1(-1 / scale), (2, tries))
+        candidates = two[0] - two[1]
+        exponent = (np.abs(candidates) - stddev**2 / scale) ** 2 / (2 * stddev**2)
+        drawn.append(candidates[stream.generator.standard_exponential(tries) > exponent][:missing])
+    return np.asarray(np.rint(stream.noise_factor * np.concatenate(drawn)), dtype=np.int64)
+
+
+def _wrapped(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """Modulo 2^bits, as signed numbers."""
+    half = 1 << (bits - 1)
+    return np.asarray((numbers + half) % (1 << bits) - half)

@@ -1,0 +1,288 @@
+"""Where a client's rows lie: a site answers orders, and its own ledger refuses what would cost more than was declared.
+
+A site believes nothing that an order says of protection. It books the whole price of the scheme under the run's key
+before it takes part for the first time, clips and adds noise as that booked scheme says, and counts every answer before
+it leaves; its ledger and its budget are made by whoever answers for the site, never by an order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from epsilog.ledger import Charge, Ledger, open_ledger
+from epsilog.schemes import ExampleLevelClientSide, Scheme
+from epsilog.terms import CheckError, ConflictError
+from epsilog.training import clipping
+from epsilog.training.engines import Engine, made
+from epsilog.training.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector, clipped_sum
+from epsilog.training.federation import Federation
+from epsilog.training.noise import Randomness, Stream
+from epsilog.training.orders import Order, Upload, most_participations, scheme_hash, upload_of
+from epsilog.training.sampling import Ids
+from epsilog.training.task import Task, Training
+
+__all__ = ["Computing", "Site", "computed", "from_functions", "from_task"]
+
+ALONE = np.zeros(1, dtype=np.int64)  # a site's cohort: its one client
+log = logging.getLogger(__name__)
+
+
+class Computing(Protocol):
+    """What a site computes with: the two sums of an ``Engine``, over its one client."""
+
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+        """The client's clipped update."""
+
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+        """The client's model difference after DP-SGD."""
+
+
+Made = Callable[[Training], Computing]
+"""Makes what computes, for the training that the server states."""
+
+
+def from_task(task: Task, engine: Callable[[Task], Engine] | None = None) -> Made:
+    """Computes with an engine on the rows of one client; None for the compiled engine, on JAX.
+
+    An update that fails counts as zero, and a noisy run that fails is sent as one without rows: the server must not
+    learn from a refusal what the rows are. An example whose gradient fails is left out by the engine itself.
+
+    Raises:
+        CheckError: a task of more clients than one.
+    """
+    if task.clients.count != 1 or task.clients.names:
+        raise CheckError("clients", "one, with its rows here", f"{task.clients.count}")
+    rows = task.clients
+    nobody = Federation(rows.features[:0], rows.targets[:0], np.zeros(1, np.int64))
+
+    def computing(training: Training) -> Computing:
+        stated = dataclasses.replace(task, training=training)
+        return _Unfailing(
+            made(engine, stated), lambda: made(engine, dataclasses.replace(stated, clients=nobody, population=None))
+        )
+
+    return computing
+
+
+def from_functions(
+    update: Callable[[Vector, Training], Any] | None = None,
+    noisy_run: Callable[[Vector, NoisyRuns, Training], Any] | None = None,
+) -> Made:
+    """Computes with plain functions, whatever they are written with.
+
+    Args:
+        update: (model, training) -> the model's change; both float64 of shape (d,). Where the training has an
+            ``example_cap``, it comes multiplied by the site's weight (``training.weights``). The site clips it and,
+            where the scheme says so, adds the noise. What fails or is not finite counts as a zero update, noise and
+            all, so that nobody can tell.
+        noisy_run: (model, runs, training) -> the model's change after DP-SGD as ``runs`` says, under
+            ``example-level-client-side``: this function clips and adds noise itself, as with Opacus. Where it fails,
+            what is sent is the noise of a run without rows; a function that fails because of a row is not covered by
+            the claim, since without that row it would have sent something else.
+    """
+    return lambda training: _Functions(training, update, noisy_run)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One client and its own budget.
+
+    Attributes:
+        computing: made by ``from_task`` or ``from_functions``.
+        unit: the privacy unit, in the data's own word; that of the site's budget.
+        unit_is_client: whether that is this whole client, or one of its examples.
+        ledger: the site's ledger, which must be there.
+        scope: where runs are booked in it; a budget at or above it must bear them.
+        delta: the failure probability that each run is charged.
+        trusts_server: whether the server may see this client's raw updates, as central noise has it.
+        simulation: whether this is no real data: only then may a server hand out the draws.
+    """
+
+    computing: Made
+    unit: str
+    unit_is_client: bool
+    ledger: Path
+    scope: str
+    delta: str
+    trusts_server: bool = False
+    simulation: bool = False
+
+    def answer(self, order: Order) -> Vector:
+        """Takes part in a round: what may leave the site, of shape (d,), or (d + 1,) with a padding of its own noise.
+
+        An update that is asked for again from the same global model is computed again and counted once: a trusted
+        server's round was killed. Whatever carries the client's own noise is counted every time.
+
+        Raises:
+            CheckError: an order that this site does not take.
+            BudgetExceededError: the scheme's whole price does not fit the site's budget.
+            ConflictError: another scheme than was booked under this run, or one participation too many.
+        """
+        upload = upload_of(order.scheme)
+        self._require(order, upload)
+        again = hashlib.sha256(order.model.astype("<f8").tobytes()).hexdigest()
+        mark = secrets.token_hex(32) if upload.is_noisy else again  # never a hash of what is private
+        if not self.ledger.is_file():
+            raise CheckError("ledger", "there before a site takes part", str(self.ledger))
+        with open_ledger(self.ledger) as books:
+            charge = self._booked(books, order.scheme, order.run)
+            released = charge.rounds_released
+            if mark in released.values():
+                return computed(order, self.computing(order.training), ALONE)
+            charge.round_started(len(released) + 1)
+            if upload.is_noisy:  # counted before it is computed: that it fails would be seen as well
+                charge.round_released(len(released) + 1, output_hash=mark)
+            answer = computed(order, self.computing(order.training), ALONE)
+            if not upload.is_noisy:
+                charge.round_released(len(released) + 1, output_hash=mark)
+        return answer
+
+    def _require(self, order: Order, upload: Upload) -> None:
+        if upload is Upload.RAW_UPDATE and not self.trusts_server:
+            raise CheckError("scheme", "one with noise at the client: this server is not trusted", order.scheme.kind)
+        if order.scheme.unit_is_client != self.unit_is_client:
+            raise CheckError("scheme", f"one that protects a {self.unit}", repr(order.scheme.kind))
+        if self.simulation != (order.draws is not None):
+            kind, bound = ("a simulation", "given") if self.simulation else ("no simulation", "absent")
+            raise CheckError("draws", f"{bound}, as this site is {kind}", "another order")
+        if order.training.example_cap is not None and not self.unit_is_client:
+            raise CheckError(
+                "example_cap", "absent: how many rows a site has would show", f"{order.training.example_cap}"
+            )
+        if not order.scheme.noise_multiplier > 0:
+            raise CheckError("noise_multiplier", "above 0", repr(order.scheme.noise_multiplier))
+        check_range = clipping.SMALLEST_CLIP <= order.scheme.clip_norm <= clipping.LARGEST_CLIP
+        if not check_range or not clipping.SMALLEST_CLIP <= order.scheme.noise_stddev <= clipping.LARGEST_CLIP:
+            raise CheckError("clip_norm", "such that clip and noise can be relied on", repr(order.scheme.clip_norm))
+        model = order.model
+        if model.ndim != 1 or model.dtype != np.float64 or not 1 <= model.size <= clipping.LARGEST_MODEL:
+            raise CheckError("model", "float64 of shape (d,)", f"{model.dtype} {model.shape}")
+        if not np.isfinite(model).all():
+            raise CheckError("model", "finite", "others")
+
+    def _booked(self, books: Ledger, scheme: Scheme, run: str) -> Charge:
+        """The started charge for the whole schedule: as it was booked at first, or not at all."""
+        for budget in books.budgets_above(self.scope):
+            if budget.relation not in scheme.relations:
+                priced = " or ".join(relation.value for relation in scheme.relations)
+                raise CheckError("relation", f"{priced} for {scheme.kind}", budget.relation.value)
+        charge = books.reserve(
+            self.scope,
+            scheme.release(),
+            key=run,
+            delta=self.delta,
+            privacy_unit=self.unit,
+            plan_hash=scheme_hash(scheme),
+            rounds=most_participations(scheme),
+            simulation=self.simulation,
+        )
+        if charge.state == "reserved":
+            charge.start()
+        if charge.state != "started":
+            raise ConflictError(f"run {run!r} is {charge.state} at this site")
+        return charge
+
+
+def computed(order: Order, computing: Computing, client: Ids) -> Vector:
+    """What one client sends for an order: its update as the scheme lets it leave, of shape (d,) or (d + 1,).
+
+    Args:
+        order: whose scheme says what is clipped, and what noise is added.
+        computing: has the client's rows.
+        client: its number among those, of shape (1,).
+    """
+    scheme, upload = order.scheme, upload_of(order.scheme)
+    batches, noise = (_streams(order, purpose) for purpose in ("batches", "noise"))
+    now = Round(order.model.copy(), client, batches, noise)
+    if upload is Upload.NOISY_RUN:
+        assert isinstance(scheme, ExampleLevelClientSide)
+        runs = NoisyRuns(scheme.local_steps, scheme.batch_probability, scheme.clip_norm, scheme.noise_stddev)
+        ran = computing.sum_of_noisy_runs(now, runs)
+        return np.concatenate([ran.total, ran.padding])
+    clip_norm = scheme.clip_norm if upload is Upload.NOISY_UPDATE else np.inf
+    update = computing.sum_of_updates(now, clip_norm=clip_norm).total
+    if upload is Upload.RAW_UPDATE:
+        return update
+    return np.append(update, 0.0) + scheme.noise_stddev * noise(0).normals((update.size + 1,))
+
+
+def _streams(order: Order, purpose: str) -> ClientStreams:
+    """The client's draws: its operating system's, or a simulation's."""
+    if order.draws is None:
+        return lambda _: Randomness.from_os().stream(purpose, 0)
+    key, factor = getattr(order.draws, purpose), order.draws.noise_factor
+    return lambda _: Stream.replayed(key, factor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfailing:
+    """An engine whose failures do not show.
+
+    Attributes:
+        engine: has the client's rows.
+        without_rows: makes one for a client that has none.
+    """
+
+    engine: Computing
+    without_rows: Callable[[], Computing]
+
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+        """The engine's; a failure is a zero update."""
+        try:
+            return self.engine.sum_of_updates(now, clip_norm=clip_norm)
+        except Exception:  # whether one's rows make it fail must not show
+            log.exception("the update failed and counts as zero")
+        return clipped_sum([np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
+
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+        """The engine's; after a failure, that of a client without rows."""
+        try:
+            return self.engine.sum_of_noisy_runs(now, runs)
+        except Exception:
+            log.exception("the noisy run failed, and noise alone is sent")
+        return self.without_rows().sum_of_noisy_runs(now, runs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Functions:
+    """Plain functions as what a site computes with."""
+
+    training: Training
+    update: Callable[[Vector, Training], Any] | None
+    noisy_run: Callable[[Vector, NoisyRuns, Training], Any] | None
+
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+        """Clips what the function returns; a failure is a zero update."""
+        if self.update is None:
+            raise CheckError("update", "a function, for schemes that protect whole clients", "None")
+        try:
+            change = np.array(self.update(now.model.copy(), self.training), dtype=np.float64)
+            fits = change.shape == now.model.shape
+        except Exception:  # whether one's rows make it fail must not show
+            log.exception("the update failed and counts as zero")
+            change, fits = np.zeros_like(now.model), False
+        return clipped_sum([change if fits else np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
+
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+        """The function's own noisy run. Nothing here can show its noise, so there is no padding."""
+        if self.noisy_run is None:
+            raise CheckError("noisy_run", "a function, for schemes that protect examples", "None")
+        try:
+            total = np.array(self.noisy_run(now.model.copy(), runs, self.training), dtype=np.float64)
+            fits = total.shape == now.model.shape and bool(np.isfinite(total).all())
+        except Exception:
+            log.exception("the noisy run failed, and noise alone is sent")
+            total, fits = np.zeros_like(now.model), False
+        if not fits:
+            step = self.training.learning_rate / (runs.batch_probability * self.training.nominal_examples)
+            total = -step * runs.noise_stddev * now.noise(0).normals((runs.steps, now.model.size)).sum(axis=0)
+        return Clipped(total, None, 0, 0, 0)

@@ -1,0 +1,71 @@
+"""Protocols and scores as files, from whatever made them."""
+
+from __future__ import annotations
+
+import csv
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError, RecordsError
+from epsilog.verification.audits.canaries import Guesses, Protocol
+from epsilog.verification.evidence import read_file
+
+FIELDS = ("canaries", "delta", "confidence", "method", "guesses")
+COINS = {"1": True, "0": False, "true": True, "false": False}
+
+
+def read_protocol(path: Path) -> Protocol:
+    """Reads a protocol from TOML: ``canaries``, ``delta``, and what else its terms say.
+
+    Raises:
+        RecordsError: it cannot be read, or says something else.
+    """
+    try:
+        document: dict[str, Any] = tomllib.loads(read_file(path).decode("utf-8"))
+        unknown = sorted(set(document) - set(FIELDS))
+        if unknown:
+            raise CheckError("protocol", f"of the fields {', '.join(FIELDS)}", ", ".join(unknown))
+        guesses = document.pop("guesses", [])
+        if not all(isinstance(one, list) and len(one) == 2 for one in guesses):
+            raise CheckError("guesses", "pairs [inside, outside]", repr(guesses))
+        return Protocol(**document, guesses=tuple(Guesses(*one) for one in guesses))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RecordsError(f"{path}: {error}") from error
+
+
+def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Reads scores and coins from a CSV file with the columns ``score`` and ``included``, a canary a line.
+
+    Raises:
+        RecordsError: a column that is missing, or a line that says something else; named with its number.
+    """
+    try:
+        rows = csv.DictReader(read_file(path).decode("utf-8-sig").splitlines())
+        missing = [name for name in ("score", "included") if name not in (rows.fieldnames or ())]
+        if len(set(rows.fieldnames or ())) < len(rows.fieldnames or ()):
+            raise CheckError("columns", "each there once", ", ".join(rows.fieldnames or ()))
+        if missing:
+            raise CheckError("columns", "score and included", f"without {', '.join(missing)}")
+        found = [_line(number, row) for number, row in enumerate(rows, start=2)]
+    except (ValueError, csv.Error) as error:
+        raise RecordsError(f"{path}: {error}") from error
+    scores, coins = zip(*found, strict=True) if found else ((), ())
+    return np.array(scores, dtype=np.float64), np.array(coins, dtype=bool)
+
+
+def _line(number: int, row: dict[str, str | None]) -> tuple[float, bool]:
+    score, coin = (str(row[name] or "").strip() for name in ("score", "included"))
+    try:
+        value = float(score)
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        raise CheckError(f"line {number}, score", "a number", repr(score))
+    if coin.lower() not in COINS:
+        raise CheckError(f"line {number}, included", "1, 0, true or false", repr(coin))
+    return value, COINS[coin.lower()]

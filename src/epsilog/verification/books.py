@@ -1,0 +1,226 @@
+"""A ledger's word on a plan: what was charged for it, what was released under the charge, and what the commit names."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from epsilog.ledger import (
+    AHEAD,
+    CLOSED,
+    CREATING,
+    RULES,
+    Amounts,
+    Entry,
+    State,
+    Verb,
+    ancestors,
+    digest,
+    held_under,
+    is_counted,
+    merkle,
+    read_transcript,
+)
+from epsilog.signing import Note
+from epsilog.terms import LedgerIntegrityError, RecordsError, check
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerWord:
+    """What the ledger says about one plan, up to the entry that closed its charge.
+
+    What came later is no part of it, so that a report stays what it was while the ledger grows.
+
+    Attributes:
+        sound: whether the whole chain and all balances hold.
+        trouble: what does not hold, if anything.
+        count: entries up to the closing of the charge; all of them where it is open.
+        head: hash of the last of those.
+        key: the charge's idempotency key within its scope; None if no charge names the plan.
+        others: further charges that name the plan, and were not cancelled by then: a cancelled one never started.
+        state: reserved, started, committed or cancelled.
+        request: what the charge asked for, as plain JSON values.
+        amounts: what it was charged, by kind of budget and quantity (decimal strings).
+        scope: where it was charged.
+        cap: the caps of the budget of that very scope when it was reserved; empty where the budget stands above it.
+        before: what had been spent, when it was reserved, under the nearest (epsilon, delta) budget; empty if none.
+        held: what was spent or reserved at and under its scope when it was reserved; empty without such a budget.
+        binding: of the (epsilon, delta) budgets at and above the scope, the one with least epsilon available then:
+            its scope, its caps, and what was spent or reserved under it (``held``); empty if there is none.
+        released: output hash of every released round.
+        attempts: how often each round was begun.
+        evidence: SHA-256 values that the commit names; None while the charge is open.
+    """
+
+    sound: bool
+    trouble: str = ""
+    count: int = 0
+    head: str = ""
+    key: str | None = None
+    others: int = 0
+    state: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    amounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    scope: str = ""
+    cap: Mapping[str, str] = field(default_factory=dict)
+    before: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
+    binding: Mapping[str, Any] = field(default_factory=dict)
+    released: Mapping[int, str] = field(default_factory=dict)
+    attempts: Mapping[int, int] = field(default_factory=dict)
+    evidence: Mapping[str, str] | None = None
+
+    @property
+    def charged(self) -> Mapping[str, str]:
+        """What it was charged under (epsilon, delta) budgets, by quantity."""
+        return self.amounts.get("approximate", {})
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Plain JSON values, as a report carries them; None where the ledger names no such charge."""
+        if not self.sound or self.key is None:
+            return None
+        by_round = {name: {str(n): v for n, v in getattr(self, name).items()} for name in ("released", "attempts")}
+        return {name: getattr(self, name) for name in _WRITTEN} | by_round
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Reads what ``to_json`` wrote; whether it is true, only a ledger says."""
+        check.one_of(tuple(state.value for state in State if state not in AHEAD))(state=document["state"])
+        by_round = {name: {int(n): v for n, v in document[name].items()} for name in ("released", "attempts")}
+        return cls(sound=True, **{name: document[name] for name in _WRITTEN} | by_round)
+
+
+_WRITTEN = [f.name for f in fields(LedgerWord) if f.name not in ("sound", "trouble")]
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """A ledger that was read once, and whether it holds.
+
+    Attributes:
+        entries: all of them, in order; empty where the ledger does not hold.
+        heads: the hash of each.
+        trouble: what does not hold; "" for a sound ledger.
+        leaves: the leaf hash of each, in the tree that checkpoints are about.
+        note: the checkpoint that a bundle carries; None for a ledger's own file.
+    """
+
+    entries: tuple[Entry, ...]
+    heads: tuple[str, ...]
+    trouble: str = ""
+    leaves: tuple[bytes, ...] = ()
+    note: Note | None = None
+
+    @classmethod
+    def read(cls, ledger: str | Path | BinaryIO) -> Self:
+        """Verifies a ledger or a bundle, perhaps an open one; one that does not hold is an answer, no file an error."""
+        if isinstance(ledger, Path) and not ledger.is_file():
+            raise RecordsError(f"{ledger} cannot be read: {'it is no file' if ledger.exists() else 'No such file'}")
+        try:
+            found = read_transcript(ledger)
+        except LedgerIntegrityError as error:
+            return cls((), (), str(error))
+        heads = tuple(map(digest, found.documents))
+        leaves = tuple(merkle.leaf(document.encode()) for document in found.documents)
+        return cls(found.entries, heads, leaves=leaves, note=found.note)
+
+    def root(self, size: int) -> bytes:
+        """The root over the first so many entries."""
+        return merkle.root_of(self.leaves[:size])
+
+    def word_on(self, plan_hash: str) -> LedgerWord:
+        """What the ledger says of the charge that names a plan; of several, of the last that was not cancelled."""
+        if self.trouble:
+            return LedgerWord(sound=False, trouble=self.trouble)
+        try:
+            return self._word_on(plan_hash)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return LedgerWord(sound=False, trouble=f"an entry says something else than its verb: {error!r}")
+
+    def _word_on(self, plan_hash: str) -> LedgerWord:
+        naming = [e for e in self.entries if e.verb is Verb.RESERVED and e.body["request"]["plan_hash"] == plan_hash]
+        if not naming:
+            return LedgerWord(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
+        cancelled = {e.charge_id: e.index for e in self.entries if RULES[e.verb].to_state is State.CANCELLED}
+        opened = ([e for e in naming if e.charge_id not in cancelled] or naming)[-1]
+        own = _until_closed(entry for entry in self.entries if entry.charge_id == opened.charge_id)
+        last = own[-1]
+        state = RULES[last.verb].to_state
+        assert state is not None, "every verb of a charge leads to a state"
+        count = last.index if state in CLOSED else len(self.entries)
+        earlier = self.entries[: opened.index - 1]
+        budgets = _approximate_budgets(earlier, opened.scope)
+        return LedgerWord(
+            sound=True,
+            count=count,
+            head=self.heads[count - 1],
+            key=opened.key,
+            others=sum(e is not opened and e.index <= count < cancelled.get(e.charge_id, math.inf) for e in naming),
+            state=state.value,
+            request=opened.body["request"],
+            amounts={kind: dict(amount) for kind, amount in opened.amounts.items()},
+            scope=opened.scope,
+            cap=_caps(earlier, opened.scope),
+            before=self._spent_before(opened),
+            held=dict(held_under(earlier, opened.scope)) if budgets else {},
+            binding=_binding(earlier, budgets),
+            released={e.body["round"]: e.body["output_hash"] for e in own if e.verb is Verb.ROUND_RELEASED},
+            attempts=Counter(e.body["round"] for e in own if e.verb is Verb.ROUND_STARTED),
+            evidence=dict(last.body["evidence"]) if last.verb is Verb.COMMITTED else None,
+        )
+
+    def _spent_before(self, opened: Entry) -> dict[str, str]:
+        """What had been spent before this charge under the nearest (epsilon, delta) budget at or above it."""
+        earlier = self.entries[: opened.index]
+        budgets = _approximate_budgets(earlier, opened.scope)
+        if not budgets:
+            return {}
+        nearest = budgets[-1]
+        partitions = {entry.scope for entry in earlier if entry.verb is Verb.PARTITION_DECLARED}
+        spent = Amounts.zero(("epsilon", "delta"))
+        for entry in earlier:
+            under = RULES[entry.verb].spends and f"{entry.scope}/".startswith(f"{nearest}/")
+            if under and is_counted(entry, nearest, partitions):
+                spent += entry.amounts["approximate"]
+        return dict(spent)
+
+
+def _approximate_budgets(entries: Iterable[Entry], scope: str) -> list[str]:
+    """Scopes of the (epsilon, delta) budgets that a charge counts in, from the top; none above a partition's block."""
+    made = {e.scope: e.verb for e in entries if e.verb in CREATING and e.body["kind"] == "approximate"}
+    path = [one for one in ancestors(scope) if one in made]
+    paid = [i for i, one in enumerate(path, 1) if made[one] is Verb.PARTITION_DECLARED]
+    return path[paid[-1] if paid else 0 :]
+
+
+def _caps(entries: Iterable[Entry], scope: str) -> dict[str, str]:
+    """The caps of the budget of exactly this scope after some entries; empty where there is none."""
+    stated = [entry.body["caps"] for entry in entries if entry.scope == scope and "caps" in entry.body]
+    return dict(stated[-1]) if stated else {}
+
+
+def _binding(entries: Sequence[Entry], budgets: Iterable[str]) -> dict[str, Any]:
+    """The budget with least epsilon available; of several, the one nearest to the charge."""
+    found: dict[str, Any] = {}
+    least = None
+    for scope in budgets:
+        caps, held = _caps(entries, scope), dict(held_under(entries, scope))
+        available = Decimal(caps["epsilon"]) - Decimal(held["epsilon"])
+        if least is None or available <= least:
+            least, found = available, {"scope": scope, "caps": caps, "held": held}
+    return found
+
+
+def _until_closed(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries of a charge up to the one that closed it: what is said of it later changes nothing of what it was."""
+    own: list[Entry] = []
+    for entry in entries:
+        own.append(entry)
+        if RULES[entry.verb].to_state in CLOSED:
+            break
+    return own

@@ -1,0 +1,242 @@
+"""Was the noise as strong as planned? A chi-square test on padding coordinates, whose true sum is 0.
+
+With n values of known mean 0 and planned standard deviation s, sum(x^2) / s^2 is chi-square with n degrees of freedom.
+The same statistic gives a confidence interval for the standard deviation that was really used; the claim is also priced
+at the interval's weak end, as a what-if.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import chdtr, chdtrc, chdtri
+
+from epsilog.schemes import Scheme
+from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Verdict, check
+from epsilog.verification.drift import noise_drift
+from epsilog.verification.reuse import Padded, check_reuse, significant_digits
+
+FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
+OF_REUSE = 1e-3  # the share of those for noise that comes again
+COARSEST = 0.25  # standard deviations: the widest step between values that is taken for how they were rounded
+
+
+def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> tuple[float, float]:
+    """Two-sided interval for the standard deviation of mean-zero Gaussian values.
+
+    Args:
+        padding: the values; at least one.
+        failure_probability: chance that the interval misses, in (0, 1).
+
+    Returns:
+        Lower and upper end, in the values' own unit.
+
+    >>> low, high = stddev_interval([1.0, -1.0] * 500, failure_probability=0.05)
+    >>> round(low, 3), round(high, 3)
+    (0.958, 1.046)
+    """
+    failure_probability = check.between(0, 1)(failure_probability=failure_probability)
+    values = check.doubles()(padding=padding)
+    count, squares = check.integer(1)(padding=len(values)), _squares(values.tolist(), 1.0)
+    if np.isnan(values).any():
+        raise CheckError("padding", "numbers", "NaN", verb="hold")
+    low = math.sqrt(squares / float(chdtri(count, failure_probability / 2)))
+    high = math.sqrt(squares / float(chdtri(count, 1 - failure_probability / 2)))
+    return low, high
+
+
+def in_first_unit(records: Sequence[RoundRecord], scheme: Scheme) -> Sequence[RoundRecord]:
+    """The records with all padding in the unit of the first round, where the clip norm, and with it the noise, moves.
+
+    How the declared clip norms follow from one another is for ``check_clipping`` to say.
+    """
+    if not scheme.adaptive_clip:
+        return records
+    return [
+        replace(one, padding=tuple(_finite(x / one.clip_norm * scheme.clip_norm) for x in one.padding))
+        for one in records
+    ]
+
+
+def _squares(values: Sequence[float], unit: float) -> float:
+    """The sum of squares in a unit; the largest double where that is beyond all of them."""
+    try:
+        return _finite(math.fsum((x / unit) * (x / unit) for x in values))
+    except (OverflowError, ValueError):  # in between, or infinities
+        return sys.float_info.max
+
+
+def _finite(value: float) -> float:
+    return max(-sys.float_info.max, min(value, sys.float_info.max))
+
+
+def power(values: int, *, share: float, false_alarm: float = FALSE_ALARM) -> float:
+    """The chance that ``check_noise`` rejects noise at ``share`` of the planned standard deviation.
+
+    >>> power(960, share=0.7) > 0.999999, power(48, share=0.7) < 0.2
+    (True, True)
+    """
+    values = check.integer(1)(values=values)
+    share = check.between(0, 1)(share=share)
+    false_alarm = check.between(0, 1)(false_alarm=false_alarm)
+    return float(chdtr(values, chdtri(values, 1 - false_alarm / 2) / share**2))
+
+
+def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_alarm: float = FALSE_ALARM) -> Finding:
+    """Compares the padding of all rounds with the planned noise.
+
+    Args:
+        records: the public round records.
+        noise_stddev: the planned standard deviation, in the sum's own unit.
+        false_alarm: chance of rejecting a sound run, in (0, 1).
+    """
+    seen = [record for record in records if not record.given_up]  # nothing was seen of the others
+    bare = [record.round for record in seen if not record.padding]
+    seen = [record for record in seen if record.padding]
+    found = compared(seen, noise_stddev, false_alarm * (1 - OF_REUSE))
+    if found is None:
+        return Finding("noise/not-checked", Verdict.NOT_CHECKED, "There are no records with padding coordinates.")
+    digits = significant_digits(np.array([value for record in seen for value in record.padding]))
+    again = check_reuse(seen, noise_stddev, digits, false_alarm * OF_REUSE)
+    if again is not None and again.verdict is Verdict.FAILED and found.verdict is not Verdict.FAILED:
+        found = again
+    found = replace(found, false_alarm=false_alarm) if found.false_alarm else found
+    if bare and found.verdict is not Verdict.FAILED:
+        says = f"The records of rounds {bare[:5]} hold no padding coordinates."
+        return Finding("noise/not-checked", Verdict.NOT_CHECKED, says)
+    return found
+
+
+def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float = FALSE_ALARM) -> Finding | None:
+    """What the padding of rounds that have any says; None where none has."""
+    padding = [value for record in records for value in record.padding]
+    if not padding:
+        return None
+    if noise_stddev == 0:
+        quiet = not any(padding)
+        says = "No noise was planned" + (" and none was drawn." if quiet else ", yet padding holds noise.")
+        return (
+            Finding("noise/holds", Verdict.PASSED, says) if quiet else Finding("noise/unplanned", Verdict.FAILED, says)
+        )
+    count, ratio = len(padding), _squares(padding, noise_stddev)
+    weak, strong = float(chdtr(count, ratio)), float(chdtrc(count, ratio))
+    low, high = stddev_interval(padding, failure_probability=0.05)
+    chances = _as_weak(records, noise_stddev)
+    quietest, p_quietest = _quietest(chances)
+    p_uneven = _together([p for p, _ in chances])
+    p_drift, drifted = noise_drift(*_sums(records, noise_stddev))
+    numbers = (
+        ("values", count),
+        ("planned_stddev", noise_stddev),
+        ("observed_stddev", _finite(noise_stddev * math.sqrt(ratio / count))),
+        ("stddev_low", low),
+        ("stddev_high", high),
+        ("p_too_weak", weak),
+        ("p_too_strong", strong),
+        ("p_quietest_round", p_quietest),
+        ("p_weak_rounds", p_uneven),
+        ("p_drift", p_drift),
+    )
+    share = math.sqrt(ratio / count)
+    if weak < false_alarm / 2:
+        says = f"The noise is too weak: {share:.1%} of the planned standard deviation on {count} padding values."
+        return Finding("noise/too-weak", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+    if p_quietest < false_alarm / 4:
+        says = f"The noise of round {quietest} is too weak for the plan, whatever that of the others."
+        return Finding("noise/too-weak-in-a-round", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+    if p_uneven < false_alarm / 8:
+        says = "The noise is too weak in too many rounds, though that of the others makes up for it in the mean."
+        return Finding("noise/uneven", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+    if p_drift < false_alarm / 8:
+        says = f"The noise falls on the way: by round {records[drifted - 1].round} it had been too weak for a while."
+        return Finding("noise/drift", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+    if strong < false_alarm / 2:
+        says = f"The noise is stronger than planned ({share:.1%} of its stddev): the claim holds, utility suffers."
+        return Finding("noise/too-strong", Verdict.WARNED, says, numbers, false_alarm=false_alarm)
+    says = f"The noise agrees with the plan: {share:.1%} of its standard deviation on {count} padding values."
+    return Finding("noise/holds", Verdict.PASSED, says, numbers, false_alarm=false_alarm)
+
+
+def _sums(records: Sequence[Padded], noise_stddev: float) -> tuple[list[int], list[float]]:
+    """How many values each round has, and the sum of their squares."""
+    return [len(one.padding) for one in records], [_squares(one.padding, noise_stddev) for one in records]
+
+
+def check_count(
+    custody: Sequence[CustodyRecord],
+    records: Sequence[RoundRecord],
+    scheme: Scheme,
+    *,
+    false_alarm: float = FALSE_ALARM,
+) -> Finding | None:
+    """Compares the noise on the released counts of clipped updates with the plan; None where nothing is wrong.
+
+    The curator's records hold the true count of every round, so its noise is what the released share adds to it.
+
+    Args:
+        custody: the curator's records, of the same rounds.
+        records: the public records, with the released shares.
+        scheme: as planned; one that releases a count.
+        false_alarm: chance of rejecting a sound run, in (0, 1).
+    """
+    if scheme.count_noise is None or any(record.unclipped is None for record in records):
+        return None  # that a share is missing is for ``check_clipping`` to say
+    planned, divisor = scheme.count_noise
+    noise = [_of_count(private, public, divisor) for private, public in zip(custody, records, strict=True)]
+    count, ratio = len(noise), _squares(noise, planned)
+    share = math.sqrt(ratio / count)
+    numbers = (("rounds", float(count)), ("planned_stddev", planned), ("observed_stddev", _finite(planned * share)))
+    told = f"{share:.1%} of the planned standard deviation in {count} rounds."
+    if float(chdtr(count, ratio)) < false_alarm / 2:
+        says = f"The noise on the counts of clipped updates is too weak: {told}"
+        return Finding("norms/count-noise-too-weak", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+    if float(chdtrc(count, ratio)) < false_alarm / 2:
+        says = f"The noise on the counts of clipped updates is too strong, or they are others: {told}"
+        return Finding("norms/count-noise-too-strong", Verdict.WARNED, says, numbers, false_alarm=false_alarm)
+    return None
+
+
+def _of_count(private: CustodyRecord, public: RoundRecord, divisor: float) -> float:
+    """What was added to one round's count of updates within the clip norm, less a half each."""
+    assert public.unclipped is not None
+    answered = len(private.participants) - private.silent
+    above_half = answered / 2 - private.clipped_fraction * answered
+    return (public.unclipped - 0.5) * divisor - above_half
+
+
+def _as_weak(records: Sequence[Padded], noise_stddev: float) -> list[tuple[float, int]]:
+    """How likely each round's padding is so quiet, or quieter, beside its number.
+
+    What was written 0 may have been half a cell of its grid: each value is taken at the far end of its cell, so that
+    the chances are too large at most.
+    """
+    half = _half_a_cell(records, noise_stddev)
+    furthest = [([abs(value) + half for value in one.padding], one.round) for one in records]
+    return [(float(chdtr(len(values), _squares(values, noise_stddev))), number) for values, number in furthest]
+
+
+def _half_a_cell(records: Sequence[Padded], noise_stddev: float) -> float:
+    """Half the smallest step between values, which is no less than that of a grid on which they lie."""
+    values = sorted({0.0} | {abs(value) for one in records for value in one.padding})
+    step = min((after - before for before, after in pairwise(values)), default=0.0)
+    return min(step, noise_stddev * COARSEST) / 2
+
+
+def _quietest(chances: Sequence[tuple[float, int]]) -> tuple[int, float]:
+    """The round whose padding is least likely, and how likely some round is that quiet (union bound)."""
+    p, quietest = min(chances)
+    return quietest, min(1.0, len(chances) * p)
+
+
+def _together(chances: Sequence[float]) -> float:
+    """How likely independent chances, each uniform under the plan, are so small together.
+
+    Source: Fisher 1932: -2 sum ln p is chi-square with two degrees of freedom for each.
+    """
+    logs = math.fsum(math.log(p) if p > 0 else -math.inf for p in chances)
+    return float(chdtrc(2 * len(chances), -2 * logs)) if math.isfinite(logs) else 0.0

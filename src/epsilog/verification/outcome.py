@@ -1,0 +1,108 @@
+"""The outcome of all checks, and what of it may be published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from epsilog.accounting import mean_trials
+from epsilog.plan import RegisteredPlan
+from epsilog.terms import EVIDENCE, Finding, Verdict
+from epsilog.terms.notebook import html_table
+from epsilog.verification.evidence import Evidence
+from epsilog.verification.findings import overall
+from epsilog.verification.hidden import compute_plan_alarm, get_published_verdict
+from epsilog.verification.owner import PRIVATE
+from epsilog.verification.playbook import Playbook
+from epsilog.verification.what_if import WhatIf
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """The outcome of all checks.
+
+    Attributes:
+        findings: one for each check.
+        what_ifs: what deviations would cost.
+        required: evidence without which nothing is verified.
+    """
+
+    findings: tuple[Finding, ...]
+    what_ifs: tuple[WhatIf, ...] = ()
+    required: Collection[str] = EVIDENCE
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all findings."""
+        return overall(self.findings, required=self.required)
+
+    @property
+    def false_alarm(self) -> float:
+        """How often a sound run is rejected by some check, at most (union bound)."""
+        return min(1.0, math.fsum(finding.false_alarm for finding in self.findings))
+
+    def beside(self, others: Collection[Finding]) -> Reconciliation:
+        """The same with further findings."""
+        return replace(self, findings=(*self.findings, *others))
+
+    def to_json(self, playbook: Playbook | None = None) -> dict[str, Any]:
+        """Plain JSON values: each finding with what it does to the claim, how sure it is, and which steps it triggers.
+
+        Args:
+            playbook: whose steps; None for none.
+        """
+        return {
+            "verdict": self.verdict.value,
+            "false_alarm": self.false_alarm,
+            "findings": [one.to_json() | one.consequences() | _triggered(one, playbook) for one in self.findings],
+            "what_ifs": [what_if.to_json() for what_if in self.what_ifs],
+        }
+
+    def _repr_html_(self) -> str:
+        rows = [(finding.check, finding.verdict, finding.says) for finding in self.findings]
+        return html_table(
+            f"Records against plan and ledger: {self.verdict}", rows, ["check", "verdict", "what was found"]
+        )
+
+    def published(self, evidence: Evidence) -> Reconciliation:
+        """What a public report may say: of the checks on the curator's records how they ended, and no figure.
+
+        Cohort sizes, norms and counts of clients are functions of the data that no noise hides. Where those records are
+        not here, the owner's word stands in for the checks on them.
+        """
+        shown = tuple(_public(finding, evidence) for finding in self.findings)
+        return Reconciliation(shown, tuple(what_if for what_if in self.what_ifs if not what_if.private))
+
+
+def _triggered(finding: Finding, playbook: Playbook | None) -> dict[str, Any]:
+    steps = playbook.steps_for(finding) if playbook is not None else ()
+    return {"playbook": {"steps": list(steps), "sha256": playbook.sha256}} if playbook is not None and steps else {}
+
+
+def _public(finding: Finding, evidence: Evidence) -> Finding:
+    if finding.check not in PRIVATE:
+        return finding
+    told = get_published_verdict(finding)
+    if evidence.custody is None and evidence.owner is not None:
+        told = evidence.owner.private[finding.check]
+    return Finding(
+        f"{finding.check}/as-published",
+        told,
+        f"The curator checked it on custody.jsonl, which is not public: {told}.",
+        false_alarm=0.0
+        if told is Verdict.NOT_CHECKED
+        else of_the_best(_highest_rate(finding.check, evidence.plan), evidence.plan),
+    )
+
+
+def of_the_best(rate: float, plan: RegisteredPlan) -> float:
+    """How often a sound run is rejected that was chosen among several, if each is rejected at this rate: a union."""
+    return rate if plan.trials is None else min(1.0, rate * mean_trials(plan.trials))
+
+
+def _highest_rate(check: str, plan: RegisteredPlan) -> float:
+    """How often a check on the curator's records rejects a sound run, at most, whatever they hold."""
+    reads_draws = check == "participation" or (check == "norms" and plan.scheme.count_noise is not None)
+    return compute_plan_alarm(plan) if reads_draws else 0.0

@@ -1,0 +1,105 @@
+"""A plan against itself: what it derives follows from its scheme, and its parts agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+
+from epsilog.accounting import FederatedEstimate, fl_formula
+from epsilog.plan import RegisteredPlan
+from epsilog.terms import Finding, Interval, NeighboringRelation, Verdict
+from epsilog.terms.digits import lower_text, upper_text
+from epsilog.verification.audits import planned
+from epsilog.verification.claim import WITHIN, certified, certified_run
+
+SAME = 1e-9  # relatively: how far the same computation may come out elsewhere
+
+
+def check_plan(plan: RegisteredPlan) -> Finding:
+    """Every figure in the plan that follows from its scheme is worked out again, and the plan is of one mind."""
+    wrong = list(_contradictions(plan))
+    if plan.guarantee.relation not in plan.scheme.relations:
+        wrong.append(f"its scheme has no price for neighbours that differ as {plan.guarantee.relation.value} says")
+    if wrong:
+        return Finding("plan/contradicts-itself", Verdict.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
+    if low := _slightly_low(plan):
+        return Finding("plan/slightly-low", Verdict.WARNED, low)
+    return Finding(
+        "plan/holds", Verdict.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
+    )
+
+
+def unamplified(plan: RegisteredPlan) -> Interval:
+    """Epsilon against whoever knows who took part, worked out here: what a plan states of it is never repeated."""
+    return certified(plan.of_best(plan.scheme.unamplified()), plan.guarantee.delta, plan.guarantee.relation)
+
+
+def closed_form(plan: RegisteredPlan) -> FederatedEstimate:
+    """The popular closed form of a plan's scheme, worked out here."""
+    share, sums = plan.scheme.closed_form
+    return fl_formula(
+        sampling_probability=share,
+        noise_multiplier=plan.scheme.accounted_multiplier,
+        rounds=sums,
+        delta=plan.guarantee.delta,
+    )
+
+
+def _slightly_low(plan: RegisteredPlan) -> str:
+    """That a stated bound may rest on a tighter accountant than ours; what is claimed has a check of its own."""
+    stated, again = plan.unamplified.upper, unamplified(plan).upper
+    if stated >= again * (1 - SAME):
+        return ""
+    return (
+        f"The plan states {lower_text(stated, 6)} against whoever knows who took part, below the bound that we can "
+        f"prove, {upper_text(again, 6)}."
+    )
+
+
+def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
+    guarantee = plan.guarantee
+    if plan.epsilon.upper != guarantee.epsilon:
+        yield f"it claims {guarantee.epsilon!r}, and its interval ends at {plan.epsilon.upper!r}"
+    for name, stated, again in (
+        ("epsilon", plan.epsilon, certified_run(plan)),
+        ("unamplified", plan.unamplified, unamplified(plan)),
+    ):
+        if (stated.quantity, stated.relation, stated.given) != (again.quantity, again.relation, again.given):
+            yield f"{name} answers another question than the guarantee's"
+        if not set(again.assumptions) <= set(stated.assumptions):
+            yield f"{name} leaves out what it assumes"
+        if stated.upper < max(again.lower, again.upper * (1 - WITHIN)) or stated.lower > again.upper * (1 + SAME):
+            yield f"{name} is [{stated.lower:.6g}, {stated.upper:.6g}], not [{again.lower:.6g}, {again.upper:.6g}]"
+    formula = closed_form(plan)
+    for term in ("root_term", "linear_term"):
+        if not math.isclose(getattr(formula, term), getattr(plan.formula, term), rel_tol=SAME):
+            yield f"the closed form's {term} is {getattr(plan.formula, term)!r}, not {getattr(formula, term)!r}"
+    if float(plan.budget["delta"]) != guarantee.delta:
+        yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
+    if Decimal(guarantee.epsilon) + plan.beside > Decimal(plan.budget["epsilon"]):
+        yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
+    yield from _misfits(plan)
+    yield from planned.contradictions(plan)
+
+
+def _misfits(plan: RegisteredPlan) -> Iterator[str]:
+    """What a plan says of its data, against its guarantee and its scheme."""
+    guarantee, scheme = plan.guarantee, plan.scheme
+    data, unit, count = plan.details.get("data", {}), guarantee.privacy_unit, guarantee.population
+    if data.get("privacy_unit", unit) != unit:
+        yield f"its data's privacy_unit is {data['privacy_unit']!r}, its guarantee's {unit!r}"
+    if scheme.unit_is_client and scheme.clients != count:
+        yield f"its scheme has {scheme.clients} clients, its guarantee {count} units"
+    elif data.get("units", count) != count:
+        yield f"its data's units is {data['units']!r}, its guarantee's {count!r}"
+    if _tells_sizes(plan) and (
+        guarantee.relation is not NeighboringRelation.ZERO_OUT or data.get("client_sizes") != "public"
+    ):
+        yield "clients count by their rows, and it does not say that these are public and that neighbours keep them"
+
+
+def _tells_sizes(plan: RegisteredPlan) -> bool:
+    """Whether clients that protect single examples count by how many they have."""
+    training = plan.details.get("training")
+    return not plan.scheme.unit_is_client and isinstance(training, dict) and training.get("example_cap") is not None

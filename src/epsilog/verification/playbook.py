@@ -1,0 +1,62 @@
+"""Which step of an organisation's playbook a finding triggers: a TOML file of theirs, bound by its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from epsilog.terms import CheckError, Finding, RecordsError, Verdict
+from epsilog.verification.evidence import read_file
+
+_KEY = re.compile(r"[a-z]+(-[a-z]+)*(/[a-z]+(-[a-z]+)*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Playbook:
+    """Steps by what triggers them: the code of a finding, or a check for whatever it finds.
+
+    Attributes:
+        sha256: of the file, so that a reader knows which rules were in force.
+        steps: names of steps by code or by check.
+    """
+
+    sha256: str
+    steps: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reads a file with one table, [steps]: codes or checks, each with a step or a list of steps.
+
+        Raises:
+            RecordsError: a file that cannot be read, or is not TOML.
+            CheckError: a key or a step that is none.
+        """
+        content = read_file(path)
+        try:
+            document = tomllib.loads(content.decode("utf-8"))
+        except ValueError as error:
+            raise RecordsError(f"{path.name} is not TOML: {error}") from error
+        table = document.get("steps")
+        if set(document) != {"steps"} or not isinstance(table, dict):
+            raise CheckError("playbook", "one table, [steps]", ", ".join(document) or "nothing")
+        return cls(hashlib.sha256(content).hexdigest(), {key: _steps(key, told) for key, told in table.items()})
+
+    def steps_for(self, finding: Finding) -> tuple[str, ...]:
+        """What its code says; else what its check says; nothing for what has passed."""
+        if finding.verdict is Verdict.PASSED:
+            return ()
+        return self.steps.get(finding.code, self.steps.get(finding.check, ()))
+
+
+def _steps(key: str, told: Any) -> tuple[str, ...]:
+    steps = [told] if isinstance(told, str) else told
+    if not _KEY.fullmatch(key):
+        raise CheckError("steps", "by code, as check/outcome, or by check", repr(key))
+    if not isinstance(steps, list) or not steps or not all(isinstance(step, str) and step.strip() for step in steps):
+        raise CheckError(f"steps.{key}", "the name of a step, or a list of such names", repr(told))
+    return tuple(steps)

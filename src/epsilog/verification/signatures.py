@@ -1,0 +1,283 @@
+"""Who has signed what, and whether a ledger is still the one of a kept checkpoint.
+
+Nothing that evidence says of keys is believed: the keys are those that an auditor brings along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from epsilog.ledger import Checkpoint, Kept, Receipt, State, charge_facts
+from epsilog.signing import SUFFIX, Envelope, Note, VerifierKey, judged, read_envelopes
+from epsilog.terms import CheckError, Finding, RecordsError, RunFile, Verdict
+from epsilog.terms.codec import UNREADABLE
+from epsilog.verification.books import Books
+from epsilog.verification.evidence import read_file
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What an auditor brings along, which nobody who made the evidence could change.
+
+    Attributes:
+        head: the hash of an entry.
+        checkpoint: of the ledger, as it was sent once.
+        keys: whose signatures count.
+    """
+
+    head: str | None = None
+    checkpoint: Kept | None = None
+    keys: tuple[VerifierKey, ...] = ()
+
+
+NOTHING = Brought()
+OF_NONE = "The kept checkpoint is of no entries: any ledger begins with it."
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """One signed thing, and what came of its signatures.
+
+    Attributes:
+        what: "report", "checkpoint", "receipt", or what else a sentence calls it.
+        claimed: the keys that it says to be signed by, as ``VerifierKey.label``.
+        by: those of the keys brought along that have signed that they approve of it.
+        withheld: those that have signed that they do not, such as that an approval is withdrawn.
+        elsewise: those that have signed a statement of another type on it, which approves of nothing.
+        broken: those whose signature it carries, and that have not signed it.
+        misplaced: whether what signatures there are, or those of the keys brought along, are of another file.
+    """
+
+    what: str
+    claimed: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    elsewise: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    misplaced: bool = False
+
+
+def signed_note(what: str, note: Note, keys: Collection[VerifierKey]) -> Signed:
+    """Who has signed a checkpoint or a receipt."""
+    found = [(key.label, holds) for key, holds in judged(note, keys)]
+    return Signed(
+        what,
+        claimed=tuple(signature.label for signature in note.signatures),
+        by=tuple(label for label, holds in found if holds),
+        broken=tuple(label for label, holds in found if not holds),
+    )
+
+
+def signed_file(what: str, content: bytes, envelopes: Iterable[Envelope], keys: Collection[VerifierKey]) -> Signed:
+    """Who has signed a file, by the envelopes that lie beside it."""
+    every = tuple(envelopes)
+    here = [envelope for envelope in every if envelope.covers(content)]
+    elsewhere = _claimed(envelope for envelope in every if not envelope.covers(content))
+    claimed, labels = _claimed(here), [key.label for key in keys]
+    signers = [(envelope, key.label) for envelope in here for key in envelope.signers(keys)]
+    by = _each_once(label for envelope, label in signers if envelope.approves)
+    withheld = _each_once(label for envelope, label in signers if envelope.is_ours and not envelope.approves)
+    elsewise = _each_once(label for envelope, label in signers if not envelope.is_ours)
+    broken = tuple(label for label in labels if label in claimed and label not in (*by, *withheld, *elsewise))
+    misplaced = (bool(every) and not here) or any(label in elsewhere for label in labels)
+    return Signed(what, claimed or elsewhere, by, withheld, elsewise, broken, misplaced)
+
+
+def _each_once(labels: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(labels))
+
+
+def _claimed(envelopes: Iterable[Envelope]) -> tuple[str, ...]:
+    return tuple(who or "a key without a name" for envelope in envelopes for who, _ in envelope.signatures)
+
+
+def read_signed(path: Path, keys: Collection[VerifierKey], *, signature: Path | None = None) -> tuple[Signed, ...]:
+    """Who has signed a report, or the report and the page of a run's folder.
+
+    Args:
+        path: the report's file, or the folder.
+        keys: whose signatures count.
+        signature: the file of envelopes; beside the signed file, under its name and ``SUFFIX``, if None.
+
+    Raises:
+        RecordsError: what should be a signature cannot be read.
+    """
+    if path.is_dir():
+        files = [path / name for name in (RunFile.REPORT, RunFile.PAGE) if (path / f"{name}{SUFFIX}").exists()]
+        if not files and keys:
+            return (Signed("report"),)
+        return tuple(_signed("report", file, file.with_name(f"{file.name}{SUFFIX}"), keys) for file in files)
+    beside = signature or path.with_name(f"{path.name}{SUFFIX}")
+    if signature is None and not beside.exists():
+        return (Signed("report"),) if keys else ()
+    return (_signed("report", path, beside, keys),)
+
+
+def _signed(what: str, file: Path, beside: Path, keys: Collection[VerifierKey]) -> Signed:
+    try:
+        envelopes = read_envelopes(read_file(beside))
+    except CheckError as error:
+        raise RecordsError(f"{beside} is no signature: {error}") from error
+    return signed_file(what, read_file(file), envelopes, keys)
+
+
+def check_signatures(signed: Sequence[Signed], keys: Collection[VerifierKey]) -> tuple[Finding, ...]:
+    """Whether the keys brought along have signed; nothing to say where there is no signature and no key.
+
+    Args:
+        signed: what is verified first: others' signatures make nothing of one that it lacks.
+        keys: whose signatures count.
+    """
+    if not signed and not keys:
+        return ()
+    told = [_judged(one, keys) for one in signed] or [("none", "Nothing here is signed.")]
+    says = " ".join(text for _, text in told)
+    outcomes, own = {outcome for outcome, _ in told}, told[0][0]
+    if "broken" in outcomes:
+        return (Finding("signature/broken", Verdict.FAILED, says),)
+    if "of-another-file" in outcomes:
+        return (Finding("signature/of-another-file", Verdict.FAILED, says),)
+    if "not-an-approval" in outcomes:
+        return (Finding("signature/not-an-approval", Verdict.FAILED, says),)
+    if "of-another-key" in outcomes:
+        return (Finding("signature/of-another-key", Verdict.FAILED, says),)
+    if "beside-another-statement" in outcomes:
+        return (Finding("signature/beside-another-statement", Verdict.WARNED, says),)
+    if own == "holds":
+        return (Finding("signature/holds", Verdict.PASSED, says),)
+    if "not-checked" in outcomes:
+        return (Finding("signature/not-checked", Verdict.NOT_CHECKED, says, lacks="signature"),)
+    return (Finding("signature/none", Verdict.NOT_CHECKED, says, lacks="signature"),)
+
+
+def _judged(one: Signed, keys: Collection[VerifierKey]) -> tuple[str, str]:
+    """How one signed thing stands, and in a sentence."""
+    claimed = ", ".join(one.claimed)
+    if one.broken:
+        return "broken", f"What stands as the signature of {', '.join(one.broken)} on the {one.what} is none."
+    if one.withheld or (one.elsewise and not one.by):
+        who = ", ".join(one.withheld or one.elsewise)
+        return "not-an-approval", f"What {who} signed on the {one.what} is no approval of it: read the statement."
+    if one.elsewise:
+        says = f"The {one.what} is signed by {', '.join(one.by)}; "
+        return "beside-another-statement", f"{says}{', '.join(one.elsewise)} signed another statement on it as well."
+    if one.by:
+        return "holds", f"The {one.what} is signed by {', '.join(one.by)}."
+    if one.misplaced:
+        return "of-another-file", f"The signature that stands beside the {one.what} is of another file."
+    if not one.claimed:
+        return "none", f"The {one.what} is not signed."
+    if not keys:
+        return "not-checked", f"The {one.what} says to be signed by {claimed}; no key was given to check that."
+    return "of-another-key", f"The {one.what} says to be signed by {claimed}, which is none of the keys given."
+
+
+def note_signatures(books: Books | None, brought: Brought) -> list[Signed]:
+    """Who has signed a bundle's checkpoint and, where keys are here to check it, the one brought along."""
+    notes = [("bundle's checkpoint", books.note)] if books is not None and books.note is not None else []
+    if brought.checkpoint is not None and brought.keys:
+        notes.append(("kept checkpoint", brought.checkpoint.note))
+    return [signed_note(what, note, brought.keys) for what, note in notes]
+
+
+def check_checkpoint(books: Books | None, kept: Kept | None) -> tuple[Finding, ...]:
+    """Whether a ledger begins with the entries of a kept checkpoint; nothing, if none was kept."""
+    if kept is None:
+        return ()
+    if books is None or books.trouble:
+        says = "The ledger does not hold." if books else "No ledger was given."
+        return (Finding("checkpoint/not-checked", Verdict.NOT_CHECKED, says, lacks="ledger"),)
+    then, now = kept.checkpoint, len(books.leaves)
+    if then.size == 0:
+        return (Finding("checkpoint/of-no-entries", Verdict.NOT_CHECKED, OF_NONE),)
+    said = None if books.note is None else Checkpoint.parse(books.note.text)
+    if said is not None and said.is_of_another(then):
+        return (Finding("checkpoint/of-another-ledger", Verdict.FAILED, _two_names(said, then)),)
+    if now < then.size:
+        says = f"The kept checkpoint is of {then.size} entries, and the ledger has {now}: its end was cut off."
+        return (Finding("checkpoint/cut-off", Verdict.FAILED, says),)
+    if books.root(then.size) != then.root:
+        says = f"The first {then.size} entries are not those of the kept checkpoint: the ledger was rewritten."
+        return (Finding("checkpoint/rewritten", Verdict.FAILED, says),)
+    says = f"The ledger's {now} entries begin with the {then.size} of the kept checkpoint."
+    return (Finding("checkpoint/holds", Verdict.PASSED, says),)
+
+
+def _two_names(now: Checkpoint, older: Checkpoint) -> str:
+    says = f"This is of the ledger {now.origin}, and the kept checkpoint of {older.origin}"
+    return f"{says}: a copy that begins alike may go its own way."
+
+
+def check_consistency(now: Kept, older: Kept | None) -> tuple[Finding, ...]:
+    """Whether a checkpoint's own proof shows that its ledger only grew since an older one; no ledger is needed."""
+    if older is None:
+        return ()
+    if now.checkpoint.is_of_another(older.checkpoint):
+        says = _two_names(now.checkpoint, older.checkpoint)
+        return (Finding("consistency/of-another-ledger", Verdict.FAILED, says),)
+    if older.checkpoint.size == 0:
+        return (Finding("consistency/of-no-entries", Verdict.NOT_CHECKED, OF_NONE),)
+    follows = now.follows(older.checkpoint)
+    sizes = f"from {older.checkpoint.size} to {now.checkpoint.size} entries"
+    if follows is None:
+        says = f"No proof leads {sizes}: verify with the ledger, or ask for a checkpoint since the older one."
+        return (Finding("consistency/not-checked", Verdict.NOT_CHECKED, says),)
+    if not follows:
+        says = f"The ledger did not grow {sizes}: it was rewritten."
+        return (Finding("consistency/broken", Verdict.FAILED, says),)
+    return (Finding("consistency/holds", Verdict.PASSED, f"The ledger only grew, {sizes}."),)
+
+
+def check_receipt(receipt: Receipt, books: Books | None) -> Finding:
+    """Whether a receipt's proof leads from its entry to its root, and whether a ledger has that entry."""
+    at = receipt.checkpoint
+    if not receipt.included:
+        says = "The receipt's proof does not lead from its entry to its root."
+        return Finding("receipt/not-included", Verdict.FAILED, says)
+    what = f"Entry {receipt.index + 1} of {at.size} in {at.origin}: {_charged(receipt)}"
+    if books is None or books.trouble:
+        says = f"{what}. That this is what the entry says, and that no later entry undid it, rests on the signer's word"
+        return Finding("receipt/holds", Verdict.PASSED, f"{says}; the ledger would show it.")
+    said = None if books.note is None else Checkpoint.parse(books.note.text)
+    if said is not None and said.is_of_another(at):
+        says = f"The receipt is of the ledger {at.origin}, and this is {said.origin}."
+        return Finding("receipt/of-another-ledger", Verdict.FAILED, says)
+    if not _holds(receipt, at, books):
+        return Finding("receipt/not-in-ledger", Verdict.FAILED, "The ledger holds no such entry in this place.")
+    return _since(receipt, books, f"{what}, as the ledger says")
+
+
+def _since(receipt: Receipt, books: Books, what: str) -> Finding:
+    """What came of the charge after the receipt's entry: under its checkpoint nothing may, and later it may be over."""
+    name, size = books.entries[receipt.index].charge_id, receipt.checkpoint.size
+    places = [place for place, entry in enumerate(books.entries) if entry.charge_id == name and place > receipt.index]
+    if not places:
+        return Finding("receipt/holds", Verdict.PASSED, f"{what}.")
+    state = charge_facts(books.entries, places[-1])["state"]
+    if places[0] < size:
+        says = f"{what}; but entry {places[0] + 1} of {size} is of the same charge, which the receipt keeps back."
+        return Finding("receipt/not-the-last-entry", Verdict.FAILED, f"{says} By now it is {state}.")
+    if state == State.CANCELLED and receipt.facts["state"] != State.CANCELLED:
+        return Finding("receipt/no-longer-charged", Verdict.WARNED, f"{what}; by now it is {state}, and costs nothing.")
+    return Finding("receipt/holds", Verdict.PASSED, f"{what}; by now it is {state}.")
+
+
+def _holds(receipt: Receipt, at: Checkpoint, books: Books) -> bool:
+    if len(books.leaves) < at.size or books.root(at.size) != at.root:
+        return False
+    try:
+        return charge_facts(books.entries, receipt.index) == receipt.facts  # the root binds the leaf
+    except UNREADABLE:
+        return False
+
+
+def _charged(receipt: Receipt) -> str:
+    """What was charged, in words."""
+    facts = receipt.facts
+    amounts = [f"{quantity} {units}" for amount in facts["amounts"].values() for quantity, units in amount.items()]
+    plan = f" for the plan {facts['plan_hash']}" if facts["plan_hash"] else ""
+    unit = f" of one {facts['privacy_unit']}" if facts["privacy_unit"] else ""
+    simulated = ", a simulation" if facts["simulation"] else ""
+    return f"{', '.join(amounts) or 'nothing'} ({facts['relation']}{unit}) is {facts['state']}{plan}{simulated}"

@@ -1,0 +1,98 @@
+"""A team's ledger in PostgreSQL, through the commands that people type: verbs, a whole programme, and its verdict."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from tests.ledger.postgres.server import binaries
+from tests.ledger.stores import InDatabase
+from typer.testing import CliRunner
+
+from epsilog.cli.entry import app
+from epsilog.ledger import is_there, read_ledger
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+pytestmark = pytest.mark.skipif(
+    not (binaries() and find_spec("psycopg")), reason="no PostgreSQL server or driver: run scripts/system-packages"
+)
+
+
+@pytest.fixture
+def url(tmp_path):
+    return InDatabase(tmp_path).url
+
+
+def said(*words):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    return done.exit_code, done.stdout.replace("\n", "") or str(done.exception)
+
+
+@pytest.mark.slow
+def test_the_verbs_of_a_ledger(url, tmp_path):
+    at = ("--ledger", url)
+    assert not is_there(url)
+    code, text = said("ledger", "show", *at)
+    assert (code, "ledger must be one that exists" in text) == (1, True)
+    secret = url.replace("postgres@", "postgres:hunter2@")
+    code, text = said("ledger", "create", "acme", "--kind", "pure", "--epsilon", "1", "--ledger", secret)
+    assert (code, "acme in postgresql://postgres@" in text, "hunter2" in text) == (0, True, False)
+    release = tmp_path / "release.json"
+    release.write_text('{"type": "pure", "epsilon": 0.75}')
+    for key, code in (("one", 0), ("two", 1)):
+        assert said("ledger", "reserve", "acme", "--release", release, "--key", key, *at)[0] == code
+    assert said("ledger", "start", "one", *at)[0] == said("ledger", "commit", "one", *at)[0] == 0
+    shown = json.loads(said("ledger", "show", *at, "--json")[1])
+    assert (shown["sound"], shown["budgets"][0]["spent"]) == (True, {"epsilon": "0.75"})
+    assert said("ledger", "bundle", *at, "-o", tmp_path / "b.bundle")[0] == 0
+    for what, end in ((url, (0, "passed")), (tmp_path / "b.bundle", (5, "not checked"))):  # nobody signed it
+        code, text = said("verify", what, "--json")
+        assert (code, json.loads(text)["verdict"]) == end
+    code, text = said("verify", url, "--head", "ab" * 32, "--json")
+    assert (code, json.loads(text)["verdict"]) == (4, "failed")
+
+
+@pytest.mark.slow
+def test_a_mistyped_address_makes_no_file_and_tells_no_password(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    create = ("ledger", "create", "acme", "--kind", "pure", "--epsilon", "1")
+    restore = ("ledger", "restore", "b.db", "--by", "dora", "--reason", "lost")
+    for url in ("postgresql+psycopg://anna:hunter2@h/d", "Postgresql://anna:hunter2@h/d", "postgres:/anna:hunter2@h/d"):
+        for command in (create, ("ledger", "show"), ("doctor",), restore, ("verify", "--logs", "x")):
+            code, text = said(*command, "--ledger", url)
+            assert (code, "hunter2" in text) == (1, False), text
+        code, text = said("verify", url)
+        assert (code, "hunter2" in text) == (1, False), text
+    for command in (("doctor",), restore, ("verify", "--logs", "x"), ("ledger", "backup", "b.db")):
+        code, text = said(*command, "--ledger", "postgresql://anna:hunter2@127.0.0.1:1/d")
+        assert (code, "hunter2" in text) == (1, False), text
+    assert [*tmp_path.iterdir()] == []
+    assert said(*create, "--ledger", "sqlite:///b.db")[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["b.db"]
+
+
+@pytest.mark.slow
+def test_a_programme_is_booked_and_verified(url, tmp_path):
+    text = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "central.toml"))
+    for line, other in (
+        ("rounds = 60", "rounds = 4"),
+        ("rounds_per_release = 60", "rounds_per_release = 4"),
+        ("local_steps = 8", "local_steps = 1"),
+        ("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", ""),
+    ):
+        assert line in text
+        text = text.replace(line, other)
+    programme = tmp_path / "p.toml"
+    programme.write_text(text)
+    for _ in range(2):  # the second finds all of it done
+        code, told = said("run", programme, "--runs", tmp_path / "runs", "--ledger", url, "--json")
+        assert code == 0, told
+    assert not (tmp_path / "runs" / "ledger.db").exists()
+    folder = json.loads(told)["folder"] if isinstance(json.loads(told), dict) else json.loads(told)[0]["folder"]
+    code, verdict = said("verify", folder, "--ledger", url, "--json")
+    ends = {one["check"]: one["verdict"] for one in json.loads(verdict)["findings"]}
+    assert (code, "failed" in ends.values(), ends["control"]) == (5, False, "warned")  # too short to show weak noise
+    assert ends["ledger"] == ends["charge"] == ends["released"] == ends["files"] == "passed"
+    with read_ledger(url) as books:
+        (charge,) = books.verify().charges.values()
+    assert charge.state == "committed"

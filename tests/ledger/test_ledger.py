@@ -1,0 +1,484 @@
+import re
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from epsilog.ledger import COMMANDS, Ledger, is_ledger, open_ledger, read_ledger, verify_file
+from epsilog.ledger.commands import Start
+from epsilog.ledger.sqlite import SqliteStore
+from epsilog.mechanisms import ApproximateDP, GaussianDP, Laplace, PureDP, Repeated, ZeroConcentratedDP
+from epsilog.terms import BudgetExceededError, ConflictError, LedgerIntegrityError, NeighboringRelation, StorageError
+
+HASH = "ab" * 32
+OTHER = "cd" * 32
+PURE = {"v": 0, "term": {"type": "pure", "epsilon": 0.1}}
+
+
+@pytest.fixture
+def charge(ledger: Ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    return ledger.reserve("acme/claims", PureDP(0.25), key="run-1", rounds=3)
+
+
+def test_money_moves_from_reserved_to_started_to_committed(ledger, charge):
+    def money():
+        balance = ledger.balance("acme")
+        return [
+            getattr(balance, name)["epsilon"] for name in ("reserved", "started", "committed", "spent", "available")
+        ]
+
+    assert (charge.state, money()) == ("reserved", ["0.25", "0", "0", "0", "0.75"])
+    charge.start()
+    assert (charge.state, money()) == ("started", ["0", "0.25", "0", "0.25", "0.75"])
+    charge.commit(evidence={"model": HASH})
+    assert (charge.state, money()) == ("committed", ["0", "0", "0.25", "0.25", "0.75"])
+
+
+def test_cancelling_gives_back_before_the_start_and_never_after(ledger, charge):
+    charge.cancel("not needed")
+    charge.cancel("not needed")
+    assert charge.state == "cancelled"
+    assert ledger.balance("acme").available == {"epsilon": "1"}
+    with pytest.raises(ConflictError, match="started needs charge 'run-1' to be reserved, and it is cancelled"):
+        charge.start()
+    started = ledger.reserve("acme", PureDP(0.5), key="run-2")
+    started.start()
+    with pytest.raises(ConflictError, match="cancelled needs charge 'run-2' to be reserved"):
+        started.cancel("too late")
+    assert ledger.balance("acme").spent == {"epsilon": "0.5"}
+
+
+def test_a_charge_starts_once_so_that_two_runs_never_share_it(charge):
+    charge.start()
+    with pytest.raises(ConflictError, match="it is started"):
+        charge.start()
+
+
+def test_rounds_may_begin_again_until_they_release(ledger, charge):
+    with pytest.raises(ConflictError, match="to be started, and it is reserved"):
+        charge.round_started(1)
+    charge.start()
+    charge.round_started(1)
+    charge.round_started(1)
+    charge.round_released(1, output_hash=HASH)
+    charge.round_released(1, output_hash=HASH)
+    charge.round_started(2)
+    assert charge.rounds_started == {1: 2, 2: 1}
+    assert charge.rounds_released == {1: HASH}
+    with pytest.raises(ConflictError, match="neither rerun nor released again"):
+        charge.round_released(1, output_hash=OTHER)
+    with pytest.raises(ConflictError, match="neither rerun nor released again"):
+        charge.round_started(1)
+    with pytest.raises(ConflictError, match="must start before it releases"):
+        charge.round_released(3, output_hash=HASH)
+    with pytest.raises(ConflictError, match="at most 3, as charge 'run-1' was planned, got 4"):
+        charge.round_started(4)
+    with pytest.raises(ConflictError, match="round 3 of charge 'run-1' must begin when round 2 is released"):
+        charge.round_started(3)
+    with pytest.raises(ConflictError, match="round 2 of charge 'run-1' is open"):
+        charge.commit()
+    charge.round_released(2, output_hash=OTHER)
+    charge.commit()
+    with pytest.raises(ConflictError, match="it is committed"):
+        charge.round_started(3)
+    rounds = [entry for entry in ledger.history("acme") if "round" in entry.verb]
+    assert len(rounds) == 5
+    assert all(entry.amounts == {} for entry in rounds)
+
+
+def test_a_commit_is_repeated_freely_but_not_altered(ledger, charge):
+    charge.start()
+    charge.commit({"model": HASH})
+    before = ledger.verify().count
+    charge.commit({"model": HASH})
+    assert ledger.verify().count == before
+    with pytest.raises(ConflictError, match="it is committed"):
+        charge.commit({"model": OTHER})
+
+
+def test_the_same_key_and_request_give_the_same_charge(ledger, charge):
+    assert not charge.replayed
+    again = ledger.reserve("acme/claims", PureDP(0.25), key="run-1", rounds=3)
+    assert (again.replayed, again.key, again.amounts) == (True, charge.key, charge.amounts)
+    found = ledger.find("run-1")
+    assert found is not None
+    assert found.request == charge.request
+    assert ledger.find("run-0") is None
+    assert ledger.verify().count == 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "release", "changes"),
+    [
+        ("acme/claims", PureDP(0.3), {"rounds": 3}),
+        ("acme/claims", PureDP(0.25), {"rounds": 4}),
+        ("acme/claims", PureDP(0.25), {"rounds": 3, "plan_hash": HASH}),
+        ("acme/claims", PureDP(0.25), {"rounds": 3, "amount": {"epsilon": "0.25"}}),
+        ("acme/claims", PureDP(0.25), {"rounds": 3, "simulation": True}),
+        ("acme/claims", PureDP(0.25), {"rounds": 3, "delta": "1e-6"}),
+    ],
+)
+def test_the_same_key_with_another_request_is_a_conflict(ledger, charge, scope, release, changes):
+    with pytest.raises(ConflictError, match="'run-1' is taken by another request"):
+        ledger.reserve(scope, release, key="run-1", **changes)
+    assert ledger.verify().count == 2
+
+
+def test_charge_reserves_starts_and_commits_in_one_transaction(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    charge = ledger.charge("acme/anna", PureDP(0.1), key="q-1")
+    assert (charge.state, charge.replayed) == ("committed", False)
+    assert ledger.charge("acme/anna", PureDP(0.1), key="q-1").replayed
+    assert [entry.verb for entry in ledger.history("acme/anna")] == ["reserved", "started", "committed"]
+    assert ledger.balance("acme").committed == {"epsilon": "0.1"}
+
+
+def test_a_key_that_somebody_reserved_is_theirs_and_one_that_is_cancelled_is_nobodys(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    waiting = ledger.reserve("acme", PureDP(0.1), key="q-1")
+    with pytest.raises(ConflictError, match="'q-1' is reserved: whoever reserved it"):
+        ledger.charge("acme", PureDP(0.1), key="q-1")
+    waiting.start()
+    with pytest.raises(ConflictError, match="'q-1' is started: whoever reserved it"):
+        ledger.charge("acme", PureDP(0.1), key="q-1")
+    waiting.commit()
+    assert ledger.charge("acme", PureDP(0.1), key="q-1").replayed
+    ledger.reserve("acme", PureDP(0.1), key="q-2").cancel("no")
+    for again in (ledger.charge, ledger.reserve):
+        with pytest.raises(ConflictError, match="'q-2' is cancelled: take another key"):
+            again("acme", PureDP(0.1), key="q-2")
+    assert ledger.balance("acme").held == {"epsilon": "0.1"}
+
+
+@pytest.mark.parametrize("number", [2, 3, 2**53 - 1])
+def test_rounds_have_no_gaps(ledger, charge, number):
+    endless = ledger.reserve("acme", PureDP(0.1), key="endless")
+    endless.start()
+    with pytest.raises(ConflictError, match=f"round {number} of charge 'endless' must begin when"):
+        endless.round_started(number)
+    for no_number in (0, -1, 1.0, True, "1", 2**53):
+        with pytest.raises(ValueError, match="round must be"):
+            endless.round_started(no_number)
+    endless.commit()
+
+
+def test_every_budget_on_the_path_must_bear_it_and_nothing_is_written_otherwise(ledger):
+    ledger.create_budget("acme", kind="approximate", epsilon="1", delta="1e-6")
+    ledger.create_budget("acme/claims", kind="pure", epsilon="0.6")
+    ledger.create_budget("acme/claims/anna", kind="pure", epsilon="0.5")
+    ledger.charge("acme/claims/anna", PureDP(0.5), key="q-1")
+    with pytest.raises(BudgetExceededError) as refusal:
+        ledger.reserve("acme/claims/berta", PureDP(0.2), key="q-2")
+    assert (refusal.value.scope, refusal.value.requested, refusal.value.available) == (
+        "acme/claims",
+        {"epsilon": "0.2"},
+        {"epsilon": "0.1"},
+    )
+    assert "at most epsilon 0.1" in refusal.value.hint
+    assert ledger.verify().count == 6
+    assert ledger.find("q-2") is None
+    ledger.charge("acme/claims/berta", PureDP(0.1), key="q-2")
+    ledger.charge("acme/other", PureDP(0.4), key="q-3")
+    with pytest.raises(BudgetExceededError) as refusal:
+        ledger.charge("acme", PureDP(1e-9), key="q-4")
+    assert (refusal.value.scope, refusal.value.available) == ("acme", {"epsilon": "0", "delta": "0.000001"})
+
+
+def test_ten_times_a_tenth_is_one(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    for number in range(10):
+        ledger.charge("acme", PureDP(0.1), key=f"q-{number}")
+    assert ledger.balance("acme").available == {"epsilon": "0"}
+    ledger.charge("acme", PureDP(0.0), key="free")
+    with pytest.raises(BudgetExceededError):
+        ledger.charge("acme", PureDP(1e-300), key="nearly free")
+
+
+def test_each_kind_of_budget_adds_its_own_quantities(ledger):
+    ledger.create_budget("a", kind="approximate", epsilon="1", delta="1e-5")
+    ledger.create_budget("z", kind="zcdp", rho="0.5")
+    ledger.create_budget("g", kind="gdp", mu_squared="4")
+    ledger.charge("a", ApproximateDP(0.5, 1e-6), key="1")
+    ledger.charge("z", ZeroConcentratedDP(0.125), key="2")
+    ledger.charge("g", GaussianDP(1.5), key="3")
+    assert ledger.balance("a").available == {"epsilon": "0.5", "delta": "0.000009"}
+    assert ledger.balance("z").available == {"rho": "0.375"}
+    assert ledger.balance("g").available == {"mu_squared": "1.75"}
+    for scope in "azg":
+        assert "arXiv" in ledger.balance(scope).theorem
+    with pytest.raises(BudgetExceededError):
+        ledger.charge("a", ApproximateDP(0.1, 1e-5), key="4")
+
+
+def test_simulations_and_real_runs_never_share_a_budget(ledger):
+    ledger.create_budget("real", kind="pure", epsilon="1")
+    ledger.create_budget("toy", kind="pure", epsilon="1", simulation=True)
+    ledger.charge("toy", PureDP(0.1), key="1", simulation=True)
+    for scope, simulation in (("real", True), ("toy", False)):
+        with pytest.raises(ConflictError, match="simulation must be that of the budget"):
+            ledger.reserve(scope, PureDP(0.1), key="2", simulation=simulation)
+
+
+def test_relations_and_units_never_mix(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="1", privacy_unit="school")
+    with pytest.raises(ConflictError, match="relation must be that of the budget"):
+        ledger.reserve("acme", PureDP(0.1), key="1", relation=NeighboringRelation.REPLACE_ONE)
+    with pytest.raises(ConflictError, match="privacy_unit must be that of the budget"):
+        ledger.reserve("acme", PureDP(0.1), key="1", privacy_unit="pupil")
+    stated = ledger.reserve("acme", PureDP(0.1), key="1", privacy_unit="school")
+    assert ledger.reserve("acme", PureDP(0.1), key="2").request == stated.request
+    ledger.create_budget("acme/claims", kind="pure", epsilon="1")
+    ledger.create_budget("other", kind="pure", epsilon="1")
+    for scope, unit in (("acme/claims", None), ("acme/claims", "school"), ("other", "school")):
+        with pytest.raises(ConflictError, match="privacy_unit must be that of the budget"):
+            ledger.reserve(scope, PureDP(0.1), key="3", privacy_unit=unit)
+
+
+def test_a_budget_is_created_once_and_before_what_it_caps(ledger):
+    created = ledger.create_budget("acme/claims", kind="pure", epsilon="1")
+    assert ledger.create_budget("acme/claims", kind="pure", epsilon="1.0") == created
+    with pytest.raises(ConflictError, match="exists already"):
+        ledger.create_budget("acme/claims", kind="pure", epsilon="2")
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    ledger.charge("acme/claims/anna", PureDP(0.1), key="1")
+    with pytest.raises(ConflictError, match="before any charge at or under"):
+        ledger.create_budget("acme/claims/anna", kind="pure", epsilon="1")
+    assert ledger.create_budget("acme/claims", kind="pure", epsilon="1").spent == {"epsilon": "0.1"}
+    ledger.create_budget("acme/claims/anna2", kind="pure", epsilon="1")
+    ledger.verify()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "pld", "epsilon": "1"}, "kind must be one of pure"),
+        ({"kind": "pure"}, "caps of a pure budget must be epsilon, got none"),
+        ({"kind": "pure", "epsilon": "1", "delta": "0"}, "caps of a pure budget must be epsilon, got"),
+        ({"kind": "pure", "epsilon": "-1"}, "epsilon must be"),
+        ({"kind": "pure", "epsilon": float("inf")}, "epsilon must be finite"),
+        ({"kind": "approximate", "epsilon": "1", "delta": "1e-19"}, "delta must be 0 or at least one unit"),
+        ({"kind": "pure", "epsilon": "1", "privacy_unit": " "}, "privacy_unit must be"),
+        ({"kind": "pure", "epsilon": "1", "relation": "replace"}, "relation must be one of"),
+    ],
+)
+def test_bad_budgets_are_refused_by_name(ledger, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ledger.create_budget("acme", **arguments)
+    assert ledger.verify().count == 0
+
+
+@pytest.mark.parametrize("scope", ["", "/", "a//b", "/a", "a/", "a/ b", "a\nb", "e\u0301", "\ud800", "x" * 501])
+def test_bad_scopes_are_refused(ledger, scope):
+    with pytest.raises(ValueError, match="scope must be"):
+        ledger.create_budget(scope, kind="pure", epsilon="1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"key": " "}, "key must be"),
+        ({"key": "a\0b"}, "key must be"),
+        ({"plan_hash": "abc"}, "plan_hash must be a SHA-256"),
+        ({"rounds": 0}, "rounds must be"),
+        ({"simulation": 1}, "simulation must be True or False"),
+        ({"delta": "1"}, r"delta must be in \(0, 1\)"),
+        ({"delta": "0"}, r"delta must be in \(0, 1\)"),
+        ({"delta": "nan"}, "delta must be a decimal"),
+        ({"release": "gaussian"}, "release must be a Release"),
+        ({"amount": {"rho": "1"}}, "amount must name epsilon"),
+        ({"amount": {1: "1"}}, "quantity must be one of epsilon, delta, rho, mu_squared and rdp_ORDER, got 1"),
+        ({"amount": "1"}, "amount must be a Mapping, got '1'"),
+        ({"amount": {"epsilon": "1", "delta": "1e-9"}}, "amount must have delta 0 under a pure budget"),
+        ({"amount": {"epsilon": "1"}, "delta": "1e-9"}, "delta must be left out where amount is given"),
+        ({"scope": "other"}, "scope must lie at or under a budget, got 'other'"),
+    ],
+)
+def test_bad_requests_are_refused_by_name(ledger, changes, message):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    arguments = {"scope": "acme", "release": PureDP(0.1), "key": "1"} | changes
+    with pytest.raises(ValueError, match=message):
+        ledger.reserve(arguments.pop("scope"), arguments.pop("release"), **arguments)
+    assert ledger.verify().count == 1
+
+
+def test_a_release_without_a_finite_price_is_refused_not_charged(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    with pytest.raises(BudgetExceededError, match="asked epsilon inf; available epsilon 1"):
+        ledger.reserve("acme", ApproximateDP(0.1, 1e-6), key="1")
+
+
+def test_a_stated_amount_is_charged_and_the_term_is_kept(ledger):
+    ledger.create_budget("acme", kind="approximate", epsilon="1", delta="1e-5")
+    release = Repeated(Laplace(10.0), 3)
+    charge = ledger.reserve("acme", release, key="1", amount={"epsilon": "0.3", "delta": "1e-6"})
+    assert charge.amounts == {"approximate": {"epsilon": "0.3", "delta": "0.000001"}}
+    found = ledger.find("1")
+    assert found is not None
+    assert found.request.release == release
+
+
+def test_entries_tell_the_time_but_the_index_orders_them(ledger, clock):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    clock.now = clock.now.replace(year=2020)
+    ledger.charge("acme", PureDP(0.1), key="1")
+    assert [entry.index for entry in ledger.history()] == [1, 2, 3, 4]
+    assert [entry.time[:4] for entry in ledger.history()] == ["2026", "2020", "2020", "2020"]
+    ledger.verify()
+
+
+def test_history_is_that_of_a_scope_and_what_lies_under_it(ledger):
+    for scope in ("acme", "acme-2", "acme/x", "acme0"):
+        ledger.create_budget(scope, kind="pure", epsilon="1")
+    assert [entry.scope for entry in ledger.history("acme")] == ["acme", "acme/x"]
+    assert len(list(ledger.history())) == 4
+
+
+def traced(ledger):
+    """The statements of the connection that whoever comes next is given, with their values."""
+    statements = []
+    with ledger._store._borrow_connection() as connection:
+        connection.set_trace_callback(statements.append)
+    return statements
+
+
+@pytest.mark.slow
+def test_a_charge_costs_the_same_however_long_the_history_is(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="100")
+    statements = traced(ledger)
+
+    def counted(key):
+        statements.clear()
+        ledger.charge("acme/claims/anna", PureDP(0.01), key=key)
+        return [re.sub(r"'[^']*'|\b\d+\b", "?", sql) for sql in statements]
+
+    ledger.charge("acme/claims/anna", PureDP(0.01), key="before")
+    first = counted("first")
+    for number in range(100):
+        ledger.charge("acme/claims/anna", PureDP(0.01), key=f"q-{number}")
+    assert counted("last") == first
+    assert len(first) > 10
+    assert not [
+        sql for sql in first if "SELECT" in sql and "WHERE" not in sql and "LIMIT" not in sql and "head" not in sql
+    ]
+
+
+@pytest.mark.slow
+def test_rounds_cost_the_same_however_many_there_were(ledger, charge):
+    endless = ledger.reserve("acme", PureDP(0.1), key="endless")
+    endless.start()
+    statements = traced(ledger)
+
+    def counted(number):
+        statements.clear()
+        endless.round_started(number)
+        endless.round_released(number, output_hash=HASH)
+        return [(sql[:20], len(sql) // 100) for sql in statements]
+
+    for number in range(1, 101):
+        counted(number)
+    first = counted(101)
+    for number in range(102, 150):
+        counted(number)
+    assert counted(150) == first
+    assert len(first) > 20
+
+
+def test_a_ledger_is_told_by_its_content_and_read_without_being_changed(ledger, path, charge, tmp_path):
+    ledger.close()
+    before = path.read_bytes()
+    assert is_ledger(path)
+    assert verify_file(path).count == 2
+    with read_ledger(path) as reader:
+        assert reader.balance("acme").reserved == {"epsilon": "0.25"}
+        assert not {"reserve", "charge", "create_budget"} & set(dir(reader))
+        assert (reader.find("run-1").state, reader.find("2")) == ("reserved", None)
+        assert not {"start", "commit", "cancel"} & set(dir(reader.find("run-1")))
+    looking = Ledger(SqliteStore(path, read_only=True))
+    with looking, pytest.raises(StorageError, match="open for reading only"):
+        looking.reserve("acme", PureDP(0.1), key="2")
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+    text = tmp_path / "report.json"
+    text.write_text("{}" * 100)
+    assert not is_ledger(text)
+    with pytest.raises(LedgerIntegrityError, match="not a database"):
+        open_ledger(text)
+    assert text.read_text() == "{}" * 100
+
+
+def test_another_program_s_database_is_left_alone(tmp_path):
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+    before = other.read_bytes()
+    for opened in (open_ledger, read_ledger, verify_file):
+        with pytest.raises(LedgerIntegrityError, match="not an epsilog ledger"):
+            opened(other)
+    assert other.read_bytes() == before
+
+
+def test_a_missing_ledger_is_made_to_write_and_missed_to_read(path):
+    with pytest.raises(ValueError, match="must be a file that exists"):
+        read_ledger(path)
+    assert not path.parent.exists()
+    open_ledger(f"sqlite:///{path}").close()
+    assert verify_file(path).count == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("round-release", {"round": 1, "output_hash": "zz"}),
+        ("round-release", {"round": 1}),
+        ("round-release", {"round": "1", "output_hash": HASH}),
+        ("round-start", {"round": 1, "more": 2}),
+        ("round-start", {"round": 2**63}),  # more than a database holds
+        ("commit", {"evidence": {"rounds": "zz"}}),
+        ("commit", {"evidence": {1: HASH}}),
+        ("commit", {"evidence": None}),
+        ("commit", {"scope": "acme//x"}),
+        ("reserve", {"scope": "acme"}),
+        ("override", {"scope": "acme", "release": PURE, "amount": None, "reason": "none"}),
+        ("override", {"scope": "acme", "release": PURE, "amount": {"epsilon": "1"}, "reason": " "}),
+    ],
+)
+def test_no_entry_is_written_that_verify_would_not_read(tmp_path, name, fields):
+    with open_ledger(tmp_path / "ledger.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="1")
+        charge = books.reserve("acme", PureDP(0.1), key="one")
+        charge.start()
+        charge.round_started(1)
+        before = books.head()
+        with pytest.raises(ValueError, match="must"):
+            books.execute(COMMANDS[name].from_json({"key": "one", **fields}))
+        assert books.head() == before
+        books.verify()
+
+
+def test_rounds_are_counted_from_1(charge):
+    charge.start()
+    for number in (0, -1):
+        with pytest.raises(ValueError, match="round must be at least 1"):
+            charge.round_started(number)
+        with pytest.raises(ValueError, match="round must be at least 1"):
+            charge.round_released(number, output_hash=HASH)
+
+
+@pytest.mark.parametrize("key", [None, 1, True, b"1", {}, ("1",), "", " ", "a\0b", "x" * 501])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda ledger, key: ledger.find(key),
+        lambda ledger, key: ledger.charge_record(key),
+        lambda ledger, key: ledger.charge_rounds(key),
+        lambda ledger, key: ledger.execute(Start(key=key)),
+        lambda ledger, key: ledger.charge("acme", PureDP(0.1), key=key),
+    ],
+    ids=["find", "record", "rounds", "start", "charge"],
+)
+def test_what_is_no_key_is_refused_by_name(ledger, ask, key):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    with pytest.raises(ValueError, match="key must be"):
+        ask(ledger, key)
+    assert ledger.head()[0] == 1

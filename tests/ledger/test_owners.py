@@ -1,0 +1,597 @@
+"""What owners do: caps change, scopes retire, plans are announced, charges are taken back or closed for others."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from epsilog.ledger import Verb, digest, open_ledger, read_ledger, read_transcript, verify_file, write_bundle
+from epsilog.mechanisms import Gaussian, PureDP
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError
+
+ACT = {"by": "dora", "reason": "agreed on 3 May"}
+HASH, OTHER = "ab" * 32, "cd" * 32
+
+
+@pytest.fixture
+def books(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="10")
+    return ledger
+
+
+def last(ledger):
+    (entry,) = ledger.page(limit=1)
+    return entry
+
+
+# --- caps -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_raised_cap_bears_more_and_the_entry_says_who_and_why(books):
+    with pytest.raises(BudgetExceededError):
+        books.charge("acme", PureDP(12.0), key="1")
+    raised = books.change_cap("acme", epsilon="12", **ACT)
+    assert raised == books.balance("acme")
+    entry = last(books)
+    assert (entry.verb, entry.scope, entry.key, entry.amounts) == (Verb.CAP_CHANGED, "acme", None, {})
+    assert entry.body == {"caps": {"epsilon": "12"}, **ACT}
+    books.charge("acme", PureDP(12.0), key="1")
+    assert books.balance("acme").available == {"epsilon": "0"}
+    books.verify()
+
+
+def test_a_cap_below_what_is_spent_takes_nothing_back_and_refuses_the_rest(books):
+    run = books.reserve("acme", PureDP(4.0), key="run")
+    books.charge("acme", PureDP(3.0), key="1")
+    lowered = books.change_cap("acme", epsilon="5", **ACT)
+    assert (lowered.spent, lowered.reserved, lowered.available) == (
+        {"epsilon": "3"},
+        {"epsilon": "4"},
+        {"epsilon": "0"},
+    )
+    with pytest.raises(BudgetExceededError, match=r"available epsilon 0; short by epsilon 2\.000000001; cap epsilon 5"):
+        books.charge("acme", PureDP(1e-9), key="2")
+    assert books.what_fits("acme", PureDP(0.5)).charges == 0
+    run.start()  # what was promised stays promised
+    run.commit()
+    assert books.balance("acme").spent == {"epsilon": "7"}
+    books.verify()
+
+
+def test_a_release_that_costs_nothing_is_refused_while_more_is_held_than_the_cap(books):
+    books.charge("acme", PureDP(3.0), key="1")
+    books.change_cap("acme", epsilon="1", **ACT)
+    with pytest.raises(BudgetExceededError):
+        books.charge("acme", PureDP(0.0), key="free")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"rho": "1"}, ValueError, "caps of a pure budget must be epsilon, got rho"),
+        ({}, ValueError, "caps of a pure budget must be epsilon, got none"),
+        ({"epsilon": "1", "by": ""}, CheckError, "by must be"),
+        ({"epsilon": "1", "reason": " "}, CheckError, "reason must be"),
+        ({"epsilon": "-1"}, CheckError, "epsilon must be"),
+        ({"epsilon": "1", "scope": "acme/x"}, CheckError, "scope must have a budget"),
+    ],
+)
+def test_bad_changes_of_a_cap_are_refused_by_name(books, change, error, message):
+    with pytest.raises(error, match=message):
+        books.change_cap(**{"scope": "acme"} | ACT | change)
+    assert books.head()[0] == 1
+
+
+def test_the_same_cap_again_writes_nothing(books):
+    books.change_cap("acme", epsilon="10.0000000004", **ACT)
+    assert books.head()[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "cap"),
+    [
+        ({"kind": "pure", "epsilon": "3"}, {"epsilon": "5"}),
+        ({"kind": "pure", "epsilon": "3", "quota": True}, {"epsilon": "2"}),
+        ({"kind": "zcdp", "epsilon": "1", "delta": "1e-6"}, {"epsilon": "2", "delta": "1e-6"}),
+        ({"kind": "rdp", "epsilon": "2", "delta": "1e-6", "orders": ["16", "64"]}, {"epsilon": "3", "delta": "1e-6"}),
+    ],
+)
+def test_a_budget_is_made_again_with_its_first_caps_after_a_cap(books, made, cap):
+    books.create_budget("acme/below", kind="pure", epsilon="1")
+    first = books.create_budget("acme/x", **made)
+    now = books.change_cap("acme/x", **cap, **ACT)
+    books.reserve("acme/below", PureDP(0.5), key="r")
+    head = books.head()
+    assert first.caps != now.caps
+    assert books.create_budget("acme/x", **made) == now
+    assert books.create_budget("acme/x", **made | cap) == now
+    for other in (made | {"epsilon": "2.5"}, made | {"simulation": True}):
+        with pytest.raises(ConflictError, match="exists already"):
+            books.create_budget("acme/x", **other)
+    assert books.head() == head
+
+
+def test_a_partition_is_declared_again_with_its_first_caps_after_they_rose(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="10", privacy_unit="person")
+    ledger.declare_partition("acme/q", epsilon="1", **ACT)
+    now = ledger.change_cap("acme/q", epsilon="2", **ACT)
+    assert ledger.declare_partition("acme/q", epsilon="1", **ACT) == now
+    assert ledger.declare_partition("acme/q", epsilon="2", **ACT) == now
+    with pytest.raises(ConflictError):
+        ledger.declare_partition("acme/q", epsilon="3", **ACT)
+
+
+def test_the_release_of_a_round_is_the_same_once_whatever_came_after_it(books):
+    charge = books.reserve("acme", PureDP(1.0), key="run", rounds=2)
+    charge.start()
+    charge.round_started(1)
+    charge.round_released(1, output_hash=HASH)
+    charge.commit()
+    head = books.head()
+    charge.round_released(1, output_hash=HASH)
+    books.decommission("run", **ACT)
+    charge.round_released(1, output_hash=HASH)
+    assert books.head()[0] == head[0] + 1
+    for number, output in ((1, OTHER), (2, HASH)):
+        with pytest.raises(ConflictError):
+            charge.round_released(number, output_hash=output)
+    books.verify()
+
+
+# --- quotas -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(books):
+    books.create_budget("acme/a", kind="pure", epsilon="4", quota=True)
+    books.create_budget("acme/b", kind="pure", epsilon="3", quota=True)
+    books.create_budget("acme/c", kind="pure", epsilon="9")  # a limit, and no share
+    return books
+
+
+def test_a_share_cannot_be_drained_by_others_and_the_cap_stays_right(shared):
+    assert shared.balance("acme").available == {"epsilon": "3"}
+    with pytest.raises(BudgetExceededError, match="available epsilon 3;"):
+        shared.charge("acme/c", PureDP(3.5), key="greedy")
+    shared.charge("acme/c", PureDP(3.0), key="all that is left")
+    assert shared.what_fits("acme/a").available == {"epsilon": "4"}
+    shared.charge("acme/a", PureDP(4.0), key="a's own")
+    with pytest.raises(BudgetExceededError):
+        shared.charge("acme/a", PureDP(1e-9), key="more than its share")
+    shared.charge("acme/b/x", PureDP(3.0), key="b's own")
+    assert shared.balance("acme").spent == {"epsilon": "10"}
+    shared.verify()
+
+
+def test_what_a_share_gives_back_stays_its_own(shared):
+    run = shared.reserve("acme/a", PureDP(4.0), key="run")
+    assert shared.balance("acme").set_aside == {"epsilon": "3"}
+    run.cancel("no")
+    assert shared.balance("acme").set_aside == {"epsilon": "7"}
+    with pytest.raises(BudgetExceededError):
+        shared.charge("acme", PureDP(3.5), key="1")
+
+
+def test_shares_are_made_and_grow_only_where_there_is_room(shared):
+    with pytest.raises(BudgetExceededError) as refused:
+        shared.create_budget("acme/d", kind="pure", epsilon="3.5", quota=True)
+    assert (refused.value.scope, refused.value.available) == ("acme", {"epsilon": "3"})
+    with pytest.raises(BudgetExceededError):
+        shared.change_cap("acme/a", epsilon="7.5", **ACT)
+    shared.change_cap("acme/a", epsilon="7", **ACT)
+    assert shared.balance("acme").available == {"epsilon": "0"}
+    shared.change_cap("acme/a", epsilon="1", **ACT)
+    assert shared.balance("acme").available == {"epsilon": "6"}
+    shared.create_budget("acme/d", kind="pure", epsilon="6", quota=True)
+    shared.verify()
+
+
+def test_a_share_of_a_retired_scope_is_free_again_and_nothing_given_back_later_returns_to_it(shared):
+    run = shared.reserve("acme/a", PureDP(1.0), key="run")
+    shared.retire("acme/a", **ACT)
+    assert shared.balance("acme").available == {"epsilon": "6"}
+    run.cancel("retired")
+    assert shared.balance("acme").available == {"epsilon": "7"}
+    shared.verify()
+
+
+def test_lowering_the_cap_above_leaves_shares_as_they_are_and_the_sum_within_it(shared):
+    shared.change_cap("acme", epsilon="5", **ACT)
+    for scope in ("acme", "acme/c"):
+        with pytest.raises(BudgetExceededError):
+            shared.charge(scope, PureDP(0.5), key="1")
+    shared.charge("acme/a", PureDP(2.0), key="a")  # 5, less b's share of 3
+    with pytest.raises(BudgetExceededError):
+        shared.charge("acme/a", PureDP(0.5), key="2")
+    shared.charge("acme/b", PureDP(1.0), key="b")
+    assert shared.balance("acme").spent["epsilon"] == "3"
+    shared.verify()
+
+
+def test_shares_within_shares_and_budgets_between(books):
+    books.create_budget("acme/x/y", kind="pure", epsilon="4", quota=True)
+    books.create_budget("acme/x", kind="pure", epsilon="9")  # made later, between the share and what it is a share of
+    books.create_budget("acme/x/y/z", kind="pure", epsilon="3", quota=True)
+    assert [b.quota for b in books.budgets()] == [None, None, "acme", "acme/x/y"]
+    before = books.head()
+    books.create_budget("acme/x/y", kind="pure", epsilon="4", quota=True)  # the same again, whatever stands between
+    assert books.head() == before
+    with pytest.raises(BudgetExceededError, match="'acme/x/y' refuses"):
+        books.charge("acme/x/y", PureDP(2.0), key="1")
+    with pytest.raises(BudgetExceededError, match="'acme' refuses"):
+        books.charge("acme", PureDP(7.0), key="1")
+    books.charge("acme", PureDP(6.0), key="1")
+    books.charge("acme/x/y/z", PureDP(3.0), key="2")
+    books.charge("acme/x/y", PureDP(1.0), key="3")
+    assert books.balance("acme").set_aside == books.balance("acme/x/y").set_aside == {"epsilon": "0"}
+    books.verify()
+
+
+@pytest.mark.parametrize(
+    ("scope", "given", "message"),
+    [
+        ("other", {}, "must be a share of a budget above it"),
+        ("acme/q", {"kind": "zcdp", "rho": "1"}, "kind of a quota must be that of the budget of 'acme'"),
+        ("acme/q", {"simulation": True}, "simulation of a quota must be"),
+        ("acme/q", {"privacy_unit": "school"}, "privacy_unit of a quota must be"),
+        ("acme", {}, "exists already"),
+    ],
+)
+def test_a_quota_is_a_share_of_the_budget_above_in_its_own_terms(books, scope, given, message):
+    given = given if "rho" in given else {"kind": "pure", "epsilon": "1"} | given
+    with pytest.raises(ConflictError, match=message):
+        books.create_budget(scope, quota=True, **given)
+    assert books.head()[0] == 1
+
+
+def test_a_quota_is_made_once_and_is_another_budget_than_one_without(shared):
+    before = shared.head()
+    shared.create_budget("acme/a", kind="pure", epsilon="4", quota=True)
+    for scope, quota in (("acme/a", False), ("acme/c", True)):
+        with pytest.raises(ConflictError, match="exists already"):
+            shared.create_budget(scope, kind="pure", epsilon="4" if scope == "acme/a" else "9", quota=quota)
+    assert shared.head() == before
+
+
+# --- retiring ---------------------------------------------------------------------------------------------------------
+
+
+def test_in_a_retired_scope_nothing_begins_and_what_runs_ends(books):
+    running = books.reserve("acme/a", PureDP(1.0), key="running", rounds=2)
+    running.start()
+    waiting = books.reserve("acme/a", PureDP(1.0), key="waiting")
+    books.retire("acme", **ACT)
+    books.retire("acme", **ACT)
+    assert last(books).verb is Verb.SCOPE_RETIRED
+    before = books.head()
+    for begin in (
+        lambda: books.charge("acme/a", PureDP(0.1), key="1"),
+        lambda: books.charge("acme", PureDP(0.0), key="free"),
+        lambda: books.register_plan("acme/a", HASH, key="plan"),
+        lambda: books.override_price("acme", Gaussian(0.1), key="cheap", amount={"epsilon": "1"}, reason="so"),
+        waiting.start,
+    ):
+        with pytest.raises(BudgetExceededError, match=r"scope retired \(entry 5\)"):
+            begin()
+    for act in (
+        lambda: books.change_cap("acme", epsilon="20", **ACT),
+        lambda: books.create_budget("acme/new", kind="pure", epsilon="1"),
+        lambda: books.create_budget("acme/new", kind="pure", epsilon="1", quota=True),
+    ):
+        with pytest.raises(ConflictError, match=r"scope 'acme' is retired \(entry 5\)"):
+            act()
+    assert books.head() == before
+    assert books.what_fits("acme/a", PureDP(0.0)).charges == 0
+    assert books.what_fits("acme").available == {"epsilon": "0"}
+    running.round_started(1)
+    running.round_released(1, output_hash=HASH)
+    running.commit()
+    waiting.cancel("too late")
+    balance = books.balance("acme")
+    assert (balance.spent, balance.reserved, balance.retired) == ({"epsilon": "1"}, {"epsilon": "0"}, 5)
+    books.verify()
+
+
+def test_a_retired_scope_leaves_its_siblings_alone(books):
+    for scope in ("acme/2025", "acme/2026"):
+        books.create_budget(scope, kind="pure", epsilon="3")
+    books.retire("acme/2025", **ACT)
+    books.charge("acme/2026", PureDP(1.0), key="1")
+    with pytest.raises(ValueError, match="scope must have a budget"):
+        books.retire("acme/2025/x", **ACT)
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_registered_plan_binds_what_is_reserved_under_its_key(books):
+    books.register_plan("acme/a", HASH, key="run")
+    books.register_plan("acme/a", HASH, key="run")
+    assert books.head()[0] == 2
+    assert books.find("run") is None
+    assert books.balance("acme").held == {"epsilon": "0"}
+    for plan in (None, OTHER):
+        with pytest.raises(ConflictError, match="registered for another plan"):
+            books.reserve("acme/a", PureDP(1.0), key="run", plan_hash=plan)
+    with pytest.raises(ConflictError, match="registered for another plan"):
+        books.override_price("acme/a", PureDP(1.0), key="run", amount={"epsilon": "0.5"}, reason="so")
+    with pytest.raises(ConflictError, match="must be reserved once"):
+        books.register_plan("acme/a", OTHER, key="run")
+    books.register_plan("acme", OTHER, key="run")  # this scope has keys of its own
+    charge = books.reserve("acme/a", PureDP(1.0), key="run", plan_hash=HASH)
+    assert not charge.replayed
+    assert books.reserve("acme/a", PureDP(1.0), key="run", plan_hash=HASH).replayed
+    books.register_plan("acme/a", HASH, key="run")  # known already
+    charges = books.verify().charges
+    assert (charges["acme/a", "run"].plan, charges["acme", "run"].plan) == (HASH, OTHER)
+
+
+def test_a_plan_may_be_registered_then_allowed_then_reserved(books):
+    asked = {"key": "run", "amount": {"epsilon": "0.5"}, "plan_hash": HASH}
+    books.register_plan("acme", HASH, key="run")
+    books.override_price("acme", Gaussian(1.0), reason="proof", **asked)
+    with pytest.raises(ConflictError, match="allowed for another request"):
+        books.reserve("acme", PureDP(0.5), key="run", plan_hash=HASH)
+    books.reserve("acme", Gaussian(1.0), **asked)
+    verified = books.verify()
+    assert (verified.overridden, verified.charges["acme", "run"].plan) == ((("acme", "run"),), HASH)
+
+
+@pytest.mark.parametrize("plan", ["", "ab", HASH.upper(), None, 7])
+def test_what_is_no_hash_is_no_plan(books, plan):
+    with pytest.raises(ValueError, match="plan_hash must be a SHA-256"):
+        books.register_plan("acme", plan, key="run")
+    with pytest.raises(ValueError, match="scope must lie at or under a budget"):
+        books.register_plan("other", HASH, key="run")
+    assert books.head()[0] == 1
+
+
+# --- reservations that do not last ------------------------------------------------------------------------------------
+
+
+def held(books, clock, key="run", seconds=60):
+    return books.reserve("acme", PureDP(2.0), key=key, until=clock.now + timedelta(seconds=seconds))
+
+
+def test_a_reservation_holds_until_its_time_and_then_anybody_may_give_it_back(books, clock):
+    held(books, clock)
+    with pytest.raises(ConflictError, match="charge 'run' is held until 2026"):
+        books.expire("run")
+    clock.now += timedelta(minutes=2)
+    books.expire("run")
+    books.expire("run")
+    assert books.balance("acme").held == {"epsilon": "0"}
+    assert [e.verb for e in books.history("acme")][-2:] == [Verb.HELD_UNTIL, Verb.EXPIRED]
+    with pytest.raises(ConflictError, match="is cancelled"):
+        books.find("run").start()
+    with pytest.raises(ConflictError, match="is cancelled: take another key"):
+        held(books, clock)
+    books.verify()
+
+
+def test_the_order_of_entries_decides_and_no_clock(books, clock):
+    """Past its time a reservation still starts, if nobody gave it back; and what started never expires."""
+    run = held(books, clock)
+    clock.now += timedelta(days=1)
+    run.start()
+    with pytest.raises(ConflictError, match="expired needs charge 'run' to be reserved"):
+        books.expire("run")
+    other = held(books, clock, key="other")
+    clock.now += timedelta(days=1)
+    books.expire("other")
+    clock.now -= timedelta(days=3)  # a clock that goes backwards brings nothing back
+    with pytest.raises(ConflictError, match="is cancelled"):
+        other.start()
+    books.verify()
+
+
+def test_a_reservation_without_a_time_never_expires(books, clock):
+    books.reserve("acme", PureDP(2.0), key="run")
+    clock.now += timedelta(days=10_000)
+    with pytest.raises(ConflictError, match="held for good"):
+        books.expire("run")
+
+
+def test_the_time_of_a_reservation_is_part_of_what_is_asked(books, clock):
+    until = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    charge = books.reserve("acme", PureDP(2.0), key="run", until=until)
+    assert books.charge_record("run").until == "2026-05-01T12:00:00.000000+00:00"
+    assert books.reserve("acme", PureDP(2.0), key="run", until=until).replayed
+    assert books.reserve("acme", PureDP(2.0), key="run").replayed
+    with pytest.raises(ConflictError, match="is held until 2026-05-01"):
+        books.reserve("acme", PureDP(2.0), key="run", until=until + timedelta(days=1))
+    for wrong in ("2026-05-01", until.replace(tzinfo=None), 7):
+        with pytest.raises(CheckError, match="until must be a datetime with its offset"):
+            books.reserve("acme", PureDP(2.0), key="2", until=wrong)
+    charge.hold(until + timedelta(days=1))
+    charge.hold(until + timedelta(days=1))
+    assert last(books).body == {"until": "2026-05-02T12:00:00.000000+00:00"}
+    assert books.head()[0] == 4
+    assert books.reserve("acme", PureDP(2.0), key="run", until=until).replayed  # what was asked first is asked again
+    assert books.reserve("acme", PureDP(2.0), key="run", until=until + timedelta(days=1)).replayed
+    with pytest.raises(ConflictError, match="is held until 2026-05-02"):
+        books.reserve("acme", PureDP(2.0), key="run", until=until + timedelta(days=2))
+    charge.cancel("not needed")
+    with pytest.raises(ConflictError, match="needs charge 'run' to be reserved, and it is cancelled"):
+        charge.hold(until + timedelta(days=1))
+
+
+@pytest.mark.parametrize(("moment", "hours"), [(datetime.max, -1), (datetime.min, 1)])
+def test_a_time_outside_the_calendar_is_refused(books, moment, hours):
+    with pytest.raises(CheckError, match="until must be in the years 1 to 9999"):
+        books.reserve("acme", PureDP(2.0), key="run", until=moment.replace(tzinfo=timezone(timedelta(hours=hours))))
+    assert books.head()[0] == 1
+
+
+def test_what_is_allowed_at_one_scope_is_not_allowed_at_another(books):
+    books.create_budget("other", kind="pure", epsilon="1")
+    allowed = {"key": "v", "amount": {"epsilon": "0.1"}, "reason": "proof 12"}
+    for _ in range(2):
+        books.override_price("acme", Gaussian(1.0), **allowed)
+    with pytest.raises(ValueError, match="amount must be at least"):
+        books.charge("other", Gaussian(1.0), key="v", amount={"epsilon": "0.1"})
+    books.override_price("other", Gaussian(1.0), **allowed)
+    assert books.verify().overridden == (("acme", "v"), ("other", "v"))
+
+
+def test_a_charge_is_written_off_once_however_often_it_is_asked(books):
+    books.reserve("acme", PureDP(2.0), key="run")
+    for _ in range(2):
+        books.abandon("run", **ACT)
+    books.decommission("run", **ACT)
+    books.abandon("run", **ACT)
+    assert books.head()[0] == 4
+    with pytest.raises(ConflictError, match="and it is decommissioned"):
+        books.abandon("run", by="dora", reason="another")
+
+
+# --- what owners do to the charges of others --------------------------------------------------------------------------
+
+
+def test_an_owner_gives_back_what_did_not_start_and_only_that(books):
+    books.reserve("acme", PureDP(2.0), key="run")
+    books.revoke("run", **ACT)
+    books.revoke("run", **ACT)
+    assert (last(books).verb, last(books).body) == (Verb.REVOKED, ACT)
+    assert books.balance("acme").held == {"epsilon": "0"}
+    books.reserve("acme", PureDP(2.0), key="two").start()
+    with pytest.raises(ConflictError, match="revoked needs charge 'two' to be reserved, and it is started"):
+        books.revoke("two", **ACT)
+    with pytest.raises(CheckError, match="reason must be"):
+        books.revoke("two", by="dora", reason="")
+    books.verify()
+
+
+def test_a_crashed_charge_is_closed_and_stays_charged(books):
+    run = books.reserve("acme", PureDP(2.0), key="run")
+    run.start()
+    run.round_started(1)
+    books.abandon("run", **ACT)
+    books.abandon("run", **ACT)
+    assert (run.state, last(books).body) == ("abandoned", ACT)
+    balance = books.balance("acme")
+    assert (balance.committed, balance.spent) == ({"epsilon": "2"}, {"epsilon": "2"})
+    for go_on in (run.start, run.commit, lambda: run.round_released(1, output_hash=HASH), lambda: run.cancel("no")):
+        with pytest.raises(ConflictError, match="it is abandoned"):
+            go_on()
+    books.verify()
+
+
+def test_a_reservation_of_which_nobody_knows_whether_it_ran_is_written_off(books):
+    books.reserve("acme", PureDP(2.0), key="run")
+    for _ in range(2):
+        books.abandon("run", **ACT)
+        assert (books.head()[0], last(books).verb) == (3, Verb.WRITTEN_OFF)
+    with pytest.raises(ConflictError, match="it is abandoned"):
+        books.abandon("run", by="emil", reason="again")
+    assert (books.charge_record("run").state, books.balance("acme").spent) == ("abandoned", {"epsilon": "2"})
+    books.verify()
+
+
+def test_decommissioned_money_stays_spent_and_only_the_lifetime_counts(books):
+    books.create_budget("acme/a", kind="pure", epsilon="5")
+    books.charge("acme/a", PureDP(4.0), key="old")
+    books.charge("acme/a", PureDP(0.5), key="new")
+    books.decommission("old", **ACT)
+    books.decommission("old", **ACT)
+    assert last(books).verb is Verb.DECOMMISSIONED
+    for scope in ("acme", "acme/a"):
+        balance = books.balance(scope)
+        assert (balance.spent, balance.active) == ({"epsilon": "4.5"}, {"epsilon": "0.5"})
+        assert balance.decommissioned == {"epsilon": "4"}
+    assert books.balance("acme/a").available == {"epsilon": "0.5"}
+    with pytest.raises(BudgetExceededError):
+        books.charge("acme/a", PureDP(1.0), key="more")
+    with pytest.raises(ConflictError, match="it is decommissioned"):
+        books.decommission("old", by="emil", reason="again")
+    assert books.charge("acme/a", PureDP(4.0), key="old").replayed
+    waiting = books.reserve("acme", PureDP(1.0), key="waiting")
+    for step in (lambda: None, waiting.start):
+        step()
+        with pytest.raises(ConflictError, match="needs charge 'waiting' to be committed or abandoned"):
+            books.decommission("waiting", **ACT)
+    old = books.verify().charges["acme/a", "old"]
+    assert old.closed < old.decommissioned
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_says_all_that_is_needed_to_act_on_it(books):
+    books.create_budget("acme/a", kind="pure", epsilon="9.5")
+    books.charge("acme/a", PureDP(8.0), key="1")
+    books.reserve("acme/a", PureDP(1.0), key="2")
+    with pytest.raises(BudgetExceededError) as refused:
+        books.charge("acme/a/x", PureDP(2.5), key="3")
+    assert refused.value.to_json() == {
+        "scope": "acme",
+        "requested": {"epsilon": "2.5"},
+        "available": {"epsilon": "1"},
+        "caps": {"epsilon": "10"},
+        "spent": {"epsilon": "8"},
+        "reserved": {"epsilon": "1"},
+        "set_aside": {},
+        "shortfall": {"epsilon": "1.5"},
+        "reason": "",
+        "hint": "at most epsilon 0.5 fits",
+        "owners": ["acme", "acme/a"],
+    }
+    for part in ("asked epsilon 2.5", "available epsilon 1", "short by epsilon 1.5", "cap epsilon 10", "acme, acme/a"):
+        assert part in str(refused.value)
+    with pytest.raises(BudgetExceededError) as refused:
+        books.charge("acme/a/x", PureDP(0.75), key="3")
+    assert refused.value.owners == ("acme/a",)
+
+
+def test_what_nobody_can_allow_is_for_no_owner(books):
+    with pytest.raises(BudgetExceededError) as refused:
+        books.charge("acme", Gaussian(1.0), key="1")
+    assert (refused.value.requested, refused.value.owners) == ({"epsilon": "inf"}, ())
+    books.retire("acme", **ACT)
+    with pytest.raises(BudgetExceededError) as refused:
+        books.charge("acme", PureDP(0.1), key="1")
+    assert (refused.value.reason, refused.value.owners) == ("scope retired (entry 2)", ())
+
+
+def test_what_was_written_off_is_part_of_what_was_spent(books):
+    books.charge("acme", PureDP(1.0), key="1")
+    books.reserve("acme", PureDP(2.0), key="2")
+    books.abandon("2", **ACT)
+    books.charge("acme", PureDP(4.0), key="3")
+    assert [(entry.key, sums["epsilon"]) for entry, sums in books.spending("acme")] == [
+        ("1", "1"),
+        ("2", "3"),
+        ("3", "7"),
+    ]
+    assert [entry.key for entry, _ in books.spending("acme", limit=2)] == ["2", "3"]
+
+
+def test_what_a_path_lacks_can_be_allowed_by_the_owners_it_names(books):
+    books.create_budget("acme/a", kind="pure", epsilon="1")
+    with pytest.raises(BudgetExceededError) as refused:
+        books.charge("acme/a", PureDP(11.0), key="1")
+    for scope in refused.value.owners:
+        books.change_cap(scope, epsilon="11", **ACT)
+    books.charge("acme/a", PureDP(11.0), key="1")
+
+
+# --- ledgers that were written before there were such acts -----------------------------------------------------------
+
+
+FIRST = Path(__file__).parent / "ledgers" / "first.db"
+
+
+def test_a_ledger_of_the_first_format_is_refused_and_its_entries_hold(tmp_path):
+    path, bundle = tmp_path / "first.db", tmp_path / "first.bundle"
+    shutil.copy(FIRST, path)
+    for opened in (open_ledger, read_ledger, verify_file):
+        with pytest.raises(LedgerIntegrityError, match="of an earlier format, and this release reads format 2"):
+            opened(path)
+    with closing(sqlite3.connect(path)) as database:
+        documents = [text for (text,) in database.execute("SELECT document FROM entries ORDER BY position")]
+    write_bundle(documents, bundle, origin="first")
+    transcript = read_transcript(bundle)
+    assert (len(transcript.entries), digest(transcript.documents[-1])[:8]) == (23, "fdcdc37c")

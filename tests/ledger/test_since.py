@@ -1,0 +1,205 @@
+"""A ledger held against a signed checkpoint: all of it is worked out again but the prices of the first entries."""
+
+import json
+from base64 import b64encode
+from dataclasses import replace
+
+import pytest
+from tests.ledger.conftest import Clock
+from tests.ledger.stores import AVAILABLE, STORES, InMemory, State
+from tests.ledger.test_chain import HASH, every_verb, rehashed
+
+from epsilog.ledger import Checkpoint, Kept, Ledger, LedgerView, chain, sound_documents
+from epsilog.ledger.rows import Stored
+from epsilog.mechanisms import PureDP
+from epsilog.signing import Note, SigningKey
+from epsilog.terms import CheckError, LedgerIntegrityError
+
+SIGNER, STRANGER = SigningKey.create("example.org/auditor"), SigningKey.create("example.org/stranger")
+KEYS = (SIGNER.verifier,)
+
+
+@pytest.fixture(scope="module")
+def told():
+    return every_verb(Clock())
+
+
+def kept(rows, count, key=SIGNER):
+    """A signed checkpoint of the first so many entries."""
+    return Kept(Checkpoint.over([row.document for row in rows[:count]], origin="example.org/ledger").note(key))
+
+
+def view(rows, stored, **changes):
+    """A ledger of these rows, of which something is stored otherwise."""
+    memory = InMemory(None)
+    memory.memory.state = State(tuple(rows), replace(stored, **changes))
+    return LedgerView(memory.open(read_only=True))
+
+
+def stored_of(rows):
+    """What the entries amount to, as a forger who knows the rules stores it."""
+    books, rounds = chain.fold(rows), {}
+    for entry in (json.loads(row.document) for row in rows):
+        if entry["verb"].startswith("round-"):
+            at = ((entry["scope"], entry["key"]), entry["body"]["round"])
+            was = rounds.get(at, chain.records.RoundState(at[1], 0))
+            began = entry["verb"] == "round-started"
+            rounds[at] = (
+                replace(was, attempts=was.attempts + 1)
+                if began
+                else replace(was, output_hash=entry["body"]["output_hash"])
+            )
+    balances = {scope: balance.document() for scope, balance in books.balances.items()}
+    charges = {name: charge.document() for name, charge in books.charges.items()}
+    return Stored((books.count, books.head), balances, charges, rounds)
+
+
+def test_from_every_checkpoint_on_it_amounts_to_the_same(told):
+    rows, whole = told[0], view(*told).verify()
+    priced = [
+        row.position for row in rows if '"verb":"reserved"' in row.document and '"key":"cheap"' not in row.document
+    ]
+    assert (whole.since, whole.priced, whole.unpriced) == (0, len(priced), 0)
+    for count in range(len(rows) + 1):
+        found = view(*told).verify(since=kept(rows, count), keys=KEYS)
+        assert (found.since, found.priced, found.unpriced) == (count, sum(one > count for one in priced), 0)
+        assert replace(found, since=0, priced=whole.priced) == whole
+
+
+def test_a_ledger_with_fewer_entries_than_the_checkpoint_is_refused(told):
+    rows = told[0]
+    for count in range(len(rows)):
+        shorter = view(rows[:count], stored_of(rows[:count]))
+        assert shorter.verify().count == count
+        with pytest.raises(LedgerIntegrityError, match=rf"of {count + 1} entries, and {count} are there") as found:
+            shorter.verify(since=kept(rows, count + 1), keys=KEYS)
+        assert found.value.index == count
+
+
+def test_a_ledger_that_forked_before_the_checkpoint_is_refused(told):
+    rows, documents = told[0], [json.loads(row.document) for row in told[0]]
+    documents[3]["time"] = "2031-01-01T00:00:00+00:00"
+    other = rehashed(documents)
+    forked = view(other, stored_of(other))
+    assert forked.verify().count == len(other)
+    for count in range(len(rows) + 1):
+        if count < 4:  # they have so much in common
+            assert forked.verify(since=kept(rows, count), keys=KEYS).since == count
+            continue
+        with pytest.raises(LedgerIntegrityError, match=f"entry {count}: is not the last of the checkpoint"):
+            forked.verify(since=kept(rows, count), keys=KEYS)
+
+
+def test_the_checkpoint_of_another_ledger_is_refused(told):
+    store = InMemory(None).open()
+    Ledger(store, clock=Clock()).create_budget("zeta", kind="pure", epsilon="1")
+    with store.reading() as session, pytest.raises(LedgerIntegrityError, match="the checkpoint is of another"):
+        view(*told).verify(since=kept(list(session.rows()), 1), keys=KEYS)
+
+
+def test_each_changed_row_is_found_by_its_index_before_the_checkpoint_and_after(told):
+    rows, stored = told
+    for position, row in enumerate(rows, 1):
+        for columns in (
+            {"document": row.document.replace("2026", "2027")},
+            {"document": b"{}"},
+            {"hash": HASH},
+            {"scope": "acme/none"},
+            {"scope": "\ud800"},
+            {"position": position + 100},
+        ):
+            changed = [*rows[: position - 1], row._replace(**columns), *rows[position:]]
+            with pytest.raises(LedgerIntegrityError) as found:
+                view(changed, stored).verify(since=kept(rows, 20), keys=KEYS)
+            assert found.value.index in (position, columns.get("position"))
+    for swapped in (rows[:4] + rows[5:], [*rows[:4], rows[5], rows[4], *rows[6:]]):
+        with pytest.raises(LedgerIntegrityError, match="entry 5: is missing or out of order"):
+            view(swapped, stored).verify(since=kept(rows, 20), keys=KEYS)
+
+
+@pytest.mark.parametrize("table", ["balances", "charges", "rounds"])
+def test_whatever_is_stored_of_what_came_before_is_compared(told, table):
+    rows, stored = told
+    for name, row in getattr(stored, table).items():
+        other = replace(row, attempts=9) if table == "rounds" else f"{row} "
+        rest = {at: one for at, one in getattr(stored, table).items() if at != name}
+        for change in (rest, rest | {name: other}):
+            with pytest.raises(LedgerIntegrityError, match="stored"):
+                view(rows, stored, **{table: change}).verify(since=kept(rows, len(rows)), keys=KEYS)
+
+
+def test_the_key_of_a_charge_that_was_closed_does_not_come_again(told):
+    """A forger takes it out of what is stored, so that nothing in the ledger but its entries knows it."""
+    documents = [json.loads(row.document) for row in told[0][:20]]
+    again = next(one for one in documents if (one["key"], one["verb"]) == ("one", "reserved"))
+    forged = rehashed([*documents, again | {"index": 21}])
+    charges = {name: one for name, one in stored_of(forged[:20]).charges.items() if name != ("acme/x", "one")}
+    cheat = view(forged, replace(stored_of(forged[:20]), head=forged[-1].head, charges=charges))
+    with pytest.raises(LedgerIntegrityError, match=r"entry 21: breaks a rule.*reserved once"):
+        cheat.verify(since=kept(forged, 20), keys=KEYS)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_prices_before_the_checkpoint_are_its_signers_word_and_later_ones_are_not(told, before):
+    documents = [json.loads(row.document) for row in told[0]]
+    for document in documents:
+        if document["key"] == "run" and document["amounts"]:
+            document["amounts"]["approximate"]["epsilon"] = "0.9"
+    rows = rehashed(documents)
+    (run,) = [one["index"] for one in documents if (one["key"], one["verb"]) == ("run", "reserved")]
+    cheap, since = view(rows, stored_of(rows)), kept(rows, run if before else run - 1)
+    if before:  # the control: what the documentation says is not looked at
+        assert cheap.verify(since=since, keys=KEYS).since == run
+    for asked in ({}, {"since": kept(rows, run - 1), "keys": KEYS}):
+        with pytest.raises(LedgerIntegrityError, match=r"charged .*'0.9'.*costs at least .*'1'") as found:
+            cheap.verify(**asked)
+        assert found.value.index == run
+
+
+def test_only_a_checkpoint_that_a_given_key_has_signed_is_believed(told):
+    rows, sound = told[0], kept(told[0], 20)
+    (signature,) = sound.note.signatures
+    unsigned = Kept(Note(sound.note.text))
+    shorter = Kept(Note(kept(rows, 19).note.text, (signature,)))  # with the signature of another
+    broken = Kept(Note(sound.note.text, (replace(signature, content=bytes(64)),)))
+    posing = replace(kept(rows, 20, STRANGER).note.signatures[0], name=signature.name, key_id=signature.key_id)
+    for since, keys in (
+        (unsigned, KEYS),
+        (sound, ()),
+        (kept(rows, 20, STRANGER), KEYS),
+        (sound, (STRANGER.verifier,)),
+        (shorter, KEYS),
+        (broken, KEYS),
+        (Kept(Note(sound.note.text, (posing,))), KEYS),
+        (Kept(sound.note.signed_by(STRANGER)), (replace(STRANGER.verifier, name="example.org/third"),)),
+        (Kept(Note(sound.note.text, (posing, signature))), KEYS),  # one that is none beside one that is
+    ):
+        with pytest.raises(CheckError, match="checkpoint must be signed by"):
+            view(*told).verify(since=since, keys=keys)
+    both = Kept(sound.note.signed_by(STRANGER))
+    for keys in (KEYS, (STRANGER.verifier,), (*KEYS, STRANGER.verifier)):
+        assert view(*told).verify(since=both, keys=keys).since == 20
+
+
+def test_a_signed_root_that_is_none_is_refused(told):
+    wrong = Note(f"example.org/ledger\n20\n{b64encode(bytes(32)).decode()}\n").signed_by(SIGNER)
+    with pytest.raises(LedgerIntegrityError, match="entry 20: is not the last of the checkpoint"):
+        view(*told).verify(since=Kept(wrong), keys=KEYS)
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_every_store_is_held_against_a_checkpoint(name, tmp_path, clock):
+    if name not in AVAILABLE:
+        pytest.skip(f"no server or driver for {name}: run scripts/system-packages")
+    place = STORES[name](tmp_path)
+    with Ledger(place.open(), clock=clock) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="9")
+        ledger.charge("acme", PureDP(0.25), key="one")
+        since = Kept(Checkpoint.over(sound_documents(ledger), origin="example.org/ledger").note(SIGNER))
+        ledger.charge("acme", PureDP(0.25), key="two")
+        ledger.decommission("one", by="dora", reason="old")
+        found = ledger.verify(since=since, keys=KEYS)
+        assert (found.since, found.count, found.priced) == (4, 8, 1)
+        place.edit("charges", ("acme", "one"), document="{}")
+        with pytest.raises(LedgerIntegrityError, match="stored charge 'one'"):
+            ledger.verify(since=since, keys=KEYS)

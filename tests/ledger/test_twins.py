@@ -1,0 +1,230 @@
+"""A ledger on each store, asked the same: they refuse the same in the same words, and grow one chain."""
+
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.extent import amount
+from tests.ledger.stores import AVAILABLE
+
+from epsilog.ledger import Ledger
+from epsilog.mechanisms import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from epsilog.terms import BudgetExceededError, EpsilogError, NeighboringRelation
+
+SCOPES = st.sampled_from(["r", "r/a", "r/a/x", "r/b", "ra", "q", "r//a", "p", "p/q", "p/q/1"])
+HASHES = st.sampled_from(["ab" * 32, "cd" * 32, "no hash"])
+KEYS = st.sampled_from(["k1", "k2", "k3", "k4", " "])
+RELEASES = st.sampled_from(
+    [PureDP(0.25), PureDP(1.0), ApproximateDP(0.5, 1e-6), ZeroConcentratedDP(0.1), GaussianDP(0.5)]
+)
+AMOUNTS = st.sampled_from(
+    [
+        *(None, {"epsilon": "0.3"}, {"epsilon": "1", "delta": "1e-6"}, {"rho": "0.05"}, {"mu_squared": "0.5"}),
+        {"epsilon": "0.3", "rdp_2": "0.2", "rdp_8": "1", "rdp_16": "2"},
+    ]
+)
+CAPS = st.sampled_from(
+    [
+        {"kind": "pure", "epsilon": "1"},
+        {"kind": "pure", "epsilon": "1", "privacy_unit": "person-quarter"},
+        {"kind": "approximate", "epsilon": "2", "delta": "1e-5"},
+        {"kind": "zcdp", "rho": "0.3"},
+        {"kind": "gdp", "mu_squared": "1"},
+        {"kind": "rdp", "rdp_2": "1", "rdp_8": "3"},
+        {"kind": "rdp", "epsilon": "2", "delta": "1e-5", "orders": (8, 16)},
+        {"kind": "pure", "epsilon": "1", "relation": NeighboringRelation.REPLACE_ONE, "simulation": True},
+        {"kind": "approximate", "epsilon": "1", "delta": "1e-6", "quota": True},
+    ]
+)
+
+
+def verb(name, **arguments):
+    """One thing to ask of a ledger: the name of its verb, and what with."""
+    return st.tuples(st.just(name), st.fixed_dictionaries(arguments))
+
+
+ACT = {"by": st.just("dora"), "reason": st.sampled_from(["agreed", ""])}
+REQUESTS = {"scope": SCOPES, "release": RELEASES, "key": KEYS}
+LEDGER = [
+    verb("create_budget", scope=SCOPES, caps=CAPS),
+    verb("reserve", **REQUESTS, amount=AMOUNTS, rounds=st.sampled_from([None, 1, 2]), simulation=st.booleans()),
+    verb("charge", **REQUESTS, amount=AMOUNTS),
+    verb("override_price", **REQUESTS, amount=AMOUNTS.filter(bool), reason=st.sampled_from(["agreed", ""])),
+    verb("declare_partition", scope=SCOPES, epsilon=st.sampled_from(["0.5", "1"]), **ACT),
+    verb("change_cap", scope=SCOPES, epsilon=st.sampled_from(["1", "3"]), delta=st.just("1e-5"), **ACT),
+    verb("change_cap", scope=SCOPES, epsilon=st.sampled_from(["0.5", "3"]), **ACT),
+    verb("retire", scope=st.sampled_from(["r/a", "r/b"]), **ACT),
+    verb("register_plan", scope=SCOPES, plan_hash=HASHES, key=KEYS),
+    *(verb(name, **ACT) for name in ("mark_restored", "accept_restored")),
+    *(verb(name, key=KEYS, **ACT) for name in ("revoke", "abandon", "decommission")),
+    verb("what_fits", scope=SCOPES, release=RELEASES),
+    verb("page", prefix=SCOPES, limit=st.integers(1, 5), verb=st.sampled_from([None, "started", "reserved"])),
+    verb("history", prefix=st.none() | SCOPES),
+    verb("spending", scope=SCOPES, limit=st.integers(1, 4)),
+]
+CHARGE = [
+    verb("start", key=KEYS),
+    verb("commit", key=KEYS, evidence=st.none() | st.fixed_dictionaries({"model": HASHES})),
+    verb("cancel", key=KEYS, reason=st.sampled_from(["late", "no"])),
+    verb("round_started", key=KEYS, number=st.integers(0, 3)),
+    verb("round_released", key=KEYS, number=st.integers(1, 3), output_hash=HASHES),
+]
+STEPS = st.lists(
+    st.one_of(*LEDGER, *CHARGE, *(st.just((act, {})) for act in ("swap", "reopen"))), min_size=20, max_size=40
+)
+USUAL = [  # so that the random steps meet charges in every state
+    ("create_budget", {"scope": "r", "caps": {"kind": "approximate", "epsilon": "5", "delta": "1e-4"}}),
+    ("create_budget", {"scope": "r/a", "caps": {"kind": "pure", "epsilon": "2"}}),
+    ("reserve", {"scope": "r/a/x", "release": PureDP(0.25), "key": "k1", "rounds": 2}),
+    ("reserve", {"scope": "r/b", "release": PureDP(0.25), "key": "k2"}),
+    ("start", {"key": "k1"}),
+    ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k3"}),
+]
+
+
+class Twin:
+    """A ledger on one store, opened twice, with a clock that stands still."""
+
+    def __init__(self, place):
+        self.place, self.ledger, self.other = place, self.opened(place), self.opened(place)
+
+    @staticmethod
+    def opened(place):
+        return Ledger(place.open(), clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+
+    def swap(self):
+        """The other goes on, from what it knew."""
+        self.ledger, self.other = self.other, self.ledger
+
+    def reopen(self):
+        self.ledger.close()
+        self.ledger = self.opened(self.place)
+
+    def close(self):
+        self.ledger.close()
+        self.other.close()
+
+    def does(self, name, arguments):
+        """What comes of it, in plain values."""
+        try:
+            if name in ("reopen", "swap"):
+                return getattr(self, name)()
+            if name == "create_budget":
+                return self.ledger.create_budget(arguments["scope"], **arguments["caps"])
+            if name in ("start", "commit", "cancel", "hold", "round_started", "round_released"):
+                charge = self.ledger.find(arguments["key"])
+                if charge is None:
+                    return None
+                getattr(charge, name)(**{what: value for what, value in arguments.items() if what != "key"})
+                return charge.state, charge.rounds_started, charge.rounds_released
+            told = getattr(self.ledger, name)(**arguments)
+            if name == "history":
+                return list(told)
+            return (str(told), told.state, told.replayed) if name in ("reserve", "charge") else told
+        except (EpsilogError, ValueError) as error:
+            return type(error), str(error)
+
+
+def ask_all(steps):
+    with tempfile.TemporaryDirectory() as folder:
+        first, *others = [Twin(place(Path(folder))) for place in AVAILABLE.values()]
+        for name, arguments in steps:
+            told, head = first.does(name, arguments), first.ledger.head()
+            for other in others:
+                assert other.does(name, arguments) == told, (name, arguments)
+                assert other.ledger.head() == head
+        assert head[0] > len(USUAL)
+        for other in others:
+            assert other.ledger.verify() == first.ledger.verify()
+            assert list(other.ledger.history()) == list(first.ledger.history())
+            other.close()
+        first.close()
+
+
+STORY = [
+    *USUAL,
+    ("create_budget", {"scope": "r/b", "caps": {"kind": "pure", "epsilon": "1"}}),  # too late
+    ("create_budget", {"scope": "z", "caps": {"kind": "zcdp", "rho": "0.3"}}),
+    ("charge", {"scope": "z", "release": ZeroConcentratedDP(0.1), "key": "k4"}),
+    ("swap", {}),
+    ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k5"}),  # does not fit
+    ("swap", {}),
+    ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k3"}),  # again
+    ("reserve", {"scope": "r", "release": PureDP(1.0), "key": "k3"}),  # another
+    ("round_started", {"key": "k1", "number": 1}),
+    ("round_started", {"key": "k1", "number": 1}),
+    ("commit", {"key": "k1", "evidence": None}),  # while a round is open
+    ("reopen", {}),
+    ("round_released", {"key": "k1", "number": 1, "output_hash": "ab" * 32}),
+    ("round_started", {"key": "k1", "number": 3}),  # leaves a gap
+    ("commit", {"key": "k1", "evidence": {"model": "ab" * 32}}),
+    ("cancel", {"key": "k2", "reason": "late"}),
+    ("start", {"key": "k2"}),  # cancelled
+    (
+        "override_price",
+        {"scope": "r", "release": PureDP(1.0), "key": "k6", "amount": {"epsilon": "0.3"}, "reason": "a"},
+    ),
+    ("create_budget", {"scope": "r/q", "caps": {"kind": "approximate", "epsilon": "1", "delta": "0", "quota": True}}),
+    ("charge", {"scope": "r/b", "release": PureDP(4.0), "key": "k7"}),  # does not fit beside the share
+    ("reserve", {"scope": "r/q", "release": PureDP(0.5), "key": "k8"}),
+    ("hold", {"key": "k8", "until": datetime(2025, 12, 31, tzinfo=UTC)}),
+    ("expire", {"key": "k8"}),
+    ("change_cap", {"scope": "r/q", "epsilon": "0.5", "delta": "0", "by": "dora", "reason": "less"}),
+    ("register_plan", {"scope": "r/q", "plan_hash": "ab" * 32, "key": "k9"}),
+    ("reserve", {"scope": "r/q", "release": PureDP(0.5), "key": "k9", "plan_hash": "ab" * 32}),
+    ("abandon", {"key": "k9", "by": "dora", "reason": "lost"}),
+    ("decommission", {"key": "k9", "by": "dora", "reason": "out of use"}),
+    ("retire", {"scope": "r/q", "by": "dora", "reason": "the quarter is over"}),
+    ("charge", {"scope": "r/q/x", "release": PureDP(0.0), "key": "k10"}),  # retired
+    ("accept_restored", {"by": "dora", "reason": "what?"}),
+    ("reserve", {"scope": "r", "release": PureDP(0.25), "key": "k11"}),
+    ("mark_restored", {"by": "dora", "reason": "the disk is gone"}),
+    ("charge", {"scope": "r", "release": PureDP(0.0), "key": "k12"}),  # not accepted yet
+    ("accept_restored", {"by": "dora", "reason": "nothing is missing"}),
+    ("start", {"key": "k11"}),  # it may have run
+    ("abandon", {"key": "k11", "by": "dora", "reason": "lost"}),
+    ("create_budget", {"scope": "p", "caps": {"kind": "pure", "epsilon": "2", "privacy_unit": "person-quarter"}}),
+    ("declare_partition", {"scope": "p/q", "epsilon": "1", "by": "dora", "reason": "a quarter each"}),
+    ("create_budget", {"scope": "p/q/1", "caps": {"kind": "pure", "epsilon": "2", "privacy_unit": "person-quarter"}}),
+    ("create_budget", {"scope": "p/q/1", "caps": {"kind": "pure", "epsilon": "1", "privacy_unit": "person-quarter"}}),
+    ("charge", {"scope": "p/q/1/x", "release": PureDP(0.75), "key": "k13"}),
+    ("charge", {"scope": "p/q/1", "release": PureDP(0.75), "key": "k14"}),  # does not fit the block
+    ("charge", {"scope": "p/q", "release": PureDP(0.25), "key": "k14"}),  # in no block
+    ("change_cap", {"scope": "p/q", "epsilon": "3", "by": "dora", "reason": "more"}),  # cannot be paid for
+    ("change_cap", {"scope": "p/q", "epsilon": "1.5", "by": "dora", "reason": "more"}),
+    ("create_budget", {"scope": "p/q/2/x", "caps": {"kind": "pure", "epsilon": "1"}}),  # no block
+    ("spending", {"scope": "p", "limit": 2}),
+    ("what_fits", {"scope": "p/q/1/x", "release": PureDP(0.25)}),
+    ("what_fits", {"scope": "r/a/x", "release": PureDP(0.25)}),
+    ("page", {"prefix": "r/a", "limit": 3, "verb": "started"}),
+    ("history", {"prefix": "r/a/x"}),
+    ("spending", {"scope": "r", "limit": 4}),
+]
+
+
+@pytest.mark.parametrize("place", AVAILABLE.values(), ids=AVAILABLE)
+def test_who_retries_at_a_full_cap_is_answered_again_after_a_restart_too(place, tmp_path):
+    twin = Twin(place(tmp_path))
+    twin.ledger.create_budget("r", kind="pure", epsilon="0.003")
+    told = [twin.ledger.charge("r", PureDP(0.001), key=f"k{number}").key for number in range(3)]
+    for begin in (twin.swap, twin.reopen, lambda: twin.ledger.create_budget("other", kind="pure", epsilon="1")):
+        begin()
+        again = [twin.ledger.charge("r", PureDP(0.001), key=f"k{number}") for number in range(3)]
+        assert [(one.key, one.replayed) for one in again] == [(key, True) for key in told]
+        with pytest.raises(BudgetExceededError):
+            twin.ledger.charge("r", PureDP(0.001), key="k3")
+    twin.close()
+
+
+def test_stores_tell_one_story():
+    ask_all(STORY)
+
+
+@pytest.mark.slow
+@settings(max_examples=amount(8, 25), deadline=None)
+@given(steps=STEPS)
+def test_stores_tell_one_story_whatever_is_asked(steps):
+    ask_all([*USUAL, *steps])

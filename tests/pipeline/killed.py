@@ -1,0 +1,59 @@
+"""A run that dies at a chosen point, in a process of its own. Not a test itself."""
+
+import multiprocessing
+import os
+from pathlib import Path
+
+from epsilog.ledger.ledger import Ledger
+from epsilog.pipeline import run
+
+DIED = 137
+
+
+class Silent:
+    """Looks on and says nothing."""
+
+    def stage(self, says):
+        """Nothing."""
+
+    def round(self, record, plan):
+        """Nothing."""
+
+
+def driven(die_at: int, path: Path, runs: Path, told: Path) -> int:
+    """How a run ended that dies at a point, forked where everything is imported already; what it told is in a file."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["epsilog.training.engines.compiled", "epsilog.pipeline", "epsilog.ledger.sqlite"])
+    child = context.Process(target=drive, args=(die_at, path, runs, told))
+    child.start()
+    child.join(300)
+    return child.exitcode
+
+
+def drive(die_at: int, path: Path, runs: Path, told: Path) -> None:
+    """Counts the moments before and after everything that lasts; at one of them the process is gone."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    count = 0
+
+    def passed():
+        nonlocal count
+        count += 1
+        if count == die_at:
+            os._exit(DIED)
+
+    def counted(real):
+        def call(*args, **kwargs):
+            passed()
+            result = real(*args, **kwargs)
+            passed()
+            return result
+
+        return call
+
+    os.fsync, os.replace, Path.replace = counted(os.fsync), counted(os.replace), counted(Path.replace)
+    for verb in ("create_budget", "reserve", "advance"):
+        setattr(Ledger, verb, counted(getattr(Ledger, verb)))
+    outcome = run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent())
+    told.write_text(f"{count} {outcome.report['result']['model_hash']}")

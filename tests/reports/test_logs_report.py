@@ -1,0 +1,378 @@
+"""A report of logs is a function of them, tells nothing of any client, and promises what they leave standing."""
+
+import hashlib
+import hmac
+import json
+import re
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from tests.reports.test_examination import mutants, spelt
+from tests.verification.logs.damaged import (
+    DISHONEST,
+    HIDDEN,
+    ONLY_CLIENTS,
+    ONLY_SIZES,
+    in_every_round,
+    realised,
+    without,
+)
+from tests.verification.logs.simulated import MAPPING, C, N, T, Z, honest, save, write
+
+from epsilog.reports import (
+    FIELDS,
+    build_logs_report,
+    check_schema,
+    examine_logs_report,
+    examine_report,
+    logs_statement,
+    of_logs,
+    render_html,
+    render_markdown,
+    render_pdf,
+)
+from epsilog.reports.forgeries import FORGERIES_OF_LOGS, SEEDED
+from epsilog.reports.rendering import readings
+from epsilog.signing import VerifierKey
+from epsilog.terms import CheckError, ProgrammeError, RecordsError, codec
+from epsilog.terms.digits import upper_text
+from epsilog.verification import Brought, Signed
+from epsilog.verification.hidden import compute_alarm
+from epsilog.verification.logs import examine_logs
+
+SALT = "b2f6a3f05a4eac1d0d6a2f1f2f9b7c11"
+EVIL = "x|y <script>alert(1)</script> [a](javascript:b) # head `c` *d* ${f} #eval"
+KINDS = ("markdown", "summary")
+PADDED = 'padding = { column = "padding", unit = "absolute", on = "sum" }\n'
+
+
+def report_of(folder, run=None, **changes):
+    return build_logs_report(examine_logs(save(run or honest(), folder, **changes)))
+
+
+def texts(report):
+    """Every rendering that is text; of the page, what a reader sees."""
+    page = render_html(report)
+    return [*(render_markdown(report, kind=kind) for kind in KINDS), page[: page.index("<pre id=")]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("logs")
+    save(honest(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    return examine_logs(folder / "mapping.toml")
+
+
+@pytest.fixture(scope="module")
+def report(found):
+    return build_logs_report(found)
+
+
+def test_a_report_of_logs_is_a_report(report, found):
+    check_schema(report)
+    assert report["kind"] == "logs-report"
+    assert report["claim"]["statement"] == logs_statement(found)
+    assert report["claim"]["supported"] == found.claim.guarantee.epsilon
+    assert report["verification"]["verdict"] == "passed"
+    assert report["verification"]["false_alarm"] == pytest.approx(
+        1e-6 + compute_alarm(found.claim.guarantee), rel=1e-12
+    )
+    assert {one["field"] for one in report["publication"]["blank"]} == set(FIELDS)
+    assert len(report["forgeable"]) == len(FORGERIES_OF_LOGS) + 1
+    with pytest.raises(ValueError, match="surplus"):
+        check_schema(report | {"surplus": 1})
+    spoilt = json.loads(json.dumps(report))
+    del spoilt["verification"]["findings"][0]["effect"]
+    with pytest.raises(ValueError, match="effect"):
+        check_schema(spoilt)
+
+
+@pytest.mark.parametrize("page", [True, False])
+def test_whoever_has_the_logs_builds_it_again(report, found, page):
+    content = render_html(report).encode() if page else spelt(report)
+    outcome = examine_logs_report(content, found)
+    ends = {one.code: one.verdict for one in outcome.outcome.findings}
+    assert ends["report/holds"] == "passed"
+    assert ("page/holds" in ends) == page
+    assert outcome.verdict == "passed"
+    assert outcome.stands == logs_statement(found)
+
+
+@pytest.mark.slow
+def test_nothing_that_is_changed_in_it_passes(report, found, monkeypatch):
+    again = lru_cache(typed=True)(lambda version: build_logs_report(found, version=version))
+    monkeypatch.setattr(of_logs, "build_logs_report", lambda _, version: again(version))  # it is one report all along
+    for place, other in mutants(report):
+        try:
+            outcome = examine_logs_report(spelt(other), found)
+        except RecordsError:
+            continue
+        assert outcome.verdict == "failed", place
+        assert outcome.stands == "Nothing is claimed: checks fail on report."
+    page = render_html(report).replace("<h2>Limits</h2>", "<h2>No limits</h2>")
+    assert "checks fail on page" in examine_logs_report(page.encode(), found).stands
+
+
+@pytest.mark.slow
+def test_other_logs_give_another_report(report, tmp_path):
+    again = examine_logs(save(honest(stddev=1.5 * C * Z), tmp_path))
+    assert "report/differs" in {one.code for one in examine_logs_report(spelt(report), again).outcome.findings}
+
+
+def test_what_is_no_report_of_logs_is_refused(report, found):
+    for content in (b"{}", b'{"kind": "report"}', b"[]", b"no", b'{"kind": "logs-report", "kind": "logs-report"}'):
+        with pytest.raises(RecordsError):
+            examine_logs_report(content, found)
+    with pytest.raises(RecordsError, match="verify it with the mapping"):
+        examine_report(spelt(report), None)
+
+
+def test_a_client_more_or_less_changes_nothing_that_is_told(report, tmp_path):
+    """The logs are not public, and both runs are sound: what differs is a function of the data that no noise hides."""
+    run = honest()
+    run.norms = [norms[ids != 7] for ids, norms in zip(run.took_part, run.norms, strict=True)]
+    run.took_part = [ids[ids != 7] for ids in run.took_part]
+    less = report_of(tmp_path, run)
+    without = lambda one: one | {"evidence": one["evidence"] | {"files": {}}}  # noqa: E731 - a mapping has no client
+    assert without(less) == without(report)
+    assert less["evidence"]["files"] == report["evidence"]["files"]
+    assert less["evidence"]["unbound"] == ["clients.csv", "enrolment.csv", "rounds.csv"]
+
+
+def one_more_at(number):
+    return lambda rows: [*rows, rows[0] | {"round": number}]
+
+
+def up_to(last):
+    return lambda rows: [row for row in rows if row["round"] <= last]
+
+
+PADDED_ALONE = """
+[padding]
+file = "padding.csv"
+format = "csv"
+first_round = 1
+columns = { round = "round", value = { column = "value", unit = "absolute", on = "sum" } }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("logs", ["with rounds", "without padding", "by lists", "by lists and padding"])
+def test_lists_that_are_not_public_do_not_tell_in_which_rounds_somebody_was(tmp_path, logs):
+    """Neither where they name rounds that no other log has, nor where they alone say how many rounds there were."""
+    mapping = MAPPING if logs == "with rounds" else ONLY_CLIENTS if "by" in logs else MAPPING.replace(PADDED, "")
+    if "and padding" in logs:
+        mapping += PADDED_ALONE
+        write(tmp_path / "padding.csv", [{"round": 1, "value": v} for v in honest().padding[0].tolist()])
+    changes = map(up_to, (T - 2, T - 1)) if "by" in logs else map(one_more_at, (T + 2, T + 3))
+    told = [report_of(tmp_path, mapping=mapping, clients=each) for each in changes]
+    assert told[0] == told[1]
+
+
+@pytest.mark.slow
+def test_logs_that_are_not_public_do_not_tell_norms_by_what_was_clipped_to(tmp_path):
+    """Clip norms that follow the largest update are functions of the data; so are rounds that have no row."""
+    told = []
+    for largest in (0.41, 0.43):
+        run = honest()
+        run.clip[9] = largest
+        told.append(report_of(tmp_path, run))
+    assert told[0] == told[1]
+    assert "clipping/another-norm" in {one["code"] for one in told[0]["verification"]["findings"]}
+    told = [report_of(tmp_path, rounds=rows) for rows in (without(7), lambda rows: without(7)(without(9)(rows)))]
+    assert told[0] == told[1]
+    assert "rounds/out-of-order" in {one["code"] for one in told[0]["verification"]["findings"]}
+
+
+def test_a_check_on_people_says_how_it_ended_and_no_figure(report, found):
+    told = {one["check"]: one for one in report["verification"]["findings"]}
+    for check in ("log", "population", "delta", "norms", "custody", "participation"):
+        assert told[check]["says"] == "Checked on logs that are no part of this report: passed."
+        assert told[check]["numbers"] == {}
+    assert "on 3840 padding values" in told["noise"]["says"]
+    assert {one.name for one in found.published.what_ifs} == {"participation lists known"}
+
+
+def test_public_logs_tell_cohorts_and_still_no_client(tmp_path):
+    report = report_of(tmp_path, head="public = true\n")
+    check_schema(report)
+    assert report["observed"]["cohorts"] == [len(ids) for ids in honest().took_part]
+    low, high = report["observed"]["limits"]
+    assert low < min(report["observed"]["cohorts"]) < max(report["observed"]["cohorts"]) < high
+    names = {one["name"] for one in report["verification"]["what_ifs"]}
+    assert "worst end of the observed schedule (95%)" in names
+    assert (
+        report["evidence"]["files"]["rounds.csv"] == hashlib.sha256((tmp_path / "rounds.csv").read_bytes()).hexdigest()
+    )
+    told = {one["check"]: one for one in report["verification"]["findings"]}
+    assert told["norms"]["numbers"] == told["custody"]["numbers"] == {}
+    for text in texts(report):
+        assert "an estimate, not a guarantee" in text or "in plain words" in text
+    assert "<svg" in render_html(report)
+
+
+def test_a_salt_binds_logs_that_are_not_public(tmp_path):
+    report = report_of(tmp_path, head=f'salt = "{SALT}"\n')
+    evidence = report["evidence"]
+    digest = hashlib.sha256((tmp_path / "rounds.csv").read_bytes())
+    assert evidence["keyed"]["rounds.csv"] == hmac.new(SALT.encode(), digest.digest(), "sha256").hexdigest()
+    assert evidence["unbound"] == []
+    assert set(evidence["files"]) == {"mapping.toml"}
+    assert digest.hexdigest() not in json.dumps(report)
+    assert SALT not in json.dumps(report)
+    with pytest.raises(ProgrammeError, match="salt"):
+        report_of(tmp_path, head='salt = "short"\n')
+
+
+@pytest.mark.every(3)
+@pytest.mark.slow
+@pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
+def test_no_rendering_states_what_the_logs_refute(tmp_path, run, code):
+    found = examine_logs(save(run, tmp_path, head="public = true\n"))
+    report = build_logs_report(found)
+    check_schema(report)
+    if found.verdict != "failed":
+        assert report["claim"]["supported"] == found.claim.guarantee.epsilon
+        return
+    failed = {one.check for one in found.outcome.findings if one.verdict == "failed"}
+    assert code.partition("/")[0] in failed
+    sampler = failed <= {"participation", "population"}
+    assert report["claim"]["supported"] == (pytest.approx(found.unamplified.upper) if sampler else "inf")
+    assert report["verification"]["what_ifs"] == []
+    assert bool(readings(report)) == sampler
+    claimed, known = upper_text(found.claim.guarantee.epsilon), upper_text(found.unamplified.upper)
+    for text in texts(report):
+        for line in text.replace("\\", "").splitlines():
+            if claimed in line:
+                assert any(word in line for word in ("was claimed", "Recomputed")), line
+            assert sampler or known not in line, line
+        assert "The promise" not in text
+
+
+def test_without_lists_the_claim_without_amplification_is_what_stands(tmp_path):
+    found = examine_logs(save(honest(), tmp_path, mapping=ONLY_SIZES))
+    report = build_logs_report(found)
+    assert report["claim"]["supported"] == found.unamplified.upper > 40
+    assert report["reading"]["mu"] == pytest.approx(np.sqrt(T) / Z)
+    for text in texts(report):
+        assert upper_text(found.unamplified.upper) in text.replace("\\", "")
+    assert report["verification"]["verdict"] == "not checked"
+
+
+def test_steps_of_the_playbook_stand_in_it_with_its_hash(tmp_path):
+    (tmp_path / "steps.toml").write_text('[steps]\n"divisor/realised-cohort" = "train again"\nrounds = "ask"\n')
+    report = report_of(tmp_path, realised(honest()), head='playbook = "steps.toml"\n')
+    digest = hashlib.sha256((tmp_path / "steps.toml").read_bytes()).hexdigest()
+    (triggered,) = [one for one in report["verification"]["findings"] if "playbook" in one]
+    assert triggered["playbook"] == {"steps": ["train again"], "sha256": digest}
+    assert report["evidence"]["files"]["steps.toml"] == digest
+    for text in texts(report)[::2]:
+        plain = text.replace("\\", "")
+        assert "divisor/realised-cohort: train again" in plain
+        assert digest in plain
+
+
+@pytest.mark.slow
+def test_the_publisher_says_what_logs_cannot(tmp_path):
+    mapping = (
+        MAPPING
+        + f"""
+[programme]
+name = {json.dumps(EVIL)}
+purpose = "Predict scores"
+[reporting]
+period = "2026-Q4"
+organisation = "Example Org"
+publication_date = 2026-12-01
+"""
+    )
+    report = report_of(tmp_path, mapping=mapping)
+    assert report["identity"] == {"name": EVIL, "purpose": "Predict scores", "period": "2026-Q4"}
+    assert report["publication"]["stated"] == {"organisation": "Example Org", "publication_date": "2026-12-01"}
+    for text in texts(report)[:2]:
+        assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`|\$\{", text)
+    assert "<script>" not in render_html(report)
+    assert "Example Org" in render_markdown(report)
+    for wrong in ("region = 3", "colour = 'red'", "publication_date = 'soon'", "period = 3"):
+        with pytest.raises(CheckError, match="reporting"):
+            report_of(tmp_path, mapping=f"{MAPPING}\n[reporting]\n{wrong}\n")
+
+
+@pytest.mark.slow
+def test_a_pdf_is_set_from_it(report, tmp_path):
+    pytest.importorskip("typst")
+    for each in (report, report_of(tmp_path, in_every_round(honest()), head="public = true\n")):
+        content = render_pdf(each)
+        assert content.startswith(b"%PDF")
+        assert len(content) > 15_000
+
+
+def test_a_simulations_logs_speak_in_the_conditional(tmp_path):
+    from tests.reports.drawn import make_plan, train
+
+    train(tmp_path / "run", tmp_path / "ledger.db", make_plan())
+    path = tmp_path / "run" / "mapping.toml"
+    rounds = '[rounds]\nfile = "rounds.jsonl"\nformat = "jsonl"\nat = "term"\nfirst_round = 1\n'
+    path.write_text(
+        f'[claim]\nplan = "plan.json"\n{rounds}[rounds.columns]\nround = "round"\nclip_norm = "clip_norm"\n'
+    )
+    report = build_logs_report(examine_logs(path))
+    check_schema(report)
+    assert report["simulation"]
+    assert "would be (" in report["claim"]["statement"]
+    assert "protects nobody" in render_markdown(report, kind="summary")
+    assert not any(line.startswith(SEEDED.deed[:10].capitalize()) for line in report["forgeable"])
+
+
+def test_it_is_canonical_and_the_same_again(report, found):
+    assert codec.parse(codec.canonical(report)) == report == build_logs_report(found)
+    assert f"(N = {N})" in report["claim"]["statement"]
+
+
+def test_a_report_of_logs_is_signed_as_any_report(report, found):
+    content, keys = spelt(report), (VerifierKey("example.org/privacy", bytes(32)),)
+    for signed, verdict in (
+        ((Signed("report"),), "not checked"),
+        ((Signed("report", by=(keys[0].label,)),), found.outcome.verdict),
+        ((Signed("report", claimed=("another",)),), "failed"),
+    ):
+        outcome = examine_logs_report(content, found, brought=Brought(keys=keys), signed=signed)
+        assert outcome.verdict == verdict
+        assert ("checks fail on signature" in outcome.stands) == (verdict == "failed")
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_a_report_shows_which_rows_were_not_looked_at(tmp_path, public):
+    """A filter of the mapping hides that one client took part in every round; the report names it."""
+    head = f"public = {str(public).lower()}\n"
+    report = build_logs_report(examine_logs(save(honest(), tmp_path, head=head, **HIDDEN)))
+    left_out = T if public else None
+    told = {"section": "participation", "file": "clients.csv", "where": {"kind": "used"}, "rows_left_out": left_out}
+    assert report["observed"]["filters"] == [told]
+    assert report["verification"]["verdict"] != "passed"
+    assert "log/rows-left-out" in {one["code"] for one in report["verification"]["findings"]}
+    check_schema(report)
+    how_many = "60: all" if public else "a number that is not public: all"
+    for text in texts(report)[::2]:
+        assert "rows of clients.csv that participation leaves out" in text
+        assert f"{how_many} without kind = " in text
+
+
+def test_rows_of_another_kind_may_be_left_out(tmp_path):
+    """What a filter leaves out and could not be read as such a row anyway is named, and no warning."""
+    other = [{"round": "", "client": "", "norm": "", "at": "", "kind": "evaluated"}]
+    kept = {
+        "clients": lambda rows: [row | {"kind": "used"} for row in rows] + other * 5,
+        "mapping": MAPPING.replace("[participation.columns]", 'where = { kind = "used" }\n[participation.columns]'),
+    }
+    found = examine_logs(save(honest(), tmp_path, **kept))
+    assert found.verdict == "passed"
+    (read,) = [one for one in found.outcome.findings if one.check == "log"]
+    assert "5 left out by where (kind = 'used')" in read.says
+    assert [told.left_out for told in found.told if told.where] == [5]

@@ -1,0 +1,459 @@
+"""What is made from a report for other readers says what the report says, no more, and quotes nothing as markup."""
+
+import html
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.reports.drawn import central, drawn, finish, local, make_plan
+
+from epsilog.accounting import epsilon, grouping, profile
+from epsilog.mechanisms import GaussianDP
+from epsilog.plan import risk_reading, verdict
+from epsilog.plan.fits import SLACK
+from epsilog.reports import (
+    FIELDS,
+    check_record,
+    check_schema,
+    read_about,
+    registry_record,
+    render_html,
+    render_markdown,
+    render_pdf,
+    render_record,
+    render_verdict,
+    require_field,
+)
+from epsilog.reports.forgeries import FORGERIES, still_forgeable
+from epsilog.reports.publication import completed, publication, tier
+from epsilog.reports.rendering import copies, readings
+from epsilog.reports.report import _reading
+from epsilog.schemes import ClientLevelClientSide
+from epsilog.terms import CalibrationError, CheckError, Finding, NeighboringRelation, RecordsError, Verdict, codec
+from epsilog.terms.digits import upper_text
+from epsilog.terms.messages import sentence
+from epsilog.verification import Playbook, certified, read_evidence, reconcile
+
+DOCS = Path(__file__).parents[2] / "docs"
+EVIL = 'x|y <script>alert(1)</script> [a](javascript:b)\n# head `c` *d* _e_ ${f} #eval("g") "h" \\'
+ABOUT = {
+    "organisation": "Example Org",
+    "description": "A model of scores.",
+    "region": "Netherlands",
+    "publication_date": "2026-12-01",
+}
+
+
+def whole(z):
+    return ClientLevelClientSide(150, 4, 3, 2, 1.0, z)
+
+
+@pytest.fixture(scope="module")
+def report(finished):
+    return codec.parse((finished / "report.json").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """The report of a run for people, whose publisher says something."""
+    folder = tmp_path_factory.mktemp("real") / "run"
+    said = {"period": "2026-Q4", "organisation": "Example Org", "retention": EVIL}
+    finish(folder, folder.parent / "ledger.db", make_plan(simulation=False, reporting=said))
+    return codec.parse((folder / "report.json").read_bytes())
+
+
+def of_model(plan):
+    """Without the published outcomes of checks, which readings leave out: 1e-10 of epsilon at most."""
+    found = certified(plan.release, plan.guarantee.delta, plan.guarantee.relation)
+    assert plan.epsilon.upper * (1 - 1e-10) < found.upper < plan.epsilon.upper
+    return found
+
+
+def test_readings_are_the_accountants(report):
+    plan = make_plan()
+    reading = risk_reading(
+        plan.scheme.release(),
+        delta=plan.guarantee.delta,
+        relation=plan.guarantee.relation,
+        known=plan.scheme.unamplified(),
+    )
+    told = verdict(
+        plan.scheme.release(),
+        plan.epsilon,
+        delta=plan.guarantee.delta,
+        relation=plan.guarantee.relation,
+        privacy_unit=plan.guarantee.privacy_unit,
+    )
+    assert report["reading"] == codec.parse(codec.canonical(reading | {"moved": told.moved}))
+    assert told.odds in html.unescape(render_html(report | {"simulation": False}))
+    supposed = told.odds.replace("No outcome raises", "With fresh randomness, no outcome would raise")
+    for word in ("odds become", "1,000 becomes", "That holds"):
+        said = {"That holds": "That would hold"}.get(
+            word, word.replace("becomes", "become").replace("become", "would become")
+        )
+        supposed = supposed.replace(word, said)
+    assert supposed in html.unescape(render_html(report)), "noise that was seeded protects nobody"
+    assert reading["mu"] is None, "sampling leaves no mu"
+    assert reading["unamplified_mu"] == pytest.approx(2 / 3), "four rounds at noise 3"
+    for point in reading["attack"]:
+        assert point["fpr"] < point["tpr"] < 3 * point["fpr"]
+    epsilons = [point["epsilon"] for point in reading["profile"]]
+    assert epsilons == sorted(epsilons)
+    one, two, eight, many = reading["groups"]
+    assert (one["epsilon"], one["lower"]) == (of_model(plan).upper, plan.epsilon.lower)
+    assert [point["units"] for point in reading["groups"]] == [1, 2, 8, 64]
+    assert 2 * one["epsilon"] <= two["epsilon"]
+    assert 4 * two["epsilon"] <= eight["epsilon"] < many["epsilon"] / 4
+    for point in reading["groups"]:
+        assert 0 < point["lower"] <= point["epsilon"] < 1.05 * point["lower"], "from both sides"
+
+
+def test_a_fitted_mu_comes_close_by_what_it_says(report):
+    """Checked at rates of the accountant's own: the best test stays below the Gaussian's but for what is left out."""
+    plan, fit = make_plan(), report["reading"]["fit"]
+    gaussian, curve = profile(GaussianDP(fit["mu"])), profile(plan.scheme.release())
+    assert 0 < fit["beyond"] <= SLACK
+    assert 0 <= fit["regret"] < 0.01
+    for fpr in (0.01, 0.4):
+        assert curve.tpr(fpr).lower <= gaussian.tpr(fpr + fit["beyond"]).upper + fit["beyond"]
+        assert gaussian.tpr(fpr).lower <= curve.tpr(fpr + fit["regret"]).upper + fit["regret"]
+    assert curve.tpr(0.2).lower > gaussian.tpr(0.2).upper, "without the slack the mu would be too small"
+
+
+def test_every_rendering_has_the_table_of_copies(report):
+    texts = [render_html(report), render_markdown(report)]
+    for units, upper, lower in copies(report):
+        assert all(upper in text and lower in text for text in texts), units
+    assert [units for units, *_ in copies(report)] == ["1", "2", "8", "64"]
+
+
+def test_where_nothing_is_promised_to_copies_it_is_said_in_words(report):
+    spoilt = json.loads(json.dumps(report))
+    points = spoilt["reading"]["groups"]
+    points[1] |= {"epsilon": "inf", "lower": "inf"}
+    points[2] |= {"epsilon": None, "lower": None}
+    spoilt["reading"]["fit"] = None
+    check_schema(spoilt)
+    _, two, eight, _ = copies(spoilt)
+    assert two == ("2", "no bound: nothing is promised", "no bound")
+    assert eight == ("8", "not worked out: assume nothing", "-")
+    for text in (render_html(spoilt), render_markdown(spoilt)):
+        assert all(told in text for told in (two[1], eight[1]))
+    assert "Nothing is promised to somebody whose data" in render_markdown(spoilt, kind="summary")
+    points[1] |= {"epsilon": 0.1}
+    points[1] |= {"lower": -1.0}
+    with pytest.raises(ValueError, match=r"^reading"):
+        check_schema(spoilt)
+
+
+def test_copies_that_cannot_be_priced_are_not_told_a_number(monkeypatch):
+    def fails(*_, **__):
+        raise CalibrationError("no root", bracket=(0.0, 1.0))
+
+    monkeypatch.setattr(grouping, "lattice_bounds", fails)
+    plan = make_plan(lambda z: central(z + 0.125))
+    one, *others = _reading(plan)["groups"]
+    assert one["epsilon"] == of_model(plan).upper
+    assert {(point["lower"], point["epsilon"]) for point in others} == {(None, None)}
+
+
+def test_the_most_that_a_person_holds_is_read_first():
+    plan = make_plan()
+    stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": 3}})
+    found = {one["units"]: one["epsilon"] for one in _reading(stated)["groups"]}
+    assert list(found) == [3, 1, 2, 8, 64]
+    assert found[2] < found[3] < found[8]
+    exact = epsilon(plan.scheme.release(), delta=plan.guarantee.delta, relation=plan.guarantee.relation, group=3)
+    assert found[3] == pytest.approx(exact.upper, rel=0.01)
+    for told in (1, 8):
+        stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": told}})
+        assert sorted(one["units"] for one in _reading(stated)["groups"]) == [1, 2, 8, 64]
+
+
+def test_what_a_dishonest_curator_could_do_is_told_where_it_applies(report, real):
+    assert report["forgeable"] == still_forgeable(make_plan())
+    seeded = "A seeded run was called real"
+    assert not any(line.startswith(seeded) for line in report["forgeable"])
+    assert any(line.startswith(seeded) for line in real["forgeable"])
+    less = "Clients added less noise"
+    assert any(line.startswith(less) for line in still_forgeable(make_plan(local)))
+    assert not any(line.startswith(less) for line in still_forgeable(make_plan(central)))
+
+
+def test_the_docs_table_names_every_forgery():
+    page = " ".join((DOCS / "how-to" / "verify-a-report.md").read_text().split())
+    for forgery in FORGERIES:
+        assert f"| {forgery.deed} | passes" in page or f"| {forgery.deed} | *not checked*" in page, forgery.deed
+        assert forgery.stopped_by in page
+
+
+def test_a_simulation_speaks_in_the_conditional(report, real):
+    assert "would be (" in report["claim"]["statement"]
+    assert "are (" not in report["claim"]["statement"]
+    assert " are (" in real["claim"]["statement"]
+    assert "protects nobody" not in real["claim"]["statement"]
+    for kind in ("markdown", "summary"):
+        assert "protects nobody" in render_markdown(report, kind=kind)
+        assert "protects nobody" not in render_markdown(real, kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "summary"])
+def test_markdown_shows_the_bounds_rounded_up_and_the_fingerprint(report, kind):
+    text = render_markdown(report, kind=kind)
+    assert upper_text(report["claim"]["epsilon"]["upper"]) in text
+    assert upper_text(100 * report["reading"]["attack"][-1]["tpr"], 3) + "%" in text
+    assert codec.fingerprint(report) in text
+    assert render_markdown(report, kind=kind) == text
+    assert not re.search(r"\n{3}|None|Undefined", text)
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table
+
+
+def test_what_the_owner_writes_is_no_markup(real):
+    spoilt = json.loads(json.dumps(real))
+    for name in ("name", "purpose", "owner", "period"):
+        spoilt["identity"][name] = EVIL
+    spoilt["claim"]["delta_rationale"] = spoilt["budget"]["scope"] = EVIL
+    for kind in ("markdown", "summary"):
+        text = render_markdown(spoilt, {"prior_releases": EVIL}, kind=kind)
+        assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`|\$\{", text)
+        assert not any(line.startswith("# head") for line in text.splitlines())
+    assert "<script>" not in render_html(spoilt)
+
+
+def test_a_pdf_is_set_from_the_report_and_reads_no_markup(real):
+    pytest.importorskip("typst")
+    spoilt = json.loads(json.dumps(real))
+    spoilt["identity"]["purpose"] = EVIL
+    content = render_pdf(spoilt, ABOUT)
+    assert content.startswith(b"%PDF")
+    assert len(content) > 20_000
+    with pytest.raises(CheckError, match="organisation"):
+        render_pdf(spoilt, {"organisation": "Somebody Else"})
+
+
+def test_a_failed_run_is_no_promise_in_any_rendering(report):
+    failed = json.loads(json.dumps(report))
+    failed["verification"]["verdict"] = "failed"
+    failed["claim"]["statement"] = "Nothing is claimed: checks fail on noise."
+    for kind in ("markdown", "summary"):
+        text = render_markdown(failed, kind=kind)
+        assert "Nothing is claimed" in text
+    assert "The promise" not in render_markdown(failed, kind="summary")
+
+
+def test_a_record_is_valid_and_says_what_the_report_says(real):
+    record = registry_record(real, ABOUT)
+    inner, claim = record["deployment"], real["claim"]
+    assert inner["privacy_loss"]["privacy_parameters"] == {
+        "epsilon": claim["guarantee"]["epsilon"],
+        "delta": claim["guarantee"]["delta"],
+    }
+    assert inner["privacy_loss"]["privacy_parameters"]["epsilon"] >= claim["epsilon"]["lower"]
+    assert inner["basic"]["data_curators"] == ["Example Org"]
+    assert inner["deployment_model"]["model_name"] == "Central"
+    assert json.loads(render_record(record)) == record
+    notes = inner["administrative"]["notes"]
+    for told in ("certified upper bound", claim["guarantee"]["relation"], real["evidence"]["plan_hash"], "Ledger head"):
+        assert told in notes
+    assert record["tier"] == 1
+    every = {name: (field.choices or ("2026-12-01",))[0] for name, field in FIELDS.items()}
+    del every["organisation"], every["retention"]
+    assert registry_record(real, every)["tier"] == 3
+
+
+PLACES = {
+    "organisation": ("basic", "data_curators", 0),
+    "description": ("basic", "description"),
+    "region": ("basic", "data_product_region"),
+    "sector": ("basic", "data_product_sector"),
+    "publication_date": ("basic", "publication_date"),
+    "sources": ("administrative", "sources"),
+    "release_type": ("deployment_model", "release_type"),
+    "data_source_type": ("deployment_model", "data_source_type"),
+    "access_type": ("deployment_model", "access_type"),
+    "data_domain": ("dp_variant", "data_domain"),
+    "unprotected_quantities": ("dp_variant", "unprotected_quantities"),
+    "tuning": ("implementation", "preprocessing_and_hyperparameter_tuning"),
+    "justification": ("implementation", "justification"),
+}
+
+
+def test_every_field_and_fact_has_its_place_in_a_record(real):
+    said = {
+        name: (field.choices or ("2026-12-01" if name.endswith("date") else f"the {name}",))[0]
+        for name, field in FIELDS.items()
+    }
+    said |= {name: real["publication"]["stated"][name] for name in ("organisation", "retention")}
+    inner = registry_record(real, said)["deployment"]
+    for name, place in PLACES.items():
+        found = inner
+        for step in place:
+            found = found[step]
+        assert found == said[name], name
+    assert said["unit_details"] in inner["privacy_loss"]["privacy_unit_details"]
+    assert real["claim"]["statement"] in inner["privacy_loss"]["privacy_unit_details"]
+    assert real["claim"]["delta_rationale"] in inner["privacy_loss"]["privacy_parameters_details"]
+    assert inner["privacy_loss"]["privacy_unit"] == real["claim"]["guarantee"]["privacy_unit"]
+    assert inner["basic"]["intended_use"] == real["identity"]["purpose"]
+    assert inner["accounting"]["post_processing"]
+    assert sentence(real["claim"]["epsilon"]["method"]) in inner["accounting"]["composition"]
+    for party in real["claim"]["parties"]:
+        assert f"{party['party']} sees {party['sees']}: {party['protected_by']}" in inner["deployment_model"]["actors"]
+    for name, value in real["mechanism"]["scheme"].items():
+        assert str(value) in inner["implementation"]["mechanisms"], name
+    assert inner["administrative"]["registry_authors"] == [real["identity"]["owner"]]
+    assert set(FIELDS) - set(PLACES) == {"unit_details", "contact", "prior_releases", "retention", "review_date"}
+
+
+def test_no_record_is_made_of_what_is_no_deployment(report, real):
+    with pytest.raises(RecordsError, match="simulation"):
+        registry_record(report, ABOUT)
+    with pytest.raises(RecordsError, match="requires description, region, publication_date"):
+        registry_record(real, {})
+    failed = real | {"verification": real["verification"] | {"verdict": "failed"}}
+    with pytest.raises(RecordsError, match="no guarantee"):
+        registry_record(failed, ABOUT)
+    with pytest.raises(CheckError, match="as the report binds it"):
+        registry_record(real, ABOUT | {"organisation": "Somebody Else"})
+
+
+def test_the_registrys_schema_refuses_what_it_does_not_know(real):
+    record = registry_record(real, ABOUT)
+    for spoilt in (
+        record | {"surprise": 1},
+        record | {"tier": 0},
+        record | {"status": "Fine"},
+        {name: value for name, value in record.items() if name != "url_slug"},
+        record | {"deployment": {}},
+        record | {"deployment": record["deployment"] | {"basic": {"name": "x"}}},
+    ):
+        with pytest.raises(ValueError, match=r"\w"):
+            check_record(spoilt)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "model"), [(local, "Federated"), (whole, "Local")])
+def test_noise_at_the_client_is_local_only_where_clients_are_protected_from_everybody(tmp_path, scheme, model):
+    plan = make_plan(scheme, simulation=False, relation=NeighboringRelation.ZERO_OUT)
+    finish(tmp_path / "run", tmp_path / "ledger.db", plan)
+    report = codec.parse((tmp_path / "run" / "report.json").read_bytes())
+    assert registry_record(report, ABOUT)["deployment"]["deployment_model"]["model_name"] == model
+
+
+def everybody(scheme):
+    """Records of a run in which all clients took part in every round."""
+    public, private = drawn(scheme, 1)
+    return public, [replace(one, participants=tuple(range(scheme.clients))) for one in private]
+
+
+@pytest.mark.parametrize(
+    ("records", "left"),
+    [(lambda scheme: drawn(scheme, 1, share=0.3), "none"), (everybody, "unamplified")],
+    ids=["weak noise", "no sampling"],
+)
+def test_no_rendering_states_what_the_records_do_not_support(tmp_path, records, left):
+    plan = make_plan(simulation=False)
+    finish(tmp_path / "run", tmp_path / "ledger.db", plan, records=records(plan.scheme))
+    report = codec.parse((tmp_path / "run" / "report.json").read_bytes())
+    check_schema(report)
+    assert report["verification"]["verdict"] == "failed"
+    supported, planned = report["claim"]["supported"], upper_text(plan.epsilon.upper)
+    assert supported == ("inf" if left == "none" else pytest.approx(plan.unamplified.upper, rel=1e-9))
+    assert report["reading"] is None
+    assert not readings(report)
+    for text in (*(render_markdown(report, kind=kind) for kind in ("markdown", "summary")), page(report)):
+        for line in text.replace("\\", "").splitlines():
+            if planned in line:
+                assert any(word in line for word in ("was planned", "Recomputed", "closed form")), line
+            assert "best attack" not in line
+    told = [row["protected_by"] for row in report["claim"]["parties"]]
+    assert any(("nothing that the records support" if left == "none" else upper_text(supported)) in one for one in told)
+
+
+def page(report):
+    """The HTML without the document that it holds, and without its plot of the plan's curve."""
+    text = render_html(report)
+    return re.sub(r"<svg.*?</svg>", "", text[: text.index("<pre id=")], flags=re.DOTALL)
+
+
+def test_blanks_are_listed_with_what_they_would_complete(real):
+    told = real["publication"]
+    assert told["stated"]["organisation"] == "Example Org"
+    blank = {item["field"]: item["completes"] for item in told["blank"]}
+    assert blank == {name: f.completes for name, f in FIELDS.items() if name not in ("organisation", "retention")}
+    assert tier({}) == 0
+    every = dict.fromkeys(FIELDS, "x")
+    assert tier(every) == 3
+    assert tier({name: "x" for name in every if name != "access_type"}) == 1
+    assert publication({})["stated"] == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("colour", "red", "one of"),
+        ("sector", "Magic", "one of"),
+        ("publication_date", "1/1/2026", "YYYY-MM-DD"),
+        ("publication_date", "2026-02-30", "YYYY-MM-DD"),
+        ("publication_date", "20260201", "YYYY-MM-DD"),
+        ("contact", " ", "not blank"),
+        ("contact", 3, "not blank"),
+        ("contact", None, "not blank"),
+    ],
+)
+def test_fields_that_say_nothing_are_refused(name, value, told):
+    with pytest.raises(CheckError, match=told):
+        require_field(name, value)
+
+
+def test_a_file_of_fields_is_read_or_refused_with_its_name(tmp_path):
+    path = tmp_path / "about.toml"
+    path.write_text('region = "Europe"\npublication_date = 2026-12-01\n')
+    assert read_about(path) == {"region": "Europe", "publication_date": "2026-12-01"}
+    for text in ("region = 3", "x = 'y'", "region", "publication_date = 2026-12-01T00:00:00"):
+        path.write_text(text)
+        with pytest.raises(RecordsError, match=r"about\.toml"):
+            read_about(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(RecordsError, match=r"about\.toml"):
+        read_about(path)
+    with pytest.raises(RecordsError, match="cannot be read"):
+        read_about(tmp_path / "nowhere")
+
+
+def test_blanks_are_filled_and_nothing_is_contradicted(real):
+    assert completed(real, {"region": "Europe"})["region"] == "Europe"
+    assert completed(real, {"organisation": "Example Org"})["organisation"] == "Example Org"
+    with pytest.raises(CheckError):
+        completed(real, {"region": ""})
+
+
+def test_the_docs_list_every_field():
+    page = (DOCS / "how-to" / "publish-a-report.md").read_text()
+    for name, field in FIELDS.items():
+        assert re.search(rf"^\| `{name}` \| {re.escape(field.says)}.* \| {field.completes} \|$", page, re.MULTILINE), (
+            name
+        )
+
+
+def test_a_verdict_is_written_for_whatever_was_verified(finished, tmp_path):
+    outcome = reconcile(read_evidence(finished, finished.parent / "ledger.db"))
+    rules = tmp_path / "playbook.toml"
+    rules.write_text('[steps]\nnoise = "stop <b>at once</b>"\n')
+    weak = replace(outcome, findings=(Finding("noise/too-weak", Verdict.FAILED, EVIL), *outcome.findings))
+    text = render_verdict(
+        weak, title=EVIL, stands=EVIL, playbook=Playbook.read(rules), files={"b.csv": "2" * 64, "a.csv": "1" * 64}
+    )
+    assert "Verdict: **failed**" in text
+    assert "| noise | failed | falls | critical |" in text
+    assert "noise/too-weak: stop \\<b\\>at once" in text
+    assert text.index("a.csv") < text.index("b.csv")
+    assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`", text)
+    for one in weak.what_ifs:
+        assert one.says.split(",")[0] in text.replace("\\", "")
+    plain = render_verdict(outcome, title="run")
+    assert "What to do now" not in plain
+    assert "What was read" not in plain

@@ -1,0 +1,120 @@
+"""Takes the pictures in docs/images, of every page at two widths and of two reports, in Chromium: no test, run by hand.
+
+python tests/server/pictures.py runs/ledger.db runs
+
+The folder is one that `epsilog run examples/fashion.toml examples/central.toml examples/local.toml` wrote: what
+`make run` runs, with Fashion-MNIST and without. Look at each picture afterwards.
+"""
+
+import base64
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import ModuleType
+
+from epsilog.server import create_app
+
+TESTS = Path(__file__).parents[1]
+IMAGES = TESTS.parent / "docs" / "images"
+QUALITY = 50
+LONGEST = {"wide": 2000, "narrow": 2600}  # pixels; the rest of a page says no more in a picture
+PAGES = {
+    "front": "/",
+    "federated": "/federated",
+    "queries": "/queries?v=1&mechanism=gaussian&delta=1e-6",
+    "playground": "/playground",
+    "montecarlo": "/montecarlo?v=1&participation=b-min-sep&strategy=square-root&epochs=8&probability=0.1",
+    "ledger": "/ledger",
+    "runs": "/runs",
+    "game": "/game",
+}
+
+REPORTS = {"clothes-central": "report.png", "exam-scores-central": "report-exams.webp"}  # the README's, the tutorial's
+TOP = 1020  # pixels of a report: the claim, its figures, whom it protects
+
+
+def settle(driver, seconds: float = 30.0) -> None:
+    """Waits until nothing is being worked out."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.5)
+        waits = driver.execute_script(
+            "return !!document.querySelector('.busy') || [...document.querySelectorAll('.empty, h2')]"
+            ".some(e => /…$|^Drawing/.test(e.textContent))"
+        )
+        if not waits:
+            return
+
+
+def act(driver, name: str) -> None:
+    """Brings a page to where it has something to show."""
+    if name in {"montecarlo", "game"}:
+        driver.find_element("css selector", "button.main").click()
+    if name == "runs":
+        driver.find_element("css selector", "main table a").click()
+    if name == "game":
+        time.sleep(6)
+        driver.execute_script(
+            "const stage = document.querySelector('.stage'), box = stage.getBoundingClientRect();"
+            "const at = {bubbles: true, pointerType: 'mouse', clientX: box.left + 0.68 * box.width};"
+            "stage.dispatchEvent(new PointerEvent('pointermove', at))"
+        )
+
+
+def capture(driver, asked: dict, file: str) -> None:
+    """Writes what the browser shows."""
+    picture = driver.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]
+    (IMAGES / file).write_bytes(base64.b64decode(picture))
+
+
+def of_reports(driver, runs: Path) -> None:
+    """The top of each report."""
+    screen = {"width": 1000, "height": TOP, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    clip = {"x": 0, "y": 0, "width": 1000, "height": TOP, "scale": 1}
+    for programme, file in REPORTS.items():
+        (folder,) = runs.glob(f"{programme}-*")
+        driver.get((folder / "report.html").resolve().as_uri())
+        kind = {"format": "webp", "quality": QUALITY} if file.endswith("webp") else {"format": "png"}
+        capture(driver, kind | {"clip": clip}, file)
+
+
+def take(ledger: str, runs: str) -> None:
+    """Takes them all."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    ours = sys.modules["tests"] = ModuleType("tests")  # some libraries install a package of that name
+    ours.__path__ = [str(TESTS)]
+    from test_browser import CHROMIUM, DRIVER, SWITCHES
+
+    from conftest import serving
+
+    app = create_app(ledger=ledger, runs=runs)
+    with serving(app) as site, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        options = webdriver.ChromeOptions()
+        options.binary_location = CHROMIUM
+        for switch in (*SWITCHES.split(), f"--user-data-dir={profile}"):
+            options.add_argument(switch)
+        driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+        try:
+            for form, width in (("wide", 1280), ("narrow", 390)):
+                screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+                driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+                for name, path in PAGES.items():
+                    driver.get(site.url + path)
+                    settle(driver)
+                    act(driver, name)
+                    settle(driver)
+                    height = driver.execute_script("return document.documentElement.scrollHeight")
+                    clip = {"x": 0, "y": 0, "width": width, "height": min(height, LONGEST[form]), "scale": 1}
+                    asked = {"format": "webp", "quality": QUALITY, "captureBeyondViewport": True, "clip": clip}
+                    capture(driver, asked, f"web-{name}-{form}.webp")
+            of_reports(driver, Path(runs))
+        finally:
+            driver.quit()
+
+
+if __name__ == "__main__":
+    take(*sys.argv[1:3])

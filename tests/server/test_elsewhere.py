@@ -1,0 +1,155 @@
+"""What the calculators hand over runs elsewhere as it stands, and gives the page's number."""
+
+import contextlib
+import io
+import json
+import shlex
+import tomllib
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from typer.testing import CliRunner
+
+import epsilog.cli.entry  # noqa: F401 - brings the commands
+from epsilog import plan
+from epsilog.accounting import epsilon
+from epsilog.cli.app import app
+from epsilog.pipeline import check_file, sketch
+from epsilog.server import worker
+from epsilog.terms import NeighboringRelation, ProgrammeError, codec
+
+RUN = {"population": 1000, "cohort_size": 100, "rounds": 20, "noise_multiplier": 1.5}
+ONE_MODEL = {"rounds_per_release": 20}  # what a programme publishes
+FEDERATED = {
+    "poisson": RUN | ONE_MODEL | {"cap": 9.0},
+    "zero-out": RUN
+    | ONE_MODEL
+    | {"relation": "zero-out", "delta": 1e-5, "delta_cap": None, "privacy_unit": "Dr. O'Neill's \"ward\""},
+    "fixed-size": RUN | {"sampling": "fixed-size", "relation": "replace-one", "rounds": 3, "rounds_per_release": 3},
+    "balls-in-bins": RUN | {"sampling": "balls-in-bins", "rounds": 10, "rounds_per_release": 10},
+    "group": RUN | ONE_MODEL | {"group": 3, "releases_per_period": 2, "clip_norm": 0.25},
+}
+QUERIES = {
+    "gaussian": {"epsilon": 1.0, "queries": 100, "mechanism": "gaussian", "delta": 1e-6},
+    "pure": {"epsilon": 0.5, "queries": 7, "sensitivity": 3.0, "queries_used": 2},
+    "weighted": {"epsilon": 1.0, "queries": 3, "weights": [1.0, 2.5, 1.0], "delta": 1e-6, "population": 5000},
+}
+FORMS = [("federated", name) for name in FEDERATED] + [("queries", name) for name in QUERIES]
+
+
+def ask_of(page, name):
+    return (FEDERATED if page == "federated" else QUERIES)[name]
+
+
+def asked(path, ask):
+    status, _, body = worker.answer(path, ask)
+    assert status == 200, body
+    return json.loads(body)
+
+
+def number(page, answer):
+    return answer["epsilon"]["upper"] if page == "federated" else answer["shares"][0]["optimal"]["scale"]
+
+
+@pytest.mark.every(3)
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "name"), FORMS)
+def test_what_is_handed_over_gives_the_pages_number(page, name, tmp_path):
+    ask = ask_of(page, name)
+    shown = number(page, asked(f"/{page}", {key: value for key, value in ask.items() if key != "cap"}))
+    found = asked(f"/{page}/elsewhere", ask)
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(found["python"], {})  # noqa: S102 - what is copied from the page is run as it stands
+    first, second = printed.getvalue().splitlines()
+    assert float(first) == shown
+    if page == "queries":  # the others take long
+        assert second == asked(f"/{page}/verdict", ask)["odds"]
+
+    words = shlex.split(found["command"])
+    assert words[0] == "epsilog"
+    done = CliRunner().invoke(app, [*words[1:], "--json"])
+    assert done.exit_code == 0, done.output
+    assert number(page, json.loads(done.stdout)) == shown
+
+    if found["programme"] is not None:
+        file = tmp_path / "calculated.toml"
+        file.write_text(found["programme"], encoding="utf-8")
+        done = CliRunner().invoke(app, ["run", "--check", str(file), "--json"])
+        assert done.exit_code == 0, done.output
+        (told,) = json.loads(done.stdout)
+        assert shown <= told["plan"]["epsilon"]["upper"] < shown * (1 + 1e-9)  # with the published outcomes of checks
+        assert not told["whole"]
+    assert (found["programme"] is None) == (page == "queries") == (found["no_programme"] is not None)
+
+    if found["playground"] is not None:
+        query = {key: value[0] for key, value in parse_qs(urlsplit(found["playground"]).query).items()}
+        keys = {"mechanism": (0, str), "parameter": (1, float), "sampling_probability": (3, float), "count": (4, int)}
+        parts = [line.split(":") for line in query["mix"].split("|")]
+        mix = {
+            "parts": [{key: kind(each[i]) for key, (i, kind) in keys.items() if each[i]} for each in parts],
+            "delta": float(query["delta"]),
+            "relation": query["relation"],
+        }
+        claimed = shown if page == "federated" else ask["epsilon"]
+        assert asked("/account", mix)["epsilon"]["upper"] == pytest.approx(claimed, rel=1e-3)
+
+    charge = {key: value[0] for key, value in parse_qs(urlsplit(found["charge"]).query).items()}
+    release = codec.from_json(json.loads(charge["release"]))
+    relation = NeighboringRelation(ask.get("relation", "add-or-remove-one"))
+    priced = epsilon(release, delta=float(charge.get("delta", 0)), relation=relation).upper
+    assert priced == pytest.approx(shown if page == "federated" else ask["epsilon"], rel=1e-3)
+
+
+@pytest.mark.slow
+def test_what_no_programme_can_promise_says_why():
+    kept = {"sampling": "balls-in-bins", "rounds": 25}  # a programme draws bins anew, and costs less
+    for more in (
+        kept,
+        {"adaptive_clip": True},
+        {"late_replies": "again"},
+        {"trials": "fixed:4"},
+        {"noise_multiplier": 0.0},
+    ):
+        found = asked("/federated/elsewhere", RUN | more)
+        assert found["programme"] is None
+        assert found["no_programme"].endswith(".")
+
+
+def test_a_programme_that_is_checked_keeps_to_its_budget(tmp_path):
+    file = tmp_path / "calculated.toml"
+    text = sketch(plan.federated(**RUN), cap=9.0)
+    file.write_text(text)
+    assert check_file(file).plan.budget["epsilon"] == "9.0"
+    file.write_text(text.replace('epsilon = "9.0"', 'epsilon = "0.1"'))
+    done = CliRunner().invoke(app, ["run", "--check", str(file)])
+    assert done.exit_code != 0
+    assert "above the budget of 0.1" in str(done.exception)
+    file.write_text(text.replace("rounds = 20", "rounds = 0", 1))
+    with pytest.raises(ProgrammeError, match="rounds"):
+        check_file(file)
+
+
+def test_a_file_keeps_to_the_cap_and_to_each_stated_fact(tmp_path):
+    """A cap of 0.5 was raised to the price, and a model after each round became one after the last."""
+    file = tmp_path / "calculated.toml"
+    asks = {
+        "rounds_per_release": RUN | {"cap": 9.0, "rounds_per_release": 4, "clip_norm": 0.25, "releases_per_period": 2},
+        "above the budget of 0.5": RUN | ONE_MODEL | {"cap": 0.5, "delta": 1e-5, "delta_cap": None},
+    }
+    for wrong, ask in asks.items():
+        found = asked("/federated/elsewhere", ask)
+        assert found["no_programme"].startswith("It is refused as it stands: ")
+        file.write_text(found["programme"])
+        stated = tomllib.loads(found["programme"])
+        assert float(stated["budget"]["epsilon"]) == ask["cap"]
+        assert float(stated["budget"]["delta"]) == ask.get("delta", 1e-6)
+        assert stated["boundary"]["rounds_per_release"] == ask["rounds_per_release"]
+        assert stated["scheme"]["rounds"] == 20
+        assert stated["scheme"]["noise_multiplier"] == 1.5
+        assert stated["scheme"]["clip_norm"] == ask.get("clip_norm", 1.0)
+        assert ("# Of 2 releases in a period" in found["programme"]) == ("releases_per_period" in ask)
+        done = CliRunner().invoke(app, ["run", "--check", str(file)])
+        assert done.exit_code != 0
+        assert wrong in str(done.exception)

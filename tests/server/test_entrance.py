@@ -1,0 +1,145 @@
+"""Where the server may listen, and which names it answers to."""
+
+import datetime as dt
+import ipaddress
+import ssl
+from pathlib import Path
+
+import pytest
+
+from epsilog.server import Entrance, create_app
+from epsilog.server.entrance import HOSTS, LOOPBACK, tls_context
+from epsilog.terms import CheckError, StorageError
+
+FILE = Path("tokens.json")
+WILD = ("0.0.0.0", "::")  # noqa: S104
+BEYOND = ("192.0.2.4", "127.0.0.2", "2001:db8::1", *WILD)
+
+
+@pytest.mark.parametrize("host", LOOPBACK)
+@pytest.mark.parametrize("tls", [False, True])
+def test_loopback_is_for_everybody(host, tls):
+    assert Entrance().reached_at(host, tls=tls).hosts == HOSTS
+    assert Entrance(FILE).reached_at(host, tls=tls).hosts == HOSTS
+
+
+@pytest.mark.parametrize("host", [*BEYOND, "example.org", ""])
+@pytest.mark.parametrize(("entrance", "tls"), [(Entrance(), False), (Entrance(), True), (Entrance(FILE), False)])
+def test_beyond_it_tokens_and_tls_are_both_needed(host, entrance, tls):
+    with pytest.raises(CheckError, match="host must be a loopback address"):
+        entrance.reached_at(host, tls=tls)
+
+
+@pytest.mark.parametrize("host", BEYOND)
+@pytest.mark.parametrize(("behind", "tls"), [(False, True), (True, False), (True, True)])
+def test_with_both_or_a_proxy_it_listens_there(host, behind, tls):
+    entrance = Entrance(FILE, names=("Team.Example.org",), behind_proxy=behind).reached_at(host, tls=tls)
+    own = {f"[{host}]" if ":" in host else host} - {*WILD, "[::]"}
+    assert entrance.hosts == HOSTS | {"team.example.org"} | own
+    assert (entrance.tokens, entrance.behind_proxy) == (FILE, behind)
+
+
+@pytest.mark.parametrize("host", ["example.org", "", "localhost.evil.org", "0", "127.1", "0x7f.1", "192.0.2.4 "])
+def test_a_name_is_no_address_to_listen_at(host):
+    with pytest.raises(CheckError, match="host must be an IP address"):
+        Entrance(FILE, names=("a.example",)).reached_at(host, tls=True)
+
+
+@pytest.mark.parametrize("host", WILD)
+def test_who_listens_everywhere_says_by_which_name(host):
+    with pytest.raises(CheckError, match="name must be given"):
+        Entrance(FILE).reached_at(host, tls=True)
+
+
+@pytest.mark.parametrize("given", [{"names": ("team.example.org",)}, {"behind_proxy": True}])
+def test_others_than_this_machines_need_tokens(given):
+    with pytest.raises(CheckError, match="tokens must be given"):
+        Entrance(**given)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "https://a.example", "a.example:80", "a..example", "*", "a b", "a/b", "ä.example", "a" * 254, "[::1"]
+)
+def test_a_name_is_a_host_alone(name):
+    if name == "[::1":  # an address, however it is bracketed
+        assert "[::1]" in Entrance(FILE, names=(name,)).hosts
+        return
+    with pytest.raises(CheckError, match="name must be"):
+        Entrance(FILE, names=(name,))
+
+
+@pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), "5", None])
+def test_a_rate_is_a_positive_number(rate):
+    with pytest.raises(CheckError, match="rate must be"):
+        Entrance(FILE, rate=rate)
+
+
+def test_tokens_that_are_not_there_let_no_server_begin(tmp_path):
+    with pytest.raises(StorageError, match="cannot be used"):
+        create_app(entrance=Entrance(tmp_path / "none.json"))
+
+
+# --- certificates -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    return self_signed(tmp_path_factory.mktemp("tls"))
+
+
+def self_signed(folder, name="localhost"):
+    """A certificate and its key, as files."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), dt.datetime.now(dt.UTC)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    names = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(minutes=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    formats = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, *formats))
+    (folder / "key.pem").chmod(0o600)
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_tls_is_modern(certificate):
+    context = tls_context(*certificate)
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert context.protocol == ssl.PROTOCOL_TLS_SERVER
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o600, 0o400])
+def test_a_key_may_be_read_by_its_owner_and_a_group(certificate, mode):
+    certificate[1].chmod(mode)
+    tls_context(*certificate)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o620, 0o601])
+def test_a_key_that_the_world_can_read_is_refused(certificate, mode):
+    certificate[1].chmod(mode)
+    try:
+        with pytest.raises(CheckError, match="tls_key must be a file that others cannot read"):
+            tls_context(*certificate)
+    finally:
+        certificate[1].chmod(0o600)
+
+
+def test_a_certificate_goes_with_its_key(certificate, tmp_path):
+    other, _ = self_signed(tmp_path)
+    for wrong in ((other, certificate[1]), (certificate[1], certificate[1])):
+        with pytest.raises(CheckError, match="tls_cert must be a certificate and its key"):
+            tls_context(*wrong)
+    with pytest.raises(CheckError, match="tls_cert must be a file that can be read"):
+        tls_context(tmp_path / "none.pem", certificate[1])

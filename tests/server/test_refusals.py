@@ -1,0 +1,136 @@
+"""Every refusal of every question names a field of what was asked, or says why it cannot."""
+
+import json
+import re
+import signal
+from typing import get_args
+
+import pytest
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+
+from epsilog.server import prices, worker
+from epsilog.server.problems import describe
+
+RUN = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}
+SOUND = {
+    "FederatedAsk": RUN,
+    "FederatedSchedule": RUN,
+    "FederatedGoal": RUN | {"epsilon": 2.0},
+    "QueriesAsk": {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6},
+    "FederatedVerdictAsk": RUN | {"noise_multiplier": 1.0, "cap": 2.0},
+    "QueriesVerdictAsk": {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6, "cap": 2.0},
+    "CrossoverAsk": {"epsilon": 1.0, "delta": 1e-6},
+    "SensitivityAsk": {"query": "mean", "size": 10},
+    "ReportAsk": {"report": "{}"},
+    "MixAsk": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}]},
+    "MixVerdictAsk": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}], "cap": 2.0},
+    "CompareAsk": {
+        "first": {"mechanism": "gaussian", "parameter": 2.0},
+        "second": {"mechanism": "laplace", "parameter": 3.0},
+    },
+}
+WRONG = [None, "x", True, -1, 0, 1.5, 1e-310, 1e300, 2**70, [0], [-1.0, 1.0, 1.0], "é" * 90]
+ASKED = worker.ALL.keys() - prices.routes.by_path.keys()  # those only the server asks, of what it has checked
+MECHANISMS = ("gaussian", "laplace", "randomized-response", "pure", "approximate", "zcdp", "gdp")
+READ_AS = {"/account/verdict", "/account/risk"}  # their parts are read by what reads those of /account
+ENOUGH = 0.05  # seconds of work after which a question counts as accepted
+KINDS = {  # what belongs to no one field, and says so in its own words
+    "/problems/unsupported",
+    "/problems/no-answer",
+    "/problems/out-of-reach",
+}
+
+
+# an alarm that rings while garbage is collected is lost there, with a warning: it rings again
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*Accepted:pytest.PytestUnraisableExceptionWarning")
+
+
+class Accepted(BaseException):
+    """It is being worked out: no field was refused."""
+
+
+rung = []  # an alarm may come out of other people's code as another error: what follows it is no answer
+
+
+@pytest.fixture(autouse=True)
+def _hurry():
+    def accept(*_):
+        rung.append(True)
+        raise Accepted
+
+    before = signal.signal(signal.SIGVTALRM, accept)
+    yield
+    signal.signal(signal.SIGVTALRM, before)
+
+
+def asked(path, body):
+    """Status and document for a body: what the model refuses, and then what the library refuses."""
+    question = worker.ALL[path]
+    try:
+        ask = question.model.model_validate(body)
+    except ValidationError as error:
+        refusal = describe(RequestValidationError([each | {"loc": ("body", *each["loc"])} for each in error.errors()]))
+        return refusal.status_code, json.loads(refusal.body)
+    rung.clear()
+    signal.setitimer(signal.ITIMER_VIRTUAL, ENOUGH, ENOUGH)
+    try:
+        status, _, found = worker.answer(path, ask.model_dump(mode="json"))
+    except Accepted:
+        return 200, None
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return (200, None) if rung else (status, json.loads(found))
+
+
+def variants(model, sound, mechanisms=MECHANISMS):
+    """``sound`` with one field left out, unknown or wrong, in every way; parts of a list are varied likewise."""
+    yield sound | {"surprise": 1}
+    for name, field in model.model_fields.items():
+        yield {key: value for key, value in sound.items() if key != name}
+        yield from (sound | {name: value} for value in WRONG)
+        inner = next(
+            (each for each in get_args(field.annotation) if isinstance(each, type) and issubclass(each, BaseModel)),
+            None,
+        )
+        if inner is not None:
+            for mechanism in mechanisms:
+                part = sound[name][0] | {"mechanism": mechanism, "parameter": 0.25}
+                yield from (sound | {name: [sound[name][0], each]} for each in variants(inner, part))
+
+
+def names(model, path):
+    """Whether a path leads to a field of a model; the last step may be a key that it does not know."""
+    steps = [step for step in re.split(r"\.|\[(\d+)\]", path) if step]
+    for i, step in enumerate(steps):
+        if step.isdigit():
+            continue
+        if step not in model.model_fields:
+            return i == len(steps) - 1 and step == "surprise"
+        inner = [each for each in get_args(model.model_fields[step].annotation) if isinstance(each, type)]
+        model = next((each for each in inner if issubclass(each, BaseModel)), model)
+    return True
+
+
+@pytest.mark.every(3)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(path for path in ASKED if not path.endswith("/record")))
+def test_every_refusal_names_a_field_or_says_why_not(path):
+    model = worker.ALL[path].model
+    refused = 0
+    for body in variants(model, SOUND[model.__name__], MECHANISMS[:1] if path in READ_AS else MECHANISMS):
+        status, problem = asked(path, body)
+        if status == 200:
+            continue
+        refused += 1
+        assert status == 422, (body, problem)
+        if problem["type"] in KINDS:
+            assert problem["detail"]
+            assert "errors" not in problem
+            continue
+        assert problem["type"] == "/problems/invalid-input"
+        for error in problem["errors"]:
+            assert set(error) == {"field", "message", "bound", "value"}, (body, problem)
+            assert names(model, error["field"]), (body, problem)
+            assert error["message"].startswith("must ")
+    assert refused > min(20, 10 * len(model.model_fields))

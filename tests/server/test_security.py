@@ -1,0 +1,136 @@
+"""What the server refuses before it looks at anything, and what every answer carries."""
+
+import http.client
+
+import pytest
+from starlette.responses import PlainTextResponse
+from tests.server.inside import ask, refuse_at_the_door
+
+from epsilog.server import serve
+from epsilog.server.security import LONGEST_BODY, PAUSE, Bodies
+
+RUN = {"population": 1000, "cohort_size": 10, "rounds": 5, "noise_multiplier": 2.0}
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["0.0.0.0", "192.168.1.4", "example.org", "", "::", "127.0.0.2", "127.0.0.1.evil.example"],  # noqa: S104
+)
+def test_serve_refuses_to_bind_beyond_loopback(host):
+    with pytest.raises(ValueError, match="host must be a loopback address"):
+        serve(host, 8080)
+
+
+def test_serve_refuses_a_port_that_is_none():
+    with pytest.raises(ValueError, match="port must be"):
+        serve("127.0.0.1", -1)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8080",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "[::2]",
+        "169.254.1.1",
+        "evil@localhost:x",
+    ],
+)
+def test_a_foreign_host_is_refused(site, host):
+    for method, path in (("GET", "/"), ("GET", "/api/v1/ledger"), ("POST", "/api/v1/federated")):
+        assert site.ask(method, path, RUN if method == "POST" else None, headers={"Host": host}).status == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8080"])
+def test_loopback_names_are_served(site, host):
+    assert site.ask("GET", "/api/v1/runs", headers={"Host": host}).status == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example"])
+def test_other_pages_cannot_call_the_api(site, origin):
+    found = site.post("federated", RUN, headers={"Origin": origin})
+    assert found.status == 403
+    assert "access-control-allow-origin" not in found.headers
+
+
+@pytest.mark.slow
+def test_the_own_page_can(site):
+    assert site.post("federated", RUN, headers={"Origin": site.url}).status == 200
+
+
+def test_a_form_cannot_pose_as_json(site):
+    """What a foreign form can send without asking first (text/plain) is no JSON here."""
+    found = site.ask("POST", "/api/v1/federated", raw=b'{"population": 1000}', headers={"Content-Type": "text/plain"})
+    assert found.status == 422
+
+
+def test_long_bodies_are_refused(site):
+    assert site.post("federated", raw=b" " * (LONGEST_BODY + 1)).status == 413
+    connection = http.client.HTTPConnection(site.host, site.port, timeout=20)
+    try:  # one that does not say how long it is
+        chunks = (b" " * 4096 for _ in range(64))
+        connection.request(
+            "POST", "/api/v1/federated", body=chunks, encode_chunked=True, headers={"Transfer-Encoding": "chunked"}
+        )
+        assert connection.getresponse().status == 413
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(("status", "waits"), [(400, [PAUSE]), (413, [PAUSE]), (422, []), (429, []), (200, [])])
+def test_only_what_no_page_sends_waits_for_its_refusal(monkeypatch, status, waits):
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr("epsilog.server.security.anyio.sleep", sleep)
+    found = ask(Bodies(PlainTextResponse("", status)), "POST", "/api/v1/federated", body=b"[")
+    assert (found.status, slept) == (status, waits)
+
+
+def test_a_body_that_is_said_to_be_too_long_is_not_read():
+    app, long = Bodies(PlainTextResponse("read")), b" " * (LONGEST_BODY + 1)
+    assert [each.status for each in refuse_at_the_door(app, [("POST", "/api/v1/federated", None, long)])] == [413]
+    assert ask(app, "POST", "/", headers=[("content-length", "9" * 5000)]).status == 413
+    assert ask(app, "POST", "/", headers=[("content-length", str(LONGEST_BODY))]).body == b"read"
+
+
+@pytest.mark.parametrize("path", ["/", "/federated", "/game", "/api/v1/ledger", "/nothing", "/api/openapi.json"])
+def test_pages_may_not_be_framed_or_run_foreign_scripts(site, path):
+    headers = site.ask("GET", path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert "set-cookie" not in headers
+
+
+@pytest.mark.parametrize("path", ["/embed/federated", "/embed/queries", "/embed/epsilog-embed.js"])
+def test_embeds_alone_may_be_framed(site, path):
+    headers = site.ask("GET", path).headers
+    assert "frame-ancestors *" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert "x-frame-options" not in headers
+    assert headers["cross-origin-resource-policy"] == "cross-origin"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/..%2f..%2f__init__.py",
+        "/assets/../app.py",
+        "/embed/..%2findex.html",
+        "/embed/assets/..%2f..%2fapp.py",
+        "/..%2f..%2fapp.py",
+        pytest.param("/assets/" + "a" * 5000, id="longer than any name"),
+        pytest.param("/embed/assets/" + "a" * 5000, id="longer than any name, framed"),
+    ],
+)
+def test_nothing_outside_the_built_files_is_served(site, path):
+    assert site.ask("GET", path).status == 404

@@ -1,0 +1,197 @@
+"""Ctrl-C ends the server and all that it started, whoever still waits for it."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"mechanism": "laplace", "parameter": 1.0, "count": 10_000, "sampling_probability": 0.01}
+RUN = {"participation": "balls-in-bins", "bins": 512, "noise_multiplier": 1.0, "epsilon": 1.0, "samples": 10**6}
+
+
+def post(port, path, body):
+    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=3000)
+    asked.request("POST", f"/api/v1{path}", json.dumps(body), {"Content-Type": "application/json"})
+    return asked
+
+
+def asks_much(port):
+    parts = [HEAVY | {"parameter": 1 + i / 7, "count": 10_000 + i} for i in range(20)]
+    return [post(port, "/account/profile", {"parts": parts}) for _ in range(3)]
+
+
+def watches_a_certificate(port):
+    begin = post(port, "/certificates", RUN)
+    begun = json.loads(begin.getresponse().read())
+    watcher = http.client.HTTPConnection("127.0.0.1", port, timeout=3000)
+    watcher.request("GET", f"/api/v1/certificates/{begun['id']}/events")
+    watcher.getresponse().fp.readline()
+    return [begin, watcher]
+
+
+def sends_half_a_question(port):
+    slow = socket.create_connection(("127.0.0.1", port))
+    head = b"POST /api/v1/sensitivity HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: 60000\r\n\r\n{"
+    slow.sendall(head % port)
+    return [slow]
+
+
+def started_by(server):
+    return [int(pid) for pid in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()]
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_server_and_its_processes_whoever_waits(tmp_path):
+    command = [sys.executable, "-u", "-m", "epsilog", "serve", "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as server:
+        try:
+            port = int(re.search(r":([0-9]+) ", server.stdout.readline())[1])
+            waiting = [*watches_a_certificate(port), *sends_half_a_question(port), *asks_much(port)]
+            until = time.monotonic() + 300
+            while not (children := started_by(server)):
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            server.send_signal(signal.SIGINT)
+            _, said = server.communicate(timeout=300)
+            assert "Traceback" not in said
+            for child in children:
+                with pytest.raises(ProcessLookupError):
+                    os.kill(child, 0)
+            for connection in waiting:
+                connection.close()
+        finally:
+            server.kill()
+
+
+@pytest.mark.slow
+def test_the_server_starts_where_uvloop_is_installed(tmp_path):
+    """It cannot start the workers' process groups; one that fails at each use stands for it."""
+    (tmp_path / "uvloop.py").write_text("def __getattr__(name):\n    raise RuntimeError('uvloop was used')\n")
+    command = [sys.executable, "-u", "-m", "epsilog", "serve", "--port", "0"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE) as server:
+        try:
+            port = int(re.search(r":([0-9]+) ", server.stdout.readline())[1])
+            asked = post(
+                port, "/federated", {"population": 1000, "cohort_size": 10, "rounds": 5, "noise_multiplier": 2.0}
+            )
+            assert asked.getresponse().status == 200
+            asked.close()
+        finally:
+            server.kill()
+
+
+@pytest.mark.slow
+def test_one_address_does_not_take_all_connections(monkeypatch):
+    """Neither by saying nothing nor by asking for pages, as long as it likes: all are served all the time."""
+    import uvicorn
+
+    from epsilog.server import create_app, prompt
+
+    monkeypatch.setattr(prompt.Prompt, "at_once_from_one", 8)
+    listener = socket.create_server(("0.0.0.0", 0))  # noqa: S104 (it has the addresses of loopback, 127.0.0.2 too)
+    port = listener.getsockname()[1]
+    config = uvicorn.Config(create_app(), http=prompt.Prompt, ws="none", log_level="critical", limit_concurrency=12)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+
+    def status(address):
+        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=300, source_address=(address, 0))
+        try:
+            asked.request("GET", "/healthz", headers={"Host": "127.0.0.1"})
+            return asked.getresponse().status
+        finally:
+            asked.close()
+
+    held = []
+    try:
+        while not server.started:
+            time.sleep(0.05)
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
+        time.sleep(0.3)
+        for words in (
+            b"",
+            b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",  # and then nothing
+            b"POST /api/v1/federated HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{",
+        ):
+            for one in held:
+                with contextlib.suppress(OSError):
+                    one.sendall(words)
+                one.close()
+            held = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
+            for one in held:
+                with contextlib.suppress(OSError):
+                    one.sendall(words)
+            time.sleep(0.3)
+            for address in ("127.0.0.1", "127.0.0.2", "127.0.0.1"):  # who comes from the same address neither
+                assert status(address) == 200
+        assert prompt.Proxied.at_once_from_one == prompt.AT_ONCE  # behind a proxy all have its address
+    finally:
+        for one in held:
+            one.close()
+        server.should_exit = True
+        thread.join(timeout=20)
+        listener.close()
+
+
+@pytest.mark.slow
+def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch, tmp_path):
+    import uvicorn
+
+    from epsilog.server import create_app, prompt
+
+    monkeypatch.setattr(prompt, "HEAD_WITHIN", 1.0)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    config = uvicorn.Config(create_app(), http=prompt.Prompt, ws="none", log_level="critical", limit_concurrency=20)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+
+    def status():
+        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+        asked.request("GET", "/healthz")
+        found = asked.getresponse()
+        found.read()
+        again = None
+        if found.status == 200:  # the same connection serves once more: only heads are hurried
+            time.sleep(1.5)
+            asked.request("GET", "/healthz")
+            again = asked.getresponse().status
+        asked.close()
+        return found.status, again
+
+    try:
+        while not server.started:
+            time.sleep(0.05)
+        assert status() == (200, 200)
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
+        for one in idle:
+            one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Dri")
+        time.sleep(0.3)
+        assert status() == (200, 200)
+        began = time.monotonic()
+        while time.monotonic() - began < 1.5:  # a byte now and then does not help
+            for one in idle:
+                with contextlib.suppress(OSError):
+                    one.sendall(b"p")
+            time.sleep(0.1)
+        assert status() == (200, 200)
+        for one in idle:
+            one.close()
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()

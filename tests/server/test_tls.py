@@ -1,0 +1,144 @@
+"""A server for a team, as it is really started: TLS, tokens that are made and revoked beside it, and what it prints."""
+
+import http.client
+import json
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests import commands
+from tests.server.test_entrance import self_signed
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+
+
+def epsilog(*words, cwd):
+    done = commands.run(*words, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def made(folder, name, *words):
+    return json.loads(epsilog("token", "create", name, *words, "--json", cwd=folder))["token"]
+
+
+class Team:
+    """A server in a process of its own, and one way to ask it."""
+
+    def __init__(self, folder, port, certificate):
+        self.folder, self.port = folder, port
+        self.context = ssl.create_default_context(cafile=certificate)
+
+    def ask(self, path, token=None, *, headers=(), context=None):
+        asked = http.client.HTTPSConnection("localhost", self.port, timeout=300, context=context or self.context)
+        try:
+            asked.putrequest("GET", path)
+            for name, value in [*([("Authorization", f"Bearer {token}")] if token else []), *headers]:
+                asked.putheader(name, value)
+            asked.endheaders()
+            found = asked.getresponse()
+            return found.status, found.read().decode()
+        finally:
+            asked.close()
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory, ledger_path):
+    """One server for all: to start it and what works for it costs more than all that is asked of it."""
+    folder = tmp_path_factory.mktemp("team")
+    certificate, key = self_signed(folder)
+    epsilog("token", "create", "root", "--role", "owner", "--whole-ledger", cwd=folder)
+    words = ["--ledger", ledger_path, "--tokens", "tokens.json", "--tls-cert", certificate, "--tls-key", key]
+    words += ["--access-log", "--port", "0", "--host", "0.0.0.0", "--name", "localhost"]  # noqa: S104
+    command = [sys.executable, "-m", "epsilog", "serve", *map(str, words)]
+    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
+        server = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err)
+        try:
+            until = time.monotonic() + 300
+            while not (told := re.search(r"epsilog is at https://0\.0\.0\.0:(\d+)", (folder / "err").read_text())):
+                assert time.monotonic() < until
+                assert server.poll() is None, (folder / "err").read_text()
+                time.sleep(0.1)
+            found = Team(folder, int(told[1]), certificate)
+            found.process = server
+            yield found
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(300)
+
+
+def test_a_team_comes_in_by_tls_and_token_and_stays_out_without(team):
+    anna = made(team.folder, "anna", "--role", "reader", "--scope", "acme")
+    status, body = team.ask("/api/v1/ledger", anna)
+    assert (status, [budget["scope"] for budget in json.loads(body)["budgets"]]) == (200, ["acme/claims"])
+    assert team.ask("/healthz")[0] == 200
+    assert team.ask("/api/v1/ledger")[0] == 401
+    assert team.ask("/api/v1/ledger", anna, headers=[("Authorization", f"Bearer {anna}")])[0] == 401
+    assert team.ask("/api/v1/ledger", headers=[("Authorization", "Bearer " + "a" * 30_000)])[0] == 401
+    with suppress(ssl.SSLError, ConnectionError):  # the server may hang up on it before all of it is sent
+        assert team.ask("/api/v1/ledger", anna, headers=[("X-Long", "a" * 2**20)])[0] in {400, 431}
+    assert team.ask("/api/v1/ledger", anna, headers=[("X-Forwarded-For", "127.0.0.1")])[0] == 421
+    assert team.ask("/api/v1/ledger", anna, headers=[("Origin", "https://evil.example")])[0] == 403
+    epsilog("token", "revoke", "anna", cwd=team.folder)
+    assert team.ask("/api/v1/ledger", anna)[0] == 401
+
+    healthy = [sys.executable, str(ROOT / "deploy/healthcheck.py")]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        codes = [
+            subprocess.run([*healthy, str(at)], check=False).returncode for at in (team.port, free.getsockname()[1])
+        ]
+    assert codes == [0, 1]
+
+    with pytest.raises(ssl.SSLCertVerificationError):  # it is not believed by those who were not told of it
+        team.ask("/healthz", context=ssl.create_default_context())
+    old = ssl.create_default_context()
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        team.ask("/healthz", context=old)
+    plain = socket.create_connection(("127.0.0.1", team.port), timeout=10)
+    with plain:
+        plain.sendall(f"GET /healthz HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {anna}\r\n\r\n".encode())
+        assert b"200" not in plain.recv(1000)[:20]
+
+    running = Path(f"/proc/{team.process.pid}")
+    said = (team.folder / "out").read_text() + (team.folder / "err").read_text()
+    said += (
+        (running / "cmdline").read_text()
+        + (running / "environ").read_text()
+        + (team.folder / "tokens.json").read_text()
+    )
+    assert anna[20:] not in said
+    assert "Traceback" not in said
+    lines = [json.loads(line) for line in (team.folder / "out").read_text().splitlines()]
+    assert [line["status"] for line in lines if line["holder"] == "anna"] == [200]
+
+
+def test_what_streams_to_a_holder_ends_when_the_token_is_revoked(team):
+    """A certificate's events go on for long; nobody watches them with a token that is gone."""
+    carl = made(team.folder, "carl", "--role", "spender", "--scope", "acme")
+    run = {"participation": "balls-in-bins", "bins": 512, "noise_multiplier": 1.0, "epsilon": 1.0, "samples": 10**6}
+    asked = http.client.HTTPSConnection("localhost", team.port, timeout=60, context=team.context)
+    kind = {"Content-Type": "application/json", "Authorization": f"Bearer {carl}"}
+    asked.request("POST", "/api/v1/certificates", json.dumps(run), kind)
+    begun = json.loads(asked.getresponse().read())
+    asked.request("GET", f"/api/v1/certificates/{begun['id']}/events", headers=kind)
+    stream = asked.getresponse()
+    assert stream.readline().startswith(b"data:")
+    began = time.monotonic()
+    epsilog("token", "revoke", "carl", cwd=team.folder)
+    while stream.readline():
+        assert time.monotonic() - began < 60
+    asked.close()
+    root = made(team.folder, "bob", "--role", "owner", "--scope", "acme")
+    assert json.loads(team.ask(f"/api/v1/certificates/{begun['id']}", root)[1])["state"] == "running"

@@ -1,0 +1,85 @@
+"""A report, the API and the page say one thing in one sentence."""
+
+import html
+import json
+from pathlib import Path
+
+import pytest
+from tests.reports.drawn import finish, make_plan
+
+from epsilog.plan import wording
+from epsilog.reports import render_html, render_markdown
+from epsilog.reports.rendering import copies, readings
+from epsilog.server import worker
+from epsilog.terms import codec
+
+PAGES = Path(__file__).parents[2] / "web/src"
+ASK = {
+    "population": 150,
+    "cohort_size": 30,
+    "rounds": 4,
+    "noise_multiplier": 3.0,
+    "delta": 1e-5,
+    "delta_cap": None,
+    "privacy_unit": "school",
+}
+
+
+def asked(path, ask):
+    status, _, body = worker.answer(path, ask)
+    assert status == 200, body
+    return json.loads(body)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verdict") / "run"
+    finish(folder, folder.parent / "ledger.db", make_plan(simulation=False))
+    return codec.parse((folder / "report.json").read_bytes())
+
+
+@pytest.mark.slow
+def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
+    told, risk = asked("/federated/verdict", ASK), asked("/federated/risk", ASK)
+    assert told["statement"] == report["claim"]["statement"]
+    assert told["moved"] == report["reading"]["moved"]
+    mine = [tuple(row) for row in risk["rows"]]
+    assert mine == [row for row in readings(report) if "comes close" not in row[0]]
+    assert [tuple(row) for row in risk["copies"]] == copies(report)
+    pages = render_html(report), render_markdown(report)
+    for sentence in (risk["of_attacks"], risk["of_copies"], told["odds"]):
+        assert all(sentence in html.unescape(page) for page in pages)
+    for label, figure in mine:
+        assert all(label in page and figure in page for page in pages), label
+
+
+@pytest.mark.slow
+def test_a_mix_means_what_its_one_release_means_on_its_own_page():
+    """One Poisson-sampled run as a mix; the other page speaks of models, counts units, and says the rest alike."""
+    part = {"mechanism": "gaussian", "parameter": 3.0, "sampling_probability": 0.2, "count": 4}
+    mix = {"parts": [part], "delta": 1e-5}
+    of_run = [asked("/federated/verdict", ASK | {"cap": 1.0}), asked("/federated/risk", ASK)]
+    of_mix = [asked("/account/verdict", mix | {"cap": 1.0}), asked("/account/risk", mix)]
+    for name in ("odds", "posteriors", "releases", "headroom", "fits", "copies", "rows"):
+        mine, theirs = (next(each[name] for each in found if name in each) for found in (of_mix, of_run))
+        assert json.dumps(mine).replace("person", "school") == json.dumps(theirs), name
+    assert of_mix[0]["statement"].startswith("The releases are (")
+    assert of_mix[0]["fits"] > 0
+
+
+@pytest.mark.slow
+def test_whoever_is_never_sampled_has_no_other_number_beside_it():
+    part = {"mechanism": "gaussian", "parameter": 3.0, "count": 4}
+    labels = [
+        [label for label, _ in asked("/account/risk", {"parts": [part | {"sampling_probability": q}]})["rows"]]
+        for q in (0.2, 1.0)
+    ]
+    assert [sum("participation known" in label for label in each) for each in labels] == [1, 0]
+
+
+def test_the_page_has_none_of_these_sentences_of_its_own():
+    """Words that the library says are not written again; the control is a phrase that the page does say itself."""
+    texts = "".join(file.read_text(encoding="utf-8") for file in PAGES.rglob("*.tsx"))
+    for sentence in (wording.OF_COPIES, wording.OF_RELEASES, wording.of_attacks("x"), wording.attack_label(0.01)):
+        assert sentence[:30] not in texts
+    assert "What it means for one person" in texts

@@ -1,0 +1,174 @@
+"""A report is checked over HTTP as `epsilog verify` checks it: what was changed differs, what is none is refused."""
+
+import json
+
+import pytest
+from tests.reports.drawn import finish, make_plan
+
+from epsilog.ledger import Checkpoint, open_ledger, read_ledger, sound_documents, write_bundle
+from epsilog.reports import compare, document_of, examine_report
+from epsilog.server import security, worker
+from epsilog.signing import Envelope, SigningKey
+from epsilog.terms import RecordsError, codec
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("given") / "run"
+    finish(folder, folder.parent / "ledger.db", make_plan())
+    return folder
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize("name", ["report.json", "report.html"])
+def test_a_report_comes_out_again(site, run, name):
+    text = (run / name).read_text()
+    found = site.post("verify", {"report": text})
+    assert found.status == 200
+    told, expected = found.json(), examine_report(text.encode(), None)
+    worker.ALL["/verify"].answers.model_validate(told, strict=False)
+    assert (told["verdict"], told["stands"]) == (expected.verdict, expected.stands)
+    assert told["findings"] == [json.loads(json.dumps(one.to_json())) for one in expected.outcome.findings]
+    assert not any(part["differing"] for part in told["parts"])
+    assert {part["part"] for part in told["parts"]} == set(json.loads((run / "report.json").read_text()))
+    assert sum(part["fields"] for part in told["parts"]) > 300
+
+
+def test_what_was_changed_is_named_with_both_values(site, run):
+    report = codec.parse((run / "report.json").read_bytes())
+    report["claim"]["epsilon"]["upper"] = 0.1
+    report["surplus"] = 1
+    del report["limits"]
+    told = site.post("verify", {"report": codec.canonical(report).decode()}).json()
+    assert told["verdict"] == "failed"
+    assert "Nothing is claimed" in told["stands"]
+    differing = {place: (says, again) for part in told["parts"] for place, says, again in part["differing"]}
+    assert differing["claim/epsilon/upper"][0] == "0.1"
+    assert float(differing["claim/epsilon/upper"][1]) > 0.6
+    assert differing["surplus"] == ("1", "nothing")
+    assert differing["limits"][0] == "nothing"
+    assert len(differing) == 3
+
+
+def test_of_many_differences_the_first_are_told(site, run):
+    report = codec.parse((run / "report.json").read_bytes())
+    report["rounds"] += [0] * 5000
+    told = site.post("verify", {"report": codec.canonical(report).decode()}).json()
+    assert told["verdict"] == "failed"
+    (rounds,) = (part for part in told["parts"] if part["part"] == "rounds")
+    assert len(rounds["differing"]) == 1000
+
+
+def test_what_is_no_report_is_refused_in_words(site, run):
+    page = (run / "report.html").read_text()
+    for text in ("", "{}", "[1]", "nothing", "<html></html>", page.replace("&#34;v&#34;:0", "", 1), '{"a": NaN}'):
+        found = site.post("verify", {"report": text})
+        assert found.status == 422, text[:40]
+        assert "report" in found.json()["detail"]
+    assert site.post("verify", {"report": 3}).status == 422
+    assert site.post("verify", {}).status == 422
+
+
+def test_a_report_may_be_longer_than_other_questions_and_not_endless(site):
+    assert site.post("verify", raw=b" " * (security.LONGEST_BODY + 1)).status != 413
+    assert site.post("verify", raw=b" " * (security.LONGEST_REPORT_BODY + 1)).status == 413
+    assert site.post("federated", raw=b" " * (security.LONGEST_BODY + 1)).status == 413
+
+
+def test_what_carries_no_evidence_cannot_be_compared(run):
+    report = codec.parse(document_of((run / "report.html").read_bytes()))
+    assert [part.part for part in compare(codec.canonical(report))] == list(report)
+    report["evidence"]["plan"]["scheme"]["rounds"] = -1
+    with pytest.raises(RecordsError):
+        compare(codec.canonical(report))
+
+
+@pytest.fixture(scope="module")
+def signed(run):
+    """What an owner hands out beside the report: a signed bundle of the ledger, signatures, and an older checkpoint."""
+    pytest.importorskip("cryptography")
+    key, folder = SigningKey.create("example.org/claims"), run.parent
+    with read_ledger(folder / "ledger.db") as books:
+        documents = list(sound_documents(books))
+    write_bundle(documents, folder / "signed.bundle", origin="o", key=key)
+    report = (run / "report.json").read_text()
+    return {
+        "report": report,
+        "bundle": (folder / "signed.bundle").read_text(),
+        "signature": str(Envelope.over("report.json", report.encode(), key)),
+        "checkpoint": Checkpoint.over(documents[:2], origin="o").note(key).in_one_line(),
+        "key": f"{key.verifier}\n",
+    }
+
+
+def judged(site, given):
+    told = site.post("verify", given)
+    assert told.status == 200, told.body
+    found = told.json()
+    return found["verdict"], {one["code"]: one["verdict"] for one in found["findings"]}, found["stands"]
+
+
+def test_a_report_and_its_bundle_are_checked_as_the_command_checks_them(site, signed):
+    verdict, found, stands = judged(site, signed)
+    assert verdict == "not checked"  # custody stays with the owner
+    assert {found[code] for code in ("ledger/holds", "signature/holds", "checkpoint/holds", "report/holds")} == {
+        "passed"
+    }
+    assert "No ledger" not in stands
+    alone = judged(site, {"report": signed["report"]})[1]
+    assert "ledger/holds" not in alone
+    assert "failed" not in {*found.values(), *alone.values()}
+
+
+def test_a_bundle_alone_is_worked_out_entry_by_entry(site, signed):
+    kept = {name: signed[name] for name in ("bundle", "checkpoint", "key")}
+    verdict, found, stands = judged(site, kept)
+    assert (verdict, stands) == ("passed", "")
+    assert {"ledger/holds", "prices/holds", "signature/holds"} <= found.keys()
+    assert judged(site, {"bundle": signed["bundle"]})[0] == "not checked"  # nobody's signature counts
+
+
+@pytest.mark.parametrize("what", ["bundle", "report", "signature", "checkpoint", "key"])
+def test_whatever_of_it_is_another_is_found(site, signed, what, tmp_path):
+    with open_ledger(tmp_path / "other.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="2")
+        books.create_budget("acme/x", kind="pure", epsilon="1")
+        documents = list(sound_documents(books))
+    key = SigningKey.create("example.org/claims")
+    write_bundle(documents, tmp_path / "other.bundle", origin="o", key=key)
+    others = {
+        "bundle": signed["bundle"].replace('"verb":"started"', '"verb":"expired"', 1),
+        "report": signed["report"].replace('"adaptive_clip":false', '"adaptive_clip":true', 1),
+        "signature": str(Envelope.over("report.json", b"{}", key)),
+        "checkpoint": Checkpoint.over(documents, origin="o").note(key).in_one_line(),
+        "key": str(key.verifier),
+    }
+    assert others[what] != signed[what]
+    assert judged(site, signed | {what: others[what]})[0] == "failed"
+    if what == "bundle":
+        assert judged(site, signed | {"bundle": (tmp_path / "other.bundle").read_text()})[0] == "failed"
+        assert judged(site, {"bundle": others["bundle"]})[0] == "failed"
+
+
+def test_what_cannot_be_read_is_named_and_a_private_key_is_not_repeated(site, signed):
+    for field, text in {
+        "bundle": "no bundle",
+        "checkpoint": "SECRET WORDS",
+        "key": "SECRET WORDS",
+        "signature": '{"payload": "SECRET WORDS"}',
+    }.items():
+        told = site.post("verify", signed | {field: text})
+        assert told.status == 422, field
+        assert field in told.json()["detail"]
+        assert b"SECRET" not in told.body
+    for given, says in (
+        ({}, "report must be given, or a bundle"),
+        (
+            {"report": signed["report"], "checkpoint": signed["checkpoint"]},
+            "checkpoint must be absent without a bundle",
+        ),
+        ({"bundle": signed["bundle"], "signature": signed["signature"]}, "signature must be absent without a report"),
+    ):
+        told = site.post("verify", given)
+        assert told.status == 422
+        assert says in told.json()["detail"]

@@ -1,0 +1,584 @@
+"""A ledger over HTTP: the same verbs, the same refusals, and nothing written that was refused."""
+
+import functools
+import http.client
+import json
+import math
+import sys
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from epsilog.cli.ledger_verify import _said
+from epsilog.ledger import (
+    Checkpoint,
+    Kept,
+    Verb,
+    open_ledger,
+    read_cycles,
+    read_ledger,
+    sound_documents,
+)
+from epsilog.ledger.commands import Commit, Start
+from epsilog.ledger.execute import Local
+from epsilog.ledger.remote import RemoteStore
+from epsilog.ledger.remote.store import as_row
+from epsilog.mechanisms import Gaussian, PureDP, Repeated, ZeroConcentratedDP
+from epsilog.server import app as web_app
+from epsilog.server.app import create_app
+from epsilog.server.desk import Desk
+from epsilog.server.doors import Holder, Role, holder
+from epsilog.signing import SigningKey
+from epsilog.terms import (
+    AccessError,
+    BudgetExceededError,
+    CheckError,
+    ConflictError,
+    EpsilogError,
+    LedgerIntegrityError,
+    NeighboringRelation,
+    StorageError,
+    UnansweredError,
+    UnsupportedMechanismError,
+)
+
+HASH, OTHER = "ab" * 32, "cd" * 32
+DATA = {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, serve_app):
+    """An application over an empty ledger, and its site."""
+    path = tmp_path_factory.mktemp("served") / "ledger.db"
+    open_ledger(path).close()
+    app = create_app(ledger=str(path))
+    with serve_app(app) as site:
+        yield app, site, path
+
+
+@pytest.fixture(scope="module")
+def site(served):
+    return served[1]
+
+
+@pytest.fixture(scope="module")
+def ledger(site):
+    with open_ledger(site.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def top(request, ledger):
+    """A budget of this test's own: epsilon 1."""
+    name = request.node.name.replace("/", "-").replace(".", "-")[:80]
+    ledger.create_budget(name, kind="pure", epsilon="1")
+    return name
+
+
+@pytest.fixture
+def held_by(served):
+    """Makes whoever asks somebody else, while the test lasts."""
+    app = served[0]
+
+    def become(role, scope, name="anna"):
+        app.dependency_overrides[holder] = lambda: Holder(name, role, scope)
+
+    yield become
+    app.dependency_overrides.clear()
+
+
+# --- the client is a ledger -------------------------------------------------------------------------------------------
+
+
+def test_what_is_read_is_what_lies_there(ledger, top, served):
+    for number in range(5):
+        ledger.charge(f"{top}/anna", PureDP(0.125), key=f"{top}-{number}")
+    with read_ledger(served[2]) as here:
+        for ask in (
+            lambda books: list(books.documents()),
+            lambda books: list(books.history(top, after=3)),
+            lambda books: books.head(),
+            lambda books: books.budgets(),
+            lambda books: books.budgets_above(f"{top}/anna"),
+            lambda books: books.page(top, limit=4, before=books.head()[0]),
+            lambda books: books.page(top, verb=Verb.STARTED),
+            lambda books: books.spending(top, limit=3),
+            lambda books: books.what_fits(top),
+            lambda books: books.what_fits(top, PureDP(0.1)),
+            lambda books: books.charge_record(f"{top}-1"),
+            lambda books: books.find(f"{top}-1").request,
+            lambda books: replace(books.verify(), charges_told=True),  # the one thing that a server does not tell
+        ):
+            assert ask(ledger) == ask(here)
+
+
+def test_disjoint_blocks_are_the_same_from_far_away(ledger, top, served):
+    act, top = {"by": "dora", "reason": "a quarter each"}, f"{top}-quarters"
+    ledger.create_budget(top, kind="pure", epsilon="1", privacy_unit="person-quarter")
+    assert ledger.declare_partition(f"{top}/q", epsilon="0.5", **act).partition is not None
+    for block in "12":
+        ledger.create_budget(f"{top}/q/{block}", kind="pure", epsilon="0.5", privacy_unit="person-quarter")
+        ledger.charge(f"{top}/q/{block}/anna", PureDP(0.5), key=f"{top}-{block}")
+    with read_ledger(served[2]) as here:
+        for ask in (
+            lambda books: books.budgets_above(f"{top}/q/1"),
+            lambda books: books.spending(top),
+            lambda books: books.what_fits(f"{top}/q/1", PureDP(0.1)),
+            lambda books: read_cycles(books, top),
+            lambda books: replace(books.verify(), charges_told=True),  # the one thing that a server does not tell
+        ):
+            assert ask(ledger) == ask(here)
+    assert ledger.balance(top).spent["epsilon"] == "0.5"
+    for refused, error in (
+        (lambda books: books.charge(f"{top}/q/1", PureDP(0.25), key="x"), BudgetExceededError),
+        (lambda books: books.charge(f"{top}/q", PureDP(0.25), key="x"), ConflictError),
+        (lambda books: books.change_cap(f"{top}/q", epsilon="2", **act), BudgetExceededError),
+        (lambda books: books.declare_partition(f"{top}/r", epsilon="1", **act), BudgetExceededError),
+    ):
+        with open_ledger(served[2]) as here, pytest.raises(error) as said:
+            refused(here)
+        with pytest.raises(error) as told:
+            refused(ledger)
+        assert str(told.value) == str(said.value)
+    assert ledger.change_cap(f"{top}/q", epsilon="0.75", **act).caps["epsilon"] == "0.75"
+
+
+def test_amounts_are_exact_whatever_number_they_came_as(ledger, top):
+    ledger.create_budget(f"{top}/z", kind="approximate", epsilon="3.000000001", delta=1e-5)
+    found = ledger.balance(f"{top}/z").caps
+    assert dict(found) == {"epsilon": "3.000000001", "delta": "0.00001"}
+
+
+def test_refusals_are_the_same_errors_with_the_same_fields(ledger, top, tmp_path):
+    with open_ledger(tmp_path / "here.db") as here:
+        for books in (ledger, here):
+            books.create_budget("twin", kind="approximate", epsilon="1", delta="1e-5")
+            books.reserve("twin", PureDP(0.25), key="twin-1", delta="1e-9")
+        for ask in (
+            lambda books: books.charge("twin", Repeated(Gaussian(3.0), 10), key="twin-2", delta="1e-6"),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-1", delta="1e-9"),
+            lambda books: books.reserve("twin", PureDP(0.5), key="twin-1", delta="1e-9"),
+            lambda books: books.charge("twin", ZeroConcentratedDP(0.5), key="twin-3"),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", amount={"epsilon": "0.1"}),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", relation="replace-one"),
+            lambda books: books.charge("nobody", PureDP(0.25), key="twin-3"),
+            lambda books: books.charge("a//b", PureDP(0.25), key="twin-3"),
+            lambda books: books.charge("twin", PureDP(0.25), key="\x00"),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", delta=math.nan),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", delta="-0"),
+            lambda books: books.create_budget("twin", kind="pure", epsilon="1"),
+            lambda books: books.create_budget("twin/x", kind="pure", epsilon="-1"),
+            lambda books: books.create_budget("twin/x", kind="zcdp", epsilon="1"),
+            lambda books: books.create_budget("twin/y", kind="approximate", epsilon="9", delta="0", quota=True),
+            lambda books: books.change_cap("nobody", by="dora", reason="so", epsilon="1"),
+            lambda books: books.change_cap("twin", by=" ", reason="so", epsilon="1", delta="0"),
+            lambda books: books.balance("nobody"),
+            lambda books: books.execute(Start(key="nobody")),
+            lambda books: books.execute(Commit(key="twin-1", evidence={"x": "short"})),
+            lambda books: books.accept_restored(by="dora", reason="so"),
+            lambda books: books.page(None, verb=Verb.STARTED),
+        ):
+            before = ledger.head()
+            told = []
+            for books in (ledger, here):
+                with pytest.raises((EpsilogError, ValueError)) as found:
+                    ask(books)
+                told.append(found.value)
+            over, kept = told
+            assert type(over) is type(kept)
+            assert ledger.head() == before
+            same = {name: value for name, value in vars(kept).items() if not name.startswith("__")}
+            assert {name: getattr(over, name) for name in same} == same
+            if not isinstance(kept, ConflictError):  # which names an entry by its index
+                assert str(over) == str(kept)
+
+
+def test_an_unknown_mechanism_stays_one(ledger, top):
+    ledger.create_budget(f"{top}/gdp", kind="gdp", mu_squared="1")
+    with pytest.raises(UnsupportedMechanismError) as found:
+        ledger.charge(f"{top}/gdp", Repeated(PureDP(0.25), 2), key=f"{top}-1", relation=NeighboringRelation.ZERO_OUT)
+    assert found.value.method
+
+
+# --- what a server takes ----------------------------------------------------------------------------------------------
+
+
+def test_the_key_may_come_as_a_header_and_must_be_the_same(site, top):
+    ask = {"scope": top, "release": DATA}
+    assert site.post("ledger/reserve", ask).status == 422
+    for header in (f'"{top}-h"', f"{top}-h"):
+        assert site.post("ledger/reserve", ask, headers={"Idempotency-Key": header}).status == 200
+    two = {"Host": "localhost", "Content-Type": "application/json"}
+    for more in ([("Idempotency-Key", f"{top}-h"), ("Idempotency-Key", f"{top}-i")], [("Idempotency-Key", "a")] * 2):
+        asked = http.client.HTTPConnection("127.0.0.1", int(site.url.rpartition(":")[2]))
+        asked.putrequest("POST", "/api/v1/ledger/charge", skip_host=True)
+        body = json.dumps(ask).encode()
+        for name, value in [*two.items(), ("Content-Length", str(len(body))), *more]:
+            asked.putheader(name, value)
+        asked.endheaders(body)
+        answer = asked.getresponse()
+        assert (answer.status, b"idempotency-key may be given once" in answer.read()) == (400, True)
+        asked.close()
+    both = site.post("ledger/charge", ask | {"key": "another"}, headers={"Idempotency-Key": f'"{top}-h"'})
+    assert (both.status, both.json()["errors"][0]["field"]) == (422, "key")
+
+
+ODD = ["1e400", "NaN", "-0", "-1", "", " 1", "1_0", "0x1", "١", "1" * 101, "Infinity", "1e1000"]
+
+
+@pytest.mark.slow_beyond(30)
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'{"scope": "acme", "scope": "lab"}',
+        b"[" * 30_000,
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "surprise": 1}).encode(),
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": 1e400}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": NaN}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": -0.25}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": "x"}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure"}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "interval", "lower": 0, "upper": 1}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": [1]}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": false, "term": {}}}',
+        b'{"scope": "TOP", "key": "\\ud800", "release": {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}}',
+        *(
+            json.dumps({"scope": "TOP", "key": "odd", "release": DATA, field: value}).encode()
+            for odd in ODD
+            for field, value in (("delta", odd), ("amount", {"epsilon": odd}))
+        ),
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "delta": 0.5}).encode(),
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "rounds": 1.5}).encode(),
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "rounds": 10**30}).encode(),
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "until": "soon"}).encode(),
+    ],
+)
+@pytest.mark.parametrize("path", ["reserve", "charge"])
+def test_odd_bodies_are_refused_and_nothing_is_written(site, ledger, raw, path):
+    if not ledger.budgets() or "odd" not in {budget.scope for budget in ledger.budgets()}:
+        ledger.create_budget("odd", kind="approximate", epsilon="10", delta="0.1")
+    before = ledger.head()
+    found = site.post(f"ledger/{path}", raw=raw.replace(b"TOP", b"odd"))
+    assert 400 <= found.status < 500, found.body
+    assert found.headers["content-type"] == "application/problem+json"
+    assert ledger.head() == before
+
+
+def test_a_long_body_is_refused(site, ledger):
+    before = ledger.head()
+    long = {"scope": "odd", "key": "long", "release": DATA, "privacy_unit": "x" * 2_000_000}
+    assert site.post("ledger/reserve", long).status == 413
+    assert ledger.head() == before
+
+
+# --- who may ----------------------------------------------------------------------------------------------------------
+
+
+def test_roles_bound_what_is_done_and_seen(ledger, site, top, held_by):
+    ledger.create_budget(f"{top}/a", kind="pure", epsilon="0.5")
+    ledger.create_budget(f"{top}/b", kind="pure", epsilon="0.5")
+    ledger.reserve(f"{top}/b", PureDP(0.125), key=f"{top}-b", plan_hash=HASH)
+    ledger.register_plan(f"{top}/b", OTHER, key=f"{top}-plan")
+    before = ledger.head()
+    held_by(Role.READER, f"{top}/a")
+    assert [b.scope for b in ledger.budgets()] == [top, f"{top}/a"]
+    assert ledger.find(f"{top}-b") is None
+    assert list(ledger.history(f"{top}/a"))
+    for ask in (
+        lambda: ledger.charge(f"{top}/a", PureDP(0.125), key="r"),
+        lambda: list(ledger.history(f"{top}/b")),
+        lambda: list(ledger.history()),
+        ledger.verify,
+        lambda: ledger.balance(f"{top}/b"),
+        lambda: ledger.what_fits(top),
+        lambda: ledger.page(top),
+        lambda: ledger.spending(top),
+        lambda: ledger.execute(Start(key=f"{top}-b")),
+        lambda: ledger.create_budget(f"{top}/a/x", kind="pure", epsilon="0"),
+    ):
+        with pytest.raises(AccessError):
+            ask()
+    assert site.get(f"ledger/entry?index={before[0]}").status == 404
+    held_by(Role.SPENDER, f"{top}/a")
+    for ask in (
+        lambda: ledger.charge(f"{top}/b", PureDP(0.125), key="s"),
+        lambda: ledger.change_cap(f"{top}/a", by="anna", reason="more", epsilon="1"),
+        lambda: ledger.revoke(f"{top}-b", by="anna", reason="mine"),
+        lambda: ledger.accept_restored(by="anna", reason="mine"),
+    ):
+        with pytest.raises(AccessError):
+            ask()
+    assert str(_refused(lambda: ledger.execute(Start(key=f"{top}-b")))) == str(
+        _refused(lambda: ledger.execute(Start(key=f"{top}-nobody")))
+    ).replace("nobody", "b")
+    assert str(_refused(lambda: ledger.charge_record(f"{top}-b"))) == str(
+        _refused(lambda: ledger.charge_record(f"{top}-nobody"))
+    ).replace("nobody", "b")
+    assert ledger.head() == before
+    ledger.charge(f"{top}/a", PureDP(0.125), key=f"{top}-a")
+    assert not ledger.charge(f"{top}/a", PureDP(0.125), key=f"{top}-b").replayed  # each scope has keys of its own
+    ledger.register_plan(f"{top}/a", HASH, key=f"{top}-plan")
+    held_by(Role.OWNER, f"{top}/b")
+    ledger.revoke(f"{top}-b", by="bob", reason="never scheduled")
+    entry = ledger.page(f"{top}/b", limit=1)[0]
+    assert entry.body["by"] == "bob (token of anna)"
+    held_by(Role.AUDITOR, None)
+    assert ledger.verify().count == ledger.head()[0]
+    with pytest.raises(AccessError, match="auditor may not own"):
+        ledger.retire(top, by="carl", reason="over")
+
+
+def test_a_charge_is_for_who_reserved_it_and_for_owners(ledger, top, held_by, served):
+    key, soon = f"{top}-mine", datetime.now(UTC) + timedelta(hours=1)
+    held_by(Role.SPENDER, top)
+    mine = ledger.reserve(top, PureDP(0.125), key=key, rounds=1, until=soon)
+    assert ledger.reserve(top, PureDP(0.125), key=key, rounds=1, until=soon).replayed
+    ledger.charge(top, PureDP(0.125), key=f"{top}-done")
+    ledger.register_plan(top, HASH, key=f"{top}-plan")
+    before = ledger.head()
+    theirs = (
+        lambda: ledger.reserve(top, PureDP(0.125), key=key, rounds=1, until=soon),
+        lambda: ledger.charge(top, PureDP(0.125), key=f"{top}-done"),
+        lambda: ledger.register_plan(top, HASH, key=f"{top}-plan"),
+        lambda: ledger.reserve(top, PureDP(0.125), key=f"{top}-plan", plan_hash=HASH),
+        lambda: mine.hold(soon + timedelta(hours=1)),
+        lambda: mine.cancel("in the way"),
+        mine.start,
+    )
+    for scope in (top, None):
+        held_by(Role.SPENDER, scope, "bob")
+        for ask in theirs:
+            with pytest.raises(AccessError, match="is that of 'anna': they go on with it, or an owner"):
+                ask()
+        with pytest.raises(ConflictError, match="is held until"):  # which anybody may say, once its time has come
+            ledger.expire(key)
+    assert ledger.head() == before
+    held_by(Role.SPENDER, top)
+    mine.start()
+    held_by(Role.SPENDER, top, "bob")
+    for ask in (lambda: mine.round_started(1), lambda: mine.round_released(1, output_hash=HASH), mine.commit):
+        with pytest.raises(AccessError, match="is that of 'anna'"):
+            ask()
+    held_by(Role.OWNER, top, "dora")
+    mine.round_started(1)
+    mine.round_released(1, output_hash=HASH)
+    mine.commit()
+    with read_ledger(served[2]) as here:
+        assert {here.charge_record(f"{top}-{end}").by for end in ("mine", "done", "plan")} == {"anna"}
+        assert here.verify().count == here.head()[0]
+
+
+def test_a_charge_that_names_nobody_is_for_all_who_may_spend_there(ledger, top, held_by, served):
+    with open_ledger(served[2]) as here:
+        here.reserve(top, PureDP(0.125), key=f"{top}-1")
+    held_by(Role.SPENDER, top, "bob")
+    found = ledger.find(f"{top}-1")
+    assert ledger.charge_record(f"{top}-1").by is None
+    found.start()
+    found.commit()
+    with open_ledger(served[2]) as here:  # what a name was noted with is the same request without one
+        ledger.charge(top, PureDP(0.125), key=f"{top}-2")
+        assert here.charge(top, PureDP(0.125), key=f"{top}-2").replayed
+
+
+def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(ledger, top, held_by, served):
+    allow = functools.partial(ledger.override_price, top, PureDP(0.25), amount={"epsilon": "0.125"}, reason="proof")
+    held_by(Role.SPENDER, top)
+    ledger.register_plan(top, HASH, key=f"{top}-1")
+    for name in ("dora", "emil"):  # the same again is the same, whoever says so
+        held_by(Role.OWNER, top, name)
+        allow(key=f"{top}-1", plan_hash=HASH)
+        allow(key=f"{top}-2")
+    held_by(Role.SPENDER, top, "bob")
+    ledger.reserve(top, PureDP(0.25), key=f"{top}-2", amount={"epsilon": "0.125"})
+    with pytest.raises(AccessError, match="is that of 'anna'"):  # who announced it
+        ledger.reserve(top, PureDP(0.25), key=f"{top}-1", amount={"epsilon": "0.125"}, plan_hash=HASH)
+    held_by(Role.SPENDER, top)
+    ledger.reserve(top, PureDP(0.25), key=f"{top}-1", amount={"epsilon": "0.125"}, plan_hash=HASH)
+    with read_ledger(served[2]) as here:
+        said = [(entry.key, entry.verb, entry.body.get("by")) for entry in here.history(top) if entry.key]
+        assert said == [
+            (f"{top}-1", "plan-registered", "anna"),
+            (f"{top}-1", "price-overridden", "dora"),
+            (f"{top}-2", "price-overridden", "dora"),
+            (f"{top}-2", "reserved", "bob"),
+            (f"{top}-1", "reserved", "anna"),
+        ]
+        assert [here.charge_record(f"{top}-{number}").by for number in (1, 2)] == ["anna", "bob"]
+        here.verify()
+
+
+def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served):
+    ledger.charge(top, PureDP(0.125), key=f"{top}-1")
+    signer = SigningKey.create("example.org/auditor")
+
+    def kept(documents):
+        return Kept(Checkpoint.over(documents, origin="example.org/ledger").note(signer))
+
+    with read_ledger(served[2]) as here:
+        entries = list(sound_documents(here))
+        ledger.charge(top, PureDP(0.125), key=f"{top}-2")
+        whole = here.verify()
+    asked = {"since": kept(entries), "keys": [signer.verifier]}
+    found = ledger.verify(**asked)
+    assert (found.since, found.count, found.head) == (len(entries), whole.count, whole.head)
+    assert (found.balances, found.unpriced, whole.priced - found.priced) == (whole.balances, 0, whole.priced - 1)
+    said = " ".join(_said(found))  # no more than was looked at
+    assert f"begins with the {len(entries)} entries of the checkpoint. Not looked at: the prices" in said
+    assert not found.charges_told
+    assert "the server stores of charges is not told" in said
+    with pytest.raises(LedgerIntegrityError, match="the ledger was cut"):
+        ledger.verify(**asked | {"since": kept([*entries, *entries])})
+    with pytest.raises(LedgerIntegrityError, match="is not the last of the checkpoint"):
+        ledger.verify(**asked | {"since": kept(entries[::-1])})
+    with pytest.raises(CheckError, match="must be signed by a key that is given"):
+        ledger.verify(since=kept(entries))
+
+
+@pytest.mark.parametrize("index", ["1", None, 1.0, True])
+def test_a_row_whose_index_is_no_number_is_no_entry(index):
+    with pytest.raises(LedgerIntegrityError, match="an entry cannot be read"):
+        as_row(json.dumps({"index": index, "scope": "acme"}))
+
+
+def _refused(ask):
+    with pytest.raises(ConflictError) as found:
+        ask()
+    return found.value
+
+
+# --- many at once -----------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_race_for_a_cap_meet_it_exactly(site, ledger, top):
+    granted, refused = [], []
+
+    def race(name):
+        with open_ledger(site.url) as books:
+            for number in range(6):
+                try:
+                    books.charge(f"{top}/{name}", PureDP(0.0625), key=f"{top}-{name}-{number}")
+                    granted.append(name)
+                except BudgetExceededError:
+                    refused.append(name)
+
+    racers = [threading.Thread(target=race, args=(name,)) for name in "abcd"]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert (len(granted), len(refused)) == (16, 8)
+    assert ledger.balance(top).spent["epsilon"] == "1"
+
+
+# --- addresses and tokens ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://ledger.example",
+        "http://10.0.0.1:8080",
+        "https://anna:secret@ledger.example",
+        "https://ledger.example?token=secret",
+        "https://ledger.example#secret",
+        "https://",
+        "https://ledger.example:0",
+        "https://ledger.example:99999",
+        "https://ledger.example\n",
+        "http://localhost.evil.example",
+        "HTTP://ledger.example",
+        "https://[::1",
+    ],
+)
+def test_addresses_that_are_not_safe_are_refused_and_show_no_secret(url):
+    with pytest.raises(CheckError) as found:
+        open_ledger(url)
+    assert found.value.field == "url"
+    assert "secret" not in str(found.value)
+
+
+def test_a_token_is_never_shown(site, monkeypatch):
+    monkeypatch.setenv("EPSILOG_TOKEN", "hush")
+    with open_ledger(site.url) as books:
+        assert "hush" not in repr(books) + repr(vars(books)) + books.address
+    with pytest.raises(CheckError, match="not shown"):
+        open_ledger(site.url, token="hush\r\nX: y")  # noqa: S106
+    with pytest.raises(CheckError, match="a server tells its own time"):
+        open_ledger(site.url, clock=lambda: None)
+
+
+def test_a_server_that_is_not_there_did_nothing():
+    with open_ledger("http://127.0.0.1:1") as books:
+        assert isinstance(books._store, RemoteStore)
+        with pytest.raises(StorageError, match=r"cannot be reached.*nothing was done"):
+            books.head()
+    with pytest.raises(StorageError, match="is closed"):
+        books.head()
+
+
+# --- prices that take long --------------------------------------------------------------------------------------------
+
+SLOW = (sys.executable, "-c", "import sys\nfor line in sys.stdin: pass")  # a process that never answers
+
+
+@pytest.mark.slow
+def test_a_price_that_takes_too_long_keeps_nobody_waiting_and_writes_nothing(tmp_path, serve_app, monkeypatch):
+    monkeypatch.setattr(web_app, "Desk", functools.partial(Desk, command=SLOW))
+    path = tmp_path / "ledger.db"
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
+    slow, refused = Repeated(Gaussian(20.0), 10), []
+
+    def wait(number):
+        with open_ledger(site.url) as books:
+            try:
+                books.charge("acme", slow, key=f"slow-{number}", delta="1e-6")
+            except EpsilogError as error:
+                refused.append(error)
+
+    with serve_app(create_app(ledger=str(path), deadline=1.0)) as site, open_ledger(site.url) as ledger:
+        waiting = [threading.Thread(target=wait, args=(number,)) for number in range(4)]
+        for thread in waiting:
+            thread.start()
+        quick = ledger.reserve("acme", PureDP(0.125), key="quick")
+        quick.start()
+        quick.commit()
+        assert any(thread.is_alive() for thread in waiting)
+        assert len(refused) < len(waiting)
+        for thread in waiting:
+            thread.join()
+        assert [type(error) for error in refused] == [EpsilogError] * 4
+        assert all("No answer within 1 s" in str(error) for error in refused)
+        assert {entry.key for entry in ledger.history("acme")} == {None, "quick"}
+
+
+@pytest.mark.slow
+def test_strangers_who_fill_the_desk_keep_no_price_waiting(tmp_path, serve_app):
+    path = tmp_path / "ledger.db"
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
+    app = create_app(ledger=str(path))
+    with serve_app(app) as site, open_ledger(site.url) as ledger:
+        for room in (app.state.desk._quick, app.state.desk._heavy):
+            room._waiting = room._most
+        run = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}
+        assert site.post("federated", run).status == 503
+        assert site.post("federated/curve", run).status == 503
+        ledger.charge("acme", Repeated(Gaussian(20.0), 10), key="priced", delta="1e-6")
+        assert ledger.find("priced").state == "committed"
+
+
+@pytest.mark.slow
+def test_what_the_servers_disk_refuses_may_stand_all_the_same(ledger, top, monkeypatch):
+    def full(*_, **__):
+        raise StorageError("a full disk")
+
+    monkeypatch.setattr(Local, "execute", full)
+    with pytest.raises(UnansweredError, match="a full disk; what was asked may stand, or not"):
+        ledger.reserve(top, PureDP(0.125), key=f"{top}-1")

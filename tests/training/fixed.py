@@ -1,0 +1,28 @@
+"""An engine whose clients always send the same updates: rounds without a model, for tests of samplers and noise."""
+
+# ruff: noqa: ARG002 - an engine's face
+
+import numpy as np
+
+from epsilog.training.engines.base import clipped_sum, noisy_updates
+
+
+class Fixed:
+    """Client i's update is row i, clipped."""
+
+    def __init__(self, task, updates=None):
+        self.task = task
+        count = (task.clients.count, task.model.size)
+        self.updates = np.ones(count) / np.sqrt(count[1]) if updates is None else updates
+
+    def unusable(self, cohort):
+        return 0
+
+    def evaluate(self, model):
+        return 1.0, 0.0
+
+    def sum_of_updates(self, now, *, clip_norm):
+        return clipped_sum(self.updates[now.cohort], clip_norm, size=self.task.model.size)
+
+    def sum_of_noisy_updates(self, now, **settings):
+        return noisy_updates(self, now, **settings)

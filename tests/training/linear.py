@@ -1,0 +1,68 @@
+"""An engine of a few lines in NumPy: a linear model with half the squared error, its gradients by hand."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from epsilog.training import Task, clipping
+from epsilog.training.engines.base import Clipped, noisy_updates
+
+
+def slopes(model, features, targets):
+    """Each example's gradient; shape (n, d)."""
+    errors = features @ model[:-1] + model[-1] - targets
+    return errors[:, None] * np.column_stack([features, np.ones(len(features))])
+
+
+@dataclass(frozen=True)
+class LinearEngine:
+    """A task's data, with the computations of a round and the evaluation."""
+
+    task: Task
+
+    def rows(self, client):
+        here = self.task.clients.rows_of(client)
+        return self.task.clients.features[here], self.task.clients.targets[here]
+
+    def unusable(self, cohort):
+        return 0 * len(cohort)
+
+    def sum_of_updates(self, now, *, clip_norm):
+        model = now.model
+        total, norms, clipped = np.zeros_like(model), [0.0], 0
+        for client in now.cohort.tolist():
+            features, targets = self.rows(client)
+            at, size = model, min(self.task.training.batch_size or len(features), len(features))
+            order = np.arange(len(features))
+            if self.task.training.batch_size is not None:
+                order = np.argsort(now.batches(client).words(len(features)), kind="stable")
+            for step in range(self.task.training.local_steps if size else 0):
+                rows = order[np.arange(step * size, (step + 1) * size) % len(order)]
+                rate = now.pace * self.task.training.learning_rate
+                at = at - rate * slopes(at, features[rows], targets[rows]).mean(axis=0)
+            factor = float(clipping.factors(np.linalg.norm(at - model), clip_norm, xp=np))
+            total, clipped = total + factor * (at - model), clipped + (factor < 1)
+            norms.append(float(np.linalg.norm(factor * (at - model))))
+        return Clipped(total, max(norms), clipped, 0, len(now.cohort))
+
+    sum_of_noisy_updates = noisy_updates
+
+    def sum_of_noisy_runs(self, now, runs):
+        model, training = now.model, self.task.training
+        total, padding = np.zeros_like(model), []
+        step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        for client in now.cohort.tolist():
+            (features, targets), at = self.rows(client), model
+            joins = now.batches(client).coins((runs.steps, len(features)), runs.batch_probability)
+            drawn = runs.noise_stddev * now.noise(client).normals((runs.steps, model.size + 1))
+            for step in range(runs.steps):
+                each = slopes(at, features[joins[step]], targets[joins[step]])
+                factors = clipping.factors(np.linalg.norm(each, axis=1), runs.clip_norm, xp=np)
+                at = at - step_size * ((factors[:, None] * each).sum(axis=0) + drawn[step, :-1])
+            total = total + (at - model)
+            padding.append(drawn[:, -1].sum() / np.sqrt(runs.steps))
+        return Clipped(total, 0.0, 0, 0, 0, np.array(padding))
+
+    def evaluate(self, model):
+        features, targets = self.task.test_set()
+        return float(np.square(features @ model[:-1] + model[-1] - targets).mean() / 2), 0.0

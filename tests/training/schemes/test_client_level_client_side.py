@@ -1,0 +1,70 @@
+"""Every client adds its own noise to its own clipped update; only a neighbour with nothing in its place is priced."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from epsilog.accounting import epsilon
+from epsilog.mechanisms import GaussianDP
+from epsilog.schemes import ClientLevelClientSide
+from epsilog.terms import NeighboringRelation
+from epsilog.training import PaidRun, Randomness
+from epsilog.training.engines.compiled import CompiledEngine
+from epsilog.training.rounds import begin, next_round
+
+SCHEME = ClientLevelClientSide(
+    clients=12, cohort_size=5, rounds=6, max_participations=3, clip_norm=0.2, noise_multiplier=2.0
+)
+
+
+def test_it_costs_one_gaussian_for_each_participation():
+    """mu = sqrt(3) / 2; the server's cohorts amplify nothing."""
+    found = epsilon(SCHEME.release(), delta=1e-5, relation=NeighboringRelation.ZERO_OUT)
+    exact = epsilon(GaussianDP(np.sqrt(3) / 2), delta=1e-5, relation=NeighboringRelation.ZERO_OUT)
+    assert found.upper == pytest.approx(exact.upper, rel=1e-6)
+    assert SCHEME.unamplified() == replace(SCHEME, cohort_size=12).unamplified()
+    assert SCHEME.noisy_sums(2) == 2
+    assert SCHEME.noisy_sums(6) == 3
+    every = epsilon(SCHEME.in_every_round(), delta=1e-5, relation=NeighboringRelation.ZERO_OUT)
+    assert every.lower > found.upper
+
+
+@pytest.mark.slow
+def test_each_participant_adds_noise_of_the_stated_size(small_task):
+    """The model with noise minus the model without, over many seeds: m independent noises over m."""
+    task, engine = small_task(), CompiledEngine(small_task())
+    draws, padding = [], []
+    for seed in range(60):
+        loud, quiet = (
+            next_round(scheme, engine, begin(task), Randomness.simulated(seed))
+            for scheme in (SCHEME, replace(SCHEME, noise_multiplier=0.0))
+        )
+        draws.append((loud.state.model - quiet.state.model) * np.sqrt(5) / SCHEME.noise_stddev)
+        padding.extend(loud.record.padding)
+        assert len(loud.record.padding) == 5
+        assert loud.custody == replace(quiet.custody)
+    for values in (np.concatenate(draws), np.array(padding) / SCHEME.noise_stddev):
+        assert 5e-7 < stats.chi2.cdf(np.sum(values**2), values.size) < 1 - 5e-7
+        assert not 5e-7 < stats.chi2.cdf(np.sum((0.7 * values) ** 2), values.size) < 1 - 5e-7
+
+
+def test_a_client_beyond_its_cap_is_absent_and_nobody_left_is_an_empty_round(small_task):
+    task, engine, scheme = small_task(), CompiledEngine(small_task()), replace(SCHEME, cohort_size=12, rounds=5)
+    state, sizes = begin(task), []
+    for _ in range(5):
+        outcome = next_round(scheme, engine, state, Randomness.simulated(1))
+        state, sizes = outcome.state, [*sizes, len(outcome.custody.participants)]
+    assert sizes == [12, 12, 12, 0, 0]
+    assert state.participations.tolist() == [3] * 12
+
+
+def test_only_nothing_in_its_place_is_a_neighbour(small_task, charge_for):
+    task = small_task()
+    PaidRun(SCHEME, charge_for(SCHEME, task.unit), Randomness.simulated(1))
+    charge = charge_for(SCHEME, task.unit)
+    for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE):
+        charge.request = replace(charge.request, relation=relation)
+        with pytest.raises(ValueError, match="relation must be zero-out for client-level-client-side"):
+            PaidRun(SCHEME, charge, Randomness.simulated(1))

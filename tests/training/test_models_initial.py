@@ -1,0 +1,83 @@
+"""A warm start: public numbers, bound by their hash, in the place of a kind's own."""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+import pytest
+
+from epsilog import npz
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import CheckError
+from epsilog.training import Randomness, dry_run
+from epsilog.training.models import Released, build, choose
+from epsilog.training.rounds import bound_to, output_hash
+
+
+def mlp(**options):
+    return build("mlp", inputs=3, classes=None, hidden=[4], **options)
+
+
+def test_training_goes_on_from_a_model_that_was_released(small_task, tmp_path):
+    scheme = ClientLevelCentral(12, 0.5, 2, 0.2, 1.0)
+    cold = small_task()
+    released = dry_run(scheme, cold, randomness=Randomness.simulated(1)).model
+    np.save(tmp_path / "released.npy", released)
+    kind = choose("mlp", beside=tmp_path, initial="released.npy", hidden=[4])
+    warm = dataclasses.replace(cold, model=kind.build(inputs=3, classes=None))
+    assert np.array_equal(warm.model.start, released)
+    assert warm.describe()["model"]["initial"]["sha256"] == output_hash(released)
+    assert "declared public" in warm.describe()["model"]["initial"]["data"]
+    assert bound_to(scheme, warm) != bound_to(scheme, cold)
+    ends = [dry_run(scheme, task, randomness=Randomness.simulated(1)).model for task in (warm, cold)]
+    assert not np.array_equal(*ends)
+
+
+def test_the_file_of_a_released_model_starts_another(tmp_path):
+    released = Released(mlp(), np.arange(21.0))
+    (tmp_path / "model.npz").write_bytes(npz.written(released.arrays))
+    assert choose("mlp", tmp_path, "model.npz", hidden=[4]).vector.tolist() == released.vector.tolist()
+    (tmp_path / "model.npz").write_bytes(b"PK")
+    with pytest.raises(CheckError, match=r"initial must be an \.npy file of numbers, or the \.npz file of a released"):
+        choose("mlp", tmp_path, "model.npz", hidden=[4])
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8", ">f8"])
+def test_an_array_starts_a_model_as_a_file_does(dtype):
+    vector = np.arange(21, dtype=dtype) / 4
+    model = mlp(initial=vector)
+    assert model.start.tolist() == vector.tolist()
+    assert model.facts["initial"]["sha256"] == hashlib.sha256(vector.astype("<f8").tobytes()).hexdigest()
+    assert model.layers  # norms are known still
+    assert model.shipped
+
+
+def save(path, what):
+    np.save(path, what, allow_pickle=True)
+
+
+def archive(path):
+    with path.open("wb") as file:
+        np.savez(file, a=np.zeros(21))
+
+
+@pytest.mark.parametrize(
+    ("write", "says"),
+    [
+        (None, "released model, got w.npy: No such file"),
+        (lambda path: path.write_bytes(b"no numbers"), "initial must be an .npy file of numbers"),
+        (lambda path: path.write_bytes(b""), "initial must be an .npy file of numbers"),
+        (lambda path: save(path, np.array([{}])), "initial must be an .npy file of numbers, .*, got w.npy: .*pickle"),
+        (archive, "initial must be an .npy file of numbers, or the .npz file of a released model, got w.npy: "),
+        (lambda path: save(path, np.zeros(20)), "initial must hold the model's 21 parameters, got 20"),
+        (lambda path: save(path, np.zeros((21, 1))), r"initial must be finite real numbers of shape \(d,\)"),
+        (lambda path: save(path, np.zeros(21, int)), "initial must be finite real numbers"),
+        (lambda path: save(path, np.full(21, np.nan)), "initial must be finite real numbers"),
+        (lambda path: save(path, np.full(21, np.inf)), "initial must be finite real numbers"),
+    ],
+)
+def test_what_is_no_start_is_refused(tmp_path, write, says):
+    if write is not None:
+        write(tmp_path / "w.npy")
+    with pytest.raises(CheckError, match=says):
+        choose("mlp", beside=tmp_path, initial="w.npy", hidden=[4]).build(inputs=3, classes=None)

@@ -1,0 +1,110 @@
+"""A released model in its user's hands: arrays by name, predictions, and files that are not its own."""
+
+import numpy as np
+import pytest
+
+from epsilog import npz
+from epsilog.terms import CheckError
+from epsilog.training.models import Model, Released, build
+
+FEATURES = np.array([[1.0, 2.0], [-3.0, 0.5], [np.nan, 1.0], [np.inf, 1.0]])
+
+
+def linear(classes, vector):
+    model = build("linear", inputs=2, classes=classes)
+    return Released(model, np.array(vector, dtype=float))
+
+
+def test_a_line_predicts_numbers_and_says_nothing_of_rows_that_it_cannot_use():
+    released = linear(None, [2, -1, 10])
+    assert released.predict(FEATURES).tolist()[:2] == [10, 3.5]
+    assert np.isnan(released.predict(FEATURES)[2:]).all()
+    assert released.predict(np.zeros((0, 2))).shape == (0,)
+
+
+def test_classes_are_the_likeliest_ones():
+    released = linear(3, [1, 0, -1, 0, 1, -1, 0, 0, 0])
+    assert released.outputs(FEATURES)[:2].tolist() == [[1, 2, -3], [-3, 0.5, 2.5]]
+    assert released.predict(FEATURES).tolist() == [1, 2, -1, -1]
+
+
+def test_arrays_are_named_by_their_place_in_the_users_own_tree(tmp_path):
+    import jax.numpy as jnp
+
+    model = Model(
+        lambda: {"out": [jnp.zeros(2), jnp.ones(())], "deep": {"w": jnp.zeros((2, 2))}},
+        lambda p, x: (x @ p["deep"]["w"]) @ p["out"][0] + p["out"][1],
+        "half-squared-error",
+    )
+    released = Released(model, np.arange(7.0))
+    assert {name: array.tolist() for name, array in released.arrays.items()} == {
+        "deep.w": [[0, 1], [2, 3]],
+        "out.0": [4, 5],
+        "out.1": 6,
+    }
+    (tmp_path / "model.npz").write_bytes(npz.written(released.arrays))
+    again = Released.read(tmp_path / "model.npz", model)
+    assert again.vector.tobytes() == released.vector.tobytes()
+    assert again.predict([[1.0, 1.0]]).tolist() == [2 * 4 + 4 * 5 + 6]
+
+
+def test_arrays_find_their_places_in_whatever_order_a_file_has_them(tmp_path):
+    model = build("mlp", inputs=2, classes=None, hidden=[2])
+    released = Released(model, np.arange(float(model.size)))
+    shuffled = dict(sorted(released.arrays.items(), reverse=True))
+    (tmp_path / "model.npz").write_bytes(npz.written(shuffled))
+    assert Released.read(tmp_path / "model.npz", model).vector.tolist() == released.vector.tolist()
+    assert npz.digest(shuffled) != npz.digest(released.arrays)  # and a verifier says that it is another file
+
+
+@pytest.mark.parametrize("other", ["a.b", "w.npy", "../w", "a b"])
+def test_paths_that_are_no_names_are_numbered(other):
+    """Two of one path, or one that a file would read as another's, would lose an array."""
+    import jax.numpy as jnp
+
+    model = Model(
+        lambda: {"a": {"b": jnp.zeros(2)}, other: jnp.zeros(3)},
+        lambda p, x: x @ p["a"]["b"] + p[other].sum(),
+        "half-squared-error",
+    )
+    released = Released(model, np.arange(5.0))
+    assert list(released.arrays) == ["0", "1"]
+    assert npz.as_vector(npz.read(npz.written(released.arrays))).tolist() == released.vector.tolist()
+
+
+def test_one_array_alone_has_a_name_too():
+    import jax.numpy as jnp
+
+    model = Model(lambda: jnp.zeros(3), lambda p, x: x @ p, "half-squared-error")
+    assert list(Released(model, np.zeros(3)).arrays) == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "model must be a released model's NPZ file, got model.npz: No such file"),
+        (b"nothing", "model must be a released model's NPZ file, got model.npz: File is not a zip file"),
+        (
+            npz.written({"0.0": np.zeros((2, 1))}),
+            r"model must hold the arrays of the model \(0.0 \(2, 1\), 0.1 \(1,\)\)",
+        ),
+        (npz.written({"0.0": np.zeros((1, 2)), "0.1": np.zeros(1)}), "model must hold the arrays"),
+        (npz.written({"0.1": np.zeros((2, 1)), "0.0": np.zeros(1)}), "model must hold the arrays"),
+    ],
+)
+def test_another_models_file_is_refused(tmp_path, content, says):
+    if content is not None:
+        (tmp_path / "model.npz").write_bytes(content)
+    with pytest.raises(CheckError, match=says):
+        Released.read(tmp_path / "model.npz", build("linear", inputs=2, classes=None))
+
+
+@pytest.mark.parametrize("features", [np.zeros((2, 3)), np.zeros(2), [[["a"]]]])
+def test_features_of_another_shape_are_refused(features):
+    with pytest.raises(ValueError, match=r"features must have shape \(n, 2\)|could not convert"):
+        linear(None, [0, 0, 0]).predict(features)
+
+
+def test_a_vector_of_another_length_is_no_model():
+    with pytest.raises(CheckError, match=r"vector must have shape \(3,\), got \(2,\)"):
+        linear(None, [0, 0])

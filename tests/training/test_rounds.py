@@ -1,0 +1,209 @@
+"""A round does what its scheme says: sensitivity, noise, cohorts and caps, seen in the records and in the model."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
+from epsilog.terms.codec import encode
+from epsilog.training import Federation, Randomness, noise, rounds
+from epsilog.training.engines import compiled
+from epsilog.training.engines.compiled import CompiledEngine
+from epsilog.training.schemes import client_level_central
+
+CENTRAL = ClientLevelCentral(clients=12, sampling_probability=0.5, rounds=40, clip_norm=0.2, noise_multiplier=1.5)
+CLIENT_SIDE = ExampleLevelClientSide(
+    clients=12,
+    cohort_size=5,
+    rounds=12,
+    max_participations=4,
+    batch_probability=0.5,
+    epochs=2,
+    clip_norm=0.3,
+    noise_multiplier=2.0,
+)
+
+
+def train(task, scheme, randomness, *, private=True):
+    engine, outcomes = CompiledEngine(task), [rounds.Outcome(rounds.begin(task), None, None)]
+    for _ in range(scheme.rounds):
+        outcomes.append(rounds.next_round(scheme, engine, outcomes[-1].state, randomness, private=private))
+    return outcomes[1:]
+
+
+def padding_fits(outcomes, scheme):
+    """Chi-square on the padding coordinates; false alarm 1e-6."""
+    draws = np.concatenate([outcome.record.padding for outcome in outcomes]) / scheme.noise_stddev
+    return 5e-7 < stats.chi2.cdf(np.sum(draws**2), draws.size) < 1 - 5e-7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scheme", "unit_is_client"),
+    [
+        pytest.param(CENTRAL, True, id="central"),
+        pytest.param(CLIENT_SIDE, False, id="client", marks=pytest.mark.slow),
+    ],
+)
+def test_the_noise_has_the_stated_size_and_the_control_that_is_30_percent_weak_is_caught(
+    small_task, scheme, unit_is_client
+):
+    task, scheme = small_task(unit_is_client=unit_is_client), dataclasses.replace(scheme, rounds=80)
+    if not unit_is_client:
+        scheme = dataclasses.replace(scheme, max_participations=80)
+    assert padding_fits(train(task, scheme, Randomness.simulated(1)), scheme)
+    assert not padding_fits(train(task, scheme, Randomness.weakened(1, noise_factor=0.7)), scheme)
+
+
+@pytest.mark.slow
+def test_the_models_own_noise_has_the_stated_size(small_task):
+    """With the same cohorts, the model with noise minus the model without is the noise over q N."""
+    task, engine = small_task(), CompiledEngine(small_task())
+    state, quiet = rounds.begin(task), dataclasses.replace(CENTRAL, noise_multiplier=0.0)
+    noise = [
+        rounds.next_round(CENTRAL, engine, state, Randomness.simulated(seed)).state.model
+        - rounds.next_round(quiet, engine, state, Randomness.simulated(seed)).state.model
+        for seed in range(60)
+    ]
+    draws = np.concatenate(noise) * CENTRAL.expected_cohort / CENTRAL.noise_stddev
+    assert 5e-7 < stats.chi2.cdf(np.sum(draws**2), draws.size) < 1 - 5e-7
+    assert not 5e-7 < stats.chi2.cdf(np.sum((0.7 * draws) ** 2), draws.size) < 1 - 5e-7
+
+
+@pytest.mark.slow
+def test_one_client_moves_the_model_by_at_most_the_clip_over_the_public_divisor(small_task):
+    def remove(client):
+        def change(_features, _targets, present):
+            present[client] = False
+
+        return change
+
+    quiet = dataclasses.replace(CENTRAL, noise_multiplier=0.0, sampling_probability=1.0)
+    models = []
+    for change in (None, *map(remove, range(0, 12, 4))):
+        task = small_task(change=change)
+        models.append(train(task, dataclasses.replace(quiet, rounds=1), Randomness.simulated(3))[0].state.model)
+    moved = [np.linalg.norm(model - models[0]) for model in models[1:]]
+    assert max(moved) <= 0.2 / 12 + 1e-15
+    assert max(moved) > 0.1 / 12
+
+
+@pytest.mark.slow
+def test_one_example_moves_a_clients_upload_by_at_most_the_clip_a_step(small_task):
+    def remove(_features, _targets, present):
+        present[0, 0] = False
+
+    scheme = dataclasses.replace(
+        CLIENT_SIDE,
+        noise_multiplier=0.0,
+        batch_probability=1.0,
+        epochs=1,
+        rounds=1,
+        max_participations=1,
+        cohort_size=12,
+    )
+    full, less = (
+        train(small_task(change=change, unit_is_client=False, nominal_examples=4), scheme, Randomness.simulated(3))[0]
+        for change in (None, remove)
+    )
+    moved = 12 * np.linalg.norm(full.state.model - less.state.model)
+    assert 0 < moved <= 0.1 * 0.3 / 4 + 1e-15
+
+
+@pytest.mark.slow
+def test_nobody_takes_part_more_often_than_the_cap_and_the_rest_are_absent(small_task):
+    outcomes = train(small_task(unit_is_client=False), CLIENT_SIDE, Randomness.simulated(2))
+    counts = np.bincount([one for outcome in outcomes for one in outcome.custody.participants], minlength=12)
+    assert counts.max() == CLIENT_SIDE.max_participations
+    assert np.array_equal(counts, outcomes[-1].state.participations)
+    assert counts.sum() == 12 * 4  # 12 rounds of 5 would be 60: the last rounds run short
+    assert len(outcomes[0].custody.participants) == 5
+    assert len(outcomes[-1].record.padding) == len(outcomes[-1].custody.participants)
+
+
+@pytest.mark.slow
+def test_chunks_change_nothing_but_memory(small_task, monkeypatch):
+    task = small_task(unit_is_client=False)
+    quiet = dataclasses.replace(CLIENT_SIDE, noise_multiplier=0.0, batch_probability=1.0)
+    whole = train(task, quiet, Randomness.simulated(2))[-1]
+    monkeypatch.setattr(compiled, "DRAWN", 40)
+    parts = train(task, quiet, Randomness.simulated(2))[-1]
+    assert parts.state.model == pytest.approx(whole.state.model, abs=1e-12)
+    assert parts.custody.clipped_fraction == whole.custody.clipped_fraction
+
+
+def test_the_public_record_holds_neither_cohort_nor_norm_nor_client_data(small_task):
+    record = train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.simulated(1))[0].record
+    assert set(encode(record)) == {
+        "type", "round", "output_hash", "noise_stddev", "clip_norm", "padding", "test_loss", "test_score",
+            "unclipped", "diverged", "given_up",
+    }  # fmt: skip
+    assert len(record.padding) == client_level_central.PADDING
+
+
+def test_an_empty_cohort_is_still_a_noisy_round(small_task):
+    rare = dataclasses.replace(CENTRAL, sampling_probability=1e-9)
+    outcome = train(small_task(), dataclasses.replace(rare, rounds=1), Randomness.simulated(1))[0]
+    assert outcome.custody.participants == ()
+    assert outcome.custody.clipped_fraction == 0
+    assert not np.array_equal(outcome.state.model, rounds.begin(small_task()).model)
+
+
+def test_without_privacy_nothing_is_clipped_or_noised(small_task):
+    outcomes = train(small_task(), CENTRAL, Randomness.simulated(1), private=False)
+    assert {outcome.custody.clipped_fraction for outcome in outcomes} == {0.0}
+    assert not np.any([outcome.record.padding for outcome in outcomes])
+
+
+@pytest.mark.parametrize("noise_multiplier", [1e160, 1e300])
+def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_task, noise_multiplier):
+    scheme = dataclasses.replace(CENTRAL, noise_multiplier=noise_multiplier, rounds=1)
+    outcome = train(small_task(), scheme, Randomness.simulated(1))[0]
+    assert outcome.record.diverged
+    assert (outcome.record.test_loss, outcome.record.test_score) == (None, None)
+    assert outcome.record.output_hash == rounds.output_hash(outcome.state.model)
+    assert not train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.simulated(1))[0].record.diverged
+
+
+@pytest.mark.parametrize(
+    ("scheme", "unit_is_client", "error", "says"),
+    [
+        (CLIENT_SIDE, True, ValueError, "privacy_unit must be the one that example-level-client-side protects"),
+        (CENTRAL, False, ValueError, "privacy_unit must be the one that client-level-central protects"),
+        (dataclasses.replace(CENTRAL, clients=13), True, ValueError, "clients must be 12, .* got 13"),
+        (dataclasses.replace(CENTRAL, clip_norm=1e-320), True, ValueError, r"clip_norm must be in \[1e-90, 1e\+90\]"),
+        (dataclasses.replace(CENTRAL, clip_norm=1e300), True, ValueError, r"clip_norm must be in \[1e-90, 1e\+90\]"),
+        (dataclasses.replace(CENTRAL, noise_multiplier=1e-320), True, ValueError, "noise_stddev must be in"),
+        (dataclasses.replace(CENTRAL, noise_multiplier=1e300), True, ValueError, "noise_stddev must be in"),
+        (
+            dataclasses.replace(CLIENT_SIDE, batch_probability=1e-300),
+            False,
+            ValueError,
+            "local_steps must be so few that a client needs",
+        ),
+        ("central", True, TypeError, "no training is written for str"),
+    ],
+)
+def test_a_scheme_that_does_not_fit_is_refused(small_task, scheme, unit_is_client, error, says):
+    with pytest.raises(error, match=says):
+        rounds.require_fit(scheme, small_task(unit_is_client=unit_is_client))
+
+
+def test_how_many_rows_a_client_has_decides_no_refusal(small_task):
+    """A size that is private must not show in whether a run exists."""
+    task = small_task(unit_is_client=False)
+    sizes = np.array([1] * 11 + [3_000_000])
+    both = (task.clients.features, task.clients.targets)
+    rows = [np.broadcast_to(each[:1], (sizes.sum(), *each.shape[1:])) for each in both]
+    large = dataclasses.replace(task, clients=Federation(*rows, sizes))
+    scheme = dataclasses.replace(CLIENT_SIDE, batch_probability=1 / 200)  # 400 steps: 1.2 billion coins
+    for one in (task, large):
+        assert rounds.require_fit(scheme, one) is not None
+
+
+def test_coins_are_the_same_in_however_large_blocks_they_are_tossed(monkeypatch):
+    whole = noise.Stream.replayed(3).coins((7, 11), 0.3)
+    monkeypatch.setattr(noise, "AT_ONCE", 5)
+    assert (noise.Stream.replayed(3).coins((7, 11), 0.3) == whole).all()

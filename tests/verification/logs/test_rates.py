@@ -1,0 +1,67 @@
+"""Honest logs are rejected as seldom as is said: thousands of runs at a rate that can be counted."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from epsilog.schemes import ClientLevelCentral
+from epsilog.terms import Verdict
+from epsilog.verification.logs.checks import check_padding, check_sampling
+from epsilog.verification.logs.logged import Lists, Logs, RoundLog
+
+N, T, RATE = 60, 20, 0.05
+POISSON = ClientLevelCentral(N, 0.15, T, 1.0, 1.0)
+FIXED = ClientLevelCentral(N, None, T, 1.0, 1.0, sampling="fixed-size", cohort_size=9)
+
+
+def lists(there):
+    """Logs of who is in which round, of a table of rounds by clients."""
+    members = np.flatnonzero(np.pad(there, ((1, 0), (0, 0))).ravel())
+    return Logs(lists=Lists(T, N, 0, 0, 0, 0, None, None, members, N))
+
+
+def drawn(scheme, rng):
+    if scheme is POISSON:
+        return rng.random((T, N)) < 0.15
+    return rng.random((T, N)).argsort(axis=1) < 9
+
+
+def rejected(checked, runs):
+    return sum(checked(np.random.default_rng([1, i])).verdict is Verdict.FAILED for i in range(runs))
+
+
+def most(runs):
+    """What one honest test in a thousand exceeds."""
+    return binom.isf(1e-3, runs, RATE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", [POISSON, FIXED], ids=["poisson", "fixed-size"])
+def test_honest_lists_are_rejected_no_oftener_than_is_said(scheme):
+    assert rejected(lambda rng: check_sampling(lists(drawn(scheme, rng)), scheme, RATE), 600) <= most(600)
+
+
+@pytest.mark.slow
+def test_honest_sizes_are_rejected_no_oftener_than_is_said():
+    def checked(rng):
+        sizes = rng.binomial(N, 0.15, T)
+        return check_sampling(Logs(rounds=RoundLog(np.arange(1, T + 1), cohort=sizes)), POISSON, RATE)
+
+    assert 0 < rejected(checked, 2400) <= most(2400)
+
+
+@pytest.mark.slow
+def test_honest_noise_is_rejected_no_oftener_than_is_said():
+    def checked(rng, share=1.0):
+        logs = Logs(padding={t: rng.normal(0, share, 16) for t in range(1, T + 1)})
+        return check_padding(logs, POISSON, RATE)
+
+    assert 1200 * RATE / 10 < rejected(checked, 1200) <= most(1200)
+    assert rejected(lambda rng: checked(rng, 0.7), 120) == 120  # the control
+
+
+def test_one_client_in_every_round_is_seen_at_the_real_rate():
+    there = drawn(POISSON, np.random.default_rng(3))
+    assert check_sampling(lists(there), POISSON, 1e-6).verdict is Verdict.PASSED
+    there[:, 7] = True
+    assert check_sampling(lists(there), POISSON, 1e-6).code == "participation/another-sampler"

@@ -1,0 +1,66 @@
+"""What a finding does to the claim, how sure it is, and which step of a playbook it triggers."""
+
+import hashlib
+import math
+
+import pytest
+
+from epsilog.terms import CheckError, Effect, Finding, Grade, RecordsError, Verdict
+from epsilog.verification import Playbook, reconcile
+from epsilog.verification.hidden import compute_plan_alarm
+
+
+def finding(code, verdict):
+    return Finding(code, verdict, "said")
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "effect", "grade"),
+    [
+        ("noise/holds", Verdict.PASSED, Effect.STANDS, Grade.NONE),
+        ("noise/too-weak", Verdict.FAILED, Effect.FALLS, Grade.CRITICAL),
+        ("noise/too-strong", Verdict.WARNED, Effect.STANDS, Grade.NEGLIGIBLE),
+        ("noise/not-checked", Verdict.NOT_CHECKED, Effect.OPEN, Grade.THEORETICAL),
+        ("participation/another-sampler", Verdict.FAILED, Effect.UNAMPLIFIED, Grade.CRITICAL),
+        ("population/overstated", Verdict.FAILED, Effect.UNAMPLIFIED, Grade.CRITICAL),
+        ("attempts/repeated", Verdict.WARNED, Effect.STANDS, Grade.THEORETICAL),
+    ],
+)
+def test_a_finding_says_what_it_does_to_the_claim(code, verdict, effect, grade):
+    one = finding(code, verdict)
+    assert (one.effect, one.grade) == (effect, grade)
+    assert one.consequences() == {"grade": grade.value, "effect": effect.value, "false_alarm": 0.0}
+
+
+def test_findings_of_our_own_runs_carry_them_too(run):
+    outcome = reconcile(run)
+    told = outcome.to_json()
+    assert {one["effect"] for one in told["findings"]} <= {"stands", "not shown"}
+    statistical = {one["check"]: one["false_alarm"] for one in told["findings"] if one["false_alarm"]}
+    assert statistical == {"noise": 1e-6, "participation": compute_plan_alarm(run.plan)}
+    assert math.isclose(told["false_alarm"], math.fsum(statistical.values()))
+    assert told["findings"] == [one.to_json() | one.consequences() for one in outcome.findings]
+
+
+def test_a_playbook_is_bound_by_its_hash(tmp_path, run):
+    path = tmp_path / "playbook.toml"
+    path.write_text('[steps]\n"noise/too-weak" = ["stop the release", "tell the board"]\nnoise = "ask the operator"\n')
+    book = Playbook.read(path)
+    assert book.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert book.steps_for(finding("noise/too-weak", Verdict.FAILED)) == ("stop the release", "tell the board")
+    assert book.steps_for(finding("noise/too-strong", Verdict.WARNED)) == ("ask the operator",)
+    assert book.steps_for(finding("noise/holds", Verdict.PASSED)) == ()
+    assert book.steps_for(finding("norms/too-large", Verdict.FAILED)) == ()
+    outcome = reconcile(run)
+    assert not any("playbook" in one for one in outcome.to_json(book)["findings"])
+
+
+WRONG = ["", "[steps", '[other]\na = "b"', '[steps]\n"Noise" = "x"', "[steps]\nnoise = 3", "[steps]\nnoise = []"]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_playbook_that_says_nothing_is_refused(tmp_path, text):
+    path = tmp_path / "playbook.toml"
+    path.write_text(text)
+    with pytest.raises((CheckError, RecordsError)):
+        Playbook.read(path)
