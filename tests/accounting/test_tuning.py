@@ -128,17 +128,13 @@ def broken(seed, rounds):
         p, q = outcome_laws(rng)
         law, order = LAWS[turn % len(LAWS)], rng.permutation(len(p))
         a, b = selected(law, p[order]), selected(law, q[order])
-        ask, tuned = asking(p, q), Tuned(PureDP(1.0), law)
+        ask, one = asking(p, q), Composition.of(PureDP(1.0), ADD_OR_REMOVE)
         for epsilon in (0.0, 0.1, 0.5, 1.5, 4.0):
             true = hockey_stick(a, b, epsilon)
-            upper = tuning.bounds(
-                tuned, Composition.of(tuned.release, ADD_OR_REMOVE), DeltaAt(epsilon), above=True, ask=ask
-            ).upper
+            upper = tuning.bounds(law, one, DeltaAt(epsilon), above=True, ask=ask).upper
             found += true > upper * (1 + 1e-9) + 1e-12
         for delta in (1e-4, 0.05):
-            upper = tuning.bounds(
-                tuned, Composition.of(tuned.release, ADD_OR_REMOVE), EpsilonAt(delta), above=True, ask=ask
-            ).upper
+            upper = tuning.bounds(law, one, EpsilonAt(delta), above=True, ask=ask).upper
             found += math.isfinite(upper) and hockey_stick(a, b, upper + 1e-9) > delta * (1 + 1e-6)
     return found
 

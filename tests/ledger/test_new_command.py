@@ -53,14 +53,15 @@ assert verify_file(path).count == 3
 
 @pytest.mark.slow
 def test_one_class_is_written_sent_typed_described_and_verified(tmp_path):
-    [diff] = re.findall(r"```diff\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
+    diffs = re.findall(r"```diff\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
+    [diff] = [one for one in diffs if "ledger/commands" in one]
     header, _, hunk = diff.partition("@@\n")
     before = "".join(f"{line[1:]}\n" for line in hunk.splitlines() if not line.startswith("+"))
     after = "".join(f"{line[1:]}\n" for line in hunk.splitlines() if not line.startswith("-"))
     home, made = Path(epsilog.__file__).parent, tmp_path / "epsilog"
     changed = home / header.splitlines()[0].removeprefix("--- a/src/epsilog/")
     (made / changed.relative_to(home)).parent.mkdir(parents=True)
-    for folder in (home, home / "spend", home / "spend/commands"):
+    for folder in (home, home / "ledger", home / "ledger/commands"):
         for one in folder.iterdir():
             if one.name != "__pycache__" and not changed.is_relative_to(one):
                 (made / one.relative_to(home)).symlink_to(one)

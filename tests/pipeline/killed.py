@@ -53,7 +53,6 @@ def drive(die_at: int, path: Path, runs: Path, told: Path) -> None:
         return call
 
     os.fsync, os.replace, Path.replace = counted(os.fsync), counted(os.replace), counted(Path.replace)
-    for verb in ("create_budget", "reserve", "advance"):
-        setattr(Ledger, verb, counted(getattr(Ledger, verb)))
+    Ledger.execute = counted(Ledger.execute)
     outcome = run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent())
     told.write_text(f"{count} {outcome.report['result']['model_hash']}")

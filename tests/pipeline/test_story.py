@@ -156,7 +156,7 @@ def test_no_time_of_a_run_tells_how_long_it_took(stand_in, write_programme, tmp_
 @pytest.mark.slow
 def test_nothing_of_a_simulation_is_computed_on_who_withdrew(stand_in, write_programme, tmp_path):
     """The run, and what it is compared with: without DP, another budget, the control."""
-    training.withdrawn = {3, 17}
+    stand_in.withdrawn = {3, 17}
     (tmp_path / "gone.txt").write_text("3\n17\nnobody\n")
     data = ('name = "chem97"', 'name = "chem97"\nwithdrawn = "gone.txt"')
     told(write_programme(*SETTINGS, data, ("seed = 20261121", "seed = 7\nstudy = [1]")), tmp_path)
@@ -214,13 +214,13 @@ def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(stand_i
 @pytest.mark.slow
 def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(stand_in, write_programme, tmp_path):
     path = write_programme(*SETTINGS)
-    training.fails = KeyboardInterrupt()
+    stand_in.fails = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         told(path, tmp_path)
     with open_ledger(tmp_path / "ledger.db") as books:
         (budget,) = books.budgets()
         spent = budget.spent
-    training.fails = None
+    stand_in.fails = None
     outcome, observer = told(path, tmp_path)
     assert observer.rounds == []
     assert outcome.reconciliation.verdict == "passed"
@@ -231,13 +231,13 @@ def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(stand_in, 
 
 @pytest.mark.slow
 def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_there(
-    training, write_programme, tmp_path
+    stand_in, write_programme, tmp_path
 ):
     path, ledger = write_programme(*SETTINGS), tmp_path / "ledger.db"
-    training.fails = KeyboardInterrupt()
+    stand_in.fails = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         told(path, tmp_path)
-    training.fails = None
+    stand_in.fails = None
     (folder,) = (tmp_path / "runs").iterdir()
     from epsilog.pipeline.prepare import stored_plan
 

@@ -106,16 +106,12 @@ def of_plans():
 
 
 def of_calculations():
-    named = reports.Reference("data", "visits", "0" * 64)
-    for files, other in (({}, "{}"), ({"visits": "0" * 64}, "answer"), ({"visits": "1" * 64}, "nothing")):
-        made = reports.stamp("query-calculation", {}, {"epsilon": 1.0}, references=[named])
-
-        def answer(_, __, other=other):
-            return {} if other == "{}" else {"epsilon": 1.0} if other == "answer" else {}["nothing"]
-
-        yield from reports.check_calculation(made, answer=answer, files=files)
-    made["record"]["owner"] = {"delta": 1}
-    yield from reports.check_calculation(made, answer=answer)
+    asked = plan.QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3})
+    made = reports.stamp(asked, references=[reports.Reference("data", "visits", "0" * 64)])
+    for files in ({}, {"visits": "0" * 64}, {"visits": "1" * 64}):
+        yield from reports.check_calculation(made, files=files)
+    for changed in ({"answer": {}}, {"question": {"epsilon": "a"}}, {"owner": {"delta": 1}}):
+        yield from reports.check_calculation(made | {"record": made["record"] | changed})
 
 
 def of_runs(run):

@@ -293,7 +293,7 @@ def _stated(mechanism: str, parameter: float | None, further: list[str]) -> Rele
 
 def _value(kind: type, name: str, text: str) -> Any:
     """The value of a field as the command line writes it."""
-    check.one_of(tuple(fields.list_fields(kind)))(field=name)
+    name = check.one_of(tuple(fields.list_fields(kind)))(field=name)
     of = fields.field_type(kind, name)
     if of is bool:
         return check.one_of(("true", "false"))(**{name: text}) == "true"
