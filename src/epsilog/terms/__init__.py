@@ -18,6 +18,7 @@ from epsilog.terms.errors import (
 from epsilog.terms.findings import EVIDENCE, LOG_EVIDENCE, Effect, Finding, Grade, Verdict
 from epsilog.terms.guarantee import Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
+from epsilog.terms.messages import Message
 from epsilog.terms.policy import DeltaDecision, DeltaPolicy, delta_finding
 from epsilog.terms.rounds import COMMITMENT, CustodyRecord, RoundRecord, RunFile, record_line
 
@@ -41,6 +42,7 @@ __all__ = [
     "Guarantee",
     "Interval",
     "LedgerIntegrityError",
+    "Message",
     "NeighboringRelation",
     "ProgrammeError",
     "RecordsError",
