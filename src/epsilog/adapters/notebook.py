@@ -18,7 +18,7 @@ except ImportError as error:
     raise EpsilogError(f"sliders need the extra `notebook`: {install_command('notebook')} ({error})") from error
 
 __all__ = ["FederatedSliders"]
-_MODULE = Path(epsilog.__file__).parent / "web" / "static" / "notebook" / "epsilog-notebook.js"
+_MODULE = Path(epsilog.__file__).parent / "server" / "static" / "notebook" / "epsilog-notebook.js"
 _ASKED = ("population", "cohort_size", "rounds", "noise_multiplier", "delta")
 
 
