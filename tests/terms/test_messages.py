@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epsilog.terms import CheckError
+from epsilog.terms import messages as messages_module
 from epsilog.terms.messages import KINDS, Message, catalogue, sentence
 
 SIMPLE = sorted(name for name, text in catalogue().items() if "{" not in text)
@@ -52,7 +53,7 @@ def test_a_bound_rounds_outward_and_foreign_text_becomes_legible():
     [None, 3, {}, [], ["method/renyi@1"], ["no/such", {}], ["assumes/group-size", {}],
      ["assumes/group-size", {"units": "x"}], ["assumes/group-size", {"units": True}],
      ["method/training-loop@1", {"how": 1, "rest": "a"}],
-     ["method/best-of-trials@1", {"one": 1}]],
+     ["method/best-of-trials@1", {"one": 1}], ["method/renyi@1", {"id": 1}], ["method/renyi@1", {"cls": 1}]],
 )  # fmt: skip
 def test_what_is_no_message_is_refused_and_shown_as_it_is(document):
     with pytest.raises(CheckError):
@@ -66,3 +67,10 @@ def test_messages_nest_so_deep_and_no_deeper():
         deep = ["method/stated-deltas-apart@1", {"rest": deep}]
     with pytest.raises(CheckError):
         Message.from_json(deep)
+
+
+def test_foreign_text_is_not_kept():
+    kept = messages_module._kinds.cache_info().currsize
+    for number in range(100):
+        Message.read(f"another's words {number}")
+    assert messages_module._kinds.cache_info().currsize <= kept + 1

@@ -95,7 +95,7 @@ class Message:
             case str():
                 return cls.read(value) if not value.startswith("[") else cls.of(_FOREIGN, says=value)
             case [str(id), dict(params)] if depth and (kinds := _parameters(id)) is not None:
-                return cls.of(id, **{name: _parameter(one, kinds.get(name), depth) for name, one in params.items()})
+                return cls(id, tuple((name, _parameter(one, kinds.get(name), depth)) for name, one in params.items()))
         raise CheckError("message", "text, or an identifier with parameters", repr(value)[:80])
 
     def to_json(self) -> Any:
@@ -145,12 +145,14 @@ def catalogue() -> Mapping[str, str]:
     return found
 
 
-@cache
 def _parameters(identifier: str) -> Mapping[str, str] | None:
     """The parameters of a sentence, each with its kind; None of what is not in the catalogue."""
-    sentence = catalogue().get(identifier)
-    if sentence is None:
-        return None
+    found = catalogue().get(identifier)
+    return None if found is None else _kinds(found)
+
+
+@cache  # of sentences of the catalogue only: foreign text is not kept
+def _kinds(sentence: str) -> Mapping[str, str]:
     return {name: kind or "" for _, name, kind, _ in Formatter().parse(sentence) if name is not None}
 
 
