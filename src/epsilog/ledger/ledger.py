@@ -5,9 +5,11 @@ Each is one transaction, which writes all that the command does or nothing. What
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import UTC, datetime
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from epsilog.ledger import commands
 from epsilog.ledger.amounts import Number
@@ -18,15 +20,48 @@ from epsilog.ledger.execute import Done, Local
 from epsilog.ledger.headroom import HERE, Pricing
 from epsilog.ledger.store import Store
 from epsilog.ledger.view import LedgerView, Served
-from epsilog.mechanisms import Release
 from epsilog.terms import AccessError, NeighboringRelation, check
 
 ANYBODY = Caller()
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def utc_now() -> datetime:
     """The time that entries note."""
     return datetime.now(UTC)
+
+
+def _nothing(_: Ledger, __: Done) -> None:
+    return None
+
+
+def _budget(_: Ledger, done: Done) -> Balance:
+    assert done.balance is not None, "it is about a budget"
+    return done.balance
+
+
+def _charge(ledger: Ledger, done: Done) -> Charge:
+    assert done.reserved is not None, "it reserves a charge"
+    return Charge(ledger, done.reserved, replayed=done.replayed)
+
+
+def _method(kind: Callable[P, Command], told: Callable[[Ledger, Done], T]) -> Callable[Concatenate[Ledger, P], T]:
+    """The method that gives a command, with the arguments and the description of the command."""
+
+    def method(ledger: Ledger, /, *args: P.args, **named: P.kwargs) -> T:
+        return told(ledger, ledger.execute(kind(*args, **named)))
+
+    command: Any = kind
+    own, stated = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), inspect.signature(method)
+    method.__signature__ = stated.replace(  # type: ignore[attr-defined]
+        parameters=[own, *inspect.signature(kind).parameters.values()],
+        return_annotation=inspect.signature(told).return_annotation,
+    )
+    helps = {name: (one.arg.help, one.arg.none_means) for name, one in command.args.items()}
+    lines = (f"    {name}: {says}{none and f'; None: {none}'}." for name, (says, none) in helps.items())
+    method.__doc__ = "\n".join([command.says.partition("\n\nExample:")[0], "", "Args:", *lines])
+    return method
 
 
 class Ledger(LedgerView):
@@ -116,18 +151,17 @@ class Ledger(LedgerView):
             ConflictError: the scope has another budget, or charges already; or it lies under one that is retired, or
                 under a partition and is no block in its terms.
         """
-        return self._budget(
-            commands.CreateBudget(
-                scope=scope,
-                kind=kind,
-                caps=caps,
-                relation=relation,
-                privacy_unit=privacy_unit,
-                simulation=simulation,
-                quota=quota,
-                orders=orders,
-            )
+        made = commands.CreateBudget(
+            scope,
+            kind=kind,
+            caps=caps,
+            relation=relation,
+            privacy_unit=privacy_unit,
+            simulation=simulation,
+            quota=quota,
+            orders=orders,
         )
+        return _budget(self, self.execute(made))
 
     def declare_partition(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
         """An owner's act: what lies below a scope is disjoint blocks, of which the budgets above pay for one, now.
@@ -151,7 +185,7 @@ class Ledger(LedgerView):
             ConflictError: the budgets above are of more than one kind; or there are charges or budgets here already.
             CheckError: neighbours replace one unit by another, or the budget above states no privacy unit.
         """
-        return self._budget(commands.DeclarePartition(scope=scope, caps=caps, by=by, reason=reason))
+        return _budget(self, self.execute(commands.DeclarePartition(scope, caps=caps, by=by, reason=reason)))
 
     def change_cap(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
         """An owner's act: sets another cap, higher or lower. What is spent or promised stays so.
@@ -172,240 +206,21 @@ class Ledger(LedgerView):
                 of its partition.
             ConflictError: the scope is retired; a partition's cap that is lowered.
         """
-        return self._budget(commands.ChangeCap(scope=scope, caps=caps, by=by, reason=reason))
+        return _budget(self, self.execute(commands.ChangeCap(scope, caps=caps, by=by, reason=reason)))
 
-    def retire(self, scope: str, *, by: str, reason: str) -> Balance:
-        """An owner's act: from here on nothing new is charged at or under a scope, ever.
-
-        What runs may end. What is reserved no longer starts; it can be given back.
-
-        Args:
-            scope: one that has a budget.
-            by: who decides.
-            reason: why, in words; kept for ever.
-        """
-        return self._budget(commands.Retire(scope=scope, by=by, reason=reason))
-
-    def mark_restored(self, *, by: str, reason: str) -> None:
-        """Notes that this ledger came out of a backup: nothing happens in it until an owner accepts that.
-
-        Args:
-            by: who put it back.
-            reason: why, in words; kept for ever.
-        """
-        self.execute(commands.MarkRestored(by=by, reason=reason))
-
-    def accept_restored(self, *, by: str, reason: str) -> None:
-        """An owner's act: accepts what may be missing since the backup that this ledger was restored from.
-
-        What was charged since is lost to the ledger, not to those who saw the answers. What is known of it is then to
-        be charged again, by its statement, before anything else is. A charge that was open in the backup can only be
-        abandoned.
-
-        Args:
-            by: who accepts.
-            reason: what may be missing, and how that is known, in words; kept for ever.
-
-        Raises:
-            ConflictError: nothing waits to be accepted.
-        """
-        self.execute(commands.AcceptRestored(by=by, reason=reason))
-
-    def register_plan(self, scope: str, plan_hash: str, *, key: str) -> None:
-        """Notes a plan before anything is reserved for it: this key of the scope is then for this plan.
-
-        Args:
-            scope: where it will be charged.
-            plan_hash: SHA-256 of the plan.
-            key: of the charge that will pay for it.
-
-        Raises:
-            ConflictError: the key is known for something else in this scope.
-        """
-        self.execute(commands.RegisterPlan(scope=scope, key=key, plan_hash=plan_hash))
-
-    def reserve(
-        self,
-        scope: str,
-        release: Release,
-        *,
-        key: str,
-        delta: Number | None = None,
-        amount: Mapping[str, Number] | None = None,
-        relation: NeighboringRelation | None = None,
-        privacy_unit: str | None = None,
-        plan_hash: str | None = None,
-        rounds: int | None = None,
-        simulation: bool = False,
-        until: datetime | None = None,
-    ) -> Charge:
-        """Promises the price of a release; nothing is spent before ``start``.
-
-        Args:
-            scope: where it is charged; every budget at or above it must bear it.
-            release: the whole schedule, stored for ever.
-            key: idempotency key, which belongs to the scope: the same scope, key and request give the same charge.
-            delta: the failure probability that approximate budgets are charged, rounded up to whole units.
-            amount: a price worked out elsewhere, by quantity, instead of the accountant's upper bound: at least that,
-                unless an owner has allowed it (``override_price``).
-            relation: neighboring relation; None takes that of the nearest budget. All budgets on the path must have it.
-            privacy_unit: what one neighbour differs in; likewise.
-            plan_hash: SHA-256 of the plan.
-            rounds: the most rounds it may run.
-            simulation: whether it is no release of real data; only such budgets take it.
-            until: when anybody may give it back if it has not started (``expire``); None for never.
-
-        Raises:
-            BudgetExceededError: some budget cannot bear it; nothing was written.
-            ConflictError: the key came with another request to this scope, or was cancelled; or relation, unit or
-                simulation is not the budget's.
-            UnsupportedMechanismError: no proven price.
-        """
-        return self._charge(
-            commands.Reserve(
-                scope=scope,
-                key=key,
-                release=release,
-                relation=relation,
-                privacy_unit=privacy_unit,
-                delta=delta,
-                amount=amount,
-                plan_hash=plan_hash,
-                rounds=rounds,
-                simulation=simulation,
-                until=until,
-            )
-        )
-
-    def charge(
-        self,
-        scope: str,
-        release: Release,
-        *,
-        key: str,
-        delta: Number | None = None,
-        amount: Mapping[str, Number] | None = None,
-        relation: NeighboringRelation | None = None,
-        privacy_unit: str | None = None,
-        simulation: bool = False,
-    ) -> Charge:
-        """Reserves, starts and commits at once, before a release that is made in one step; see ``reserve``.
-
-        A key that somebody reserved or started is theirs to finish, and a ``ConflictError`` here.
-        """
-        return self._charge(
-            commands.ChargeAtOnce(
-                scope=scope,
-                key=key,
-                release=release,
-                relation=relation,
-                privacy_unit=privacy_unit,
-                delta=delta,
-                amount=amount,
-                simulation=simulation,
-            )
-        )
-
-    def override_price(
-        self,
-        scope: str,
-        release: Release,
-        *,
-        key: str,
-        amount: Mapping[str, Number],
-        reason: str,
-        relation: NeighboringRelation | None = None,
-        privacy_unit: str | None = None,
-        plan_hash: str | None = None,
-        rounds: int | None = None,
-        simulation: bool = False,
-    ) -> None:
-        """An owner's act: allows one charge at an amount that the accountant does not prove, as an entry of its own.
-
-        The same scope, key and request may then be reserved or charged with this ``amount``, once. Nothing is spent
-        yet. ``verify`` names every charge that was allowed so.
-
-        Args:
-            scope: where it will be charged; see ``reserve`` for what is not named here.
-            release: what will be released.
-            key: of the charge that is allowed.
-            amount: its price, by quantity.
-            reason: why this amount is right, in words; kept for ever. It takes owners of every budget that the charge
-                counts in.
-            relation: see ``reserve``.
-            privacy_unit: see ``reserve``.
-            plan_hash: see ``reserve``.
-            rounds: see ``reserve``.
-            simulation: see ``reserve``.
-
-        Raises:
-            ConflictError: the key is known already in this scope.
-        """
-        self.execute(
-            commands.OverridePrice(
-                scope=scope,
-                key=key,
-                release=release,
-                relation=relation,
-                privacy_unit=privacy_unit,
-                amount=amount,
-                reason=reason,
-                plan_hash=plan_hash,
-                rounds=rounds,
-                simulation=simulation,
-            )
-        )
-
-    def expire(self, key: str, *, scope: str | None = None) -> None:
-        """Gives back a reservation whose time is over and that has not started: anyone may, once its time has come."""
-        self.execute(commands.Expire(key=key, scope=scope))
-
-    def revoke(self, key: str, *, by: str, reason: str, scope: str | None = None) -> None:
-        """An owner's act: gives back a reservation of somebody else's that has not started; see ``Charge.cancel``.
-
-        Args:
-            key: of the charge.
-            by: who decides.
-            reason: why, in words; kept for ever.
-            scope: of the charge; None if only one scope has the key.
-        """
-        self.execute(commands.Revoke(key=key, scope=scope, by=by, reason=reason))
-
-    def abandon(self, key: str, *, by: str, reason: str, scope: str | None = None) -> None:
-        """An owner's act: closes a charge that will never be committed, since its run is gone; it stays charged.
-
-        One that is only reserved is written off: it is counted as spent.
-
-        Args:
-            key: of the charge.
-            by: who decides.
-            reason: why, in words; kept for ever.
-            scope: of the charge; None if only one scope has the key.
-        """
-        self.execute(commands.Abandon(key=key, scope=scope, by=by, reason=reason))
-
-    def decommission(self, key: str, *, by: str, reason: str, scope: str | None = None) -> None:
-        """An owner's act: notes that what a charge released is out of use. It stays spent, for ever.
-
-        Args:
-            key: of the charge.
-            by: who decides.
-            reason: why, in words; kept for ever.
-            scope: of the charge; None if only one scope has the key.
-        """
-        self.execute(commands.Decommission(key=key, scope=scope, by=by, reason=reason))
+    retire = _method(commands.Retire, _budget)
+    mark_restored = _method(commands.MarkRestored, _nothing)
+    accept_restored = _method(commands.AcceptRestored, _nothing)
+    register_plan = _method(commands.RegisterPlan, _nothing)
+    reserve = _method(commands.Reserve, _charge)
+    charge = _method(commands.ChargeAtOnce, _charge)
+    override_price = _method(commands.OverridePrice, _nothing)
+    expire = _method(commands.Expire, _nothing)
+    revoke = _method(commands.Revoke, _nothing)
+    abandon = _method(commands.Abandon, _nothing)
+    decommission = _method(commands.Decommission, _nothing)
 
     def find(self, key: str, *, scope: str | None = None) -> Charge | None:
         """The charge with a key, if there is one that the caller may see."""
         entry = self._opening(key, scope)
         return None if entry is None else Charge(self, entry, replayed=True)
-
-    def _budget(self, command: Command) -> Balance:
-        done = self.execute(command)
-        assert done.balance is not None, "it is about a budget"
-        return done.balance
-
-    def _charge(self, command: Command) -> Charge:
-        done = self.execute(command)
-        assert done.reserved is not None, "it reserves a charge"
-        return Charge(self, done.reserved, replayed=done.replayed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Annotated, Any
 
 from epsilog.ledger import balances, headroom, promises, scopes
@@ -34,7 +35,7 @@ _PROMISE = {"promise": _StoredCaps}  # what the caps are to keep, where that was
 class OfScope(Command, tells=BUDGET):
     """An act on the budget of a scope."""
 
-    scope: Scope
+    scope: Scope = field(kw_only=False)
 
     def scope_at(self, at: At) -> str:  # noqa: ARG002, D102
         return self.scope

@@ -53,7 +53,9 @@ class RegisterPlan(
     """
 
     key: fields.Key
-    plan_hash: Annotated[str, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, positional=True)]
+    plan_hash: Annotated[str, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, positional=True)] = field(
+        kw_only=False
+    )
 
     def stands(self, at: At) -> bool:  # noqa: D102
         require_path(self.scope, at)
@@ -64,7 +66,7 @@ class OfRelease(OfScope):
     """What names a release under a scope."""
 
     key: fields.Key
-    release: fields.ReleaseField
+    release: fields.ReleaseField = field(kw_only=False)
     relation: fields.Relation = None
     privacy_unit: fields.PrivacyUnit = None
     simulation: fields.Simulation = False
@@ -253,7 +255,7 @@ class ChargeAtOnce(Reservation, name="charge", typed=False, verb="reserved", tel
 class OfCharge(Command, tells=CHARGE):
     """An act on a charge that is there."""
 
-    key: fields.ChargeKey
+    key: fields.ChargeKey = field(kw_only=False)
     scope: fields.AtScope = None
 
     def scope_at(self, at: At) -> str:  # noqa: D102
