@@ -25,11 +25,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo.draws import normals, shards, tilt
-from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
-from epsilog.accounting.montecarlo.evidence import certificates, planning, sweeps
-from epsilog.accounting.montecarlo.promises import bounds
+from epsilog.accounting.montecarlo import bounds, certificates, normals, shards, sweeps, tilt
+from epsilog.accounting.montecarlo.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.accounting.montecarlo.strategies import square_root
 from epsilog.mechanisms import (
     BallsInBins,
@@ -123,7 +121,7 @@ def small_delta_certificate(release, epsilon):
 
 def private_fallback_certificate(delta):
     """One candidate in both directions with 10% slack: (k + 1) M / (N + 1) <= 1.1 delta."""
-    plan = planning.plan_sweep(CASE, epsilon=2.0, target_delta=1.1 * delta, seed=1, noises=(3.0,))
+    plan = sweeps.plan_sweep(CASE, epsilon=2.0, target_delta=1.1 * delta, seed=1, noises=(3.0,))
     found = sweeps.run_sweep(plan, seed=int(np.random.default_rng().integers(2**60)))
     return found.chosen == 0, plan.claim, [test.trial.samples for test in plan.checks[0]]
 

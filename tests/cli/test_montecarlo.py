@@ -149,7 +149,7 @@ def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_stopping_says_whether_anything_was_kept_and_no_more(monkeypatch, release, tmp_path, capsys, kept):
-    from epsilog.accounting.montecarlo.evidence import run
+    from epsilog.accounting.montecarlo import run
     from epsilog.cli import entry
 
     def stop(*_):

@@ -8,29 +8,13 @@ mechanism and a goal to a noise level, a claim and evidence; ``certify`` bounds 
 (``overall_delta``, ``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the
 ``*_delta`` bounds beside them promise more for the same draws.
 
-Where to look: ``draws`` (what is drawn), ``promises`` (what counts of draws promise), ``evidence`` (from a goal to a
-claim that anybody can draw again; only its ``run`` touches files, processes and entropy), ``strategies`` (columns of
-noise).
+Where to look: ``pairs`` (what is drawn), ``tilt`` (importance sampling), ``shards`` (streams that can be drawn again),
+``bounds`` and ``intervals`` (what counts of draws promise), ``sweeps`` and ``certificates`` (from a goal to a claim),
+``recompute`` (which trusts none of it), ``strategies`` (columns of noise). Only ``run`` touches files, processes and
+entropy.
 """
 
-from epsilog.accounting.montecarlo.draws.oracle import OracleDelta, balls_in_bins_delta
-from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
-from epsilog.accounting.montecarlo.draws.shards import Trial, draw_losses
-from epsilog.accounting.montecarlo.evidence.candidates import SweepPlan, envelope_delta
-from epsilog.accounting.montecarlo.evidence.certificates import (
-    Certificate,
-    CertificatePlan,
-    certify,
-    narrowing,
-    plan_certificate,
-    run_certificate,
-)
-from epsilog.accounting.montecarlo.evidence.clusters import on_dask
-from epsilog.accounting.montecarlo.evidence.planning import estimate_noise, plan_sweep
-from epsilog.accounting.montecarlo.evidence.recompute import check_document, plan_from_json, provenance
-from epsilog.accounting.montecarlo.evidence.run import CHOSEN, NONCE, entropy
-from epsilog.accounting.montecarlo.evidence.sweeps import SweepResult, run_sweep, sweep
-from epsilog.accounting.montecarlo.promises.bounds import (
+from epsilog.accounting.montecarlo.bounds import (
     binomial_delta,
     integrated_delta,
     largest_hits,
@@ -38,8 +22,30 @@ from epsilog.accounting.montecarlo.promises.bounds import (
     pass_probability,
     supremum_delta,
 )
-from epsilog.accounting.montecarlo.promises.intervals import anytime, clopper_pearson
-from epsilog.accounting.montecarlo.promises.two_point import (
+from epsilog.accounting.montecarlo.certificates import (
+    Certificate,
+    CertificatePlan,
+    certify,
+    narrowing,
+    plan_certificate,
+    run_certificate,
+)
+from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
+from epsilog.accounting.montecarlo.oracle import OracleDelta, balls_in_bins_delta
+from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
+from epsilog.accounting.montecarlo.recompute import check_document, plan_from_json, provenance
+from epsilog.accounting.montecarlo.run import CHOSEN, NONCE, entropy, on_dask
+from epsilog.accounting.montecarlo.shards import Trial, draw_losses
+from epsilog.accounting.montecarlo.sweeps import (
+    SweepPlan,
+    SweepResult,
+    envelope_delta,
+    estimate_noise,
+    plan_sweep,
+    run_sweep,
+    sweep,
+)
+from epsilog.accounting.montecarlo.two_point import (
     base_delta,
     delta_from_samples,
     minimum_samples,

@@ -5,11 +5,10 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from epsilog.accounting.montecarlo.draws import shards, tilt
-from epsilog.accounting.montecarlo.draws.pairs import pair_of
-from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
-from epsilog.accounting.montecarlo.draws.threads import one_thread
-from epsilog.accounting.montecarlo.evidence import planning, run
+from epsilog.accounting.montecarlo import run, shards, sweeps, tilt
+from epsilog.accounting.montecarlo.normals import one_thread
+from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.mechanisms import BallsInBins, Gaussian
 
 BINS = BallsInBins(Gaussian(1.0), bins=4)
@@ -40,7 +39,7 @@ def test_draws_pilots_and_tilts_have_one_thread(monkeypatch):
     one = shards.Trial(BINS, HockeyStick(1.0), tilt.Tilt("remove"), 0.0, 1000)
     run.run_trials([one], seed=1)
     assert seen == [{1}]
-    planning.pilot_delta(BINS, HockeyStick(1.0), "add", 1, draws=1000)
+    sweeps.pilot_delta(BINS, HockeyStick(1.0), "add", 1, draws=1000)
     assert seen == [{1}, {1}]
     monkeypatch.setattr(tilt, "log_bound", lambda *_: seen.append(blas()) or 0.0)
     tilt.choose_tilt(pair_of(BINS), HockeyStick(1.0), "add")

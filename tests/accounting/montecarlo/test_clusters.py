@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo.evidence import clusters
-from epsilog.accounting.montecarlo.evidence.documents import Origin
+from epsilog.accounting.montecarlo import run
+from epsilog.accounting.montecarlo.run import Origin
 from epsilog.cli.entry import app
 from epsilog.mechanisms import BallsInBins, Gaussian
 from epsilog.terms import EpsilogError, codec
@@ -82,7 +82,7 @@ def stand_in(monkeypatch, cluster):
 )
 def test_a_cluster_that_may_draw_something_else_is_refused(monkeypatch, cluster, says):
     stand_in(monkeypatch, cluster)
-    with pytest.raises(ValueError, match=says), clusters.on_dask("here:1"):
+    with pytest.raises(ValueError, match=says), run.on_dask("here:1"):
         pytest.fail("drew")
 
 

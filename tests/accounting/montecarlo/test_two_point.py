@@ -5,8 +5,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from epsilog.accounting.montecarlo.promises import two_point
-from epsilog.accounting.montecarlo.promises.two_point import (
+from epsilog.accounting.montecarlo import two_point
+from epsilog.accounting.montecarlo.two_point import (
     base_delta,
     delta_from_samples,
     minimum_samples,

@@ -10,10 +10,9 @@ import sys
 import pytest
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo.draws import shards, tilt
-from epsilog.accounting.montecarlo.draws.pairs import pair_of
-from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
-from epsilog.accounting.montecarlo.evidence import planning, run, sweeps
+from epsilog.accounting.montecarlo import run, shards, sweeps, tilt
+from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.mechanisms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy
 from epsilog.terms import RecordsError
 
@@ -270,7 +269,7 @@ def test_two_processes_cannot_both_begin_a_journal(tmp_path, monkeypatch):
 
 def test_a_journal_is_bound_to_the_whole_plan(tmp_path):
     """What decides the claim without deciding the draws: goals, fallback, passing counts, the code's versions."""
-    plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-2, seed=1, noises=(1.1,), slack=0.9)
+    plan = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-2, seed=1, noises=(1.1,), slack=0.9)
     path = tmp_path / "journal.jsonl"
     sweeps.run_sweep(plan, journal=path)
     (remove, add), replace = plan.checks[0], dataclasses.replace

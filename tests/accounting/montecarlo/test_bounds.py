@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from epsilog.accounting.montecarlo.promises import bounds, intervals, two_point
+from epsilog.accounting.montecarlo import bounds, intervals, two_point
 from epsilog.terms import CalibrationError
 
 SWEEPS = {

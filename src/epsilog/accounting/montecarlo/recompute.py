@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.accounting.montecarlo.draws.shards import Trial, count_hits, is_proven
-from epsilog.accounting.montecarlo.evidence.candidates import SweepPlan, sweep_plan_from_json
-from epsilog.accounting.montecarlo.evidence.certificates import Certificate, CertificatePlan, certificate_plan_from_json
-from epsilog.accounting.montecarlo.evidence.documents import Evidence, source_from_json
-from epsilog.accounting.montecarlo.evidence.run import NONCE, Source, entropy
-from epsilog.accounting.montecarlo.evidence.sweeps import SweepResult
+from epsilog.accounting.montecarlo.certificates import Certificate, CertificatePlan, certificate_plan_from_json
+from epsilog.accounting.montecarlo.documents import Evidence, source_from_json
+from epsilog.accounting.montecarlo.run import NONCE, Source, entropy
+from epsilog.accounting.montecarlo.shards import Trial, count_hits, is_proven
+from epsilog.accounting.montecarlo.sweeps import SweepPlan, SweepResult, sweep_plan_from_json
 from epsilog.terms import CalibrationError, CheckError, UnsupportedMechanismError, check
 
 _ROUND_OFF = 1e-11  # relative, between two versions of the libraries; the numbers are rounded up by more than that

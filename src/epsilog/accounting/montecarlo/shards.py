@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.draws import tilt as tilts
-from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.draws.pairs import pair_of
-from epsilog.accounting.montecarlo.draws.payoff import Payoff
-from epsilog.accounting.montecarlo.draws.threads import one_thread
+from epsilog.accounting.montecarlo import tilt as tilts
+from epsilog.accounting.montecarlo.normals import one_thread
+from epsilog.accounting.montecarlo.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.payoff import Payoff
 from epsilog.mechanisms import Release
 from epsilog.numerics.laws.pair import Direction
 from epsilog.terms import CheckError, check
@@ -85,6 +85,16 @@ def stream(seed: int, direction: Direction, candidate: int, shard: int, index: i
 def pilot_stream(seed: int, direction: Direction) -> np.random.Generator:
     """Opens the stream of a direction's pilot, which no certificate uses."""
     return _philox(seed, (len(DIRECTIONS) + DIRECTIONS.index(direction),), 0)
+
+
+@one_thread()
+def pilot_delta(release: Release, payoff: Payoff, direction: Direction, seed: int, *, draws: int = 4096) -> float:
+    """Estimates delta from draws of their own stream, which no certificate uses."""
+    pair = pair_of(release)
+    tilt = tilts.choose_tilt(pair, payoff, direction)
+    rng, log_m = pilot_stream(seed, direction), tilts.log_bound(pair, tilt, payoff)
+    values = [np.exp(tilts.log_values(pair, tilt, payoff, rng, BLOCK, log_m=log_m)) for _ in range(-(-draws // BLOCK))]
+    return float(np.concatenate(values).mean())
 
 
 @one_thread()

@@ -14,8 +14,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.draws.mixtures import METHOD, Mixture
-from epsilog.accounting.montecarlo.draws.paths import Chosen, Cyclic, Spaced
+from epsilog.accounting.montecarlo.mixtures import METHOD, Mixture
+from epsilog.accounting.montecarlo.paths import Chosen, Cyclic, Spaced
 from epsilog.mechanisms import (
     BinnedParticipation,
     ChosenParticipation,

@@ -6,10 +6,8 @@ import pytest
 from scipy import stats
 
 from epsilog.accounting import gaussian_delta, montecarlo
-from epsilog.accounting.montecarlo.draws import oracle, partitions, shards, tilt
-from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
-from epsilog.accounting.montecarlo.evidence import candidates, certificates, drawn, planning, sweeps
-from epsilog.accounting.montecarlo.promises import bounds
+from epsilog.accounting.montecarlo import bounds, certificates, documents, mixtures, oracle, shards, sweeps, tilt
+from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
 from epsilog.mechanisms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy
 from epsilog.terms import CalibrationError
 
@@ -18,7 +16,7 @@ BANDED = MatrixMechanism(ToeplitzStrategy((0.9, 0.4, 0.2)), BinnedParticipation(
 
 
 def trial(release=BINS, direction="remove", strength=4.0, samples=40_000, epsilon=1.0):
-    from epsilog.accounting.montecarlo.draws.pairs import pair_of
+    from epsilog.accounting.montecarlo.pairs import pair_of
 
     how, payoff = tilt.Tilt(direction, strength), HockeyStick(epsilon)
     return shards.Trial(release, payoff, how, tilt.log_bound(pair_of(release), how, payoff), samples)
@@ -31,14 +29,14 @@ def trial(release=BINS, direction="remove", strength=4.0, samples=40_000, epsilo
 def test_moment_by_listing_every_choice_of_modes(order, bins, energy):
     grids = np.indices((bins,) * (order + 1)).reshape(order + 1, -1)
     pairs = sum((grids[i] == grids[j]).astype(float) for i in range(order + 1) for j in range(i))
-    joint = partitions.gaussian_joint(order, energy)
-    assert partitions.log_moment(order, bins, joint) == pytest.approx(math.log(np.exp(energy * pairs).mean()))
+    joint = mixtures.gaussian_joint(order, energy)
+    assert mixtures.log_moment(order, bins, joint) == pytest.approx(math.log(np.exp(energy * pairs).mean()))
 
 
 def test_drawn_partitions_have_their_law():
     order, bins, energy = 2, 3, 0.8
-    joint = partitions.gaussian_joint(order, energy)
-    counts = partitions.draw_counts(order, bins, joint, np.random.default_rng(1).random(50_000))
+    joint = mixtures.gaussian_joint(order, energy)
+    counts = mixtures.draw_counts(order, bins, joint, np.random.default_rng(1).random(50_000))
     weights = {(3, 0, 0): 3 * math.exp(3 * energy), (2, 1, 0): 18 * math.exp(energy), (1, 1, 1): 6.0}
     seen = [int((counts == np.array(parts)).all(axis=1).sum()) for parts in weights]
     expected = 50_000 * np.array(list(weights.values())) / sum(weights.values())
@@ -87,7 +85,7 @@ def test_the_default_draws_reach_the_gap_and_spare_the_direction_that_matters_li
 
 
 def test_a_certificate_outside_its_brackets_is_refused(monkeypatch):
-    monkeypatch.setattr(drawn, "run_trials", lambda trials, **_: tuple((0,) * t.shards for t in trials))
+    monkeypatch.setattr(documents, "run_trials", lambda trials, **_: tuple((0,) * t.shards for t in trials))
     with pytest.raises(CalibrationError, match="misses its brackets"):
         certificates.certify(BINS, epsilon=1.0, samples=10**6, seed=1)
 
@@ -206,7 +204,7 @@ def test_a_sweep_finds_the_noise_that_the_oracle_finds():
 
 @pytest.mark.slow
 def test_the_claim_is_the_integral_over_the_worst_test():
-    plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.05, 1.0, 0.95))
+    plan = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.05, 1.0, 0.95))
     for side in range(2):
         tests = [pair[side] for pair in plan.checks]
         y = np.linspace(0, 5e-3, 200_001)
@@ -217,15 +215,15 @@ def test_the_claim_is_the_integral_over_the_worst_test():
                 worst, np.where(y <= bound, stats.binom.cdf(test.hits, test.trial.samples, np.minimum(y / bound, 1)), 0)
             )
         area = float(np.sum((worst[1:] + worst[:-1]) / 2) * (y[1] - y[0]))
-        assert area <= candidates.envelope_delta(tests) <= 1.01 * area
+        assert area <= sweeps.envelope_delta(tests) <= 1.01 * area
     assert plan.claim <= 1e-3
     sides = [[pair[side] for pair in plan.checks] for side in range(2)]
-    assert plan.claim < max(candidates.envelope_delta(side) for side in sides)  # draws of their own: theorem 3
+    assert plan.claim < max(sweeps.envelope_delta(side) for side in sides)  # draws of their own: theorem 3
     assert plan.claim == max(
         bounds.listed_delta([(one.trial.samples, one.hits, one.trial.bound) for one in side]) for side in sides
     )
     same = [plan.checks[0][0]] * 2
-    assert candidates.envelope_delta(same) == bounds.binomial_delta(
+    assert sweeps.envelope_delta(same) == bounds.binomial_delta(
         samples=same[0].trial.samples, hits=same[0].hits, bound=math.exp(same[0].trial.log_bound)
     )
 
@@ -234,7 +232,7 @@ def test_the_claim_is_the_integral_over_the_worst_test():
 def test_repeated_sweeps_release_no_more_than_claimed():
     """300 whole sweeps of nine candidates, true deltas from the oracle: the mean released delta is below the claim."""
     noises = tuple(0.90 * 1.03**j for j in range(8, -1, -1))
-    plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=2, noises=noises, slack=0.3, power=0.9)
+    plan = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=2, noises=noises, slack=0.3, power=0.9)
     truth = [oracle.balls_in_bins_delta(bins=16, noise_stddev=noise, epsilon=1.0).value for noise in noises]
     released = []
     rng = np.random.default_rng(3)
@@ -256,22 +254,22 @@ def test_repeated_sweeps_release_no_more_than_claimed():
 @pytest.mark.parametrize("slack", [0.05, 0.5, 0.9])
 def test_few_draws_still_make_a_plan(slack):
     """With counts of a few hits a small change of the threshold changes none of them."""
-    plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-2, seed=1, slack=slack)
+    plan = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-2, seed=1, slack=slack)
     assert 0.3e-2 < plan.claim <= 1e-2
 
 
 @pytest.mark.slow
 def test_a_fallback_is_counted():
-    plain = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0))
-    backed = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0), fallback_delta=5e-4)
+    plain = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0))
+    backed = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0), fallback_delta=5e-4)
     assert backed.claim <= 1e-3
     assert backed.checks[0][0].trial.samples > plain.checks[0][0].trial.samples
     with pytest.raises(ValueError, match="fallback_delta"):
-        planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1,), fallback_delta=1e-3)
+        sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1,), fallback_delta=1e-3)
 
 
 def test_nothing_is_chosen_when_the_first_candidate_fails():
-    plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-4, seed=1, noises=(0.5, 0.4), slack=0.5)
+    plan = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-4, seed=1, noises=(0.5, 0.4), slack=0.5)
     found = sweeps.run_sweep(plan, seed=1)
     assert found.chosen is None
     assert found.noise is None
@@ -281,23 +279,23 @@ def test_nothing_is_chosen_when_the_first_candidate_fails():
 
 
 def test_a_plan_out_of_order_is_refused():
-    plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0))
+    plan = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0))
     with pytest.raises(ValueError, match="noises must fall"):
-        candidates.SweepPlan(1.0, 1e-3, plan.noises[::-1], plan.checks)
+        sweeps.SweepPlan(1.0, 1e-3, plan.noises[::-1], plan.checks)
     with pytest.raises(ValueError, match="checks must"):
-        candidates.SweepPlan(1.0, 1e-3, plan.noises, plan.checks[::-1])
+        sweeps.SweepPlan(1.0, 1e-3, plan.noises, plan.checks[::-1])
 
 
 def test_a_plan_about_another_epsilon_or_release_is_refused():
     """The claim is about the candidates that are tested, at the epsilon they are tested at, in both directions."""
-    plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1,))
+    plan = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1,))
     with pytest.raises(ValueError, match="checks must be at epsilon"):
-        candidates.SweepPlan(0.5, 1e-3, plan.noises, plan.checks)
-    other = planning.plan_sweep(BallsInBins(Gaussian(1.0), 99), epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1,))
+        sweeps.SweepPlan(0.5, 1e-3, plan.noises, plan.checks)
+    other = sweeps.plan_sweep(BallsInBins(Gaussian(1.0), 99), epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1,))
     with pytest.raises(ValueError, match="checks must be of one release"):
-        candidates.SweepPlan(1.0, 1e-3, plan.noises, ((plan.checks[0][0], other.checks[0][1]),))
+        sweeps.SweepPlan(1.0, 1e-3, plan.noises, ((plan.checks[0][0], other.checks[0][1]),))
     with pytest.raises(ValueError, match="checks must be of one release"):
-        candidates.SweepPlan(1.0, 1e-3, (1.2,), plan.checks)
+        sweeps.SweepPlan(1.0, 1e-3, (1.2,), plan.checks)
 
 
 def test_a_bound_that_is_not_proven_draws_nothing():
@@ -308,7 +306,7 @@ def test_a_bound_that_is_not_proven_draws_nothing():
 
 
 def test_only_entropy_of_its_own_makes_a_claim():
-    plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-2, seed=1, noises=(1.1,), slack=0.5)
+    plan = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-2, seed=1, noises=(1.1,), slack=0.5)
     assert sweeps.run_sweep(plan, seed=3).simulation
     fresh = [sweeps.run_sweep(plan) for _ in range(2)]
     assert not any(found.simulation for found in fresh)

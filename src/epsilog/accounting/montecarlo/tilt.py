@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.draws.mixtures import METHOD, Mixture, log_mean_exp
-from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.draws.pairs import Pair
-from epsilog.accounting.montecarlo.draws.partitions import LARGEST_ORDER
-from epsilog.accounting.montecarlo.draws.payoff import Payoff
-from epsilog.accounting.montecarlo.draws.threads import one_thread
+from epsilog.accounting.montecarlo.mixtures import LARGEST_ORDER, METHOD, Mixture, log_mean_exp
+from epsilog.accounting.montecarlo.normals import one_thread
+from epsilog.accounting.montecarlo.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.pairs import Pair
+from epsilog.accounting.montecarlo.payoff import Payoff
 from epsilog.numerics.laws.pair import Direction
 from epsilog.terms import CheckError, UnsupportedMechanismError, check
 

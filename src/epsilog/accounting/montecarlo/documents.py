@@ -6,17 +6,16 @@ bound to, what is published before a public nonce is known, and a part of the se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import metadata
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
-import numpy as np
-import scipy
-
-from epsilog.accounting.montecarlo.draws import tilt as tilts
-from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.draws.shards import SHARD, STREAM, Trial
-from epsilog.accounting.montecarlo.evidence.run import LARGEST_SEED, Source
+from epsilog.accounting.montecarlo import tilt as tilts
+from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
+from epsilog.accounting.montecarlo.run import Journal, Origin, Progress, Source, run_trials
+from epsilog.accounting.montecarlo.shards import SHARD, STREAM, Trial
 from epsilog.terms import CheckError, check, codec
 
 ASSUMPTIONS = (
@@ -24,37 +23,6 @@ ASSUMPTIONS = (
     "C is lower triangular and entrywise at least 0; every contribution is clipped to the clip norm",
     "floating-point rounding and the quality of the pseudo-random generator are outside the certificate",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Which code made a plan, and from which pilot.
-
-    Attributes:
-        pilot: seed of the pilot draws that settled the plan.
-        epsilog: version of this library.
-        numpy: version of the library whose distributions are drawn from.
-        scipy: version of the library whose special functions are used.
-    """
-
-    pilot: int = 0
-    epsilog: str = metadata.version("epsilog")
-    numpy: str = np.__version__
-    scipy: str = scipy.__version__
-
-    def __post_init__(self) -> None:
-        words = check.text()
-        check.fields(self, pilot=check.integer(0, LARGEST_SEED), epsilog=words, numpy=words, scipy=words)
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the libraries of this process are those of the plan: only they are sure to draw the same."""
-        return Origin(self.pilot) == self
-
-    def require_here(self) -> None:
-        """Refuses to draw for a plan of other libraries."""
-        if not self.is_here:
-            raise CheckError("plan", f"of the versions installed here, {Origin(self.pilot)}", f"{self}")
 
 
 def origin_json(origin: Origin) -> dict[str, Any]:
@@ -160,3 +128,77 @@ def trial_from_json(data: dict[str, Any]) -> Trial:
 def source_from_json(data: dict[str, Any]) -> Source:
     """Reads the source of a document."""
     return Source(data["provenance"], data["value"])
+
+
+Draw = Callable[[Sequence[Trial], Sequence[int] | None], tuple[Evidence, ...]]  # with each trial's most hits
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(ABC):
+    """Everything that is settled before the first draw."""
+
+    origin: Origin = field(default_factory=Origin, kw_only=True)
+
+    @property
+    def commitment(self) -> str:
+        """Fingerprint of all of it, 64 hex digits: what is published before the nonce is known."""
+        return codec.fingerprint(self.to_json())
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+
+
+P = TypeVar("P", bound=Plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Result(ABC, Generic[P]):
+    """What came out of a plan."""
+
+    plan: P
+    source: Source
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def seed(self) -> int:
+        """Of the streams, up to 128 bits."""
+        return self.source.seed(self.plan.commitment)
+
+    @property
+    def simulation(self) -> bool:
+        """Whether the caller chose the seed."""
+        return self.source.simulation
+
+    def _evidence_json(self) -> dict[str, Any]:
+        """The part of the document that says what was settled, where the seed came from, and what was drawn."""
+        plan = self.plan.to_json()
+        return {
+            "v": 0,
+            "kind": plan["kind"],
+            "plan": plan,
+            "commitment": self.plan.commitment,
+            "source": {"provenance": self.source.provenance, "value": self.source.value},
+            "seed": str(self.seed),
+            "simulation": self.simulation,
+            "hits": [list(part.hits) for part in self.evidence],
+        }
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """A document from which a third party can recompute every shard."""
+
+
+def drawing(
+    plan: Plan, source: Source, *, workers: int | None, journal: Path | None, progress: Progress | None
+) -> Draw:
+    """Begins a run of a plan: its journal is there, and what is returned draws the plan's trials, once."""
+    plan.origin.require_here()
+    book = Journal.begin(journal, plan.commitment, source) if journal else None
+    seed = source.seed(plan.commitment)
+
+    def draw(trials: Sequence[Trial], limits: Sequence[int] | None) -> tuple[Evidence, ...]:
+        counts = run_trials(trials, seed=seed, limits=limits, workers=workers, journal=book, progress=progress)
+        return tuple(Evidence(trial, hits) for trial, hits in zip(trials, counts, strict=True))
+
+    return draw

@@ -20,8 +20,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
-from epsilog.accounting.montecarlo.promises.two_point import bisected, divergence, require_samples
+from epsilog.accounting.montecarlo.intervals import at_most, binomial_error
+from epsilog.accounting.montecarlo.two_point import bisected, divergence, require_samples
 from epsilog.numerics.exact import rounded
 from epsilog.numerics.roots import first
 from epsilog.numerics.rounding import TINY, up

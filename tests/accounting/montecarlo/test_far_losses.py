@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from epsilog.accounting.montecarlo.draws import mixtures, pairs
+from epsilog.accounting.montecarlo import mixtures, pairs
 from epsilog.mechanisms import CyclicParticipation, MatrixMechanism, SpacedParticipation, ToeplitzStrategy
 
 ROUNDS = 6

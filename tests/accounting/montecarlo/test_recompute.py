@@ -7,9 +7,8 @@ import math
 import pytest
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo.draws import shards
-from epsilog.accounting.montecarlo.draws.payoff import BesideProfile
-from epsilog.accounting.montecarlo.evidence import documents, recompute, run
+from epsilog.accounting.montecarlo import documents, recompute, run, shards
+from epsilog.accounting.montecarlo.payoff import BesideProfile
 from epsilog.mechanisms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy
 from epsilog.terms import codec
 

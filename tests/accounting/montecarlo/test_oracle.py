@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from epsilog.accounting.montecarlo.draws import oracle
+from epsilog.accounting.montecarlo import oracle
 from epsilog.terms import CalibrationError
 
 EXACT_REMOVE = [  # 45-digit Laplace inversions, two quadratures agreeing to 20 digits (docs/montecarlo/oracle.md)

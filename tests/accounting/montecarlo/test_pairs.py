@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from epsilog.accounting import gaussian_delta
-from epsilog.accounting.montecarlo.draws import mixtures, oracle, pairs, tilt
-from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
+from epsilog.accounting.montecarlo import mixtures, oracle, pairs, tilt
+from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,

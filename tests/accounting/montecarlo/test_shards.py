@@ -7,11 +7,10 @@ import pytest
 from scipy import stats
 
 from epsilog.accounting import gaussian_delta
-from epsilog.accounting.montecarlo.draws import normals, oracle, shards, tilt
-from epsilog.accounting.montecarlo.draws.pairs import pair_of
-from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
-from epsilog.accounting.montecarlo.evidence import certificates, clusters, run
-from epsilog.accounting.montecarlo.promises.two_point import delta_from_samples
+from epsilog.accounting.montecarlo import certificates, normals, oracle, run, shards, tilt
+from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.payoff import HockeyStick
+from epsilog.accounting.montecarlo.two_point import delta_from_samples
 from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
@@ -152,7 +151,7 @@ def test_processes_and_a_cluster_count_the_same():
     one = trial(samples=6 * shards.SHARD)
     alone = run.run_trials([one], seed=4)
     assert run.run_trials([one], seed=4, workers=2) == alone
-    with clusters.on_dask(workers=2):  # of an extra in `all`: its absence is a failure, here as in CI
+    with run.on_dask(workers=2):  # of an extra in `all`: its absence is a failure, here as in CI
         assert run.run_trials([one], seed=4, workers=None) == alone
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
-from epsilog.accounting.montecarlo.draws.mixtures import log_mean_exp, require_noise
-from epsilog.accounting.montecarlo.draws.normals import normals
-from epsilog.accounting.montecarlo.draws.partitions import draw_counts, gaussian_joint, log_moment
+from epsilog.accounting.montecarlo.mixtures import draw_counts, gaussian_joint, log_mean_exp, log_moment, require_noise
+from epsilog.accounting.montecarlo.normals import normals
 from epsilog.mechanisms import CyclicParticipation, SpacedParticipation
 from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.laws.pair import Direction

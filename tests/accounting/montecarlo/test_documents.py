@@ -2,10 +2,10 @@
 
 import pytest
 
-from epsilog.accounting.montecarlo.draws import shards, tilt
-from epsilog.accounting.montecarlo.draws.pairs import pair_of
-from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
-from epsilog.accounting.montecarlo.evidence.documents import Evidence, trial_from_json, trial_json
+from epsilog.accounting.montecarlo import shards, tilt
+from epsilog.accounting.montecarlo.documents import Evidence, trial_from_json, trial_json
+from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.mechanisms import BallsInBins, Gaussian
 from epsilog.numerics.laws.pair import Direction
 

@@ -1,4 +1,4 @@
-"""The one door of the simulations to the outside: entropy, worker processes, and the journal of a run.
+"""The one door of the simulations to the outside: entropy, versions, workers, clusters, and the journal of a run.
 
 Everything below takes a key and returns integers. ``workers`` is a number of processes, or ``None`` for whatever joblib
 is configured to use (``with joblib.parallel_config(backend="dask"): ...`` sends the shards to a cluster).
@@ -11,15 +11,21 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy
+
 from epsilog import disk
-from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.draws.shards import SHARD, Trial, count_hits
+from epsilog.accounting.montecarlo.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.shards import SHARD, Trial, count_hits
 from epsilog.numerics.laws.pair import Direction
-from epsilog.terms import CheckError, RecordsError, check, codec
+from epsilog.terms import CheckError, EpsilogError, RecordsError, check, codec
+from epsilog.terms.extras import install_command
 
 Progress = Callable[[Trial, int, int], None]  # trial, draws done, hits so far
 Key = tuple[int, Direction, int]  # candidate, direction, shard
@@ -108,6 +114,37 @@ def source(seed: int | None, journal: Path | None, *, nonce: str | None = None) 
     if born != asked and (asked is not None or born.provenance != ENTROPY):
         raise RecordsError(f"journal {journal} belongs to another run: it was not begun with this seed or nonce")
     return born
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which code made a plan, and from which pilot.
+
+    Attributes:
+        pilot: seed of the pilot draws that settled the plan.
+        epsilog: version of this library.
+        numpy: version of the library whose distributions are drawn from.
+        scipy: version of the library whose special functions are used.
+    """
+
+    pilot: int = 0
+    epsilog: str = metadata.version("epsilog")
+    numpy: str = np.__version__
+    scipy: str = scipy.__version__
+
+    def __post_init__(self) -> None:
+        words = check.text()
+        check.fields(self, pilot=check.integer(0, LARGEST_SEED), epsilog=words, numpy=words, scipy=words)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the libraries of this process are those of the plan: only they are sure to draw the same."""
+        return Origin(self.pilot) == self
+
+    def require_here(self) -> None:
+        """Refuses to draw for a plan of other libraries."""
+        if not self.is_here:
+            raise CheckError("plan", f"of the versions installed here, {Origin(self.pilot)}", f"{self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,3 +333,43 @@ def _counted(
     options: dict[str, Any] = {} if workers is None else {"n_jobs": workers}
     jobs = (delayed(_labelled)(label, *task) for label, task in zip(labels, tasks, strict=True))
     yield from Parallel(return_as="generator_unordered", **options)(jobs)
+
+
+@contextmanager
+def on_dask(scheduler: str | None = None, *, workers: int = 1) -> Iterator[None]:
+    """Has every ``workers=None`` inside draw its shards on a Dask cluster.
+
+    Args:
+        scheduler: of a running cluster, ``HOST:PORT``; by default a cluster is started on this machine, and ended.
+        workers: how many processes such a cluster has.
+
+    Raises:
+        CheckError: the cluster is not there, or a worker of it has other versions than are installed here: it would
+            draw other numbers, which nobody could draw again.
+        EpsilogError: the extra ``dask`` is not installed.
+    """
+    workers = check.integer(1)(workers=workers)
+    from joblib import parallel_config
+
+    try:
+        import distributed
+    except ImportError as error:
+        raise EpsilogError(f"a Dask cluster needs the extra `dask`: {install_command('dask')} ({error})") from error
+    dask: Any = distributed  # it states no types
+    with ExitStack() as opened:
+        at: Any = scheduler
+        if at is None:
+            cluster = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            at = opened.enter_context(cluster)
+        try:
+            client = opened.enter_context(dask.Client(at))
+        except (OSError, ValueError) as error:
+            raise CheckError("scheduler", "HOST:PORT of a running cluster", f"{scheduler!r} ({error})") from error
+        origins = client.run(Origin)
+        if not origins:
+            raise CheckError("scheduler", "of a cluster with workers", repr(scheduler))
+        for worker, origin in origins.items():
+            if origin != Origin():
+                raise CheckError("scheduler", f"of workers with {Origin()}", f"{origin} at {worker}")
+        opened.enter_context(parallel_config(backend="dask"))
+        yield

@@ -11,25 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epsilog.accounting.montecarlo.draws import tilt as tilts
-from epsilog.accounting.montecarlo.draws.mixtures import METHOD
-from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.draws.pairs import pair_of
-from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.draws.shards import SHARD, Trial
-from epsilog.accounting.montecarlo.evidence.documents import (
+from epsilog.accounting.montecarlo import tilt as tilts
+from epsilog.accounting.montecarlo.documents import (
     ASSUMPTIONS,
     Evidence,
-    Origin,
+    Plan,
+    Result,
+    drawing,
     origin_from_json,
     origin_json,
     trial_from_json,
     trial_json,
 )
-from epsilog.accounting.montecarlo.evidence.drawn import Plan, Result, drawing
-from epsilog.accounting.montecarlo.evidence.planning import pilot_delta
-from epsilog.accounting.montecarlo.evidence.run import Progress, Source, source
-from epsilog.accounting.montecarlo.promises.intervals import LEAST_FAILURE, anytime, clopper_pearson
+from epsilog.accounting.montecarlo.intervals import LEAST_FAILURE, anytime, clopper_pearson
+from epsilog.accounting.montecarlo.mixtures import METHOD
+from epsilog.accounting.montecarlo.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
+from epsilog.accounting.montecarlo.run import Origin, Progress, Source, source
+from epsilog.accounting.montecarlo.shards import SHARD, Trial, pilot_delta
 from epsilog.mechanisms import Release
 from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRelation, check, codec
 from epsilog.terms.charts import band_plot

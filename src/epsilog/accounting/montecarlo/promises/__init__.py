@@ -1,1 +1,0 @@
-"""What counts of draws promise: ``intervals`` for one probability, ``two_point`` and ``bounds`` for a release."""
