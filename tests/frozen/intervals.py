@@ -51,11 +51,11 @@ def answer(question: Mapping[str, Any]) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, ep.Interval):
-        said = {"lower": value.lower.hex(), "upper": value.upper.hex(), "method": str(value.method)}
+        said = {"lower": value.lower.hex(), "upper": value.upper.hex(), "method": value.method.code}
         said |= {
             "relation": value.relation.value,
             "quantity": value.quantity,
-            "assumptions": list(map(str, value.assumptions)),
+            "assumptions": [one.code for one in value.assumptions],
         }
         return said | {
             "given": [[name, float(at).hex()] for name, at in value.given],
@@ -92,7 +92,7 @@ def _related(function: Any) -> Any:
 
 def _assumptions(release: ep.Release, relation: str) -> Any:
     del relation
-    return [str(one) for one in accounting.assumptions(release)]
+    return [one.code for one in accounting.assumptions(release)]
 
 
 def _repeatable(function: Any) -> Any:

@@ -13,7 +13,7 @@ def assumptions(release: Release) -> tuple[Message, ...]:
 
     >>> from epsilog.mechanisms import PureDP
     >>> str(assumptions(PureDP(1.0))[1])
-    'the guarantee that a part states is taken as given'
+    'the stated guarantee of a part is correct'
     """
     return assumed(flatten(check.instance(Release)(release=release)))
 

@@ -6,11 +6,11 @@ foreign text and becomes legible. The number after "@" is the version of a proof
 
 >>> curves = Message("method/parts-by-curves@1")
 >>> curves.to_json(), str(curves)
-('method/parts-by-curves@1', 'parts without pairs by their curves (docs: boundaries/accountant)')
+('method/parts-by-curves@1', 'privacy profiles of parts without dominating pairs (docs: boundaries/accountant)')
 >>> Message.of("assumes/group-size", units=3).to_json()
 ['assumes/group-size', {'units': 3}]
 >>> str(Message.read('["method/each-side@1",{"above":"method/renyi@1","below":"method/lattice@1"}]'))[:24]
-'above: Renyi DP (Mironov'
+'upper bound: Renyi DP (M'
 """
 
 from __future__ import annotations
