@@ -39,11 +39,10 @@ _NOTES = {
 
 
 def build() -> typer.Typer:
-    """The commands of the ledger that are typed, as an application."""
+    """The commands of the ledger, as an application."""
     app = typer.Typer()
     for command in COMMANDS.values():
-        if command.typed:
-            app.command(command.name)(_run(command))
+        app.command(command.name)(_run(command))
     return app
 
 
@@ -139,15 +138,18 @@ _READ: dict[str, Callable[[Any], Any]] = {
 Told = tuple[dict[str, Any], str]
 
 
-def _told(books: Ledger, command: Command, done: Done, _: str) -> Told:
-    """What a command says: the budget or the charge that it was about."""
+def _told(books: Ledger, command: Command, done: Done, ledger: str) -> Told:
+    """What a command says: the budget, the charge or the ledger that it was about."""
     if command.tells == BUDGET and done.balance is not None:
         return told_budget(done.balance), _budget_text(done.balance)
     if command.tells == RESERVATION and done.reserved is not None:
         charge = books.charge_record(str(done.reserved.key), scope=done.reserved.scope)
         return _charge_json(charge) | {"replayed": done.replayed}, _charge_text(charge)
-    assert done.charge is not None, "what is about the whole ledger says so itself"
-    return _charge_json(done.charge), _charge_text(done.charge)
+    if done.charge is not None:
+        return _charge_json(done.charge), _charge_text(done.charge)
+    count, head = books.head()
+    text = "takes charges again" if done.accepted else "takes no charge before its owner accepts that (`accept`)"
+    return {"ledger": ledger, "entries": count, "head": head}, f"{ledger} {text} (entry {count})"
 
 
 def _created(_: Ledger, command: Command, done: Done, ledger: str) -> Told:  # noqa: ARG001
@@ -173,16 +175,10 @@ def _overridden(_: Ledger, command: Command, done: Done, ledger: str) -> Told:  
     return _charge_json(done.charge), text
 
 
-def _accepted(books: Ledger, command: Command, done: Done, ledger: str) -> Told:  # noqa: ARG001
-    count, head = books.head()
-    return {"ledger": ledger, "entries": count, "head": head}, f"{ledger} takes charges again (entry {count})"
-
-
 _TOLD: dict[str, Callable[[Ledger, Command, Done, str], Told]] = {
     "create": _created,
     "partition": _partitioned,
     "override": _overridden,
-    "accept": _accepted,
 }
 
 

@@ -173,7 +173,6 @@ class Command:
     stored: ClassVar[Mapping[str, Described]]  # what the body of its entry names
     may_store: ClassVar[Mapping[str, Described]]  # what it may name besides
     repeatable: ClassVar[bool]  # whether a client says it again where an answer was lost
-    typed: ClassVar[bool]  # whether it is a command of the command line
     own_charge: ClassVar[bool]  # whether it is for whoever made the charge, and for owners
 
     def __init_subclass__(
@@ -187,7 +186,6 @@ class Command:
         may_store: Mapping[str, Any] | None = None,
         repeatable: bool = True,
         own_charge: bool = True,
-        typed: bool = True,
         variants: Mapping[Verb, Mapping[str, Any]] | None = None,
         **row: Any,
     ) -> None:
@@ -198,8 +196,7 @@ class Command:
         cls.args = {one.name: Described.of(hints[one.name]) for one in fields(cls)}  # type: ignore[arg-type]
         if not name:
             return
-        cls.name, cls.role, cls.typed = name, role, typed
-        cls.repeatable, cls.own_charge = repeatable, own_charge
+        cls.name, cls.role, cls.repeatable, cls.own_charge = name, role, repeatable, own_charge
         COMMANDS[name] = cls
         cls.verb = Verb.of(verb)
         found = {one: arg for one, arg in cls.args.items() if one not in ("scope", "key")}

@@ -238,10 +238,12 @@ class Reserve(
             raise ConflictError(f"charge {charge.key!r} is held until {charge.until or 'it is given back'}")
 
 
-class ChargeAtOnce(Reservation, name="charge", typed=False, verb="reserved", tells=RESERVATION):
+class ChargeAtOnce(Reservation, name="charge", verb="reserved", tells=RESERVATION):
     """Reserve, start and commit at once, before a release that is made in one step.
 
     A key that somebody reserved or started is theirs to finish, and a conflict here.
+
+    Example: epsilog ledger charge acme/claims --key question-1 --release release.json
     """
 
     def then(self) -> Sequence[Command]:  # noqa: D102
@@ -274,8 +276,11 @@ class OfCharge(Command, tells=CHARGE):
         return any((entry.verb, entry.body) == said for entry in ends)
 
 
-class Hold(OfCharge, name="hold", typed=False, verb="held-until", from_states=(RESERVED,), to_state=RESERVED):
-    """Hold a reservation until a time, after which anybody may give it back; what was said last stands."""
+class Hold(OfCharge, name="hold", verb="held-until", from_states=(RESERVED,), to_state=RESERVED):
+    """Hold a reservation until a time, after which anybody may give it back; what was said last stands.
+
+    Example: epsilog ledger hold run-17 --until 2026-05-01T12:00Z
+    """
 
     until: Annotated[datetime | str, Arg("ISO 8601, with its offset from UTC", kind=MOMENT)]
 
@@ -294,7 +299,6 @@ class Start(OfCharge, name="start", verb="started", from_states=(RESERVED,), to_
 class StartRound(
     OfCharge,
     name="round-start",
-    typed=False,
     verb="round-started",
     from_states=(STARTED,),
     to_state=STARTED,
@@ -302,7 +306,10 @@ class StartRound(
     stage=Stage.OPEN,
     untimed=True,
 ):
-    """Begin a round; again, as long as nothing of it was released."""
+    """Begin a round; again, as long as nothing of it was released.
+
+    Example: epsilog ledger round-start run-17 --round 1
+    """
 
     round: Annotated[int, Arg("which round, from 1", ge=1)]
 
@@ -310,7 +317,6 @@ class StartRound(
 class ReleaseRound(
     OfCharge,
     name="round-release",
-    typed=False,
     verb="round-released",
     from_states=(STARTED,),
     to_state=STARTED,
@@ -318,7 +324,10 @@ class ReleaseRound(
     stage=Stage.RELEASED,
     untimed=True,
 ):
-    """Release a round, before its output leaves; the same twice is once."""
+    """Release a round, before its output leaves; the same twice is once.
+
+    Example: epsilog ledger round-release run-17 --round 1 --output-hash $(sha256sum model.bin | cut -c-64)
+    """
 
     round: Annotated[int, Arg("which round, from 1", ge=1)]
     output_hash: Hash

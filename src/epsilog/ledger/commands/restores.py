@@ -9,8 +9,11 @@ from epsilog.ledger.fields import Arg, By, Reason
 from epsilog.terms import ConflictError
 
 
-class MarkRestored(OfWhole, name="mark-restored", verb="ledger-restored", role=OWN, repeatable=False, typed=False):
-    """Note that the ledger came out of a backup: nothing happens in it until an owner accepts that."""
+class MarkRestored(OfWhole, name="mark-restored", verb="ledger-restored", role=OWN, repeatable=False):
+    """Note that the ledger came out of a backup: nothing happens in it until an owner accepts that.
+
+    Example: epsilog ledger mark-restored --by dora --reason "the disk is as it was on Monday"
+    """
 
     by: By
     reason: Reason

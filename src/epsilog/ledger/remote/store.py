@@ -161,7 +161,7 @@ class RemoteStore(Served):
         if command.tells == CHARGE:
             return Done(charge=as_charge(found["charge"], key=command.key_of_charge()))
         if command.tells != RESERVATION:
-            return Done()
+            return Done(accepted=bool(found["accepted"]))
         replayed = found["replayed"] is not False  # new only if it is said to be
         if lost and replayed and isinstance(command, ChargeAtOnce):
             raise UnansweredError(
