@@ -28,8 +28,7 @@ from epsilog.mechanisms import (
     composition,
 )
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt
 from epsilog.terms import CalibrationError, NeighboringRelation
 from epsilog.terms.messages import Message
 

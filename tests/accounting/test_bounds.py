@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import Bounds
 
 
 @pytest.mark.parametrize(

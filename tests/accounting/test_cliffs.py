@@ -31,7 +31,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.numerics.counts import binomial, hypergeometric, most_likely
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.laws.pair import Pair
+from epsilog.numerics.pairs import Pair
 from epsilog.plan import federated
 from epsilog.terms import NeighboringRelation
 

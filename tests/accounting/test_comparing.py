@@ -20,7 +20,7 @@ from epsilog.mechanisms import (
     Repeated,
     Tuned,
 )
-from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import Bounds
 from epsilog.plan import risk_reading
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
 

@@ -27,7 +27,7 @@ from epsilog.numerics.gaussian import gaussian_epsilon
 from epsilog.numerics.lattice.composition import compose
 from epsilog.numerics.lattice.law import LatticeLaw, connect, merge, pair_delta
 from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Direction, Pair
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.numerics.rounding import UNIT
 from epsilog.terms import NeighboringRelation

@@ -11,7 +11,7 @@ from epsilog import plan
 from epsilog.accounting import delta, epsilon
 from epsilog.mechanisms import Composed, DiscreteLaplace, Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -12,8 +12,7 @@ from epsilog.accounting.account import account
 from epsilog.accounting.failures import joint
 from epsilog.mechanisms import ApproximateDP, Composed, Gaussian, Laplace, PureDP, Repeated, ZeroConcentratedDP
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -30,8 +30,7 @@ from epsilog.mechanisms import (
     ZeroConcentratedDP,
 )
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, _ = NeighboringRelation

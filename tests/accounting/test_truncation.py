@@ -36,7 +36,7 @@ from epsilog.mechanisms import (
     ToeplitzStrategy,
     TruncatedPoissonSampled,
 )
-from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import Bounds
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, ZERO, REPLACE = (

@@ -10,7 +10,7 @@ from epsilog.accounting import montecarlo
 from epsilog.cli.entry import COMMANDS
 from epsilog.cli.entry import app as application
 from epsilog.mechanisms import BallsInBins, Gaussian
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 
 BINS = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 16}
 

@@ -14,8 +14,7 @@ from epsilog.accounting.reductions import LATTICE, PURE, Reduction
 from epsilog.accounting.walk import Method, walk
 from epsilog.mechanisms import Grouped, Release
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, anything
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.messages import Message
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from epsilog.accounting.curve import Profile, profile
 from epsilog.mechanisms import Release
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_delta
+from epsilog.numerics.questions import Bounds
 from epsilog.numerics.roots import bracket
 from epsilog.numerics.rounding import MU, down, up
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check

@@ -16,9 +16,8 @@ from epsilog.accounting.methods.added import added
 from epsilog.accounting.profiled import Profiled, profiled
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.laws.base import LARGEST_LOSS
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, anything
 from epsilog.numerics.rounding import LEAST
 from epsilog.terms import UnsupportedMechanismError
 from epsilog.terms.messages import Message

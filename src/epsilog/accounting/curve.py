@@ -17,10 +17,9 @@ from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.rounding import ELEMENTARY, down, gamma, up
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 

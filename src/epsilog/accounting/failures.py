@@ -11,9 +11,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.exact import rounded
-from epsilog.numerics.rounding import union
+from epsilog.numerics.questions import Bounds
+from epsilog.numerics.rounding import rounded, union
 
 _MOST = 32  # failures whose joint chance is worked out as a fraction
 

@@ -14,16 +14,14 @@ from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms import Grouped, PureDP, Release
 from epsilog.mechanisms.composition import Composition
 from epsilog.mechanisms.flatten import Bag, flatten
-from epsilog.numerics.bounds import Bounds
+from epsilog.mechanisms.grouped import GROUPED, group_factor
 from epsilog.numerics.counts import SPENT, most_likely, spendable
-from epsilog.numerics.exact import rounded
 from epsilog.numerics.gaussian import gaussian_bounds
-from epsilog.numerics.groups import GROUPED, group_factor
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.pairs import Ordering
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything, size
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything, size
 from epsilog.numerics.roots import proven
-from epsilog.numerics.rounding import LEAST, MU, down, up
+from epsilog.numerics.rounding import LEAST, MU, down, rounded, up
 from epsilog.terms import UnsupportedMechanismError
 
 Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about one unit; with True from above only

@@ -17,8 +17,7 @@ import numpy as np
 
 from epsilog.mechanisms import Release
 from epsilog.numerics.laws.base import LARGEST_LOSS, Atoms
-from epsilog.numerics.pairs import Laws
-from epsilog.numerics.reach import pure
+from epsilog.numerics.pairs import Laws, pure
 from epsilog.numerics.rounding import gamma, up
 from epsilog.terms import NeighboringRelation
 

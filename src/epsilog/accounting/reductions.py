@@ -15,8 +15,7 @@ from epsilog.accounting.methods import direct, lattice
 from epsilog.accounting.truncation import Cut
 from epsilog.accounting.walk import Method, walk
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.terms import UnsupportedMechanismError
 from epsilog.terms.messages import Message
 

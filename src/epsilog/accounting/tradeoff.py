@@ -25,13 +25,11 @@ from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.balls_in_bins import search
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS, Atoms
-from epsilog.numerics.laws.pair import Direction, Pair, Parts
-from epsilog.numerics.pairs import Ordering, certain_mass
-from epsilog.numerics.questions import FAINT, DeltaAt
+from epsilog.numerics.pairs import Direction, Ordering, Pair, Parts, certain_mass
+from epsilog.numerics.questions import FAINT, Bounds, DeltaAt
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
 
 _NOTHING, _LEAST = 1e-9, 1e-100  # of the false positive rate, and at all: a delta that is not looked at closely

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from epsilog.mechanisms import Release
-from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import Bounds
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, up
 from epsilog.numerics.tails import binomial_above
 from epsilog.terms import CheckError, Interval, NeighboringRelation, UnsupportedMechanismError, check

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from epsilog.accounting import tradeoff
 from epsilog.mechanisms import BinomialTrials, NegativeBinomialTrials, PoissonTrials, Trials
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import proven
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, gamma, up
 from epsilog.terms import UnsupportedMechanismError, check

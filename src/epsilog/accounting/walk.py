@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.questions import FAINT, Question, anything
+from epsilog.numerics.questions import FAINT, Bounds, Question, anything
 from epsilog.terms import UnsupportedMechanismError
 from epsilog.terms.messages import Message
 

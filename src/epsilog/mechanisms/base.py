@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from epsilog import numerics
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.terms.fields import Field, check_fields
 from epsilog.terms.messages import Message
@@ -268,7 +268,7 @@ class Release:
         from epsilog.mechanisms.composition import laws_together
 
         if self.parts() is None and self.gaussian_mu(relation) is None:
-            raise lacking(self, "laws", method=numerics.reach.METHOD)
+            raise lacking(self, "laws", method=numerics.pairs.METHOD)
         return laws_together(self, relation)
 
     def instances(self, *, alone: bool) -> Sequence[BaseLaw]:  # noqa: ARG002
@@ -291,7 +291,7 @@ class Release:
         """
         above, below = (self.for_group(relation, units, above=side) for side in (True, False))
         if above is None or below is None:
-            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason="no pair is proven for a group")
+            raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason="no pair is proven for a group")
         return numerics.pairs.plain((above.laws(relation)[0], below.laws(relation)[1]))
 
     def replaced(self, sample: Bag, share: float) -> Laws | None:  # noqa: ARG002

@@ -15,13 +15,13 @@ from epsilog.mechanisms.composed import Composed, Repeated
 from epsilog.mechanisms.flatten import Bag, check_coins, flatten, sampled_parts, total_mu, unsampled
 from epsilog.mechanisms.gaussian import MOST_NOISE
 from epsilog.mechanisms.statements import GaussianDP
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.tuned import Trials
-    from epsilog.numerics.bounds import Bounds
     from epsilog.numerics.pairs import Laws, Ordering, Pairs
+    from epsilog.numerics.questions import Bounds
 
 T = TypeVar("T")
 
@@ -131,13 +131,13 @@ class Composition:
         found = [(part.pairs(self.relation, effort), count) for part, count in others.items()]
         gaussians = {part: count for part, count in self.bag.items() if part not in others}
         if (total := total_mu(gaussians, self.relation) or 0.0) > 0:  # all Gaussians are one Gaussian
-            found.insert(0, (numerics.pairs.plain(numerics.noise.normal(total)), 1))
+            found.insert(0, (numerics.pairs.plain(numerics.gaussian.normal(total)), 1))
         return numerics.pairs.composed(found)
 
     @cached_property
     def largest_loss(self) -> Bounds:
         """Bounds the largest possible loss: epsilon at delta 0."""
-        bounds = numerics.bounds.Bounds
+        bounds = numerics.questions.Bounds
         if (added := self.pure_loss) is not None:
             return bounds(rounded(added, up=False), rounded(added, up=True))
         binned = (part.allocation(self.relation) for part in self.bag)
@@ -282,12 +282,12 @@ def laws_together(release: Release, relation: NeighboringRelation) -> Laws:
     Raises:
         UnsupportedMechanismError: a part has no law, or there are too many.
     """
-    reach, products = numerics.reach, numerics.products
+    reach, products = numerics.pairs, numerics.products
     bag = flatten(release)
     gaussians = {part: count for part, count in bag.items() if part.gaussian_mu(relation) is not None}
     found = [(part.laws(relation), count) for part, count in bag.items() if part not in gaussians]
     if (mu := total_mu(gaussians, relation) or 0.0) > 0:
-        found.append((numerics.noise.normal(mu), 1))
+        found.append((numerics.gaussian.normal(mu), 1))
     if not found:
         return reach.same(reach.pure(0.0, 0.0))
     if len(found) == 1 and found[0][1] == 1:

@@ -67,11 +67,11 @@ class DiscreteGaussian(Release):
     def laws(self, relation: NeighboringRelation) -> Laws:
         """Noise on the integers, moved by the sensitivity."""
         if self.noise_stddev == 0:
-            return numerics.reach.same(numerics.reach.nothing_hidden())
+            return numerics.pairs.same(numerics.pairs.nothing_hidden())
         found = numerics.noise.discrete_gaussian(self.noise_stddev, sensitivity_factor(relation) * self.sensitivity)
         if found is None:
             reason = "steps that leave the numbers when squared"
-            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+            raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return found
 
     def replaced(self, sample: Bag, share: float) -> Laws | None:
@@ -80,7 +80,7 @@ class DiscreteGaussian(Release):
             return None
         found = numerics.replace_one.replaced_discrete_gaussian(self.noise_stddev, self.sensitivity, share)
         if found is None:
-            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason="too many atoms")
+            raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason="too many atoms")
         return found
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:

@@ -70,7 +70,7 @@ class DiscreteLaplace(Release):
     def laws(self, relation: NeighboringRelation) -> Laws:
         """Noise on the integers, moved by the sensitivity."""
         if self.noise_scale == 0:
-            return numerics.reach.same(numerics.reach.nothing_hidden())
+            return numerics.pairs.same(numerics.pairs.nothing_hidden())
         return numerics.noise.discrete_laplace(self.noise_scale, sensitivity_factor(relation) * self.sensitivity)
 
     def replaced(self, sample: Bag, share: float) -> Laws | None:
@@ -79,7 +79,7 @@ class DiscreteLaplace(Release):
             return None
         found = numerics.replace_one.replaced_discrete_laplace(self.noise_scale, self.sensitivity, share)
         if found is None:
-            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason="too many atoms")
+            raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason="too many atoms")
         return found
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:

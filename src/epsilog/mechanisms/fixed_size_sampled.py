@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
 from epsilog.mechanisms.flatten import flatten, require_unshuffled, total_mu
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
 
@@ -50,7 +50,7 @@ class FixedSizeSampled(Release):
         """What sampling makes of the laws."""
         if relation is not NeighboringRelation.REPLACE_ONE:
             reason = f"a fixed size means replace-one, not {relation}"
-            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+            raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         require_unshuffled(self, self.release)
         exact = self.exact_share
         laws, instances = self.release.laws(relation), self.release.instances(alone=effort.alone)
@@ -60,7 +60,7 @@ class FixedSizeSampled(Release):
         """A mixture of Gaussians: how many of the group are in the sample (docs/accounting/groups.md)."""
         mu = total_mu(flatten(self.release), relation)
         if mu is not None and relation is NeighboringRelation.REPLACE_ONE:
-            found = numerics.group_pairs.fixed_size_group(mu, self.population, self.sample_size, units)
+            found = numerics.mixtures.fixed_size_group(mu, self.population, self.sample_size, units)
             if found is not None:
                 return found
         return Release.group_pairs(self, relation, units)

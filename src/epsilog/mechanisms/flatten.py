@@ -135,7 +135,7 @@ def require_unshuffled(part: Release, base: Release) -> None:
     """
     if any(one.is_shuffled for one in flatten(base)):
         reason = "of a sample fewer units' reports are shuffled"
-        raise UnsupportedMechanismError(part, method=numerics.reach.METHOD, reason=reason)
+        raise UnsupportedMechanismError(part, method=numerics.pairs.METHOD, reason=reason)
 
 
 def _samples(part: Release, outside: Release | None) -> list[tuple[Release, Release | None]]:

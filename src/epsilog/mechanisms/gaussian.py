@@ -11,7 +11,7 @@ from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
 from epsilog.mechanisms.flatten import total_mu
 from epsilog.mechanisms.sampling import RandBelow, rounded_gaussian
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
 

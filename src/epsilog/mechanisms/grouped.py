@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 from epsilog import numerics
@@ -14,6 +15,9 @@ from epsilog.terms.messages import Message
 if TYPE_CHECKING:
     from epsilog.mechanisms.tuned import Trials
     from epsilog.numerics.pairs import Effort, Pairs
+
+GROUPED = 2048
+"""Roundings of a delta times ``group_factor``: docs/accounting/rounding.md, 4."""
 
 
 @term("grouped")
@@ -58,3 +62,14 @@ class Grouped(Release):
         """Those of each of its parts, for the group."""
         parts = flatten(self.release).items()
         return numerics.pairs.composed((one.group_pairs(relation, self.units), count) for one, count in parts)
+
+
+def group_factor(share: float, units: int) -> float:
+    """What group privacy multiplies delta by: at least 1 + e^share + ... + e^((units - 1) share), but for roundings."""
+    whole = units * share
+    if share == 0:
+        return float(units)
+    if whole < 700:
+        return math.expm1(whole) / math.expm1(share)
+    grown = (units - 1) * share  # units e^((units - 1) share) is no less, and overflows later
+    return units * math.exp(grown) if grown < 700 else math.inf

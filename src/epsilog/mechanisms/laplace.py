@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
 
@@ -48,7 +48,7 @@ class Laplace(Release):
     def laws(self, relation: NeighboringRelation) -> Laws:
         """One Laplace with the whole L1 shift (certified-bounds, 1.3)."""
         if self.noise_multiplier == 0:
-            return numerics.reach.same(numerics.reach.nothing_hidden())
+            return numerics.pairs.same(numerics.pairs.nothing_hidden())
         return numerics.noise.laplace(sensitivity_factor(relation) / self.noise_multiplier)
 
     def replaced(self, sample: Bag, share: float) -> Laws | None:

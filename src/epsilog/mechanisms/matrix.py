@@ -22,7 +22,7 @@ from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composed import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
 

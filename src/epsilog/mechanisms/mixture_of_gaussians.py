@@ -12,7 +12,7 @@ from epsilog.mechanisms.base import Release, sensitivity_factor
 from epsilog.mechanisms.composed import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, check_fields, term
 

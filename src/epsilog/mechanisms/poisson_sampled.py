@@ -10,7 +10,7 @@ from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
 from epsilog.mechanisms.flatten import check_absence, flatten, require_unshuffled, total_mu
 from epsilog.mechanisms.gaussian import Gaussian
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
@@ -105,14 +105,14 @@ class PoissonSampled(Release):
         """The unit's absence beside both contributions (docs/accounting/replace-one.md)."""
         sample, share = flatten(self.release), self.sampling_probability
         if not sample:
-            return numerics.reach.same(numerics.reach.pure(0.0, 0.0))
+            return numerics.pairs.same(numerics.pairs.pure(0.0, 0.0))
         laws = next(iter(sample)).replaced(sample, share)
         if laws is None:
             reason = (
                 f"under {NeighboringRelation.REPLACE_ONE} Poisson sampling has a proven pair over Gaussian noise, over "
                 "Laplace noise and over one discrete noise"
             )
-            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+            raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return laws
 
     def group_pairs(self, relation: NeighboringRelation, units: int) -> Pairs:
@@ -123,7 +123,7 @@ class PoissonSampled(Release):
         """
         mu = total_mu(flatten(self.release), relation)
         if mu is not None and relation is not NeighboringRelation.REPLACE_ONE:
-            found = numerics.group_pairs.poisson_group(mu, self.sampling_probability, units)
+            found = numerics.mixtures.poisson_group(mu, self.sampling_probability, units)
             if found is not None:
                 return found
         return Release.group_pairs(self, relation, units)

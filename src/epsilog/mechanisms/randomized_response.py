@@ -43,7 +43,7 @@ class RandomizedResponse(Release):
         """Three answers: against the truth, neither, and the truth."""
         if relation is not NeighboringRelation.REPLACE_ONE:
             reason = "its neighbours replace one unit"
-            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+            raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return numerics.responses.randomized_response(self.flip_probability, self.categories)
 
     def shuffled(self, units: int, largest: float) -> Reports:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from epsilog import numerics
 from epsilog.mechanisms.base import MONOTONE, Release, times
 from epsilog.mechanisms.exponential import ExponentialMechanism
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
 

@@ -21,7 +21,7 @@ from epsilog.mechanisms.matrix import (
     ToeplitzStrategy,
     TreeStrategy,
 )
-from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import Bounds
 from epsilog.numerics.rounding import down, up
 from epsilog.terms import UnsupportedMechanismError
 

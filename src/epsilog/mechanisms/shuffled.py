@@ -45,4 +45,4 @@ class Shuffled(Release):
         return numerics.shuffling.shuffled(epsilon, self.population, reports)
 
     def _refusal(self, reason: str) -> UnsupportedMechanismError:
-        return UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+        return UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
-from epsilog.numerics.exact import rounded
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, Field, term
 
@@ -78,7 +78,7 @@ class SparseVector(Release):
         """A choice with its largest loss, and two noisy numbers that are compared."""
         loss = self.pure_loss(relation)
         if loss is None:
-            return numerics.reach.nothing_hidden(), numerics.reach.pure(0.0, 0.0)
+            return numerics.pairs.nothing_hidden(), numerics.pairs.pure(0.0, 0.0)
         half = 1 / (2 * max(Fraction(self.threshold_noise_multiplier), Fraction(self.query_noise_multiplier)))
         return numerics.selection.chosen(loss, half=half, laplace=True)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from epsilog import numerics
 from epsilog.mechanisms.base import Release, sensitivity_factor, times
 from epsilog.mechanisms.gaussian import MOST_NOISE
+from epsilog.mechanisms.grouped import GROUPED, group_factor
 from epsilog.mechanisms.laplace import Laplace
-from epsilog.numerics.exact import rounded
-from epsilog.numerics.groups import GROUPED, group_factor
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
@@ -146,7 +146,7 @@ class ZeroConcentratedDP(Release):
         """Where something is lost, none dominates all that satisfies the statement."""
         if self.rho > 0:
             reason = "rho-zCDP has no dominating pair"
-            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+            raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return Release.laws(self, relation)
 
     def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002

@@ -65,5 +65,5 @@ class TruncatedPoissonSampled(Release):
         uppers = None if mu is None else numerics.cut_samples.cut_samples(mu, share, full, relation)
         if uppers is None:
             reason = "a cut sample has a proven pair over Gaussian noise within reach only"
-            raise UnsupportedMechanismError(self, method=numerics.reach.METHOD, reason=reason)
+            raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return {way: replace(plain[way], upper=((pair, 1),)) for way, pair in uppers.items()}

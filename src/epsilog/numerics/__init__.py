@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from epsilog.numerics import balls_in_bins as balls_in_bins
-    from epsilog.numerics import bounds as bounds
-    from epsilog.numerics import group_pairs as group_pairs
+    from epsilog.numerics import gaussian as gaussian
     from epsilog.numerics import laws as laws
     from epsilog.numerics import mixtures as mixtures
     from epsilog.numerics import noise as noise
     from epsilog.numerics import pairs as pairs
     from epsilog.numerics import products as products
-    from epsilog.numerics import reach as reach
     from epsilog.numerics import renyi as renyi
     from epsilog.numerics import replace_one as replace_one
     from epsilog.numerics import responses as responses

@@ -12,13 +12,15 @@ from functools import lru_cache
 
 from scipy.special import erfcx, ndtr
 
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.laws.base import Normal
+from epsilog.numerics.pairs import NEAREST, Laws, nothing_hidden, pure, same
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import bracket, secant
 from epsilog.numerics.rounding import BOUND, LEAST, MU, TINY, down, gamma, up
 from epsilog.terms import CheckError, check
 
 _ENOUGH = 1e-13  # of delta, relatively: about what it is known to
+FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
 _ROOT_HALF = math.sqrt(0.5)
 
 
@@ -149,3 +151,12 @@ def gaussian_bounds(mu: float, question: Question, *, roundings: float = MU) -> 
             return Bounds(_least(low, delta), _most(high, delta))
         case DeltaAt(epsilon):
             return Bounds(gaussian_delta(low, epsilon)[0], gaussian_delta(high, epsilon)[1])
+
+
+def normal(mu: float) -> Laws:
+    """Two Gaussians mu apart, with room for the rounding of mu; nothing is nearer than a lattice can tell."""
+    if math.isinf(mu):
+        return same(nothing_hidden())
+    if mu > FARTHEST:
+        return nothing_hidden(), Normal(FARTHEST)
+    return Normal(up(max(mu, NEAREST), MU)), Normal(down(mu, MU)) if mu > NEAREST else pure(0.0, 0.0)

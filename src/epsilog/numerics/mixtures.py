@@ -1,30 +1,261 @@
-"""Pairs of mixtures of Gaussians: docs/accounting/mixtures.md.
+"""Pairs of mixtures of Gaussians: docs/accounting/mixtures.md, and of groups: docs/accounting/groups.md.
 
-Added, removed or zeroed out, a unit shows the mixture sum_i p_i N(c_i, 1) beside N(0, 1) at worst (Ganesh 2024,
-arXiv:2401.10294); where that is beyond a lattice's reach, and where units are replaced, stand Poisson samples instead.
+The pair (sum_j w_j N(c_j, 1), N(0, 1)) with distances c_j from 0 on is what a sum shows to which a unit contributes a
+random amount, added, removed or zeroed out, or a random number of a group's units, on a Poisson sample or on one of a
+fixed size. No unit and no group does worse, under adaptive composition, too (Ganesh 2024, arXiv:2401.10294). Beyond a
+lattice's reach, and where units of a mixture are replaced, stand Poisson samples instead.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
+from scipy.special import logsumexp, ndtri
 
-from epsilog.numerics.exact import rounded
-from epsilog.numerics.laws.base import BaseLaw, Normal
-from epsilog.numerics.laws.mixture import GaussianMixture
-from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.counts import Counts, binomial, hypergeometric
+from epsilog.numerics.cut_samples import ToldWhich
+from epsilog.numerics.laws.base import Array, BaseLaw, Masses, Normal, Unbounded, normal_cells
 from epsilog.numerics.laws.replaced import LARGEST_MU, ReplacedSample
-from epsilog.numerics.laws.told import ToldWhich
-from epsilog.numerics.pairs import Ordering, Pairs, bent
-from epsilog.numerics.rounding import up
+from epsilog.numerics.pairs import Direction, Ordering, Pair, Pairs, bent, single
+from epsilog.numerics.rounding import MU, RATIO, down, gamma, rounded, up
+from epsilog.terms import CalibrationError
+
+_FARTHEST = 300.0  # a distance of the mixture's Gaussians
+_NEAREST = 1e-6
+_ROUNDS = 100
+_PIECE = 2**21  # terms that are looked at together
+_INVERTED = 2e5  # roundings of 1 by which inverting the ratio may move an edge
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMixture:
+    """The pair (mixture, N(0, 1)) for ``Direction.REMOVE``, turned round for ``Direction.ADD``, by its log ratio.
+
+    Attributes:
+        distances: ascending, above 0, at least one, shape (k,).
+        weights: their chances, above 0, shape (k,).
+        rest: the chance of the distance 0.
+        direction: which of the two is P.
+        beyond: the chance of a distance that gives everything away: for upper bounds.
+        roundings: of the chances, beyond a few.
+        least: the logarithm of ``rest`` of the pair that this one stands for.
+    """
+
+    distances: Array
+    weights: Array
+    rest: float
+    direction: Direction
+    beyond: float = 0.0
+    roundings: float = 0.0
+    least: float | None = None
+
+    only_p: ClassVar[float] = 0.0
+    has_atoms: ClassVar[bool] = False
+
+    @property
+    def misplacement(self) -> float:
+        """Returns how far ``masses`` moves edges."""
+        return gamma(_INVERTED + self.roundings + 8 * float(self.distances[-1]) ** 2)
+
+    @property
+    def _least(self) -> float:
+        return math.log(self.rest) if self.rest > 0 else -math.inf
+
+    @cached_property
+    def _starts(self) -> Array:
+        return np.asarray(np.log(self.weights) - self.distances**2 / 2)
+
+    def _where(self, u: Array) -> Array:
+        """The x at which the mixture's log-likelihood ratio is u: Newton's method on a convex function from above.
+
+        ln sum_j w_j e^(c_j x - c_j^2 / 2) over the c_j above 0 is convex in x, with slope at least the least of them;
+        it equals ln(e^u - rest).
+        """
+        u = np.asarray(u, dtype=np.float64)
+        with np.errstate(invalid="ignore"):  # where none is at 0, the lowest ratio is the lowest place
+            over = u - self._least
+        x = np.where(over > 0, np.inf, -np.inf)
+        seen = (over > 0) & np.isfinite(u)
+        goal = u[seen] + np.log(-np.expm1(-over[seen]))
+        if goal.size:
+            pieces = -(-goal.size * len(self.distances) // _PIECE)
+            x[seen] = np.concatenate([self._inverted(piece) for piece in np.array_split(goal, pieces)])
+        return x
+
+    def _inverted(self, goal: Array) -> Array:
+        far, start = self.distances, self._starts
+        at = ((goal[:, None] - start) / far).min(axis=1)
+        for _ in range(_ROUNDS):
+            terms = start + at[:, None] * far
+            total = logsumexp(terms, axis=1)
+            slope = np.exp(terms - total[:, None]) @ far
+            away = total - goal
+            at = at - away / slope
+            if float(np.abs(away / (1 + np.abs(goal) + np.abs(at) * far[-1])).max()) < gamma(64.0):
+                return np.asarray(at)
+        raise CalibrationError(f"the likelihood ratio of {self!r} could not be inverted")
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns the mixture's and the normal's masses between the x that belong to the edges."""
+        edges = np.asarray(edges, dtype=np.float64)
+        x = self._where(edges if self.direction is Direction.REMOVE else -edges[::-1])
+        x = np.clip(x, -1e9, 1e9)
+        plain, plain_error = normal_cells(x)
+        mixed, mixed_error = self.rest * plain, self.rest * plain_error
+        for far, weight in zip(self.distances, self.weights, strict=True):
+            cells, error = normal_cells(x - far)
+            mixed += weight * cells
+            mixed_error += weight * error
+        mixed_error += gamma(64.0 * (len(self.weights) + 8) + self.roundings) * mixed
+        if self.direction is Direction.REMOVE:
+            mixed[int(np.searchsorted(edges, np.inf, side="left"))] += self.beyond
+            return Masses(mixed, plain, mixed_error, plain_error)
+        return Masses(plain[::-1], mixed[::-1], plain_error[::-1], mixed_error[::-1])
+
+    def _ratio(self, x: Array) -> Array:
+        moved = logsumexp(self._starts + x[:, None] * self.distances, axis=1)
+        return np.asarray(np.logaddexp(self._least, moved))
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns the tails of both laws."""
+        far = -float(ndtri(tail))
+        low, high = (float(v) for v in self._ratio(np.array([-far, far + float(self.distances[-1])])))
+        return (low, high) if self.direction is Direction.REMOVE else (-high, -low)
+
+    def ends(self) -> tuple[float, float]:
+        """Returns the lowest and the highest ratio."""
+        return (self._least, math.inf) if self.direction is Direction.REMOVE else (-math.inf, -self._least)
+
+    def largest(self) -> tuple[float, float]:
+        """Returns the highest ratio of what the law stands for, with room for its rounding."""
+        if self.direction is Direction.REMOVE:
+            return math.inf, math.inf
+        high = -(self._least if self.least is None else self.least)
+        return down(high, RATIO + self.roundings), up(high, RATIO + self.roundings)
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns even steps in x."""
+        far = -float(ndtri(tail))
+        u = self._ratio(np.linspace(-far, far + float(self.distances[-1]), 257))
+        return np.unique(u if self.direction is Direction.REMOVE else -u)
+
+
+@dataclass(frozen=True, eq=False)
+class ToldDistance(Unbounded):
+    """Two Gaussians at a random distance that is told; without atoms, and symmetric.
+
+    Attributes:
+        distances: ascending, above 0, shape (k,).
+        weights: their chances, which add up to 1, shape (k,).
+        beyond: the chance of giving everything away instead, for upper bounds.
+        roundings: of the chances, beyond a few.
+    """
+
+    distances: Array
+    weights: Array
+    beyond: float = 0.0
+    roundings: float = 0.0
+
+    @cached_property
+    def _laws(self) -> tuple[Normal, ...]:
+        return tuple(map(Normal, map(float, self.distances)))
+
+    @property
+    def misplacement(self) -> float:
+        """Returns that of the farthest."""
+        return self._laws[-1].misplacement
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns the mean of the masses of all."""
+        edges = np.asarray(edges, dtype=np.float64)
+        total = [np.zeros(len(edges) + 1) for _ in range(4)]
+        for law, weight in zip(self._laws, self.weights, strict=True):
+            for mean, one in zip(total, law.masses(edges), strict=True):
+                np.add(mean, weight * one, out=mean)
+        p, q, p_error, q_error = total
+        error = gamma(16.0 + 4 * len(self.weights) + self.roundings)
+        p[int(np.searchsorted(edges, np.inf, side="left"))] += self.beyond
+        q[int(np.searchsorted(edges, -np.inf, side="right"))] += self.beyond
+        return Masses(p, q, p_error + error * p, q_error + error * q)
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns the tails of the farthest that matters."""
+        left = np.cumsum(self.weights[::-1])[::-1]
+        return self._laws[max(int((left > tail).sum()) - 1, 0)].reach(tail)
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns even steps."""
+        return np.linspace(*self.reach(tail), 257)
+
+
+@lru_cache(maxsize=64)
+def poisson_group(mu: float, share: float, units: int) -> Pairs | None:
+    """Gaussians ``mu`` apart on a Poisson sample; None out of reach."""
+    if not (0 < share < 1 and mu > _NEAREST):
+        return None
+    sides = [binomial(units, share, above=above) for above in (True, False)]
+    if any(side is None or not float(side.values[-1]) * mu < _FARTHEST for side in sides):
+        return None
+    found: dict[Direction, Ordering] = {}
+    for direction in (Direction.REMOVE, Direction.ADD):
+        above, below = (
+            Pair(mixture(side, outwards(mu, MU), direction))
+            for side, outwards in zip(sides, (up, down), strict=True)
+            if side is not None
+        )
+        found[direction] = single(above, below)
+    return found
+
+
+def mixture(counts: Counts, mu: float, direction: Direction) -> GaussianMixture:
+    """A random number of units, each ``mu`` away."""
+    return GaussianMixture(
+        counts.values * mu,
+        counts.chances,
+        counts.rest,
+        direction,
+        beyond=counts.beyond,
+        roundings=counts.roundings,
+        least=counts.least,
+    )
+
+
+@lru_cache(maxsize=64)
+def fixed_size_group(mu: float, population: int, size: int, units: int) -> Pairs | None:
+    """Gaussians ``mu`` apart on a sample of a fixed size; None out of reach.
+
+    The sample holds j of the members with the same chance on both sides (docs: accounting/groups).
+    """
+    if not mu > _NEAREST:
+        return None
+    units = min(units, population)
+    above, below = (hypergeometric(population, units, size, above=side) for side in (True, False))
+    if above is None or below is None or not float(above.values[-1]) * mu < _FARTHEST:
+        return None
+    taken = min(up(float(above.chances.sum()) + above.beyond, above.roundings), 1.0)
+    if above.rest == 0:
+        taken = 1.0
+    law = ToldDistance(
+        above.values * up(mu, MU), above.chances / taken, beyond=above.beyond / taken, roundings=above.roundings + 8
+    )
+    both = Pair(law, taken, Direction.BOTH) if taken < 1 else Pair(law)
+    removed, added = (Pair(mixture(below, down(mu, MU), direction)) for direction in (Direction.REMOVE, Direction.ADD))
+    return {
+        Direction.REMOVE: single(both, removed),
+        Direction.ADD: single(both, added),
+        Direction.BOTH: single(both, removed),
+    }
+
 
 Chances = Sequence[tuple[float, Fraction]]
 """Distances above 0, ascending, each with its chance; the rest of 1 is the chance of none."""
 
-_FARTHEST = 300.0  # a distance of the mixture's Gaussians
-_NEAREST = 1e-6
 _MOST = 256  # distances that a lattice is worked out with
 _MOST_TOLD = 24  # of them, each of which is a law of its own
 _RAREST = 1e-290  # a probability whose product with a small mass a double holds

@@ -1,4 +1,4 @@
-"""Noise that is added: Gaussian, Laplace, staircase, and on the integers, moved by the whole sensitivity.
+"""Noise that is added: Laplace, staircase, and on the integers, moved by the whole sensitivity.
 
 docs/accounting/certified-bounds.md, 1.1, 1.2 and 1.7; docs/accounting/staircase.md.
 """
@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from epsilog.numerics.laws.base import Atoms, BaseLaw, Normal, Tent, WideDiscrete
+from epsilog.numerics.gaussian import FARTHEST
+from epsilog.numerics.laws.base import Atoms, BaseLaw, Tent, WideDiscrete
 from epsilog.numerics.laws.staircase import staircase as moved
-from epsilog.numerics.reach import (
+from epsilog.numerics.pairs import (
     LONGEST,
     MOST_ATOMS,
     NEAREST,
@@ -23,20 +24,10 @@ from epsilog.numerics.reach import (
     same,
     within_reach,
 )
-from epsilog.numerics.rounding import MU, down, gamma, up
+from epsilog.numerics.rounding import gamma
 
-_FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
 _NARROW, _WIDEST = 1e3, 1e90  # standard deviations, in counts, and in shifts, of noise that is nearly continuous
 _WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings, over a sum of such
-
-
-def normal(mu: float) -> tuple[BaseLaw, BaseLaw]:
-    """Two Gaussians mu apart, with room for the rounding of mu; nothing is nearer than a lattice can tell."""
-    if math.isinf(mu):
-        return same(nothing_hidden())
-    if mu > _FARTHEST:
-        return nothing_hidden(), Normal(_FARTHEST)
-    return Normal(up(max(mu, NEAREST), MU)), Normal(down(mu, MU)) if mu > NEAREST else pure(0.0, 0.0)
 
 
 def laplace(epsilon: float) -> tuple[BaseLaw, BaseLaw]:
@@ -118,6 +109,6 @@ def _wide(stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw] | None:
     """Noise of too many atoms is as good as continuous (docs, 1.13)."""
     if shift / stddev < 1 / _WIDEST:
         return None
-    if shift / stddev > _FARTHEST:
-        return nothing_hidden(), WideDiscrete(stddev, math.floor(_FARTHEST * stddev))
+    if shift / stddev > FARTHEST:
+        return nothing_hidden(), WideDiscrete(stddev, math.floor(FARTHEST * stddev))
     return same(WideDiscrete(stddev, shift))

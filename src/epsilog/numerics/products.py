@@ -15,7 +15,7 @@ import numpy as np
 
 from epsilog.numerics.lattice.law import LatticeLaw, connect, merge
 from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Atoms, BaseLaw
-from epsilog.numerics.laws.pair import Pair
+from epsilog.numerics.pairs import Pair
 from epsilog.numerics.rounding import down, gamma, union, up
 
 MOST_PARTS = 16

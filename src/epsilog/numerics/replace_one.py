@@ -12,7 +12,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.numerics.exact import rounded
 from epsilog.numerics.laws import replaced as laws
 from epsilog.numerics.laws.base import Atoms, BaseLaw
 from epsilog.numerics.laws.replaced import (
@@ -22,8 +21,8 @@ from epsilog.numerics.laws.replaced import (
     ReplacedLaplace,
     ReplacedSample,
 )
-from epsilog.numerics.reach import MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
-from epsilog.numerics.rounding import MU, down, up
+from epsilog.numerics.pairs import MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
+from epsilog.numerics.rounding import MU, down, rounded, up
 
 _ROUNDED = 1e-12  # a part that is left out of a mass below: far above its roundings
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from epsilog.numerics.laws.base import Atoms, BaseLaw
-from epsilog.numerics.reach import around, nothing_hidden, pure, same, within_reach
+from epsilog.numerics.pairs import around, nothing_hidden, pure, same, within_reach
 
 
 def statement(epsilon: float, delta: float) -> tuple[BaseLaw, BaseLaw]:

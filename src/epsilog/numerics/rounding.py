@@ -5,22 +5,24 @@ falls below the normal numbers. So what took n roundings, in products and quotie
 (1 - n u) of itself at most, whichever of the two numbers that is relative to (Higham 2002, Lemma 3.1); a function of a
 library counts as the roundings that it may err by. A sum of n terms errs by gamma_n of the sum of their sizes, in
 whatever order they are added (section 4.2). The words for errors, and where each allowance is proven or measured:
-docs/accounting/rounding.md.
+docs/accounting/rounding.md. Arrays are moved as numbers are; NumPy is loaded for them alone, since descriptions of
+releases round, too.
 """
 
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Iterable
-from typing import TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from fractions import Fraction
 
 __all__ = ["MU", "PLANNED", "down", "up"]
 
-Array = npt.NDArray[np.float64]
-Number = TypeVar("Number", float, Array)
+if typing.TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Number = typing.TypeVar("Number", float, "npt.NDArray[np.float64]")
 
 UNIT = 2.0**-53
 """The unit round-off u of doubles."""
@@ -73,11 +75,13 @@ def gamma(roundings: Number) -> Number:
     >>> gamma(2.0**53)
     inf
     """
-    if isinstance(roundings, np.ndarray):
-        with np.errstate(divide="ignore"):
-            return np.asarray(roundings * UNIT / np.maximum(1 - roundings * UNIT, 0.0))
-    part = roundings * UNIT
-    return part / (1 - part) if part < 1 else math.inf
+    if isinstance(roundings, float | int):
+        part = roundings * UNIT
+        return part / (1 - part) if part < 1 else math.inf
+    import numpy as np
+
+    with np.errstate(divide="ignore"):
+        return np.asarray(roundings * UNIT / np.maximum(1 - roundings * UNIT, 0.0))
 
 
 def up(number: Number, roundings: float) -> Number:
@@ -123,7 +127,38 @@ def union(chances: Iterable[tuple[float, float]]) -> tuple[float, float]:
 
 def _moved(number: Number, by: float) -> Number:
     """A number moved up (or down, if ``by`` is negative) by a part of itself."""
-    if isinstance(number, np.ndarray):
-        with np.errstate(over="ignore"):  # next to the largest double: infinity is above it
-            return np.asarray(number * np.where(number < 0, 1 - by, 1 + by))
-    return number * (1 - by if number < 0 else 1 + by)
+    if isinstance(number, float | int):
+        return number * (1 - by if number < 0 else 1 + by)
+    import numpy as np
+
+    with np.errstate(over="ignore"):  # next to the largest double: infinity is above it
+        return np.asarray(number * np.where(number < 0, 1 - by, 1 + by))
+
+
+def rounded(number: Fraction, *, up: bool) -> float:
+    """The nearest double that is not below (or not above) a number from 0 on.
+
+    >>> rounded(Fraction(2, 5), up=True), rounded(Fraction(2, 5), up=False) < 0.4
+    (0.4, True)
+    """
+    try:
+        nearest = float(number)
+    except OverflowError:
+        return math.inf if up else math.nextafter(math.inf, 0.0)
+    if up:
+        return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, 0.0)
+
+
+def rounded_sum(numbers: Iterable[tuple[float, int]]) -> float:
+    """The sum of numbers from 0 on, each so many times, rounded up once; ``inf`` with an infinite one.
+
+    >>> rounded_sum([(0.1, 3), (0.0, 5)]) >= 0.3, rounded_sum([(1.0, 1), (float("inf"), 2)])
+    (True, inf)
+    """
+    total = Fraction(0)
+    for number, count in numbers:
+        if number == math.inf:
+            return math.inf
+        total += Fraction(number) * count
+    return rounded(total, up=True)

@@ -11,11 +11,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.numerics.exact import rounded
 from epsilog.numerics.laws.base import Atoms, BaseLaw, Tent
-from epsilog.numerics.reach import LONGEST, NEAREST, pure, same, within_reach
+from epsilog.numerics.pairs import LONGEST, NEAREST, pure, same, within_reach
 from epsilog.numerics.responses import statement
-from epsilog.numerics.rounding import RATIO, down
+from epsilog.numerics.rounding import RATIO, down, rounded
 
 _LEANS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)
 _LEANS_OF_ONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))

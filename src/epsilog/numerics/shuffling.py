@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from epsilog.numerics.laws.base import Atoms, BaseLaw
 from epsilog.numerics.laws.shuffled import attained, clones, responses
-from epsilog.numerics.reach import LONGEST, NEAREST, pure, same, within_reach
+from epsilog.numerics.pairs import LONGEST, NEAREST, pure, same, within_reach
 from epsilog.numerics.rounding import RATIO, down
 
 

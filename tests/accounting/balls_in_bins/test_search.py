@@ -31,7 +31,7 @@ from epsilog.numerics.balls_in_bins.ratio_sums import Excess, contract, spread
 from epsilog.numerics.balls_in_bins.search import Allocation
 from epsilog.numerics.lattice.law import LatticeLaw
 from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation

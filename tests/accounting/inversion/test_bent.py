@@ -18,7 +18,7 @@ from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Repeated
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Direction, Pair
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 

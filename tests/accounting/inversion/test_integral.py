@@ -19,10 +19,9 @@ from epsilog.accounting.methods import central_limit, direct, lattice
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, PureDP, RandomizedResponse, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.laws.pair import Direction, Pair
-from epsilog.numerics.questions import DeltaAt, EpsilonAt
+from epsilog.numerics.pairs import Direction, Pair
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -10,7 +10,7 @@ import pytest
 
 from epsilog.numerics.lattice.law import LatticeLaw, connect, merge
 from epsilog.numerics.laws.base import Array, Atoms, Masses
-from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Direction, Pair
 
 TINY = 1e-12  # a long way above what the test itself rounds
 DIRECTIONS = [

@@ -24,7 +24,7 @@ from epsilog.numerics.lattice import composition, discretise
 from epsilog.numerics.lattice.law import connect, merge, pair_delta
 from epsilog.numerics.lattice.planning import lattice_points, sketch
 from epsilog.numerics.laws.base import Atoms
-from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Direction, Pair
 
 
 def randomized_response(epsilon: float) -> Atoms:

@@ -22,8 +22,8 @@ from epsilog.mechanisms import (
     Repeated,
     Shuffled,
 )
-from epsilog.numerics.laws.pair import Pair
 from epsilog.numerics.laws.shuffled import attained, clones, responses
+from epsilog.numerics.pairs import Pair
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation

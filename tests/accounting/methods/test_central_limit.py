@@ -31,8 +31,7 @@ from epsilog.mechanisms import (
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.numerics.laws.base import Atoms
-from epsilog.numerics.laws.pair import Direction, Pair
-from epsilog.numerics.pairs import Ordering
+from epsilog.numerics.pairs import Direction, Ordering, Pair
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 

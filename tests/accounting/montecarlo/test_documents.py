@@ -7,7 +7,7 @@ from epsilog.accounting.montecarlo.documents import Evidence, trial_from_json, t
 from epsilog.accounting.montecarlo.pairs import pair_of
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.mechanisms import BallsInBins, Gaussian
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)
 HOW, PAYOFF = tilt.Tilt("remove", 4.0), HockeyStick(1.0)

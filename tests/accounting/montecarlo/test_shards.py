@@ -21,7 +21,7 @@ from epsilog.mechanisms import (
     SpacedParticipation,
     ToeplitzStrategy,
 )
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)
 BANDED = MatrixMechanism(ToeplitzStrategy((0.9, 0.4, 0.2)), BinnedParticipation(6), 18, 1.5)

@@ -21,8 +21,8 @@ from epsilog.mechanisms import (
 )
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.counts import binomial
-from epsilog.numerics.group_pairs import mixture
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.mixtures import mixture
+from epsilog.numerics.pairs import Direction
 from epsilog.numerics.roots import proven
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 

@@ -25,8 +25,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.laws.pair import Direction, Pair
-from epsilog.numerics.pairs import Ordering
+from epsilog.numerics.pairs import Direction, Ordering, Pair
 from epsilog.numerics.products import product
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError

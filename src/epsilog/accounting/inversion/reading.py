@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from epsilog.numerics.bounds import Bounds
+from epsilog.numerics.questions import Bounds
 from epsilog.numerics.roots import secant
 from epsilog.numerics.rounding import gamma
 

@@ -23,7 +23,7 @@ from epsilog.accounting.inversion.characteristic import (
 )
 from epsilog.accounting.inversion.sampled import Sketch, TiltedSampled
 from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent
-from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Direction, Pair
 from epsilog.numerics.rounding import SECOND_ORDER, TINY, gamma, up
 
 _LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits

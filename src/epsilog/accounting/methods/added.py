@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.exact import rounded, rounded_sum
-from epsilog.numerics.questions import EpsilonAt, Question
+from epsilog.numerics.questions import Bounds, EpsilonAt, Question
+from epsilog.numerics.rounding import rounded, rounded_sum
 
 _SMALL = 1e-250  # what tails of many rounds are cut by begins to count
 

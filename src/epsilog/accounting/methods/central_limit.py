@@ -20,13 +20,10 @@ from scipy.special import erfcx
 
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
-from epsilog.numerics.kernel import peak
 from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
-from epsilog.numerics.laws.pair import Direction, Pair, Parts
 from epsilog.numerics.laws.replaced import ReplacedLaplace, ReplacedSample
-from epsilog.numerics.pairs import Ordering
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, at_most, size
+from epsilog.numerics.pairs import Direction, Ordering, Pair, Parts
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, at_most, peak, size
 from epsilog.numerics.roots import bracket
 from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, gamma, union, up
 

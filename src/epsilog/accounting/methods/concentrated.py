@@ -13,10 +13,9 @@ from epsilog.accounting.methods.renyi import WIDE
 from epsilog.accounting.methods.renyi import bounds as renyi_bounds
 from epsilog.mechanisms import ZeroConcentratedDP
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_bounds
 from epsilog.numerics.moments import best_order, even_loss
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, anything
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, anything
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, gamma, up
 
 _SHRUNK = (1e-5, 1e-4, 1e-3, 1e-2)  # parts by which rho is made less, until the mechanism provably keeps to it

@@ -8,9 +8,8 @@ from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.balls_in_bins import search
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_bounds
-from epsilog.numerics.questions import EpsilonAt, Question, anything, at_most, size
+from epsilog.numerics.questions import Bounds, EpsilonAt, Question, anything, at_most, size
 
 
 def gaussian(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001

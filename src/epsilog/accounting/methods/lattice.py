@@ -13,15 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.lattice.composition import LatticeComposition
 from epsilog.numerics.lattice.discretise import WIDEST, Plan, Sketches, Work, on_lattice
 from epsilog.numerics.lattice.law import TooFineError, pair_delta
 from epsilog.numerics.lattice.planning import sketch, tilt_for_delta, tilt_for_epsilon
 from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.laws.pair import Direction, Pair, Parts
-from epsilog.numerics.pairs import Ordering, certain_mass
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, at_least, at_most, read, size
+from epsilog.numerics.pairs import Direction, Ordering, Pair, Parts, certain_mass
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, at_least, at_most, read, size
 from epsilog.numerics.rounding import TINY
 
 _ATTEMPTS = 6

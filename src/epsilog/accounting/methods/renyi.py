@@ -8,9 +8,8 @@ import numpy as np
 
 from epsilog.accounting.renyi import DEFAULT_ORDERS, rdp_of
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.moments import Array, delta_of, epsilon_of
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.terms import UnsupportedMechanismError
 
 WIDE = 1 + np.concatenate((np.geomspace(1e-6, 1e8, 180), np.geomspace(1e10, 1e160, 50)))

@@ -9,10 +9,9 @@ from contextlib import suppress
 from epsilog.accounting.methods import renyi
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.counts import SPENT, spendable
 from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything
 from epsilog.numerics.roots import first
 from epsilog.numerics.rounding import MU, down, up
 from epsilog.numerics.tails import binomial_above

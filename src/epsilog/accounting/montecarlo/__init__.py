@@ -51,7 +51,7 @@ from epsilog.accounting.montecarlo.two_point import (
     minimum_samples,
     overall_delta,
 )
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 
 __all__ = [
     "CHOSEN",

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from epsilog.accounting.montecarlo.intervals import at_most, binomial_error
 from epsilog.accounting.montecarlo.two_point import bisected, divergence, require_samples
-from epsilog.numerics.exact import rounded
 from epsilog.numerics.roots import first
-from epsilog.numerics.rounding import TINY, up
+from epsilog.numerics.rounding import TINY, rounded, up
 from epsilog.terms import CalibrationError, CheckError, check
 
 Array = NDArray[np.float64]

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 from epsilog.accounting.montecarlo.normals import normals
 from epsilog.accounting.montecarlo.oracle import cube_lower_bound
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 from epsilog.terms import UnsupportedMechanismError
 
 Array = NDArray[np.float64]

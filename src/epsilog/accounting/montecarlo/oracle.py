@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import lambertw, log_ndtr
 
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 from epsilog.numerics.rounding import BOUND, TINY, gamma
 from epsilog.terms import CalibrationError, check
 

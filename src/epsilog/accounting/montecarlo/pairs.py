@@ -30,7 +30,7 @@ from epsilog.mechanisms import (
     TreeStrategy,
 )
 from epsilog.mechanisms.matrix import Strategy
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 from epsilog.terms import UnsupportedMechanismError
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ from epsilog.accounting.montecarlo.mixtures import draw_counts, gaussian_joint, 
 from epsilog.accounting.montecarlo.normals import normals
 from epsilog.mechanisms import CyclicParticipation, SpacedParticipation
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 
 Array = NDArray[np.float64]
 

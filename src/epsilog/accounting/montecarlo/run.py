@@ -23,7 +23,7 @@ import scipy
 from epsilog import disk
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.shards import SHARD, Trial, count_hits
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 from epsilog.terms import CheckError, EpsilogError, RecordsError, check, codec
 from epsilog.terms.extras import install_command
 

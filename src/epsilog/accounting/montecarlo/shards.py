@@ -20,7 +20,7 @@ from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import pair_of
 from epsilog.accounting.montecarlo.payoff import Payoff
 from epsilog.mechanisms import Release
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 from epsilog.terms import CheckError, check
 
 Array = NDArray[np.float64]

@@ -21,7 +21,7 @@ from epsilog.accounting.montecarlo.normals import one_thread
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import Pair
 from epsilog.accounting.montecarlo.payoff import Payoff
-from epsilog.numerics.laws.pair import Direction
+from epsilog.numerics.pairs import Direction
 from epsilog.terms import CheckError, UnsupportedMechanismError, check
 
 Array = NDArray[np.float64]

@@ -20,8 +20,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilog.numerics.exact import rounded
 from epsilog.numerics.roots import bracket
+from epsilog.numerics.rounding import rounded
 from epsilog.terms import CheckError, check, scalars
 
 SMALLEST_DELTA = 1e-300

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from epsilog.accounting.rigorous.balls import arb, plain
 from epsilog.accounting.rigorous.profiles import Added, Profile, Removed, Shifted
-from epsilog.numerics.kernel import log_peak
+from epsilog.numerics.questions import log_peak
 
 _POINTS = 240
 _FAR = 60.0  # deviations of a normal law

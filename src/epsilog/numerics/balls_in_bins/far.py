@@ -15,10 +15,9 @@ from collections.abc import Sequence
 
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.laws.pair import Direction
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
+from epsilog.numerics.pairs import Direction
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import bracket
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
 

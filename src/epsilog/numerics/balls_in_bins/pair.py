@@ -17,9 +17,7 @@ from scipy.special import ndtri
 from epsilog.numerics.balls_in_bins.ratio_sums import RatioLaw, TiltedSum, contract, spread
 from epsilog.numerics.lattice.law import LatticeLaw, TooFineError
 from epsilog.numerics.laws.base import Array, BaseLaw, Masses, Normal
-from epsilog.numerics.laws.pair import Direction, Pair
-from epsilog.numerics.pairs import Pairs, single
-from epsilog.numerics.reach import NEAREST, nothing_hidden, pure, same
+from epsilog.numerics.pairs import NEAREST, Direction, Pair, Pairs, nothing_hidden, pure, same, single
 from epsilog.numerics.rounding import MU, down, gamma, up
 
 SMALLEST_MU, LARGEST_BINNED_MU = 1e-4, 30.0  # where a lattice of ratios helps

@@ -22,12 +22,11 @@ from scipy.special import ndtr, ndtri
 from epsilog.numerics.balls_in_bins.far import far_apart
 from epsilog.numerics.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
 from epsilog.numerics.balls_in_bins.ratio_sums import Excess, RatioLaw, contract, spread
-from epsilog.numerics.bounds import Bounds
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.numerics.lattice.law import LatticeLaw, TooFineError
 from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Normal
-from epsilog.numerics.laws.pair import Direction
-from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question, everything, read
+from epsilog.numerics.pairs import Direction
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything, read
 from epsilog.numerics.rounding import LEAST, MU, TINY, down, gamma, up
 
 _REFINEMENTS, _ATTEMPTS = 5, 12

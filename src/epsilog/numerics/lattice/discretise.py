@@ -16,8 +16,8 @@ from epsilog.numerics.lattice.composition import LatticeComposition, compose
 from epsilog.numerics.lattice.law import Integers, LatticeLaw, connect, merge
 from epsilog.numerics.lattice.planning import Sketch, lattice_points
 from epsilog.numerics.laws.base import Atoms, Normal, Tent
-from epsilog.numerics.laws.pair import Direction, Outcomes, Pair, Parts
 from epsilog.numerics.laws.replaced import ReplacedLaplace
+from epsilog.numerics.pairs import Direction, Outcomes, Pair, Parts
 from epsilog.numerics.rounding import down, up
 
 WIDEST = 25.0  # a step: e^loss stays finite on the lattice

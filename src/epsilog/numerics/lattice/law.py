@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.numerics.laws.base import Array, Masses
-from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Direction, Pair
 from epsilog.numerics.rounding import LEAST, TINY, down, gamma, up
 
 Integers = npt.NDArray[np.int64]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.numerics.kernel import log_peak
 from epsilog.numerics.lattice.law import Integers, TooFineError, ascending
 from epsilog.numerics.laws.base import LARGEST_LOSS, Array
-from epsilog.numerics.laws.pair import Direction, Pair
+from epsilog.numerics.pairs import Direction, Pair
+from epsilog.numerics.questions import log_peak
 from epsilog.numerics.rounding import TINY
 
 _SCALES = np.linspace(0, 1, 10)
