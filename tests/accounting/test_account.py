@@ -12,8 +12,7 @@ import pytest
 
 from epsilog import accounting, mechanisms, numerics
 from epsilog.accounting import calibrate, calibration, delta, epsilon, rounds_that_fit
-from epsilog.accounting.account import METHODS, account
-from epsilog.accounting.walk import Method, walk
+from epsilog.accounting.account import METHODS, Method, account, walk
 from epsilog.mechanisms import (
     BallsInBins,
     Composed,

@@ -17,7 +17,7 @@ Where to look: ``mechanisms.composition`` reads a release once, ``account`` asks
 ``montecarlo`` simulates what none of them can price.
 """
 
-from epsilog.accounting.account import delta, epsilon
+from epsilog.accounting.account import assumptions, delta, epsilon
 from epsilog.accounting.calibration import calibrate, delta_curve, epsilon_curve, rounds_that_fit
 from epsilog.accounting.closed_forms import (
     FederatedEstimate,
@@ -30,7 +30,6 @@ from epsilog.accounting.closed_forms import (
 from epsilog.accounting.comparing import Comparison, GaussianFit, Standing, compare, gaussian_fit
 from epsilog.accounting.curve import Profile, mu, profile, rho
 from epsilog.accounting.intervals import Intervals, Series
-from epsilog.accounting.premises import assumptions
 from epsilog.accounting.renyi import rdp, rdp_attained, renyi_delta, renyi_epsilon
 from epsilog.accounting.truncation import cut_chance, truncated
 from epsilog.accounting.tuning import mean_trials

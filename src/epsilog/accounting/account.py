@@ -1,31 +1,181 @@
-"""One question, one interval: the methods are asked in the order of ``METHODS``, and the interval names its own."""
+"""One question, one interval: through another composition where a reduction applies, else by the methods in turn.
+
+Each method is asked while what the others proved is too wide, and what they prove is met; the interval names those
+that moved its sides last. ``METHODS`` and ``REDUCTIONS`` are the orders in which they are asked.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import overload
+from typing import NamedTuple, overload
 
-from epsilog.accounting import reductions
-from epsilog.accounting.intervals import Intervals, Series, each
-from epsilog.accounting.methods import added, central_limit, concentrated, direct, renyi, unsampled
-from epsilog.accounting.premises import assumed
-from epsilog.accounting.reductions import LATTICE, PURE, Reduction
-from epsilog.accounting.walk import Method, walk
+from epsilog.accounting import composing, failures, grouping, tuning
+from epsilog.accounting.intervals import Intervals, Series, read, shaped
+from epsilog.accounting.inversion.characteristic import OutOfReachError
+from epsilog.accounting.inversion.integral import inversion_bounds
+from epsilog.accounting.methods import added, central_limit, concentrated, lattice, renyi, unsampled
+from epsilog.accounting.truncation import Cut
 from epsilog.mechanisms import Grouped, Release
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, anything
-from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.mechanisms.flatten import Bag, flatten
+from epsilog.numerics.balls_in_bins import search
+from epsilog.numerics.gaussian import gaussian_bounds
+from epsilog.numerics.questions import FAINT, Bounds, DeltaAt, EpsilonAt, Question, anything, at_most, size
+from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check, scalars
 from epsilog.terms.messages import Message
 
 GAP = 0.002
 """The relative width that is aimed for unless another is asked for."""
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_FIXED = Message("assumes/fixed-parameters")
 
-GAUSSIAN = Method("method/gaussian@1", direct.gaussian, last=True)
-BINS = Method("method/balls-in-bins@1", direct.balls_in_bins, enough=LATTICE.enough)
-INVERSION = Method("method/inversion@1", direct.inversion)
+Bound = Callable[[Composition, Question, float], Bounds | None]
+
+Answer = tuple[Bounds, Message]
+"""Bounds, and by which method."""
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """One way to bound an answer.
+
+    Attributes:
+        id: of its message in the catalogue, which gives its source.
+        bound: bounds the answer about a release, aiming for a relative width; None where it does not apply.
+        above: bounds it from above only, where that saves work; never better than ``bound``.
+        enough: a relative width at which no further method is asked once this one has answered.
+        last: whether no further method is asked once this one has answered.
+        below_only: whether it bounds from below only, so that a refusal of the others stands.
+        helps: whether it may move an interval that is narrow enough already; if not given, it is not asked then.
+    """
+
+    id: str
+    bound: Bound
+    above: Bound | None = None
+    enough: float = 0.0
+    last: bool = False
+    below_only: bool = False
+    helps: Callable[[Composition, Question, Bounds], bool] | None = None
+
+
+class Claim(NamedTuple):
+    """What is proven, and by which method on either side."""
+
+    bounds: Bounds
+    above: Method | None
+    below: Method | None
+
+    @property
+    def method(self) -> Message:
+        """The method, or that of each side."""
+        ids = dict.fromkeys(method.id for method in (self.above, self.below) if method is not None)
+        named = tuple(map(Message, ids))
+        if len(named) < 2:
+            return named[0] if named else Message("method/nothing@1")
+        return Message.of("method/each-side@1", above=named[0], below=named[1])
+
+
+def walk(
+    methods: Sequence[Method], composition: Composition, question: Question, gap: float, *, above: bool = False
+) -> Claim:
+    """Asks the methods in turn until the interval is narrow enough.
+
+    A method that refuses, or whose numbers leave the doubles, proves nothing, and the next one is asked.
+
+    Args:
+        methods: in the order in which they are asked.
+        composition: what is released.
+        question: an epsilon at a delta, or a delta at an epsilon.
+        gap: the relative width at which no more are asked.
+        above: whether the upper bound alone is wanted, which is then no better than the whole interval's, and cheap.
+
+    Raises:
+        ArithmeticError: two proven bounds contradict each other.
+        UnsupportedMechanismError: no method has a proof under this relation; the first refusal.
+    """
+    claim, wanted = Claim(anything(question), None, None), gap
+    refusal, answered = None, False
+    for method in methods:
+        if claim.bounds.within(wanted, least=FAINT) and not (
+            method.helps and method.helps(composition, question, claim.bounds)
+        ):
+            continue
+        one_sided = above and method.above is not None
+        bound = method.above if one_sided and method.above is not None else method.bound
+        try:
+            found = bound(composition, question, gap)
+        except UnsupportedMechanismError as problem:
+            refusal = refusal or problem
+            continue
+        except (OverflowError, ZeroDivisionError):
+            continue
+        if found is None:
+            continue
+        claim, answered = _met(claim, found, method), answered or not method.below_only
+        known = math.isfinite(claim.bounds.upper)
+        if method.last and known:
+            break
+        wanted = math.inf if one_sided and known else max(wanted, method.enough)
+    if refusal is not None and not answered:
+        raise refusal
+    return claim
+
+
+def _met(claim: Claim, found: Bounds, method: Method) -> Claim:
+    """What both say; a side is named after the method that moved it last."""
+    bounds = claim.bounds.meet(found)
+    return Claim(
+        bounds,
+        method if claim.above is None or bounds.upper < claim.bounds.upper else claim.above,
+        method if bounds.lower > claim.bounds.lower else claim.below,
+    )
+
+
+def gaussian(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+    """Bounds the answer about Gaussians and statements of mu-GDP; None as soon as one part is something else."""
+    return None if composition.mu is None else gaussian_bounds(composition.mu, question)
+
+
+def pure(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+    """Bounds epsilon at delta 0, and other answers from above; None where no loss is the largest."""
+    largest = composition.largest_loss
+    if question == EpsilonAt(0):
+        return largest
+    found = Bounds(0.0, at_most(question, largest.upper))
+    return None if found == anything(question) else found
+
+
+def balls_in_bins(composition: Composition, question: Question, gap: float) -> Bounds | None:
+    """Bounds the answer about epochs of the same bins over Gaussians; None for anything else."""
+    return None if composition.bins is None else search.bounds(*composition.bins, question, gap=gap)
+
+
+def inversion(composition: Composition, question: Question, gap: float) -> Bounds | None:
+    """Bounds the answer about several releases with pairs; None where no useful bound on the error is known."""
+    if composition.has_pairs and composition.orderings(size(question))[0].rounds > 1:
+        with suppress(OutOfReachError):
+            return inversion_bounds(composition.orderings(size(question)), question, gap)
+    return None
+
+
+PURE = Method("method/pure-composition@1", pure)
+LATTICE = Method(
+    "method/lattice@1",
+    lattice.bounds,
+    above=lattice.above,
+    enough=0.02,  # a relative width from which on bounds of another kind may do better
+)
+
+_TOLD = (PURE, LATTICE)  # what bounds truncated samples by pairs of their own
+
+GAUSSIAN = Method("method/gaussian@1", gaussian, last=True)
+BINS = Method("method/balls-in-bins@1", balls_in_bins, enough=LATTICE.enough)
+INVERSION = Method("method/inversion@1", inversion)
 CENTRAL_LIMIT = Method("method/central-limit@1", central_limit.bounds, enough=GAP)
 STATED = Method("method/renyi-orders@1", concentrated.alone)
 ZCDP = Method("method/zcdp-gaussian@1", concentrated.bounds, below_only=True)
@@ -53,18 +203,141 @@ UNSAMPLED_EACH = Method("method/unamplified@1", partial(unsampled.each, upper=_u
 
 ADDED = Method("method/basic-composition@1", partial(added.bounds, upper=_upper))
 
-REDUCTIONS: tuple[Reduction, ...] = (
-    reductions.curves,
-    reductions.trials,
-    reductions.groups,
-    reductions.between,
-    reductions.cut,
-    reductions.failing,
-)
-"""What answers through other compositions, in the order in which it is asked."""
-
 METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED, ADDED)
 """All of them."""
+
+
+def curves(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+    """Parts without a pair, beside others, by their own curves."""
+    if not composition.has_curves or composition.enclosed is not None:
+        return None
+    return by_parts(composition, question, gap, above=above)
+
+
+def by_parts(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+    """Several parts, each by itself, and then together; None about a single one, or where each has a pair."""
+
+    def ask(one: Composition, asked: Question, upper_only: bool) -> Bounds:
+        return account(one, asked, gap, above=upper_only)[0]
+
+    return composing.bounds(composition, question, above=above, ask=ask)
+
+
+def trials(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+    """The best of several trials, through one trial."""
+    if composition.trials is None:
+        return None
+    one, law = composition.trials
+    ask, named = _asked(gap)
+    found = tuning.bounds(law, one, question, above=above, ask=ask)
+    return found, named("method/best-of-trials@1")
+
+
+def groups(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+    """What a group loses, through one unit."""
+    if composition.group is None:
+        return None
+    one, units = composition.group
+    ask, named = _asked(gap)
+    found, how = grouping.bounds(one, question, units=units, gap=gap, above=above, ask=ask)
+    return found, named(how)
+
+
+def _asked(gap: float) -> tuple[tuning.Ask, Callable[[str], Message]]:
+    """Who answers about one of several, and what names the methods by which that was done."""
+    methods: dict[Message, None] = {}
+
+    def ask(one: Composition, asked: Question, upper_only: bool) -> Bounds:
+        found, method = account(one, asked, gap, above=upper_only)
+        if asked != EpsilonAt(0):  # the largest loss only caps what others found
+            methods[method] = None
+        return found
+
+    return ask, lambda how: Message.of(how, one=tuple(methods) or (Message(PURE.id),))
+
+
+def between(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+    """Parts that lie between two that are priced."""
+    if composition.enclosed is None:
+        return None
+    most, least = composition.enclosed
+    found, method = account(most, question, gap, above=above)
+    if most.bag != least.bag:
+        lower = 0.0 if above else account(least, question, gap)[0].lower
+        found = Bounds(min(lower, found.upper), found.upper)
+    proofs = dict.fromkeys(page for part in composition.bag if part.between() for page in part.proofs)
+    return found, Message.of("method/enclosed@1", rest=method, pages="; ".join(proofs))
+
+
+def uncut(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+    """Truncated samples: through a run in which none is cut, or as they are.
+
+    Where cuts are rare the first is best; where they are not, pairs of their own, or that sampling hid nothing. A
+    sample of few units is never cut: the rest bounds from below.
+    """
+    if composition.uncut is None:
+        return None
+    rest, chance = composition.uncut
+    spent = Cut(chance)
+    whole, by = account(rest, question, gap, above=above)
+
+    def asked(at: float) -> Bounds:
+        return whole if question == EpsilonAt(at) else account(rest, EpsilonAt(at), gap, above=True)[0]
+
+    match question:
+        case DeltaAt(epsilon):
+            upper = spent.beside(whole, epsilon).upper
+        case EpsilonAt(delta):
+            upper = spent.epsilon(delta, asked, above=True).upper
+    found = Bounds(whole.lower, max(upper, whole.lower))
+    name = Message.of("method/truncation-apart@1", rest=by)
+    if found.upper <= (1 + gap) * whole.upper:
+        return found, name
+    with suppress(UnsupportedMechanismError):
+        told = walk(_TOLD, composition, question, gap, above=True)
+        if told.bounds.upper < found.upper:
+            found = found.meet(Bounds(0.0, told.bounds.upper))
+            name = Message.of("method/truncated-pairs@1", rest=told.method)
+    with suppress(UnsupportedMechanismError):
+        known, method = account(composition.unsampled(composition.truncated), question, gap, above=True)
+        if known.upper < found.upper:
+            found = found.meet(Bounds(0.0, known.upper))
+            name = Message.of("method/without-amplification@1", rest=method)
+    return found, name
+
+
+def failing(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+    """Statements that may give everything away: through the rest, beside the chance that one does."""
+    if composition.failing is None:
+        return None
+    rest, chances = composition.failing
+    failure = failures.joint(chances)
+    match question:
+        case DeltaAt():
+            found, method = account(rest, question, gap, above=above)
+            found = failure.beside(found)
+        case EpsilonAt(delta):
+            low, high = failure.left(delta)
+            found, method = account(rest, EpsilonAt(low or 0.0), gap, above=above)
+            upper = math.inf if low is None or high is None else found.upper
+            lower = found.lower
+            if high is None:  # the statements alone spend more than delta
+                lower = math.inf
+            elif high != low:
+                lower = 0.0 if above or high == 1 else account(rest, EpsilonAt(high), gap)[0].lower
+            found = Bounds(lower, upper)
+    return found, Message.of("method/stated-deltas-apart@1", rest=method)
+
+
+REDUCTIONS = (
+    curves,
+    trials,
+    groups,
+    between,
+    uncut,
+    failing,
+)
+"""What answers through other compositions, in the order in which it is asked."""
 
 
 def account(
@@ -72,27 +345,26 @@ def account(
 ) -> tuple[Bounds, Message]:
     """Bounds an answer through the first reduction that applies, else by the methods; what claims and searches ask.
 
-    With ``above`` the upper bound alone is wanted: the whole interval's is at most that, and takes longer. What no
-    method bounds as a whole is bounded by its parts (``composing``).
+    What no method bounds as a whole is bounded by its parts (``composing``).
 
     Args:
         composition: what is released.
         question: an epsilon at a delta, or a delta at an epsilon.
         gap: the relative width to aim for.
-        above: whether the upper bound alone is wanted.
+        above: whether the upper bound alone is wanted: the whole interval's is at most that, and takes longer.
 
     Raises:
         UnsupportedMechanismError: a part has no price by itself, or only one; the refusal of the whole.
     """
     try:
         for reduce in REDUCTIONS:
-            if (found := reduce(composition, question, gap, above=above, account=account)) is not None:
+            if (found := reduce(composition, question, gap, above=above)) is not None:
                 return found
         asked = (*LARGEST, UNSAMPLED_EACH) if question == EpsilonAt(0) else METHODS
         claim = walk(asked, composition, question, gap, above=above)
         return claim.bounds, claim.method
     except UnsupportedMechanismError:
-        found = reductions.by_parts(composition, question, gap, above=above, account=account)
+        found = by_parts(composition, question, gap, above=above)
         if found is None:
             raise
         return found
@@ -174,6 +446,14 @@ def delta(
     return each(lambda at: interval(composition, DeltaAt(at), gap), check.at_least(0, check.DOWN), epsilon=epsilon)
 
 
+def each(ask: Callable[[float], Interval], rule: check.Rule[float], **named: object) -> Interval | Intervals:
+    """Asks about the number given by keyword, or about each of a series; nothing is asked unless all are good."""
+    if not any(map(scalars.is_series, named.values())):
+        return ask(rule(**named))
+    numbers, shape = read(rule, **named)
+    return shaped(map(ask, numbers), shape)
+
+
 def held(release: Release, group: int) -> Release:
     """A release as somebody meets it who holds up to ``group`` of its units."""
     group = check.integer(1)(group=group)
@@ -192,5 +472,23 @@ def interval(composition: Composition, question: Question, gap: float) -> Interv
         named.append(("units", float(composition.group[1])))
     return Interval(
         bounds.lower, bounds.upper, method, composition.relation,
-        assumptions=assumed(composition.bag), quantity=quantity, given=tuple(named),
+        assumptions=_assumed(composition.bag), quantity=quantity, given=tuple(named),
     )  # fmt: skip
+
+
+def assumptions(release: Release) -> tuple[Message, ...]:
+    """List what the accountant takes for granted about ``release``.
+
+    >>> from epsilog.mechanisms import PureDP
+    >>> str(assumptions(PureDP(1.0))[1])
+    'the stated guarantee of a part is correct'
+    """
+    return _assumed(flatten(check.instance(Release)(release=release)))
+
+
+def _assumed(bag: Bag) -> tuple[Message, ...]:
+    """The same about single releases with their counts."""
+    found = dict.fromkeys([_FIXED])
+    for part in bag:
+        found |= dict.fromkeys(part.assumptions())
+    return tuple(found)

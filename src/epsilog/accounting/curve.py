@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import overload
 
 from epsilog.accounting import tradeoff
-from epsilog.accounting.account import held, interval
-from epsilog.accounting.intervals import Intervals, Series, each
+from epsilog.accounting.account import each, held, interval
+from epsilog.accounting.intervals import Intervals, Series
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.mechanisms.composition import Composition

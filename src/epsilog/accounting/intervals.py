@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -228,9 +228,3 @@ def shaped(points: Iterable[Interval], shape: tuple[int, ...] | None) -> Interva
         (one,) = points
         return one
     return Intervals(tuple(points), shape)
-
-
-def each(ask: Callable[[float], Interval], rule: check.Rule[float], **named: object) -> Interval | Intervals:
-    """Asks about the number given by keyword, or about each of a series; nothing is asked unless all are good."""
-    numbers, shape = read(rule, **named)
-    return shaped(map(ask, numbers), shape)

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.extent import amount
 
-from epsilog.accounting import delta, epsilon
+from epsilog.accounting import account, delta, epsilon
 from epsilog.accounting.inversion import integral
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import Inversion, inversion_bounds
 from epsilog.accounting.inversion.sampled import TiltedSampled, _beyond
 from epsilog.accounting.inversion.tilted import TiltedGaussian, tilt_of
-from epsilog.accounting.methods import central_limit, direct, lattice
+from epsilog.accounting.methods import central_limit, lattice
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, PureDP, RandomizedResponse, Repeated
 from epsilog.mechanisms.composition import Composition
@@ -347,7 +347,7 @@ def test_a_sum_of_too_many_terms_is_left_to_others(monkeypatch):
 
 
 def test_two_proven_intervals_that_do_not_meet_are_an_error(monkeypatch):
-    monkeypatch.setattr(direct, "inversion_bounds", lambda *_: Bounds(5.0, 6.0))
+    monkeypatch.setattr(account, "inversion_bounds", lambda *_: Bounds(5.0, 6.0))
     with pytest.raises(ArithmeticError, match="contradict each other"):
         epsilon(sgd(1.0, 0.01, 500), delta=1e-5)
 
@@ -387,7 +387,7 @@ def test_proven_intervals_that_do_not_meet_are_an_error_wherever_they_come_from(
     def out_of_reach(*_):
         raise OutOfReachError("not today")
 
-    monkeypatch.setattr(direct, "inversion_bounds", lambda *_: Bounds(1.0, 1.1))
+    monkeypatch.setattr(account, "inversion_bounds", lambda *_: Bounds(1.0, 1.1))
     monkeypatch.setattr(central_limit, "central_limit_bounds", out_of_reach)
     monkeypatch.setattr(lattice, "lattice_bounds", lambda *_, **__: Bounds(1.05, 1.5))
     release = sgd(1.0, 0.1, 50)

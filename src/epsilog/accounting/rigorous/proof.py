@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.accounting.premises import assumptions
+from epsilog.accounting.account import assumptions
 from epsilog.accounting.rigorous.balls import arb, at_most, ctx, nothing, worst
 from epsilog.accounting.rigorous.dots import BlurredError, Dots, UnprovenError
 from epsilog.accounting.rigorous.inversion import Inversion
