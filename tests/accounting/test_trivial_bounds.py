@@ -37,8 +37,7 @@ from epsilog.mechanisms import (
     Tuned,
     ZeroConcentratedDP,
 )
-from epsilog.mechanisms.composition import Composition
-from epsilog.mechanisms.flatten import flatten
+from epsilog.mechanisms.composition import Composition, flatten
 from epsilog.terms import EpsilogError, NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation

@@ -20,8 +20,7 @@ from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.methods import added, central_limit, concentrated, lattice, renyi, unsampled
 from epsilog.accounting.truncation import Cut
 from epsilog.mechanisms import Grouped, Release
-from epsilog.mechanisms.composition import Composition
-from epsilog.mechanisms.flatten import Bag, flatten
+from epsilog.mechanisms.composition import Bag, Composition, flatten
 from epsilog.numerics.balls_in_bins import search
 from epsilog.numerics.gaussian import gaussian_bounds
 from epsilog.numerics.questions import FAINT, Bounds, DeltaAt, EpsilonAt, Question, anything, at_most, size

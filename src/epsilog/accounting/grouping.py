@@ -12,8 +12,7 @@ from fractions import Fraction
 
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms import Grouped, PureDP, Release
-from epsilog.mechanisms.composition import Composition
-from epsilog.mechanisms.flatten import Bag, flatten
+from epsilog.mechanisms.composition import Bag, Composition, flatten
 from epsilog.mechanisms.grouped import GROUPED, group_factor
 from epsilog.numerics.counts import SPENT, most_likely, spendable
 from epsilog.numerics.gaussian import gaussian_bounds

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.mechanisms import Release
-from epsilog.mechanisms.composition import Composition
-from epsilog.mechanisms.flatten import Bag
+from epsilog.mechanisms.composition import Bag, Composition
 from epsilog.numerics.moments import delta_of, epsilon_of
 from epsilog.numerics.renyi import FEW
 from epsilog.numerics.rounding import up

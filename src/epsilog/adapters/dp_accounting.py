@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilog import accounting, mechanisms
 from epsilog.mechanisms import Composed, Release, Repeated
-from epsilog.mechanisms.flatten import flatten
+from epsilog.mechanisms.composition import flatten
 from epsilog.numerics.rounding import up
 from epsilog.terms import (
     CheckError,

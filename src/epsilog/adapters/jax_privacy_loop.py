@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from epsilog.mechanisms.flatten import flatten
+from epsilog.mechanisms.composition import flatten
 from epsilog.plan import TrainingSetup
 from epsilog.terms import CheckError, check
 

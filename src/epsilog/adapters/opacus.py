@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from epsilog import accounting
 from epsilog.adapters.opacus_loop import require_scaled_noise
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
-from epsilog.mechanisms.flatten import flatten
+from epsilog.mechanisms.composition import flatten
 from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, check
 from epsilog.training import Randomness, Training
 from epsilog.training.engines import NoisyRuns, clipped_examples, gradients_despite_failures

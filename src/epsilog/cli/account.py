@@ -356,7 +356,7 @@ def read_document(file: Path) -> Any:
 def _formula(release: Release, delta: float | None) -> float | None:
     """The popular closed form, where the release has the shape that it is about."""
     from epsilog.accounting import fl_formula
-    from epsilog.mechanisms.flatten import flatten
+    from epsilog.mechanisms.composition import flatten
 
     match [(part.sampled_gaussian, count) for part, count in flatten(release).items()]:
         case [((noise, q), count)] if delta:

@@ -10,7 +10,7 @@ import pkgutil
 
 from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
-from epsilog.mechanisms.composed import Composed, Repeated
+from epsilog.mechanisms.composition import Composed, Repeated
 from epsilog.mechanisms.discrete_gaussian import DiscreteGaussian
 from epsilog.mechanisms.discrete_laplace import DiscreteLaplace
 from epsilog.mechanisms.exponential import ExponentialMechanism

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
-from epsilog.mechanisms.composed import Repeated
-from epsilog.mechanisms.flatten import check_absence, flatten, total_mu
+from epsilog.mechanisms.composition import Repeated, check_absence, flatten, total_mu
 from epsilog.mechanisms.gaussian import Gaussian
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.fields import Field, term

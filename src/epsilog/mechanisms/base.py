@@ -21,7 +21,7 @@ from epsilog.terms.fields import Field, check_fields
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
-    from epsilog.mechanisms.flatten import Bag
+    from epsilog.mechanisms.composition import Bag
     from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.mechanisms.sampling import RandBelow
     from epsilog.mechanisms.tuned import Trials

@@ -1,31 +1,202 @@
-"""Several releases under one relation: every fact that an accountant asks for is a fold over the hooks of its parts."""
+"""How releases add up: a mix, a repetition, and both as a bag of single releases that is read once.
+
+Parameters are fixed in advance; outputs may steer later queries. Composition is read in one place, so no method can
+forget a count, and every fact that an accountant asks for is a fold over the hooks of the parts.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
-from epsilog.mechanisms.composed import Composed, Repeated
-from epsilog.mechanisms.flatten import Bag, check_coins, flatten, sampled_parts, total_mu, unsampled
-from epsilog.mechanisms.gaussian import MOST_NOISE
-from epsilog.mechanisms.statements import GaussianDP
 from epsilog.numerics.rounding import rounded
-from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check, codec
+from epsilog.terms.fields import Field, term
 
 if TYPE_CHECKING:
+    from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.mechanisms.tuned import Trials
     from epsilog.numerics.pairs import Laws, Ordering, Pairs
     from epsilog.numerics.questions import Bounds
 
+Bag = Mapping[Release, int]
+"""Distinct single releases, with their counts."""
+
 T = TypeVar("T")
 
 _TAILS = 1e-4  # of a delta: what cutting the tails of all epochs together may add to it
+_DEEPEST = 32  # samples, groups and trials in one another; each takes a dozen of Python's 1,000 frames
+_MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
+
+
+@codec.term("composed")
+@dataclass(frozen=True, slots=True)
+class Composed(Release):
+    """All of several releases, in any order; none at all costs nothing.
+
+    Attributes:
+        releases: the parts.
+    """
+
+    releases: tuple[Release, ...]
+
+    def __init__(self, releases: Iterable[Release]) -> None:
+        listed = tuple(releases) if isinstance(releases, Set) else releases  # their order is of no account
+        object.__setattr__(self, "releases", check.each(check.instance(Release))(releases=listed))
+
+    @property
+    def inner(self) -> tuple[Release, ...]:
+        """The parts."""
+        return self.releases
+
+    def parts(self) -> tuple[tuple[Release, int], ...]:
+        """Its parts."""
+        return tuple((one, 1) for one in self.releases)
+
+    def revealed(self, relation: NeighboringRelation) -> Release:
+        """Of each part."""
+        return Composed([one.revealed(relation) for one in self.releases])
+
+
+@term("repeated")
+class Repeated(Release):
+    """The same release, several times on the same data, with fresh noise and fresh sampling each time."""
+
+    release: Annotated[Release, Field("what is repeated")]
+    count: Annotated[int, Field("number of repetitions", ge=1)]
+
+    @property
+    def repeats(self) -> int:
+        """``count`` times."""
+        return self.count
+
+    def parts(self) -> tuple[tuple[Release, int], ...]:
+        """What is repeated, as often."""
+        return ((self.release, self.count),)
+
+    def batches(self) -> list[tuple[float, int]] | None:
+        """As often."""
+        once = self.release.batches()
+        return None if once is None else [(chance, self.count * often) for chance, often in once]
+
+    def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
+        """Of what is repeated."""
+        return self.release.as_matrix(count * self.count)
+
+    def renoised(self, noise: float) -> Release:
+        """With another noise inside."""
+        return replace(self, release=self.release.renoised(noise))
+
+
+def flatten(release: Release) -> dict[Release, int]:
+    """Counts the distinct single releases inside ``release``; order and nesting do not matter, no release is empty.
+
+    >>> from epsilog.mechanisms import Composed, Gaussian, Repeated
+    >>> flatten(Repeated(Composed([Gaussian(1.0), Repeated(Gaussian(2.0), 3)]), 10))
+    {Gaussian(noise_multiplier=1.0, sensitivity=1.0): 10, Gaussian(noise_multiplier=2.0, sensitivity=1.0): 30}
+    """
+    return _counted([(release, 1)])
+
+
+def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
+    bag: dict[Release, int] = {}
+    todo = list(releases)[::-1]
+    while todo:
+        part, count = todo.pop()
+        if count > _MOST_ROUNDS:
+            raise UnsupportedMechanismError(
+                _innermost(part), method="accounting", reason="so many rounds are no number"
+            )
+        simpler = part.parts()
+        if simpler is None:
+            _require_shallow(part)
+            bag[part] = bag.get(part, 0) + count
+        else:
+            todo.extend((inner, count * times) for inner, times in reversed(simpler))
+    return bag
+
+
+def _require_shallow(part: Release) -> None:
+    """Refuses what no stack would hold; composition alone may be nested as deeply as one likes."""
+    depth, inside = 0, [part]
+    while deeper := list({id(one): one for outer in inside for one in outer.inner}.values()):
+        depth, inside = depth + 1, deeper
+    if depth > _DEEPEST:
+        reason = f"more than {_DEEPEST} terms lie around it, one in another"
+        raise UnsupportedMechanismError(inside[0], method="accounting", reason=reason)
+
+
+def _innermost(release: Release) -> Release:
+    while release.parts() is not None and len(release.inner) == 1:
+        release = release.inner[0]
+    return release
+
+
+def total_mu(bag: Bag, relation: NeighboringRelation) -> float | None:
+    """The mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else.
+
+    k Gaussians are one with mu^2 = sum mu_i^2; no square is formed that could underflow to nothing.
+
+    >>> from epsilog.mechanisms import Gaussian
+    >>> total_mu({Gaussian(1e200): 4}, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    2e-200
+    """
+    parts = [(part.gaussian_mu(relation), count) for part, count in bag.items()]
+    known = [math.sqrt(count) * mu for mu, count in parts if mu is not None]
+    return math.hypot(*known) if len(known) == len(parts) else None
+
+
+def check_absence(part: Release, base: Release, relation: NeighboringRelation) -> None:
+    """Requires that a sampled base says what it releases without the unit, where its relation does not (docs, 1.8).
+
+    Raises:
+        UnsupportedMechanismError: under zero-out, a sampled statement, or a choice by scores or queries.
+    """
+    if relation is NeighboringRelation.ZERO_OUT and not all(one.states_absence for one in flatten(base)):
+        reason = "under zero-out a statement compares a unit with nothing in its place, not with its absence"
+        raise UnsupportedMechanismError(part, method="sampling", reason=reason)
+
+
+def check_coins(part: Release, relation: NeighboringRelation) -> None:
+    """Requires that given all coins a sample with the unit and one without differ in the unit alone (docs, 1.5).
+
+    Raises:
+        UnsupportedMechanismError: a sample of a fixed size, or reports that are shuffled, where neighbours do not
+            replace one unit; reports that hide among fewer in a sample than in all; one unit's report that is sampled.
+    """
+    for one, outside in _samples(part, None):
+        if one.fixes_population and relation is not NeighboringRelation.REPLACE_ONE:
+            reason = f"a fixed number of units means replace-one, not {relation}"
+            raise UnsupportedMechanismError(one, method="sampling", reason=reason)
+        if one.is_shuffled and outside is not None:
+            raise UnsupportedMechanismError(part, method="sampling", reason="of a sample fewer reports are shuffled")
+        if outside is not None and outside.is_shuffled:
+            raise UnsupportedMechanismError(
+                part, method="sampling", reason="one unit's report is neither sampled nor shuffled"
+            )
+
+
+def require_unshuffled(part: Release, base: Release) -> None:
+    """Requires that what is computed on a sample does not hide reports among each other.
+
+    Raises:
+        UnsupportedMechanismError: it does.
+    """
+    if any(one.is_shuffled for one in flatten(base)):
+        reason = "of a sample fewer units' reports are shuffled"
+        raise UnsupportedMechanismError(part, method=numerics.pairs.METHOD, reason=reason)
+
+
+def _samples(part: Release, outside: Release | None) -> list[tuple[Release, Release | None]]:
+    """All samples in a release, each with the one that it is drawn from."""
+    here = [(part, outside)] if part.is_sample else []
+    return [*here, *(found for one in part.inner for found in _samples(one, part if here else outside))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +269,14 @@ class Composition:
 
     @cached_property
     def sampled(self) -> tuple[Release, ...]:
-        """The distinct parts that take some units and leave others out, or do not tell whose report is whose."""
-        return sampled_parts(self.bag) + tuple(part for part in self.bag if part.is_shuffled)
+        """The distinct parts that draw the units, or how much of one they take, or do not tell whose report is whose.
+
+        >>> from epsilog.mechanisms import Gaussian, PoissonSampled
+        >>> Composition.of(Composed([Gaussian(1.0), Repeated(PoissonSampled(Gaussian(2.0), 0.5), 3)])).sampled
+        (PoissonSampled(release=Gaussian(noise_multiplier=2.0, sensitivity=1.0), sampling_probability=0.5),)
+        """
+        drawn = tuple(part for part in self.bag if part.is_amplified)
+        return drawn + tuple(part for part in self.bag if part.is_shuffled)
 
     @cached_property
     def has_pairs(self) -> bool:
@@ -162,14 +339,17 @@ class Composition:
         return sides[0], sides[1]
 
     def unsampled(self, parts: Collection[Release]) -> Composition:
-        """The same with every unit in each of ``parts``, in every round of them: it dominates.
+        """The same with every unit in each of ``parts``, in every round of them: it dominates (certified-bounds, 1.5).
 
         Raises:
             UnsupportedMechanismError: given all coins, the other units' sample depends on whether the unit is there.
         """
+        chosen = frozenset(parts)
         for part in parts:
             check_coins(part, self.relation)
-        return Composition(unsampled(self.bag, parts, self.relation), self.relation)
+        return self._mix(
+            (part.unsampled(self.relation) if part in chosen else part, count) for part, count in self.bag.items()
+        )
 
     def _replaced(self, hook: Callable[[Release], tuple[Release, T] | None]) -> tuple[Bag, list[tuple[T, int]]] | None:
         """The mix with what a hook puts in the place of parts, and what it says beside, with counts; None of none."""
@@ -230,7 +410,7 @@ class Composition:
         return above, below
 
     def _mix(self, parts: Iterable[tuple[Release, int]]) -> Composition:
-        return Composition(flatten(Composed([Repeated(part, count) for part, count in parts])), self.relation)
+        return Composition(_counted(parts), self.relation)
 
     @cached_property
     def trials(self) -> tuple[Composition, Trials] | None:
@@ -272,6 +452,9 @@ class Composition:
             return self
         rest = {part: count for part, count in self.bag.items() if "rho" not in part.statement}
         distance = math.sqrt(2.0) * math.hypot(*(math.sqrt(rho * count) for rho, count in self.rho))
+        from epsilog.mechanisms.gaussian import MOST_NOISE
+        from epsilog.mechanisms.statements import GaussianDP
+
         one = GaussianDP(min(numerics.rounding.down(distance, numerics.rounding.MU), MOST_NOISE))
         return Composition(rest | {one: rest.get(one, 0) + 1}, self.relation)
 

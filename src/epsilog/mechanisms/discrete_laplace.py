@@ -14,7 +14,7 @@ from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
 
 if TYPE_CHECKING:
-    from epsilog.mechanisms.flatten import Bag
+    from epsilog.mechanisms.composition import Bag
     from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
-from epsilog.mechanisms.flatten import total_mu
+from epsilog.mechanisms.composition import total_mu
 from epsilog.mechanisms.sampling import RandBelow, rounded_gaussian
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
 
 if TYPE_CHECKING:
-    from epsilog.mechanisms.flatten import Bag
+    from epsilog.mechanisms.composition import Bag
     from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
-from epsilog.mechanisms.flatten import flatten
+from epsilog.mechanisms.composition import flatten
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import Field, term
 from epsilog.terms.messages import Message

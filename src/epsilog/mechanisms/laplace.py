@@ -13,7 +13,7 @@ from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
 
 if TYPE_CHECKING:
-    from epsilog.mechanisms.flatten import Bag
+    from epsilog.mechanisms.composition import Bag
     from epsilog.numerics.pairs import Laws
     from epsilog.numerics.renyi import Array
 

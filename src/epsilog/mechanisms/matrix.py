@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar
 from epsilog import numerics
 from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
-from epsilog.mechanisms.composed import Composed
+from epsilog.mechanisms.composition import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import CheckError, NeighboringRelation, check

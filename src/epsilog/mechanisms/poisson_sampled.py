@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
-from epsilog.mechanisms.flatten import check_absence, flatten, require_unshuffled, total_mu
+from epsilog.mechanisms.composition import check_absence, flatten, require_unshuffled, total_mu
 from epsilog.mechanisms.gaussian import Gaussian
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
-from epsilog.mechanisms.flatten import flatten, total_mu
+from epsilog.mechanisms.composition import flatten, total_mu
 from epsilog.mechanisms.grouped import Grouped
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError

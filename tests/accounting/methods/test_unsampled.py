@@ -18,8 +18,7 @@ from epsilog.mechanisms import (
     Repeated,
     ZeroConcentratedDP,
 )
-from epsilog.mechanisms.composition import Composition
-from epsilog.mechanisms.flatten import flatten, sampled_parts, unsampled
+from epsilog.mechanisms.composition import Composition, flatten
 from epsilog.numerics.questions import EpsilonAt
 from epsilog.terms import NeighboringRelation
 
@@ -28,8 +27,8 @@ quick = settings(max_examples=6, deadline=None, suppress_health_check=list(Healt
 
 
 def plain(release):
-    bag = flatten(release)
-    return Composed(Repeated(part, count) for part, count in unsampled(bag, sampled_parts(bag)).items())
+    bag = flatten(release).items()
+    return Composed(Repeated(part.unsampled(ADD) if part.is_amplified else part, count) for part, count in bag)
 
 
 @pytest.mark.slow
@@ -111,5 +110,5 @@ def test_counts_beyond_the_largest_count_of_one_repetition():
 
 
 def test_a_sample_of_all_is_all():
-    assert sampled_parts(flatten(PoissonSampled(Gaussian(1.0), 1.0))) == ()
+    assert Composition.of(PoissonSampled(Gaussian(1.0), 1.0)).sampled == ()
     assert plain(FixedSizeSampled(Gaussian(1.0), 3, 10)) == Composed([Repeated(Gaussian(1.0), 1)])

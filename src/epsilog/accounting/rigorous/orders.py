@@ -24,7 +24,7 @@ from epsilog.accounting.rigorous.profiles import (
     Statement,
 )
 from epsilog.mechanisms import Release
-from epsilog.mechanisms.flatten import Bag, check_absence, flatten
+from epsilog.mechanisms.composition import Bag, check_absence, flatten
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 METHOD = "ball arithmetic"
