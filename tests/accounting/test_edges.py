@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import delta, epsilon, profile
-from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
+from epsilog.accounting.inversion.sampled import OutOfReachError
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms import (
     ApproximateDP,

@@ -15,8 +15,8 @@ from typing import NamedTuple, overload
 
 from epsilog.accounting import composing, failures, grouping, tuning
 from epsilog.accounting.intervals import Intervals, Series, read, shaped
-from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
+from epsilog.accounting.inversion.sampled import OutOfReachError
 from epsilog.accounting.methods import added, central_limit, concentrated, lattice, renyi, unsampled
 from epsilog.accounting.truncation import Cut
 from epsilog.mechanisms import Grouped, Release

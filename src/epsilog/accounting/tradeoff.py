@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
+from epsilog.accounting.inversion.sampled import OutOfReachError
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.balls_in_bins import search

@@ -11,9 +11,9 @@ import pytest
 from epsilog.accounting import epsilon
 from epsilog.accounting.inversion import bent
 from epsilog.accounting.inversion.bent import Bent, bendable, gauss
-from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import _saddle_at_epsilon, _thinned, cumulant_of, inversion_bounds
 from epsilog.accounting.inversion.profile import TURNS, Profiles
+from epsilog.accounting.inversion.sampled import OutOfReachError
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Repeated
 from epsilog.mechanisms.composition import Composition

@@ -11,9 +11,8 @@ from tests.extent import amount
 
 from epsilog.accounting import account, delta, epsilon
 from epsilog.accounting.inversion import integral
-from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import Inversion, inversion_bounds
-from epsilog.accounting.inversion.sampled import TiltedSampled, _beyond
+from epsilog.accounting.inversion.sampled import OutOfReachError, TiltedSampled, _beyond
 from epsilog.accounting.inversion.tilted import TiltedGaussian, tilt_of
 from epsilog.accounting.methods import central_limit, lattice
 from epsilog.accounting.methods.lattice import lattice_bounds

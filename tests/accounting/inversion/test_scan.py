@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from epsilog.accounting.inversion import scan
-from epsilog.accounting.inversion.characteristic import Characteristic, OutOfReachError
-from epsilog.accounting.inversion.scan import small_from
+from epsilog.accounting.inversion import tilted
+from epsilog.accounting.inversion.sampled import Characteristic, OutOfReachError
+from epsilog.accounting.inversion.tilted import small_from
 
 
 class Waves:
@@ -44,7 +44,7 @@ def test_nothing_above_it_is_larger_and_it_is_near_the_last_that_is(nats, count)
 
 def test_what_is_no_number_proves_nothing():
     laws = [(Waves(math.nan), 1)]
-    far = scan._decayed_from(laws, 0.01, 5.0)
+    far = tilted._decayed_from(laws, 0.01, 5.0)
     assert small_from(laws, 5.0, first=0.01, most=1e3) == far
     with pytest.raises(OutOfReachError, match="too slowly"):
         small_from(laws, 5.0, first=0.01, most=far / 2)

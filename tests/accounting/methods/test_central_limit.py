@@ -9,8 +9,8 @@ from scipy.special import gammaln
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.account import account
-from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
+from epsilog.accounting.inversion.sampled import OutOfReachError
 from epsilog.accounting.methods import central_limit
 from epsilog.accounting.methods.central_limit import central_limit_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds

@@ -17,12 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting.inversion.characteristic import Complex, OutOfReachError
 from epsilog.accounting.inversion.profile import TURNS, Places, Profiles
-from epsilog.accounting.inversion.reading import Readable
+from epsilog.accounting.inversion.sampled import Complex, OutOfReachError
 from epsilog.numerics.laws.base import Array, Normal
 from epsilog.numerics.pairs import Direction, Pair, Parts
-from epsilog.numerics.questions import Bounds
+from epsilog.numerics.questions import Bounds, Readable
 from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, down, gamma, up
 
 _AIM = 1e-10  # relative error of delta to plan for

@@ -20,13 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting.inversion.bent import Bent, bendable
-from epsilog.accounting.inversion.characteristic import MU_APART, Complex, Moments, OutOfReachError
-from epsilog.accounting.inversion.reading import Readable
-from epsilog.accounting.inversion.scan import small_from
-from epsilog.accounting.inversion.tilted import Tilt, planned, tilt_of
+from epsilog.accounting.inversion.sampled import MU_APART, Complex, Moments, OutOfReachError
+from epsilog.accounting.inversion.tilted import Tilt, planned, small_from, tilt_of
 from epsilog.numerics.laws.base import Array, Atoms, Normal
 from epsilog.numerics.pairs import Ordering, Pair, Parts
-from epsilog.numerics.questions import FAINT, Bounds, DeltaAt, EpsilonAt, Question, log_peak, peak
+from epsilog.numerics.questions import FAINT, Bounds, DeltaAt, EpsilonAt, Question, Readable, log_peak, peak
 from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, gamma, union, up
 
 _AIM, _ROUGH = 1e-9, 1e-3  # relative errors of delta to plan for, of an answer and of where it is about

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from epsilog.accounting.inversion.characteristic import MU_APART, Complex, OutOfReachError
+from epsilog.accounting.inversion.sampled import MU_APART, Complex, OutOfReachError
 from epsilog.numerics.laws.base import Array
 from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, gamma
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx
 
-from epsilog.accounting.inversion.characteristic import OutOfReachError
+from epsilog.accounting.inversion.sampled import OutOfReachError
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
 from epsilog.numerics.laws.replaced import ReplacedLaplace, ReplacedSample
