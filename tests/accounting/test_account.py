@@ -96,6 +96,7 @@ MADE = {
 
 
 @pytest.mark.slow
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MADE)
 def test_what_calibration_accepts_is_met_by_the_claim(name):
     make, relation = MADE[name]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests import generators
+from tests.extent import amount
 
 from epsilog.accounting import calibrate, delta, epsilon, epsilon_curve, fl_formula, profile, rounds_that_fit
 from epsilog.mechanisms import (
@@ -28,7 +29,7 @@ from epsilog.mechanisms import (
 from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
-quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=amount(6, 15), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def sgd(noise, share, rounds):

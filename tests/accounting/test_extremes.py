@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
+from tests.extent import amount
 from tests.oracles import finite_laws as oracle
 
 from epsilog.accounting import delta, epsilon, profile
@@ -87,7 +88,7 @@ def test_randomized_response_that_is_next_to_noise():
 @pytest.mark.slow
 def test_any_randomized_response_holds_its_largest_loss_and_its_deltas():
     rng = np.random.default_rng(1)
-    for _ in range(300):
+    for _ in range(amount(100, 300)):
         release = responses(rng)
         pair = oracle.randomized_response(release.flip_probability, release.categories)
         truth = oracle.largest_loss(pair, 1)
@@ -130,7 +131,7 @@ def test_the_largest_loss_of_rare_samples(stated, share, count, exact):
 @pytest.mark.slow
 def test_the_largest_loss_of_any_sampled_finite_law():
     rng = np.random.default_rng(3)
-    for _ in range(200):
+    for _ in range(amount(60, 200)):
         count, relation = int(log_uniform(rng, 1, LARGEST)), (ADD, REPLACE)[rng.integers(2)]
         if relation is REPLACE and rng.random() < 0.5:
             base = responses(rng)
@@ -175,7 +176,7 @@ def test_rare_samples_have_narrow_answers(share, count):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_compositions_of_any_two_outcomes_hold_the_truth(seed):
     rng = np.random.default_rng(seed)
-    for _ in range(8 if seed == 1 else 10):
+    for _ in range(amount(3, 10)):
         base, share, count = PureDP(statements(rng)), shares(rng), int(rng.integers(1, 40, endpoint=True))
         pairs = both(oracle.response(base.epsilon), share)
         release = Repeated(PoissonSampled(base, share), count)
@@ -203,7 +204,7 @@ def test_compositions_of_randomized_response_hold_the_truth():
 def test_many_rounds_hold_the_truth():
     """From 10^3 rounds to 2^53, where a lattice has no room for all of them."""
     rng = np.random.default_rng(6)
-    for _ in range(10):
+    for _ in range(amount(4, 10)):
         share, count, stated = shares(rng), int(log_uniform(rng, 1e3, LARGEST)), log_uniform(rng, 1e-3, 30)
         pairs = both(oracle.response(stated), share)
         release = Repeated(PoissonSampled(PureDP(stated), share), count)
@@ -344,7 +345,7 @@ def exact_gaussian_delta(mu, at):
 def test_both_ends_of_a_gaussian_hold_their_delta():
     """At deltas around that of epsilon 0 too, where the answer is next to 0."""
     rng = np.random.default_rng(8)
-    for _ in range(150):
+    for _ in range(amount(50, 150)):
         mu = log_uniform(rng, *pick(rng, [(1e-4, 30), (1e-100, 1e18)]))
         start = float(exact_gaussian_delta(mu, 0))
         target = pick(rng, [start * (1 - log_uniform(rng, 1e-17, 1)), log_uniform(rng, 1e-300, 1)])

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
+from tests.extent import amount
 
 from epsilog.accounting import profile
 from epsilog.mechanisms import (
@@ -170,7 +171,7 @@ def two_outputs(lean, s):
 def test_exponential_mechanisms(count):
     """What any instance of two outputs attains is allowed; what is said to be attained some instance attains."""
     release = Repeated(ExponentialMechanism(1.0), count)
-    leans = np.linspace(0.001, 0.999, 999)
+    leans = np.linspace(0.001, 0.999, amount(250, 999))
     for fpr in (0.01, 0.3, 0.8):
         found = profile(release).tpr(fpr)
         truth = max(best_test(*composed(*[two_outputs(lean, 1.0)] * count), fpr) for lean in leans)

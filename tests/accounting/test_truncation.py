@@ -14,6 +14,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.extent import amount
 
 import epsilog as ep
 from epsilog import accounting
@@ -80,6 +81,7 @@ def neighbours(relation, others):
 
 
 @pytest.mark.slow_beyond(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("relation", [ADD, ZERO, REPLACE])
 @pytest.mark.parametrize(("q", "most"), [(0.05, 3), (0.1, 3), (0.1, 2), (0.3, 4)])
 def test_it_covers_every_handful_of_units(relation, q, most):
@@ -124,7 +126,7 @@ def test_rare_cuts_cost_nothing_that_shows():
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(80, 300), deadline=None)
 @given(st.integers(1, 10**9), st.floats(1e-9, 1 - 1e-9), st.floats(-12, 12))
 def test_the_tail_is_above_the_exact_one_and_near_it(trials, chance, deviations):
     most = min(max(int(trials * chance + deviations * math.sqrt(trials * chance * (1 - chance))), 0), trials)

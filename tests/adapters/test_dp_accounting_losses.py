@@ -5,6 +5,7 @@ its tests builds is put to our accountant, too: a pessimistic distribution is no
 optimistic one nowhere above our upper bound.
 """
 
+import importlib
 import inspect
 import math
 import unittest
@@ -17,7 +18,7 @@ dp_accounting = pytest.importorskip("dp_accounting")
 
 from dp_accounting import dp_event as events  # noqa: E402
 from dp_accounting.pld import privacy_loss_distribution as losses  # noqa: E402
-from dp_accounting.pld import privacy_loss_distribution_test as theirs  # noqa: E402
+from tests.extent import ALL, amount  # noqa: E402
 
 from epsilog.adapters.dp_accounting import CertifiedAccountant  # noqa: E402
 
@@ -113,13 +114,15 @@ def test_every_mechanism_that_their_file_builds_is_put_to_ours():
     assert public == {*MADE, *NOT_COMPARED}
     comparison = Comparison()
     with mock.patch.multiple(losses, **{name: comparison.watched(name) for name in MADE}):
-        suite = unittest.defaultTestLoader.loadTestsFromModule(theirs)
+        theirs = importlib.import_module("dp_accounting.pld.privacy_loss_distribution_test")  # takes seconds
+        groups = unittest.defaultTestLoader.loadTestsFromModule(theirs)
         result = unittest.TestResult()
-        suite.run(result)
-    assert result.testsRun > 200
+        for test in [test for group in groups for test in list(group)[:: amount(4, 1)]]:
+            test.run(result)
+    assert result.testsRun > (200 if ALL else 50)
     assert not result.failures
     assert all("mixture" in str(test).lower() for test, _ in result.errors), result.errors  # mended after 0.6.0
     assert not comparison.wrong
     assert not comparison.refused
     assert set(comparison.compared) >= set(MADE)
-    assert sum(comparison.compared.values()) > 300
+    assert sum(comparison.compared.values()) > (300 if ALL else 75)

@@ -108,7 +108,7 @@ def run(tmp_path_factory):
 def some(cases, full):
     """All cases, or a spread of them where tests are to be fast."""
     cases = list(cases)
-    return cases if full else cases[:: max(1, len(cases) // 6)]
+    return cases if full else cases[:: max(1, len(cases) // 3)]
 
 
 FULL = [pytest.param(False), pytest.param(True, marks=pytest.mark.extended)]

@@ -38,7 +38,7 @@ def test_nothing_that_is_published_tells_neighbors_apart_and_planted_leaks_are_f
         "answers: a cell that no reader expects",
     ],
 )
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_neighbors_look_alike(tmp_path, name):
     compared, differing, _ = compare(EVERY[name], tmp_path / "work")
     assert compared > 9
@@ -55,7 +55,7 @@ def test_every_scheme_is_tried_with_each_kind_of_change():
     assert all(one != other for one, other in (pair.rows for pair in EVERY.values()))
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("leak", "where"),
     [

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.commands import run
 from tests.docs import outputs
+from tests.extent import amount
 from tests.reports.drawn import finish, make_plan
 from typer.testing import CliRunner
 
@@ -141,7 +142,7 @@ def test_one_changed_digit_anywhere_is_another_verdict(auditor, monkeypatch):
             assert CliRunner().invoke(app, command).exit_code == 0, command
             content = file.read_bytes()
             digits = [place for place, byte in enumerate(content) if chr(byte).isdigit()]
-            for place in digits[:: max(1, len(digits) // 4)]:
+            for place in digits[:: max(1, len(digits) // amount(1, 4))]:
                 digit = (content[place] - ord("0") + 1 + place % 9) % 10 + ord("0")
                 file.write_bytes(content[:place] + bytes([digit]) + content[place + 1 :])
                 assert CliRunner().invoke(app, command).exit_code != 0, (command, file.name, place)

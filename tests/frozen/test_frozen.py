@@ -15,8 +15,8 @@ from tests.frozen.records import ABSENT, compare, summary, told
 PARTS = 20
 FROZEN = records.DATA
 FEW = {  # what each change passes of the records that take long to make
-    "plans": 6,
-    "verification": 20,
+    "plans": 10,
+    "verification": 30,
 }
 
 

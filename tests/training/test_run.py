@@ -88,6 +88,7 @@ def kill_at(monkeypatch, countdown, charge):
 
 
 @pytest.mark.slow
+@pytest.mark.every(4)
 def test_a_run_killed_at_any_durable_moment_ends_with_the_same_bytes(charge_for, task, scheme, tmp_path, monkeypatch):
     whole = train(task, charge_for(scheme, task.unit), tmp_path / "whole")
     moments = 0
@@ -394,6 +395,7 @@ def test_importing_the_part_does_not_import_jax():
 
 
 @pytest.mark.slow
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["central", "client-side"])
 def test_killed_by_signal_at_random_moments_it_ends_with_the_same_bytes(kind, tmp_path):
     def start(folder):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import binom
+from tests.extent import amount
 from tests.reports.drawn import audit_of, make_plan, scored
 
 from epsilog.reports.attack import attack
@@ -70,14 +71,14 @@ def wrong_in(places):
 
 @pytest.mark.slow
 def test_sound_runs_fail_never_and_warn_as_seldom_as_their_confidence_says():
-    """Randomised coins of five hundred sound runs against a claim of almost nothing."""
-    draws, warned = np.random.default_rng(4), 0
+    """Randomized coins of sound runs against a claim of almost nothing."""
+    draws, warned, runs = np.random.default_rng(4), 0, amount(100, 500)
     silent = evidence(None, epsilon=1e-9)  # one plan: to price it takes nine tenths of a run's time
-    for _ in range(500):
+    for _ in range(runs):
         found = one(replace(silent, canaries=CanaryScores(ONE.secret, tuple(draws.uniform(-1, 1, COUNT).tolist()))))
         assert found.verdict != "failed"
         warned += found.verdict == "warned"
-    assert warned <= binom.isf(1e-6, 500, 0.1)
+    assert warned <= binom.isf(1e-6, runs, 0.1)
 
 
 def test_coins_of_another_secret_or_of_another_number_fail():

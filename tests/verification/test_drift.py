@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.stats import binom
+from tests.extent import amount
 from tests.verification.logs.simulated import N, Q, T, honest, save
 
 from epsilog.schemes.cohorts import PoissonCohorts
@@ -47,12 +48,12 @@ def test_a_bet_on_less_noise_is_fair(share):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cohorts", "noise"])
 def test_sound_runs_drift_no_oftener_than_is_stated(kind):
-    """At a stated rate of 5%, over 2400 runs; a binomial exceeds this three times in a hundred thousand."""
-    rng, found = np.random.default_rng(11), 0
-    for _ in range(2400):
+    """At a stated rate of 5%; a binomial exceeds this three times in a hundred thousand."""
+    rng, found, runs = np.random.default_rng(11), 0, amount(600, 2400)
+    for _ in range(runs):
         p = cohorts_drift(rng.binomial(N, Q, T), N, Q) if kind == "cohorts" else squares(rng.normal(size=(T, 16)))
         found += p[0] < 0.05
-    assert found <= binom.isf(3e-5, 2400, 0.05)
+    assert found <= binom.isf(3e-5, runs, 0.05)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.extent import amount
 from tests.signing.stated import envelope_of
 
 from epsilog.ledger import (
@@ -310,7 +311,7 @@ def test_no_flipped_byte_passes(place, key, tmp_path, name):
         return verdict(check_note(path, kind, None, brought(place, key, older=None)))
 
     proof = content.index(b"\n\n") if kind == "checkpoint" else 0  # the proof before a checkpoint is not signed
-    assert list(survivors(path, content, check, range(proof, len(content)))) == []
+    assert list(survivors(path, content, check, range(proof, len(content), amount(3, 1)))) == []
     path.write_bytes(content)
     assert check() == "passed"
 

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import ndtr
+from tests.extent import amount
 
 from epsilog.accounting import assumptions, calibrate, delta, epsilon
 from epsilog.mechanisms import (
@@ -223,7 +224,7 @@ def test_the_direction_that_was_not_expected_to_be_worst_gets_a_fine_lattice_too
 
 
 @pytest.mark.slow
-@settings(max_examples=26, deadline=None)
+@settings(max_examples=amount(6, 26), deadline=None)
 @given(bins=st.integers(2, 3000), noise=st.floats(0.3, 20.0), exponent=st.floats(-12, -2))
 def test_the_interval_is_one_and_narrow_and_more_noise_or_bins_never_cost_more(bins, noise, exponent):
     at = 10**exponent

@@ -7,6 +7,7 @@ import random
 import mpmath
 import numpy as np
 import pytest
+from tests.extent import amount
 
 from epsilog.accounting import epsilon
 from epsilog.accounting.inversion import bent
@@ -79,6 +80,8 @@ def transform(mu, share, s, nodes=40):
         return total / nodes / mpmath.sqrt(2 * mpmath.pi)
 
 
+@pytest.mark.slow
+@pytest.mark.every(5)
 @pytest.mark.parametrize("law", LAWS)
 def test_values_are_off_by_no_more_than_they_say(law):
     mu, share = law
@@ -94,7 +97,9 @@ def test_values_are_off_by_no_more_than_they_say(law):
             assert error < 1e-9 or mu > 3  # there it says that it knows nothing
 
 
-@pytest.mark.parametrize("law", [LAWS[0], *(pytest.param(law, marks=pytest.mark.slow) for law in LAWS[1:])])
+@pytest.mark.slow
+@pytest.mark.every(5)
+@pytest.mark.parametrize("law", LAWS)
 def test_nothing_above_a_height_exceeds_its_bound(law):
     mu, share = law
     laws = Profiles(np.array([mu]), np.array([share]), np.array([1.0]), 6.0)
@@ -120,6 +125,8 @@ def test_gauss_rule_is_as_accurate_as_assumed(points):
             assert abs(float(weight) * (1 - exact**2) * slope**2 / 2 - 1) <= 65_536 * 2.0**-53
 
 
+@pytest.mark.slow_beyond(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("asked", ASKED)
 def test_one_round_is_its_closed_form(asked):
     mu, share, at, direction = asked
@@ -132,7 +139,7 @@ def test_one_round_is_its_closed_form(asked):
 @pytest.mark.slow
 def test_one_round_of_anything_holds_its_closed_form_or_is_left_to_others():
     rng, reached = random.Random(7), 0  # noqa: S311
-    for _ in range(40):
+    for _ in range(amount(12, 40)):
         mu, share = math.exp(rng.uniform(-3, 1.6)), math.exp(rng.uniform(-14, -0.1))
         direction = rng.choice([Direction.REMOVE, Direction.REMOVE, Direction.ADD])
         least = -math.log1p(-share)
@@ -146,7 +153,7 @@ def test_one_round_of_anything_holds_its_closed_form_or_is_left_to_others():
             bounds = found.delta(where)
             exact = one_round(mu, share, where, direction)
             assert bounds.lower - 1e-300 <= exact <= bounds.upper
-    assert reached >= 15
+    assert reached >= amount(4, 15)
 
 
 @pytest.mark.slow

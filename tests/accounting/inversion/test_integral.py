@@ -189,7 +189,7 @@ def test_a_gaussian_tilts_in_closed_form():
 def test_the_lattice_agrees():
     reached = []
 
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=amount(7, 20), deadline=None)
     @given(
         noise=st.floats(0.4, 10.0),
         share=st.floats(1e-3, 0.6),
@@ -264,7 +264,7 @@ def test_a_gaussian_too_weak_to_end_the_sum_is_refused_before_memory_is_asked_fo
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=amount(5, 15), deadline=None)
 @given(rounds=st.integers(100, 5_000), share=st.floats(0.005, 0.3), noise=st.floats(0.6, 4.0))
 def test_more_rounds_more_sampling_and_less_noise_cost_strictly_more(rounds, share, noise):
     base = epsilon(sgd(noise, share, rounds), delta=1e-6)
@@ -288,7 +288,7 @@ def test_tilts_and_accuracies_agree_within_what_they_say():
     """Every tilt is another sum with other errors: the intervals must share a point. Found a lost digit in ln phi."""
     reached = []
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=amount(15, 40), deadline=None)
     @given(release=mixes, at=st.floats(-25, -1))
     def agree(release, at):
         for ordering in Composition.of(release, ADD).orderings():

@@ -95,6 +95,7 @@ GROUPED = (Laplace(1.0), PureDP(1.0), PoissonSampled(Gaussian(1.0), 0.05), ZeroC
 
 
 @pytest.mark.slow
+@pytest.mark.every(4)
 @pytest.mark.parametrize("release", GROUPED, ids=str)
 @pytest.mark.parametrize("failure", [1e-30, 1e-5, 0.3])
 def test_epsilon_of_a_group_is_one_at_which_its_delta_is_proven(release, failure):

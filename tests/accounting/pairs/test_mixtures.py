@@ -107,6 +107,7 @@ def test_under_replace_one_it_holds_contributions_that_pull_opposite_ways():
             assert at > 0 or found.upper <= truth * (1 + 1e-5)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO])
 @pytest.mark.parametrize(
     ("mixture", "plain"),
@@ -239,6 +240,7 @@ def test_a_sample_of_it_is_a_mixture(relation):
     assert plain.upper == ep.epsilon(PoissonSampled(Gaussian(1.0), 0.25), delta=1e-5, relation=relation).upper
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO])
 @pytest.mark.parametrize(
     "mixture",

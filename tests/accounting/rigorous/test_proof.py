@@ -105,6 +105,7 @@ def test_a_hundred_are_compared():
     assert len(CASES) == 100
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("kind", "number"),
     [pytest.param(*case, marks=[] if case in FAST else [pytest.mark.slow]) for case in CASES],
