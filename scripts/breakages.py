@@ -44,10 +44,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = "src/epsilog/"
 PARTS = (  # a file belongs to the first part that it lies in
-    *("accounting/montecarlo", "terms", "accounting", "plan", "ledger", "training", "verification", "reports"),
-    *("pipeline", "adapters", "cli", "server"),
+    *("accounting/montecarlo", "terms", "numerics", "mechanisms", "accounting", "plan", "ledger", "training"),
+    *("schemes", "queries", "signing", "verification", "reports", "pipeline", "adapters", "cli", "server"),
 )
 BESIDE = {"accounting": ("tests/oracles/",), "verification": ("tests/reports/",), "reports": ("tests/verification/",)}
+BESIDE |= {"numerics": ("tests/accounting/",), "mechanisms": ("tests/accounting/",)}
 RECORD = "EPSILOG_BREAKAGES_RECORD"  # where a recording run of pytest writes; names the file
 MOST_TESTS, FIRST_TESTS = 400, 12
 MEMORY = 6 << 30  # bytes that a run may take: a broken size can ask for all there is
