@@ -116,13 +116,6 @@ def test_what_calibration_accepts_may_have_few_digits():
         calibrate(Gaussian, epsilon=1.0, delta=1e-6, digits=0)
 
 
-def test_rounds_that_fit_fit_by_the_claim():
-    step = PoissonSampled(Laplace(1.0), 0.05)
-    most = rounds_that_fit(step, epsilon=1.0, delta=1e-6)
-    assert epsilon(Repeated(step, most), delta=1e-6).upper <= 1.0
-    assert epsilon(Repeated(step, most + 1), delta=1e-6).upper > 1.0 * (1 - 1e-3)
-
-
 @pytest.mark.slow
 def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch):
     """No upper bound alone is below the claim's; were it so, the search would still return what the claim meets."""

@@ -15,7 +15,6 @@ from epsilog.accounting import calibrate, delta, epsilon, epsilon_curve, fl_form
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
-    FixedSizeSampled,
     Gaussian,
     GaussianDP,
     Laplace,
@@ -23,10 +22,9 @@ from epsilog.mechanisms import (
     PureDP,
     RandomizedResponse,
     Repeated,
-    Shuffled,
     ZeroConcentratedDP,
 )
-from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import CalibrationError, NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 quick = settings(max_examples=amount(6, 15), deadline=None, suppress_health_check=list(HealthCheck))
@@ -112,19 +110,6 @@ def test_order_and_empty_parts_do_not_matter(release):
     assert other.lower <= one.upper
 
 
-@pytest.mark.slow
-@quick
-@given(noise=generators.noises(), share=generators.shares(), rounds=st.integers(1, 500))
-def test_more_noise_less_sampling_fewer_rounds_never_cost_more(noise, share, rounds):
-    upper = epsilon(sgd(noise, share, rounds), delta=1e-6, gap=0.02).upper
-    for cheaper in (
-        sgd(1.3 * noise, share, rounds),
-        sgd(noise, 0.7 * share, rounds),
-        sgd(noise, share, max(1, rounds // 2)),
-    ):
-        assert epsilon(cheaper, delta=1e-6, gap=0.02).lower <= upper
-
-
 @pytest.mark.parametrize("noise", [0.7, 1.0, 3.0])
 def test_numerical_and_exact_gaussians_agree(noise):
     """A Gaussian beside a release that tells next to nothing goes through the lattice, and must stay where it was."""
@@ -153,13 +138,6 @@ def test_replacing_moves_a_sum_twice_as_far():
     assert epsilon(Laplace(2.0), delta=0, relation=REPLACE).upper == pytest.approx(1.0)
 
 
-def test_fixed_size_sampling_lies_between_one_order_and_no_sampling():
-    sampled = FixedSizeSampled(Gaussian(2.0), 10, 1000)
-    found = epsilon(Repeated(sampled, 100), delta=1e-6, relation=REPLACE)
-    assert found.lower >= epsilon(sgd(1.0, 0.01, 100), delta=1e-6).lower * 0.998  # two units apart, one order
-    assert found.upper <= epsilon(Repeated(Gaussian(2.0), 100), delta=1e-6, relation=REPLACE).upper
-
-
 def test_statements_are_priced_by_their_worst_mechanism():
     assert epsilon(GaussianDP(1.0), delta=1e-5).upper == epsilon(Gaussian(1.0), delta=1e-5).upper
     assert epsilon(PureDP(0.7), delta=0).upper == pytest.approx(0.7)
@@ -178,19 +156,6 @@ def test_no_release_costs_nothing_and_no_noise_promises_nothing():
     assert epsilon(PoissonSampled(Laplace(0.0), 0.01), delta=0.02).upper == 0
     assert epsilon(Gaussian(1.0), delta=0).upper == math.inf
     assert epsilon(Repeated(Laplace(1.0), 3), delta=0).upper == pytest.approx(3.0)
-
-
-@pytest.mark.parametrize(
-    ("release", "relation"),
-    [
-        (FixedSizeSampled(Gaussian(1.0), 1, 10), ADD),
-        (RandomizedResponse(0.5), ADD),
-        (Shuffled(RandomizedResponse(0.5), 100), ADD),
-    ],
-)
-def test_what_has_no_proof_is_refused(release, relation):
-    with pytest.raises(UnsupportedMechanismError, match="no proven bound"):
-        epsilon(release, delta=1e-6, relation=relation)
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.0, 1.5, math.nan])
@@ -248,8 +213,8 @@ def test_a_goal_that_nothing_meets_says_where_it_looked():
 def test_rounds_that_fit_is_the_last_count_that_does():
     step = PoissonSampled(Gaussian(1.0), 0.01)
     count = rounds_that_fit(step, epsilon=2.0, delta=1e-6)
-    assert epsilon(Repeated(step, count), delta=1e-6).lower <= 2.0
-    assert epsilon(Repeated(step, count + 20), delta=1e-6).upper > 2.0
+    assert epsilon(Repeated(step, count), delta=1e-6).upper <= 2.0
+    assert epsilon(Repeated(step, count + 1), delta=1e-6).upper > 2.0 * (1 - 1e-3)
     assert rounds_that_fit(step, epsilon=2.0, delta=1e-6, spent=Repeated(step, 500)) == pytest.approx(
         count - 500, abs=2
     )
@@ -262,19 +227,3 @@ def test_a_curve_rises_and_ends_at_the_whole():
     assert [at.upper for at in curve] == sorted(at.upper for at in curve)
     whole = epsilon(Repeated(step, 1000), delta=1e-5)
     assert curve[-1] == dataclasses.replace(whole, given=(("rounds", 1000.0), *whole.given))
-
-
-def test_gaussian_attacks_are_those_of_the_normal_distribution():
-    """For mu-GDP the trade-off curve is known: TPR = Phi(Phi^-1(FPR) + mu); 0.0924 for FPR 0.01 and mu 1."""
-    found = profile(Gaussian(1.0)).tpr(0.01)
-    assert found.lower <= 0.092361 <= found.upper <= 0.0926 * 1.02
-    assert found.lower > 0.08
-    misses = profile(Gaussian(1.0)).tradeoff(0.01)
-    assert misses.lower == pytest.approx(1 - found.upper)
-
-
-def test_groups_of_gaussian_units_are_exact():
-    grouped = profile(Gaussian(4.0)).group_delta(units=4, epsilon=1.0)
-    assert grouped.upper == pytest.approx(delta(Gaussian(1.0), epsilon=1.0).upper)
-    sampled = profile(sgd(1.0, 0.01, 100)).group_delta(units=2, epsilon=4.0)
-    assert sampled.lower <= sampled.upper < 1

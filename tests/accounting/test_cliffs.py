@@ -22,7 +22,6 @@ from epsilog.mechanisms import (
     Grouped,
     Laplace,
     PoissonSampled,
-    PoissonTrials,
     PureDP,
     Repeated,
     TruncatedPoissonSampled,
@@ -37,19 +36,6 @@ from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 SGD = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 100)
-
-
-def test_more_trials_than_sixty_four_cost_at_most_that_all_are_shown():
-    for most in (64, 65, 100, 10**6):
-        found = epsilon(Tuned(SGD, BinomialTrials(most, 1.0)), delta=1e-5)
-        assert found.upper <= 1.001 * epsilon(Repeated(SGD, most), delta=1e-5).upper < math.inf
-
-
-@pytest.mark.slow
-def test_a_group_of_257_is_one_of_256_and_one_more():
-    less, more = (epsilon(SGD, delta=1e-5, group=units) for units in (256, 257))
-    assert 1 <= more.upper / less.upper < 1.02
-    assert more.gap < 0.01
 
 
 def test_a_huge_group_is_bounded_by_how_many_are_ever_in_a_sample():
@@ -238,14 +224,6 @@ def test_curves_compose_as_what_they_are_read_from():
     read = profiled(lambda at: gaussian_delta(0.5, at)[1], epsilon(Gaussian(2.0), delta=1e-11).upper)
     found = epsilon(Repeated(read, 9), delta=1e-6)
     assert known.lower <= found.upper < 1.1 * known.upper
-
-
-def test_what_has_a_price_alone_has_one_beside_others():
-    best = Tuned(Gaussian(8.0), PoissonTrials(3.0))
-    alone = epsilon(best, delta=5e-7).upper
-    for beside in (ZeroConcentratedDP(0.01), Laplace(5.0), SGD, Grouped(SGD, 2), DiscreteGaussian(1e300)):
-        found = epsilon(Composed([best, beside]), delta=1e-6)
-        assert found.lower <= found.upper <= 1.01 * (alone + epsilon(beside, delta=5e-7).upper)
 
 
 def test_the_best_of_trials_beside_others_is_no_better_than_exactly_known():

@@ -31,7 +31,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt
-from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, _ = NeighboringRelation
 AS_FAR = [
@@ -169,11 +169,6 @@ def test_groups_compose(release, known):
     found, other = (ep.epsilon(one, delta=1e-6) for one in (release, known))
     assert found.lower <= other.upper
     assert found.upper == pytest.approx(other.upper, rel=0.003)
-
-
-def test_a_group_without_a_price_is_refused():
-    with pytest.raises(UnsupportedMechanismError):
-        ep.epsilon(Grouped(RandomizedResponse(0.5), 2), delta=1e-6)
 
 
 @pytest.mark.slow

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from tests import generators
 from tests.extent import amount
 
+import epsilog as ep
 from epsilog.accounting import delta, epsilon, renyi_epsilon
-from epsilog.mechanisms import Composed, PoissonSampled, Release, Repeated
+from epsilog.mechanisms import Composed, FixedSizeSampled, Gaussian, Laplace, PoissonSampled, PureDP, Release, Repeated
+from epsilog.mechanisms import RandomizedResponse as Response
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 
 MECHANISMS = sorted(tag for tag, kind in codec.type_of.items() if issubclass(kind, Release))
-RELATIONS = list(NeighboringRelation)
+ADD, REPLACE, ZERO = RELATIONS = list(NeighboringRelation)
 GAP = 0.02
 few = settings(max_examples=amount(2, 20), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
@@ -75,3 +77,66 @@ def test_its_delta_falls_in_epsilon(tag, data, at):
         assert delta(release, epsilon=at + 0.5, relation=relation, gap=GAP).lower <= found.upper
         if 1e-100 < found.upper < 0.5:
             assert epsilon(release, delta=found.upper * 1.0001, relation=relation, gap=GAP).lower <= at * (1 + 1e-9)
+
+
+TREE = ep.MatrixMechanism(ep.TreeStrategy(), ep.LimitedParticipation(2), 8, 1.0)
+BANDED = ep.ToeplitzStrategy((1.0, 0.5))
+TOLD = [  # a sample, and the relation under which its mechanism has no pair
+    *((PoissonSampled(one, 0.1), REPLACE) for one in (ep.GaussianDP(1.0), ep.ExponentialMechanism(1.0), TREE)),
+    (PoissonSampled(Composed([Gaussian(1.0), Laplace(1.0)]), 0.1), REPLACE),
+    (PoissonSampled(Repeated(ep.DiscreteLaplace(1.0), 2), 0.1), REPLACE),
+    (PoissonSampled(ep.Staircase(1.0), 0.1), REPLACE),
+    (PoissonSampled(Repeated(Laplace(1.0), 17), 0.1), ADD),
+    (PoissonSampled(Composed([Gaussian(1.0), ep.ZeroConcentratedDP(0.1)]), 0.1), ADD),
+    (PoissonSampled(Composed([Gaussian(1.0), ep.ExponentialMechanism(0.1)]), 0.1), ZERO),
+    (ep.BallsInBins(Gaussian(1.0), 10), REPLACE),
+    (ep.BallsInBins(Laplace(1.0), 10, 2), ADD),
+    (ep.BallsInBins(TREE, 4), REPLACE),
+    (FixedSizeSampled(TREE, 1, 4), REPLACE),
+    (ep.Shuffled(Gaussian(1.0), 9), REPLACE),
+    (ep.Shuffled(ep.ApproximateDP(1.0, 1e-9), 9), REPLACE),
+]
+
+
+NESTED = {  # the sample inside hides nothing either
+    ep.BallsInBins(PoissonSampled(Gaussian(1.0), 0.1), 10): Gaussian(1.0),
+    PoissonSampled(Composed([Laplace(1.0), PoissonSampled(Gaussian(1.0), 0.1)]), 0.1): Composed(
+        [Laplace(1.0), Gaussian(1.0)]
+    ),
+}
+
+
+@pytest.mark.parametrize(("sample", "relation"), [*TOLD, *((one, ADD) for one in NESTED)])
+def test_a_sample_without_a_pair_costs_what_it_costs_to_know_who_is_in_it(sample, relation):
+    told = NESTED.get(sample, Repeated(sample.release, getattr(sample, "epochs", 1)))
+    for count in (1, 3):
+        found, known = (epsilon(Repeated(one, count), delta=1e-6, relation=relation) for one in (sample, told))
+        assert found.upper == pytest.approx(known.upper, rel=0.003)
+        assert "no amplification by sampling" in str(found.method)
+
+
+@pytest.mark.parametrize(
+    ("release", "relation"),
+    [
+        (FixedSizeSampled(Gaussian(1.0), 1, 10), ADD),
+        (ep.BallsInBins(FixedSizeSampled(Gaussian(1.0), 1, 10), 10), ADD),
+        (Response(0.5), ADD),
+        (ep.Grouped(Response(0.5), 2), ADD),
+        (ep.Tuned(Response(0.5), ep.PoissonTrials(2.0)), ADD),
+        *((ep.Shuffled(PureDP(1.0), 9), relation) for relation in (ADD, ZERO)),
+        (ep.Shuffled(ep.Shuffled(PureDP(1.0), 9), 9), REPLACE),
+        (ep.Shuffled(FixedSizeSampled(PureDP(1.0), 1, 9), 9), REPLACE),
+        (ep.Shuffled(PoissonSampled(PureDP(1.0), 0.1), 9), REPLACE),
+        (FixedSizeSampled(ep.Shuffled(PureDP(1.0), 9), 9, 90), REPLACE),
+        (FixedSizeSampled(Repeated(ep.Shuffled(PureDP(1.0), 9), 2), 9, 90), REPLACE),
+        (PoissonSampled(ep.Shuffled(PureDP(1.0), 9), 0.1), REPLACE),
+        *((ep.MatrixMechanism(BANDED, ep.BinnedParticipation(4), 8, 1.0), relation) for relation in (ADD, REPLACE)),
+        (ep.MatrixMechanism(BANDED, ep.SpacedParticipation(4, 0.1), 8, 1.0), ADD),
+        (ep.MatrixMechanism(ep.TreeStrategy(), ep.CyclicParticipation(4, 0.1), 8, 1.0), ADD),
+        (ep.MatrixMechanism(BANDED, ep.LimitedParticipation(2**25, 1), 2**26, 1.0), ADD),
+    ],
+)
+def test_what_has_no_proof_is_refused_alone_and_beside_others(release, relation):
+    for asked in (release, Composed([release, Gaussian(1.0)])):
+        with pytest.raises(UnsupportedMechanismError, match="no proven"):
+            epsilon(asked, delta=1e-6, relation=relation)

@@ -8,14 +8,10 @@ import pytest
 
 from epsilog.accounting import assumptions, delta, epsilon, mu, profile, rdp, rho
 from epsilog.mechanisms import (
-    BallsInBins,
-    BinnedParticipation,
     BufferedStrategy,
     Composed,
-    CyclicParticipation,
     DenseStrategy,
     EveryRound,
-    FixedSizeSampled,
     Gaussian,
     GaussianDP,
     Laplace,
@@ -24,14 +20,13 @@ from epsilog.mechanisms import (
     PoissonSampled,
     PureDP,
     Repeated,
-    SpacedParticipation,
     ToeplitzStrategy,
     TreeStrategy,
     ZeroConcentratedDP,
 )
 from epsilog.mechanisms.sensitivity import sensitivity
 from epsilog.numerics.rounding import down, up
-from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 
@@ -188,27 +183,6 @@ def test_no_noise_and_more_than_any(noise, least, most):
 
 TREE = MatrixMechanism(TreeStrategy(), LimitedParticipation(2), 8, 1.0)
 BANDED = ToeplitzStrategy((1.0, 0.5))
-
-
-@pytest.mark.parametrize(
-    "release",
-    [
-        MatrixMechanism(BANDED, BinnedParticipation(4), 8, 1.0),
-        MatrixMechanism(BANDED, SpacedParticipation(4, 0.1), 8, 1.0),
-        MatrixMechanism(TreeStrategy(), CyclicParticipation(4, 0.1), 8, 1.0),
-        MatrixMechanism(ToeplitzStrategy((1.0, 0.5)), LimitedParticipation(2**25, 1), 2**26, 1.0),
-    ],
-)
-@pytest.mark.parametrize("relation", [ADD, REPLACE])
-def test_what_has_no_proof_is_refused(release, relation):
-    with pytest.raises(UnsupportedMechanismError, match="no proven"):
-        epsilon(Composed([release, Gaussian(1.0)]), delta=1e-6, relation=relation)
-
-
-@pytest.mark.parametrize("sample", [PoissonSampled(TREE, 0.1), BallsInBins(TREE, 4), FixedSizeSampled(TREE, 1, 4)])
-def test_a_sample_hides_nothing_of_a_matrix_mechanism(sample):
-    found, told = (epsilon(Composed([one, Gaussian(1.0)]), delta=1e-6, relation=REPLACE) for one in (sample, TREE))
-    assert found.upper == pytest.approx(told.upper, rel=0.003)
 
 
 def test_an_entry_below_zero_is_no_strategy():

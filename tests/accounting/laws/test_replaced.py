@@ -14,10 +14,8 @@ from epsilog.mechanisms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
-    ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
-    GaussianDP,
     Laplace,
     PoissonSampled,
     Repeated,
@@ -288,19 +286,3 @@ def test_several_laplace_noises_on_one_sample_are_no_worse_than_one_of_all_their
     ]
     truth = np.maximum(densities[0] - math.exp(0.05) * densities[1], 0).sum() * (40 / 800) ** 2
     assert found.lower < truth < found.upper
-
-
-@pytest.mark.parametrize(
-    "inner",
-    [
-        GaussianDP(1.0),
-        ExponentialMechanism(1.0),
-        Composed([Gaussian(1.0), Laplace(1.0)]),
-        Repeated(DiscreteLaplace(1.0), 2),
-    ],
-    ids=["statement", "choice", "unlike", "twice"],
-)
-def test_what_has_no_pair_is_priced_as_if_the_sample_were_told(inner):
-    found, whole = (epsilon(one, delta=1e-6, relation=REPLACE) for one in (PoissonSampled(inner, 0.1), inner))
-    assert found.upper == pytest.approx(whole.upper, rel=0.003)
-    assert found.method.id == "method/unamplified@1"

@@ -10,13 +10,10 @@ from scipy.stats import binom
 
 from epsilog.accounting import assumptions, delta, epsilon, profile
 from epsilog.mechanisms import (
-    ApproximateDP,
     Composed,
     ExponentialMechanism,
-    FixedSizeSampled,
     Gaussian,
     Laplace,
-    PoissonSampled,
     PureDP,
     RandomizedResponse,
     Repeated,
@@ -24,7 +21,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.numerics.laws.shuffled import attained, clones, responses
 from epsilog.numerics.pairs import Pair
-from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 OWN = 1e-14  # what the enumeration rounds by
@@ -183,37 +180,3 @@ def test_it_composes_as_any_pair():
     assert 0.1 < curve.tpr(0.1).lower <= curve.tpr(0.1).upper < profile(PureDP(1.0), relation=REPLACE).tpr(0.1).lower
     assert any("order drawn at random" in str(line) for line in assumptions(Shuffled(RandomizedResponse(0.5), 9)))
     assert curve.group_epsilon(units=2, delta=1e-4).upper > curve.epsilon(1e-4).upper
-
-
-@pytest.mark.parametrize("stated", [5e-324, 1e-99, 1e-9, 30.0, 599.0, 700.0, 1e9])
-@pytest.mark.parametrize("units", [1, 2, 2**53 - 1])
-def test_nothing_is_too_extreme(stated, units):
-    release = Shuffled(PureDP(stated), units)
-    found = delta(release, epsilon=stated / 2, relation=REPLACE)
-    alone = delta(PureDP(stated), epsilon=stated / 2, relation=REPLACE)
-    assert 0 <= found.lower <= found.upper <= alone.upper * (1 + 1e-12)
-    assert epsilon(release, delta=0.0, relation=REPLACE).upper >= stated
-    assert epsilon(release, delta=0.999, relation=REPLACE).lower <= stated
-
-
-@pytest.mark.parametrize(
-    ("release", "relation"),
-    [
-        (Shuffled(PureDP(1.0), 9), ADD),
-        (Shuffled(PureDP(1.0), 9), ZERO),
-        (Shuffled(Shuffled(PureDP(1.0), 9), 9), REPLACE),
-        (Shuffled(FixedSizeSampled(PureDP(1.0), 1, 9), 9), REPLACE),
-        (Shuffled(PoissonSampled(PureDP(1.0), 0.1), 9), REPLACE),
-        (FixedSizeSampled(Shuffled(PureDP(1.0), 9), 9, 90), REPLACE),
-        (PoissonSampled(Shuffled(PureDP(1.0), 9), 0.1), REPLACE),
-    ],
-)
-def test_what_means_nothing_is_refused(release, relation):
-    with pytest.raises(UnsupportedMechanismError, match="no proven"):
-        epsilon(Composed([release, Gaussian(1.0)]), delta=1e-6, relation=relation)
-
-
-@pytest.mark.parametrize("report", [Gaussian(1.0), ApproximateDP(1.0, 1e-9)], ids=str)
-def test_reports_without_a_largest_loss_are_priced_as_if_they_were_not_shuffled(report):
-    found, told = (epsilon(one, delta=1e-6, relation=REPLACE) for one in (Shuffled(report, 9), report))
-    assert found.upper == pytest.approx(told.upper, rel=1e-9)

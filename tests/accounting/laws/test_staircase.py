@@ -96,26 +96,3 @@ def test_it_composes_with_what_has_no_lattice():
     assert mixed.gap < 0.02
     sampled = epsilon(Repeated(PoissonSampled(Staircase(0.5), 0.1), 4), delta=1e-6)
     assert 0 < sampled.lower <= sampled.upper < 0.3 * alone.lower
-
-
-@pytest.mark.parametrize("eps", [1e-300, 1e-99, 299.0, 301.0, 1e300])
-@pytest.mark.parametrize("relation", [ADD, REPLACE])
-def test_extremes_keep_their_order(eps, relation):
-    far = 2 if relation is REPLACE else 1
-    found = epsilon(Repeated(Staircase(eps), 3), delta=1e-6, relation=relation)
-    assert 0 <= found.lower <= found.upper <= 3 * far * eps * (1 + 1e-12)
-    least = delta(Staircase(eps), epsilon=0, relation=relation)
-    assert 0 <= least.lower <= least.upper <= min(1.0, far * eps * (1 + 1e-12))
-    if eps > 200:
-        assert found.lower >= min(far * eps, 500.0)
-        assert least.lower >= 0.499
-
-
-def test_without_a_pair_a_sample_hides_nothing():
-    found, whole = (
-        epsilon(one, delta=1e-6, relation=REPLACE) for one in (PoissonSampled(Staircase(1.0), 0.1), Staircase(1.0))
-    )
-    assert found.upper == pytest.approx(whole.upper, rel=1e-9)
-    for bad in ({"epsilon": 0.0}, {"epsilon": 1.0, "gamma": 1.5}, {"epsilon": 1.0, "sensitivity": 0.0}):
-        with pytest.raises(ValueError, match="must be"):
-            Staircase(**bad)

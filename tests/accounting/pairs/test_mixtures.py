@@ -1,6 +1,5 @@
 """Mixtures of Gaussians: against integration and Poisson sampling, rounded outwards, and beyond a lattice's reach."""
 
-import json
 import math
 from fractions import Fraction
 
@@ -13,12 +12,11 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 from scipy.stats import norm
 from tests import generators
-from tests.commands import run as epsilog
 from tests.extent import amount
 
 import epsilog as ep
 from epsilog import MixtureOfGaussians, accounting
-from epsilog.mechanisms import Composed, Gaussian, Grouped, Laplace, PoissonSampled, Repeated
+from epsilog.mechanisms import Composed, Gaussian, Grouped, PoissonSampled, Repeated
 
 ADD, REPLACE, ZERO = ep.NeighboringRelation
 SIDES = (MixtureOfGaussians.most, MixtureOfGaussians.least)
@@ -172,22 +170,6 @@ def test_missing_and_surplus_probability():
     assert sum(chance for _, chance in tenths.chances(above=True)) < 1
 
 
-@settings(max_examples=amount(6, 30))
-@given(
-    generators.mixtures(),
-    st.integers(1, 40),
-    st.sampled_from([1e-9, 1e-5, 0.1]),
-    st.sampled_from(list(ep.NeighboringRelation)),
-)
-def test_it_lies_between_two_poisson_samples(mixture, count, at, relation):
-    found = ep.epsilon(Repeated(mixture, count), delta=at, relation=relation)
-    more, less = (ep.epsilon(Repeated(side(mixture), count), delta=at, relation=relation) for side in SIDES)
-    assert found.lower <= ABOVE * more.upper + 1e-9
-    assert less.lower <= ABOVE * found.upper + 1e-9
-    assert found.upper <= 1.01 * more.upper + 1e-6  # no cliff
-    assert found.upper < math.inf or more.upper == math.inf
-
-
 @settings(max_examples=amount(20, 100))
 @given(generators.mixtures(), st.integers(0, 4), st.floats(1.0, 2.0), st.sampled_from([0.0, 0.5, 2.0]))
 def test_a_longer_contribution_never_loses_less(mixture, which, factor, at):
@@ -218,15 +200,6 @@ def test_a_composition_is_a_product():
     three = ep.epsilon(Repeated(FEW, 3), delta=1e-5)
     assert both.lower <= three.upper
     assert three.lower <= both.upper
-
-
-def test_beside_others_it_is_no_cheaper():
-    alone = ep.epsilon(Repeated(FEW, 20), delta=1e-5)
-    mix = ep.epsilon(
-        Composed([Repeated(FEW, 20), Repeated(PoissonSampled(Gaussian(1.0), 0.01), 50), Laplace(4.0)]), delta=1e-5
-    )
-    assert mix.lower >= alone.lower
-    assert mix.gap < 0.01
 
 
 @pytest.mark.parametrize("relation", [ADD, ZERO])
@@ -322,19 +295,6 @@ def test_renyi_divergence_is_no_lower_than_the_integral(order):
     assert far_apart <= accounting.rdp(FEW, [order], relation=REPLACE)[0] * ABOVE
 
 
-def test_calibration_profile_and_groups():
-    noise = ep.calibrate(
-        lambda z: Repeated(MixtureOfGaussians(z, (0, 1, 3), (0.9, 0.05, 0.05)), 10), epsilon=1.0, delta=1e-5
-    )
-    found = ep.epsilon(Repeated(MixtureOfGaussians(noise, (0, 1, 3), (0.9, 0.05, 0.05)), 10), delta=1e-5)
-    assert 0.99 < found.lower <= found.upper <= 1.0
-    curve = ep.profile(FEW)
-    assert curve.advantage().upper == pytest.approx(exact(FEW, 0.0), rel=1e-4)
-    assert curve.tpr(0.1).lower <= curve.tpr(0.1).upper < 0.2
-    one, two = (ep.epsilon(FEW, delta=1e-5, group=units) for units in (1, 2))
-    assert one.upper < two.upper <= ep.epsilon(Gaussian(1.0), delta=1e-5, group=2).upper
-
-
 @pytest.mark.parametrize(
     ("ask", "reason"),
     [
@@ -346,23 +306,6 @@ def test_calibration_profile_and_groups():
 def test_what_is_not_offered_is_refused(ask, reason):
     with pytest.raises(ep.UnsupportedMechanismError, match=reason):
         ask()
-
-
-def test_wrapped_in_what_has_no_pair_for_it_it_counts_as_the_most():
-    for release, plain in (
-        (ep.BallsInBins(FEW, 4, 2), Repeated(Gaussian(1.0), 2)),
-        (PoissonSampled(Composed([FEW, Gaussian(2.0)]), 0.1), Composed([Gaussian(1.0), Gaussian(2.0)])),
-    ):
-        found, known = (ep.epsilon(one, delta=1e-5) for one in (release, plain))
-        assert found.upper <= ABOVE * known.upper
-
-
-def test_the_command_line_prices_a_file_of_it(tmp_path):
-    path = tmp_path / "term.json"
-    path.write_text(json.dumps(FEW.to_json()))
-    found = epsilog("account", "-f", path, "--delta", "1e-5", "--json")
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)["interval"]["upper"] == ep.epsilon(FEW, delta=1e-5).upper
 
 
 def test_what_is_assumed_is_said():

@@ -12,7 +12,6 @@ from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms import (
     Composed,
     DiscreteLaplace,
-    ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
     Laplace,
@@ -20,15 +19,13 @@ from epsilog.mechanisms import (
     PureDP,
     RandomizedResponse,
     Repeated,
-    Shuffled,
-    ZeroConcentratedDP,
 )
 from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.laws.base import Normal
 from epsilog.numerics.pairs import Direction, Ordering, Pair
 from epsilog.numerics.products import product
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
-from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 
@@ -145,31 +142,3 @@ def test_the_ends_of_the_range():
     assert epsilon(PoissonSampled(Repeated(Laplace(1.0), 3), 0.5), delta=0.0).upper == pytest.approx(
         math.log1p(0.5 * math.expm1(3.0)), rel=1e-12
     )
-
-
-@pytest.mark.parametrize(
-    ("release", "relation"),
-    [
-        (PoissonSampled(Repeated(Laplace(1.0), 17), 0.1), ADD),
-        (PoissonSampled(Composed([Gaussian(1.0), ZeroConcentratedDP(0.1)]), 0.1), ADD),
-        (PoissonSampled(Composed([Gaussian(1.0), ExponentialMechanism(0.1)]), 0.1), ZERO),
-        (PoissonSampled(Repeated(DiscreteLaplace(1.0), 2), 0.1), REPLACE),
-    ],
-)
-def test_what_has_no_pair_is_priced_as_if_the_sample_were_told(release, relation):
-    found, told = (epsilon(Repeated(one, 3), delta=1e-6, relation=relation) for one in (release, release.release))
-    assert found.upper == pytest.approx(told.upper, rel=0.003)
-
-
-def test_a_sample_within_a_sample_hides_nothing_of_its_own():
-    both = Composed([Laplace(1.0), PoissonSampled(Gaussian(1.0), 0.1)])
-    found, told = (
-        epsilon(one, delta=1e-6) for one in (PoissonSampled(both, 0.1), Composed([Laplace(1.0), Gaussian(1.0)]))
-    )
-    assert found.upper == pytest.approx(told.upper, rel=0.003)
-
-
-def test_reports_that_hide_among_fewer_are_refused():
-    release = FixedSizeSampled(Repeated(Shuffled(PureDP(1.0), 9), 2), 9, 90)
-    with pytest.raises(UnsupportedMechanismError, match="no proven"):
-        epsilon(Repeated(release, 3), delta=1e-6, relation=REPLACE)

@@ -199,12 +199,3 @@ def test_samples_hide_them_where_a_statement_would_be_hidden(release):
     for relation in (REPLACE, ZERO):
         found = epsilon(PoissonSampled(release, 0.1), delta=1e-6, relation=relation)
         assert found.upper == pytest.approx(alone.upper, rel=1e-9), "where it is not, nothing is"
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e-90, 1e3, 1e300])
-def test_extremes_keep_their_order(size):
-    for release in (ReportNoisyMax(size, "laplace"), ReportNoisyMax(size, "exponential"), SparseVector(size, size)):
-        found = epsilon(Repeated(release, 3), delta=1e-6)
-        least = delta(release, epsilon=0.0)
-        assert 0 <= found.lower <= found.upper
-        assert 0 <= least.lower <= least.upper <= 1
