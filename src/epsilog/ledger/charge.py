@@ -7,31 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from epsilog.ledger import commands
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.commands import Command
 from epsilog.ledger.entries import Entry
-from epsilog.ledger.records import ChargeRecord, RoundState
+from epsilog.ledger.records import RoundState
 from epsilog.ledger.requests import Request
 
-
-class KnownCharges(Protocol):
-    """Whoever can say where charges stand."""
-
-    def charge_record(self, key: str, *, scope: str | None = None) -> ChargeRecord:
-        """Where the charge stands that has this key in this scope."""
-
-    def charge_rounds(self, key: str, *, scope: str | None = None) -> Sequence[RoundState]:
-        """Its rounds, in order."""
-
-
-class Charges(KnownCharges, Protocol):
-    """Whoever keeps charges."""
-
-    def execute(self, command: Command, /) -> object:
-        """Does the next thing to a charge, durably and once, or refuses."""
+if TYPE_CHECKING:
+    from epsilog.ledger.ledger import Ledger
+    from epsilog.ledger.view import LedgerView
 
 
 class RunCharge(Protocol):
@@ -69,7 +55,7 @@ class ChargeView:
         amounts: what it costs, by kind of budget.
     """
 
-    def __init__(self, charges: KnownCharges, entry: Entry) -> None:
+    def __init__(self, charges: LedgerView, entry: Entry) -> None:
         self._charges, self.entry = charges, entry
         self.key = str(entry.key)
         self.scope = entry.scope
@@ -110,9 +96,9 @@ class Charge(ChargeView):
             up, not released again.
     """
 
-    _charges: Charges
+    _charges: Ledger
 
-    def __init__(self, charges: Charges, entry: Entry, *, replayed: bool) -> None:
+    def __init__(self, charges: Ledger, entry: Entry, *, replayed: bool) -> None:
         super().__init__(charges, entry)
         self.replayed = replayed
 
@@ -122,26 +108,25 @@ class Charge(ChargeView):
         Raises:
             ConflictError: it has started before. Whoever resumes a run asks for ``state`` and does not start again.
         """
-        self._charges.execute(commands.Start(key=self.key, scope=self.scope))
+        self._charges.execute(commands.Start(self.key, scope=self.scope))
 
     def round_started(self, number: int) -> None:
         """Notes that a round begins; it may begin again as long as nothing of it was released."""
-        self._charges.execute(commands.StartRound(key=self.key, scope=self.scope, round=number))
+        self._charges.execute(commands.StartRound(self.key, scope=self.scope, round=number))
 
     def round_released(self, number: int, *, output_hash: str) -> None:
         """Notes what a round is about to release; called before it leaves the process. Twice the same is once."""
-        self._charges.execute(
-            commands.ReleaseRound(key=self.key, scope=self.scope, round=number, output_hash=output_hash)
-        )
+        released = commands.ReleaseRound(self.key, scope=self.scope, round=number, output_hash=output_hash)
+        self._charges.execute(released)
 
     def commit(self, evidence: Mapping[str, str] | None = None) -> None:
         """Closes a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
-        self._charges.execute(commands.Commit(key=self.key, scope=self.scope, evidence=evidence or {}))
+        self._charges.execute(commands.Commit(self.key, scope=self.scope, evidence=evidence or {}))
 
     def hold(self, until: datetime) -> None:
         """Says when anybody may give the reservation back if it has not started; what was said last stands."""
-        self._charges.execute(commands.Hold(key=self.key, scope=self.scope, until=until))
+        self._charges.execute(commands.Hold(self.key, scope=self.scope, until=until))
 
     def cancel(self, reason: str) -> None:
         """Gives back a reservation that never started. Twice the same is once."""
-        self._charges.execute(commands.Cancel(key=self.key, scope=self.scope, reason=reason))
+        self._charges.execute(commands.Cancel(self.key, scope=self.scope, reason=reason))

@@ -79,7 +79,7 @@ class SqlStore(ABC):
         """Open one consistent view that concurrent writers do not change."""
         seen = self._longest_head  # before BEGIN: the view may lack what is committed later
         with self._transaction(self.begin_read) as connection:
-            session = self._session(connection, seen)
+            session = SqlSession(connection, self, seen)
             yield session
         self._remember_head(session)
 
@@ -95,7 +95,7 @@ class SqlStore(ABC):
             raise StorageError(f"ledger {self.address} is open for reading only")
         with self._transaction(self.begin_write) as connection:
             before = self._check_before_write(connection)
-            session = self._session(connection, self._longest_head)
+            session = SqlSession(connection, self, self._longest_head)
             self._check_history(session)
             yield session
             self._check_before_commit(connection)
@@ -103,16 +103,6 @@ class SqlStore(ABC):
         self._remember_head(session)
         known = session.state
         self._cached_balances = known if known is not None and len(known[1]) <= _MAX_BALANCES else None
-
-    def _session(self, connection: Any, seen: Head) -> SqlSession:
-        return SqlSession(
-            connection,
-            seen,
-            placeholder=self.placeholder,
-            require=self._owner.require_here,
-            translate_errors=self._translate_errors,
-            check=self.check,
-        )
 
     def _check_history(self, session: SqlSession) -> None:
         """Require the history that was seen, and use the cached balances if the head is still theirs.
@@ -143,15 +133,15 @@ class SqlStore(ABC):
         with self._borrow_connection() as connection:
             connection.execute(begin)
             yield connection
-            self._owner.require_here()
+            self.require_here()
             connection.execute("COMMIT")
 
     @contextmanager
     def _borrow_connection(self) -> Iterator[Any]:
         """Lend a connection and leave no transaction open on it, except in a child after a fork."""
-        self._owner.require_here()  # before any lock
+        self.require_here()  # before any lock
         self._require_open()
-        with self._translate_errors():
+        with self.translate_errors():
             connection = self._acquire()
             try:
                 self._require_open()  # again: ``close`` may have missed this connection
@@ -164,6 +154,10 @@ class SqlStore(ABC):
             finally:
                 if self._owner.is_here:
                     self._release(connection)
+
+    def require_here(self) -> None:
+        """Refuse a child after a fork, which must not use the driver."""
+        self._owner.require_here()
 
     def _require_open(self) -> None:
         if not self._open:
@@ -210,7 +204,8 @@ class SqlStore(ABC):
             self._close(connection)
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
+        """Convert the errors of the driver that the block raises."""
         try:
             yield
         except UnicodeDecodeError as error:

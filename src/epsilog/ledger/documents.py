@@ -1,15 +1,18 @@
-"""How a state that is kept beside the entries is spelled: equal states alike, so that they can be compared as text."""
+"""States that are kept beside the entries: spelled alike where they are equal, and copied with some fields changed."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+T = TypeVar("T")
 LATER = {"later": True}  # a field that states of the first ledgers did not have: stored once it says something
 
 
@@ -28,3 +31,19 @@ def _fields(kind: type[DataclassInstance]) -> tuple[tuple[str, ...], tuple[str, 
 
 
 _WRITER = json.JSONEncoder(default=dict, sort_keys=True)  # one for all: to make one costs as much as to use it
+
+
+def replace(state: T, /, **changes: Any) -> T:
+    """``dataclasses.replace`` in a third of the time, of a class with two fields or more that all are arguments."""
+    places, read = _parts(type(state))  # type: ignore[arg-type]  # a class can be hashed, whatever its objects can
+    values = list(read(state))
+    for name, value in changes.items():
+        values[places[name]] = value
+    return type(state)(*values)
+
+
+@cache
+def _parts(kind: type[Any]) -> tuple[Mapping[str, int], Callable[[Any], tuple[Any, ...]]]:
+    """Where each field stands, and what reads all of them."""
+    names = [one.name for one in fields(kind)]
+    return {name: place for place, name in enumerate(names)}, attrgetter(*names)

@@ -22,7 +22,7 @@ from epsilog.ledger.balances import (
     shares_on,
     standing,
 )
-from epsilog.ledger.copies import replace
+from epsilog.ledger.documents import replace
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.partitions import check_block, check_partition, reach, require_block, risen
 from epsilog.ledger.states import RULES

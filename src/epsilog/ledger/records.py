@@ -14,8 +14,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.copies import replace
-from epsilog.ledger.documents import LATER, spelled
+from epsilog.ledger.documents import LATER, replace, spelled
 from epsilog.ledger.entries import ChargeId, Entry, Verb
 from epsilog.ledger.requests import waiver_of
 from epsilog.ledger.states import CLOSED, RULES, Rule, Stage, State

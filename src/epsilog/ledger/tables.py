@@ -9,15 +9,18 @@ bytes.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.entries import GENESIS, ChargeId, Entry
 from epsilog.ledger.records import ChargeRecord, RoundState
 from epsilog.ledger.rows import Row, Stored, Streamed, digest_of, parsed, stored_state
 from epsilog.terms import LedgerIntegrityError
+
+if TYPE_CHECKING:
+    from epsilog.ledger.databases import SqlStore
 
 FORMAT = 2
 EARLIER = f"the ledger is of an earlier format, and this release reads format {FORMAT}"
@@ -72,31 +75,12 @@ class SqlSession:
 
     Args:
         raw: a connection of the driver, in the transaction.
+        store: the store that the connection belongs to.
         seen: the head of the longest history that this process has seen.
-        placeholder: what the driver expects for a ``?``.
-        require: raises in a process that must not use the driver.
-        translate_errors: converts the errors of the driver.
-        check: raises if the schema or the pages are damaged or altered.
     """
 
-    def __init__(
-        self,
-        raw: Any,
-        seen: Head,
-        *,
-        placeholder: str,
-        require: Callable[[], None],
-        translate_errors: Callable[[], AbstractContextManager[None]],
-        check: Callable[[Any], None],
-    ) -> None:
-        self._raw, self._placeholder, self._require, self._translate_errors, self._check = (
-            raw,
-            placeholder,
-            require,
-            translate_errors,
-            check,
-        )
-        self._longest_head = seen
+    def __init__(self, raw: Any, store: SqlStore, seen: Head) -> None:
+        self._raw, self._store, self._longest_head = raw, store, seen
         self._head: Head | None = None
         self._balances: Balances = {}
         self.whole = True
@@ -104,7 +88,7 @@ class SqlSession:
     @contextmanager
     def part(self) -> Iterator[None]:  # noqa: D102
         before = self._head
-        with self._translate_errors():
+        with self._store.translate_errors():
             self._all("SAVEPOINT part")
             try:
                 yield
@@ -116,7 +100,7 @@ class SqlSession:
 
     def _all(self, *statements: str) -> None:
         """Begin or end a savepoint; after a failure the state of the transaction is unknown."""
-        self._require()
+        self._store.require_here()
         self.whole = False
         for statement in statements:
             self._raw.execute(statement)
@@ -124,11 +108,12 @@ class SqlSession:
 
     def _execute(self, query: str, values: Sequence[object]) -> Any:
         """Run a query and return its cursor."""
-        self._require()
+        self._store.require_here()
         return self._raw.execute(self._spell(query), values)
 
     def _spell(self, statement: str) -> str:
-        return statement if self._placeholder == "?" else statement.replace("?", self._placeholder)
+        mark = self._store.placeholder
+        return statement if mark == "?" else statement.replace("?", mark)
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         return self._execute(query, values).fetchall()  # type: ignore[no-any-return]
@@ -191,7 +176,7 @@ class SqlSession:
 
     def _stream(self, query: str, values: Sequence[object]) -> Iterator[Row]:
         for row in self._execute(query, values):
-            self._require()
+            self._store.require_here()
             yield Row(*row)
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:  # noqa: D102
@@ -292,7 +277,7 @@ class SqlSession:
 
     def check(self) -> None:
         """Raise if the database is damaged, altered, or holds another history than the one that was seen."""
-        self._check(self._raw)
+        self._store.check(self._raw)
         self.check_continues()
 
     def append(self, *rows: Row) -> None:  # noqa: D102
@@ -302,7 +287,7 @@ class SqlSession:
 
     def _write(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         """Write rows and require that the database kept all: triggers and rules can drop rows silently."""
-        self._require()
+        self._store.require_here()
         cursor = self._raw.cursor()
         if len(rows) == 1:
             cursor.execute(self._spell(statement), rows[0])

@@ -24,6 +24,7 @@ from epsilog.ledger.sqlite.ledger_file import (
     refuse_orphans,
     telling,
 )
+from epsilog.ledger.tables import SqlSession
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
 PATIENCE = 60.0  # seconds to wait for another process
@@ -65,7 +66,7 @@ class SqliteStore(SqlStore):
                 self._create()
             with self._transaction("BEGIN") as connection:
                 self._schema = schema.require_format(connection)
-                self._session(connection, self._longest_head).head()
+                SqlSession(connection, self, self._longest_head).head()
                 if read_only and not schema.is_backup(self.path):  # a backup is whole, and nobody charges it
                     self._refuse_moved_without_log(*schema.read_identity(connection))
         except BaseException:
