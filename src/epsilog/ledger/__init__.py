@@ -8,7 +8,7 @@ Every act is a command, described once in ``commands``: its ``fields``, its row 
 written of it. ``requests`` is what a reservation asks, ``scopes`` where, ``pricing`` what it costs, ``promises`` what a
 cap keeps, ``filters`` whether it fits, ``partitions`` who has paid already; ``paths`` and ``records`` are what an entry
 does to budgets and to a charge. ``execute`` reads, applies and writes a command in one transaction, ``ledger`` has each
-as a method, ``charge`` is what its owner holds, ``view`` reads, ``headroom`` says what would fit, ``chain`` folds all
+as a method, and what the owner of a charge holds, ``view`` reads, ``headroom`` says what would fit, ``chain`` folds all
 entries again, and ``cycles`` tells them cycle by cycle. None of them knows a database: they ask a ``store``. What it
 keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one file in ``sqlite``; ``opening`` chooses.
 What leaves the house is in ``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles`` (all of them in a
@@ -19,7 +19,6 @@ from epsilog.ledger.amounts import MOST_ORDERS, Amounts, is_quantity, rdp_quanti
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.bundles import is_bundle, write_bundle
 from epsilog.ledger.chain import Verified
-from epsilog.ledger.charge import Charge, ChargeView, RunCharge
 from epsilog.ledger.checkpoints import Checkpoint, Kept, since
 from epsilog.ledger.commands import COMMANDS, Caller, Command
 from epsilog.ledger.cycles import Cycle, Cycles, Released, Stated, read_cycles
@@ -29,7 +28,7 @@ from epsilog.ledger.exports import export
 from epsilog.ledger.fields import moment as spelled_moment
 from epsilog.ledger.filters import FILTERS, Filter
 from epsilog.ledger.headroom import Headroom, Pricing, headroom_for, most_repetitions, orders_on, room_in_words
-from epsilog.ledger.ledger import Ledger
+from epsilog.ledger.ledger import Charge, Ledger, RunCharge
 from epsilog.ledger.opening import (
     Transcript,
     back_up,
@@ -56,7 +55,7 @@ from epsilog.ledger.records import ChargeRecord
 from epsilog.ledger.requests import Request
 from epsilog.ledger.scopes import ancestors
 from epsilog.ledger.states import AHEAD, CLOSED, RULES, Rule, Stage, State
-from epsilog.ledger.view import LedgerView
+from epsilog.ledger.view import ChargeView, LedgerView
 from epsilog.ledger.wire import (
     REFUSALS,
     done_to_json,

@@ -6,20 +6,21 @@ Each is one transaction, which writes all that the command does or nothing. What
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from epsilog.ledger import commands
 from epsilog.ledger.amounts import Number
 from epsilog.ledger.balances import Balance
-from epsilog.ledger.charge import Charge
 from epsilog.ledger.commands import Caller, Command
+from epsilog.ledger.entries import Entry
 from epsilog.ledger.execute import Done, Local
 from epsilog.ledger.headroom import HERE, Pricing
+from epsilog.ledger.requests import Request
 from epsilog.ledger.store import Store
-from epsilog.ledger.view import LedgerView, Served
+from epsilog.ledger.view import ChargeView, LedgerView, Served
 from epsilog.terms import AccessError, NeighboringRelation, check
 
 ANYBODY = Caller()
@@ -224,3 +225,72 @@ class Ledger(LedgerView):
         """The charge with a key, if there is one that the caller may see."""
         entry = self._opening(key, scope)
         return None if entry is None else Charge(self, entry, replayed=True)
+
+
+class RunCharge(Protocol):
+    """What a run needs of the charge that pays for it: a ``Charge``, or whatever else keeps these promises."""
+
+    @property
+    def request(self) -> Request:
+        """What was asked of the ledger and priced."""
+
+    @property
+    def state(self) -> str:
+        """One of those in ``State``, from reserved on."""
+
+    @property
+    def rounds_released(self) -> Mapping[int, str]:
+        """Output hash of every released round, by round number."""
+
+    def start(self) -> None:
+        """Spends the amount."""
+
+    def round_started(self, number: int, /) -> None:
+        """Notes that a round begins; called again for a round that was started and never released."""
+
+    def round_released(self, number: int, /, *, output_hash: str) -> None:
+        """Notes durably that a round's output, which is already on disk, is released."""
+
+
+class Charge(ChargeView):
+    """A handle of a charge: what its owner does next.
+
+    Attributes:
+        replayed: whether the key was known already, so that nothing new was charged: what it released must be looked
+            up, not released again.
+    """
+
+    _charges: Ledger
+
+    def __init__(self, charges: Ledger, entry: Entry, *, replayed: bool) -> None:
+        super().__init__(charges, entry)
+        self.replayed = replayed
+
+    def start(self) -> None:
+        """Spends the amount, for ever; called before data is first touched.
+
+        Raises:
+            ConflictError: it has started before. Whoever resumes a run asks for ``state`` and does not start again.
+        """
+        self._charges.execute(commands.Start(self.key, scope=self.scope))
+
+    def round_started(self, number: int) -> None:
+        """Notes that a round begins; it may begin again as long as nothing of it was released."""
+        self._charges.execute(commands.StartRound(self.key, scope=self.scope, round=number))
+
+    def round_released(self, number: int, *, output_hash: str) -> None:
+        """Notes what a round is about to release; called before it leaves the process. Twice the same is once."""
+        released = commands.ReleaseRound(self.key, scope=self.scope, round=number, output_hash=output_hash)
+        self._charges.execute(released)
+
+    def commit(self, evidence: Mapping[str, str] | None = None) -> None:
+        """Closes a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
+        self._charges.execute(commands.Commit(self.key, scope=self.scope, evidence=evidence or {}))
+
+    def hold(self, until: datetime) -> None:
+        """Says when anybody may give the reservation back if it has not started; what was said last stands."""
+        self._charges.execute(commands.Hold(self.key, scope=self.scope, until=until))
+
+    def cancel(self, reason: str) -> None:
+        """Gives back a reservation that never started. Twice the same is once."""
+        self._charges.execute(commands.Cancel(self.key, scope=self.scope, reason=reason))

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.entries import GENESIS, ChargeId, Entry
 from epsilog.ledger.records import ChargeRecord, RoundState
 from epsilog.ledger.rows import Row, Stored, Streamed, digest_of, parsed, stored_state
 from epsilog.terms import LedgerIntegrityError
-
-if TYPE_CHECKING:
-    from epsilog.ledger.databases import SqlStore
 
 FORMAT = 2
 EARLIER = f"the ledger is of an earlier format, and this release reads format {FORMAT}"
@@ -70,6 +67,21 @@ def _subtree(scope: str) -> tuple[str, str, str]:
     return scope, f"{scope}/", f"{scope}0"
 
 
+class Database(Protocol):
+    """The database that a transaction belongs to."""
+
+    placeholder: ClassVar[str]  # of a value, in a statement
+
+    def check(self, connection: Any, /) -> None:
+        """Raise if the schema or the pages are damaged or altered."""
+
+    def require_here(self) -> None:
+        """Refuse a child after a fork, which must not use the driver."""
+
+    def translate_errors(self) -> AbstractContextManager[None]:
+        """Convert the errors of the driver that the block raises."""
+
+
 class SqlSession:
     """Implement ``store.Session``, whose docstrings apply, in one transaction of a database.
 
@@ -79,7 +91,7 @@ class SqlSession:
         seen: the head of the longest history that this process has seen.
     """
 
-    def __init__(self, raw: Any, store: SqlStore, seen: Head) -> None:
+    def __init__(self, raw: Any, store: Database, seen: Head) -> None:
         self._raw, self._store, self._longest_head = raw, store, seen
         self._head: Head | None = None
         self._balances: Balances = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain as chain_of
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
@@ -10,7 +10,6 @@ from typing import Protocol, Self, runtime_checkable
 from epsilog.ledger import chain, headroom, records, scopes
 from epsilog.ledger.amounts import Amounts, Number
 from epsilog.ledger.balances import Balance
-from epsilog.ledger.charge import ChargeView
 from epsilog.ledger.checkpoints import Checkpoint, Kept
 from epsilog.ledger.commands import Command
 from epsilog.ledger.entries import Entry, Verb
@@ -284,6 +283,49 @@ class LedgerView:
             path = path_of(session, scope)
             records.refuse_unsettled(records.Standing.after(session.latest("")), Verb.RESERVED)
         return path
+
+
+class ChargeView:
+    """A charge to look at; it always tells the stored state.
+
+    Attributes:
+        entry: the one that reserved it.
+        key: its idempotency key, which belongs to its scope.
+        scope: where it is charged.
+        amounts: what it costs, by kind of budget.
+    """
+
+    def __init__(self, charges: LedgerView, entry: Entry) -> None:
+        self._charges, self.entry = charges, entry
+        self.key = str(entry.key)
+        self.scope = entry.scope
+        self.amounts: Mapping[str, Amounts] = entry.amounts
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(key={self.key!r}, scope={self.scope!r}, amounts={dict(self.amounts)})"
+
+    @property
+    def request(self) -> Request:
+        """What was asked."""
+        return Request.from_json(self.entry.body["request"])
+
+    @property
+    def state(self) -> str:
+        """One of those in ``State``, from reserved on."""
+        return self._charges.charge_record(self.key, scope=self.scope).state
+
+    @property
+    def rounds_started(self) -> dict[int, int]:
+        """Rounds that began, and how often."""
+        return {state.number: state.attempts for state in self._rounds()}
+
+    @property
+    def rounds_released(self) -> dict[int, str]:
+        """Rounds that released something, and its SHA-256."""
+        return {state.number: state.output_hash for state in self._rounds() if state.output_hash is not None}
+
+    def _rounds(self) -> Sequence[records.RoundState]:
+        return self._charges.charge_rounds(self.key, scope=self.scope)
 
 
 def refolded(
