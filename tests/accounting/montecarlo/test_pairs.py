@@ -557,7 +557,7 @@ def test_modes_of_a_tilt_have_their_law(bins, monkeypatch):
     pair = mixtures.Mixture(gram)
     pair.noise = lambda _, count: np.zeros((count, bins))
     centres = []
-    monkeypatch.setattr(tilt, "log_mean_exp", lambda fields: centres.append(fields + pair.half) or fields[:, 0])
+    monkeypatch.setattr(mixtures, "log_mean_exp", lambda fields: centres.append(fields + pair.half) or fields[:, 0])
     tilt.draw(pair, tilt.Tilt("remove", 1.0), rng, 40_000, floor=0.0)
     sums = pair.gram[:, None, :] + pair.gram[None, :, :]
     seen = np.zeros((bins, bins))

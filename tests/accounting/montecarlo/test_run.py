@@ -31,7 +31,7 @@ def trial(release=BINS, direction="remove", strength=4.0, samples=40_000, epsilo
 @pytest.mark.slow
 def test_a_journal_resumes_and_refuses_another_run(tmp_path):
     one, path = trial(samples=4 * shards.SHARD), tmp_path / "journal.jsonl"
-    book = run.Journal.begin(path, "this run", run.chosen(6))
+    book = run.Journal.begin(path, "this run", run.Source("chosen", "6"))
     whole = run.run_trials([one], seed=book.seed)
     assert run.run_trials([one], seed=book.seed, journal=book) == whole
     lines = path.read_text().splitlines(keepends=True)
@@ -43,7 +43,7 @@ def test_a_journal_resumes_and_refuses_another_run(tmp_path):
     assert resumed == whole
     assert len(path.read_text().splitlines()) == 5  # the head, and two of the four shards were drawn again
     assert drawn[-1] == (one.samples, sum(whole[0]))
-    for other in ("that run", run.chosen(6)), ("this run", run.chosen(7)):
+    for other in ("that run", run.Source("chosen", "6")), ("this run", run.Source("chosen", "7")):
         with pytest.raises(RecordsError, match="another run"):
             run.Journal.begin(path, *other)
     with pytest.raises(ValueError, match="seed must be the journal's"):
@@ -152,7 +152,7 @@ def test_a_sweep_goes_on_with_its_own_plan_and_entropy(tmp_path):
 )
 def test_a_journal_with_impossible_counts_is_refused(tmp_path, line):
     path = tmp_path / "journal.jsonl"
-    book = run.Journal.begin(path, "this run", run.chosen(6))
+    book = run.Journal.begin(path, "this run", run.Source("chosen", "6"))
     with contextlib.suppress(ValueError, RecursionError):  # as if it had been written with its tag
         given = json.loads(line)
         line = json.dumps([*given, run._tag(book.source, book.run, tuple(given[:3]), given[-1])])
@@ -162,7 +162,7 @@ def test_a_journal_with_impossible_counts_is_refused(tmp_path, line):
 
 
 def test_a_shard_has_one_count(tmp_path):
-    book = run.Journal.begin(tmp_path / "journal.jsonl", "this run", run.chosen(6))
+    book = run.Journal.begin(tmp_path / "journal.jsonl", "this run", run.Source("chosen", "6"))
     for hits in (1, 1, 2):
         book.write((0, "remove", 0), hits)
     with pytest.raises(RecordsError, match="shard 0 has two counts"):
@@ -216,7 +216,7 @@ def of_version_0(lines):
 )
 def test_a_line_that_is_not_this_runs_and_this_shards_is_refused(tmp_path, change):
     path = tmp_path / "journal.jsonl"
-    book = run.Journal.begin(path, "this run", run.chosen(6))
+    book = run.Journal.begin(path, "this run", run.Source("chosen", "6"))
     for shard in range(3):
         book.write((0, "remove", shard), 100 + shard)
     assert book.read() == {(0, "remove", shard): 100 + shard for shard in range(3)}
@@ -230,7 +230,7 @@ def test_a_line_that_is_not_this_runs_and_this_shards_is_refused(tmp_path, chang
 def test_lines_of_another_run_are_refused(tmp_path):
     """Of another plan, and of the same plan with another seed; the file of the run is named, and what is wrong."""
     paths = [tmp_path / f"{n}.jsonl" for n in range(3)]
-    starts = (("this run", run.chosen(6)), ("that run", run.chosen(6)), ("this run", run.chosen(7)))
+    starts = (("this run", run.Source("chosen", "6")), ("that run", run.Source("chosen", "6")), ("this run", run.Source("chosen", "7")))
     books = [run.Journal.begin(path, *start) for path, start in zip(paths, starts, strict=True)]
     for book in books:
         book.write((0, "remove", 0), 9)
@@ -258,11 +258,11 @@ def test_an_edited_journal_gives_no_certificate(tmp_path):
 
 def test_two_processes_cannot_both_begin_a_journal(tmp_path, monkeypatch):
     path = tmp_path / "journal.jsonl"
-    run.Journal.begin(path, "this run", run.chosen(6))
+    run.Journal.begin(path, "this run", run.Source("chosen", "6"))
     before = path.read_text()
     monkeypatch.setattr(type(path), "exists", lambda _: False)  # as the other process saw it a moment ago
     with pytest.raises(RecordsError, match="another process"):
-        run.Journal.begin(path, "this run", run.chosen(7))
+        run.Journal.begin(path, "this run", run.Source("chosen", "7"))
     assert path.read_text() == before
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 

@@ -137,17 +137,7 @@ def plan_certificate(
 ) -> CertificatePlan:
     """Settles a certificate from pilot draws, which the verification does not use.
 
-    Args:
-        release: a matrix mechanism with its participation, balls-in-bins, or Poisson-sampled Gaussian rounds.
-        epsilon: in nats, at least 0.
-        seed: of the pilot's streams; part of the plan.
-        failure: chance over the draws that the interval is wrong; shared by the directions.
-        samples: draws per direction; by default enough for ``gap``, judged by the pilot.
-        gap: relative distance wanted between the upper bound and the estimate; only steers the default ``samples``.
-        beside: certified profiles of other events composed with this release, remove and add, at this epsilon.
-
-    Raises:
-        UnsupportedMechanismError: no proven pair for the release.
+    ``seed`` is that of the pilot's streams, a part of the plan; all else is as in ``certify``.
     """
     epsilon = check.at_least(0)(epsilon=epsilon)
     failure, gap = check.between(0, 1)(failure=failure), check.between(0, 1)(gap=gap)
@@ -170,16 +160,8 @@ def run_certificate(
 ) -> Certificate:
     """Draws what was planned, and bounds delta.
 
-    Args:
-        plan: what was settled beforehand.
-        seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
-        nonce: public, and not known to anybody when the plan's ``commitment`` was published.
-        workers: processes; ``None`` uses joblib's configured backend.
-        journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
-        progress: called after each shard.
-
-    Raises:
-        CalibrationError: the interval misses its proven brackets.
+    ``nonce`` is public, and was not known to anybody when the plan's ``commitment`` was published; all else is as in
+    ``certify``.
     """
     return _drawn(plan, source(seed, journal, nonce=nonce), workers, journal, progress)
 

@@ -9,6 +9,7 @@ moment E_Q[(P / Q)^(lambda + 1)] itself, so the bound M is the Renyi bound on de
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -28,6 +29,7 @@ Counts = NDArray[np.int64]
 METHOD = "Monte Carlo"
 LARGEST_ENERGY = 1e12  # squared distance over the noise; losses of this size err by 1e-4
 _CHUNK = 1 << 17  # normals held at once: 1 MB
+LARGEST_TILT = 64
 LARGEST_ORDER = 30  # 6,842 partitions of 31
 
 
@@ -126,7 +128,37 @@ def require_noise(energies: Array) -> None:
         raise UnsupportedMechanismError("energy", method=METHOD, reason="the noise is too small to be simulated")
 
 
-class Mixture:
+class Pair(ABC):
+    """A dominating pair that can be sampled."""
+
+    mean_energy: float  # mean over participations of |m_S|^2 / s^2
+    mean_field_energy: float  # |mean over participations of m_S|^2 / s^2
+    largest_tilt: int = 0  # the highest Renyi order of a tilt whose weights are bounded
+
+    @abstractmethod
+    def draw(
+        self, rng: np.random.Generator, count: int, direction: Direction, *, floor: float, shift: float
+    ) -> tuple[Array, Array]:
+        """Draws ``count`` privacy losses; those known to be at most ``floor`` may come back as ``-inf``.
+
+        With ``shift`` c > 0 (add only) the noise is centred at -c times the mean of m_S, and the second array is the
+        log of the likelihood ratio of the unshifted to the shifted law; it is 0 otherwise. Shapes (count,).
+        """
+
+    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:  # noqa: ARG002
+        """Draws losses under a Renyi tilt, and the logs of their weights; up to order ``largest_tilt``."""
+        raise AssertionError(f"no tilt of order {order} can be drawn")
+
+    def log_moment(self, order: int) -> float:
+        """The log of a bound on the weights times e^(order loss); E_Q[(P / Q)^(order + 1)] where that can be drawn."""
+        raise AssertionError(f"no weight of order {order} is bounded")
+
+    @abstractmethod
+    def brackets(self, epsilon: float, direction: Direction) -> tuple[float, float]:
+        """Proven bounds below and above delta(epsilon)."""
+
+
+class Mixture(Pair):
     """P = mean of N(m_i, s^2 I) over i, through the Gram matrix H_ij = <m_i, m_j> / s^2: balls-in-bins over any C.
 
     Only u_i = ln of the i-th likelihood ratio matters: under N(m, s^2 I), u ~ N(<m_i, m> / s^2 - H_ii / 2, H).
@@ -142,6 +174,7 @@ class Mixture:
         self.gram = gram if self.diagonal else _made_definite(gram)
         self.half = np.diag(self.gram) / 2
         self.exact = self.diagonal and float(np.ptp(self.half)) == 0.0
+        self.largest_tilt = LARGEST_ORDER if self.exact else LARGEST_TILT
         self.root = np.sqrt(np.diag(gram)) if self.diagonal else np.linalg.cholesky(self.gram).T.copy()
         self.mean_row = self.gram.mean(axis=0)
         self.mean_energy = float(2 * self.half.mean())
@@ -158,7 +191,7 @@ class Mixture:
     def draw(
         self, rng: np.random.Generator, count: int, direction: Direction, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
-        """Draws losses; see ``Pair``."""
+        """Draws block by block; see ``Pair``."""
         index = rng.integers(self.bins, size=count) if direction == Direction.REMOVE else None
         loss, log_weight = np.empty(count), np.zeros(count)
         step = max(1, _CHUNK // self.bins)
@@ -170,16 +203,56 @@ class Mixture:
         return loss, log_weight
 
     def log_moment(self, order: int) -> float:
-        """The Renyi moment; see ``Pair``."""
-        return log_moment(order, self.bins, gaussian_joint(order, float(self.gram[0, 0])))
+        """The Renyi moment of equal bins; by Hoelder, step by step, for all others; see ``Pair``."""
+        if self.exact:
+            return log_moment(order, self.bins, gaussian_joint(order, float(self.gram[0, 0])))
+        return sum(float(log_mean_exp(step * self.gram).max()) for step in range(1, order + 1))
 
-    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> Array:
-        """Draws tilted losses; see ``Pair``."""
+    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:
+        """Draws all modes at once where bins are equal, else one after the other; see ``Pair``."""
+        if not self.exact:
+            return self._mode_by_mode(rng, order, count)
         t = float(self.root[0])
         counts = draw_counts(order, self.bins, gaussian_joint(order, t * t), rng.random(count))
         z = normals(rng, count, self.bins)
         z[:, : counts.shape[1]] += t * counts
-        return _mixed(z, sign=1, floor=-math.inf, scale=t, offset=float(self.half[0]))
+        loss = _mixed(z, sign=1, floor=-math.inf, scale=t, offset=float(self.half[0]))
+        return loss, self.log_moment(order) - order * loss
+
+    def _mode_by_mode(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:
+        """Modes one after the other; each is found in two steps, its group of about sqrt(b) and its place there."""
+        width = math.isqrt(self.bins - 1) + 1
+        groups = -(-self.bins // width)
+        tops = self.gram.max(axis=1)
+        growth = np.zeros((self.bins, groups * width))  # each row of likelihood ratios, its largest scaled to 1
+        growth[:, : self.bins] = np.exp(self.gram - tops[:, None])
+        member = np.repeat(np.eye(groups), width, axis=0)
+        rows = np.arange(count)
+        index = rng.integers(self.bins, size=count)
+        centre = self.gram[index]
+        share = growth[index]  # proportional to the chance of each mode, given those drawn so far
+        scale = tops[index]
+        log_weight = np.full(count, -order * math.log(self.bins))
+        for step in range(order):
+            mass = share @ member
+            sums = np.cumsum(mass, axis=1)
+            total = sums[:, -1]
+            log_weight += scale + np.log(total)
+            aim = rng.random(count) * total
+            group = _first_above(sums, aim)
+            rest = aim - (sums[rows, group] - mass[rows, group])
+            place = _first_above(np.cumsum(share.reshape(count, groups, width)[rows, group], axis=1), rest)
+            chosen = group * width + place
+            centre += self.gram[chosen]
+            if step + 1 < order:
+                share *= growth[chosen]
+                share *= (1 / total)[:, None]  # keeps the shares within range; any factor would do
+                scale += tops[chosen] + np.log(total)
+        fields = self.noise(rng, count)
+        fields += centre
+        fields -= self.half
+        loss = log_mean_exp(fields)
+        return loss, log_weight - order * loss
 
     def _alike(
         self, rng: np.random.Generator, count: int, modes: NDArray[np.int64] | None, floor: float, shift: float
@@ -205,9 +278,7 @@ class Mixture:
             fields -= self.half
             return _mixed(fields, sign=1, floor=floor), np.zeros(count)
         fields -= shift * self.mean_row
-        log_weight = (
-            shift * fields.mean(axis=1) + shift**2 * self.mean_field_energy / 2
-        )  # mean field: <mean m, x> / s^2
+        log_weight = shift * fields.mean(axis=1) + shift**2 * self.mean_field_energy / 2  # by <mean m, x> / s^2
         fields -= self.half
         return _mixed(fields, sign=-1, floor=floor), log_weight
 
@@ -218,6 +289,12 @@ class Mixture:
         if self.exact and self.bins > 1:
             low = cube_lower_bound(bins=self.bins, noise_stddev=float(stddevs[0]), epsilon=epsilon, direction=direction)
         return low, gaussian_delta(math.sqrt(2 * float(self.half.max())), epsilon)[1]
+
+
+def _first_above(sums: Array, aim: Array) -> NDArray[np.int64]:
+    """The first place in each row of running sums that is above the aim, which round-off may have put out of range."""
+    inside = np.clip(aim, 0, np.nextafter(sums[:, -1], 0))
+    return np.asarray((sums > inside[:, None]).argmax(axis=1))
 
 
 def _made_definite(gram: Array) -> Array:

@@ -9,12 +9,11 @@ truncated batches, public normalisers; zero-out and add-or-remove-one are then t
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.mixtures import METHOD, Mixture
+from epsilog.accounting.montecarlo.mixtures import METHOD, Mixture, Pair
 from epsilog.accounting.montecarlo.paths import Chosen, Cyclic, Spaced
 from epsilog.mechanisms import (
     BinnedParticipation,
@@ -29,46 +28,14 @@ from epsilog.mechanisms import (
     ToeplitzStrategy,
     TreeStrategy,
 )
-from epsilog.mechanisms.matrix import Strategy
-from epsilog.numerics.pairs import Direction
 from epsilog.terms import UnsupportedMechanismError
 
 Array = NDArray[np.float64]
 MOST_MODES = 2**13  # hidden places of one unit; their Gram matrix fills 512 MB
 MOST_ROUNDS = 2**16  # of a path; a block of draws fills 512 MB
 _MOST_CELLS = 2**26  # rounds times modes
+_PLAIN = ToeplitzStrategy((1.0,))  # independent noise, scaled as it is
 _NOISES = (1e-100, 1e100)  # beyond, its square leaves the range of numbers
-
-
-@runtime_checkable
-class Pair(Protocol):
-    """A dominating pair that can be sampled."""
-
-    mean_energy: float  # mean over participations of |m_S|^2 / s^2
-    mean_field_energy: float  # |mean over participations of m_S|^2 / s^2
-    exact: bool  # whether all modes of a Renyi tilt can be drawn jointly
-
-    def log_moment(self, order: int) -> float:
-        """Log of E_Q[(P / Q)^(order + 1)]; only if ``exact``."""
-        ...
-
-    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> Array:
-        """Draws losses under the law with density (P / Q)^(order + 1) over Q, normalised; only if ``exact``."""
-        ...
-
-    def draw(
-        self, rng: np.random.Generator, count: int, direction: Direction, *, floor: float, shift: float
-    ) -> tuple[Array, Array]:
-        """Draws ``count`` privacy losses; those known to be at most ``floor`` may come back as ``-inf``.
-
-        With ``shift`` c > 0 (add only) the noise is centred at -c times the mean of m_S, and the second array is the
-        log of the likelihood ratio of the unshifted to the shifted law; it is 0 otherwise. Shapes (count,).
-        """
-        ...
-
-    def brackets(self, epsilon: float, direction: Direction) -> tuple[float, float]:
-        """Proven bounds below and above delta(epsilon)."""
-        ...
 
 
 def bin_gram(release: MatrixMechanism, bins: int) -> Array:
@@ -96,59 +63,51 @@ def pair_of(release: Release) -> Pair:
         UnsupportedMechanismError: there is no proven pair, or no noise, or it takes too much memory.
     """
     if (run := release.as_matrix()) is None:
-        reason = "releases without correlated noise need no simulation where they have a price"
-        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
+        raise _refused(release, "releases without correlated noise need no simulation where they have a price")
     if isinstance(run.strategy, TreeStrategy) or isinstance(run.participation, LimitedParticipation):
-        reason = "a tree, and rounds that are not drawn, need no simulation where they have a price"
-        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
-    noise = _noisy(release, run.noise_stddev)
+        raise _refused(release, "a tree, and rounds that are not drawn, need no simulation where they have a price")
+    noise = run.noise_stddev
+    if noise <= 0:
+        raise _refused(release, "there is no noise, hence no privacy")
+    if not _NOISES[0] <= noise <= _NOISES[1]:
+        raise _refused(release, f"noise of {noise:g} cannot be simulated in double precision")
     match run.participation:
         case EveryRound():
-            _fitting(release, cells=run.rounds)
+            _require_memory(release, cells=run.rounds)
             return Mixture(bin_gram(run, 1) / noise**2)
-        case BinnedParticipation(cycle_length=bins) if _plain(run.strategy) and run.rounds % bins == 0:
-            _fitting(release, modes=bins)
+        case BinnedParticipation(cycle_length=bins) if run.strategy == _PLAIN and run.rounds % bins == 0:
+            _require_memory(release, modes=bins)
             return Mixture(np.eye(bins) * (run.rounds // bins / noise**2))
         case BinnedParticipation(cycle_length=bins):
-            _fitting(release, modes=bins, cells=run.rounds * bins)
+            _require_memory(release, modes=bins, cells=run.rounds * bins)
             return Mixture(bin_gram(run, bins) / noise**2)
         case SpacedParticipation(min_separation=apart) as spaced:
-            _fitting(release, path=max(run.rounds, apart))
+            _require_memory(release, path=max(run.rounds, apart))
             return Spaced(_column(run, spaced.min_separation), noise, run.rounds, spaced)
         case CyclicParticipation(cycle_length=slots) as cyclic:
-            _fitting(release, path=max(run.rounds, slots))
+            _require_memory(release, path=max(run.rounds, slots))
             return Cyclic(_column(run, cyclic.cycle_length), noise, run.rounds, cyclic)
         case ChosenParticipation(participations=often):
-            _fitting(release, path=run.rounds, cells=run.rounds * often)
+            _require_memory(release, path=run.rounds, cells=run.rounds * often)
             return Chosen(_column(run, 1), noise, run.rounds, often)
 
 
-def _plain(strategy: Strategy) -> bool:
-    """Whether noise is independent, and scaled as it is."""
-    return strategy == ToeplitzStrategy((1.0,))
+def _refused(release: Release, reason: str) -> UnsupportedMechanismError:
+    return UnsupportedMechanismError(release, method=METHOD, reason=reason)
 
 
-def _noisy(release: Release, noise: float) -> float:
-    if noise <= 0:
-        raise UnsupportedMechanismError(release, method=METHOD, reason="there is no noise, hence no privacy")
-    if not _NOISES[0] <= noise <= _NOISES[1]:
-        reason = f"noise of {noise:g} cannot be simulated in double precision"
-        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
-    return noise
-
-
-def _fitting(release: Release, *, path: int = 0, modes: int = 0, cells: int = 0) -> None:
+def _require_memory(release: Release, *, path: int = 0, modes: int = 0, cells: int = 0) -> None:
     """Refuses what would fill the memory before the first draw: a document may come from anybody."""
     if path > MOST_ROUNDS or modes > MOST_MODES or cells > _MOST_CELLS:
         reason = f"it takes too much memory; at most {MOST_ROUNDS} rounds or slots, {MOST_MODES} bins"
-        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
+        raise _refused(release, reason)
 
 
 def _column(release: MatrixMechanism, separation: int) -> Array:
     if not isinstance(release.strategy, ToeplitzStrategy):
-        raise UnsupportedMechanismError(release, method=METHOD, reason="this participation needs a banded Toeplitz C")
+        raise _refused(release, "this participation needs a banded Toeplitz C")
     column = np.array(release.strategy.coefficients[: release.rounds])
     if len(column) > separation:
         reason = f"the columns of one participation overlap: {len(column)} bands, separation {separation}"
-        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
+        raise _refused(release, reason)
     return column

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
-from epsilog.accounting.montecarlo.mixtures import draw_counts, gaussian_joint, log_mean_exp, log_moment, require_noise
+from epsilog.accounting.montecarlo.mixtures import (
+    LARGEST_ORDER,
+    Pair,
+    draw_counts,
+    gaussian_joint,
+    log_mean_exp,
+    log_moment,
+    require_noise,
+)
 from epsilog.accounting.montecarlo.normals import normals
 from epsilog.mechanisms import CyclicParticipation, SpacedParticipation
 from epsilog.numerics.gaussian import gaussian_delta
@@ -18,18 +26,8 @@ from epsilog.numerics.pairs import Direction
 Array = NDArray[np.float64]
 
 
-class _Banded(ABC):
+class _Banded(Pair):
     """What all of them share: columns C_t that do not overlap within one participation."""
-
-    exact = False
-
-    def log_moment(self, order: int) -> float:
-        """The Renyi moment, of pairs whose tilt is ``exact`` only; see ``Pair``."""
-        raise AssertionError(f"no moment of order {order} is known: the tilt is not exact")
-
-    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> Array:  # noqa: ARG002
-        """Draws tilted losses, of pairs whose tilt is ``exact`` only; see ``Pair``."""
-        raise AssertionError(f"no tilt of order {order} can be drawn: it is not exact")
 
     def __init__(self, column: Array, noise_stddev: float, rounds: int) -> None:
         self.column, self.stddev, self.rounds = column, noise_stddev, rounds
@@ -156,7 +154,8 @@ class Cyclic(_Banded):
     def __init__(self, column: Array, noise_stddev: float, rounds: int, kind: CyclicParticipation) -> None:
         super().__init__(column, noise_stddev, rounds)
         self.kind = kind
-        self.exact = len(column) == 1 and rounds % kind.cycle_length == 0
+        if len(column) == 1 and rounds % kind.cycle_length == 0:
+            self.largest_tilt = LARGEST_ORDER
         self._set_mean(np.full(rounds, kind.probability / kind.cycle_length))
 
     def _coins(self, order: int) -> Array:
@@ -174,7 +173,7 @@ class Cyclic(_Banded):
         """The Renyi moment, for independent noise and whole cycles; see ``Pair``."""
         return log_moment(order, self.kind.cycle_length, self._joint(order))
 
-    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> Array:
+    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:
         """Draws slots jointly, then per round how many of a slot's paths take part; see ``Pair``."""
         b = self.kind.cycle_length
         counts = draw_counts(order, b, self._joint(order), rng.random(count))
@@ -186,7 +185,8 @@ class Cyclic(_Banded):
             steps = ladder[counts[:, slot], :-1]
             for t in range(slot, self.rounds, b):
                 x[t] += (rng.random(count)[:, None] >= steps).sum(axis=1) * (self.column[0] / self.stddev)
-        return self.loss(self.ratios(x))
+        loss = self.loss(self.ratios(x))
+        return loss, self.log_moment(order) - order * loss
 
     def _largest_energy(self) -> float:
         b = self.kind.cycle_length

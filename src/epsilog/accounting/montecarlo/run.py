@@ -10,7 +10,7 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -93,11 +93,6 @@ def entropy() -> int:
     return secrets.randbits(128)
 
 
-def chosen(seed: int) -> Source:
-    """The source of a simulation."""
-    return Source(CHOSEN, str(check.integer(0, LARGEST_SEED)(seed=seed)))
-
-
 def source(seed: int | None, journal: Path | None, *, nonce: str | None = None) -> Source:
     """What was asked for: a nonce, a chosen seed, or else what the journal was created with, or else fresh entropy.
 
@@ -106,7 +101,7 @@ def source(seed: int | None, journal: Path | None, *, nonce: str | None = None) 
     """
     if seed is not None and nonce is not None:
         raise ValueError("seed must be None beside a nonce: the nonce settles it")
-    asked = None if seed is None else chosen(seed)
+    asked = None if seed is None else Source(CHOSEN, str(check.integer(0, LARGEST_SEED)(seed=seed)))
     asked = asked if nonce is None else Source(NONCE, check.text()(nonce=nonce))
     born = _read(journal)[0] if journal is not None and journal.exists() else None
     if born is None:
@@ -136,14 +131,9 @@ class Origin:
         words = check.text()
         check.fields(self, pilot=check.integer(0, LARGEST_SEED), epsilog=words, numpy=words, scipy=words)
 
-    @property
-    def is_here(self) -> bool:
-        """Whether the libraries of this process are those of the plan: only they are sure to draw the same."""
-        return Origin(self.pilot) == self
-
     def require_here(self) -> None:
-        """Refuses to draw for a plan of other libraries."""
-        if not self.is_here:
+        """Refuses to draw for a plan of other libraries: only the same ones are sure to draw the same."""
+        if Origin(self.pilot) != self:
             raise CheckError("plan", f"of the versions installed here, {Origin(self.pilot)}", f"{self}")
 
 
@@ -184,7 +174,7 @@ class Journal:
         if not path.exists():
             head = {"v": VERSION, "provenance": source.provenance, "value": source.value, "run": run}
             whole = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-            _append(whole, json.dumps(head))
+            disk.append(whole, json.dumps(head).encode() + b"\n")
             try:
                 os.link(whole, path)  # fails if the journal is there by now; its name never shows half a head
             except FileExistsError as error:
@@ -207,7 +197,8 @@ class Journal:
 
     def write(self, key: Key, hits: int) -> None:
         """Appends one count, durably."""
-        _append(self.path, json.dumps([*key, hits, _tag(self.source, self.run, key, hits)]))
+        line = json.dumps([*key, hits, _tag(self.source, self.run, key, hits)])
+        disk.append(self.path, line.encode() + b"\n")
 
 
 def _tag(source: Source, run: str, key: Key, hits: int) -> str:
@@ -237,10 +228,6 @@ def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
     if whole != data:
         os.truncate(path, len(whole))
     return born, run, counts
-
-
-def _append(path: Path, line: str) -> None:
-    disk.append(path, line.encode() + b"\n")
 
 
 def run_trials(
@@ -280,17 +267,16 @@ def run_trials(
         labels = [(i, shard) for i, part in enumerate(ranges) for shard in part]
         if not labels:
             return tuple(tuple(found) for found in counts)
-        news = _wave(trials, labels, seed=seed, workers=workers, done=done, journal=journal)
-        tally = [[_draws(trial, len(found)), sum(found)] for trial, found in zip(trials, counts, strict=True)]
-        found_of = {}
-        for (i, shard), hits in news:
-            found_of[i, shard] = hits
-            tally[i][0] += _draws(trials[i], shard + 1) - _draws(trials[i], shard)
-            tally[i][1] += hits
+        done_of = [[_draws(trial, len(found)), sum(found)] for trial, found in zip(trials, counts, strict=True)]
+        news = {}
+        for (i, shard), hits in _wave(trials, labels, seed=seed, workers=workers, done=done, journal=journal):
+            news[i, shard] = hits
+            done_of[i][0] += _draws(trials[i], shard + 1) - _draws(trials[i], shard)
+            done_of[i][1] += hits
             if progress:
-                progress(trials[i], *tally[i])
+                progress(trials[i], *done_of[i])
         for i, shard in labels:
-            counts[i].append(found_of[i, shard])
+            counts[i].append(news[i, shard])
         wave *= 2
 
 
@@ -310,8 +296,14 @@ def _wave(
     """Yields the hits of each labelled shard, from the journal or from a worker, as they come."""
     keys = {(i, shard): (trials[i].candidate, trials[i].tilt.direction, shard) for i, shard in labels}
     yield from ((label, done[keys[label]]) for label in labels if keys[label] in done)
-    todo = [label for label in labels if keys[label] not in done]
-    for label, found in _counted([(trials[i], seed, shard) for i, shard in todo], todo, workers):
+    tasks = [(label, trials[label[0]], seed, label[1]) for label in labels if keys[label] not in done]
+    counted: Iterable[tuple[tuple[int, int], int]] = (_labelled(*task) for task in tasks)
+    if workers != 1 and len(tasks) > 1:
+        from joblib import Parallel, delayed
+
+        options: dict[str, Any] = {} if workers is None else {"n_jobs": workers}
+        counted = Parallel(return_as="generator_unordered", **options)(delayed(_labelled)(*task) for task in tasks)
+    for label, found in counted:
         if journal:
             journal.write(keys[label], found)
         yield label, found
@@ -319,20 +311,6 @@ def _wave(
 
 def _labelled(label: tuple[int, int], trial: Trial, seed: int, shard: int) -> tuple[tuple[int, int], int]:
     return label, count_hits(trial, seed, shard)
-
-
-def _counted(
-    tasks: list[tuple[Trial, int, int]], labels: list[tuple[int, int]], workers: int | None
-) -> Iterator[tuple[tuple[int, int], int]]:
-    if workers == 1 or len(tasks) < 2:
-        for label, task in zip(labels, tasks, strict=True):
-            yield _labelled(label, *task)
-        return
-    from joblib import Parallel, delayed
-
-    options: dict[str, Any] = {} if workers is None else {"n_jobs": workers}
-    jobs = (delayed(_labelled)(label, *task) for label, task in zip(labels, tasks, strict=True))
-    yield from Parallel(return_as="generator_unordered", **options)(jobs)
 
 
 @contextmanager

@@ -380,13 +380,8 @@ def run_sweep(
 ) -> SweepResult:
     """Verifies the candidates in order, with fresh draws each, until one fails; chooses the last that passed.
 
-    Args:
-        plan: what was settled beforehand, from anything but private data and the draws of this very run.
-        seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
-        nonce: public, and not known to anybody when the plan's ``commitment`` was published.
-        workers: processes; ``None`` uses joblib's configured backend.
-        journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
-        progress: called after each shard.
+    ``plan`` was settled from anything but private data and the draws of this very run; ``nonce`` is public, and was not
+    known to anybody when the plan's ``commitment`` was published; all else is as in ``sweep``.
     """
     return _verified(plan, source(seed, journal, nonce=nonce), workers, journal, progress)
 

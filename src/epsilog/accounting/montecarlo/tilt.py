@@ -16,18 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.mixtures import LARGEST_ORDER, METHOD, Mixture, log_mean_exp
+from epsilog.accounting.montecarlo.mixtures import LARGEST_TILT, METHOD, Pair
 from epsilog.accounting.montecarlo.normals import one_thread
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.pairs import Pair
 from epsilog.accounting.montecarlo.payoff import Payoff
 from epsilog.numerics.pairs import Direction
 from epsilog.terms import CheckError, UnsupportedMechanismError, check
 
 Array = NDArray[np.float64]
 
-
-LARGEST_TILT = 64
 ROUND_OFF = 1e-9  # added to the log of every bound M
 LARGEST_LOG = 600.0  # of a bound M, either way: M times a chance must not underflow
 
@@ -58,57 +55,11 @@ def draw(pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor:
         return pair.draw(rng, count, Direction.ADD, floor=floor, shift=tilt.strength)
     if tilt.strength == 0:
         return pair.draw(rng, count, Direction.REMOVE, floor=floor, shift=0.0)
-    order = int(tilt.strength)
-    if pair.exact:
-        loss = pair.draw_tilted(rng, order, count)
-        return loss, pair.log_moment(order) - order * loss
-    if not isinstance(pair, Mixture):
+    if tilt.strength > pair.largest_tilt:
         raise UnsupportedMechanismError(
             pair, method=f"{METHOD} with a Renyi tilt", reason="its weights have no useful bound"
         )
-    return _renyi(pair, order, rng, count)
-
-
-def _renyi(pair: Mixture, order: int, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
-    """Modes one after the other; each is found in two steps, its group of about sqrt(b) and its place there."""
-    width = math.isqrt(pair.bins - 1) + 1
-    groups = -(-pair.bins // width)
-    tops = pair.gram.max(axis=1)
-    growth = np.zeros((pair.bins, groups * width))  # each row of likelihood ratios, its largest scaled to 1
-    growth[:, : pair.bins] = np.exp(pair.gram - tops[:, None])
-    member = np.repeat(np.eye(groups), width, axis=0)
-    rows = np.arange(count)
-    index = rng.integers(pair.bins, size=count)
-    centre = pair.gram[index]
-    share = growth[index]  # proportional to the chance of each mode, given those drawn so far
-    scale = tops[index]
-    log_weight = np.full(count, -order * math.log(pair.bins))
-    for step in range(order):
-        mass = share @ member
-        sums = np.cumsum(mass, axis=1)
-        total = sums[:, -1]
-        log_weight += scale + np.log(total)
-        aim = rng.random(count) * total
-        group = _first_above(sums, aim)
-        rest = aim - (sums[rows, group] - mass[rows, group])
-        place = _first_above(np.cumsum(share.reshape(count, groups, width)[rows, group], axis=1), rest)
-        chosen = group * width + place
-        centre += pair.gram[chosen]
-        if step + 1 < order:
-            share *= growth[chosen]
-            share *= (1 / total)[:, None]  # keeps the shares within range; any factor would do
-            scale += tops[chosen] + np.log(total)
-    fields = pair.noise(rng, count)
-    fields += centre
-    fields -= pair.half
-    loss = log_mean_exp(fields)
-    return loss, log_weight - order * loss
-
-
-def _first_above(sums: Array, aim: Array) -> NDArray[np.int64]:
-    """The first place in each row of running sums that is above the aim, which round-off may have put out of range."""
-    inside = np.clip(aim, 0, np.nextafter(sums[:, -1], 0))
-    return np.asarray((sums > inside[:, None]).argmax(axis=1))
+    return pair.draw_tilted(rng, int(tilt.strength), count)
 
 
 def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
@@ -123,10 +74,8 @@ def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
     if tilt.direction == Direction.ADD:
         c = tilt.strength
         result = largest + c * pair.mean_energy / 2 + c**2 * pair.mean_field_energy / 2
-    elif pair.exact and tilt.strength <= LARGEST_ORDER:
+    elif tilt.strength <= pair.largest_tilt:
         result = largest + pair.log_moment(int(tilt.strength))
-    elif isinstance(pair, Mixture) and not pair.exact:
-        result = largest + sum(float(log_mean_exp(step * pair.gram).max()) for step in range(1, int(tilt.strength) + 1))
     else:
         result = math.inf
     if not result < LARGEST_LOG:
@@ -163,8 +112,7 @@ def choose_tilt(pair: Pair, payoff: Payoff, direction: Direction) -> Tilt:
     """
     plain = Tilt(direction)
     if direction == Direction.REMOVE:
-        most = LARGEST_ORDER if pair.exact else LARGEST_TILT if isinstance(pair, Mixture) else 0
-        candidates = [Tilt(Direction.REMOVE, float(order)) for order in range(1, most + 1)]
+        candidates = [Tilt(Direction.REMOVE, float(order)) for order in range(1, pair.largest_tilt + 1)]
     else:
         candidates = [Tilt(Direction.ADD, float(shift)) for shift in np.geomspace(0.1, 200, 60)]
     best, smallest = plain, 0.0

@@ -172,8 +172,8 @@ def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike 
 
 
 def _excess_log(x: float) -> float:
-    """X - log(1 + x), without cancellation for small x >= 0."""
-    if x > 0.1:
+    """X - log(1 + x) for x > -1, without cancellation for small x."""
+    if abs(x) > 0.1:
         return x - math.log1p(x)
     total, power, k = 0.0, x, 2
     while True:
@@ -188,20 +188,7 @@ def _excess_log(x: float) -> float:
 def divergence(samples: float, base: float, share: float) -> float:
     """``samples`` times KL(b || b + (1 - b) u), u = ``share`` in [0, 1); both terms are positive, nothing cancels."""
     ratio = share * ((1 - base) / base)
-    tail = -math.log1p(-share) - share if share > 0.1 else _small_tail(share)
-    return samples * base * _excess_log(ratio) + samples * (1 - base) * tail
-
-
-def _small_tail(u: float) -> float:
-    """-log(1 - u) - u for small u >= 0."""
-    total, power, k = 0.0, u, 2
-    while True:
-        power *= u
-        step = power / k
-        total += step
-        if step <= 1e-18 * total:
-            return total
-        k += 1
+    return samples * base * _excess_log(ratio) + samples * (1 - base) * _excess_log(-share)
 
 
 def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
