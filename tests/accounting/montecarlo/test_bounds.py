@@ -19,20 +19,18 @@ SWEEPS = {
 }
 
 
-def expected_delta(deltas, samples, hits, *, fallback=0.0, rule="last before the first failure"):
-    """Exact expectation of the released delta over independent verifications of a fixed list."""
-    passes = stats.binom.cdf(hits, samples, np.array(deltas))
-    if rule == "first pass from the noisy end":
-        total, none_yet = 0.0, 1.0
-        for delta, chance in zip(reversed(deltas), reversed(passes), strict=True):
-            total += none_yet * chance * delta
-            none_yet *= 1 - chance
-        return total + none_yet * fallback
+def released(deltas, tests, *, fallback=0.0):
+    """Exact expectation of the released delta where every candidate has a test and draws of its own."""
     total, alive, current = 0.0, 1.0, fallback
-    for delta, chance in zip(deltas, passes, strict=True):
+    for delta, (samples, hits, bound) in zip(deltas, tests, strict=True):
+        chance = stats.binom.cdf(hits, samples, delta / bound)
         total += alive * (1 - chance) * current
         alive, current = alive * chance, delta
     return total + alive * current
+
+
+def expected_delta(deltas, samples, hits, *, fallback=0.0):
+    return released(deltas, [(samples, hits, 1.0)] * len(deltas), fallback=fallback)
 
 
 @pytest.mark.slow_beyond(6)
@@ -58,16 +56,6 @@ def test_no_sweep_releases_more_than_promised(sweep, samples, hits):
 MIXED = [(2000, 10, 1.0), (900, 30, 0.2), (5000, 7, 4.0), (300, 0, 1.0), (60, 60, 0.006)]  # the last always passes
 
 
-def released(deltas, tests, *, fallback=0.0):
-    """Exact expectation of the released delta where every candidate has a test and draws of its own."""
-    total, alive, current = 0.0, 1.0, fallback
-    for delta, (samples, hits, bound) in zip(deltas, tests, strict=True):
-        chance = stats.binom.cdf(hits, samples, delta / bound)
-        total += alive * (1 - chance) * current
-        alive, current = alive * chance, delta
-    return total + alive * current
-
-
 def worst_list(tests, *, fallback=0.0):
     """Deltas for which a list of tests releases most, by a search from several starts."""
     most = [min(1.0, bound) for _, _, bound in tests]
@@ -83,7 +71,7 @@ def worst_list(tests, *, fallback=0.0):
 
 
 @pytest.mark.parametrize("fallback", [0.0, 0.004])
-@pytest.mark.parametrize("tests", [[(2000, 10, 1.0)] * 3, [(54000, 541, 1e-3)] * 2, MIXED[:3]], ids=str)
+@pytest.mark.parametrize("tests", [[(54000, 541, 1e-3)] * 2, MIXED[:3]], ids=str)
 def test_a_known_list_is_promised_hardly_more_than_its_worst_deltas_release(tests, fallback):
     fallback = min(fallback, 0.4 * min(bound for _, _, bound in tests))
     promise = bounds.listed_delta(tests, fallback_delta=fallback)
@@ -115,7 +103,7 @@ def alone(samples, hits):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("samples", "hits"), [(2000, 10), (54000, 541), (500, 2)])
+@pytest.mark.parametrize(("samples", "hits"), [(54000, 541), (500, 2)])
 def test_a_known_list_is_promised_no_more_than_any_list(samples, hits):
     """Longer lists may release more; none more than the supremum, and all less than where draws may be shared."""
     promises = [bounds.listed_delta([(samples, hits, 1.0)] * count, cells=4000) for count in (1, 2, 4, 12)]
@@ -123,23 +111,6 @@ def test_a_known_list_is_promised_no_more_than_any_list(samples, hits):
     assert promises[0] == pytest.approx(alone(samples, hits), rel=3e-3)
     assert promises[-1] <= bounds.supremum_delta(samples=samples, hits=hits) * (1 + 4e-3 / (hits + 1))
     assert promises[-1] < (1 - 0.5 / math.sqrt(hits + 1)) * bounds.binomial_delta(samples=samples, hits=hits)
-
-
-@pytest.mark.slow
-def test_draws_of_their_own_are_what_a_known_list_pays_for():
-    """20,000 sweeps of 40 candidates, seed fixed. The control: with draws that candidates share the promise breaks."""
-    samples, hits, runs = 4000, 20, 20_000
-    deltas = np.linspace(0.5, 1.8, 40) * (hits + 1) / (samples + 1)
-    promise = bounds.listed_delta([(samples, hits, 1.0)] * len(deltas))
-    rng = np.random.default_rng(21)
-    own = rng.binomial(samples, deltas, size=(runs, len(deltas))) <= hits
-    shared = deltas <= rng.beta(hits + 1, samples - hits, size=(runs, 1))  # the draw that would be one hit too many
-    worth = np.concatenate([[0.0], deltas])
-    found = {name: worth[np.cumprod(passed, axis=1).sum(axis=1)] for name, passed in (("own", own), ("shared", shared))}
-    error = {name: each.std() / math.sqrt(runs) for name, each in found.items()}
-    assert found["own"].mean() <= promise + 5 * error["own"]
-    assert found["shared"].mean() > promise + 5 * error["shared"]
-    assert found["shared"].mean() <= bounds.binomial_delta(samples=samples, hits=hits) + 5 * error["shared"]
 
 
 def tails(samples, hits, p):
@@ -167,9 +138,9 @@ def test_binomial_chances_err_by_less_than_is_said():
     """Both sides against 60 digits, from 2 samples to 2^53, where few hits are expected."""
     rng, worst = np.random.default_rng(0), 0.0
     with mp.workdps(60):
-        for _ in range(300):
+        for _ in range(120):
             samples = int(min(10 ** rng.uniform(0.3, 16), 2**53 - 1))
-            hits = int(min(10 ** rng.uniform(0, 2.3) - 1, samples - 1))
+            hits = int(min(10 ** rng.uniform(0, rng.choice([2.3, 4.0])) - 1, samples - 1))
             p = float(np.clip((hits + 1 + rng.uniform(-9, 25) * math.sqrt(hits + 1)) / samples, 1e-30, 1 - 1e-9))
             for found, exact in zip((intervals.at_most, intervals.more_than), tails(samples, hits, p), strict=True):
                 if exact > 1e-290:
@@ -179,32 +150,6 @@ def test_binomial_chances_err_by_less_than_is_said():
         samples, hits, p = 1911767487, 1, 1.0902937972407595e-09  # the control: what summing is there for
         theirs = float(special.betainc(hits + 1.0, samples - hits, p))
         assert abs(float(theirs / tails(samples, hits, p)[1] - 1)) > 5e-8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("samples", "hits", "deviations"),
-    [
-        (9007199254740991, 751639716884, -5.3),
-        pytest.param(9007199254740991, 22529518818, -7.4, marks=pytest.mark.slow),
-        pytest.param(79178983169, 6460052539, -6.5, marks=pytest.mark.slow),
-        (2137621666379844, 9715330324902, 8.9),
-        pytest.param(9007199254740991, 2353739323014234, -3.3, marks=pytest.mark.slow),
-    ],
-)
-def test_binomial_chances_of_very_many_hits_err_by_less_than_is_said(samples, hits, deviations):
-    """Against quadratures of the beta density: the error grows as the root of the hits, and so does the allowance."""
-    mean = (hits + 1) / samples
-    p = mean + deviations * math.sqrt(mean * (1 - mean) / samples)
-    with mp.workdps(50):
-        a, b, start = mp.mpf(hits + 1), mp.mpf(samples - hits), mp.mpf(p)
-        norm = mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
-        step = 1 / abs((a - 1) / start - (b - 1) / (1 - start))
-        places = [start + math.copysign(1, deviations) * step * j for j in (0, 1, 2, 4, 7, 11, 16, 24, 36, 60, 100)]
-        exact = abs(mp.quad(lambda y: mp.exp((a - 1) * mp.log(y) + (b - 1) * mp.log1p(-y) - norm), places))
-        side = intervals.at_most if deviations > 0 else intervals.more_than
-        found = float(side(np.array([p]), samples, hits)[0])
-        assert abs(float(found / exact - 1)) < intervals.binomial_error(hits) / 2
 
 
 @pytest.mark.parametrize("p", [0.0, 1e-320, 1e-300, 1e-17, 0.5, 1 - 1e-16, 1.0])
@@ -225,7 +170,7 @@ def test_binomial_chances_at_the_edges_are_chances(samples, hits, p):
 def test_the_promise_is_the_least_double_above_the_exact_ratio():
     """M (k + 1) / (N + 1) has two roundings, which one step to the next double does not always cover."""
     rng, short = np.random.default_rng(4), 0
-    for _ in range(4000):
+    for _ in range(1500):
         samples = int(min(10 ** rng.uniform(0, 16), 2**53 - 1))
         hits, bound = int(samples * rng.random() ** 9), float(10 ** rng.uniform(-300, 0))
         exact = Fraction(bound) * Fraction(hits + 1, samples + 1)
@@ -240,7 +185,7 @@ def test_bounds_hold_at_extreme_sizes():
     """Against 40 digits: the promise with a fallback is its integral, and intervals have their level."""
     rng = np.random.default_rng(6)
     with mp.workdps(60):
-        for _ in range(60):
+        for _ in range(40):
             samples = int(min(10 ** rng.uniform(0.5, 16), 2**53 - 2))
             hits = int(min(10 ** rng.uniform(0, 2) - 1, samples - 1))
             bound = float(10 ** rng.uniform(-200, 0))
@@ -258,66 +203,13 @@ def test_bounds_hold_at_extreme_sizes():
             assert high == 1 or tails(samples, hits, high)[0] <= mp.mpf(failure) / 2
 
 
-def test_the_stopping_rule_is_needed():
-    """The control: releasing the first pass from the noisy end breaks the promise that stopping at failure keeps."""
-    samples, hits = 200, 4
-    deltas = [0.045] * 40  # passes with chance 0.05; forty looks are too many
-    promise = bounds.binomial_delta(samples=samples, hits=hits)
-    assert expected_delta(deltas, samples, hits) <= promise
-    assert expected_delta(deltas, samples, hits, rule="first pass from the noisy end") > promise
-
-
-@pytest.mark.slow
-def test_shared_draws_keep_the_promise():
-    """With a fixed list the same uniforms may serve every candidate: simulated, 40,000 sweeps, seed fixed."""
-    samples, hits, runs = 400, 6, 40_000
-    deltas = np.geomspace(hits / samples / 3, 6 * hits / samples, 25)
-    rng = np.random.default_rng(11)
-    released = np.empty(runs)
-    for run in range(runs):
-        # order statistic number hits + 1 of the shared uniforms: a candidate passes iff its delta is below it
-        released[run] = deltas[deltas <= np.partition(rng.random(samples), hits)[hits]].max(initial=0.0)
-    promise = bounds.binomial_delta(samples=samples, hits=hits)
-    error = released.std() / math.sqrt(runs)
-    assert released.mean() <= promise + 5 * error
-    assert released.mean() > 0.85 * promise  # shared draws over a fine list nearly reach it: the bound is not slack
-
-
-@pytest.mark.parametrize(
-    ("samples", "hits", "fallback", "bound"),
-    [
-        pytest.param(2000, 10, 0.004, 1.0, marks=pytest.mark.slow),
-        pytest.param(500, 0, 0.001, 1.0, marks=pytest.mark.slow),
-        pytest.param(10**6, 9, 9e-6, 1.0, marks=pytest.mark.slow),
-        pytest.param(5000, 60, 2e-4, 0.02, marks=pytest.mark.slow),
-        (50, 50, 0.3, 1.0),
-        pytest.param(1000, 12, 5e-3, 3.0, marks=pytest.mark.slow),
-    ],
-)
-def test_the_binomial_form_is_its_integral(samples, hits, fallback, bound):
-    with mp.workdps(30):
-
-        def chance(y):
-            return mp.betainc(samples - hits, hits + 1, 0, 1 - y / bound, regularized=True) if hits < samples else 1
-
-        width = bound * math.sqrt((hits + 1) / samples**2)
-        center = bound * hits / samples
-        points = sorted({min(max(center + width * k, fallback), bound) for k in range(-8, 40, 4)} | {fallback, bound})
-        exact = fallback + mp.quad(chance, points)
-    found = bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=fallback, bound=bound)
-    assert min(exact, 1) <= found <= exact * (1 + 1e-9) + 1e-300
-
-
 @pytest.mark.parametrize(
     ("samples", "base", "fallback"),
     [
-        (1000, 0.01, 0.01),
-        (10**7, 5e-6, 5e-6),
-        pytest.param(10**7, 5e-6, 6e-6, marks=pytest.mark.slow),
         (1, 0.5, 0.5),
         (3, 1e-6, 0.2),
-        (10**5, 0.4, 0.4),
         (10**4, 1e-3, 0.9),
+        pytest.param(10**7, 5e-6, 6e-6, marks=pytest.mark.slow),
     ],
 )
 def test_the_integrated_form_is_its_integral(samples, base, fallback):
@@ -331,19 +223,6 @@ def test_the_integrated_form_is_its_integral(samples, base, fallback):
         exact = fallback + area
     found = bounds.integrated_delta(samples=samples, base_delta=base, fallback_delta=fallback)
     assert min(exact, 1) <= found <= min(exact * (1 + 1e-9), 1)
-
-
-@pytest.mark.slow
-def test_bounds_are_ordered_and_the_supremum_converges():
-    for samples, hits in [(2000, 10), (10**6, 9), (50, 3)]:
-        single = alone(samples, hits)
-        coarse = bounds.supremum_delta(samples=samples, hits=hits, cells=200)
-        fine = bounds.supremum_delta(samples=samples, hits=hits, cells=4000)
-        assert single <= fine <= coarse <= bounds.binomial_delta(samples=samples, hits=hits)
-        # any particular list is a lower bound on the supremum
-        probe = expected_delta(list(np.linspace(0, 4 * (hits + 1) / samples, 40)), samples, hits)
-        assert single * 0.99 <= fine
-        assert probe <= fine
 
 
 def test_a_hard_bound_scales_everything():
@@ -388,9 +267,9 @@ def test_clopper_pearson_covers_exactly_enough():
 
 @pytest.mark.slow
 def test_looking_all_the_time_stays_valid():
-    """2,000 runs of 3,000 draws with nine looks; false alarms below 1e-6, by Ville. Control: Clopper-Pearson."""
+    """1,000 runs of 3,000 draws with nine looks; false alarms below 1e-6, by Ville. Control: Clopper-Pearson."""
     rng = np.random.default_rng(5)
-    p, failure, runs = 0.05, 0.1, 2000
+    p, failure, runs = 0.05, 0.1, 1000
     looks = np.arange(10, 3001, 10)
     hits = rng.binomial(10, p, size=(runs, looks.size)).cumsum(axis=1)
     ends = {}

@@ -1,37 +1,36 @@
-"""Journals: a run goes on where it stopped, with its own plan and entropy."""
+"""Journals: a run goes on where it stopped, with its own plan and entropy. Clusters draw what one process draws."""
 
-import contextlib
 import dataclasses
 import json
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
+from tests.accounting.montecarlo.simulated import BINS, trial
+from typer.testing import CliRunner
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import run, shards, sweeps, tilt
-from epsilog.accounting.montecarlo.pairs import pair_of
-from epsilog.accounting.montecarlo.payoff import HockeyStick
-from epsilog.mechanisms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy
-from epsilog.terms import RecordsError
+from epsilog.accounting.montecarlo import run, shards, sweeps
+from epsilog.accounting.montecarlo.run import Origin
+from epsilog.cli.entry import app
+from epsilog.mechanisms import BallsInBins, Gaussian
+from epsilog.terms import EpsilogError, RecordsError, codec
+from epsilog.terms.extras import install_command
 
-BINS = BallsInBins(Gaussian(1.0), bins=16)
-BANDED = MatrixMechanism(ToeplitzStrategy((0.9, 0.4, 0.2)), BinnedParticipation(6), 18, 1.5)
-
-
-def trial(release=BINS, direction="remove", strength=4.0, samples=40_000, epsilon=1.0):
-    how, payoff = tilt.Tilt(direction, strength), HockeyStick(epsilon)
-    return shards.Trial(release, payoff, how, tilt.log_bound(pair_of(release), how, payoff), samples)
+SIX = run.Source("chosen", "6")
+QUESTION = {"epsilon": 1.0, "samples": 40_000}
 
 
-# ---- journal ---------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def book(tmp_path):
+    return run.Journal.begin(tmp_path / "journal.jsonl", "this run", SIX)
 
 
 @pytest.mark.slow
-def test_a_journal_resumes_and_refuses_another_run(tmp_path):
-    one, path = trial(samples=4 * shards.SHARD), tmp_path / "journal.jsonl"
-    book = run.Journal.begin(path, "this run", run.Source("chosen", "6"))
+def test_a_journal_resumes_and_refuses_another_run(book):
+    one, path = trial(samples=4 * shards.SHARD), book.path
     whole = run.run_trials([one], seed=book.seed)
     assert run.run_trials([one], seed=book.seed, journal=book) == whole
     lines = path.read_text().splitlines(keepends=True)
@@ -43,7 +42,7 @@ def test_a_journal_resumes_and_refuses_another_run(tmp_path):
     assert resumed == whole
     assert len(path.read_text().splitlines()) == 5  # the head, and two of the four shards were drawn again
     assert drawn[-1] == (one.samples, sum(whole[0]))
-    for other in ("that run", run.Source("chosen", "6")), ("this run", run.Source("chosen", "7")):
+    for other in ("that run", SIX), ("this run", run.Source("chosen", "7")):
         with pytest.raises(RecordsError, match="another run"):
             run.Journal.begin(path, *other)
     with pytest.raises(ValueError, match="seed must be the journal's"):
@@ -89,177 +88,78 @@ def test_a_journal_keeps_the_entropy_of_its_birth(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(run, "count_hits", die)
         with pytest.raises(KeyboardInterrupt):
-            montecarlo.certify(BINS, epsilon=1.0, samples=40_000, journal=path)
+            montecarlo.certify(BINS, **QUESTION, journal=path)
     born = json.loads(path.read_text())
     assert list(tmp_path.iterdir()) == [path]
-    first = montecarlo.certify(BINS, epsilon=1.0, samples=40_000, journal=path)
+    first = montecarlo.certify(BINS, **QUESTION, journal=path)
     assert not first.simulation
-    assert (
-        (first.source.provenance, first.source.value)
-        == ("entropy", born["value"])
-        == (born["provenance"], born["value"])
-    )
+    assert first.source == run.Source("entropy", born["value"]) == run.Source(born["provenance"], born["value"])
     assert born["run"] == first.plan.commitment
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:3]) + "[0,")
-    assert montecarlo.certify(BINS, epsilon=1.0, samples=40_000, journal=path) == first
+    assert montecarlo.certify(BINS, **QUESTION, journal=path) == first
     with monkeypatch.context() as patch:
         patch.setattr(run, "count_hits", die)  # nothing is drawn once all is there: asking again changes nothing
-        assert montecarlo.certify(BINS, epsilon=1.0, samples=40_000, journal=path) == first
-    other = montecarlo.certify(BINS, epsilon=1.0, samples=40_000, journal=tmp_path / "other.jsonl")
+        assert montecarlo.certify(BINS, **QUESTION, journal=path) == first
+    other = montecarlo.certify(BINS, **QUESTION, journal=tmp_path / "other.jsonl")
     assert other.seed != first.seed
 
 
-def test_the_draws_of_a_journal_answer_one_question_only(tmp_path):
-    path = tmp_path / "journal.jsonl"
-    found = montecarlo.certify(BINS, epsilon=1.0, samples=20_000, journal=path)
-    other = BallsInBins(Gaussian(1.1), 16)
-    for ask in ({"epsilon": 0.9}, {"samples": 30_000}, {"release": other}, {"failure": 1e-5}):
-        with pytest.raises(RecordsError, match="another run"):
-            montecarlo.certify(**({"release": BINS, "epsilon": 1.0, "samples": 20_000} | ask), journal=path)
-    for seed in (int(found.source.value), 1):  # a chosen seed is a simulation, and this file is none
-        with pytest.raises(RecordsError, match="not begun with this seed"):
-            montecarlo.certify(BINS, epsilon=1.0, samples=20_000, journal=path, seed=seed)
+def test_a_journal_with_impossible_counts_is_refused(book):
+    head = book.path.read_text()
+    keys = [(0.5, "remove", 0), (True, "remove", 0), (0, "left", 0), (0, "remove", -1), (0, "remove", 0)]
+    asked = [*((key, 1) for key in keys[:-1]), *((keys[-1], hits) for hits in (-1, 1e9, True, None))]
+    tagged = [json.dumps([*key, hits, run._tag(book.source, book.run, key, hits)]) for key, hits in asked]
+    for line in (*tagged, "[" * 9999, '[0, "remove", 0]'):
+        book.path.write_text(head + line + "\n")
+        with pytest.raises(RecordsError, match="unreadable"):
+            book.read()
 
 
-@pytest.mark.slow
-def test_a_sweep_goes_on_with_its_own_plan_and_entropy(tmp_path):
-    path = tmp_path / "journal.jsonl"
-    first = sweeps.sweep(BINS, epsilon=1.0, delta=1e-2, slack=0.5, journal=path)
-    assert not first.simulation
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:2]))
-    assert sweeps.sweep(BINS, epsilon=1.0, delta=1e-2, slack=0.5, journal=path) == first
-    again = sweeps.sweep(BINS, epsilon=1.0, delta=1e-2, slack=0.5, seed=int(first.source.value))
-    assert again.simulation
-    assert again.plan == first.plan
-    assert again.evidence != first.evidence  # what says that it is no simulation cannot be made with a chosen seed
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '[0.5, "remove", 0, 1]',
-        '[true, "remove", 0, 1]',
-        '[0, "left", 0, 1]',
-        '[0, "remove", -1, 1]',
-        "[" * 9999,
-        '[0, "remove", 0, -1]',
-        '[0, "remove", 0, 1e9]',
-        '[0, "remove", 0]',
-        '[0, "remove", 0, true]',
-    ],
-)
-def test_a_journal_with_impossible_counts_is_refused(tmp_path, line):
-    path = tmp_path / "journal.jsonl"
-    book = run.Journal.begin(path, "this run", run.Source("chosen", "6"))
-    with contextlib.suppress(ValueError, RecursionError):  # as if it had been written with its tag
-        given = json.loads(line)
-        line = json.dumps([*given, run._tag(book.source, book.run, tuple(given[:3]), given[-1])])
-    path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(RecordsError, match="unreadable"):
-        book.read()
-
-
-def test_a_shard_has_one_count(tmp_path):
-    book = run.Journal.begin(tmp_path / "journal.jsonl", "this run", run.Source("chosen", "6"))
+def test_a_shard_has_one_count(book):
     for hits in (1, 1, 2):
         book.write((0, "remove", 0), hits)
     with pytest.raises(RecordsError, match="shard 0 has two counts"):
         book.read()
 
 
-def edited(lines):
-    lines[1][3] -= 1
-
-
-def exchanged(lines):
-    lines[1][2], lines[2][2] = lines[2][2], lines[1][2]
-
-
-def counts_exchanged(lines):
-    lines[1][3:], lines[2][3:] = lines[2][3:], lines[1][3:]
-
-
-def in_another_direction(lines):
-    lines[1][1] = "add"
-
-
-def of_another_candidate(lines):
-    lines[1][0] = 1
-
-
-def with_another_seed(lines):
-    lines[0]["value"] = "7"
-
-
-def without_a_tag(lines):
-    del lines[1][4]
-
-
-def of_version_0(lines):
-    lines[0]["v"] = 0
-
-
 @pytest.mark.parametrize(
-    "change",
+    ("row", "place", "value"),
     [
-        edited,
-        exchanged,
-        counts_exchanged,
-        in_another_direction,
-        of_another_candidate,
-        with_another_seed,
-        without_a_tag,
-        of_version_0,
+        (1, 3, 99),  # an edited count
+        (1, 2, 1),  # another shard
+        (1, 1, "add"),
+        (1, 0, 1),  # another candidate
+        (0, "value", "7"),  # another seed
+        (0, "run", "that run"),
+        (0, "v", 0),
+        (1, slice(4, 5), []),  # no tag
     ],
 )
-def test_a_line_that_is_not_this_runs_and_this_shards_is_refused(tmp_path, change):
-    path = tmp_path / "journal.jsonl"
-    book = run.Journal.begin(path, "this run", run.Source("chosen", "6"))
-    for shard in range(3):
+def test_a_line_that_is_not_this_runs_and_this_shards_is_refused(book, row, place, value):
+    for shard in range(2):
         book.write((0, "remove", shard), 100 + shard)
-    assert book.read() == {(0, "remove", shard): 100 + shard for shard in range(3)}
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    change(lines)
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert book.read() == {(0, "remove", shard): 100 + shard for shard in range(2)}
+    lines = [json.loads(line) for line in book.path.read_text().splitlines()]
+    lines[row][place] = value
+    book.path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     with pytest.raises(RecordsError, match="journal"):
         book.read()
 
 
-def test_lines_of_another_run_are_refused(tmp_path):
+@pytest.mark.parametrize("start", [("that run", SIX), ("this run", run.Source("chosen", "7"))])
+def test_lines_of_another_run_are_refused(tmp_path, book, start):
     """Of another plan, and of the same plan with another seed; the file of the run is named, and what is wrong."""
-    paths = [tmp_path / f"{n}.jsonl" for n in range(3)]
-    starts = (("this run", run.Source("chosen", "6")), ("that run", run.Source("chosen", "6")), ("this run", run.Source("chosen", "7")))
-    books = [run.Journal.begin(path, *start) for path, start in zip(paths, starts, strict=True)]
-    for book in books:
-        book.write((0, "remove", 0), 9)
-    own = paths[0].read_text().splitlines()
-    for other in paths[1:]:
-        paths[0].write_text("\n".join([own[0], other.read_text().splitlines()[1], ""]))
-        with pytest.raises(
-            RecordsError, match=r"count of shard 0 \(remove\) was edited, or is of another run or shard"
-        ):
-            books[0].read()
+    other = run.Journal.begin(tmp_path / "other.jsonl", *start)
+    other.write((0, "remove", 0), 9)
+    line = other.path.read_text().splitlines()[1]
+    book.path.write_text(book.path.read_text() + line + "\n")
+    with pytest.raises(RecordsError, match=r"count of shard 0 \(remove\) was edited, or is of another run or shard"):
+        book.read()
 
 
-def test_an_edited_journal_gives_no_certificate(tmp_path):
-    path = tmp_path / "journal.jsonl"
-    ask = {"epsilon": 1.0, "samples": 1_000, "journal": path}
-    found = montecarlo.certify(BINS, **ask)
-    assert montecarlo.certify(BINS, **ask) == found
-    head, *lines = path.read_text().splitlines()
-    first = json.loads(lines[0])
-    first[3] = 0
-    path.write_text("\n".join([head, json.dumps(first), *lines[1:], ""]))
-    with pytest.raises(RecordsError, match="was edited, or is of another run or shard"):
-        montecarlo.certify(BINS, **ask)
-
-
-def test_two_processes_cannot_both_begin_a_journal(tmp_path, monkeypatch):
-    path = tmp_path / "journal.jsonl"
-    run.Journal.begin(path, "this run", run.Source("chosen", "6"))
-    before = path.read_text()
+def test_two_processes_cannot_both_begin_a_journal(tmp_path, book, monkeypatch):
+    path, before = book.path, book.path.read_text()
     monkeypatch.setattr(type(path), "exists", lambda _: False)  # as the other process saw it a moment ago
     with pytest.raises(RecordsError, match="another process"):
         run.Journal.begin(path, "this run", run.Source("chosen", "7"))
@@ -282,9 +182,108 @@ def test_a_journal_is_bound_to_the_whole_plan(tmp_path):
     for other in others:
         with pytest.raises(RecordsError, match="another run"):
             sweeps.run_sweep(other, journal=path)
-    with pytest.raises(RecordsError, match="another run"):
-        montecarlo.certify(BINS, epsilon=1.0, samples=1000, journal=path)
-    with pytest.raises(RecordsError, match="not begun with"):
-        sweeps.run_sweep(plan, journal=path, nonce="a nonce of its own")
+    for ask in ({"samples": 1000}, {"failure": 1e-5}, {"release": BallsInBins(Gaussian(1.1), 16)}):
+        with pytest.raises(RecordsError, match="another run"):
+            montecarlo.certify(**({"release": BINS} | QUESTION | ask), journal=path)
+    for other in ({"nonce": "a nonce of its own"}, {"seed": 1}):  # a chosen seed is a simulation, and this file is none
+        with pytest.raises(RecordsError, match="not begun with this seed"):
+            sweeps.run_sweep(plan, journal=path, **other)
     with pytest.raises(ValueError, match="versions installed here"):
         sweeps.run_sweep(replace(plan, origin=replace(plan.origin, scipy="0.1")), journal=path)
+
+
+# ---- clusters -------------------------------------------------------------------------------------------------------
+
+
+def command(tmp_path, *words):
+    (tmp_path / "run.json").write_text(json.dumps(codec.to_json(BINS)))
+    given = ("certify", tmp_path / "run.json", "-e", 1, "--samples", 40_000, "--seed", 3, "--json", *words)
+    return CliRunner().invoke(app, ["account", "montecarlo", *map(str, given)])
+
+
+@pytest.mark.slow
+def test_a_running_cluster_draws_the_same_evidence(tmp_path):
+    import distributed
+
+    alone = json.loads(command(tmp_path).stdout)
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        spread = command(tmp_path, "--backend", "dask", "--scheduler", cluster.scheduler_address)
+    assert json.loads(spread.stdout) == alone
+    assert len(alone["hits"][0]) == 3
+
+
+class Cluster:
+    """Stands in for `distributed`: keeps how it was started, and what its workers say of themselves."""
+
+    def __init__(self, origins=(), *, fails=None):
+        self.origins, self.fails, self.started = origins, fails, []
+
+    def LocalCluster(self, **given):  # noqa: N802 - theirs
+        self.started.append(given)
+        return self
+
+    def Client(self, at):  # noqa: N802 - theirs
+        if self.fails:
+            raise self.fails
+        self.started.append(at)
+        return self
+
+    def run(self, asked):
+        assert asked() == Origin()
+        return {f"tcp://{i}": origin for i, origin in enumerate(self.origins)}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.started.append("ended")
+
+
+def stand_in(monkeypatch, cluster):
+    monkeypatch.setitem(sys.modules, "distributed", cluster)
+    monkeypatch.setattr("joblib.parallel_config", lambda **_: nullcontext())
+
+
+@pytest.mark.parametrize(
+    ("cluster", "says"),
+    [
+        (Cluster(), "scheduler must be of a cluster with workers"),
+        (Cluster([Origin(), Origin(numpy="1.26.0")]), r"scheduler must be of workers with Origin.* at tcp://1"),
+        (Cluster(fails=OSError("refused")), r"must be HOST:PORT of a running cluster, got 'here:1' \(refused"),
+        (Cluster(fails=ValueError("no port")), "scheduler must be HOST:PORT of a running cluster"),
+    ],
+    ids=["no workers", "another numpy", "not there", "no address"],
+)
+def test_a_cluster_that_may_draw_something_else_is_refused(monkeypatch, cluster, says):
+    stand_in(monkeypatch, cluster)
+    with pytest.raises(ValueError, match=says), run.on_dask("here:1"):
+        pytest.fail("drew")
+
+
+def test_a_cluster_is_started_with_so_many_workers_and_ended(monkeypatch):
+    cluster = Cluster([Origin()])
+    stand_in(monkeypatch, cluster)
+    with montecarlo.on_dask(workers=3):
+        assert cluster.started[0]["n_workers"] == 3
+        assert "ended" not in cluster.started
+    assert cluster.started[-2:] == ["ended", "ended"]  # the client and the cluster
+    with pytest.raises(ValueError, match="workers must be at least 1"), montecarlo.on_dask(workers=0):
+        pytest.fail("started")
+
+
+def test_without_dask_the_extra_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    done = command(tmp_path, "--backend", "dask")
+    assert isinstance(done.exception, EpsilogError)
+    assert install_command("dask") in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--backend", "ray"), "backend must be one of processes, dask, got 'ray'"),
+        (("--scheduler", "here:1"), "scheduler must be left out, but with --backend dask, got 'here:1'"),
+    ],
+)
+def test_where_draws_are_made_is_known(tmp_path, words, says):
+    assert str(command(tmp_path, *words).exception) == says

@@ -1,11 +1,10 @@
+import itertools
 import math
-from decimal import Context, Decimal, localcontext
 
 import mpmath as mp
 import numpy as np
 import pytest
 
-from epsilog.accounting.montecarlo import two_point
 from epsilog.accounting.montecarlo.two_point import (
     base_delta,
     delta_from_samples,
@@ -47,21 +46,12 @@ def exact_overall(samples, base):
     ("samples", "base"),
     [
         (1, 0.5),
-        (7, 1e-3),
-        (10**4, 1e-5),
         (10**7, 5e-6),
-        (10**15, 1e-14),
-        (10**18, 1e-12),
-        (10**18, 1e-16),
-        (10**30, 1e-20),
-        (10**30, 0.3),
-        (10**30, 0.999999),
         (3, 1 - 1e-12),
-        pytest.param(10**4, 1e-300, marks=pytest.mark.slow),
-        pytest.param(10**30, 1e-300, marks=pytest.mark.slow),
-        pytest.param(1, 1e-300, marks=pytest.mark.slow),
-        pytest.param(167164667686606329610240, 7.587969306381874e-295, marks=pytest.mark.slow),
-        (10**29, 1e-285),
+        (10**30, 0.999999),
+        (10**18, 1e-16),
+        (1, 1e-300),
+        (167164667686606329610240, 7.587969306381874e-295),
     ],
 )
 def test_overall_delta_is_the_exact_value_rounded_up(samples, base):
@@ -74,7 +64,7 @@ def test_overall_delta_is_the_exact_value_rounded_up(samples, base):
 def test_overall_delta_is_never_far_off():
     """All over the domain, against a point of the curve that is cut near its minimum: y = 3 b + 80 / N."""
     rng = np.random.default_rng(5)
-    for _ in range(1500):
+    for _ in range(600):
         samples, base = int(10 ** rng.uniform(0, 30)), float(10 ** rng.uniform(-300, 0))
         assert base <= overall_delta(samples=samples, base_delta=base) <= 1.5 * (3 * base + 80 / samples)
 
@@ -86,34 +76,11 @@ def test_a_smaller_minimum_would_be_noticed():
 
 
 @pytest.mark.parametrize(
-    ("samples", "tau", "base", "bound"),
-    [(3, 2, 1 / 3, 1 / 2), (6, 2, 1 / 3, 1 / 4), (2, 3, 1 / 4, 1 / 3), (4, 3, 1 / 4, 1 / 9)],
-)
-def test_two_points_by_hand(samples, tau, base, bound):
-    """q(tau base) computed by hand as exp(-N KL); the minimum is below every such point."""
-    y = tau * base
-    kl = base * math.log(base / y) + (1 - base) * math.log((1 - base) / (1 - y))
-    assert math.exp(-samples * kl) == pytest.approx(bound)
-    assert overall_delta(samples=samples, base_delta=base) <= y + math.exp(-samples * kl) * (1 - y)
-
-
-def test_overall_delta_falls_with_samples_and_stays_above_the_base():
-    for base in 10.0 ** -np.arange(1, 17):
-        few, more = (overall_delta(samples=n, base_delta=base) for n in (10_000, 10_001))
-        assert base < more < few <= 1
-
-
-@pytest.mark.parametrize(
     ("base", "target", "samples"),
     [
         (1e-7, 1e-5, 1_619_492),
-        (1e-6, 1e-5, 2_321_733),
-        (5e-6, 1e-5, 10_745_967),
-        (8e-6, 1e-5, 81_912_288),
-        (9e-6, 1e-5, 354_972_922),
         (9.5e-6, 1e-5, 1_504_090_185),
         (5e-4, 1e-3, 75_013),
-        (5e-7, 1e-6, 123_376_787),
         (5e-9, 1e-8, 15_488_612_637),
     ],
 )
@@ -123,19 +90,16 @@ def test_minimum_samples_of_the_reference(base, target, samples):
     assert overall_delta(samples=found, base_delta=base) <= target < overall_delta(samples=found - 1, base_delta=base)
 
 
-@pytest.mark.parametrize("target", [0.5, 1e-2, 1e-5, 1e-9])
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99, 0.999])
-def test_one_sample_fewer_fails(target, share):
-    base = share * target
-    found = minimum_samples(base_delta=base, target_delta=target)
-    assert overall_delta(samples=found, base_delta=base) <= target
-    assert found == 1 or overall_delta(samples=found - 1, base_delta=base) > target
+def test_one_sample_fewer_fails():
+    for target, share in itertools.product((0.5, 1e-2, 1e-9), (0.01, 0.9, 0.999)):
+        base = share * target
+        found = minimum_samples(base_delta=base, target_delta=target)
+        assert overall_delta(samples=found, base_delta=base) <= target
+        assert found == 1 or overall_delta(samples=found - 1, base_delta=base) > target
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("base", "target"), [(9.99999e-6, 1e-5), (0.4999999, 0.5), (9.9e-14, 1e-13), (5e-21, 1e-20), (2e-300, 4e-300)]
-)
+@pytest.mark.parametrize(("base", "target"), [(0.4999999, 0.5), (5e-21, 1e-20), (2e-300, 4e-300)])
 def test_minimum_samples_of_any_size_is_exact(base, target):
     """Independent of the code: the ratio at its minimum, found by golden sections in 700 digits."""
     found = minimum_samples(base_delta=base, target_delta=target)
@@ -222,20 +186,3 @@ def test_bad_samples_are_errors_and_never_a_pass(losses, weights):
 def test_bad_arguments_are_named(call, name):
     with pytest.raises(ValueError, match=name):
         call()
-
-
-@pytest.mark.parametrize(
-    ("base", "target"), [("5e-6", "1e-5"), ("0.1", "0.3"), ("1e-12", "1e-9"), ("0.25", "0.2500001")]
-)
-def test_a_share_that_is_polished_has_the_digits_that_it_claims(base, target):
-    """More digits agree with fewer, and nothing beside them needs fewer samples."""
-    b, t = Decimal(base), Decimal(target)
-    with localcontext(Context(prec=400)):
-        first = Decimal(two_point._cheapest(float(b), float(t)))
-        few, known = two_point._polished(b, t, first, wanted=40)
-        many, more = two_point._polished(b, t, first, wanted=160)
-        assert (known, more) == (40, 160)
-        assert abs(few / many - 1) < Decimal("1e-38")
-        least = two_point._samples_at(b, t, many)
-        for step in ("1e-20", "1e-60", "-1e-20", "-1e-60"):
-            assert two_point._samples_at(b, t, many * (1 + Decimal(step))) > least
