@@ -138,7 +138,7 @@ def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
     assert json.loads(account(*cut, 110).stdout)["truncated"]["term"]["upper"] == 1.0
     text = " ".join(account(*cut[:-4], "-N", 1600, "--largest-batch", 200).stdout.split())
     assert "With batches cut to 200" in text
-    assert "there are at most 1600 units" in text
+    assert "the population is at most 1600" in text
     for wrong in (["-N", 1600], ["--largest-batch", 9], ["-N", 0, "--largest-batch", 9]):
         refused = account(*words, *wrong, "--journal", tmp_path / "none").exception
         assert isinstance(refused, ValueError)
