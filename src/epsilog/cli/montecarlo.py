@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 from rich.text import Text
 
+import epsilog as ep
 from epsilog.cli.account import read_release
 from epsilog.cli.app import GOES_ON, NOT_VERIFIED, Json, montecarlo_app, on_stop, print_json
 from epsilog.cli.show import bold, console, figures, interval_text, note, table
 from epsilog.terms import CheckError, codec
 from epsilog.terms.digits import upper_text
-
-if TYPE_CHECKING:
-    from epsilog.accounting import montecarlo
 
 _PROCESSES, _DASK = "processes", "dask"
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")]
@@ -45,10 +43,7 @@ def overall_delta(samples: int, base_delta: float, as_json: Json = False) -> Non
 
     Example: epsilog account montecarlo overall-delta 10745967 5e-6
     """
-    from epsilog.accounting import montecarlo
-
-    value = montecarlo.overall_delta(samples=samples, base_delta=base_delta)
-    _answer("overall_delta", value, {"samples": samples, "base_delta": base_delta}, as_json)
+    _answer("overall_delta", {"samples": samples, "base_delta": base_delta}, as_json)
 
 
 @montecarlo_app.command("base-delta")
@@ -57,10 +52,7 @@ def base_delta(samples: int, target_delta: float, as_json: Json = False) -> None
 
     Example: epsilog account montecarlo base-delta 10745967 1e-5
     """
-    from epsilog.accounting import montecarlo
-
-    value = montecarlo.base_delta(samples=samples, target_delta=target_delta)
-    _answer("base_delta", value, {"samples": samples, "target_delta": target_delta}, as_json)
+    _answer("base_delta", {"samples": samples, "target_delta": target_delta}, as_json)
 
 
 @montecarlo_app.command("minimum-samples")
@@ -69,10 +61,7 @@ def minimum_samples(base_delta: float, target_delta: float, as_json: Json = Fals
 
     Example: epsilog account montecarlo minimum-samples 5e-6 1e-5
     """
-    from epsilog.accounting import montecarlo
-
-    value = montecarlo.minimum_samples(base_delta=base_delta, target_delta=target_delta)
-    _answer("minimum_samples", value, {"base_delta": base_delta, "target_delta": target_delta}, as_json)
+    _answer("minimum_samples", {"base_delta": base_delta, "target_delta": target_delta}, as_json)
 
 
 @montecarlo_app.command("delta-from-samples")
@@ -85,11 +74,9 @@ def delta_from_samples(
 
     Example: epsilog account montecarlo delta-from-samples losses.txt --epsilon 1
     """
-    from epsilog.accounting import montecarlo
-
     losses, counts = _read_losses(file)
-    value = montecarlo.delta_from_samples(epsilon=epsilon, losses=losses, weights=counts)
-    _answer("delta_estimate", value, {"epsilon": epsilon, "losses": len(losses)}, as_json)
+    value = ep.montecarlo.delta_from_samples(epsilon=epsilon, losses=losses, weights=counts)
+    _print_answer("delta_estimate", value, {"epsilon": epsilon, "losses": len(losses)}, as_json)
 
 
 @montecarlo_app.command("losses")
@@ -106,11 +93,9 @@ def losses(
 
     Example: epsilog account montecarlo losses run.json --samples 100000 > losses.txt
     """
-    from epsilog.accounting import montecarlo
-
-    of = montecarlo.entropy() if seed is None else seed
-    found = montecarlo.draw_losses(
-        read_release(file), samples=samples, seed=of, direction=cast("montecarlo.Direction", direction)
+    of = ep.montecarlo.entropy() if seed is None else seed
+    found = ep.montecarlo.draw_losses(
+        read_release(file), samples=samples, seed=of, direction=cast("ep.montecarlo.Direction", direction)
     )
     if as_json:
         return print_json({"direction": direction, "seed": str(of), "losses": found.tolist()})
@@ -164,7 +149,11 @@ def compare(
     return None
 
 
-def _answer(name: str, value: float, given: dict[str, float], as_json: bool) -> None:
+def _answer(name: str, given: dict[str, float], as_json: bool) -> None:
+    _print_answer(name, getattr(ep.montecarlo, name)(**given), given, as_json)
+
+
+def _print_answer(name: str, value: float, given: dict[str, float], as_json: bool) -> None:
     if as_json:
         print_json({name: value, "given": given})
     else:
@@ -196,24 +185,20 @@ def certify(
 
     Example: epsilog account montecarlo certify run.json --epsilon 2
     """
-    from epsilog.accounting import cut_chance, montecarlo, truncated
+    from epsilog.accounting import cut_chance, truncated
 
     if (largest_batch is None) != (population is None):
         raise CheckError("population", "given with --largest-batch, and only then", repr(population))
     ask: dict[str, Any] = {"epsilon": epsilon, "failure": failure, "gap": gap, "samples": samples}
     if commit is not None:
         _only_a_plan(seed, journal, output, largest_batch)
-        return _commit(
-            montecarlo.plan_certificate(read_release(file), seed=montecarlo.entropy(), **ask), commit, as_json
-        )
+        plan = ep.montecarlo.plan_certificate(read_release(file), seed=ep.montecarlo.entropy(), **ask)
+        return _commit(plan, commit, as_json)
     release = read_release(file)
     if largest_batch is not None and population is not None:  # what is wrong with them is said before anything is drawn
         cut_chance(release, population=population, largest_batch=largest_batch)
-    with (
-        _drawn_on(backend, scheduler, workers) as spread,
-        _Narrowing(quiet=as_json, failure=failure, kept=journal is not None) as watcher,
-    ):
-        result = montecarlo.certify(release, **ask, seed=seed, workers=spread, journal=journal, progress=watcher)
+    with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as how:
+        result = ep.montecarlo.certify(release, **ask, seed=seed, **how)
     if largest_batch is None or population is None:
         return _show_certificate(result, output, as_json)
     cut = truncated(result.interval, release, population=population, largest_batch=largest_batch)
@@ -246,29 +231,14 @@ def sweep(
 
     Example: epsilog account montecarlo sweep run.json --epsilon 2 --delta 1e-5 -o evidence.json
     """
-    from epsilog.accounting import montecarlo
-
     release = read_release(file)
     if commit is not None:
         _only_a_plan(seed, journal, output)
-        plan = montecarlo.plan_sweep(
-            release, epsilon=epsilon, target_delta=delta, slack=slack, seed=montecarlo.entropy()
-        )
+        asked = ep.montecarlo.entropy()
+        plan = ep.montecarlo.plan_sweep(release, epsilon=epsilon, target_delta=delta, slack=slack, seed=asked)
         return _commit(plan, commit, as_json)
-    with (
-        _drawn_on(backend, scheduler, workers) as spread,
-        _Narrowing(quiet=as_json, failure=1e-6, kept=journal is not None) as watcher,
-    ):
-        result = montecarlo.sweep(
-            release,
-            epsilon=epsilon,
-            delta=delta,
-            slack=slack,
-            seed=seed,
-            workers=spread,
-            journal=journal,
-            progress=watcher,
-        )
+    with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=1e-6) as how:
+        result = ep.montecarlo.sweep(release, epsilon=epsilon, delta=delta, slack=slack, seed=seed, **how)
     return _show_sweep(result, output, as_json)
 
 
@@ -287,34 +257,26 @@ def draw(
 
     Example: epsilog account montecarlo draw plan.json --nonce "drand quicknet 19482411: 6fd1..." -o evidence.json
     """
-    from epsilog.accounting import montecarlo
-
-    plan = montecarlo.plan_from_json(_document(file))
-    failure = plan.failure if isinstance(plan, montecarlo.CertificatePlan) else 1e-6
-    with (
-        _drawn_on(backend, scheduler, workers) as spread,
-        _Narrowing(quiet=as_json, failure=failure, kept=journal is not None) as watcher,
-    ):
-        options: dict[str, Any] = {"nonce": nonce, "workers": spread, "journal": journal, "progress": watcher}
-        if isinstance(plan, montecarlo.CertificatePlan):
-            return _show_certificate(montecarlo.run_certificate(plan, **options), output, as_json)
-        return _show_sweep(montecarlo.run_sweep(plan, **options), output, as_json)
+    plan = ep.montecarlo.plan_from_json(_document(file))
+    failure = plan.failure if isinstance(plan, ep.montecarlo.CertificatePlan) else 1e-6
+    with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as how:
+        if isinstance(plan, ep.montecarlo.CertificatePlan):
+            return _show_certificate(ep.montecarlo.run_certificate(plan, nonce=nonce, **how), output, as_json)
+        return _show_sweep(ep.montecarlo.run_sweep(plan, nonce=nonce, **how), output, as_json)
 
 
 @contextmanager
-def _drawn_on(backend: str, scheduler: str | None, workers: int) -> Iterator[int | None]:
-    """Where shards are drawn, as the library's ``workers`` says it."""
+def _drawing(
+    backend: str, scheduler: str | None, workers: int, journal: Path | None, *, quiet: bool, failure: float
+) -> Iterator[dict[str, Any]]:
+    """How shards are drawn, as the library's options say it; and the interval as it narrows."""
     if backend not in {_PROCESSES, _DASK}:
         raise CheckError("backend", f"one of {_PROCESSES}, {_DASK}", repr(backend))
-    if backend == _PROCESSES:
-        if scheduler is not None:
-            raise CheckError("scheduler", "left out, but with --backend dask", repr(scheduler))
-        yield workers
-        return
-    from epsilog.accounting import montecarlo
-
-    with montecarlo.on_dask(scheduler, workers=workers):
-        yield None
+    if backend == _PROCESSES and scheduler is not None:
+        raise CheckError("scheduler", "left out, but with --backend dask", repr(scheduler))
+    cluster = ep.montecarlo.on_dask(scheduler, workers=workers) if backend == _DASK else nullcontext()
+    with cluster, _Narrowing(quiet=quiet, failure=failure, kept=journal is not None) as watcher:
+        yield {"workers": workers if backend == _PROCESSES else None, "journal": journal, "progress": watcher}
 
 
 def _only_a_plan(*others: object) -> None:
@@ -341,7 +303,7 @@ def _write(document: dict[str, Any], output: Path | None) -> None:
         output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def _show_certificate(result: montecarlo.Certificate, output: Path | None, as_json: bool) -> None:
+def _show_certificate(result: ep.montecarlo.Certificate, output: Path | None, as_json: bool) -> None:
     document = result.to_json()
     _write(document, output)
     if as_json:
@@ -361,7 +323,7 @@ def _show_certificate(result: montecarlo.Certificate, output: Path | None, as_js
     return None
 
 
-def _show_sweep(result: montecarlo.SweepResult, output: Path | None, as_json: bool) -> None:
+def _show_sweep(result: ep.montecarlo.SweepResult, output: Path | None, as_json: bool) -> None:
     document = result.to_json()
     _write(document, output)
     if as_json:
@@ -399,34 +361,24 @@ def check(
 
     Example: epsilog account montecarlo check evidence.json --shards 3
     """
-    from epsilog.accounting import montecarlo
-
     document = _document(file)
-    found = montecarlo.check_document(document, shards=shards, commitment=commitment, nonce=nonce)
-    seen = montecarlo.provenance(document)
+    found = ep.montecarlo.check_document(document, shards=shards, commitment=commitment, nonce=nonce)
+    seen = ep.montecarlo.provenance(document)
     if as_json:
-        facts = {
-            "agrees": not found,
-            "simulation": document["source"]["provenance"] == montecarlo.CHOSEN,
-            "provenance": seen,
-        }
-        print_json(facts | {"findings": list(found)})
+        chosen = document["source"]["provenance"] == ep.montecarlo.CHOSEN
+        print_json({"agrees": not found, "simulation": chosen, "provenance": seen, "findings": list(found)})
     else:
         if found:
             table(str(file), ["does not agree"], [[line] for line in found])
         else:
+            drawn = sum(min(shards or len(hits), len(hits)) for hits in document["hits"])
             agrees = Text(f"{file} agrees with its own draws", style="green")
-            console.print(agrees, _how_many(document, shards))
+            console.print(agrees, f"({drawn} of {sum(map(len, document['hits']))} shards redrawn)")
         note(f"Provenance: {seen}")
-        if document["source"]["provenance"] == montecarlo.NONCE and not (commitment and nonce):
+        if document["source"]["provenance"] == ep.montecarlo.NONCE and not (commitment and nonce):
             note("Not compared with what was published: the plan, the nonce (--commitment and --nonce do)")
     if found:
         raise typer.Exit(NOT_VERIFIED)
-
-
-def _how_many(document: dict[str, Any], shards: int | None) -> str:
-    drawn = sum(min(shards or len(hits), len(hits)) for hits in document["hits"])
-    return f"({drawn} of {sum(map(len, document['hits']))} shards redrawn)"
 
 
 class _Narrowing:
@@ -435,12 +387,8 @@ class _Narrowing:
     def __init__(self, *, quiet: bool, failure: float, kept: bool) -> None:
         from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[facts]}"),
-            TimeElapsedColumn(),
-        )
+        facts = TextColumn("{task.fields[facts]}")
+        columns = (TextColumn("{task.description}"), BarColumn(), facts, TimeElapsedColumn())
         self._progress = Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True)
         self._bars: dict[tuple[int, str], TaskID] = {}
         self._failure = failure
@@ -456,10 +404,8 @@ class _Narrowing:
     def __call__(self, trial: Any, draws: int, hits: int) -> None:
         if self._progress.disable:
             return
-        from epsilog.accounting import montecarlo
-
         key = (trial.candidate, trial.tilt.direction)
         if key not in self._bars:
             self._bars[key] = self._progress.add_task(f"{key[1]} {key[0]}", total=trial.samples, facts="")
-        low, high = montecarlo.narrowing(trial, draws, hits, self._failure)
+        low, high = ep.montecarlo.narrowing(trial, draws, hits, self._failure)
         self._progress.update(self._bars[key], completed=draws, facts=f"delta {low:.3g} .. {high:.3g}")
