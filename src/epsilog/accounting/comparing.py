@@ -41,7 +41,7 @@ class _Point(NamedTuple):
 
 
 Points = Sequence[_Point]
-Curve = Callable[[float], Bounds]  # delta at an epsilon
+Curve = Callable[[float], Bounds | Interval]  # delta at an epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def gaussian_fit(
     exact = curve.mu()
     if exact is not None:
         return GaussianFit(exact, 0.0, 0.0, curve.relation)
-    points = _sampled([_of(curve)], slack, places)[0]
+    points = _sampled([curve.delta], slack, places)[0]
 
     def beyond(mu: float) -> float:
         return _excess(points, _gaussian(mu, points))
@@ -210,7 +210,7 @@ def compare(
     asked = check.each(check.between(0, 1))(deltas=deltas)
     rates = check.each(check.between(0, 1))(fprs=fprs)
     one, other = (profile(release, relation=relation, gap=gap) for release in (first, second))
-    ours, theirs = _sampled([_of(one), _of(other)], tolerance)
+    ours, theirs = _sampled([one.delta, other.delta], tolerance)
     return Comparison(
         tuple(Standing(one.epsilon(delta), other.epsilon(delta)) for delta in asked),
         _at_fprs(one, other, rates),
@@ -227,26 +227,18 @@ def _at_fprs(one: Profile, other: Profile, fprs: Sequence[float]) -> tuple[Stand
         return ()
 
 
-def _of(one: Profile) -> Curve:
-    def curve(epsilon: float) -> Bounds:
-        found = one.delta(epsilon)
-        return Bounds(found.lower, found.upper)
-
-    return curve
-
-
-def _at(curve: Curve, epsilon: float) -> _Point:
-    found = curve(epsilon)
-    return _Point(math.exp(epsilon), found.lower, found.upper)
-
-
 def _sampled(curves: Sequence[Curve], enough: float, places: int = _MOST) -> list[list[_Point]]:
     """Points of curves at the same places: more where a bound between two of them is still wide.
 
     Beyond 1 / enough no D, which is at most 1, adds more than ``enough`` times 1 + t.
     """
+
+    def points(epsilon: float) -> list[_Point]:
+        deltas = (curve(epsilon) for curve in curves)
+        return [_Point(math.exp(epsilon), delta.lower, delta.upper) for delta in deltas]
+
     last = math.log(1 / enough) + 1
-    found = {last * i / _FIRST: [_at(curve, last * i / _FIRST) for curve in curves] for i in range(_FIRST + 1)}
+    found = {last * i / _FIRST: points(last * i / _FIRST) for i in range(_FIRST + 1)}
     while len(found) < places:
         known = sorted(found)
         width, start, end = max(
@@ -256,7 +248,7 @@ def _sampled(curves: Sequence[Curve], enough: float, places: int = _MOST) -> lis
         if width <= _WIDE * enough:
             break
         middle = (start + end) / 2
-        found[middle] = [_at(curve, middle) for curve in curves]
+        found[middle] = points(middle)
     return [[found[place][which] for place in sorted(found)] for which in range(len(curves))]
 
 
