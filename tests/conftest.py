@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.extent import mark_extended
+from tests.extent import amount, mark_extended
 
 # What pytest has rewritten is kept even where the shell tells Python to keep nothing: half of what a start costs.
 sys.dont_write_bytecode = False
@@ -50,7 +50,9 @@ os.environ.setdefault("NPROC", "1")
 if find_spec("hypothesis"):  # the peers' environments have none
     from hypothesis import settings
 
-    settings.register_profile("epsilog", derandomize=os.environ.get("CI") == "true", deadline=None)
+    settings.register_profile(
+        "epsilog", max_examples=amount(40, 100), derandomize=os.environ.get("CI") == "true", deadline=None
+    )
     settings.load_profile("epsilog")
 
 

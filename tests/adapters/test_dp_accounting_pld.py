@@ -197,6 +197,7 @@ def test_an_event_that_is_another_costs_the_same(event, plain, relation):
     assert (ours.lower, ours.upper) == (other.lower, other.upper)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("relation", [Theirs.ADD_OR_REMOVE_ONE, Theirs.REPLACE_SPECIAL])
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from tests.extent import amount
 from tests.reports.drawn import audit_of, finish, make_plan, scored
 from tests.reports.test_examination import put
 
@@ -102,7 +103,10 @@ def test_what_an_owner_may_change_is_not_called_recomputed(finished):
     report, evidence = finished
     assert anew(report, evidence) == report
     free, wrong = [], set()
-    for place in [at for at in leaves(report) if any(at[: len(top)] == top for top in CARRIED)]:
+    named = {"evidence/records/3/term/test_score", "owner/software/numpy", "evidence/plan/epsilon/method"}
+    named |= {"evidence/plan/details/data/score", "evidence/plan/name"}
+    places = [at for at in leaves(report) if any(at[: len(top)] == top for top in CARRIED)]
+    for place in [at for i, at in enumerate(places) if i % amount(6, 1) == 0 or "/".join(map(str, at)) in named]:
         if len(place) > 2 and place[:2] == ("evidence", "records") and place[2] > 0 and place[2] < 3:
             continue  # the first and the last round stand for all
         if "padding" in place and place[-1] > 1:
@@ -120,9 +124,7 @@ def test_what_an_owner_may_change_is_not_called_recomputed(finished):
                 if value_at(again, at) == other and before != other and type(value_at(again, at)) is type(other):
                     wrong |= {"/".join(map(str, at))} if kind_at(again, at) == Recomputed() else set()
     assert wrong == set()
-    told = {"/".join(map(str, place)) for place in free}
-    assert {"evidence/records/3/term/test_score", "owner/software/numpy", "evidence/plan/epsilon/method"} <= told
-    assert {"evidence/plan/details/data/score", "evidence/plan/name"} <= told
+    assert named <= {"/".join(map(str, place)) for place in free}
 
 
 def test_a_final_score_of_seven_is_the_owners_word(finished):
