@@ -24,7 +24,7 @@ from epsilog.mechanisms import (
     Repeated,
     ZeroConcentratedDP,
 )
-from epsilog.terms import CalibrationError, NeighboringRelation
+from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
 quick = settings(max_examples=amount(6, 15), deadline=None, suppress_health_check=list(HealthCheck))
@@ -199,14 +199,6 @@ def test_calibrating_other_goals_and_parameters():
     assert profile(Gaussian(noise)).advantage().upper <= 0.3
     noise = calibrate(Gaussian, tpr=0.1, fpr=0.01)
     assert profile(Gaussian(noise)).tpr(0.01).upper <= 0.1 * (1 + 1e-9)
-
-
-def test_a_goal_that_nothing_meets_says_where_it_looked():
-    with pytest.raises(CalibrationError, match="no value tried meets the goal") as caught:
-        calibrate(lambda z: Composed([Gaussian(z), PureDP(1.0)]), epsilon=0.1, delta=1e-6)
-    assert caught.value.bracket is not None
-    with pytest.raises(CalibrationError, match="every value tried meets the goal"):
-        calibrate(lambda z: Gaussian(10 + z), epsilon=50.0, delta=1e-6, low=1, high=2)
 
 
 @pytest.mark.slow

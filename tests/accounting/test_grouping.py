@@ -171,19 +171,6 @@ def test_groups_compose(release, known):
     assert found.upper == pytest.approx(other.upper, rel=0.003)
 
 
-@pytest.mark.slow
-def test_a_ledger_of_persons_is_charged_for_the_person(tmp_path):
-    ledger = ep.open_ledger(f"sqlite:///{tmp_path}/persons.db")
-    ledger.create_budget("acme", kind="approximate", epsilon="8", delta="1e-5", privacy_unit="patient")
-    run = Repeated(PoissonSampled(Gaussian(2.0), 0.01), 100)
-    ledger.charge("acme", Grouped(run, 3), key="a", delta="1e-6")
-    person, record = (ep.epsilon(run, delta=1e-6, group=k).upper for k in (3, 1))
-    charged = float(ledger.balance("acme").committed["epsilon"])
-    assert charged == pytest.approx(person, rel=1e-6)
-    assert charged > 2 * record
-    assert ledger.verify()
-
-
 def test_a_mixture_that_no_lattice_holds_leaves_the_general_bound():
     far = Repeated(PoissonSampled(Gaussian(0.5), 0.1), 10)
     found = ep.epsilon(far, delta=1e-6, group=100)

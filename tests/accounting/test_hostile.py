@@ -98,7 +98,24 @@ def test_orders_beyond_any_sum_leave_sampling_out(order):
     assert sampled == rdp(Gaussian(1.0), np.array([order]), relation=ADD)
 
 
-@pytest.mark.parametrize("orders", [None, 2.0, np.array(2.0), [[2.0, 3.0]], "23", [1j], [10**5000], [object()], []])
+@pytest.mark.parametrize(
+    "orders",
+    [
+        None,
+        2.0,
+        np.array(2.0),
+        [[2.0, 3.0]],
+        "23",
+        [1j],
+        [10**5000],
+        [object()],
+        [],
+        [2.0, 1.0],
+        [0.5],
+        [math.inf],
+        [math.nan],
+    ],
+)
 def test_orders_are_a_series_of_numbers(orders):
     with pytest.raises(ValueError, match="orders"):
         rdp(PoissonSampled(Gaussian(1.0), 0.1), orders, relation=ADD)

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from epsilog.accounting import delta, epsilon, mu, rdp, rho
+from epsilog.accounting import delta, mu, rdp, rho
 from epsilog.mechanisms import (
     Composed,
     DiscreteGaussian,
@@ -103,20 +103,6 @@ def test_divergences_of_parts_are_their_definition_and_add_up(count):
     assert mixed == pytest.approx(
         orders / 18 + 2 * np.array([laplace(order) for order in orders]) + orders / 4, rel=1e-6
     )
-
-
-@pytest.mark.slow_beyond(1)
-@pytest.mark.parametrize("parts", [(0.25, 0.5, 0.125), (1.0, 1.0, 3.0)])
-def test_pure_parts_cost_their_sum_at_delta_0_and_less_at_larger_ones(parts):
-    mixed = Composed([PureDP(each) for each in parts])
-    pure = epsilon(mixed, delta=0.0)
-    assert sum(parts) <= pure.upper <= sum(parts) * (1 + 1e-12)
-    assert pure.lower == pytest.approx(sum(parts), rel=1e-9)
-    some = epsilon(mixed, delta=1e-3)
-    assert some.upper < pure.upper
-    back = delta(mixed, epsilon=some.upper)
-    assert back.lower <= 1e-3 <= delta(mixed, epsilon=some.lower * 0.999).upper
-    assert delta(mixed, epsilon=sum(parts) * (1 + 1e-9)).upper <= 1e-9
 
 
 @pytest.mark.parametrize("release", [Laplace(0.0), DiscreteLaplace(0.0)])

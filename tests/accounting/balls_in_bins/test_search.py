@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from tests.extent import amount
 
-from epsilog.accounting import assumptions, calibrate, delta, epsilon
+from epsilog.accounting import assumptions, delta, epsilon
 from epsilog.mechanisms import (
     BallsInBins,
     BinnedParticipation,
@@ -272,13 +272,6 @@ def test_zero_out_is_add_or_remove_and_what_has_to_hold_is_said():
     assert any("truncated" in str(line) for line in assumptions(release))
 
 
-@pytest.mark.slow
-def test_calibration_lands_on_the_safe_side():
-    noise = calibrate(lambda z: BallsInBins(Gaussian(z), 100), epsilon=1.0, delta=1e-6)
-    assert epsilon(BallsInBins(Gaussian(noise), 100), delta=1e-6).upper <= 1.0 * (1 + 1e-3)
-    assert epsilon(BallsInBins(Gaussian(0.99 * noise), 100), delta=1e-6).lower > 1.0
-
-
 def profile_of(law, at):
     return float(np.maximum(law.p - math.exp(at) * law.q, 0.0).sum()) + law.only_p
 
@@ -319,14 +312,6 @@ def test_beside_next_to_nothing_it_costs_what_it_costs_alone():
     assert beside.lower <= alone.upper * (1 + 1e-6)
     assert beside.upper >= alone.lower
     assert beside.gap <= 0.005
-
-
-@pytest.mark.slow
-def test_fresh_bins_cost_less_than_the_same_bins_and_more_epochs_more():
-    found = [epsilon(Repeated(BallsInBins(Gaussian(1.0), 100), k), delta=1e-6) for k in (1, 2, 5, 10)]
-    assert all(less.lower < more.upper for less, more in pairwise(found))
-    assert all(one.gap <= 0.005 for one in found)
-    assert found[-1].upper < epsilon(BallsInBins(Gaussian(1.0), 100, epochs=10), delta=1e-6).lower
 
 
 @pytest.mark.slow

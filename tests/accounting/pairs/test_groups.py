@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom, norm
 
-from epsilog.accounting import delta, epsilon, profile, rdp
+from epsilog.accounting import delta, epsilon, profile
 from epsilog.mechanisms import (
     Composed,
     Gaussian,
@@ -148,11 +148,3 @@ def test_edges_of_the_ratio_lie_where_the_ratio_has_their_value(direction):
     masses = law.masses(np.linspace(-3, 3, 40))
     assert masses.p.sum() == pytest.approx(1)
     assert masses.q.sum() == pytest.approx(1)
-
-
-@pytest.mark.parametrize("order", [1.0, 0.5, 0.0, -1.0, math.inf, math.nan])
-def test_renyi_orders_up_to_one_are_refused(order):
-    with pytest.raises(ValueError, match="orders must be finite and above 1"):
-        rdp(Gaussian(1.0), np.array([2.0, order]), relation=ADD)
-    with pytest.raises(ValueError, match="orders must be finite and above 1"):
-        profile(Repeated(Gaussian(1.0), 3)).rdp(np.array([order]))
