@@ -119,33 +119,6 @@ def test_a_refusal_has_every_figure_and_ends_with_3(reserve, books, tmp_path, mo
     assert last(books).index == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "written"),
-    [
-        (("cancel", "run", "--reason", "no"), ("cancelled", {"reason": "no"})),
-        (("revoke", "run", *ACT), ("revoked", {"by": "dora", "reason": "agreed"})),
-        (("expire", "run"), ("expired", {})),
-    ],
-)
-def test_a_reservation_is_given_back_by_whoever_may(ask, reserve, books, words, written):
-    reserve("run", "--until", "2026-01-01T00:00:00+00:00")
-    code, told = ask(*words, as_json=True)
-    assert (code, told["state"]) == (0, "cancelled")
-    assert (last(books).verb, last(books).body) == written
-    assert ask(*words)[0] == 0
-    with read_ledger(books) as ledger:
-        assert ledger.balance("acme").held == {"epsilon": "0"}
-
-
-def test_what_crashed_or_is_out_of_use_stays_spent(ask, reserve, books):
-    reserve("run")
-    ask("start", "run")
-    assert ask("abandon", "run", *ACT, as_json=True)[1]["state"] == "abandoned"
-    assert ask("decommission", "run", *ACT, as_json=True)[1]["state"] == "decommissioned"
-    (budget,) = ask("show", as_json=True)[1]["budgets"]
-    assert (budget["spent"], budget["active"]) == ({"epsilon": "0.25"}, {"epsilon": "0"})
-
-
 def test_caps_change_and_scopes_retire(ask, reserve, books):
     code, told = ask("cap", "acme", "--epsilon", 5, *ACT, as_json=True)
     assert (code, told["caps"], told["available"], told["retired"]) == (0, {"epsilon": "5"}, {"epsilon": "5"}, None)

@@ -144,67 +144,6 @@ def ask_all(steps):
         first.close()
 
 
-STORY = [
-    *USUAL,
-    ("create_budget", {"scope": "r/b", "caps": {"kind": "pure", "epsilon": "1"}}),  # too late
-    ("create_budget", {"scope": "z", "caps": {"kind": "zcdp", "rho": "0.3"}}),
-    ("charge", {"scope": "z", "release": ZeroConcentratedDP(0.1), "key": "k4"}),
-    ("swap", {}),
-    ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k5"}),  # does not fit
-    ("swap", {}),
-    ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k3"}),  # again
-    ("reserve", {"scope": "r", "release": PureDP(1.0), "key": "k3"}),  # another
-    ("round_started", {"key": "k1", "number": 1}),
-    ("round_started", {"key": "k1", "number": 1}),
-    ("commit", {"key": "k1", "evidence": None}),  # while a round is open
-    ("reopen", {}),
-    ("round_released", {"key": "k1", "number": 1, "output_hash": "ab" * 32}),
-    ("round_started", {"key": "k1", "number": 3}),  # leaves a gap
-    ("commit", {"key": "k1", "evidence": {"model": "ab" * 32}}),
-    ("cancel", {"key": "k2", "reason": "late"}),
-    ("start", {"key": "k2"}),  # cancelled
-    (
-        "override_price",
-        {"scope": "r", "release": PureDP(1.0), "key": "k6", "amount": {"epsilon": "0.3"}, "reason": "a"},
-    ),
-    ("create_budget", {"scope": "r/q", "caps": {"kind": "approximate", "epsilon": "1", "delta": "0", "quota": True}}),
-    ("charge", {"scope": "r/b", "release": PureDP(4.0), "key": "k7"}),  # does not fit beside the share
-    ("reserve", {"scope": "r/q", "release": PureDP(0.5), "key": "k8"}),
-    ("hold", {"key": "k8", "until": datetime(2025, 12, 31, tzinfo=UTC)}),
-    ("expire", {"key": "k8"}),
-    ("change_cap", {"scope": "r/q", "epsilon": "0.5", "delta": "0", "by": "dora", "reason": "less"}),
-    ("register_plan", {"scope": "r/q", "plan_hash": "ab" * 32, "key": "k9"}),
-    ("reserve", {"scope": "r/q", "release": PureDP(0.5), "key": "k9", "plan_hash": "ab" * 32}),
-    ("abandon", {"key": "k9", "by": "dora", "reason": "lost"}),
-    ("decommission", {"key": "k9", "by": "dora", "reason": "out of use"}),
-    ("retire", {"scope": "r/q", "by": "dora", "reason": "the quarter is over"}),
-    ("charge", {"scope": "r/q/x", "release": PureDP(0.0), "key": "k10"}),  # retired
-    ("accept_restored", {"by": "dora", "reason": "what?"}),
-    ("reserve", {"scope": "r", "release": PureDP(0.25), "key": "k11"}),
-    ("mark_restored", {"by": "dora", "reason": "the disk is gone"}),
-    ("charge", {"scope": "r", "release": PureDP(0.0), "key": "k12"}),  # not accepted yet
-    ("accept_restored", {"by": "dora", "reason": "nothing is missing"}),
-    ("start", {"key": "k11"}),  # it may have run
-    ("abandon", {"key": "k11", "by": "dora", "reason": "lost"}),
-    ("create_budget", {"scope": "p", "caps": {"kind": "pure", "epsilon": "2", "privacy_unit": "person-quarter"}}),
-    ("declare_partition", {"scope": "p/q", "epsilon": "1", "by": "dora", "reason": "a quarter each"}),
-    ("create_budget", {"scope": "p/q/1", "caps": {"kind": "pure", "epsilon": "2", "privacy_unit": "person-quarter"}}),
-    ("create_budget", {"scope": "p/q/1", "caps": {"kind": "pure", "epsilon": "1", "privacy_unit": "person-quarter"}}),
-    ("charge", {"scope": "p/q/1/x", "release": PureDP(0.75), "key": "k13"}),
-    ("charge", {"scope": "p/q/1", "release": PureDP(0.75), "key": "k14"}),  # does not fit the block
-    ("charge", {"scope": "p/q", "release": PureDP(0.25), "key": "k14"}),  # in no block
-    ("change_cap", {"scope": "p/q", "epsilon": "3", "by": "dora", "reason": "more"}),  # cannot be paid for
-    ("change_cap", {"scope": "p/q", "epsilon": "1.5", "by": "dora", "reason": "more"}),
-    ("create_budget", {"scope": "p/q/2/x", "caps": {"kind": "pure", "epsilon": "1"}}),  # no block
-    ("spending", {"scope": "p", "limit": 2}),
-    ("what_fits", {"scope": "p/q/1/x", "release": PureDP(0.25)}),
-    ("what_fits", {"scope": "r/a/x", "release": PureDP(0.25)}),
-    ("page", {"prefix": "r/a", "limit": 3, "verb": "started"}),
-    ("history", {"prefix": "r/a/x"}),
-    ("spending", {"scope": "r", "limit": 4}),
-]
-
-
 @pytest.mark.parametrize("place", AVAILABLE.values(), ids=AVAILABLE)
 def test_who_retries_at_a_full_cap_is_answered_again_after_a_restart_too(place, tmp_path):
     twin = Twin(place(tmp_path))
@@ -217,10 +156,6 @@ def test_who_retries_at_a_full_cap_is_answered_again_after_a_restart_too(place, 
         with pytest.raises(BudgetExceededError):
             twin.ledger.charge("r", PureDP(0.001), key="k3")
     twin.close()
-
-
-def test_stores_tell_one_story():
-    ask_all(STORY)
 
 
 @pytest.mark.slow

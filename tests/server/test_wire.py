@@ -3,10 +3,8 @@
 import functools
 import http.client
 import json
-import math
 import sys
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,17 +13,15 @@ from epsilog.cli.ledger_verify import _said
 from epsilog.ledger import (
     Checkpoint,
     Kept,
-    Verb,
     open_ledger,
-    read_cycles,
     read_ledger,
     sound_documents,
 )
-from epsilog.ledger.commands import Commit, Start
+from epsilog.ledger.commands import Start
 from epsilog.ledger.execute import Local
 from epsilog.ledger.remote import RemoteStore
 from epsilog.ledger.remote.store import as_row
-from epsilog.mechanisms import Gaussian, PureDP, Repeated, ZeroConcentratedDP
+from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.server import app as web_app
 from epsilog.server.app import create_app
 from epsilog.server.desk import Desk
@@ -38,10 +34,8 @@ from epsilog.terms import (
     ConflictError,
     EpsilogError,
     LedgerIntegrityError,
-    NeighboringRelation,
     StorageError,
     UnansweredError,
-    UnsupportedMechanismError,
 )
 
 HASH, OTHER = "ab" * 32, "cd" * 32
@@ -92,114 +86,10 @@ def held_by(served):
 # --- the client is a ledger -------------------------------------------------------------------------------------------
 
 
-def test_what_is_read_is_what_lies_there(ledger, top, served):
-    for number in range(5):
-        ledger.charge(f"{top}/anna", PureDP(0.125), key=f"{top}-{number}")
-    with read_ledger(served[2]) as here:
-        for ask in (
-            lambda books: list(books.documents()),
-            lambda books: list(books.history(top, after=3)),
-            lambda books: books.head(),
-            lambda books: books.budgets(),
-            lambda books: books.budgets_above(f"{top}/anna"),
-            lambda books: books.page(top, limit=4, before=books.head()[0]),
-            lambda books: books.page(top, verb=Verb.STARTED),
-            lambda books: books.spending(top, limit=3),
-            lambda books: books.what_fits(top),
-            lambda books: books.what_fits(top, PureDP(0.1)),
-            lambda books: books.charge_record(f"{top}-1"),
-            lambda books: books.find(f"{top}-1").request,
-            lambda books: replace(books.verify(), charges_told=True),  # the one thing that a server does not tell
-        ):
-            assert ask(ledger) == ask(here)
-
-
-def test_disjoint_blocks_are_the_same_from_far_away(ledger, top, served):
-    act, top = {"by": "dora", "reason": "a quarter each"}, f"{top}-quarters"
-    ledger.create_budget(top, kind="pure", epsilon="1", privacy_unit="person-quarter")
-    assert ledger.declare_partition(f"{top}/q", epsilon="0.5", **act).partition is not None
-    for block in "12":
-        ledger.create_budget(f"{top}/q/{block}", kind="pure", epsilon="0.5", privacy_unit="person-quarter")
-        ledger.charge(f"{top}/q/{block}/anna", PureDP(0.5), key=f"{top}-{block}")
-    with read_ledger(served[2]) as here:
-        for ask in (
-            lambda books: books.budgets_above(f"{top}/q/1"),
-            lambda books: books.spending(top),
-            lambda books: books.what_fits(f"{top}/q/1", PureDP(0.1)),
-            lambda books: read_cycles(books, top),
-            lambda books: replace(books.verify(), charges_told=True),  # the one thing that a server does not tell
-        ):
-            assert ask(ledger) == ask(here)
-    assert ledger.balance(top).spent["epsilon"] == "0.5"
-    for refused, error in (
-        (lambda books: books.charge(f"{top}/q/1", PureDP(0.25), key="x"), BudgetExceededError),
-        (lambda books: books.charge(f"{top}/q", PureDP(0.25), key="x"), ConflictError),
-        (lambda books: books.change_cap(f"{top}/q", epsilon="2", **act), BudgetExceededError),
-        (lambda books: books.declare_partition(f"{top}/r", epsilon="1", **act), BudgetExceededError),
-    ):
-        with open_ledger(served[2]) as here, pytest.raises(error) as said:
-            refused(here)
-        with pytest.raises(error) as told:
-            refused(ledger)
-        assert str(told.value) == str(said.value)
-    assert ledger.change_cap(f"{top}/q", epsilon="0.75", **act).caps["epsilon"] == "0.75"
-
-
 def test_amounts_are_exact_whatever_number_they_came_as(ledger, top):
     ledger.create_budget(f"{top}/z", kind="approximate", epsilon="3.000000001", delta=1e-5)
     found = ledger.balance(f"{top}/z").caps
     assert dict(found) == {"epsilon": "3.000000001", "delta": "0.00001"}
-
-
-def test_refusals_are_the_same_errors_with_the_same_fields(ledger, top, tmp_path):
-    with open_ledger(tmp_path / "here.db") as here:
-        for books in (ledger, here):
-            books.create_budget("twin", kind="approximate", epsilon="1", delta="1e-5")
-            books.reserve("twin", PureDP(0.25), key="twin-1", delta="1e-9")
-        for ask in (
-            lambda books: books.charge("twin", Repeated(Gaussian(3.0), 10), key="twin-2", delta="1e-6"),
-            lambda books: books.charge("twin", PureDP(0.25), key="twin-1", delta="1e-9"),
-            lambda books: books.reserve("twin", PureDP(0.5), key="twin-1", delta="1e-9"),
-            lambda books: books.charge("twin", ZeroConcentratedDP(0.5), key="twin-3"),
-            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", amount={"epsilon": "0.1"}),
-            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", relation="replace-one"),
-            lambda books: books.charge("nobody", PureDP(0.25), key="twin-3"),
-            lambda books: books.charge("a//b", PureDP(0.25), key="twin-3"),
-            lambda books: books.charge("twin", PureDP(0.25), key="\x00"),
-            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", delta=math.nan),
-            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", delta="-0"),
-            lambda books: books.create_budget("twin", kind="pure", epsilon="1"),
-            lambda books: books.create_budget("twin/x", kind="pure", epsilon="-1"),
-            lambda books: books.create_budget("twin/x", kind="zcdp", epsilon="1"),
-            lambda books: books.create_budget("twin/y", kind="approximate", epsilon="9", delta="0", quota=True),
-            lambda books: books.change_cap("nobody", by="dora", reason="so", epsilon="1"),
-            lambda books: books.change_cap("twin", by=" ", reason="so", epsilon="1", delta="0"),
-            lambda books: books.balance("nobody"),
-            lambda books: books.execute(Start(key="nobody")),
-            lambda books: books.execute(Commit(key="twin-1", evidence={"x": "short"})),
-            lambda books: books.accept_restored(by="dora", reason="so"),
-            lambda books: books.page(None, verb=Verb.STARTED),
-        ):
-            before = ledger.head()
-            told = []
-            for books in (ledger, here):
-                with pytest.raises((EpsilogError, ValueError)) as found:
-                    ask(books)
-                told.append(found.value)
-            over, kept = told
-            assert type(over) is type(kept)
-            assert ledger.head() == before
-            same = {name: value for name, value in vars(kept).items() if not name.startswith("__")}
-            assert {name: getattr(over, name) for name in same} == same
-            if not isinstance(kept, ConflictError):  # which names an entry by its index
-                assert str(over) == str(kept)
-
-
-def test_an_unknown_mechanism_stays_one(ledger, top):
-    ledger.create_budget(f"{top}/gdp", kind="gdp", mu_squared="1")
-    with pytest.raises(UnsupportedMechanismError) as found:
-        ledger.charge(f"{top}/gdp", Repeated(PureDP(0.25), 2), key=f"{top}-1", relation=NeighboringRelation.ZERO_OUT)
-    assert found.value.method
 
 
 # --- what a server takes ----------------------------------------------------------------------------------------------
