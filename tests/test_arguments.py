@@ -223,7 +223,7 @@ CALLS = {
         "power": 0.75,
         "step": 0.25,
     },
-    plan.limits: {
+    plan.list_limits: {
         "sampling": "poisson",
         "without_replacement": True,
         "rounds_per_release": 2,
@@ -341,10 +341,10 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
                            "cut_chance", "truncated"},
     "epsilog.accounting.montecarlo": {"BesideProfile", "CertificatePlan", "HockeyStick", "OracleDelta", "SweepPlan",
                                       "Trial", "check_document"},
-    "epsilog.plan": {"AsPrinted", "Averaged", "Consumed", "Crossover", "CrossoverRow", "CurvePoint",
+    "epsilog.plan": {"AsPrinted", "Consumed", "Crossover", "CrossoverRow", "CurvePoint",
                      "FederatedPlan", "Noise", "Preflight", "ProfileView", "QueryPlan", "QueryShare",
-                     "Schedule", "Sensitivity", "StretchPoint", "StretchedPlan", "Sweep", "Verdict", "delta_sentence",
-                     "formula_sentence"},
+                     "Schedule", "Sensitivity", "PhasedPlan", "Sweep", "Verdict", "grade_delta",
+                     "write_formula"},
     "epsilog.ledger": {"Balance", "ChargeRecord", "Checkpoint", "Cycles", "Entry", "Headroom", "Price", "Kept",
                       "Receipt", "Stated", "Verified", "charge_facts"},
     "epsilog.queries": {"Answer", "Quote"},
@@ -368,7 +368,7 @@ def takes_numbers(made):
 AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers go to what stands in CALLS, or to a rule
     "epsilog.accounting.montecarlo": {"certify", "envelope_delta", "narrowing", "on_dask",
                                       "run_certificate", "run_sweep", "sweep"},
-    "epsilog.plan": {"curve", "register", "stretch_curve", "stretches"},
+    "epsilog.plan": {"curve", "register", "plan_phases"},
     "epsilog.ledger": {"Amounts", "Pricing", "read_cycles"},
     "epsilog.queries": {"ask", "best_of", "quote", "reserve_answer"},
     "epsilog.training": {"Dataset", "Federation", "Task", "draw_canaries", "dry_run", "load_task", "run_rounds",

@@ -44,7 +44,11 @@ def without(known, *names):
         (plan.noise_for, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
         (plan.rounds_for, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
         (plan.queries, without(QUERIES, "delta_cap"), {"policy"}),
-        (plan.limits, BOUNDARY | {"sampling": parameters.SAMPLING, "privacy_unit": parameters.PRIVACY_UNIT}, set()),
+        (
+            plan.list_limits,
+            BOUNDARY | {"sampling": parameters.SAMPLING, "privacy_unit": parameters.PRIVACY_UNIT},
+            set(),
+        ),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
@@ -57,7 +61,7 @@ def test_the_calculators_take_the_facts_by_their_names(function, known, more):
         default = known[name].default
         if given[name].default is not inspect.Parameter.empty:
             assert given[name].default == default
-        elif function is not plan.limits:
+        elif function is not plan.list_limits:
             assert default is REQUIRED, name
     told = dict(re.findall(r"^ +(\w+): (.*)$", inspect.getdoc(function), flags=re.MULTILINE))
     if function is plan.federated:

@@ -68,14 +68,13 @@ def _federated(**given: Any) -> Any:
     return {
         "plan": plain(made),
         "curve": plain(points),
-        "sentence": plan.formula_sentence(made.formula.total, made.epsilon),
+        "sentence": plain(plan.write_formula(made.formula.total, made.epsilon)),
     }
 
 
-def _stretches(**more: Any) -> Any:
+def _phases(**more: Any) -> Any:
     parts = [plan.Schedule(1000, 10, 4, 2.0), plan.Schedule(1200, 50, 3, 2.5), plan.Schedule(1000, 50, 2, 1.0)]
-    made = plan.stretches(parts, **more)
-    return [plain(made), plain(plan.stretch_curve(made, points=4))]
+    return plain(plan.plan_phases(parts, **more))
 
 
 def _verdict(release: ep.Release, **more: Any) -> Any:
@@ -191,7 +190,7 @@ def calls() -> dict[str, Callable[[], Any]]:
         found[f"risks {relation}"] = partial(
             plan.risk_reading, sgd, delta=1e-6, relation=relation, known=ep.Repeated(ep.Gaussian(1.0), 40)
         )
-        found[f"stretches {relation}"] = partial(_stretches, relation=relation)
+        found[f"phases {relation}"] = partial(_phases, relation=relation)
         for query_name in ("count", "sum", "mean"):
             for size in (None, 100):
                 more = {"contributions": 3, "low": -1.0, "high": 4.0, "size": size, "relation": relation}
@@ -215,7 +214,7 @@ def calls() -> dict[str, Callable[[], Any]]:
             delta=1e-5,
         ),
         "limits": partial(
-            plan.limits,
+            plan.list_limits,
             sampling="poisson",
             without_replacement=True,
             rounds_per_release=1,
@@ -223,7 +222,7 @@ def calls() -> dict[str, Callable[[], Any]]:
             privacy_unit="client",
             late_replies="again",
         ),
-        "query limits": partial(plan.query_limits, "gaussian"),
+        "query limits": partial(plan.list_query_limits, "gaussian"),
     }
     return found
 

@@ -4,8 +4,8 @@ import pytest
 
 from epsilog import plan
 from epsilog.mechanisms import Gaussian, PoissonSampled
-from epsilog.plan import wording
 from epsilog.terms import NeighboringRelation
+from epsilog.terms.messages import catalogue
 
 PLAIN, RARE = Gaussian(0.85), PoissonSampled(Gaussian(0.3), 0.001)
 
@@ -20,22 +20,23 @@ def test_the_smaller_epsilon_can_be_the_weaker_promise(turned):
     assert getattr(both.at_delta, small).upper == pytest.approx(5.8855, abs=1e-4)  # docs/how-to/compare.md
     assert both.at_fpr.better == other
     cross, weaker = both.says
-    assert cross == "Neither is better everywhere: their curves cross."
-    assert f"the {small} has the smaller epsilon, at most 5.886 where the {other}'s is 8.245 or more" in weaker
-    assert f"at least 12.4%, where none on the {other} finds above 1.09%" in weaker
+    assert cross.id == "compare/neither"
+    assert f"the {small} has the smaller epsilon: at most 5.886, against at least 8.245" in str(weaker)
+    assert f"a TPR of at least 0.1245, against at most 0.01084 on the {other}" in str(weaker)
     assert both.fits[turned].mu == pytest.approx(1 / 0.85)
 
 
 def test_where_one_is_better_everywhere_nothing_is_said_of_a_weaker_promise():
     both = plan.side_by_side(Gaussian(2.0), Gaussian(1.0), delta=1e-5, fpr=0.02)
-    assert both.says == ["The first protects better, and is nowhere easier to attack by more than 0.005."]
+    assert [line.to_json() for line in both.says] == [["compare/first", {"tolerance": 0.005}]]
     assert [each.first.given[0][1] for each in both.found.at_deltas] == [0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10]
     assert both.at_fpr.first.given[0] == ("fpr", 0.02)
     alike = plan.side_by_side(Gaussian(2.0), Gaussian(2.0), delta=1e-5, fpr=0.02)
-    assert alike.says == ["Neither is anywhere easier to attack than the other by more than 0.005."]
+    assert [line.to_json() for line in alike.says] == [["compare/alike", {"tolerance": 0.005}]]
 
 
 def test_every_verdict_has_words():
-    assert set(wording.BETTER) == {"first", "second", "neither", "alike", "open"}
+    for verdict in ("first", "second", "neither", "alike", "open"):
+        assert {f"better/{verdict}", f"compare/{verdict}"} <= set(catalogue())
     replaced = plan.side_by_side(PLAIN, PLAIN, delta=1e-6, fpr=0.01, relation=NeighboringRelation.REPLACE_ONE)
     assert replaced.at_delta.first.relation is NeighboringRelation.REPLACE_ONE

@@ -21,12 +21,13 @@ from epsilog.mechanisms import (
     Repeated,
     ZeroConcentratedDP,
 )
-from epsilog.plan import QUESTIONS, Question, questions, wording
+from epsilog.plan import QUESTIONS, Question, questions
 from epsilog.plan.mixed import Part
 from epsilog.server.desk import MOST_WORK, QUICK
 from epsilog.server.routes import model_of
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec, fields
 from epsilog.terms.fields import Field
+from epsilog.terms.messages import KINDS
 
 GIVEN = {path: ask for path, ask in ASKED if path in QUESTIONS}
 RUN = {"population": 1000, "cohort_size": 100, "rounds": 3, "noise_multiplier": 2.0}
@@ -275,12 +276,12 @@ def test_the_playground_has_one_figure_of_an_attack():
     """Two bounds of one share stood on a page, 3.27% beside 3.26%."""
     parts = [{"mechanism": "gaussian", "parameter": 1.0, "sampling_probability": 0.01, "count": 1000}]
     parts.append({"mechanism": "laplace", "parameter": 10.0, "count": 5})
-    for fpr, label in ((0.001, "0.1%"), (0.01, "1%")):
+    for fpr in (0.001, 0.01):
         risk, profile = (
             QUESTIONS[f"/account/{one}"].parse({"parts": parts, "fpr": fpr}) for one in ("risk", "profile")
         )
-        told = dict(risk.answer()["rows"])[f"share that the best attack finds at {label} false alarms"]
-        assert told == wording.share_text(profile.answer()["tpr"])
+        (told,) = [figure for label, figure in risk.answer()["rows"] if label == ["attack/tpr", {"fpr": fpr}]]
+        assert told == KINDS["percent"](profile.answer()["tpr"])
 
 
 @pytest.mark.slow
@@ -289,8 +290,8 @@ def test_a_schedules_answers_are_the_librarys():
     given = everybody | {"relation": "replace-one", "releases_per_period": 2, "clip_norm": 3.0}
     boundary = {"without_replacement": False, "rounds_per_release": 5, "adaptive_clip": True, "late_replies": "first"}
     found = plan.federated(**given)
-    grade, sentence = plan.delta_sentence(found.delta.delta, RUN["population"])
-    limits = plan.limits(sampling="poisson", privacy_unit="client", **boundary)
+    grade, sentence = plan.grade_delta(found.delta.delta, RUN["population"])
+    limits = plan.list_limits(sampling="poisson", privacy_unit="client", **boundary)
     told = {"delta_grade": grade, "delta_sentence": sentence, "limits": [limit.to_json() for limit in limits]}
     assert QUESTIONS["/federated"].parse(given | boundary).answer() == found.to_json() | told
     points = QUESTIONS["/federated/curve"].parse(given).answer()["points"]
@@ -313,7 +314,7 @@ def test_a_query_plans_delta_is_graded_where_there_is_a_population(delta, popula
     ask = {"epsilon": 1.0, "queries": 2, "mechanism": mechanism, "delta": delta, "population": population}
     found, graded = plan.queries(**ask), (None, None)
     if found.delta is not None and population is not None:
-        graded = plan.delta_sentence(found.delta.delta, population)
+        graded = plan.grade_delta(found.delta.delta, population)
     told = {"delta_grade": graded[0], "delta_sentence": graded[1]}
     assert QUESTIONS["/queries"].parse(ask).answer() == found.to_json() | told
 

@@ -12,7 +12,8 @@ from scipy.stats import norm
 from epsilog import plan
 from epsilog.accounting import epsilon, profile
 from epsilog.mechanisms import ApproximateDP, Gaussian, GaussianDP, Laplace, PureDP, Repeated
-from epsilog.plan import wording
+from epsilog.plan import sentences
+from epsilog.terms.messages import KINDS, sentence
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
 
@@ -80,7 +81,7 @@ def test_odds_of_what_fails_with_delta_are_not_bounded_below_it():
 
 @given(log=st.floats(0, 50), prior=st.floats(1e-6, 1 - 1e-6))
 def test_posteriors_are_bayes(log, prior):
-    found = wording.posterior(prior, log)
+    found = sentences.posterior(prior, log)
     assert found >= prior * (1 - 1e-12)
     if found < 1 - 1e-9:
         assert math.log(found / (1 - found)) - math.log(prior / (1 - prior)) == pytest.approx(log, abs=1e-5)
@@ -104,7 +105,7 @@ def test_room_is_counted_in_such_releases():
         together = [epsilon(Repeated(noise, k), delta=1e-6).upper for k in (found.fits, found.fits + 1) if k]
         assert together[-1] > cap
         assert all(each <= cap for each in together[:-1])
-        assert ("does not fit the cap" in found.headroom) == (cap < found.epsilon)
+        assert (found.headroom.id == "headroom/none") == (cap < found.epsilon)
     assert under(100.0).fits == 64
     assert under(None).fits is None
 
@@ -122,18 +123,18 @@ def test_more_releases_cost_more_and_odds_move_further_than_epsilon(planned):
 @pytest.mark.slow
 def test_the_sentences_hold_their_numbers(planned):
     found = planned.meaning(2.0).to_json()
-    assert found["statement"].startswith("The released models are (0.7229, 1e-6)-differentially private: adding or")
-    assert found["posteriors"][0]["after"] in found["odds"]
-    assert "0.05 of them on average" in found["worst"][1], "50,000 times 1e-6"
+    told = sentence(found["statement"])
+    assert told.startswith("The released models are (0.7229, 1e-6)-differentially private for one client (N = 50,000).")
+    assert "Adding or removing one client makes any set of results at most 2.07 times as likely, plus 1e-6." in told
+    assert KINDS["percent"](found["posteriors"][0]["posterior"]) in sentence(found["odds"])
+    assert "0.05 records on average" in sentence(found["worst"][0]), "50,000 times 1e-6"
     assert not any(word in str(found) for word in ("strong", "weak", "safe"))
 
 
 def test_without_noise_nothing_is_said_to_hold():
     found = plan.federated(**RUN | {"noise_multiplier": 0.0}).meaning(2.0)
-    assert found.statement.startswith("No differential-privacy guarantee")
-    assert found.odds.startswith("No factor worth telling")
-    assert found.fits == 0
-    assert found.worst == ["Where nothing is promised, delta says nothing."]
+    assert (found.statement.id, found.odds.id, found.fits) == ("claim/none", "odds/unbounded", 0)
+    assert [line.id for line in found.worst] == ["delta/none"]
 
 
 @pytest.mark.slow
@@ -152,7 +153,7 @@ def test_a_query_plan_means_its_whole_budget(asked):
     assert found.epsilon == pytest.approx(1.0, rel=1e-3)
     assert epsilon(planned.release, delta=delta).upper <= found.epsilon * (1 + 1e-9)
     assert found.delta == delta
-    assert "answers" in found.statement
+    assert "answers" in str(found.statement)
     assert any("sensitivity" in str(line).lower() for line in found.assumptions)
 
 
@@ -160,6 +161,6 @@ def test_a_gaussian_alone_is_worded_like_any_claim():
     noise = Gaussian(4.0)
     price = epsilon(noise, delta=1e-6)
     found = plan.verdict(noise, price, delta=1e-6, relation=None, privacy_unit="person")
-    assert "data that differ in one person make any set of outcomes" in found.statement
+    assert "Changing one person makes any set of results" in str(found.statement)
     with pytest.raises(ValueError, match="cap must be"):
         plan.verdict(noise, price, delta=1e-6, relation=None, privacy_unit="person", cap=math.nan)

@@ -325,7 +325,7 @@ def test_a_simulations_logs_speak_in_the_conditional(tmp_path):
     report = build_logs_report(examine_logs(path))
     check_schema(report)
     assert report["simulation"]
-    assert "would be (" in report["claim"]["statement"]
+    assert "This run is a simulation" in report["claim"]["statement"]
     assert "protects nobody" in render_markdown(report, kind="summary")
     assert not any(line.startswith(SEEDED.deed[:10].capitalize()) for line in report["forgeable"])
 

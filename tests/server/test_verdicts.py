@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.reports.drawn import finish, make_plan
 
-from epsilog.plan import wording
 from epsilog.reports import render_html, render_markdown
 from epsilog.reports.rendering import copies, readings
 from epsilog.server import worker
 from epsilog.terms import codec
+from epsilog.terms.messages import catalogue, sentence
 
 PAGES = Path(__file__).parents[2] / "web/src"
 ASK = {
@@ -41,14 +41,14 @@ def report(tmp_path_factory):
 @pytest.mark.slow
 def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
     told, risk = asked("/federated/verdict", ASK), asked("/federated/risk", ASK)
-    assert told["statement"] == report["claim"]["statement"]
+    assert sentence(told["statement"]) == report["claim"]["statement"]
     assert told["moved"] == report["reading"]["moved"]
-    mine = [tuple(row) for row in risk["rows"]]
-    assert mine == [row for row in readings(report) if "comes close" not in row[0]]
+    mine = [(sentence(label), figure) for label, figure in risk["rows"]]
+    assert mine == [row for row in readings(report) if "approximate" not in row[0]]
     assert [tuple(row) for row in risk["copies"]] == copies(report)
     pages = render_html(report), render_markdown(report)
-    for sentence in (risk["of_attacks"], risk["of_copies"], told["odds"]):
-        assert all(sentence in html.unescape(page) for page in pages)
+    for message in (risk["of_attacks"], risk["of_copies"], told["odds"]):
+        assert all(sentence(message) in html.unescape(page) for page in pages)
     for label, figure in mine:
         assert all(label in page and figure in page for page in pages), label
 
@@ -63,7 +63,7 @@ def test_a_mix_means_what_its_one_release_means_on_its_own_page():
     for name in ("odds", "posteriors", "releases", "headroom", "fits", "copies", "rows"):
         mine, theirs = (next(each[name] for each in found if name in each) for found in (of_mix, of_run))
         assert json.dumps(mine).replace("person", "school") == json.dumps(theirs), name
-    assert of_mix[0]["statement"].startswith("The releases are (")
+    assert of_mix[0]["statement"][1]["subject"] == "releases"
     assert of_mix[0]["fits"] > 0
 
 
@@ -71,15 +71,18 @@ def test_a_mix_means_what_its_one_release_means_on_its_own_page():
 def test_whoever_is_never_sampled_has_no_other_number_beside_it():
     part = {"mechanism": "gaussian", "parameter": 3.0, "count": 4}
     labels = [
-        [label for label, _ in asked("/account/risk", {"parts": [part | {"sampling_probability": q}]})["rows"]]
+        [
+            sentence(label)
+            for label, _ in asked("/account/risk", {"parts": [part | {"sampling_probability": q}]})["rows"]
+        ]
         for q in (0.2, 1.0)
     ]
-    assert [sum("participation known" in label for label in each) for each in labels] == [1, 0]
+    assert [sum("unamplified" in label for label in each) for each in labels] == [1, 0]
 
 
 def test_the_page_has_none_of_these_sentences_of_its_own():
     """Words that the library says are not written again; the control is a phrase that the page does say itself."""
     texts = "".join(file.read_text(encoding="utf-8") for file in PAGES.rglob("*.tsx"))
-    for sentence in (wording.OF_COPIES, wording.OF_RELEASES, wording.of_attacks("x"), wording.attack_label(0.01)):
-        assert sentence[:30] not in texts
+    for name in ("copies/approximate", "releases/together", "attack/meaning", "attack/tpr"):
+        assert catalogue()[name][:20] not in texts
     assert "What it means for one person" in texts

@@ -20,6 +20,7 @@ messages = st.recursive(
         | st.builds(lambda them: Message.of("method/best-of-trials@1", one=tuple(them)), st.lists(inner, max_size=3))
         | st.builds(lambda text, one: Message.of("method/training-loop@1", how=text, rest=one), st.text(), inner)
         | st.integers(1, 2**53).map(lambda units: Message.of("assumes/group-size", units=units))
+        | st.floats(0, allow_nan=False).map(lambda share: Message.of("attack/tpr", fpr=share))
     ),
     max_leaves=6,
 )
@@ -27,7 +28,7 @@ messages = st.recursive(
 
 def test_each_identifier_is_well_formed_and_each_parameter_has_a_kind():
     for identifier, text in catalogue().items():
-        assert identifier == "text" or re.fullmatch(r"(method/[a-z-]+@[0-9]+|assumes/[a-z-]+)", identifier)
+        assert identifier == "text" or re.fullmatch(r"method/[a-z-]+@[0-9]+|(?!method)[a-z-]+/[a-z-]+", identifier)
         assert {kind for _, name, kind, _ in Formatter().parse(text) if name is not None} <= set(KINDS)
 
 
@@ -44,7 +45,10 @@ def test_any_other_text_is_a_sentence_of_somebody_else(text):
 
 
 def test_a_bound_rounds_outward_and_foreign_text_becomes_legible():
-    assert [KINDS[side](0.12345678) for side in ("lower", "upper")] == ["0.1234567", "0.1234568"]
+    assert [KINDS[side](0.12345678) for side in ("lower", "upper")] == ["0.1234", "0.1235"]
+    assert (KINDS["percent"](0.27004), KINDS["percent"](0.001)) == ("27.1%", "0.1%")
+    assert (KINDS["factor"](1.0), KINDS["factor"](800.0)) == ("2.72", "more than 1e300")
+    assert (KINDS["count"](50_000), KINDS["exact"](1e-6), KINDS["estimate"](0.63339)) == ("50,000", "1e-06", "0.6334")
     assert str(Message.read("gone\x1b[2J")) == "gone\\u001b[2J"
 
 

@@ -87,7 +87,7 @@ def of_plans():
     yield from plan.queries(**asked, delta=0.01, population=50, policy=DeltaPolicy(None), queries_used=3).findings
     yield from plan.queries(**asked | {"epsilon": 20.0, "queries": 1}, delta=1e-5).findings
     for said in (True, False):
-        yield from plan.limits(
+        yield from plan.list_limits(
             sampling="poisson",
             without_replacement=said,
             rounds_per_release=1,
@@ -95,7 +95,7 @@ def of_plans():
             privacy_unit="client",
             late_replies="zero" if said else "first",
         )
-    yield from plan.limits(
+    yield from plan.list_limits(
         sampling="poisson",
         without_replacement=True,
         rounds_per_release=1,

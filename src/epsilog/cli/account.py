@@ -17,6 +17,7 @@ from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.mechanisms import Release
 from epsilog.terms import CheckError, Interval, NeighboringRelation, check, codec, fields
 from epsilog.terms.digits import upper_text
+from epsilog.terms.messages import Message
 from epsilog.terms.numerals import read_number
 
 if TYPE_CHECKING:
@@ -158,9 +159,9 @@ def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
     for line in interval.assumptions:
         note(f"Assumes: {line}")
     if formula is not None:
-        from epsilog.plan import formula_sentence
+        from epsilog.plan import write_formula
 
-        note(formula_sentence(formula, interval))
+        note(str(write_formula(formula, interval)))
     return None
 
 
@@ -380,7 +381,6 @@ def compare(
     Example: epsilog account compare docs/examples/rare.toml docs/examples/gaussian.json
     """
     from epsilog import accounting
-    from epsilog.plan.wording import BETTER
 
     one, other = read_release(first), read_release(second)
     found = accounting.compare(one, other, relation=relation, tolerance=tolerance)
@@ -411,7 +411,7 @@ def compare(
     figures(
         "Everywhere",
         [
-            (bold("better"), bold(BETTER[found.verdict])),
+            (bold("better"), bold(str(Message(f"better/{found.verdict}")))),
             ("first easier to attack", f"by at most {upper_text(found.first_excess, 2)}"),
             ("second easier to attack", f"by at most {upper_text(found.second_excess, 2)}"),
         ],

@@ -14,6 +14,7 @@ from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.mechanisms import LAWS, read_trials
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, parameters
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.messages import Message
 from epsilog.terms.numerals import read_number
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def federated(
     warned = (finding.says for finding in priced.delta.findings)
     further = [priced.person, priced.sweep.best if priced.sweep else None]
     assumed = dict.fromkeys(line for one in (priced.epsilon, *further) if one is not None for line in one.assumptions)
-    for line in (priced.verdict, *warned, *(f"Assumes: {a}" for a in assumed)):
+    for line in (str(priced.verdict), *warned, *(f"Assumes: {a}" for a in assumed)):
         note(line)
     return None
 
@@ -114,10 +115,8 @@ def _fit_text(fit: GaussianFit) -> str:
     """A mu with both its errors, each rounded up."""
     if fit.error == 0:
         return upper_text(fit.mu, 4)
-    return (
-        f"about {upper_text(fit.mu, 4)}, which is no bound: an attack finds up to {upper_text(fit.beyond, 2)} more, at "
-        f"false alarms up to {upper_text(fit.beyond, 2)} higher; it overstates by up to {upper_text(fit.regret, 2)}"
-    )
+    errors = Message.of("gdp/fit-errors", mu=fit.mu, beyond=fit.beyond, regret=fit.regret)
+    return f"approximately {errors}"
 
 
 def _together(releases: int, cumulative: str) -> list[tuple[str, str]]:

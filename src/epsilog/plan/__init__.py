@@ -5,18 +5,12 @@ document whose hash goes into the ledger; ``preflight`` prices somebody else's l
 no disk, no clock, no randomness.
 """
 
-from epsilog.plan.changing import (
-    Averaged,
-    StretchedPlan,
-    StretchPoint,
-    stretch_curve,
-    stretches,
-)
 from epsilog.plan.compared import SideBySide, side_by_side
 from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
 from epsilog.plan.fits import close_fit
 from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, mix_meaning, profile_view
+from epsilog.plan.phases import PhasedPlan, plan_phases
 from epsilog.plan.pricing import price
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
@@ -24,18 +18,17 @@ from epsilog.plan.questions import QUESTIONS, Question
 from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, register
 from epsilog.plan.risks import RISK_GAP, risk_reading
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
+from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.training_loop import Preflight, preflight
 from epsilog.plan.training_setup import TrainingSetup
 from epsilog.plan.verdicts import Verdict, odds, verdict
-from epsilog.plan.wording import delta_sentence, formula_sentence, limits, query_limits
 
 __all__ = [
     "OUTCOME_SHARE",
     "QUESTIONS",
     "RISK_GAP",
     "AsPrinted",
-    "Averaged",
     "Consumed",
     "Contribution",
     "Crossover",
@@ -44,6 +37,7 @@ __all__ = [
     "FederatedPlan",
     "Mix",
     "Noise",
+    "PhasedPlan",
     "Preflight",
     "ProfileView",
     "QueryPlan",
@@ -53,8 +47,6 @@ __all__ = [
     "Schedule",
     "Sensitivity",
     "SideBySide",
-    "StretchPoint",
-    "StretchedPlan",
     "Sweep",
     "TrainingSetup",
     "Verdict",
@@ -62,26 +54,25 @@ __all__ = [
     "close_fit",
     "crossover",
     "curve",
-    "delta_sentence",
     "federated",
-    "formula_sentence",
-    "limits",
+    "grade_delta",
+    "list_limits",
+    "list_query_limits",
     "mix",
     "mix_meaning",
     "noise_for",
     "odds",
+    "plan_phases",
     "preflight",
     "price",
     "profile_view",
     "queries",
-    "query_limits",
     "register",
     "risk_reading",
     "rounds_for",
     "sensitivity",
     "side_by_side",
-    "stretch_curve",
-    "stretches",
     "sweep",
     "verdict",
+    "write_formula",
 ]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from epsilog.accounting import Comparison, GaussianFit, Standing, compare
 from epsilog.mechanisms import Release
 from epsilog.plan.fits import close_fit
-from epsilog.plan.wording import share_text
 from epsilog.terms import NeighboringRelation, check
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.messages import Message
 
 __all__ = ["SideBySide", "side_by_side"]
 
@@ -35,33 +34,26 @@ class SideBySide:
     fits: tuple[GaussianFit | None, GaussianFit | None]
 
     @property
-    def says(self) -> list[str]:
-        """Which protects better, and whether the smaller epsilon is the weaker promise."""
-        less = upper_text(self.found.tolerance)
-        verdicts = {
-            "first": f"The first protects better, and is nowhere easier to attack by more than {less}.",
-            "second": f"The second protects better, and is nowhere easier to attack by more than {less}.",
-            "neither": "Neither is better everywhere: their curves cross.",
-            "alike": f"Neither is anywhere easier to attack than the other by more than {less}.",
-            "open": "These bounds do not decide which protects better.",
-        }
-        said = [verdicts[self.found.verdict]]
-        at_delta, at_fpr = self.at_delta, self.at_fpr
+    def says(self) -> tuple[Message, ...]:
+        """Which protects better, and whether the smaller epsilon is the weaker guarantee."""
+        verdict, at_delta, at_fpr = self.found.verdict, self.at_delta, self.at_fpr
+        tolerance = {} if verdict in ("neither", "open") else {"tolerance": self.found.tolerance}
+        said = Message.of(f"compare/{verdict}", **tolerance)
         if at_fpr is None or {at_delta.better, at_fpr.better} != {"first", "second"}:
-            return said
-        names = ("first", "second")
-        small = names.index(at_delta.better)  # whose epsilon is the smaller
-        less, more = names[small], names[1 - small]
-        epsilons, rates = ((each.first, each.second) for each in (at_delta, at_fpr))
-        (_, delta), (_, fpr) = epsilons[0].given[0], rates[0].given[0]
-        least, most = upper_text(epsilons[small].upper), lower_text(epsilons[1 - small].lower)
-        finds, none = lower_text(100 * rates[small].lower, 3), share_text(rates[1 - small].upper)
-        said.append(
-            f"At delta {delta:g} the {less} has the smaller epsilon, at most {least} where the {more}'s is {most} or "
-            f"more. And yet, at false alarms of {100 * fpr:g}%, the best attack on it finds at least {finds}%, where "
-            f"none on the {more} finds above {none}: against that attack the smaller epsilon is the weaker promise."
+            return (said,)
+        small, other = at_delta.better, at_fpr.better
+        weaker = Message.of(
+            "compare/weaker",
+            delta=at_delta.first.given[0][1],
+            fpr=at_fpr.first.given[0][1],
+            less=Message(f"better/{small}"),
+            more=Message(f"better/{other}"),
+            upper=getattr(at_delta, small).upper,
+            lower=getattr(at_delta, other).lower,
+            least=getattr(at_fpr, small).lower,
+            most=getattr(at_fpr, other).upper,
         )
-        return said
+        return said, weaker
 
 
 def side_by_side(

@@ -20,9 +20,9 @@ from epsilog.mechanisms import (
 from epsilog.numerics.roots import largest
 from epsilog.plan.fits import close_fit, fit_json
 from epsilog.plan.pricing import GAP, formula_json, price
+from epsilog.plan.sentences import write_formula
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.verdicts import Verdict, verdict
-from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
     CalibrationError,
     DeltaDecision,
@@ -37,6 +37,7 @@ from epsilog.terms import (
 )
 from epsilog.terms.charts import interval_bar
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.messages import Message
 from epsilog.terms.notebook import html_table
 
 _MOST_EPOCHS = 2**30
@@ -160,9 +161,9 @@ class FederatedPlan:
         )
 
     @property
-    def verdict(self) -> str:
-        """Whether the closed form under-reports, in one sentence."""
-        return formula_sentence(self.formula.total, self.epsilon)
+    def verdict(self) -> Message:
+        """Whether the closed form under-reports."""
+        return write_formula(self.formula.total, self.epsilon)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -171,7 +172,7 @@ class FederatedPlan:
             ("if participation is known", upper_text(self.unamplified.upper), "no amplification by sampling"),
             ("closed form", f"{self.formula.total:.4g}", "an estimate, never charged"),
             ("releases together", upper_text(self.cumulative.upper), f"{self.releases_per_period} in a period"),
-            ("beside the closed form", "", self.verdict),
+            ("beside the closed form", "", str(self.verdict)),
         ]
         drawn = interval_bar(
             self.epsilon.lower,
@@ -185,7 +186,11 @@ class FederatedPlan:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""
         told = codec.plain_fields(self) | self.schedule.to_json()
-        told |= {"formula": formula_json(self.formula), "fit": self.fit and fit_json(self.fit), "verdict": self.verdict}
+        told |= {
+            "formula": formula_json(self.formula),
+            "fit": self.fit and fit_json(self.fit),
+            "verdict": self.verdict.to_json(),
+        }
         absent = {name for name in ("person", "fit", "sweep") if told[name] is None} | {"schedule"}
         absent |= {"group"} if self.person is None else set()
         return {name: value for name, value in told.items() if name not in absent}

@@ -190,8 +190,8 @@ def mix_meaning(
         UnsupportedMechanismError: no proof covers a part under this relation.
 
     >>> from epsilog.mechanisms import Laplace
-    >>> mix_meaning([Laplace(4.0), Laplace(8.0)], delta=0.0, cap=1.0).headroom
-    'The cap of 1 has room: 2 such releases fit it together, this one among them, and a third does not.'
+    >>> mix_meaning([Laplace(4.0), Laplace(8.0)], delta=0.0, cap=1.0).fits
+    2
     """
     release = Composed(releases)
     price = bound_epsilon(release, delta=delta, relation=relation, gap=_CLOSE)

@@ -13,9 +13,9 @@ from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Gaussian, Laplace, Release, Repeated
 from epsilog.numerics.rounding import PLANNED
 from epsilog.plan.consumed import Consumed, at_most, consumed, stepped, taken
+from epsilog.plan.sentences import list_query_limits
 from epsilog.plan.verdicts import Verdict as Meaning
 from epsilog.plan.verdicts import verdict
-from epsilog.plan.wording import query_limits
 from epsilog.terms import CheckError, DeltaDecision, DeltaPolicy, Finding, Interval, Verdict, check, codec, parameters
 from epsilog.terms.charts import gauge
 from epsilog.terms.digits import upper_text
@@ -150,7 +150,7 @@ class QueryPlan:
         """The certified interval of all answers together, never above what was planned."""
         delta = 0.0 if self.delta is None else self.delta.delta
         found = at_most(self.epsilon, bound_epsilon(self.release, delta=delta))
-        return replace(found, assumptions=(*found.assumptions, *map(Message.read, query_limits(self.mechanism))))
+        return replace(found, assumptions=(*found.assumptions, *list_query_limits(self.mechanism)))
 
     def meaning(self, privacy_unit: str = "person", cap: float | None = None) -> Meaning:
         """What all answers together mean for one person, if each is asked once and with the optimal noise.
@@ -434,19 +434,15 @@ def _optimal(mechanism: str, epsilon: float, delta: float, groups: Sequence[tupl
 def _overuse(queries: int, used: int) -> tuple[Finding, ...]:
     if used <= queries:
         return ()
-    says = f"incompatible plan: queries_used must be at most queries = {queries}, got {used}"
-    return (Finding("queries/too-many", Verdict.FAILED, says, (("planned", queries), ("used", used))),)
+    return (Finding.of(Message.of("queries/too-many", planned=queries, used=used), Verdict.FAILED),)
 
 
 def _classic_faults(worst: float, queries: int, delta: float) -> Iterator[Finding]:
     """Where the classic Gaussian formula spends more than it says; ``worst`` is the largest epsilon of one query."""
     if queries > 1:
-        says = f"the classic formula gives every query the whole delta: its total is {queries * delta:g}"
-        yield Finding("classic-formula/delta-for-each", Verdict.WARNED, says, (("total_delta", queries * delta),))
+        total = Message.of("classic-formula/delta-for-each", total_delta=queries * delta)
+        yield Finding.of(total, Verdict.WARNED)
     real = bound_delta(Gaussian(_classic("gaussian", worst, delta)), epsilon=worst)
     if real.lower > delta:
-        says = (
-            f"the classic formula breaks its promise at epsilon {worst:g}: "
-            f"its delta is {real.lower:.3g}, {real.lower / delta:.3g} times what was asked"
-        )
-        yield Finding("classic-formula/delta-exceeded", Verdict.FAILED, says, (("delta", real.lower),))
+        found: dict[str, float] = {"delta": real.lower, "epsilon": worst, "factor": real.lower / delta}
+        yield Finding.of(Message.of("classic-formula/delta-exceeded", **found), Verdict.FAILED)

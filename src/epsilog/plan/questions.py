@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 
 from epsilog.accounting import Standing, profile
 from epsilog.mechanisms import Composed, Release, read_trials
-from epsilog.plan import wording
+from epsilog.plan import sentences
 from epsilog.plan.compared import side_by_side
 from epsilog.plan.federated_plan import FederatedPlan, curve, federated, noise_for, rounds_for
 from epsilog.plan.fits import fit_json
@@ -22,6 +22,7 @@ from epsilog.plan.risks import RISK_GAP, risk_reading
 from epsilog.plan.sensitivities import QUERIES, sensitivity
 from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields, parameters
 from epsilog.terms.fields import DOWN, Field
+from epsilog.terms.messages import Message
 
 __all__ = ["QUESTIONS", "FederatedQuestion", "FederatedVerdict", "QueriesQuestion", "QueriesVerdict", "Question"]
 
@@ -178,11 +179,11 @@ class FederatedQuestion(
     def answer(self) -> dict[str, Any]:
         """The certified interval, the popular closed form term by term, the delta verdict and the limits."""
         found = self.plan()
-        grade, sentence = wording.delta_sentence(found.delta.delta, self.population)
+        grade, sentence = sentences.grade_delta(found.delta.delta, self.population)
         return found.to_json() | {
             "delta_grade": grade,
             "delta_sentence": sentence,
-            "limits": [limit.to_json() for limit in wording.limits(**self.boundary)],
+            "limits": [limit.to_json() for limit in sentences.list_limits(**self.boundary)],
         }
 
     @property
@@ -199,8 +200,8 @@ class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="Fed
 
     def answer(self) -> dict[str, Any]:
         """Odds, several such runs together, delta at worst, room under a cap, of one run, in a report's sentences."""
-        of_one = [] if self.trials is None else [wording.OF_ONE_RUN]
-        limits = [limit.says for limit in wording.limits(**self.boundary)]
+        of_one = [] if self.trials is None else [Message("limits/one-run").to_json()]
+        limits = [limit.says for limit in sentences.list_limits(**self.boundary)]
         return self.plan_of_one().meaning(self.cap).to_json() | {"limits": [*of_one, *limits]}
 
 
@@ -244,7 +245,7 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesAsk", work=lambd
         """Noise the classic way, exactly and optimally; what is consumed and what remains."""
         found, grade, sentence = self.plan(), None, None
         if found.delta is not None and self.population is not None:
-            grade, sentence = wording.delta_sentence(found.delta.delta, self.population)
+            grade, sentence = sentences.grade_delta(found.delta.delta, self.population)
         return found.to_json() | {"delta_grade": grade, "delta_sentence": sentence}
 
 
@@ -398,8 +399,8 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", wo
         found, fits = both.found, [None if fit is None else fit_json(fit) for fit in both.fits]
         return {
             "verdict": found.verdict,
-            "better": wording.BETTER[found.verdict],
-            "says": both.says,
+            "better": f"better/{found.verdict}",
+            "says": codec.plain(both.says),
             "deltas": [_standing(each) for each in found.at_deltas],
             "fprs": [_standing(each) for each in found.at_fprs],
             "first_excess": found.first_excess,
@@ -418,8 +419,8 @@ def _standing(each: Standing) -> dict[str, Any]:
 def _tables(reading: dict[str, Any], privacy_unit: str, delta: float) -> dict[str, Any]:
     """What a reading of risk is answered with: a report's tables and sentences."""
     return {
-        "rows": wording.reading_rows(reading),
-        "of_attacks": wording.of_attacks(privacy_unit),
-        "copies": wording.copies_rows(reading),
-        "of_copies": wording.of_copies(delta),
+        "rows": codec.plain(sentences.reading_rows(reading)),
+        "of_attacks": sentences.write_attacks(privacy_unit).to_json(),
+        "copies": sentences.copies_rows(reading),
+        "of_copies": sentences.write_copies(delta).to_json(),
     }

@@ -25,7 +25,7 @@ from epsilog.mechanisms import (
     Repeated,
     TruncatedPoissonSampled,
 )
-from epsilog.plan.training_setup import EPOCHS, NOISES, SAMPLERS, TrainingSetup, less
+from epsilog.plan.training_setup import EPOCHS, TrainingSetup, less
 from epsilog.terms import (
     Finding,
     Interval,
@@ -36,7 +36,6 @@ from epsilog.terms import (
     codec,
     fields,
 )
-from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.messages import Message
 
 _ADD, _ZERO, _REPLACE = (
@@ -49,16 +48,7 @@ _NEAR = 1e-3  # two rates that differ by less than this part are one
 _SET_APART = 0.5  # of delta, for the chance that coins fall worse than what is priced
 _DROWNED = 1.0  # the noise of an update over the longest that its sum could be
 
-NOT_LOOKED_AT = {
-    "gradients": "whether what is clipped is the gradient of one example alone (layers and collations that mix rows, "
-    "hooks, autocasting, loss terms on parameters)",
-    "changes": "whether the loop changes noise, clip norm, sampler or optimizer in a way that is not stated, such as "
-    "by a figure of the data",
-    "randomness": "where coins and noise come from (seeds that are known or shared, floating-point noise)",
-    "other-uses": "what else is computed from the data: scaling, validation that steers learning rates or stops, "
-    "statistics of normalization, sizes of batches that are shown",
-    "earlier-steps": "what was released of the same data before: earlier runs, steps that an accountant already holds",
-}
+NOT_LOOKED_AT = ("gradients", "changes", "randomness", "other-uses", "earlier-steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +117,7 @@ def preflight(setup: TrainingSetup, *, delta: float) -> Preflight:
     ]  # fmt: skip
     if _within(believed, cost):  # differences that cost nothing
         found = [replace(one, verdict=Verdict.WARNED) if one.verdict is Verdict.FAILED else one for one in found]
-    found += [
-        Finding(f"{what}/not-looked-at", Verdict.NOT_CHECKED, f"Not looked at: {says}.")
-        for what, says in NOT_LOOKED_AT.items()
-    ]
+    found += [Finding.of(Message(f"{what}/not-looked-at"), Verdict.NOT_CHECKED) for what in NOT_LOOKED_AT]
     return Preflight(setup, delta, believed, release, cost, tuple(found))
 
 
@@ -275,115 +262,60 @@ def _most(trials: int, chance: float, failure: float) -> int:
     return max(low, 1)
 
 
-def _found(code: str, failed: str, *, verdict: Verdict = Verdict.FAILED, **numbers: float) -> Finding:
-    return Finding(code, verdict, failed, tuple((name, float(value)) for name, value in numbers.items()))
+def _holds(name: str, **numbers: float) -> Finding:
+    return Finding.of(Message.of(f"{name}/holds", **numbers))
 
 
-def _passed(check_: str, says: str) -> Finding:
-    return Finding(f"{check_}/holds", Verdict.PASSED, says)
+def _differs(code: str, *, verdict: Verdict = Verdict.FAILED, **numbers: float) -> Finding:
+    return Finding.of(Message.of(code, **numbers), verdict)
 
 
 def _sampler(setup: TrainingSetup) -> Finding:
-    match setup.sampler:
-        case "poisson":
-            return _passed("sampler", "Batches are Poisson samples, as accountants of DP-SGD take for granted.")
-        case "fixed-size":
-            says = (
-                "Batches have a fixed size: amplification is proved for data sets that replace one example by another, "
-                "not for one that joins or leaves."
-            )
-            return _found("sampler/fixed-size", says)
-        case "shuffled" | "in-order":
-            says = (
-                f"Batches are parts of an epoch ({SAMPLERS[setup.sampler]}), not Poisson samples. No amplification is "
-                "proved for them: each epoch costs what one round on all examples does."
-            )
-            return _found(f"sampler/{setup.sampler}", says)
-    says = f"In a batch {SAMPLERS[setup.sampler]}: one example may fill it, and no amplification is proved."
-    return _found(f"sampler/{setup.sampler}", says)
+    return _holds("sampler") if setup.sampler == "poisson" else _differs(f"sampler/{setup.sampler}")
 
 
 def _rate(setup: TrainingSetup, believed: float) -> Finding:
-    drawn = setup.expected_batch / setup.examples
-    counted = setup.believed_updates or setup.updates
-    if counted < setup.updates:
-        says = f"The accountant counts {counted} steps, and the optimizer takes {setup.updates} noisy ones."
-        return _found("rate/fewer-steps", says, counted=counted, taken=setup.updates)
+    drawn, taken = setup.expected_batch / setup.examples, setup.updates
+    counted = setup.believed_updates or taken
+    if counted < taken:
+        return _differs("rate/fewer-steps", counted=counted, taken=taken)
     if drawn > believed * (1 + _NEAR):
-        says = (
-            f"An update takes {drawn:.6g} of all examples on average, and the accountant is told {believed:.6g}: "
-            "look at the sampler, the workers and the accumulation."
-        )
-        return _found("rate/too-low", says, drawn=drawn, believed=believed)
-    if drawn < believed * (1 - _NEAR) or counted > setup.updates:
-        says = (
-            f"The accountant is told more than is done (rate {believed:.6g} for {drawn:.6g}, {counted} steps for "
-            f"{setup.updates}): the claim holds, and noise is wasted."
-        )
-        return _found("rate/too-high", says, verdict=Verdict.WARNED, drawn=drawn, believed=believed)
-    return _passed("rate", "The accountant is told the rate and the steps that the loop has.")
+        return _differs("rate/too-low", drawn=drawn, believed=believed)
+    if drawn < believed * (1 - _NEAR) or counted > taken:
+        more = {"drawn": drawn, "believed": believed, "counted": counted, "taken": taken}
+        return _differs("rate/too-high", verdict=Verdict.WARNED, **more)
+    return _holds("rate")
 
 
 def _several(setup: TrainingSetup) -> Finding:
-    if setup.sampler in EPOCHS and setup.draws > 1:
-        times = _together(setup)
-        if times > 1:
-            says = (
-                f"An update may hold an example {times} times: its batches reach over the end of an epoch, or workers "
-                "hold the same rows."
-            )
-            return _found("batches/several-samples", says, samples=times)
-    elif setup.draws > 1:
-        shared = setup.draws > setup.accumulation
-        where = "workers that draw from the same examples" if shared else "accumulated batches"
-        says = (
-            f"An update sums {setup.draws} samples ({where}) before one noise: an example may be in several of them, "
-            "and moves the sum by as many clip norms. That is no Poisson sample of the sum's size."
-        )
-        return _found("batches/several-samples", says, samples=setup.draws)
-    if setup.sampler == "with-replacement" and setup.expected_batch > 1:
-        return _found("batches/several-samples", "An example may be in several places of one batch.")
-    return _passed("batches", "No example can be drawn for one update more than once.")
+    times = _together(setup) if setup.sampler in EPOCHS else setup.draws
+    if setup.sampler == "with-replacement":
+        times *= setup.places
+    return _differs("batches/several-samples", samples=times) if times > 1 else _holds("batches")
 
 
 def _noise(setup: TrainingSetup) -> Finding:
     if setup.noise_added != "update" and setup.noise > setup.least_noise:
-        says = f"Noise is added {NOISES[setup.noise_added]}: the sum has more of it than the accountant counts."
-        return _found("noise-added/more-than-counted", says, verdict=Verdict.WARNED, noise=setup.noise)
-    return _passed("noise-added", "Noise is added once to the sum of an update.")
+        return _differs("noise-added/more-than-counted", verdict=Verdict.WARNED, noise=setup.noise)
+    return _holds("noise-added")
 
 
 def _told_noise(setup: TrainingSetup) -> Finding:
     told, least, most = setup.believed_noise, setup.least_noise, max(noise for _, noise in setup.stages)
     if told is not None and least < told * (1 - _NEAR):
-        says = f"The accountant is told a noise multiplier of {told:g}, and an update has {least:g}."
-        return _found("noise-told/too-high", says, told=told, least=least)
+        return _differs("noise-told/too-high", told=told, least=least)
     if told is not None and most > told * (1 + _NEAR):
-        says = (
-            f"The accountant is told a noise multiplier of {told:g}, and updates have up to {most:g}: noise is wasted."
-        )
-        return _found("noise-told/too-low", says, verdict=Verdict.WARNED, told=told, most=most)
-    return _passed("noise-told", "The accountant is told the noise multiplier of each update.")
+        return _differs("noise-told/too-low", verdict=Verdict.WARNED, told=told, most=most)
+    return _holds("noise-told")
 
 
 def _clipping(setup: TrainingSetup) -> Finding:
-    if setup.clipped == "example":
-        return _passed("clipping", "The gradient of each example is clipped.")
-    says = (
-        "Micro-batches are clipped as one: an example changes the direction of the whole, and moves the sum by up to "
-        "two clip norms; where others fall depends on whether it is there."
-    )
-    return _found("clipping/microbatches", says)
+    return _holds("clipping") if setup.clipped == "example" else _differs("clipping/microbatches")
 
 
 def _divisor(setup: TrainingSetup) -> Finding:
-    if setup.divisor == "public" or setup.sampler not in ("poisson",):
-        return _passed("divisor", "Noisy sums are divided by a public number.")
-    says = (
-        "Noisy sums are divided by how many examples were drawn, which accountants do not cover: for one that joins or "
-        "leaves nothing is proved; sizes shown, an example that is replaced is hidden as in samples of fixed size."
-    )
-    return _found("divisor/realised-cohort", says)
+    known = setup.divisor == "public" or setup.sampler != "poisson"
+    return _holds("divisor") if known else _differs("divisor/realised-cohort")
 
 
 def _truncation(setup: TrainingSetup, delta: float) -> tuple[Finding, ...]:
@@ -392,14 +324,8 @@ def _truncation(setup: TrainingSetup, delta: float) -> tuple[Finding, ...]:
     batches = setup.updates * setup.accumulation * setup.workers
     chance = min(batches * binomial_above(setup.pool, setup.rate, setup.largest_batch), 1.0)
     if chance <= delta:
-        return (
-            _passed("truncation", f"A batch is cut with a chance of at most {upper_text(chance, 2)} in the whole run."),
-        )
-    says = (
-        f"Batches may be cut (chance {upper_text(chance, 2)} in the run at most): accountants of Poisson samples leave "
-        "that out."
-    )
-    return (_found("truncation/frequent", says, chance=chance),)
+        return (_holds("truncation", chance=chance),)
+    return (_differs("truncation/frequent", chance=chance),)
 
 
 def _signal(setup: TrainingSetup) -> tuple[Finding, ...]:
@@ -409,25 +335,14 @@ def _signal(setup: TrainingSetup) -> tuple[Finding, ...]:
     noise = setup.noise * (2 if setup.clipped == "microbatch" else 1)
     part = noise * math.sqrt(setup.parameters) / setup.expected_batch
     if part <= _DROWNED:
-        return (_passed("signal", f"An update's noise is {part:.2g} times as long as its sum could be at most."),)
-    says = (
-        f"An update's noise is {part:.3g} times as long as its sum could be if all gradients agreed: train fewer "
-        "parameters, take larger batches, or expect many updates to average it."
-    )
-    return (_found("signal/drowned", says, verdict=Verdict.WARNED, part=part),)
+        return (_holds("signal", part=part),)
+    return (_differs("signal/drowned", verdict=Verdict.WARNED, part=part),)
 
 
 def _believed(believed: Interval, cost: Interval) -> Finding:
-    stated = upper_text(believed.upper)
-    if cost.upper <= believed.upper < math.inf:
-        return _passed("believed", f"The loop costs no more than its accountant will say ({stated}).")
+    if cost.upper <= believed.upper < math.inf or _within(believed, cost):
+        return _holds("believed", believed=believed.upper)
     if math.isinf(cost.upper):
-        return _found(
-            "believed/nothing-proved", f"The accountant will say {stated}, and nothing is proved of this loop."
-        )
-    if _within(believed, cost):
-        return _passed("believed", f"The loop costs what its accountant will say ({stated}), but for a hair.")
-    least = f" and at least {lower_text(cost.lower)}" if cost.lower > believed.upper else ""
-    proved = f"{upper_text(cost.upper)}{least} (neighbours: {cost.relation})"
-    says = f"The accountant will say {stated}; what is proved of this loop is {proved}."
-    return _found("believed/too-low", says, believed=believed.upper, proved=cost.upper)
+        return _differs("believed/nothing-proved", believed=believed.upper)
+    proved = {"believed": believed.upper, "proved": cost.upper, "lower": cost.lower}
+    return Finding.of(Message.of("believed/too-low", relation=cost.relation.value, **proved), Verdict.FAILED)

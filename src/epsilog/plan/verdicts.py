@@ -9,9 +9,8 @@ from typing import Any
 from epsilog.accounting import Profile, epsilon, profile
 from epsilog.mechanisms import Release, Repeated
 from epsilog.numerics.rounding import down, up
-from epsilog.plan import wording
+from epsilog.plan import sentences
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
-from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.messages import Message
 
 __all__ = ["Verdict", "odds", "verdict"]
@@ -55,9 +54,9 @@ class Verdict:
     assumptions: tuple[Message, ...]
 
     @property
-    def statement(self) -> str:
-        """The claim in one sentence: a report's."""
-        return wording.claim_sentence(
+    def statement(self) -> Message:
+        """The claim, as a report states it."""
+        return sentences.write_claim(
             self.epsilon,
             self.delta,
             relation=self.relation,
@@ -67,96 +66,52 @@ class Verdict:
         )
 
     @property
-    def odds(self) -> str:
-        """What somebody can conclude who knows all the other data."""
-        return wording.odds_sentence(self.moved, self.delta, self.privacy_unit, self.relation)
+    def odds(self) -> Message:
+        """What an attacker who knows all other data can conclude."""
+        return sentences.write_odds(self.moved, self.delta, self.privacy_unit, self.relation)
 
     @property
-    def worst(self) -> list[str]:
-        """What delta is the chance of, what it would permit at worst, and whether this release can be of that kind."""
+    def worst(self) -> tuple[Message, ...]:
+        """What delta alone would permit, and what is proven of this release at a smaller delta."""
         if math.isinf(self.epsilon):
-            return ["Where nothing is promised, delta says nothing."]
+            return (Message("delta/none"),)
         if self.delta == 0:
-            return ["There is no delta: the bound holds for every outcome."]
-        at, unit = upper_text(self.delta), self.privacy_unit
-        everybody = ""
+            return (Message("delta/pure"),)
+        permits = Message.of("delta/permits", unit=self.privacy_unit, delta=self.delta)
         if self.population is not None:
-            of_them = upper_text(self.population * self.delta, 3)
-            everybody = f"; done to each of the {self.population:,}, that is {of_them} of them on average"
+            records = self.population * self.delta
+            permits = Message.of("delta/permits-of", unit=self.privacy_unit, delta=self.delta, records=records)
         smaller, there = self.deeper
-        kind = (
-            f"Nothing here says that this release is of another kind: at delta {upper_text(smaller)} no epsilon is "
-            "proven."
-            if math.isinf(there)
-            else f"This release does not end there: at delta {upper_text(smaller)}, epsilon is still at most "
-            f"{upper_text(there)}."
-        )
-        return [
-            f"Delta, {at}, bounds the chance of an outcome that tells more about one {unit} than the odds above say.",
-            f"At worst, a promise with this delta permits publishing one {unit}'s data with that chance{everybody}.",
-            kind,
-        ]
+        if math.isinf(there):
+            return permits, Message.of("delta/smaller-unbounded", delta=smaller)
+        return permits, Message.of("delta/smaller", delta=smaller, epsilon=there)
 
     @property
-    def headroom(self) -> str:
-        """How the claim stands to the policy's cap: room is counted in such releases, as epsilons do not subtract."""
+    def headroom(self) -> Message:
+        """The number of such releases that fit within the cap together; epsilons do not subtract."""
         if self.cap is None or self.fits is None:
-            return "No cap on epsilon is stated, so nothing is said of room under one."
-        limit = lower_text(self.cap)
+            return Message("headroom/no-cap")
         if self.fits == 0:
-            return f"It does not fit the cap of {limit}: its epsilon is {upper_text(self.epsilon)}."
+            return Message.of("headroom/none", cap=self.cap, epsilon=self.epsilon)
         if self.fits == 1:
-            return f"It fits the cap of {limit}; a second such release does not fit beside it."
-        if self.fits >= RELEASES[-1]:
-            return (
-                f"The cap of {limit} has room: {self.fits} such releases fit it together, this one among them, or more."
-            )
-        return (
-            f"The cap of {limit} has room: {self.fits} such releases fit it together, this one among them, and "
-            f"{_ordinal(self.fits + 1)} does not."
-        )
+            return Message.of("headroom/one", cap=self.cap)
+        kind = "many" if self.fits >= RELEASES[-1] else "some"
+        return Message.of(f"headroom/{kind}", cap=self.cap, fits=self.fits)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, with the sentences; infinite numbers are the text "inf"."""
-        return {
-            "epsilon": codec.encode(self.epsilon),
-            "delta": self.delta,
-            "statement": self.statement,
-            "moved": codec.encode(self.moved),
-            "odds": self.odds,
+        """Return plain JSON values with the messages; infinite numbers are the text "inf"."""
+        told = codec.plain_fields(self)
+        return {name: told[name] for name in ("epsilon", "delta", "moved", "cap", "fits", "assumptions")} | {
+            "statement": self.statement.to_json(),
+            "odds": self.odds.to_json(),
             "posteriors": [
-                {
-                    "prior": prior,
-                    "before": wording.prior_text(prior),
-                    "posterior": wording.posterior(prior, self.moved),
-                    "after": wording.share_text(wording.posterior(prior, self.moved)),
-                }
-                for prior in wording.PRIORS
+                {"prior": prior, "posterior": sentences.posterior(prior, self.moved)} for prior in sentences.PRIORS
             ],
-            "worst": self.worst,
-            "releases": [
-                {"count": count, "epsilon": None if found is None else codec.encode(found)}
-                for count, found in self.releases
-            ],
-            "of_releases": wording.OF_RELEASES,
-            "cap": self.cap,
-            "fits": self.fits,
-            "headroom": self.headroom,
-            "assumptions": list(map(str, self.assumptions)),
+            "worst": [line.to_json() for line in self.worst],
+            "releases": [{"count": count, "epsilon": codec.encode(found)} for count, found in self.releases],
+            "of_releases": Message("releases/together").to_json(),
+            "headroom": self.headroom.to_json(),
         }
-
-
-def _ordinal(number: int) -> str:
-    """One more, with its article.
-
-    >>> [_ordinal(number) for number in (3, 8, 13, 18, 22, 64)]
-    ['a third', 'an eighth', 'a 13th', 'an 18th', 'a 22nd', 'a 64th']
-    """
-    words = "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"
-    if number - 3 < len(words):
-        return f"{'an' if number in (8, 11) else 'a'} {words[number - 3]}"
-    last = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{'an' if str(number)[0] == '8' or number == 18 else 'a'} {number}{last}"
 
 
 def odds(curve: Profile, delta: float) -> float:
@@ -225,8 +180,8 @@ def verdict(
     >>> from epsilog.mechanisms import Gaussian
     >>> noise = Gaussian(4.0)
     >>> found = verdict(noise, epsilon(noise, delta=1e-6), delta=1e-6, relation=None, privacy_unit="person", cap=2.5)
-    >>> found.headroom
-    'The cap of 2.5 has room: 4 such releases fit it together, this one among them, and a fifth does not.'
+    >>> str(found.headroom)
+    '4 such releases, including this one, fit within the cap of 2.5; one more does not.'
     """
     delta = check.half_open(0, 1, check.DOWN)(delta=delta)
     cap = check.optional(check.positive(check.DOWN))(cap=cap)

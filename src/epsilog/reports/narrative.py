@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from decimal import Decimal
 
-from epsilog.plan.wording import claim_sentence
+from epsilog.plan.sentences import write_claim
 from epsilog.schemes import Against, Scheme
 from epsilog.terms import Guarantee, UnsupportedMechanismError
 from epsilog.terms.digits import upper_text
@@ -93,7 +93,7 @@ def with_counts(epsilon: float, beside: Decimal) -> str:
 
 def statement(guarantee: Guarantee, *, simulation: bool = False) -> str:
     """The claim in one sentence, with everything that gives it meaning; of a simulation, what it would be."""
-    return claim_sentence(
+    claim = write_claim(
         guarantee.epsilon,
         guarantee.delta,
         relation=guarantee.relation,
@@ -101,6 +101,7 @@ def statement(guarantee: Guarantee, *, simulation: bool = False) -> str:
         population=guarantee.population,
         simulation=simulation,
     )
+    return str(claim)
 
 
 OF_THE_RELEASED = ("Public", "Reader of custody.jsonl")

@@ -12,13 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from epsilog.plan.wording import share_text
+from epsilog.plan.sentences import attack_label
 from epsilog.reports.publication import completed, tier
 from epsilog.reports.rendering import verdict_told
 from epsilog.terms import RecordsError
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.legible import legible
-from epsilog.terms.messages import sentence
+from epsilog.terms.messages import KINDS, sentence
 
 NEEDED = ("organisation", "description", "region", "publication_date")  # the schema's own, which no report implies
 NOT_SAID = "The schema has no field for what follows."
@@ -109,8 +109,7 @@ def unsaid(report: Mapping[str, Any]) -> list[str]:
     if report["reading"]["mu"] is not None:
         lines.append(f"Gaussian DP: mu {report['reading']['mu']}.")
     lines += [
-        f"The best attack with {share_text(attack['fpr'])} false alarms finds at most {share_text(attack['tpr'])} of "
-        "members."
+        f"Best attack: {attack_label(attack['fpr'])}, at most {KINDS['percent'](attack['tpr'])}."
         for attack in report["reading"]["attack"][-1:]
     ]
     return [*lines, f"Assumed: {'; '.join(map(sentence, bounds['assumptions'])) or 'nothing further'}."]

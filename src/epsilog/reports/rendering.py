@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog.plan.wording import OF_COPIES, copies_rows, odds_sentence, of_attacks, reading_rows, share_text
+from epsilog.plan.sentences import copies_rows, reading_rows, write_attacks, write_copies, write_odds
 from epsilog.reports.kinds import LEDGER, OWNER, WRITER, Attested, kind_at, kind_of_finding, parts_of, words_of
 from epsilog.reports.narrative import OF_MODEL
 from epsilog.reports.plots import Series, line_plot
@@ -22,7 +22,7 @@ from epsilog.reports.publication import completed
 from epsilog.terms import COMMITMENT, Verdict, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.legible import legible
-from epsilog.terms.messages import sentence
+from epsilog.terms.messages import KINDS, sentence
 from epsilog.verification.audits import GAUSSIAN
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "odds": odds(report),
         "readings": readings(report),
         "copies": copies(report),
-        "of_copies": f"{OF_COPIES} {OF_MODEL}",
-        "of_attacks": f"{of_attacks(report['claim']['guarantee']['privacy_unit'])} {OF_MODEL}",
+        "of_copies": f"{write_copies(1.0)} {OF_MODEL}",
+        "of_attacks": f"{write_attacks(report['claim']['guarantee']['privacy_unit'])} {OF_MODEL}",
         "facts": facts(report),
         "filters": filters(report),
         "made": made(report),
@@ -343,18 +343,13 @@ def odds(report: Mapping[str, Any]) -> str:
     reading, guarantee = report["reading"] or {}, report["claim"]["guarantee"]
     if (moved := reading.get("moved")) is None:
         return ""
-    return odds_sentence(
-        float(moved),
-        guarantee["delta"],
-        guarantee["privacy_unit"],
-        guarantee["relation"],
-        simulation=report["simulation"],
-    )
+    unit, relation = guarantee["privacy_unit"], guarantee["relation"]
+    return str(write_odds(float(moved), guarantee["delta"], unit, relation, simulation=report["simulation"]))
 
 
 def readings(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the claim means, as label and figure; nothing where none stands."""
-    return reading_rows(report["reading"])
+    return [(str(label), figure) for label, figure in reading_rows(report["reading"])]
 
 
 def copies(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -410,7 +405,7 @@ def _environment(*, markdown: bool = False) -> Environment:
         "upper": _upper,
         "lower": _lower,
         "sentence": _sentence,
-        "share": share_text,
+        "share": KINDS["percent"],
     }
     environment.filters["binding_budget"] = binding_budget
     return environment

@@ -10,7 +10,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
-from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, formula_sentence, sweep
+from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, sweep, write_formula
 from epsilog.reports.attack import attack
 from epsilog.reports.forgeries import still_forgeable
 from epsilog.reports.kinds import OF_RUNS, listed
@@ -164,8 +164,8 @@ def _verdict(plan: RegisteredPlan, total: float) -> str:
     """Whether the closed form, which is about one run, under-reports."""
     one = certified(plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation)
     if plan.trials is None:
-        return formula_sentence(total, one)
-    return f"{formula_sentence(total, one)} (It is about one trial, and so is this comparison.)"
+        return str(write_formula(total, one))
+    return f"{write_formula(total, one)} (It is about one trial, and so is this comparison.)"
 
 
 def _tuning(plan: RegisteredPlan, version: int) -> dict[str, Any] | None:

@@ -104,7 +104,7 @@ class FederatedAnswer(Answer):
     group: int = 1
     person: Interval | None = None
     sweep: Sweep | None = None
-    verdict: str
+    verdict: Message
     delta_grade: Grade
     delta_sentence: str
     limits: list[Finding]
@@ -114,9 +114,7 @@ class Posterior(Answer):
     """What a suspicion becomes, at most."""
 
     prior: float
-    before: str
     posterior: float
-    after: str
 
 
 class Releases(Answer):
@@ -131,18 +129,18 @@ class VerdictAnswer(Answer):
 
     epsilon: Number
     delta: float
-    statement: str
+    statement: Message
     moved: Annotated[Number, Field(description="logarithm of the factor by which odds grow, but for a chance of delta")]
-    odds: str
+    odds: Message
     posteriors: list[Posterior]
-    worst: list[str]
+    worst: list[Message]
     releases: list[Releases]
-    of_releases: str
+    of_releases: Message
     cap: float | None
     fits: Annotated[int | None, Field(description="such releases that the cap bears together; null without a cap")]
-    headroom: str
-    assumptions: list[str]
-    limits: Annotated[list[str], Field(description="what the claim covers, and what it does not")]
+    headroom: Message
+    assumptions: list[Message]
+    limits: Annotated[list[Message], Field(description="what the claim covers, and what it does not")]
 
 
 class ElsewhereAnswer(Answer):
@@ -159,10 +157,10 @@ class ElsewhereAnswer(Answer):
 class RiskAnswer(Answer):
     """What the best attack finds, and what copies cost: a report's tables, row by row."""
 
-    rows: Annotated[list[tuple[str, str]], Field(description="label and figure")]
-    of_attacks: str
+    rows: Annotated[list[tuple[Message, str]], Field(description="label and figure")]
+    of_attacks: Message
     copies: Annotated[list[tuple[str, str, str]], Field(description="copies, epsilon at most, at least")]
-    of_copies: str
+    of_copies: Message
 
 
 class CurvePoint(Answer):
@@ -280,8 +278,8 @@ class CompareAnswer(Answer):
     """Two releases side by side: their curves, and words on which is weaker where."""
 
     verdict: Literal["first", "second", "neither", "alike", "open"]
-    better: str
-    says: list[str]
+    better: Message
+    says: list[Message]
     deltas: list[StandingRow]
     fprs: list[StandingRow]
     first_excess: Annotated[float, Field(description="by how much the first is easier to attack anywhere, at most")]

@@ -9,6 +9,7 @@ from enum import StrEnum
 from epsilog.terms import check
 from epsilog.terms.errors import CheckError
 from epsilog.terms.legible import legible
+from epsilog.terms.messages import Message
 
 EVIDENCE = ("report", "ledger", "custody", "page", "model", "signature")  # what may lack; plan and records never do
 LOG_EVIDENCE = ("cohorts", "clients", "settings", "norms", "divisor", "padding", "attempts", "enrolment")  # of logs
@@ -98,6 +99,12 @@ class Finding:
             lacks=check.one_of(("", *EVIDENCE, *LOG_EVIDENCE)),
             false_alarm=check.half_open(0, 1),
         )
+
+    @classmethod
+    def of(cls, message: Message, verdict: Verdict = Verdict.PASSED) -> Finding:
+        """Return the finding whose code is the identifier of a message, with the message's numbers."""
+        numbers = ((name, float(value)) for name, value in message.params if isinstance(value, int | float))
+        return cls(message.id, verdict, str(message), tuple(numbers))
 
     @property
     def check(self) -> str:

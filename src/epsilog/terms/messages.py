@@ -16,6 +16,7 @@ foreign text and becomes legible. The number after "@" is the version of a proof
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -35,13 +36,16 @@ Parameter = Union[float, int, str, "Message", tuple["Message", ...]]
 
 _FOREIGN = "text"  # the identifier of a sentence that somebody else made
 _DEEPEST = 16  # messages in one another
-_DIGITS = 7
+_MAX_LOG = 700.0  # of a factor that is shown
 
 KINDS: Mapping[str, Callable[[Any], str]] = {
-    "upper": lambda value: upper_text(value, _DIGITS),
-    "lower": lambda value: lower_text(value, _DIGITS),
-    "estimate": lambda value: f"{value:.3g}",
-    "exact": lambda value: f"{value:.17g}" if isinstance(value, float) else f"{value}",
+    "upper": upper_text,
+    "lower": lower_text,
+    "percent": lambda share: f"{upper_text(100 * share, 3)}%",
+    "factor": lambda log: upper_text(math.exp(log), 3) if log < _MAX_LOG else "more than 1e300",
+    "estimate": lambda value: f"{value:.4g}",
+    "exact": str,
+    "count": lambda value: f"{value:,}",
     "message": lambda value: "; ".join(map(str, value)) if isinstance(value, tuple) else f"{value}",
     "text": legible,
 }
@@ -161,6 +165,8 @@ def _parameter(value: Any, kind: str | None, depth: int) -> Parameter:
         if isinstance(value, list) and not (len(value) == 2 and isinstance(value[1], dict)):
             return tuple(Message.from_json(one, depth - 1) for one in value)
         return Message.from_json(value, depth - 1)
+    if value == "inf" and kind not in ("text", None):
+        return math.inf
     expected = str if kind == "text" else int | float
     if not isinstance(value, expected) or isinstance(value, bool):
         raise CheckError("message", f"with a parameter that is {kind}", repr(value)[:80])
@@ -171,7 +177,9 @@ def _parameter(value: Any, kind: str | None, depth: int) -> Parameter:
 def _plain(value: Parameter) -> Any:
     if isinstance(value, tuple):
         return [one.to_json() for one in value]
-    return value.to_json() if isinstance(value, Message) else value
+    if isinstance(value, Message):
+        return value.to_json()
+    return "inf" if value == math.inf else value
 
 
 class _Sentences(Formatter):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from epsilog.terms import check
 from epsilog.terms.errors import CheckError
 from epsilog.terms.findings import Finding, Verdict
+from epsilog.terms.messages import Message
 
 
 def delta_finding(delta: float, *, population: int) -> Finding:
@@ -17,11 +18,8 @@ def delta_finding(delta: float, *, population: int) -> Finding:
     """
     delta, population = check.within(0, 1)(delta=delta), check.integer(1)(population=population)
     share = 1 / population
-    numbers = (("delta", delta), ("one_over_n", share))
-    if delta < share:
-        return Finding("delta/holds", Verdict.PASSED, f"delta {delta:.3g} is below 1/N = {share:.3g}.", numbers)
-    says = f"delta {delta:.3g} is not below 1/N = {share:.3g} (N = {population})."
-    return Finding("delta/too-large", Verdict.WARNED, says, numbers)
+    code, verdict = ("delta/holds", Verdict.PASSED) if delta < share else ("delta/too-large", Verdict.WARNED)
+    return Finding.of(Message.of(code, delta=delta, one_over_n=share), verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,8 @@ class DeltaPolicy:
 
         >>> DeltaPolicy().decide(None, population=50_000).delta
         1e-06
-        >>> DeltaPolicy(delta_cap=None).decide(2e-5, population=50_000).findings[0].says
-        'delta 2e-05 is not below 1/N = 2e-05 (N = 50000).'
+        >>> DeltaPolicy(delta_cap=None).decide(2e-5, population=50_000).findings[0].code
+        'delta/too-large'
         """
         population = check.integer(1)(population=population)
         share = 1 / population

@@ -6,7 +6,7 @@ import type { ElsewhereAnswer } from "../lib/openapi";
 import { Copy } from "./Copy";
 import { Notice } from "./Notice";
 import { Trouble } from "./Trouble";
-import { typeset } from "./Typeset";
+import { typeset } from "../lib/messages";
 
 /** The same calculation as Python, as a command, as a programme file, in the playground and as a charge: asked for when opened. */
 export function Elsewhere({ name, ask, cap }: { name: "federated" | "queries"; ask: object; cap: number | null }) {

@@ -3,11 +3,11 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Answer } from "../lib/answer";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
-import { show, showWhole } from "../lib/numbers";
+import { sentence, typeset } from "../lib/messages";
+import { show, showPercent, showWhole } from "../lib/numbers";
 import type { RiskAnswer, VerdictAnswer } from "../lib/openapi";
 import { Table } from "./Table";
 import { Trouble } from "./Trouble";
-import { typeset } from "./Typeset";
 
 /**
  * What the claim means for one person, in the library's own sentences: those of a report. Only settled questions are asked,
@@ -52,7 +52,7 @@ function Told({ answer, risk, unit }: { answer: VerdictAnswer; risk: Answer<obje
         {(found) => (
           <>
             <Table caption="What it means" columns={[{ title: "reading" }, { title: "at most", number: true }]} rows={found.rows.map(([label, figure]) => [typeset(label), figure])} />
-            <p class="method">{found.of_attacks}</p>
+            <p class="method">{typeset(found.of_attacks)}</p>
           </>
         )}
       </Found>
@@ -64,7 +64,7 @@ function Told({ answer, risk, unit }: { answer: VerdictAnswer; risk: Answer<obje
             columns={[{ title: "releases" }, { title: "ε at most", number: true }]}
             rows={answer.releases.map(({ count, epsilon }) => [showWhole(count), epsilon === null ? "no bound proven" : show(epsilon, 4, "up")])}
           />
-          <p class="method">{answer.of_releases}</p>
+          <p class="method">{typeset(answer.of_releases)}</p>
         </div>
         <Found risk={risk} fallback="Working out what copies cost…">
           {(found) => (
@@ -74,21 +74,21 @@ function Told({ answer, risk, unit }: { answer: VerdictAnswer; risk: Answer<obje
                 columns={[{ title: "copies" }, { title: "ε at most", number: true }, { title: "at least", number: true }]}
                 rows={found.copies}
               />
-              <p class="method">{found.of_copies}</p>
+              <p class="method">{typeset(found.of_copies)}</p>
             </>
           )}
         </Found>
       </div>
       <h3>What δ is the chance of</h3>
       {answer.worst.map((line) => (
-        <p key={line}>{typeset(line)}</p>
+        <p key={sentence(line)}>{typeset(line)}</p>
       ))}
       <h3>Room under the policy</h3>
       <p>{typeset(answer.headroom)}</p>
       <h3>What must hold for all of this</h3>
       <ul class="limits">
         {[...answer.assumptions, ...answer.limits].map((line) => (
-          <li key={line}>{typeset(line)}</li>
+          <li key={sentence(line)}>{typeset(line)}</li>
         ))}
       </ul>
     </>
@@ -110,17 +110,17 @@ function Found({ risk, fallback, children }: { risk: Answer<object, RiskAnswer>;
 }
 
 /** A chance before, and what it becomes at most: two bars on one scale, with the figures beside them. */
-function Belief({ before, after, prior, posterior }: VerdictAnswer["posteriors"][number]) {
+function Belief({ prior, posterior }: VerdictAnswer["posteriors"][number]) {
   return (
     <p>
-      <span class="before">{before}</span>
+      <span class="before">{showPercent(prior)}</span>
       <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
         <rect class="rail" width="100" height="10" />
         <rect class="after" width={100 * posterior} height="10" />
         <rect class="prior" width={100 * prior} height="10" />
       </svg>
       <b>
-        <span class="hidden">become </span>≤ {after}
+        <span class="hidden">become </span>≤ {showPercent(posterior, 3, "up")}
       </b>
     </p>
   );

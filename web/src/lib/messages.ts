@@ -1,15 +1,22 @@
 /** Messages as the API sends them: an identifier of the catalogue, with its parameters if it has some; or a sentence. */
 import catalogue from "../../../src/epsilog/terms/en.json";
-import { show } from "./numbers";
+import { show, showWhole, typeset as inText } from "./numbers";
 
 export type Message = string | readonly [string, Readonly<Record<string, unknown>>];
 
 const SENTENCES: Readonly<Record<string, string>> = catalogue;
 
+const MAX_LOG = 700; // of a factor that is shown
+
+const number = (value: unknown): number => (value === "inf" ? Infinity : Number(value));
+
 const KINDS: Readonly<Record<string, (value: unknown) => string>> = {
-  upper: (value) => show(Number(value), 7, "up"),
-  lower: (value) => show(Number(value), 7, "down"),
-  estimate: (value) => show(Number(value), 3),
+  upper: (value) => show(number(value), 4, "up"),
+  lower: (value) => show(number(value), 4, "down"),
+  percent: (value) => `${show(100 * number(value), 3, "up")}%`,
+  factor: (value) => (number(value) < MAX_LOG ? show(Math.exp(number(value)), 3, "up") : "more than 1e300"),
+  estimate: (value) => show(number(value), 4),
+  count: (value) => showWhole(number(value)),
   exact: (value) => String(value),
   message: (value) => (Array.isArray(value) && !isMessage(value) ? value.map((one) => sentence(one as Message)).join("; ") : sentence(value as Message)),
   text: (value) => String(value),
@@ -23,3 +30,6 @@ export function sentence(message: Message): string {
   const [id, params] = message;
   return (SENTENCES[id] ?? id).replace(/\{(\w+):(\w+)\}/g, (_, name: string, kind: string) => (KINDS[kind] ?? String)(params[name]));
 }
+
+/** The sentence of a message, with its numbers typeset. */
+export const typeset = (message: Message): string => inText(sentence(message));

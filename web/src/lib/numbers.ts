@@ -127,10 +127,9 @@ export function showAmount(text: string): string {
   return first === "1" && rest === "" ? scale : `${first}${rest && `.${rest}`} × ${scale}`;
 }
 
-/** Typesets the numbers in a sentence of the library: 1e-06 becomes 10⁻⁶, 2.5e-07 becomes 2.5 × 10⁻⁷, e^4 becomes e⁴. */
+/** Typesets the numbers in a sentence: 1e-06 becomes 10⁻⁶, 2.5e-07 becomes 2.5 × 10⁻⁷. */
 export function typeset(sentence: string): string {
-  const powers = sentence.replace(/\be\^(\d+)(?!\d|\.\d)/g, (_, power: string) => `e${power10(Number(power)).slice(2)}`);
-  return powers.replace(/(?<![\w.])(\d+(?:\.\d+)?)e([+-]?\d+)(?!\w)/g, (_, mantissa: string, exponent: string) => {
+  return sentence.replace(/(?<![\w.])(\d+(?:\.\d+)?)e([+-]?\d+)(?!\w)/g, (_, mantissa: string, exponent: string) => {
     const scale = power10(Number(exponent));
     return mantissa === "1" ? scale : `${mantissa} × ${scale}`;
   });

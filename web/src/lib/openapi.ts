@@ -108,8 +108,9 @@ export type CommitAsk = {
 /** Two releases side by side: their curves, and words on which is weaker where. */
 export type CompareAnswer = {
   verdict: "first" | "second" | "neither" | "alike" | "open";
-  better: string;
-  says: string[];
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  better: string | [string, Record<string, unknown>];
+  says: (string | [string, Record<string, unknown>])[];
   deltas: StandingRow[];
   fprs: StandingRow[];
   /** by how much the first is easier to attack anywhere, at most */
@@ -300,7 +301,8 @@ export type FederatedAnswer = {
   group?: number;
   person?: Interval | null;
   sweep?: Sweep | null;
-  verdict: string;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  verdict: string | [string, Record<string, unknown>];
   delta_grade: "void" | "weak" | "good";
   delta_sentence: string;
   limits: Finding[];
@@ -654,9 +656,7 @@ export type Part = {
 /** What a suspicion becomes, at most. */
 export type Posterior = {
   prior: number;
-  before: string;
   posterior: number;
-  after: string;
 };
 
 /** The privacy profile of a mix, and what an attacker can tell. */
@@ -902,11 +902,13 @@ export type RevokeAsk = {
 /** What the best attack finds, and what copies cost: a report's tables, row by row. */
 export type RiskAnswer = {
   /** label and figure */
-  rows: ([string, string])[];
-  of_attacks: string;
+  rows: ([string | [string, Record<string, unknown>], string])[];
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  of_attacks: string | [string, Record<string, unknown>];
   /** copies, epsilon at most, at least */
   copies: ([string, string, string])[];
-  of_copies: string;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  of_copies: string | [string, Record<string, unknown>];
 };
 
 /** The most rounds that meet a goal. */
@@ -987,21 +989,25 @@ export type VerdictAnswer = {
   /** a number; "inf" for an infinite one */
   epsilon: number;
   delta: number;
-  statement: string;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  statement: string | [string, Record<string, unknown>];
   /** logarithm of the factor by which odds grow, but for a chance of delta */
   moved: number;
-  odds: string;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  odds: string | [string, Record<string, unknown>];
   posteriors: Posterior[];
-  worst: string[];
+  worst: (string | [string, Record<string, unknown>])[];
   releases: Releases[];
-  of_releases: string;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  of_releases: string | [string, Record<string, unknown>];
   cap: number | null;
   /** such releases that the cap bears together; null without a cap */
   fits: number | null;
-  headroom: string;
-  assumptions: string[];
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  headroom: string | [string, Record<string, unknown>];
+  assumptions: (string | [string, Record<string, unknown>])[];
   /** what the claim covers, and what it does not */
-  limits: string[];
+  limits: (string | [string, Record<string, unknown>])[];
 };
 
 export const FACTS = {

@@ -11,13 +11,13 @@ import { Spoken } from "../components/Spoken";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
-import { sentence } from "../lib/messages";
+import { sentence, typeset } from "../lib/messages";
 import { addressStore, toQuery } from "../lib/address";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
 import { found } from "../lib/attack";
 import { type FieldSpec, type Form, useForm, type Values } from "../lib/form";
-import { show, showPercent, typeset } from "../lib/numbers";
+import { show, showPercent } from "../lib/numbers";
 import type { CompareAnswer, CompareAsk, Fit, Part, StandingRow } from "../lib/openapi";
 import type { FieldError } from "../lib/types";
 import { type Release as Bounded, releaseOf } from "../lib/twin/releases";
@@ -263,7 +263,7 @@ function Told({ answer, of, text, height }: { answer: CompareAnswer; of: Compare
         <div ref={text} class="ruling" style={{ minHeight: height ? `${height}px` : undefined }}>
           <h2 class="lead-in">{typeset(lead ?? "")}</h2>
           {rest.map((line) => (
-            <p key={line}>{typeset(line)}</p>
+            <p key={sentence(line)}>{typeset(line)}</p>
           ))}
         </div>
         <div class="two">
@@ -286,7 +286,7 @@ function Told({ answer, of, text, height }: { answer: CompareAnswer; of: Compare
             </section>
           ))}
         </div>
-        <Spoken text={answer.says.join(" ")} />
+        <Spoken text={answer.says.map(sentence).join(" ")} />
       </Card>
       <Charts curves={{ epsilons: both(answer.deltas.toReversed()), rates: both(answer.fprs) }} by="certified at the dots" />
       <Card title="Which is weaker where">

@@ -13,9 +13,8 @@ import { Refining } from "../components/Refining";
 import { PINS, Scenarios } from "../components/Scenarios";
 import { Stat } from "../components/Stat";
 import { Trouble } from "../components/Trouble";
-import { typeset } from "../components/Typeset";
+import { sentence, typeset } from "../lib/messages";
 import { Verdict } from "../components/Verdict";
-import { sentence } from "../lib/messages";
 import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
@@ -155,7 +154,7 @@ async function rounds(ask: FederatedAsk): Promise<void> {
 }
 
 function spoken(answer: FederatedAnswer): string {
-  return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${answer.verdict}`;
+  return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${sentence(answer.verdict)}`;
 }
 
 function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: FederatedAnswer; target: number | null; refining: boolean }) {

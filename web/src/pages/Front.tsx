@@ -4,6 +4,7 @@ import { Card } from "../components/Card";
 import { IntervalBar } from "../components/IntervalBar";
 import { Learn } from "../components/Learn";
 import { Notice } from "../components/Notice";
+import { typeset } from "../lib/messages";
 import { useAnswer } from "../lib/answer";
 import { server } from "../lib/api";
 import { show } from "../lib/numbers";
@@ -30,7 +31,7 @@ function Federated() {
           <p class="key">
             <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form
           </p>
-          <Notice grade={answer.formula.total < answer.epsilon.upper ? "weak" : "info"}>{answer.verdict}</Notice>
+          <Notice grade={answer.formula.total < answer.epsilon.upper ? "weak" : "info"}>{typeset(answer.verdict)}</Notice>
         </>
       ) : (
         <p class="empty">Working it out…</p>

@@ -12,7 +12,7 @@ import { PINS, Scenarios } from "../components/Scenarios";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
-import { typeset } from "../components/Typeset";
+import { typeset } from "../lib/messages";
 import { Verdict } from "../components/Verdict";
 import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";

@@ -5,7 +5,7 @@ import { Plot } from "../components/Plot";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
-import { typeset } from "../components/Typeset";
+import { typeset } from "../lib/messages";
 import { useAnswer } from "../lib/answer";
 import { get } from "../lib/api";
 import { show, showWhole } from "../lib/numbers";

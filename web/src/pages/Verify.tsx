@@ -3,7 +3,7 @@ import { Card } from "../components/Card";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
-import { typeset } from "../components/Typeset";
+import { typeset } from "../lib/messages";
 import { post } from "../lib/api";
 import { showWhole } from "../lib/numbers";
 import type { CheckedReport } from "../lib/openapi";

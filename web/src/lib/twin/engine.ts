@@ -1,6 +1,7 @@
 // The calculators without a server: upper bounds of sampled Gaussians, exact Gaussians, closed forms. It says what it lacks.
 
 import type { Engine } from "../engine";
+import { sentence } from "../messages";
 import { show } from "../numbers";
 import { readFederatedSchedule } from "../openapi";
 import type { FederatedAnswer, FederatedAsk, Finding, Interval, Noise, QueriesAnswer, QueriesAsk } from "../types";
@@ -24,13 +25,9 @@ function decideDelta(given: number | null, population: number, cap: number | nul
         ? "as given"
         : `given as ${show(given)}, lowered to the policy cap ${show(value)}`;
   const grade = value >= share ? ("void" as const) : value > share / 10 ? ("weak" as const) : ("good" as const);
-  const sentence = {
-    void: `δ is not below 1/N = ${show(share)}: publishing the record of a unit picked at random meets it.`,
-    weak: `δ is below 1/N = ${show(share)}, but by less than a factor of ten.`,
-    good: `δ is well below 1/N = ${show(share)}.`,
-  }[grade];
-  const findings = grade === "void" ? [finding("delta/too-large", "warned", sentence)] : [];
-  return { value, rationale, grade, sentence, findings };
+  const told = sentence([grade === "void" ? "delta/too-large" : "delta/holds", { delta: value, one_over_n: share }]);
+  const findings = grade === "void" ? [finding("delta/too-large", "warned", told)] : [];
+  return { value, rationale, grade, sentence: told, findings };
 }
 
 const bound = (upper: number, method: string, relation: string): Interval => ({
@@ -46,11 +43,8 @@ function supported(ask: FederatedAsk): void {
     throw new Problem("Needs the server", "In the browser only Poisson sampling is priced, for add-or-remove or zero-out.");
 }
 
-function sentence(total: number, upper: number): string {
-  if (!Number.isFinite(upper)) return "Without noise there is no privacy: both are infinite.";
-  return total < upper
-    ? `The closed form says ${show(total)}, below the proven bound of ${show(upper, 4, "up")}: it may not be claimed.`
-    : `The closed form says ${show(total)}, above the proven bound of ${show(upper, 4, "up")}: it over-reports here.`;
+function beside(total: number, upper: number): FederatedAnswer["verdict"] {
+  return Number.isFinite(upper) ? [total < upper ? "formula/below" : "formula/above", { total, upper }] : "formula/no-noise";
 }
 
 function federated(ask: FederatedAsk): FederatedAnswer {
@@ -70,10 +64,10 @@ function federated(ask: FederatedAsk): FederatedAnswer {
     delta_sentence: delta.sentence,
     formula,
     epsilon,
-    unamplified: bound(gaussianEpsilon(mu, delta.value), "exact Gaussian (Balle & Wang 2018)", ask.relation),
+    unamplified: bound(gaussianEpsilon(mu, delta.value), "method/gaussian@1", ask.relation),
     releases_per_period: ask.releases_per_period,
     cumulative: ask.releases_per_period === 1 ? epsilon : price(ask.rounds * ask.releases_per_period),
-    verdict: sentence(formula.total, epsilon.upper),
+    verdict: beside(formula.total, epsilon.upper),
     limits: [finding("limits/in-browser", "passed", "Computed in this browser. Lower bounds and other sampling schemes need the server."), ...outside(ask)],
   };
 }
@@ -164,7 +158,7 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
   const price = (way: "classic" | "exact" | "optimal"): Interval => {
     const sum = (power: number): number => shares.reduce((s, share, i) => s + taken[i]! * (ask.sensitivity / share[way].scale) ** power, 0);
     return gaussian
-      ? bound(gaussianEpsilon(Math.sqrt(sum(2)) * (1 + 1e-13), delta), "exact Gaussian (Balle & Wang 2018)", "add-or-remove-one")
+      ? bound(gaussianEpsilon(Math.sqrt(sum(2)) * (1 + 1e-13), delta), "method/gaussian@1", "add-or-remove-one")
       : bound(sum(1), "basic composition", "add-or-remove-one");
   };
   const consumed = {
@@ -177,9 +171,9 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
   const remaining = ask.epsilon - consumed.optimal.upper;
   const findings: Finding[] = [...(decided?.findings ?? [])];
   if (ask.queries_used > ask.queries)
-    findings.push(finding("queries/too-many", "failed", `incompatible plan: queries_used must be at most queries = ${ask.queries}, got ${ask.queries_used}`));
+    findings.push(finding("queries/too-many", "failed", sentence(["queries/too-many", { planned: ask.queries, used: ask.queries_used }])));
   if (gaussian && ask.queries > 1)
-    findings.push(finding("classic-formula/delta-for-each", "warned", `the classic formula gives every query the whole δ: its total is ${show(Math.min(1, ask.queries * delta))}`));
+    findings.push(finding("classic-formula/delta-for-each", "warned", sentence(["classic-formula/delta-for-each", { total_delta: Math.min(1, ask.queries * delta) }])));
   if (!gaussian && delta > 0) 
     findings.push(finding("laplace/plain-split", "warned", "composing Laplace noise tightly with a δ needs the server; the plain split is shown"));
   return {
