@@ -271,7 +271,6 @@ CALLS = {
         "clip_norm": 1.0,
     },
     plan.mix: {"releases": [Gaussian(1.0)], "delta": 0.125},
-    plan.mix_meaning: {"releases": [Gaussian(4.0)], "delta": 2.0**-10, "cap": 8.0},
     plan.price: {
         "schedule": schemes.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0),
         "delta": 2.0**-10,

@@ -196,7 +196,15 @@ def calls() -> dict[str, Callable[[], Any]]:
                 more = {"contributions": 3, "low": -1.0, "high": 4.0, "size": size, "relation": relation}
                 found[f"sensitivity {query_name} {size} {relation}"] = partial(plan.sensitivity, query_name, **more)
     found |= {
-        "meaning of a mix": partial(plan.mix_meaning, mixed, delta=1e-6, cap=2.0),
+        "meaning of a mix": partial(
+            plan.verdict,
+            ep.Composed(mixed),
+            delta=1e-6,
+            relation=ADD,
+            privacy_unit="person",
+            subject="releases",
+            cap=2.0,
+        ),
         "profile": partial(plan.profile_view, sgd, delta=1e-6, points=7),
         "verdict": partial(_verdict, sgd, population=1000, cap=3.0),
         "verdict of no noise": partial(_verdict, ep.Gaussian(0.0)),

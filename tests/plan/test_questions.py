@@ -162,7 +162,7 @@ MEANT = {
     "/queries": plan.queries,
     "/sensitivity": plan.sensitivity,
     "/account": plan.mix,
-    "/account/verdict": plan.mix_meaning,
+    "/account/verdict": plan.verdict,
     "/account/compare": plan.side_by_side,
 }
 

@@ -12,7 +12,7 @@ from tests.reports.drawn import central, drawn, finish, local, make_plan
 from epsilog.accounting import epsilon, grouping, profile
 from epsilog.mechanisms import GaussianDP
 from epsilog.plan import risk_reading, verdict
-from epsilog.plan.fits import SLACK
+from epsilog.plan.risks import SLACK
 from epsilog.reports import (
     FIELDS,
     check_record,

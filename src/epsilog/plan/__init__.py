@@ -8,15 +8,14 @@ no disk, no clock, no randomness.
 from epsilog.plan.compared import SideBySide, side_by_side
 from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
-from epsilog.plan.fits import close_fit
-from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, mix_meaning, profile_view
+from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, profile_view
 from epsilog.plan.phases import PhasedPlan, plan_phases
 from epsilog.plan.pricing import price
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
 from epsilog.plan.questions import QUESTIONS, Question
 from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, register
-from epsilog.plan.risks import RISK_GAP, risk_reading
+from epsilog.plan.risks import RISK_GAP, close_fit, risk_reading
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
 from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
 from epsilog.plan.sweeps import Sweep, sweep
@@ -59,7 +58,6 @@ __all__ = [
     "list_limits",
     "list_query_limits",
     "mix",
-    "mix_meaning",
     "noise_for",
     "odds",
     "plan_phases",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from epsilog.accounting import Comparison, GaussianFit, Standing, compare
 from epsilog.mechanisms import Release
-from epsilog.plan.fits import close_fit
+from epsilog.plan.risks import close_fit
 from epsilog.terms import NeighboringRelation, check
 from epsilog.terms.messages import Message
 

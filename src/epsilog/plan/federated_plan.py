@@ -18,8 +18,8 @@ from epsilog.mechanisms import (
     Trials,
 )
 from epsilog.numerics.roots import largest
-from epsilog.plan.fits import close_fit, fit_json
 from epsilog.plan.pricing import GAP, formula_json, price
+from epsilog.plan.risks import close_fit, fit_json
 from epsilog.plan.sentences import write_formula
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.verdicts import Verdict, verdict
@@ -252,9 +252,6 @@ def federated(
 
     def priced(count: int, group: int = 1) -> Interval:
         return price(schedule, decision.delta, relation, count=count, gap=gap, group=group)
-
-    def swept(law: Trials) -> Sweep:
-        return sweep(schedule.release(), law, delta=decision.delta, relation=relation, gap=gap)
 
     first, group = priced(1), check.integer(1)(group=group)
     return FederatedPlan(

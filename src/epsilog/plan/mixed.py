@@ -23,7 +23,6 @@ from epsilog.mechanisms import (
     Repeated,
     ZeroConcentratedDP,
 )
-from epsilog.plan.verdicts import Verdict, verdict
 from epsilog.terms import CheckError, Interval, NeighboringRelation, check, fields
 from epsilog.terms.fields import Field
 
@@ -52,8 +51,8 @@ class Part:
     second: Annotated[
         float | None, Field("delta of a stated (epsilon, delta), or categories", default=None, none_means="0, or 2")
     ] = None
-    sampling_probability: Annotated[float, Field("chance to be in it", gt=0, le=1, default=1.0)] = 1.0
-    count: Annotated[int, Field("how many of them", ge=1, default=1)] = 1
+    sampling_probability: Annotated[float, Field("chance to be in it", gt=0, le=1)] = 1.0
+    count: Annotated[int, Field("how many of them", ge=1)] = 1
 
     def __post_init__(self) -> None:
         fields.check_fields(self)
@@ -166,43 +165,6 @@ def mix(releases: Sequence[Release], *, delta: float, relation: NeighboringRelat
             Contribution(alone=price([part]), without=price([*releases[:i], *releases[i + 1 :]]))
             for i, part in enumerate(releases)
         ),
-    )
-
-
-def mix_meaning(
-    releases: Sequence[Release],
-    *,
-    delta: float,
-    relation: NeighboringRelation = _ADD_OR_REMOVE,
-    privacy_unit: str = "person",
-    cap: float | None = None,
-) -> Verdict:
-    """Says what several releases together mean for one person.
-
-    Args:
-        releases: the parts; their parameters are fixed in advance.
-        delta: failure probability, in [0, 1).
-        relation: which data sets are neighbours.
-        privacy_unit: what one neighbour differs in.
-        cap: the policy's on epsilon; room under it is counted in mixes like this one.
-
-    Raises:
-        UnsupportedMechanismError: no proof covers a part under this relation.
-
-    >>> from epsilog.mechanisms import Laplace
-    >>> mix_meaning([Laplace(4.0), Laplace(8.0)], delta=0.0, cap=1.0).fits
-    2
-    """
-    release = Composed(releases)
-    price = bound_epsilon(release, delta=delta, relation=relation, gap=_CLOSE)
-    return verdict(
-        release,
-        price,
-        delta=delta,
-        relation=relation,
-        privacy_unit=privacy_unit,
-        subject="releases",
-        cap=cap,
     )
 
 

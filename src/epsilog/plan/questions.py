@@ -15,11 +15,11 @@ from epsilog.mechanisms import Composed, Release, read_trials
 from epsilog.plan import sentences
 from epsilog.plan.compared import side_by_side
 from epsilog.plan.federated_plan import FederatedPlan, curve, federated, noise_for, rounds_for
-from epsilog.plan.fits import fit_json
-from epsilog.plan.mixed import Part, mix, mix_meaning, profile_view
+from epsilog.plan.mixed import Part, mix, profile_view
 from epsilog.plan.query_plan import QueryPlan, crossover, queries
-from epsilog.plan.risks import RISK_GAP, risk_reading
+from epsilog.plan.risks import RISK_GAP, fit_json, risk_reading
 from epsilog.plan.sensitivities import QUERIES, sensitivity
+from epsilog.plan.verdicts import verdict
 from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields, parameters
 from epsilog.terms.fields import DOWN, Field
 from epsilog.terms.messages import Message
@@ -29,7 +29,7 @@ __all__ = ["QUESTIONS", "FederatedQuestion", "FederatedVerdict", "QueriesQuestio
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-_CAP = Field("the policy's cap on epsilon", gt=0, default=None, none_means="no cap", rounding=DOWN)
+_CAP = Field("the policy's cap on epsilon", gt=0, none_means="no cap", rounding=DOWN)
 
 QUESTIONS: dict[str, type[Question]] = {}
 """Every question of the calculators, by its address below the API's prefix."""
@@ -279,7 +279,7 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work
     delta: Annotated[float, Field("the total failure probability", "δ", gt=0, lt=1, rounding=DOWN)]
     queries: Annotated[
         int | None,
-        Field("a number of queries to compare at, beside the usual ones", "Q", ge=1, default=None, none_means="none"),
+        Field("a number of queries to compare at, beside the usual ones", "Q", ge=1, none_means="none"),
     ] = None
 
     def answer(self) -> dict[str, Any]:
@@ -295,9 +295,7 @@ class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"
     contributions: Annotated[int, Field("the most rows that one unit may have", ge=1)] = 1
     low: Annotated[float, Field("values are clipped to at least this")] = 0.0
     high: Annotated[float, Field("values are clipped to at most this")] = 1.0
-    size: Annotated[
-        int | None, Field("the declared, public divisor of a mean", ge=1, default=None, none_means="no mean")
-    ] = None
+    size: Annotated[int | None, Field("the declared, public divisor of a mean", ge=1, none_means="no mean")] = None
     relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
 
     def answer(self) -> dict[str, Any]:
@@ -361,7 +359,8 @@ class MixVerdict(
 
     def answer(self) -> dict[str, Any]:
         """Odds, several such mixes together, delta at worst and room under a cap, in a report's sentences."""
-        found = mix_meaning(self.releases(), delta=self.delta, relation=self.relation, cap=self.cap)
+        asked: dict[str, Any] = {"delta": self.delta, "relation": self.relation, "cap": self.cap}
+        found = verdict(Composed(self.releases()), privacy_unit="person", subject="releases", **asked)
         return found.to_json() | {"limits": []}
 
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from epsilog.accounting import Profile, epsilon, mu, profile
+from epsilog.accounting import GaussianFit, Profile, epsilon, gaussian_fit, mu, profile
 from epsilog.mechanisms import Release
-from epsilog.plan.fits import close_fit, fit_json
-from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, check, codec
 
 FALSE_ALARMS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
 DELTAS = (1e-3, 1e-6, 1e-9)
 COPIES = (1, 2, 8, 64)  # of one record, or units that one person holds
 RISK_GAP, ROUGH = 0.005, 0.05  # relative widths to aim for; the second where many copies make each place dear
 MANY = 8
+SLACK, _PLACES = 5e-3, 24  # what the mu of a fit may leave out, and at how many places the curve is priced
 
 
 def risk_reading(
@@ -121,3 +121,22 @@ def _fit(release: Release, relation: NeighboringRelation) -> dict[str, Any] | No
 
 def _number(value: float) -> float | str:
     return value if math.isfinite(value) else "inf"
+
+
+def close_fit(release: Release, relation: NeighboringRelation) -> GaussianFit | None:
+    """Fits mu to what is released, with both errors; None where no mu comes close, or the curve has no price.
+
+    >>> from epsilog.mechanisms import Gaussian
+    >>> close_fit(Gaussian(2.0), NeighboringRelation.ADD_OR_REMOVE_ONE).mu
+    0.5
+    """
+    try:
+        found = gaussian_fit(release, slack=SLACK, relation=relation, gap=RISK_GAP, places=_PLACES)
+    except (CalibrationError, UnsupportedMechanismError):
+        return None
+    return found if math.isfinite(found.mu) else None
+
+
+def fit_json(fit: GaussianFit) -> dict[str, Any]:
+    """A fit as plain JSON values."""
+    return {"mu": codec.encode(fit.mu), "beyond": fit.beyond, "regret": fit.regret}

@@ -8,11 +8,11 @@ from typing import Any
 
 from epsilog.accounting import epsilon, mean_trials
 from epsilog.mechanisms import Release, Repeated, Trials, Tuned, write_trials
+from epsilog.plan.pricing import GAP
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
 
 __all__ = ["Sweep", "sweep"]
 
-GAP = 0.002
 _HAIR = 1e-9  # by which a mean that is rounded up may be above a whole number
 
 

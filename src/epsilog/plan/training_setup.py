@@ -47,48 +47,46 @@ class TrainingSetup:
             rounding=check.DOWN,
         ),
     ]
-    sampler: Annotated[str, Field("how batches are drawn", choices=SAMPLERS, default="poisson")] = "poisson"
-    workers: Annotated[int, Field("processes that draw batches", "W", ge=1, default=1)] = 1
-    own_shards: Annotated[bool, Field("whether each worker draws from a part of its own", default=True)] = True
+    sampler: Annotated[str, Field("how batches are drawn", choices=SAMPLERS)] = "poisson"
+    workers: Annotated[int, Field("processes that draw batches", "W", ge=1)] = 1
+    own_shards: Annotated[bool, Field("whether each worker draws from a part of its own")] = True
     padded_shards: Annotated[
         bool | None,
-        Field("whether rows are repeated until parts are equal", default=None, none_means="where epochs are dealt out"),
+        Field("whether rows are repeated until parts are equal", none_means="where epochs are dealt out"),
     ] = None
     accumulation: Annotated[
-        int, Field("batches of a worker, each drawn by itself, that one update sums", "k", ge=1, default=1)
+        int, Field("batches of a worker, each drawn by itself, that one update sums", "k", ge=1)
     ] = 1
     noise_changes: Annotated[
         tuple[int, ...] | None,
-        Field("updates after which the noise multiplier changes", ge=1, default=None, none_means="it stays"),
+        Field("updates after which the noise multiplier changes", ge=1, none_means="it stays"),
     ] = None
     changed_noise: Annotated[
         tuple[float, ...] | None,
-        Field("noise multiplier after each change", ge=0, default=None, none_means="it stays", rounding=check.DOWN),
+        Field("noise multiplier after each change", ge=0, none_means="it stays", rounding=check.DOWN),
     ] = None
-    noise_added: Annotated[str, Field("where noise is added", choices=NOISES, default="update")] = "update"
-    clipped: Annotated[str, Field("what is clipped to the norm", choices=CLIPS, default="example")] = "example"
-    divisor: Annotated[str, Field("what sums are divided by", choices=DIVISORS, default="public")] = "public"
+    noise_added: Annotated[str, Field("where noise is added", choices=NOISES)] = "update"
+    clipped: Annotated[str, Field("what is clipped to the norm", choices=CLIPS)] = "example"
+    divisor: Annotated[str, Field("what sums are divided by", choices=DIVISORS)] = "public"
     largest_batch: Annotated[
         int | None,
-        Field("examples to which a Poisson sample of a worker is cut", ge=1, default=None, none_means="none is cut"),
+        Field("examples to which a Poisson sample of a worker is cut", ge=1, none_means="none is cut"),
     ] = None
     believed_rate: Annotated[
         float | None,
-        Field("sampling probability that the loop's own accountant is told", gt=0, le=1, default=None,
+        Field("sampling probability that the loop's own accountant is told", gt=0, le=1,
              none_means="all that an update takes, over all examples"),
     ] = None  # fmt: skip
     believed_updates: Annotated[
         int | None,
-        Field("steps that the loop's own accountant counts", ge=1, default=None, none_means="the updates"),
+        Field("steps that the loop's own accountant counts", ge=1, none_means="the updates"),
     ] = None
     believed_noise: Annotated[
         float | None,
-        Field("noise multiplier that the loop's own accountant is told", ge=0, default=None,
+        Field("noise multiplier that the loop's own accountant is told", ge=0,
              none_means="that of each update"),
     ] = None  # fmt: skip
-    parameters: Annotated[
-        int | None, Field("numbers that are trained", "d", ge=1, default=None, none_means="not looked at")
-    ] = None
+    parameters: Annotated[int | None, Field("numbers that are trained", "d", ge=1, none_means="not looked at")] = None
 
     def __post_init__(self) -> None:
         fields.check_fields(self)

@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from epsilog.accounting import Profile, epsilon, profile
+from epsilog.accounting import Profile, profile
+from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Release, Repeated
 from epsilog.numerics.rounding import down, up
 from epsilog.plan import sentences
+from epsilog.plan.pricing import GAP
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.terms.messages import Message
 
@@ -153,7 +155,7 @@ def _stepped(curve: Profile, delta: float, step: float, least: float) -> float:
 
 def verdict(
     release: Release,
-    price: Interval,
+    price: Interval | None = None,
     *,
     delta: float,
     relation: NeighboringRelation | None,
@@ -167,7 +169,7 @@ def verdict(
 
     Args:
         release: what is released.
-        price: its certified interval for epsilon at ``delta``.
+        price: its certified interval for epsilon at ``delta``; None computes it.
         delta: failure probability, in [0, 1); 0 for pure DP.
         relation: which data sets are neighbours; None for those that the release's sensitivity is stated for.
         privacy_unit: what one neighbour differs in.
@@ -187,6 +189,8 @@ def verdict(
     cap = check.optional(check.positive(check.DOWN))(cap=cap)
     epsilon = check.optional(check.upper_side())(epsilon=epsilon)
     under = relation or NeighboringRelation.ADD_OR_REMOVE_ONE
+    if price is None:
+        price = bound_epsilon(release, delta=delta, relation=under, gap=GAP)
     curve = profile(release, relation=under, gap=_GAP)
     claimed = price.upper if epsilon is None else min(price.upper, epsilon)
     together = {1: claimed} | {count: _together(release, count, delta, under) for count in RELEASES[1:]}
@@ -209,7 +213,7 @@ def verdict(
 
 def _together(release: Release, count: int, delta: float, relation: NeighboringRelation) -> float | None:
     try:
-        return epsilon(Repeated(release, count), delta=delta, relation=relation, gap=_ROUGH).upper
+        return bound_epsilon(Repeated(release, count), delta=delta, relation=relation, gap=_ROUGH).upper
     except (UnsupportedMechanismError, CalibrationError):
         return None
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from epsilog.terms import check, codec
+from epsilog.terms import fields
 from epsilog.terms.digits import upper_text
+from epsilog.terms.fields import UP, Field
 from epsilog.terms.notebook import html_table
 
 
@@ -22,34 +23,18 @@ class NeighboringRelation(StrEnum):
     ZERO_OUT = "zero-out"
 
 
-@codec.term("guarantee")
-@dataclass(frozen=True, slots=True)
+@fields.term("guarantee")
 class Guarantee:
-    """An (epsilon, delta) promise with everything that gives it meaning.
+    """An (epsilon, delta) guarantee with everything that gives it meaning."""
 
-    Attributes:
-        epsilon: upper bound, in nats.
-        delta: failure probability, in [0, 1).
-        relation: which data sets are neighbours.
-        privacy_unit: what one neighbour differs in: "example", "school", "patient", "device-day".
-        population: how many such units there are; declared, and public.
-    """
-
-    epsilon: float
-    delta: float
-    relation: NeighboringRelation
-    privacy_unit: str
-    population: int
+    epsilon: Annotated[float, Field("upper bound", unit="in nats", ge=0, rounding=UP)]
+    delta: Annotated[float, Field("failure probability, in [0, 1)", ge=0, lt=1, rounding=UP)]
+    relation: Annotated[NeighboringRelation, Field("the neighboring relation")]
+    privacy_unit: Annotated[str, Field('what one neighbor differs in: "example", "school", "patient", "device-day"')]
+    population: Annotated[int, Field("how many such units there are; declared, and public", ge=1)]
 
     def __post_init__(self) -> None:
-        check.fields(
-            self,
-            epsilon=check.at_least(0, check.UP),
-            delta=check.half_open(0, 1, check.UP),
-            relation=check.member(NeighboringRelation),
-            privacy_unit=check.text(),
-            population=check.integer(1),
-        )
+        fields.check_fields(self)
 
     def _repr_html_(self) -> str:
         rows = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from epsilog.terms import check
+from epsilog.terms import check, fields, parameters
 from epsilog.terms.errors import CheckError
+from epsilog.terms.fields import DOWN, Field
 from epsilog.terms.findings import Finding, Verdict
 from epsilog.terms.messages import Message
 
@@ -22,27 +24,17 @@ def delta_finding(delta: float, *, population: int) -> Finding:
     return Finding.of(Message.of(code, delta=delta, one_over_n=share), verdict)
 
 
+@fields.document_fields
 @dataclass(frozen=True, slots=True)
 class DeltaDecision:
-    """The delta that is used, why, and what a reader must be told.
+    """The delta that is used, why, and what a reader must be told."""
 
-    Attributes:
-        delta: the value used.
-        rationale: where it comes from, in words.
-        findings: what is wrong with it; empty when nothing is.
-    """
-
-    delta: float
-    rationale: str
-    findings: tuple[Finding, ...] = ()
+    delta: Annotated[float, Field("the value used", gt=0, lt=1, rounding=DOWN)]
+    rationale: Annotated[str, Field("where it comes from, in words")]
+    findings: Annotated[tuple[Finding, ...], Field("what is wrong with it; empty if nothing is")] = ()
 
     def __post_init__(self) -> None:
-        check.fields(
-            self,
-            delta=check.between(0, 1, check.DOWN),
-            rationale=check.text(),
-            findings=check.each(check.instance(Finding)),
-        )
+        fields.check_fields(self)
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
@@ -50,20 +42,18 @@ class DeltaDecision:
         return {"value": self.delta, "rationale": self.rationale, "findings": findings}
 
 
+@fields.document_fields
 @dataclass(frozen=True, slots=True)
 class DeltaPolicy:
     """Caps delta and compares it with 1/N.
 
     A delta of 1/N allows a mechanism that publishes the record of a unit picked at random, so it must be well below.
-
-    Attributes:
-        delta_cap: the largest delta the policy accepts; None for no cap.
     """
 
-    delta_cap: float | None = 1e-6
+    delta_cap: Annotated[float | None, parameters.DELTA_CAP] = 1e-6
 
     def __post_init__(self) -> None:
-        check.fields(self, delta_cap=check.optional(check.between(0, 1, check.DOWN)))
+        fields.check_fields(self)
 
     def decide(self, given: float | None, *, population: int) -> DeltaDecision:
         """Returns the delta to use for ``population`` units; a blank one is min(1/N, delta_cap), a given one is capped.

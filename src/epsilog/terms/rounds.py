@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from epsilog.terms import check, codec
+from epsilog.terms import codec, fields
+from epsilog.terms.check import LARGEST_INTEGER
 from epsilog.terms.disclosed import Private
 from epsilog.terms.errors import CheckError
+from epsilog.terms.fields import Field
 
 
 class RunFile(StrEnum):
@@ -37,50 +40,38 @@ COMMITMENT = "custody.commitment"
 """What a commit calls the keyed digest of ``custody.jsonl``: HMAC-SHA-256 under ``custody.key``."""
 
 
-@codec.term("round")
-@dataclass(frozen=True, slots=True)
+@fields.term("round")
 class RoundRecord:
-    """The public record of one round.
+    """The public record of one round."""
 
-    Attributes:
-        round: 1, 2, ...
-        output_hash: SHA-256 of the released model, 64 hex digits; the ledger holds the same.
-        noise_stddev: the standard deviation that was asked of the noise source.
-        clip_norm: the norm bound that was enforced.
-        padding: noise on the padding coordinates, in the order drawn.
-        test_loss: loss on the public test set, outside the population; None where the released model has no finite one,
-            or nothing is scored.
-        test_score: score on the public test set (R squared or accuracy, as the programme says); None likewise.
-        unclipped: the noisy share of updates that were within the clip norm; None where the scheme does not ask.
-        diverged: whether the released model, or its loss on the public test set, is not finite: training ends there.
-        given_up: whether too few replied for the planned noise: nothing was seen, and the model is the one before.
-    """
-
-    round: int
-    output_hash: str
-    noise_stddev: float
-    clip_norm: float
-    padding: tuple[float, ...]
-    test_loss: float | None
-    test_score: float | None
-    unclipped: float | None = None
-    diverged: bool = False
-    given_up: bool = False
+    round: Annotated[int, Field("1, 2, ...", ge=1)]
+    output_hash: Annotated[str, Field("SHA-256 of the released model, 64 hex digits; the ledger holds the same")]
+    noise_stddev: Annotated[float, Field("the standard deviation that was asked of the noise source", ge=0)]
+    clip_norm: Annotated[float, Field("the norm bound that was enforced", gt=0)]
+    padding: Annotated[tuple[float, ...], Field("noise on the padding coordinates, in the order drawn")]
+    test_loss: Annotated[
+        float | None,
+        Field(
+            "loss on the public test set, outside the population", none_means="it is not finite, or nothing is scored"
+        ),
+    ]
+    test_score: Annotated[
+        float | None, Field("score on the public test set (R squared or accuracy)", none_means="as of the loss")
+    ]
+    unclipped: Annotated[
+        float | None,
+        Field("the noisy share of updates within the clip norm", none_means="the scheme does not ask"),
+    ] = None
+    diverged: Annotated[
+        bool,
+        Field("whether the released model, or its loss on the public test set, is not finite; training ends there"),
+    ] = False
+    given_up: Annotated[
+        bool, Field("whether too few replied for the planned noise: nothing was seen, and the model did not change")
+    ] = False
 
     def __post_init__(self) -> None:
-        check.fields(
-            self,
-            round=check.integer(1),
-            output_hash=check.text(),
-            noise_stddev=check.at_least(0),
-            clip_norm=check.positive(),
-            padding=check.each(check.finite()),
-            test_loss=check.optional(check.finite()),
-            test_score=check.optional(check.finite()),
-            unclipped=check.optional(check.finite()),
-            diverged=check.flag(),
-            given_up=check.flag(),
-        )
+        fields.check_fields(self)
         if (self.test_loss is None) != (self.test_score is None):
             raise ValueError(f"test_loss and test_score must both be there or neither, got {self.test_score!r}")
         if self.diverged and self.test_loss is not None:
@@ -90,30 +81,27 @@ class RoundRecord:
 
 
 @codec.term("custody")
+@fields.document_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class CustodyRecord(Private):
-    """The curator's record of one round: never published.
+    """The curator's record of one round: never published."""
 
-    Attributes:
-        round: 1, 2, ...
-        participants: ids of the clients that took part.
-        largest_norm: the largest norm after clipping (of updates, or of example gradients, as the scheme says); None
-            where clients clip elsewhere and nobody else sees a norm.
-        clipped_fraction: the share of them that clipping shortened.
-        dropped: how many of them were not finite, or had no finite norm, and counted as zero.
-        unusable_rows: rows of the participants that no step could use: a value not finite, or a label of no class.
-        silent: participants from whom nothing came that could be read; each counted as a zero update.
-        withdrawn: ids of clients that were drawn and left out, since they have withdrawn; their places stay empty.
-    """
-
-    round: int
-    participants: tuple[int, ...]
-    largest_norm: float | None
-    clipped_fraction: float
-    dropped: int = 0
-    unusable_rows: int = 0
-    silent: int = 0
-    withdrawn: tuple[int, ...] = ()
+    round: Annotated[int, Field("1, 2, ...", ge=1)]
+    participants: Annotated[tuple[int, ...], Field("ids of the clients that took part", ge=-LARGEST_INTEGER)]
+    largest_norm: Annotated[
+        float | None,
+        Field("the largest norm after clipping, of updates or example gradients", ge=0, none_means="clients clip"),
+    ]
+    clipped_fraction: Annotated[float, Field("the share of them that clipping shortened", ge=0, le=1)]
+    dropped: Annotated[int, Field("how many of them were not finite, or had no finite norm, and counted as zero")] = 0
+    unusable_rows: Annotated[
+        int, Field("rows of the participants that no step could use: a value not finite, or a label of no class")
+    ] = 0
+    silent: Annotated[int, Field("participants without a readable reply; each counted as a zero update")] = 0
+    withdrawn: Annotated[
+        tuple[int, ...],
+        Field("ids of drawn clients that have withdrawn; their places stay empty", ge=-LARGEST_INTEGER),
+    ] = ()
 
     __hash__ = Private.__hash__
 
@@ -123,17 +111,7 @@ class CustodyRecord(Private):
         return self.participants + self.withdrawn
 
     def __post_init__(self) -> None:
-        check.fields(
-            self,
-            round=check.integer(1),
-            participants=check.each(check.integer(-check.LARGEST_INTEGER)),
-            largest_norm=check.optional(check.at_least(0)),
-            clipped_fraction=check.within(0, 1),
-            dropped=check.integer(0),
-            unusable_rows=check.integer(0),
-            silent=check.integer(0),
-            withdrawn=check.each(check.integer(-check.LARGEST_INTEGER)),
-        )
+        fields.check_fields(self)
 
 
 def record_line(record: RoundRecord | CustodyRecord) -> bytes:
