@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from epsilog.numerics.lattice.window import _RATES, _at_rate, _reach, window
+from epsilog.numerics.lattice.law import _RATES, _at_rate, _reach, window
 
 LAWS = {
     "a coin": [(np.array([0, 1]), np.array([0.5, 0.5]), 60)],

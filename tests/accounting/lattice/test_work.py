@@ -21,8 +21,8 @@ from epsilog.mechanisms import (
 )
 from epsilog.numerics.balls_in_bins import ratio_sums
 from epsilog.numerics.lattice import composition, discretise
+from epsilog.numerics.lattice.discretise import lattice_points, sketch
 from epsilog.numerics.lattice.law import connect, merge, pair_delta
-from epsilog.numerics.lattice.planning import lattice_points, sketch
 from epsilog.numerics.laws.base import Atoms
 from epsilog.numerics.pairs import Direction, Pair
 

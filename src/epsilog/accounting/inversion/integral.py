@@ -232,7 +232,7 @@ class Inversion(Readable):
     def _chernoff(self, sign: float, near: float, nats: float) -> _Tail:
         """The nearest distance from ``near`` beyond which the tilted law has at most e^-nats on one side.
 
-        Not ``lattice.window``: a continuous law has no weights to look at, only its cumulant at other tilts.
+        Not ``lattice.law.window``: a continuous law has no weights to look at, only its cumulant at other tilts.
         """
         rates = [rate / self.width for rate in (math.sqrt(2 * nats), *_RATES)]
         moments = [self._cumulant(self.theta + sign * rate)[0] - self._cumulant(self.theta)[0] for rate in rates]

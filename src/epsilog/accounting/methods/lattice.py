@@ -14,9 +14,17 @@ import numpy as np
 
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.lattice.composition import LatticeComposition
-from epsilog.numerics.lattice.discretise import WIDEST, Plan, Sketches, Work, on_lattice
+from epsilog.numerics.lattice.discretise import (
+    WIDEST,
+    Plan,
+    Sketches,
+    Work,
+    on_lattice,
+    sketch,
+    tilt_for_delta,
+    tilt_for_epsilon,
+)
 from epsilog.numerics.lattice.law import TooFineError, pair_delta
-from epsilog.numerics.lattice.planning import sketch, tilt_for_delta, tilt_for_epsilon
 from epsilog.numerics.laws.base import Normal
 from epsilog.numerics.pairs import Direction, Ordering, Pair, Parts, certain_mass
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, at_least, at_most, read, size

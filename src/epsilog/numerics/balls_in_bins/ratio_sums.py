@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.numerics.lattice.composition import fast_length
-from epsilog.numerics.lattice.law import Integers, LatticeLaw, TooFineError
-from epsilog.numerics.lattice.window import window
+from epsilog.numerics.lattice.law import Integers, LatticeLaw, TooFineError, window
 from epsilog.numerics.laws.base import Array, Normal
 from epsilog.numerics.rounding import TINY, down, gamma, up
 

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.numerics.lattice.law import Integers, LatticeLaw, TooFineError, ascending
-from epsilog.numerics.lattice.window import window
+from epsilog.numerics.lattice.law import Integers, LatticeLaw, TooFineError, ascending, window
 from epsilog.numerics.laws.base import Array
 from epsilog.numerics.questions import log_peak, peak
 from epsilog.numerics.roots import secant

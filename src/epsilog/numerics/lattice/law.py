@@ -1,4 +1,4 @@
-"""Loss laws on a lattice: an upper one that connects the dots, a lower one that merges outcomes.
+"""Loss laws on a lattice: an upper one that connects the dots, a lower one that merges outcomes; where their sums lie.
 
 Both hold with floating point: each rounding error is bounded and put on the safe side
 (docs/accounting/certified-bounds.md, sections 2 and 3).
@@ -7,6 +7,7 @@ Both hold with floating point: each rounding error is bounded and put on the saf
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from epsilog.numerics.laws.base import Array, Masses
 from epsilog.numerics.pairs import Direction, Pair
-from epsilog.numerics.rounding import LEAST, TINY, down, gamma, up
+from epsilog.numerics.rounding import BOUND, LEAST, TINY, down, gamma, up
 
 Integers = npt.NDArray[np.int64]
 
@@ -23,6 +24,10 @@ _ADDED = gamma(2.0)  # of what was summed, for a product and its addition
 _SLICES = 5  # outcomes are cut this many times finer than the lattice before they are merged
 
 _WALKS, _FREE_WALK, _COARSER = 6, 400_000, 4.0  # cells that merging may look at in vain, and what follows
+
+_RATES = np.geomspace(0.02, 40, 18).tolist()  # exponents of Chernoff's bound, in standard deviations
+_START = 13  # of these: about the best for a normal law and the nats in use
+_MOST = 500.0  # an exponent whose exponential a double holds
 
 
 class TooFineError(Exception):
@@ -291,3 +296,51 @@ def _settle(cells: _Cells, points: _Points, weight: list[float], point: int, whi
 def _cell_surplus(cells: _Cells, cell: int, points: _Points, point: int) -> tuple[float, float]:
     error = points.most_p[point] * cells.p_error[cell] + points.most_q[point] * cells.q_error[cell]
     return points.of_p[point] * cells.p[cell] - points.of_q[point] * cells.q[cell], error
+
+
+def window(laws: Sequence[tuple[Integers, Array, int]], nats: float) -> tuple[float, float, float]:
+    """Lattice indices beyond which a sum lies with probability at most e^-nats on either side, and its mean between.
+
+    ``laws`` are the independent summands' points, their probabilities, and how often each is summed.
+    """
+    means = [float(weight @ points) for points, weight, _ in laws]
+    centred: list[tuple[Array, Array, int]] = [
+        (np.asarray(points - mean), weight, count) for (points, weight, count), mean in zip(laws, means, strict=True)
+    ]
+    mean = math.fsum(count * mean for (_, _, count), mean in zip(laws, means, strict=True))
+    spread = math.sqrt(math.fsum(count * float(weight @ (away * away)) for away, weight, count in centred))
+    sides = []
+    for sign in (-1.0, 1.0):
+        farthest = math.fsum(count * float((sign * away).max()) for away, _, count in centred)
+        reach = _reach(centred, sign / max(spread, 1e-6), nats + 1)
+        sides.append(min(farthest, reach) + 2 + BOUND * abs(mean))
+    return mean - sides[0], mean, mean + sides[1]
+
+
+def _reach(centred: Sequence[tuple[Array, Array, int]], unit: float, nats: float) -> float:
+    """The distance beyond which Chernoff's bound leaves e^-nats on one side; ``unit`` is one over a deviation, signed.
+
+    The bound falls and then rises with the rate, so a walk from where a normal law's is least finds the least.
+    """
+    at = _START
+    best = _at_rate(centred, _RATES[at] * unit, nats)
+    for step in (-1, 1):
+        following = at + step
+        while 0 <= following < len(_RATES):
+            other = _at_rate(centred, _RATES[following] * unit, nats)
+            if not (other < best or math.isinf(best)):
+                break
+            best, following = other, following + step
+        if following != at + step:
+            break
+    return best
+
+
+def _at_rate(centred: Sequence[tuple[Array, Array, int]], rate: float, nats: float) -> float:
+    log_moment = 0.0
+    for away, weight, count in centred:
+        exponent = rate * away
+        if not exponent.max() < _MOST:
+            return math.inf
+        log_moment += count * math.log1p(float((np.expm1(exponent) - exponent) @ weight))  # the exponent's mean is 0
+    return (log_moment + nats) / abs(rate)
