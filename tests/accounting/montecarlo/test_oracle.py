@@ -47,8 +47,10 @@ def test_limits():
         assert priced(1, 0.8, epsilon).value == pytest.approx(gaussian_delta(1 / 0.8, epsilon)[1], rel=1e-9)
     assert priced(16, 2.0, 1.0, epochs=4) == priced(16, 1.0, 1.0)
     assert priced(3, 0.0, 2.0).value == 1.0
-    tiny = priced(20_000, 4.6, 9.0)  # out of reach: the brackets
-    assert tiny.lower <= tiny.value <= tiny.upper < 1e-200
+    for bins, stddev, epsilon in ((20_000, 4.6, 9.0), (2, 5.0, 10.0), (1, 5.0, 10.0)):  # what underflows is not 0
+        tiny = priced(bins, stddev, epsilon)
+        assert tiny.lower <= tiny.value <= tiny.upper
+        assert 0 < tiny.upper < 1e-300
 
 
 @pytest.mark.parametrize("stddev", [0.3, pytest.param(3.0, marks=pytest.mark.slow)])

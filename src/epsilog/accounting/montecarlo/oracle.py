@@ -26,7 +26,7 @@ from scipy.special import lambertw, log_ndtr
 
 from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.pairs import Direction
-from epsilog.numerics.rounding import BOUND, TINY, gamma
+from epsilog.numerics.rounding import BOUND, LEAST, TINY, gamma
 from epsilog.terms import CalibrationError, check
 
 Array = NDArray[np.float64]
@@ -109,7 +109,7 @@ def _priced(method: Any, bins: int, t: float, epsilon: float) -> tuple[float, fl
             value, size = method(bins, t, epsilon, 24)
     except (ValueError, IndexError, OverflowError):
         return math.nan, math.inf
-    error = 4 * abs(value - coarse) + size * bins * _ROUND_OFF + 1e-14 * abs(value)
+    error = 4 * abs(value - coarse) + size * bins * _ROUND_OFF + 1e-14 * abs(value) + LEAST  # nor is what underflows 0
     return (value, error) if math.isfinite(error) and value >= 0 else (math.nan, math.inf)
 
 
