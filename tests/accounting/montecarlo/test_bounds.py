@@ -242,6 +242,12 @@ def test_largest_hits_is_largest_and_too_few_samples_is_an_error():
 
 
 def test_clopper_pearson_against_scipy_and_forwards():
+    for hits in (0, 100, 1000):  # looking at all sizes costs less than half as much again
+        exact, anytime = (
+            kind(hits=hits, samples=1000, failure=1e-6) for kind in (intervals.clopper_pearson, intervals.anytime)
+        )
+        assert anytime[0] <= exact[0] <= exact[1] <= anytime[1]
+        assert anytime[1] - anytime[0] < 1.5 * (exact[1] - exact[0])
     for hits, samples in [(0, 10), (10, 10), (3, 1000), (500, 10**6), (7, 10**9)]:
         low, high = intervals.clopper_pearson(hits=hits, samples=samples, failure=1e-6)
         ours = stats.binomtest(hits, samples).proportion_ci(1 - 1e-6)

@@ -66,6 +66,24 @@ def test_evidence_is_of_the_planned_trials_and_complete():
             certificates.Certificate(found.plan, found.source, evidence)
 
 
+def test_the_worse_direction_counts_whichever_it_is_and_looks_end_at_the_evidence():
+    found = certified(epsilon=0.0, samples=20_000, seed=1)  # where both directions have one delta
+    for way in range(2):
+        evidence = list(found.evidence)
+        part = evidence[way]
+        evidence[way] = part = documents.Evidence(part.trial, (part.hits[0] + 600, *part.hits[1:]))
+        interval = certificates.Certificate(found.plan, found.source, tuple(evidence)).interval
+        low, high = (
+            end * part.trial.bound
+            for end in montecarlo.clopper_pearson(hits=part.total, samples=20_000, failure=found.failure / 2)
+        )
+        assert (interval.lower, interval.upper) == pytest.approx((low, high), rel=1e-9)
+        assert interval.estimate == pytest.approx(part.total / 20_000 * part.trial.bound)
+        looks = certificates._looks(part, found.failure)
+        assert [draws for draws, *_ in looks] == [16_384, 20_000]
+        assert looks[-1][1:] == certificates.narrowing(part.trial, 20_000, part.total, found.failure / 2)
+
+
 @pytest.mark.slow
 def test_composition_with_a_gaussian_beside_one_bin_is_one_gaussian():
     """One bin is a Gaussian of mu = 1 / 0.8; beside another of mu = 0.5 they are one of the root of squares."""

@@ -265,6 +265,7 @@ def test_spot_checks_are_not_predictable(monkeypatch, certificate):
 def test_redrawing_nothing_is_no_check(certificate, none):
     with pytest.raises(ValueError, match="shards must be"):
         montecarlo.check_document(certificate, shards=none)
+    assert montecarlo.check_document(certificate, shards=99) == ()
 
 
 def test_a_composition_states_what_it_takes_from_outside():

@@ -27,8 +27,9 @@ def test_a_sweep_finds_the_noise_that_the_oracle_finds():
     assert found.delta <= 1e-3
     assert exact(1.02 * found.noise) < 1e-3 < exact(0.93 * found.noise)
     assert found.release == BallsInBins(Gaussian(found.noise), bins=16)
-    estimated = sweeps.estimate_noise(BINS, epsilon=1.0, delta=1e-3, seed=2)
-    assert exact(1.03 * estimated) < 1e-3 < exact(0.97 * estimated)
+    for delta in (1e-6, 1e-3, 0.2):
+        estimated = sweeps.estimate_noise(BINS, epsilon=1.0, delta=delta, seed=2)
+        assert exact(1.03 * estimated) < delta < exact(0.97 * estimated)
 
 
 @pytest.mark.slow
@@ -73,7 +74,9 @@ def test_repeated_sweeps_release_no_more_than_claimed():
 @pytest.mark.parametrize("slack", [0.05, 0.9])
 def test_few_draws_still_make_a_plan(slack):
     """With counts of a few hits a small change of the threshold changes none of them."""
-    assert 0.3e-2 < planned(delta=1e-2, slack=slack).claim <= 1e-2
+    plan = planned(delta=1e-2, slack=slack)
+    assert 0.3e-2 < plan.claim <= 1e-2
+    assert plan.noises[0] / plan.noises[-1] == pytest.approx(1.01**9)
 
 
 def test_a_fallback_is_counted():
