@@ -147,7 +147,7 @@ class _Tampering:
         self._session, self._rng = session, rng
         self.table = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         self._name = (
-            "rowid" if session._placeholder == "?" else "CAST(ctid AS TEXT)"
+            "rowid" if session._store.placeholder == "?" else "CAST(ctid AS TEXT)"
         )  # what the database itself calls a row
         cursor = self._asked(f"SELECT {self._name} AS row_name, {self.table}.* FROM {self.table}")  # noqa: S608
         names = [column[0] for column in cursor.description]
