@@ -16,7 +16,7 @@ from tests import generators
 from tests.extent import amount
 
 from epsilog.accounting import delta, epsilon, profile, renyi_epsilon, rho
-from epsilog.accounting.methods.added import added
+from epsilog.accounting.composing import added
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,

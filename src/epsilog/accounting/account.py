@@ -17,7 +17,7 @@ from epsilog.accounting import composing, failures, grouping, tuning
 from epsilog.accounting.intervals import Intervals, Series, read, shaped
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.inversion.sampled import OutOfReachError
-from epsilog.accounting.methods import added, central_limit, concentrated, lattice, renyi, unsampled
+from epsilog.accounting.methods import central_limit, concentrated, lattice, renyi, unsampled
 from epsilog.accounting.truncation import Cut
 from epsilog.mechanisms import Grouped, Release
 from epsilog.mechanisms.composition import Bag, Composition, flatten
@@ -200,7 +200,7 @@ def _upper(composition: Composition, question: Question, gap: float) -> float:
 UNSAMPLED = Method("method/unamplified@1", partial(unsampled.likely, upper=_upper), helps=unsampled.helps)
 UNSAMPLED_EACH = Method("method/unamplified@1", partial(unsampled.each, upper=_upper))
 
-ADDED = Method("method/basic-composition@1", partial(added.bounds, upper=_upper))
+ADDED = Method("method/basic-composition@1", partial(composing.one_by_one, upper=_upper))
 
 METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED, ADDED)
 """All of them."""
@@ -328,14 +328,7 @@ def failing(composition: Composition, question: Question, gap: float, *, above: 
     return found, Message.of("method/stated-deltas-apart@1", rest=method)
 
 
-REDUCTIONS = (
-    curves,
-    trials,
-    groups,
-    between,
-    uncut,
-    failing,
-)
+REDUCTIONS = (curves, trials, groups, between, uncut, failing)
 """What answers through other compositions, in the order in which it is asked."""
 
 

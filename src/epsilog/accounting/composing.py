@@ -2,23 +2,24 @@
 
 One rule for whatever a method refuses: what has a price alone has one beside others. The curve of such a part, all its
 repetitions together where that has a price, becomes a pair (``pairs.profiled``); where losses leave the doubles, parts
-are added up one by one, each with its share of delta (Dwork & Roth 2014, Theorem 3.16). docs/boundaries/accountant.md.
+are added up one by one, each with its share of delta (Dwork & Roth 2014, Theorem 3.16), as are those of all mixes at
+the smallest deltas. docs/boundaries/accountant.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 
-from epsilog.accounting.methods.added import added
 from epsilog.accounting.profiled import Profiled, profiled
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, anything
-from epsilog.numerics.rounding import LEAST
+from epsilog.numerics.rounding import LEAST, rounded, rounded_sum
 from epsilog.terms import UnsupportedMechanismError
 from epsilog.terms.messages import Message
 
@@ -31,6 +32,9 @@ _TAILS = (1e-3, 1e-1, 0.5)  # of a share of delta: what a curve may leave where 
 _PASSES = 3  # to find out how small a delta is
 _SMALLEST = -300  # the decimal exponent of a delta that curves are read for
 _FIRST = 1e-10  # a delta that is looked for first
+_SMALL = 1e-250  # what tails of many rounds are cut by begins to count
+
+Upper = Callable[[Composition, Question, float], float]  # bounds an answer from above by the other methods
 
 
 @dataclass(frozen=True)
@@ -129,3 +133,27 @@ def _added(split: _Split, composition: Composition, question: Question, ask: Ask
         return anything(question).upper
     parts = [*split.apart, *([(Composition(split.paired, composition.relation), 1)] if split.paired else [])]
     return added(parts, question.delta, lambda one, at: ask(one, at, True).upper)
+
+
+def added(
+    parts: Sequence[tuple[Composition, int]], delta: float, upper: Callable[[Composition, EpsilonAt], float]
+) -> float:
+    """The sum of the epsilons of so many of each part, all at the same share of delta, rounded down."""
+    share = rounded(Fraction(delta) / sum(count for _, count in parts), up=False)
+    return rounded_sum((upper(one, EpsilonAt(share)), count) for one, count in parts)
+
+
+def one_by_one(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+    """Bounds epsilon by those of each kind of part, or of each round of one kind; None where delta is not tiny."""
+    if not isinstance(question, EpsilonAt) or not 0 < question.delta < _SMALL or composition.rounds < 2:
+        return None
+    kinds = list(composition.bag.items())
+    alone = [(Composition({part: 1}, composition.relation), count) for part, count in kinds]
+    together = (
+        [(Composition({part: count}, composition.relation), 1) for part, count in kinds] if len(kinds) > 1 else alone
+    )
+
+    def ask(one: Composition, at: EpsilonAt) -> float:
+        return upper(one, at, gap)
+
+    return Bounds(0.0, min(added(parts, question.delta, ask) for parts in (alone, together)))

@@ -46,10 +46,7 @@ class Profile:
 
     def __post_init__(self) -> None:
         check.fields(
-            self,
-            release=check.instance(Release),
-            relation=check.member(NeighboringRelation),
-            gap=check.between(0, 1),
+            self, release=check.instance(Release), relation=check.member(NeighboringRelation), gap=check.between(0, 1)
         )
 
     @cached_property

@@ -14,13 +14,13 @@ from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.mechanisms import Grouped, PureDP, Release
 from epsilog.mechanisms.composition import Bag, Composition, flatten
 from epsilog.mechanisms.grouped import GROUPED, group_factor
-from epsilog.numerics.counts import SPENT, most_likely, spendable
+from epsilog.numerics.counts import most_likely
 from epsilog.numerics.gaussian import gaussian_bounds
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.pairs import Ordering
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything, size
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything, size, spend
 from epsilog.numerics.roots import proven
-from epsilog.numerics.rounding import LEAST, MU, down, rounded, up
+from epsilog.numerics.rounding import LEAST, MU, rounded, up
 from epsilog.terms import UnsupportedMechanismError
 
 Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about one unit; with True from above only
@@ -28,7 +28,6 @@ Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about 
 EXACT, MIXTURES, GENERAL = (f"method/group-{how}@1" for how in ("exact", "mixtures", "general"))
 
 _LOOSE = 0.05  # a relative width from which on mixtures of many members are not all that is asked
-_LITTLE = 1e-3  # of a bound on delta: a chance that is not worth spending
 _FAINT = 1e-12  # an epsilon to begin with where one unit's is 0
 _KNOWN = -1.0  # what stands for a curve below its goal at an epsilon that is known to be enough
 _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved until delta there is seen to be low
@@ -99,15 +98,15 @@ def _unhidden(one: Composition, question: Question, units: int, ask: Ask) -> flo
             found = ask(whole[0], question, True).upper
     if question == EpsilonAt(0):
         return found
-    for spent in spendable(question.delta if isinstance(question, EpsilonAt) else None):
-        most = _seen_together(one, units, spent)
-        if most is None or (isinstance(question, DeltaAt) and spent < _LITTLE * found):
-            break
-        left = EpsilonAt(down(question.delta - spent, SPENT)) if isinstance(question, EpsilonAt) else question
+
+    def fewer(chance: float, left: Question) -> float | None:
+        if (most := _seen_together(one, units, chance)) is None:
+            return None
         with suppress(UnsupportedMechanismError):
-            upper = ask(Composition(most, one.relation), left, True).upper
-            found = min(found, upper if isinstance(question, EpsilonAt) else up(upper + spent, 2))
-    return found
+            return ask(Composition(most, one.relation), left, True).upper
+        return math.inf
+
+    return spend(question, found, fewer)
 
 
 def _seen_together(one: Composition, units: int, chance: float) -> Bag | None:

@@ -226,11 +226,7 @@ def _silent(law: Selection, question: Question, one: Callable[[Question], float]
 
 
 def _tests(
-    law: Selection,
-    one: Composition,
-    question: Question,
-    stretched: tuple[float, float],
-    ask: Ask,
+    law: Selection, one: Composition, question: Question, stretched: tuple[float, float], ask: Ask
 ) -> list[float]:
     """Lower bounds by orders that put unlikely outcomes on top and the likely ones right below, or on top themselves.
 

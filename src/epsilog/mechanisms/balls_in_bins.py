@@ -15,7 +15,6 @@ from epsilog.terms.fields import Field, term
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
-    from epsilog.numerics.pairs import Effort, Pairs
 
 
 @term("balls-in-bins")
@@ -71,7 +70,7 @@ class BallsInBins(Release):
     def _refusal(self, reason: str) -> UnsupportedMechanismError:
         return UnsupportedMechanismError(self, method="balls-in-bins", reason=reason)
 
-    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+    def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
         """Sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)."""
         from epsilog.numerics.balls_in_bins.pair import binned
 

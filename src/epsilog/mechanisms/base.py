@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from epsilog import numerics
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
-from epsilog.terms.fields import Field, check_fields
+from epsilog.terms.fields import Field, check_fields, list_fields
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.mechanisms.sampling import RandBelow
     from epsilog.mechanisms.tuned import Trials
-    from epsilog.numerics.counts import Counts
     from epsilog.numerics.laws.base import BaseLaw
-    from epsilog.numerics.pairs import Effort, Laws, Pairs
-    from epsilog.numerics.renyi import Array
-    from epsilog.numerics.shuffling import Reports
 
 SENSITIVITY = "largest change of the sum by one privacy unit, in {} norm"
 
@@ -77,6 +73,8 @@ class Release:
         has_pairs: whether anything has a pair of which nothing is known but what is said of this.
         proofs: the pages of docs/ that prove what it lies ``between``.
         states_absence: whether it says what is released without the unit, where the relation puts nothing in its place.
+        is_stated: whether nothing is known of it but what its fields state.
+        attains_rdp: whether ``rdp`` rounds up what some neighbors attain, and bounds nothing beyond that.
         assumes: identifiers of what must be true of a run.
         assumes_of_statements: the same, where it is computed on what a statement inside it holds for.
     """
@@ -90,6 +88,8 @@ class Release:
     is_shuffled: ClassVar[bool] = False
     has_pairs: ClassVar[bool] = True
     states_absence: ClassVar[bool] = True
+    is_stated: ClassVar[bool] = False
+    attains_rdp: ClassVar[bool] = False
     proofs: ClassVar[tuple[str, ...]] = ()
     assumes: ClassVar[tuple[str, ...]] = ()
     assumes_of_statements: ClassVar[tuple[str, ...]] = ()
@@ -183,7 +183,7 @@ class Release:
     @property
     def statement(self) -> dict[str, float]:
         """What it states of itself, by quantity, where nothing else is known of it."""
-        return {}
+        return {name: getattr(self, name) for name in list_fields(type(self))} if self.is_stated else {}
 
     @property
     def sampled_gaussian(self) -> tuple[float, float] | None:
@@ -219,7 +219,7 @@ class Release:
         """
         return None
 
-    def seen_of(self, units: int) -> Counts | None:  # noqa: ARG002
+    def seen_of(self, units: int) -> numerics.counts.Counts | None:  # noqa: ARG002
         """How many of a group are in each sample, from above; None of what is no sample, or beyond reach."""
         return None
 
@@ -257,7 +257,7 @@ class Release:
         """
         return None
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Base laws of what is not sampled: one that dominates it, and one that some neighbors attain.
 
         Known of Gaussians, and of what is exactly some simpler releases.
@@ -275,7 +275,7 @@ class Release:
         """Several laws that neighbors attain, where the best one depends on the question; more, if it is ``alone``."""
         return ()
 
-    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+    def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
         """Dominating pairs by the order of the neighbors, beside pairs that some attain.
 
         Raises:
@@ -283,7 +283,7 @@ class Release:
         """
         return numerics.pairs.plain(self.laws(relation), self.instances(alone=effort.alone))
 
-    def group_pairs(self, relation: NeighboringRelation, units: int) -> Pairs:
+    def group_pairs(self, relation: NeighboringRelation, units: int) -> numerics.pairs.Pairs:
         """The same as a group of so many units meets it that acts as a whole.
 
         Raises:
@@ -294,7 +294,7 @@ class Release:
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason="no pair is proven for a group")
         return numerics.pairs.plain((above.laws(relation)[0], below.laws(relation)[1]))
 
-    def replaced(self, sample: Bag, share: float) -> Laws | None:  # noqa: ARG002
+    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:  # noqa: ARG002
         """Base laws of Poisson sampling under replace-one, where the unit's absence stands beside both contributions.
 
         Args:
@@ -306,11 +306,11 @@ class Release:
         """
         return None
 
-    def shuffled(self, units: int, largest: float) -> Reports:  # noqa: ARG002
+    def shuffled(self, units: int, largest: float) -> numerics.shuffling.Reports:  # noqa: ARG002
         """What is known of it as the report of so many units, shuffled, beyond its largest loss."""
         return numerics.shuffling.Reports()
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """Bound the Renyi divergence from above, in nats, at each order above 1; shape (k,) to (k,).
 
         Raises:
@@ -318,12 +318,7 @@ class Release:
         """
         raise lacking(self, "rdp", method="RDP")
 
-    @property
-    def attains_rdp(self) -> bool:
-        """Whether ``rdp`` rounds up what some neighbors attain, and bounds nothing beyond that."""
-        return False
-
-    def rdp_orders(self, orders: Array) -> Array:
+    def rdp_orders(self, orders: numerics.renyi.Array) -> numerics.renyi.Array:
         """The orders not above those given at which ``rdp`` is known best."""
         return orders
 

@@ -22,8 +22,6 @@ from epsilog.terms.fields import Field, term
 if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.mechanisms.tuned import Trials
-    from epsilog.numerics.pairs import Laws, Ordering, Pairs
-    from epsilog.numerics.questions import Bounds
 
 Bag = Mapping[Release, int]
 """Distinct single releases, with their counts."""
@@ -214,7 +212,7 @@ class Composition:
     relation: NeighboringRelation
     curves: dict[float, Composition] = field(default_factory=dict, init=False, repr=False)
     stretches: dict[Trials, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
-    _orderings: dict[float, tuple[Ordering, ...]] = field(default_factory=dict, init=False, repr=False)
+    _orderings: dict[float, tuple[numerics.pairs.Ordering, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, release: Release, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Composition:
@@ -283,7 +281,7 @@ class Composition:
         """Whether it is composed of pairs: each part has some, and it is not balls-in-bins with nothing beside it."""
         return self.bins is None and all(part.has_pairs for part in self.bag)
 
-    def orderings(self, size: float = 1e-7) -> tuple[Ordering, ...]:
+    def orderings(self, size: float = 1e-7) -> tuple[numerics.pairs.Ordering, ...]:
         """Every order in which neighbors can differ, as composed pairs; ``size`` is a delta that matters, about.
 
         Raises:
@@ -302,7 +300,7 @@ class Composition:
             self._orderings[tail_mass] = numerics.pairs.orderings(self._pairs(tail_mass), replaced=replaced)
         return self._orderings[tail_mass]
 
-    def _pairs(self, tail_mass: float) -> Pairs:
+    def _pairs(self, tail_mass: float) -> numerics.pairs.Pairs:
         others = {part: count for part, count in self.bag.items() if part.gaussian_mu(self.relation) is None}
         effort = numerics.pairs.Effort(tail_mass, alone=sum(others.values()) == 1)
         found = [(part.pairs(self.relation, effort), count) for part, count in others.items()]
@@ -312,7 +310,7 @@ class Composition:
         return numerics.pairs.composed(found)
 
     @cached_property
-    def largest_loss(self) -> Bounds:
+    def largest_loss(self) -> numerics.questions.Bounds:
         """Bounds the largest possible loss: epsilon at delta 0."""
         bounds = numerics.questions.Bounds
         if (added := self.pure_loss) is not None:
@@ -459,7 +457,7 @@ class Composition:
         return Composition(rest | {one: rest.get(one, 0) + 1}, self.relation)
 
 
-def laws_together(release: Release, relation: NeighboringRelation) -> Laws:
+def laws_together(release: Release, relation: NeighboringRelation) -> numerics.pairs.Laws:
     """Base laws of several releases on one sample: all Gaussians are one; the product of all pairs (docs, 1.11).
 
     Raises:

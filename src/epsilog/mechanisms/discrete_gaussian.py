@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 import secrets
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from epsilog import numerics
 from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, half_square, sensitivity_factor
+from epsilog.mechanisms.composition import Bag
 from epsilog.mechanisms.sampling import RandBelow, discrete_gaussian
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
-
-if TYPE_CHECKING:
-    from epsilog.mechanisms.composition import Bag
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
 
 
 @term("discrete-gaussian")
@@ -64,7 +60,7 @@ class DiscreteGaussian(Release):
         shift = sensitivity_factor(relation) * self.sensitivity
         return half_square(shift / self.noise_stddev if self.noise_stddev > 0 else math.inf)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Noise on the integers, moved by the sensitivity."""
         if self.noise_stddev == 0:
             return numerics.pairs.same(numerics.pairs.nothing_hidden())
@@ -74,7 +70,7 @@ class DiscreteGaussian(Release):
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return found
 
-    def replaced(self, sample: Bag, share: float) -> Laws | None:
+    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:
         """One such noise alone."""
         if sample != {self: 1}:
             return None
@@ -83,7 +79,7 @@ class DiscreteGaussian(Release):
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason="too many atoms")
         return found
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """No more than of two Gaussians.
 
         Source:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 import secrets
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from epsilog import numerics
 from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
+from epsilog.mechanisms.composition import Bag
 from epsilog.mechanisms.sampling import RandBelow, discrete_laplace
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
-
-if TYPE_CHECKING:
-    from epsilog.mechanisms.composition import Bag
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
 
 
 @term("discrete-laplace")
@@ -67,13 +63,13 @@ class DiscreteLaplace(Release):
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Noise on the integers, moved by the sensitivity."""
         if self.noise_scale == 0:
             return numerics.pairs.same(numerics.pairs.nothing_hidden())
         return numerics.noise.discrete_laplace(self.noise_scale, sensitivity_factor(relation) * self.sensitivity)
 
-    def replaced(self, sample: Bag, share: float) -> Laws | None:
+    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:
         """One such noise alone."""
         if sample != {self: 1}:
             return None
@@ -82,7 +78,7 @@ class DiscreteLaplace(Release):
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason="too many atoms")
         return found
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """No more than of randomized response with its largest loss."""
         shift = sensitivity_factor(relation) * self.sensitivity
         return numerics.renyi.pure_noise(shift, self.noise_scale, orders)

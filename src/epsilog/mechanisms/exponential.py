@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from epsilog.numerics.laws.base import BaseLaw
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
 
 
 @term("exponential")
@@ -59,7 +57,7 @@ class ExponentialMechanism(Release):
         """How far apart the losses of its outputs lie, at most."""
         return self.epsilon / 2 if self.monotone else self.epsilon
 
-    def laws(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
         """Bounded range."""
         return numerics.selection.bounded_range(self.spread)
 
@@ -67,7 +65,7 @@ class ExponentialMechanism(Release):
         """Of two outputs, whose losses lie the whole range apart."""
         return numerics.selection.instances(self.spread, alone=alone)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """Bounded range."""
         spread = numerics.renyi.reach(self.epsilon, 2.0) if self.monotone else self.epsilon
         return numerics.renyi.bounded_range_rdp(spread, orders)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
@@ -11,10 +11,6 @@ from epsilog.mechanisms.composition import flatten, require_unshuffled, total_mu
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
-
-if TYPE_CHECKING:
-    from epsilog.numerics.counts import Counts
-    from epsilog.numerics.pairs import Effort, Pairs
 
 
 @term("fixed-size-sampled")
@@ -40,13 +36,13 @@ class FixedSizeSampled(Release):
         """The size of the sample over that of the population."""
         return Fraction(self.sample_size, self.population)
 
-    def seen_of(self, units: int) -> Counts | None:
+    def seen_of(self, units: int) -> numerics.counts.Counts | None:
         """Those that are drawn."""
         from epsilog.numerics.counts import hypergeometric
 
         return hypergeometric(self.population, min(units, self.population), self.sample_size, above=True)
 
-    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+    def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
         """What sampling makes of the laws."""
         if relation is not NeighboringRelation.REPLACE_ONE:
             reason = f"a fixed size means replace-one, not {relation}"
@@ -56,7 +52,7 @@ class FixedSizeSampled(Release):
         laws, instances = self.release.laws(relation), self.release.instances(alone=effort.alone)
         return numerics.pairs.sampled(laws, (rounded(exact, up=False), rounded(exact, up=True)), instances)
 
-    def group_pairs(self, relation: NeighboringRelation, units: int) -> Pairs:
+    def group_pairs(self, relation: NeighboringRelation, units: int) -> numerics.pairs.Pairs:
         """A mixture of Gaussians: how many of the group are in the sample (docs/accounting/groups.md)."""
         mu = total_mu(flatten(self.release), relation)
         if mu is not None and relation is NeighboringRelation.REPLACE_ONE:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 import secrets
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
-from epsilog.mechanisms.composition import total_mu
+from epsilog.mechanisms.composition import Bag, total_mu
 from epsilog.mechanisms.sampling import RandBelow, rounded_gaussian
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
-
-if TYPE_CHECKING:
-    from epsilog.mechanisms.composition import Bag
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
 
 MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
 NOISE_MULTIPLIER = "noise standard deviation divided by the sensitivity; 0 gives no privacy"
@@ -32,6 +27,8 @@ class Gaussian(Release):
     sensitivity: Annotated[
         float, Field(SENSITIVITY.format("L2"), "Δ", unit="in the unit of the sum", gt=0, rounding=UP)
     ] = 1.0
+
+    attains_rdp: ClassVar[bool] = True
 
     def gaussian_mu(self, relation: NeighboringRelation) -> float:
         """The distance of the neighbors' sums over the noise; without noise ``inf``."""
@@ -68,22 +65,17 @@ class Gaussian(Release):
         """Noise that is so many times smaller."""
         return Gaussian(rounded(Fraction(self.noise_multiplier) / units, up=not above))
 
-    def replaced(self, sample: Bag, share: float) -> Laws | None:
+    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:
         """Gaussians together are one."""
         if not all(isinstance(one, Gaussian) for one in sample):
             return None
         mu = total_mu(sample, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
         return numerics.replace_one.replaced_gaussian(mu, share)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """Two Gaussians.
 
         Source:
             Mironov 2017, Prop. 7 (arXiv:1702.07476).
         """
         return numerics.renyi.gaussian_noise(sensitivity_factor(relation), self.noise_multiplier, orders)
-
-    @property
-    def attains_rdp(self) -> bool:
-        """Always."""
-        return True

@@ -14,7 +14,6 @@ from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.tuned import Trials
-    from epsilog.numerics.pairs import Effort, Pairs
 
 GROUPED = 2048
 """Roundings of a delta times ``group_factor``: docs/accounting/rounding.md, 4."""
@@ -58,7 +57,7 @@ class Grouped(Release):
         """A group of groups."""
         return self.release.for_group(relation, units * self.units, above=above)
 
-    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:  # noqa: ARG002
+    def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:  # noqa: ARG002
         """Those of each of its parts, for the group."""
         parts = flatten(self.release).items()
         return numerics.pairs.composed((one.group_pairs(relation, self.units), count) for one, count in parts)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
+from epsilog.mechanisms.composition import Bag
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
-
-if TYPE_CHECKING:
-    from epsilog.mechanisms.composition import Bag
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
 
 
 @term("laplace")
@@ -28,6 +24,8 @@ class Laplace(Release):
     sensitivity: Annotated[
         float, Field(SENSITIVITY.format("L1"), "Δ", unit="in the unit of the sum", gt=0, rounding=UP)
     ] = 1.0
+
+    attains_rdp: ClassVar[bool] = True
 
     def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:
         """The distance of the sums over the noise scale, which neighbors a whole sensitivity apart attain."""
@@ -45,13 +43,13 @@ class Laplace(Release):
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """One Laplace with the whole L1 shift (certified-bounds, 1.3)."""
         if self.noise_multiplier == 0:
             return numerics.pairs.same(numerics.pairs.nothing_hidden())
         return numerics.noise.laplace(sensitivity_factor(relation) / self.noise_multiplier)
 
-    def replaced(self, sample: Bag, share: float) -> Laws | None:
+    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:
         """Laplace noises on one sample, whatever their sensitivities are."""
         scales: dict[float, int] = {}
         for one, count in sample.items():
@@ -60,15 +58,10 @@ class Laplace(Release):
             scales[one.noise_multiplier] = scales.get(one.noise_multiplier, 0) + count
         return numerics.replace_one.replaced_laplace(scales, share)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """Laplace noise at the neighbors' distance.
 
         Source:
             Mironov 2017, Prop. 6 (arXiv:1702.07476).
         """
         return numerics.renyi.laplace_noise(sensitivity_factor(relation), self.noise_multiplier, orders)
-
-    @property
-    def attains_rdp(self) -> bool:
-        """Always."""
-        return True

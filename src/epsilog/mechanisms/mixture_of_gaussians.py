@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release, sensitivity_factor
@@ -15,10 +15,6 @@ from epsilog.mechanisms.poisson_sampled import PoissonSampled
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, check_fields, term
-
-if TYPE_CHECKING:
-    from epsilog.numerics.pairs import Effort, Pairs
-    from epsilog.numerics.renyi import Array
 
 NOTHING = Composed([])
 MOST_COMPONENTS = 4096  # of a mixture: as many as anybody writes down
@@ -174,11 +170,11 @@ class MixtureOfGaussians(Release):
         gaussian = Gaussian(noise)
         return gaussian if chance == 1 else PoissonSampled(gaussian, rounded(chance, up=above))
 
-    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:  # noqa: ARG002
+    def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:  # noqa: ARG002
         """The mixture (Ganesh 2024); beyond its reach, and with units replaced, Poisson samples (docs: mixtures)."""
         return _pairs(self, relation)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """At most that of whoever is told the draw, and that of a sample that contributes the most."""
         law = self.chances(above=True)
         if not law:
@@ -213,7 +209,7 @@ def _chances(part: MixtureOfGaussians, *, above: bool) -> tuple[tuple[float, Fra
 
 
 @lru_cache(maxsize=64)
-def _pairs(part: MixtureOfGaussians, relation: NeighboringRelation) -> Pairs:
+def _pairs(part: MixtureOfGaussians, relation: NeighboringRelation) -> numerics.pairs.Pairs:
     laws = part.chances(above=True), part.chances(above=False)
     samples = [one.pairs(relation, numerics.pairs.Effort()) for one in (part.most(), part.least())]
     replaced = relation is NeighboringRelation.REPLACE_ONE

@@ -16,9 +16,6 @@ from epsilog.terms.fields import UP, Field, term
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
-    from epsilog.numerics.counts import Counts
-    from epsilog.numerics.pairs import Effort, Laws, Pairs
-    from epsilog.numerics.renyi import Array
 
 
 @term("poisson-sampled")
@@ -73,7 +70,7 @@ class PoissonSampled(Release):
         """One."""
         return [(self.sampling_probability, 1)]
 
-    def seen_of(self, units: int) -> Counts | None:
+    def seen_of(self, units: int) -> numerics.counts.Counts | None:
         """Those whose coins fall."""
         from epsilog.numerics.counts import binomial
 
@@ -92,7 +89,7 @@ class PoissonSampled(Release):
         """With another noise inside."""
         return replace(self, release=self.release.renoised(noise))
 
-    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+    def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
         """What sampling makes of the laws; under replace-one laws of their own, which are symmetric as they are."""
         check_absence(self, self.release, relation)
         require_unshuffled(self, self.release)
@@ -101,7 +98,7 @@ class PoissonSampled(Release):
         laws, instances = self.release.laws(relation), self.release.instances(alone=effort.alone)
         return numerics.pairs.sampled(laws, (self.sampling_probability,) * 2, instances)
 
-    def _replaced(self) -> Laws:
+    def _replaced(self) -> numerics.pairs.Laws:
         """The unit's absence beside both contributions (docs/accounting/replace-one.md)."""
         sample, share = flatten(self.release), self.sampling_probability
         if not sample:
@@ -115,7 +112,7 @@ class PoissonSampled(Release):
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return laws
 
-    def group_pairs(self, relation: NeighboringRelation, units: int) -> Pairs:
+    def group_pairs(self, relation: NeighboringRelation, units: int) -> numerics.pairs.Pairs:
         """A mixture of Gaussians: how many of the group are in the sample.
 
         Source:
@@ -128,7 +125,7 @@ class PoissonSampled(Release):
                 return found
         return Release.group_pairs(self, relation, units)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """A sampled Gaussian.
 
         Source:
@@ -149,11 +146,11 @@ class PoissonSampled(Release):
         return numerics.renyi.least(sampled, plain)  # by convexity
 
     @property
-    def attains_rdp(self) -> bool:
+    def attains_rdp(self) -> bool:  # type: ignore[override]
         """Of Gaussians with noise and a probability that leave every step of the bound its digits."""
         inner = self.release
         return isinstance(inner, Gaussian) and 1e-6 < inner.noise_multiplier < 1e6 and self.sampling_probability > 1e-12
 
-    def rdp_orders(self, orders: Array) -> Array:
+    def rdp_orders(self, orders: numerics.renyi.Array) -> numerics.renyi.Array:
         """Whole ones: the bound at others is a chord."""
         return numerics.renyi.whole_orders(orders)

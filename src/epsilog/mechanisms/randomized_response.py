@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
-
-if TYPE_CHECKING:
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
-    from epsilog.numerics.shuffling import Reports
 
 
 @term("randomized-response")
@@ -31,6 +26,8 @@ class RandomizedResponse(Release):
     ]
     categories: Annotated[int, Field("number of possible answers", "k", ge=2)] = 2
 
+    attains_rdp: ClassVar[bool] = True
+
     def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
         """The chance of a uniform answer, and the number of answers."""
         if relation is not NeighboringRelation.REPLACE_ONE:
@@ -39,24 +36,19 @@ class RandomizedResponse(Release):
             return ("all",)
         return None if self.flip_probability == 1 else ("answers", Fraction(self.flip_probability), self.categories)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Three answers: against the truth, neither, and the truth."""
         if relation is not NeighboringRelation.REPLACE_ONE:
             reason = "its neighbours replace one unit"
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return numerics.responses.randomized_response(self.flip_probability, self.categories)
 
-    def shuffled(self, units: int, largest: float) -> Reports:
+    def shuffled(self, units: int, largest: float) -> numerics.shuffling.Reports:
         """The responses themselves."""
         return numerics.shuffling.of_responses(self.flip_probability, self.categories, units, largest=largest)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """Three answers: against the truth, neither, and the truth."""
         if relation is not NeighboringRelation.REPLACE_ONE:
             raise UnsupportedMechanismError(self, method="RDP", reason="its neighbours replace one unit")
         return numerics.renyi.response_rdp(self.flip_probability, self.categories, orders)
-
-    @property
-    def attains_rdp(self) -> bool:
-        """Always."""
-        return True

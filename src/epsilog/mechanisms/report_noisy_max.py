@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from epsilog.numerics.laws.base import BaseLaw
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
 
 NOISES = {
     "gumbel": "Gumbel noise: the exponential mechanism",
@@ -73,7 +71,7 @@ class ReportNoisyMax(Release):
         """A sensitivity that is so many times larger."""
         return ReportNoisyMax(times(self.epsilon, units, above=above), self.noise, self.monotone)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """A choice with its largest loss, and two candidates that are compared."""
         if (other := self.plainly()) is not self:
             return other.laws(relation)
@@ -84,7 +82,7 @@ class ReportNoisyMax(Release):
         """Of the exponential mechanism, where it is that."""
         return () if (other := self.plainly()) is self else other.instances(alone=alone)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """No more than of randomized response with its largest loss."""
         if (other := self.plainly()) is not self:
             return other.rdp(orders, relation)

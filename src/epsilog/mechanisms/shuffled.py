@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composition import Composition
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
-
-if TYPE_CHECKING:
-    from epsilog.numerics.pairs import Laws
 
 
 @term("shuffled")
@@ -29,7 +26,7 @@ class Shuffled(Release):
     fixes_population: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/shuffled-reports",)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Above by what a report can lose at most, below by what is known of it (docs/accounting/shuffling.md)."""
         inner = Composition.of(self.release, relation)
         if relation is not NeighboringRelation.REPLACE_ONE:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, Field, term
-
-if TYPE_CHECKING:
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
 
 
 @term("sparse-vector")
@@ -29,18 +25,12 @@ class SparseVector(Release):
     threshold_noise_multiplier: Annotated[
         float,
         Field(
-            "noise scale of the threshold divided by the queries' sensitivity; 0 gives no privacy",
-            ge=0,
-            rounding=DOWN,
+            "noise scale of the threshold divided by the queries' sensitivity; 0 gives no privacy", ge=0, rounding=DOWN
         ),
     ]
     query_noise_multiplier: Annotated[
         float,
-        Field(
-            "noise scale of each query divided by the queries' sensitivity; 0 gives no privacy",
-            ge=0,
-            rounding=DOWN,
-        ),
+        Field("noise scale of each query divided by the queries' sensitivity; 0 gives no privacy", ge=0, rounding=DOWN),
     ]
     positives: Annotated[
         int, Field("number of queries that reach the threshold before it ends; those that do not are free", "c", ge=1)
@@ -74,7 +64,7 @@ class SparseVector(Release):
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """A choice with its largest loss, and two noisy numbers that are compared."""
         loss = self.pure_loss(relation)
         if loss is None:
@@ -82,7 +72,7 @@ class SparseVector(Release):
         half = 1 / (2 * max(Fraction(self.threshold_noise_multiplier), Fraction(self.query_noise_multiplier)))
         return numerics.selection.chosen(loss, half=half, laplace=True)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """No more than of randomized response with its largest loss."""
         loss = self.pure_loss(relation)
         return numerics.renyi.pure_rdp(math.inf if loss is None else rounded(loss, up=True), orders)

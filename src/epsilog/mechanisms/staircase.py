@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release, sensitivity_factor
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, check_fields, term
-
-if TYPE_CHECKING:
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
 
 
 @term("staircase")
@@ -64,11 +60,11 @@ class Staircase(Release):
         """``epsilon`` for each sensitivity, which neighbors a whole sensitivity apart attain."""
         return sensitivity_factor(relation) * Fraction(self.epsilon)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Noise moved by whole steps (docs/accounting/staircase.md)."""
         return numerics.noise.staircase(self.epsilon, self.first_step, sensitivity_factor(relation))
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """Exactly, for neighbors one sensitivity apart; else no more than of randomized response."""
         far = sensitivity_factor(relation)
         if far > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release, sensitivity_factor, times
@@ -14,11 +14,6 @@ from epsilog.mechanisms.laplace import Laplace
 from epsilog.numerics.rounding import rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
-
-if TYPE_CHECKING:
-    from epsilog.numerics.pairs import Laws
-    from epsilog.numerics.renyi import Array
-    from epsilog.numerics.shuffling import Reports
 
 STATED_EPSILON = Field("privacy loss that is stated", "ε", unit="in nats", ge=0, rounding=UP)
 
@@ -30,16 +25,13 @@ class PureDP(Release):
     epsilon: Annotated[float, STATED_EPSILON]
 
     states_absence: ClassVar[bool] = False
+    is_stated: ClassVar[bool] = True
+    attains_rdp: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/stated-guarantee",)
 
     def pure_loss(self, relation: NeighboringRelation) -> Fraction:  # noqa: ARG002
         """What is stated, which randomized response attains."""
         return Fraction(self.epsilon)
-
-    @property
-    def statement(self) -> dict[str, float]:
-        """The guarantee itself."""
-        return {"epsilon": self.epsilon}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
         """A statement that is so many times weaker; below, Laplace noise that satisfies what is stated."""
@@ -47,22 +39,17 @@ class PureDP(Release):
             return PureDP(times(self.epsilon, units, above=True))
         return _attained(self.epsilon, relation, units)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
         """Randomized response."""
         return numerics.responses.statement(self.epsilon, 0.0)
 
-    def shuffled(self, units: int, largest: float) -> Reports:  # noqa: ARG002
+    def shuffled(self, units: int, largest: float) -> numerics.shuffling.Reports:  # noqa: ARG002
         """A randomizer of three answers, or two, that satisfies what is stated."""
         return numerics.shuffling.of_statement(self.epsilon, units)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """Of randomized response, which dominates all that satisfies the statement."""
         return numerics.renyi.pure_rdp(self.epsilon, orders)
-
-    @property
-    def attains_rdp(self) -> bool:
-        """Always."""
-        return True
 
 
 @term("approximate")
@@ -73,12 +60,8 @@ class ApproximateDP(Release):
     delta: Annotated[float, Field("failure probability, in [0, 1]", "δ", ge=0, le=1, rounding=UP)]
 
     states_absence: ClassVar[bool] = False
+    is_stated: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/stated-guarantee",)
-
-    @property
-    def statement(self) -> dict[str, float]:
-        """The guarantee itself."""
-        return {"epsilon": self.epsilon, "delta": self.delta}
 
     def failing(self) -> tuple[Release, float]:
         """The statement of epsilon alone, and ``delta``."""
@@ -99,11 +82,11 @@ class ApproximateDP(Release):
         )
         return ApproximateDP(times(self.epsilon, units, above=True), delta)
 
-    def laws(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
         """Randomized response that gives everything away with the chance delta."""
         return numerics.responses.statement(self.epsilon, self.delta)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """Infinite, unless delta is 0."""
         return numerics.renyi.unbounded(orders) if self.delta > 0 else numerics.renyi.pure_rdp(self.epsilon, orders)
 
@@ -120,16 +103,13 @@ class ZeroConcentratedDP(Release):
 
     has_pairs: ClassVar[bool] = False
     states_absence: ClassVar[bool] = False
+    is_stated: ClassVar[bool] = True
+    attains_rdp: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/stated-guarantee",)
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Nothing, where it states that nothing is lost."""
         return () if self.rho == 0 else None
-
-    @property
-    def statement(self) -> dict[str, float]:
-        """The guarantee itself."""
-        return {"rho": self.rho}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:  # noqa: ARG002
         """units^2 rho; below a Gaussian, which satisfies what is stated: what else does need not grow as fast."""
@@ -142,21 +122,16 @@ class ZeroConcentratedDP(Release):
         """What is stated."""
         return self.rho
 
-    def laws(self, relation: NeighboringRelation) -> Laws:
+    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Where something is lost, none dominates all that satisfies the statement."""
         if self.rho > 0:
             reason = "rho-zCDP has no dominating pair"
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return Release.laws(self, relation)
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """What is stated."""
         return numerics.renyi.zcdp_rdp(self.rho, orders)
-
-    @property
-    def attains_rdp(self) -> bool:
-        """Always."""
-        return True
 
 
 @term("gdp")
@@ -168,21 +143,17 @@ class GaussianDP(Release):
     """
 
     mu: Annotated[
-        float,
-        Field("distance of the two unit Gaussians that are as hard to tell apart", "μ", ge=0, rounding=UP),
+        float, Field("distance of the two unit Gaussians that are as hard to tell apart", "μ", ge=0, rounding=UP)
     ]
 
     states_absence: ClassVar[bool] = False
+    is_stated: ClassVar[bool] = True
+    attains_rdp: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/stated-guarantee",)
 
     def gaussian_mu(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated, under the relation that it is stated for."""
         return self.mu
-
-    @property
-    def statement(self) -> dict[str, float]:
-        """The guarantee itself."""
-        return {"mu": self.mu}
 
     def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
         """The distance that is stated, of unit Gaussians."""
@@ -192,14 +163,9 @@ class GaussianDP(Release):
         """A distance that is so many times larger."""
         return GaussianDP(times(self.mu, units, above=above))
 
-    def rdp(self, orders: Array, relation: NeighboringRelation) -> Array:  # noqa: ARG002
+    def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """Of two Gaussians at the distance that is stated."""
         return numerics.renyi.gaussian_rdp(self.mu, orders)
-
-    @property
-    def attains_rdp(self) -> bool:
-        """Always."""
-        return True
 
 
 def _attained(epsilon: float, relation: NeighboringRelation, units: int) -> Release:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
@@ -12,9 +12,6 @@ from epsilog.mechanisms.grouped import Grouped
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
-
-if TYPE_CHECKING:
-    from epsilog.numerics.pairs import Effort, Pairs
 
 
 @term("truncated-poisson-sampled")
@@ -51,7 +48,7 @@ class TruncatedPoissonSampled(Release):
         whole = self.release.revealed(relation)
         return Grouped(whole, 2) if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else whole
 
-    def pairs(self, relation: NeighboringRelation, effort: Effort) -> Pairs:
+    def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
         """It is told whether the others alone fill the batch (docs/accounting/certified-bounds.md, 1.9).
 
         If they do not, nothing is cut, with the unit or without. If they do, the unit takes the place of another if its

@@ -7,7 +7,7 @@ up above and down below, to as few values as a lattice can bear. The rest of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -18,11 +18,9 @@ from epsilog.numerics.rounding import LEAST, gamma
 
 _LEFT = 1e-100  # of the law: each tail that is cut off
 _RATIO = 1e-110  # of the likeliest count's chance, where a term is small enough to end at
-_POWER = 1 / 16  # from one chance that may be spent to the next
 _WIDEST = 2**21  # counts that are looked at
 _MOST = 160  # of them that are kept
 _FINE = 0.12  # standard deviations between those kept, about the mean; twice as far away it is twice as much
-SPENT = 16  # roundings of what is left of a delta: a difference, and a chance that is a power of 1/16, exactly
 _ROUNDINGS = 16.0  # of a term by the one beside it
 
 
@@ -82,20 +80,6 @@ def hypergeometric(population: int, marked: int, drawn: int, *, above: bool) -> 
     i = np.arange(min(drawn, marked), dtype=np.float64) if low == 0 and high <= _WIDEST else None
     least = -math.inf if i is None else math.fsum(np.log1p(-max(drawn, marked) / (population - i)).tolist())
     return _law(up, start, (low, high), least, above=above, roundings=16.0)
-
-
-def spendable(delta: float | None) -> Iterator[float]:
-    """Chances that may be spent, all powers of one number: the largest below half of a delta, or each in turn.
-
-    So what is seen of a delta at an epsilon is at most what the epsilon was found for.
-    """
-    chance = _POWER
-    while chance > LEAST / _POWER:
-        if delta is None or chance <= delta / 2:
-            yield chance
-            if delta is not None:
-                return
-        chance *= _POWER
 
 
 def most_likely(counts: Counts, chance: float) -> int | None:

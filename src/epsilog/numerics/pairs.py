@@ -359,10 +359,7 @@ def sampled(laws: Laws, shares: tuple[float, float], instances: Sequence[BaseLaw
     nothing = pure(0.0, 0.0)
     belows = (instances or (below,)) if low > 0 else (nothing,)
     return {
-        way: single(
-            bent(above if high > 0 else nothing, high, way),
-            *(bent(law, low, way) for law in belows),
-        )
+        way: single(bent(above if high > 0 else nothing, high, way), *(bent(law, low, way) for law in belows))
         for way in Direction
         if low == 1 or way is not Direction.PLAIN
     }

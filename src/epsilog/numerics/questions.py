@@ -16,7 +16,7 @@ import numpy as np
 
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.roots import bracket, secant
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, Number, gamma, up
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, Number, down, gamma, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,12 @@ Question = EpsilonAt | DeltaAt
 FAINT = 1e-315
 """An answer below which only its upper side is of interest."""
 
+SPENT = 16
+"""Roundings of what is left of a delta: a difference, and a chance that is a power of 1/16, exactly."""
+
+_POWER = 1 / 16  # from one chance that may be spent to the next
+_LITTLE = 1e-3  # of a bound on delta: a chance that is not worth spending
+
 
 def size(question: Question) -> float:
     """A delta that matters to the answer, about."""
@@ -136,6 +142,41 @@ def at_least(question: Question, certain: float) -> float:
             return math.inf if certain > delta else 0.0
         case DeltaAt():
             return certain
+
+
+def spend(question: Question, known: float, ask: Callable[[float, Question], float | None]) -> float:
+    """Bounds the answer from above by what is asked beside a chance of anything else, which delta pays for.
+
+    Chances are powers of 1/16: the largest below half of a delta, or each in turn. So what is seen of a delta at an
+    epsilon is at most what the epsilon was found for.
+
+    Args:
+        question: about all that may happen.
+        known: a bound on the answer.
+        ask: bounds the answer to what is left of the question, but for a chance; None where nothing is known, nor for
+            smaller chances.
+
+    >>> round(spend(DeltaAt(1.0), 1.0, lambda chance, left: 0.25 if chance > 0.001 else None), 4)
+    0.2539
+    """
+    match question:
+        case EpsilonAt(delta):
+            spent = next((chance for chance in _chances() if chance <= delta / 2), None)
+            found = None if spent is None else ask(spent, EpsilonAt(down(delta - spent, SPENT)))
+            return known if found is None else min(known, found)
+        case DeltaAt():
+            for spent in _chances():
+                if spent < _LITTLE * known or (found := ask(spent, question)) is None:
+                    break
+                known = min(known, up(found + spent, 2))  # a sum
+            return known
+
+
+def _chances() -> Iterator[float]:
+    chance = _POWER
+    while chance > LEAST / _POWER:
+        yield chance
+        chance *= _POWER
 
 
 def read(question: Question, curve: Callable[[float], float], *, upper: bool) -> float:

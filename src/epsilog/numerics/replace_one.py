@@ -14,13 +14,7 @@ import numpy as np
 
 from epsilog.numerics.laws import replaced as laws
 from epsilog.numerics.laws.base import Atoms, BaseLaw
-from epsilog.numerics.laws.replaced import (
-    LARGEST_MU,
-    LARGEST_SHIFT,
-    RAREST,
-    ReplacedLaplace,
-    ReplacedSample,
-)
+from epsilog.numerics.laws.replaced import LARGEST_MU, LARGEST_SHIFT, RAREST, ReplacedLaplace, ReplacedSample
 from epsilog.numerics.pairs import MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
 from epsilog.numerics.rounding import MU, down, rounded, up
 

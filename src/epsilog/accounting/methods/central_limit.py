@@ -283,8 +283,7 @@ def _moments(cells: _Cells, theta: float) -> _Moments:
             (1 + total[0], 1 + total[1]),
         )
         squares = _over(
-            (_sum(cells, weight[0] * square[0], 0), _sum(cells, weight[1] * square[1], 1)),
-            (1 + total[0], 1 + total[1]),
+            (_sum(cells, weight[0] * square[0], 0), _sum(cells, weight[1] * square[1], 1)), (1 + total[0], 1 + total[1])
         )
         centre = (mean[0] + mean[1]) / 2
         away = np.maximum(np.abs(log[0] - centre), np.abs(log[1] - centre))

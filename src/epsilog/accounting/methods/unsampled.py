@@ -9,16 +9,14 @@ from contextlib import suppress
 from epsilog.accounting.methods import renyi
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.counts import SPENT, spendable
 from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything, spend
 from epsilog.numerics.roots import first
 from epsilog.numerics.rounding import MU, down, up
 from epsilog.numerics.tails import binomial_above
 from epsilog.terms import UnsupportedMechanismError
 
 _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
-_LITTLE = 1e-3  # of a bound on delta: a chance that is not worth spending
 _FEW = 4  # kinds of sampled parts that are unsampled one at a time
 
 Upper = Callable[[Composition, Question, float], float]  # bounds an answer from above by the other methods
@@ -75,21 +73,16 @@ def _told(composition: Composition, question: Question) -> float:
     if not composition.sampled or any(part.exact_share is None for part in composition.sampled):
         return everything(question)
     composition.unsampled(composition.sampled)  # checks that coins are all there is to a sample
-    found = everything(question)
-    for spent in spendable(question.delta if isinstance(question, EpsilonAt) else None):
-        if isinstance(question, DeltaAt) and spent < _LITTLE * found:
-            break
-        distances = [
-            _distance(composition, part, count, spent / len(composition.sampled))
-            for part, count in composition.bag.items()
-        ]
+
+    def seen(chance: float, left: Question) -> float | None:
+        share = chance / len(composition.sampled)
+        distances = [_distance(composition, part, count, share) for part, count in composition.bag.items()]
         known = [distance for distance in distances if distance is not None]
-        if len(known) < len(distances):
-            break
-        left = EpsilonAt(down(question.delta - spent, SPENT)) if isinstance(question, EpsilonAt) else question
-        upper = gaussian_bounds(math.hypot(*known), left, roundings=2 * MU).upper
-        found = min(found, upper if isinstance(question, EpsilonAt) else up(upper + spent, 2))
-    return found
+        return (
+            gaussian_bounds(math.hypot(*known), left, roundings=2 * MU).upper if len(known) == len(distances) else None
+        )
+
+    return spend(question, everything(question), seen)
 
 
 def _distance(composition: Composition, part: Release, count: int, chance: float) -> float | None:
