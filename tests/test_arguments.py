@@ -527,3 +527,10 @@ def test_a_charge_takes_any_number(tmp_path):
         for key, delta in enumerate((np.float32(2**-20), Decimal("1e-6"), Fraction(1, 2**20), np.float64(2**-20))):
             ledger.reserve("acme", Gaussian(np.float32(16)), key=str(key), delta=delta, rounds=np.uint8(3))
         assert ledger.balance("acme").reserved["epsilon"] != "0"
+
+
+@pytest.mark.parametrize("name", accounting.__all__)
+def test_a_function_of_the_accountant_says_what_it_takes_raises_and_rests_on(name):
+    one = getattr(accounting, name)
+    if inspect.isfunction(one) and len(inspect.signature(one).parameters) >= 3:
+        assert {"Args:", "Raises:", "Source:"} <= set(inspect.getdoc(one).split())

@@ -428,7 +428,20 @@ def delta(
     gap: float = GAP,
     group: int = 1,
 ) -> Interval | Intervals:
-    """Bounds delta at ``epsilon``, or at each of a series, from both sides; arguments and errors as for ``epsilon``.
+    """Bounds delta at ``epsilon`` from both sides.
+
+    Args:
+        release: what is released; outputs may steer later queries, parameters are fixed in advance.
+        epsilon: in nats, at least 0; of an array or a list, each, in an answer of its shape.
+        relation: which data sets are neighbors.
+        gap: the relative width to aim for.
+        group: the most units that one person holds; the price is then the person's (docs/accounting/groups.md).
+
+    Raises:
+        UnsupportedMechanismError: no method has a proof for a part under this relation.
+
+    Source:
+        docs/accounting/certified-bounds.md.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)

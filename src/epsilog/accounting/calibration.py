@@ -75,6 +75,10 @@ def calibrate(
     Raises:
         ValueError: the parameter has no meaning at ``low`` or ``high``, or wherever it was tried.
         CalibrationError: no value in the bracket meets the goal, every value does, or the search did not converge.
+        UnsupportedMechanismError: no method has a proof for a part under this relation.
+
+    Source:
+        The claims of ``epsilon`` and ``profile``, which the value was checked by.
 
     >>> from epsilog.mechanisms import Gaussian, PoissonSampled
     >>> round(calibrate(Gaussian, epsilon=1.0, delta=1e-6), 1)
@@ -306,12 +310,24 @@ def rounds_that_fit(
 ) -> int:
     """Counts how many more times ``step`` fits a goal, beside what is already ``spent``.
 
+    Args:
+        step: one round.
+        epsilon: the goal, in nats, with ``delta``.
+        delta: the goal's failure probability, in (0, 1).
+        relation: which data sets are neighbors.
+        spent: what was released before; nothing when blank.
+        gap: the relative width of the claims that the count is to meet, as in ``epsilon``.
+
     Returns:
         The largest count that meets (epsilon, delta)-DP by the claim that is made of it, ``epsilon`` at the same
         ``gap``; 0 if none does.
 
     Raises:
         CalibrationError: the step costs nothing, so any number fits.
+        UnsupportedMechanismError: no method has a proof for a part under this relation.
+
+    Source:
+        The claim of ``epsilon``, which the count was checked by.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> rounds_that_fit(Gaussian(noise_multiplier=10.0), epsilon=1.0, delta=1e-6)
@@ -360,6 +376,12 @@ def epsilon_curve(
         gap: the relative width to aim for.
         group: the most units that one person holds, as in ``epsilon``.
 
+    Raises:
+        UnsupportedMechanismError: no method has a proof for a part under this relation.
+
+    Source:
+        docs/accounting/certified-bounds.md, as of ``epsilon`` after each number of rounds.
+
     >>> from epsilog.mechanisms import Gaussian
     >>> epsilon_curve(Gaussian(noise_multiplier=10.0), [1, 10, 100], delta=1e-6).upper.round(2).tolist()
     [0.4, 1.37, 4.89]
@@ -377,7 +399,21 @@ def delta_curve(
     gap: float = GAP,
     group: int = 1,
 ) -> Intervals:
-    """Bounds delta after each of several numbers of rounds, at one epsilon or at several; as ``epsilon_curve``.
+    """Bounds delta after each of several numbers of rounds, at one epsilon or at several.
+
+    Args:
+        step: one round.
+        rounds: how often it is repeated: a list, a range, an array.
+        epsilon: in nats, at least 0; a series goes with ``rounds`` as two arrays of NumPy's do.
+        relation: which data sets are neighbors.
+        gap: the relative width to aim for.
+        group: the most units that one person holds, as in ``delta``.
+
+    Raises:
+        UnsupportedMechanismError: no method has a proof for a part under this relation.
+
+    Source:
+        docs/accounting/certified-bounds.md, as of ``delta`` after each number of rounds.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> delta_curve(Gaussian(noise_multiplier=4.0), [[1], [4]], epsilon=[0.0, 1.0]).shape

@@ -49,6 +49,12 @@ def fl_formula(*, sampling_probability: float, noise_multiplier: float, rounds: 
     Returns:
         Both terms; an estimate that under-reports at many usual settings (sigma of 1 or less above all).
 
+    Raises:
+        CheckError: an argument is out of bounds.
+
+    Source:
+        docs/learn/two-formulas.md, which compares it with certified bounds.
+
     >>> worked = fl_formula(sampling_probability=0.02, noise_multiplier=1.0, rounds=100, delta=1e-6)
     >>> round(worked.total, 4), round(worked.root_term, 4), round(worked.linear_term, 4)
     (1.0913, 1.0513, 0.04)
@@ -69,7 +75,16 @@ def classic_gaussian_stddev(*, epsilon: float, delta: float, sensitivity: float 
     Proven for epsilon in (0, 1) only; at epsilon 20 it breaks its promise 150 times over, and it wastes noise where it
     holds. Calibrate instead.
 
-    Source: Dwork & Roth 2014, Theorem A.1.
+    Args:
+        epsilon: in nats, above 0.
+        delta: failure probability, in (0, 1).
+        sensitivity: the largest change by one unit, in L2 norm.
+
+    Raises:
+        CheckError: an argument is out of bounds.
+
+    Source:
+        Dwork & Roth 2014, Theorem A.1.
 
     >>> round(classic_gaussian_stddev(epsilon=1.0, delta=1e-6), 3)
     5.299

@@ -211,6 +211,12 @@ def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE,
         relation: which data sets are neighbors.
         gap: the relative width to aim for in each number.
 
+    Raises:
+        CheckError: an argument is out of bounds; a reading refuses what no method has a proof for.
+
+    Source:
+        Of each reading, its own; docs/accounting/certified-bounds.md, section 6.
+
     >>> from epsilog.mechanisms import Gaussian
     >>> round(profile(Gaussian(noise_multiplier=1.0)).advantage().upper, 4)
     0.3829

@@ -40,6 +40,9 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
         ValueError: an order is not a finite number above 1 (at 1 it is the Kullback-Leibler divergence: not offered).
         UnsupportedMechanismError: no proven bound for this mechanism under this relation.
 
+    Source:
+        Of each part, ``rdp`` in its file under ``mechanisms``; Mironov 2017, Proposition 1 (arXiv:1702.07476), adds.
+
     >>> from epsilog.mechanisms import Gaussian
     >>> rdp(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
     array([0.25, 1.  ])
@@ -82,6 +85,9 @@ def rdp_attained(release: Release, orders: Array, *, relation: NeighboringRelati
         release: what is released.
         orders: at which, each above 1.
         relation: which data sets are neighbors.
+
+    Raises:
+        ValueError: an order is not a finite number above 1.
 
     Source:
         Van Erven & Harremoes 2014, Theorem 28 (additivity); of each part, ``rdp`` in its file under ``mechanisms``.
@@ -148,6 +154,9 @@ def renyi_delta(
         epsilon: in nats, at least 0.
         relation: which data sets are neighbors.
         orders: Renyi orders, all above 1; shape (k,).
+
+    Raises:
+        UnsupportedMechanismError: RDP has no bound for a part.
 
     Source:
         Asoodeh et al. 2021 (arXiv:2008.06529), proven and rounded as in docs/accounting/moments.md.

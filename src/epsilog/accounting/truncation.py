@@ -128,6 +128,9 @@ def cut_chance(release: Release, *, population: int, largest_batch: int) -> floa
         population: units in all, at most; public.
         largest_batch: units in a batch, at most.
 
+    Raises:
+        UnsupportedMechanismError: who takes part is not drawn, or not in batches.
+
     Source:
         The union bound over ``Release.batches``; docs/accounting/certified-bounds.md, 1.9.
 

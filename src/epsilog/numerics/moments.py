@@ -42,6 +42,9 @@ def epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -> Array
         orders: Renyi orders, finite and above 1; shape (k,).
         delta: failure probability, in (0, 1).
 
+    Raises:
+        ValueError: the arrays do not go with one another.
+
     Source:
         Canonne et al. 2020, Prop. 12 (arXiv:2004.00010v4).
 

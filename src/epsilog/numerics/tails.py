@@ -22,6 +22,14 @@ def binomial_above(trials: int, chance: float, most: int) -> float:
     factor: so many are summed, and what follows is at most a geometric series. Where ``most`` is below the mean, the
     other tail is bounded from below, by as many terms.
 
+    Args:
+        trials: how many coins there are.
+        chance: that one falls, in [0, 1].
+        most: a number, -1 or more, that is exceeded.
+
+    Raises:
+        CheckError: an argument is out of bounds.
+
     Source:
         Robbins 1955, A Remark on Stirling's Formula, which bounds n! from both sides.
 
