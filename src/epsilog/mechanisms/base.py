@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from epsilog import numerics
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import UNDERFLOW, rounded
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.terms.fields import Field, check_fields, list_fields
 from epsilog.terms.messages import Message
@@ -49,7 +49,7 @@ def times(number: float, factor: int, *, above: bool) -> float:
 
 def half_square(distance: float) -> float:
     """Half the square of a distance from 0 on: what underflows is not nothing, what overflows is infinite."""
-    return distance * distance / 2 + numerics.rounding.UNDERFLOW if distance > 0 else 0.0
+    return distance * distance / 2 + UNDERFLOW if distance > 0 else 0.0
 
 
 def lacking(release: Release, hook: str, *, method: str) -> UnsupportedMechanismError:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import MU, down, rounded, union
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.terms.fields import Field, term
 
@@ -385,7 +385,7 @@ class Composition:
         if taken is None:
             return None
         chances = [(numerics.tails.binomial_above(*coins), count) for coins, count in taken[1]]
-        return Composition(taken[0], self.relation), numerics.rounding.union(chances)[1]
+        return Composition(taken[0], self.relation), union(chances)[1]
 
     @cached_property
     def truncated(self) -> tuple[Release, ...]:
@@ -453,7 +453,7 @@ class Composition:
         from epsilog.mechanisms.gaussian import MOST_NOISE
         from epsilog.mechanisms.statements import GaussianDP
 
-        one = GaussianDP(min(numerics.rounding.down(distance, numerics.rounding.MU), MOST_NOISE))
+        one = GaussianDP(min(down(distance, MU), MOST_NOISE))
         return Composition(rest | {one: rest.get(one, 0) + 1}, self.relation)
 
 

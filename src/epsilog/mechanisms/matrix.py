@@ -17,12 +17,11 @@ from itertools import accumulate, repeat
 from operator import mul
 from typing import Annotated, ClassVar
 
-from epsilog import numerics
 from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composition import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import down, rounded, up
 from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
 
@@ -189,7 +188,7 @@ class BinnedParticipation(_Participation):
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """The slots."""
-        return [(numerics.rounding.up(1 / self.cycle_length, 1), min(self.cycle_length, rounds))]
+        return [(up(1 / self.cycle_length, 1), min(self.cycle_length, rounds))]
 
 
 @term("spaced-participation")
@@ -204,7 +203,7 @@ class SpacedParticipation(_Participation):
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """Who is free in a round joins; who joined b rounds ago, or was free and did not, is free."""
-        apart, chance, up = self.min_separation, self.probability, numerics.rounding.up
+        apart, chance = self.min_separation, self.probability
         if self.warm_start:  # stationary: free in a share f of the rounds, f + (b - 1) p f = 1
             return [(up(chance / (1 + (apart - 1) * chance), 4), rounds)]
         free = [1.0]
@@ -225,7 +224,7 @@ class CyclicParticipation(_Participation):
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """A slot that comes, and a coin."""
-        return [(numerics.rounding.up(self.probability / self.cycle_length, 1), rounds)]
+        return [(up(self.probability / self.cycle_length, 1), rounds)]
 
 
 @term("chosen-participation")
@@ -236,7 +235,7 @@ class ChosenParticipation(_Participation):
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """Any round alike."""
-        return [(numerics.rounding.up(self.participations / rounds, 1), rounds)]
+        return [(up(self.participations / rounds, 1), rounds)]
 
 
 Strategy = ToeplitzStrategy | DenseStrategy | TreeStrategy
@@ -294,7 +293,7 @@ class MatrixMechanism(Release):
         """The Gaussian of its sensitivity, which is known from both sides (docs/accounting/matrices.md)."""
         from epsilog.mechanisms.sensitivity import sensitivity
 
-        up, down, noise = numerics.rounding.up, numerics.rounding.down, self.noise_stddev
+        noise = self.noise_stddev
         moved = sensitivity(self)
         weak, strong = down(noise / moved.upper, 1), up(noise / moved.lower, 1)
         least = Gaussian(strong) if math.isfinite(strong) and (strong > 0 or noise == 0) else Composed([])

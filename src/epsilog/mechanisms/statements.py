@@ -11,7 +11,7 @@ from epsilog.mechanisms.base import Release, sensitivity_factor, times
 from epsilog.mechanisms.gaussian import MOST_NOISE
 from epsilog.mechanisms.grouped import GROUPED, group_factor
 from epsilog.mechanisms.laplace import Laplace
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import MU, down, rounded, up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
@@ -75,11 +75,7 @@ class ApproximateDP(Release):
         """As of ``PureDP``, with delta (1 + e^epsilon + ... + e^((units - 1) epsilon)) above."""
         if not above:
             return _attained(self.epsilon, relation, units)
-        delta = (
-            min(1.0, numerics.rounding.up(self.delta * group_factor(self.epsilon, units), GROUPED))
-            if self.delta > 0
-            else 0.0
-        )
+        delta = min(1.0, up(self.delta * group_factor(self.epsilon, units), GROUPED)) if self.delta > 0 else 0.0
         return ApproximateDP(times(self.epsilon, units, above=True), delta)
 
     def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
@@ -116,7 +112,7 @@ class ZeroConcentratedDP(Release):
         if above:
             return ZeroConcentratedDP(times(self.rho, units**2, above=True))
         mu = units * math.sqrt(2.0) * math.sqrt(self.rho)
-        return GaussianDP(min(numerics.rounding.down(mu, numerics.rounding.MU), MOST_NOISE))
+        return GaussianDP(min(down(mu, MU), MOST_NOISE))
 
     def zcdp(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated."""

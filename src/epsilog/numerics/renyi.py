@@ -161,9 +161,9 @@ def staircase_rdp(epsilon: float, first_step: float, orders: Array) -> Array:
     """Staircase noise at a distance of one step."""
     if epsilon > LARGEST_LOSS:
         return pure_rdp(epsilon, orders)
-    from epsilog.numerics.laws.staircase import staircase
+    from epsilog.numerics.noise import staircase_law
 
-    return three_answers_rdp(up(float(staircase(epsilon, first_step, 1).p[-1]), 16), epsilon, orders)
+    return three_answers_rdp(up(float(staircase_law(epsilon, first_step, 1).p[-1]), 16), epsilon, orders)
 
 
 def response_rdp(flip: float, categories: int, orders: Array) -> Array:

@@ -19,8 +19,8 @@ from epsilog.mechanisms import (
     Repeated,
     Shuffled,
 )
-from epsilog.numerics.laws.shuffled import attained, clones, responses
 from epsilog.numerics.pairs import Pair
+from epsilog.numerics.shuffling import attained, clones, responses
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
