@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from epsilog.mechanisms import Release
 from epsilog.numerics.questions import Bounds
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, up
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, down, up
 from epsilog.numerics.tails import binomial_above
 from epsilog.terms import CheckError, Interval, NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.messages import Message
@@ -43,7 +43,7 @@ class Cut:
     def beside(self, rest: Bounds, epsilon: float) -> Bounds:
         """Bounds delta at ``epsilon`` from bounds on that of the run without truncation."""
         spent = self.spends(epsilon)
-        return Bounds(max(down(rest.lower - spent, 1), 0.0), min(up(rest.upper + spent, 1), 1.0))
+        return Bounds(max(down(rest.lower - spent, ONCE), 0.0), min(up(rest.upper + spent, ONCE), 1.0))
 
     def epsilon(self, delta: float, rest: Callable[[float], Bounds], *, above: bool) -> Bounds:
         """Bounds epsilon at ``delta``; ``rest`` bounds that of the run without truncation.
@@ -55,7 +55,7 @@ class Cut:
         upper, tried = math.inf, rest(delta).upper
         for _ in range(_ATTEMPTS):
             tried += _NUDGE * max(tried, _NUDGE)
-            left = down(delta - self.spends(tried), 1)
+            left = down(delta - self.spends(tried), ONCE)
             if not left > 0:
                 break
             found = rest(left).upper
@@ -63,7 +63,7 @@ class Cut:
                 upper = found
                 break
             tried = found
-        more = up(delta + self.spends(upper), 1)
+        more = up(delta + self.spends(upper), ONCE)
         lower = rest(more).lower if more < 1 and not above else 0.0
         return Bounds(min(lower, upper), upper)
 

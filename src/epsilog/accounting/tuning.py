@@ -19,7 +19,7 @@ from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import proven
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, gamma, up
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, TWICE, down, gamma, up
 from epsilog.terms import UnsupportedMechanismError, check
 
 Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about one trial; with True from above only
@@ -72,7 +72,7 @@ class Selection:
             case PoissonTrials(mean):
                 return mean
             case BinomialTrials(most, probability):
-                return up(most * probability, 1)
+                return up(most * probability, ONCE)
         raise UnsupportedMechanismError(self.trials, method="tuning")
 
     def hit(self, chance: float) -> tuple[float, float]:
@@ -122,9 +122,9 @@ class Selection:
         """
         match self.trials:
             case PoissonTrials(mean):
-                return up(mean * trial(0.0), 1), 0.0
+                return up(mean * trial(0.0), ONCE), 0.0
             case NegativeBinomialTrials(shape, stops):
-                power, odds = up(1 + shape, 1), stops / (1 - stops)
+                power, odds = up(1 + shape, ONCE), stops / (1 - stops)
             case BinomialTrials(most, probability):
                 power, odds = float(most - 1), (1 - probability) / probability
             case _:
@@ -132,7 +132,7 @@ class Selection:
         if power == 0:
             return 0.0, 0.0
         loss = min(largest(), _least_loss(trial, odds) if odds > 0 else math.inf)
-        return up(power * loss, 1), loss
+        return up(power * loss, ONCE), loss
 
 
 def mean_trials(trials: Trials) -> float:
@@ -202,14 +202,14 @@ def _above(law: Selection, stretch: float, question: Question, one: Callable[[Qu
     mean = law.mean
     match question:
         case EpsilonAt(delta):
-            left = down(delta / mean, 1)
-            return 0.0 if left >= 1 else up(stretch + one(EpsilonAt(left)), 1)
+            left = down(delta / mean, ONCE)
+            return 0.0 if left >= 1 else up(stretch + one(EpsilonAt(left)), ONCE)
         case DeltaAt(epsilon):
             if math.isinf(stretch):
                 return 1.0
-            rest = down(epsilon - stretch, 1) if epsilon >= stretch else up(stretch - epsilon, 1)
+            rest = down(epsilon - stretch, ONCE) if epsilon >= stretch else up(stretch - epsilon, ONCE)
             if epsilon >= stretch:
-                return min(up(mean * one(DeltaAt(rest)), 1), 1.0)
+                return min(up(mean * one(DeltaAt(rest)), ONCE), 1.0)
             shown = -math.expm1(-rest) + math.exp(-rest) * one(DeltaAt(rest))  # of the reversed pair
             return min(up(mean * shown, _LAW // 2), 1.0)
 
@@ -219,10 +219,10 @@ def _silent(law: Selection, question: Question, one: Callable[[Question], float]
     some = law.hit(1.0)[0]
     match question:
         case EpsilonAt(delta):
-            left = up(delta / some, 1) if some > 0 else 1.0
+            left = up(delta / some, ONCE) if some > 0 else 1.0
             return one(EpsilonAt(left)) if left < 1 else 0.0
         case DeltaAt():
-            return max(down(some * one(question), 1), 0.0)
+            return max(down(some * one(question), ONCE), 0.0)
 
 
 def _tests(
@@ -293,8 +293,8 @@ def _on_top(law: Selection, at: float, threshold: Callable[[float], float], tria
 def _test(law: Selection, question: Question, likely: tuple[float, float], top: tuple[float, float]) -> float:
     """What it gives away that the best is in one set while another stands above it; each has its two chances."""
     (ours, theirs), (our_top, their_top) = likely, top
-    shown = law.hit(min(down(our_top + ours, 2), 1.0))[0] - law.hit(our_top)[1]
-    hidden = law.hit(min(up(their_top + theirs, 2), 1.0))[1] - law.hit(their_top)[0]
+    shown = law.hit(min(down(our_top + ours, TWICE), 1.0))[0] - law.hit(our_top)[1]
+    hidden = law.hit(min(up(their_top + theirs, TWICE), 1.0))[1] - law.hit(their_top)[0]
     hidden = max(hidden, LEAST)
     match question:
         case EpsilonAt(delta):

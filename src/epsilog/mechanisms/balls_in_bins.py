@@ -10,7 +10,7 @@ from epsilog import numerics
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composition import Repeated, check_absence, flatten, total_mu
 from epsilog.mechanisms.gaussian import Gaussian
-from epsilog.numerics.rounding import up
+from epsilog.numerics.rounding import ONCE, up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.fields import Field, term
 
@@ -38,7 +38,7 @@ class BallsInBins(Release):
 
     def batches(self) -> list[tuple[float, int]]:
         """The bins."""
-        return [(up(1 / self.bins, 1), self.bins)]
+        return [(up(1 / self.bins, ONCE), self.bins)]
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
         """Independent noise, and whole cycles of so many slots."""

@@ -21,7 +21,7 @@ from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composition import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
-from epsilog.numerics.rounding import down, rounded, up
+from epsilog.numerics.rounding import ONCE, down, rounded, up
 from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
 
@@ -188,7 +188,7 @@ class BinnedParticipation(_Participation):
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """The slots."""
-        return [(up(1 / self.cycle_length, 1), min(self.cycle_length, rounds))]
+        return [(up(1 / self.cycle_length, ONCE), min(self.cycle_length, rounds))]
 
 
 @term("spaced-participation")
@@ -224,7 +224,7 @@ class CyclicParticipation(_Participation):
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """A slot that comes, and a coin."""
-        return [(up(self.probability / self.cycle_length, 1), rounds)]
+        return [(up(self.probability / self.cycle_length, ONCE), rounds)]
 
 
 @term("chosen-participation")
@@ -235,7 +235,7 @@ class ChosenParticipation(_Participation):
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """Any round alike."""
-        return [(up(self.participations / rounds, 1), rounds)]
+        return [(up(self.participations / rounds, ONCE), rounds)]
 
 
 Strategy = ToeplitzStrategy | DenseStrategy | TreeStrategy
@@ -295,7 +295,7 @@ class MatrixMechanism(Release):
 
         noise = self.noise_stddev
         moved = sensitivity(self)
-        weak, strong = down(noise / moved.upper, 1), up(noise / moved.lower, 1)
+        weak, strong = down(noise / moved.upper, ONCE), up(noise / moved.lower, ONCE)
         least = Gaussian(strong) if math.isfinite(strong) and (strong > 0 or noise == 0) else Composed([])
         return Gaussian(min(weak, MOST_NOISE)), least
 

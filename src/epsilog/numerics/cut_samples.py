@@ -15,7 +15,7 @@ import numpy as np
 from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Masses, Normal
 from epsilog.numerics.laws.replaced import LARGEST_MU, ReplacedSample
 from epsilog.numerics.pairs import Direction, Pair
-from epsilog.numerics.rounding import MU, gamma, up
+from epsilog.numerics.rounding import MU, ONCE, gamma, up
 from epsilog.terms import NeighboringRelation
 
 _ROUNDINGS = 64 * LARGEST_LOSS  # of 1, in a loss or a ratio of that size at most
@@ -101,6 +101,6 @@ def cut_samples(mu: float, share: float, full: float, relation: NeighboringRelat
             }
         case NeighboringRelation.ZERO_OUT:
             return {
-                way: Pair(ToldWhich(Pair(near, share, way), Pair(near), up(full * share, 1)))
+                way: Pair(ToldWhich(Pair(near, share, way), Pair(near), up(full * share, ONCE)))
                 for way in (Direction.REMOVE, Direction.ADD)
             }

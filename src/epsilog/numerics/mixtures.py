@@ -23,7 +23,7 @@ from epsilog.numerics.cut_samples import ToldWhich
 from epsilog.numerics.laws.base import Array, BaseLaw, Masses, Normal, Unbounded, normal_cells
 from epsilog.numerics.laws.replaced import LARGEST_MU, ReplacedSample
 from epsilog.numerics.pairs import Direction, Ordering, Pair, Pairs, bent, single
-from epsilog.numerics.rounding import MU, RATIO, down, gamma, rounded, up
+from epsilog.numerics.rounding import MU, ONCE, RATIO, down, gamma, rounded, up
 from epsilog.terms import CalibrationError
 
 _FARTHEST = 300.0  # a distance of the mixture's Gaussians
@@ -362,7 +362,7 @@ def told(law: Chances, noise: float) -> BaseLaw | None:
         return None
     share = rounded(total, up=True)
     for far, chance in _fewer(near, above=True, kept=_MOST_TOLD).items():
-        pair = Pair(Normal(up(2 * far, 1)) if share == 1 else ReplacedSample(far, share))
+        pair = Pair(Normal(up(2 * far, ONCE)) if share == 1 else ReplacedSample(far, share))
         so_far += chance
         found = pair if found is None else Pair(ToldWhich(found, pair, rounded(chance / so_far, up=True)))
     return None if found is None else found.law

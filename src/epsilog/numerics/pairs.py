@@ -24,7 +24,20 @@ from scipy.special import ndtr
 
 from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Atoms, BaseLaw, Normal, Tent, ratio_misplacement
 from epsilog.numerics.laws.replaced import ReplacedLaplace
-from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, LOSS, RATIO, UNDERFLOW, down, gamma, rounded, union, up
+from epsilog.numerics.rounding import (
+    BOUND,
+    ELEMENTARY,
+    LEAST,
+    LOSS,
+    ONCE,
+    RATIO,
+    UNDERFLOW,
+    down,
+    gamma,
+    rounded,
+    union,
+    up,
+)
 
 _NEAR = 10.0  # a shift of Laplace noise from which on next to nothing lies beyond it
 _FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
@@ -173,7 +186,7 @@ class Pair:
         mass = law.p * ((1 - q) * np.exp(-law.u) + q)
         low, high = np.append(low, down(alone, ELEMENTARY)), np.append(high, up(alone, ELEMENTARY))
         mass = np.append(mass, (1 - q) * law.only_p)
-        certain = down(q * law.only_p, 1), up(q * law.only_p, 1)
+        certain = down(q * law.only_p, ONCE), up(q * law.only_p, ONCE)
         return _outcomes(low, high, mass, certain, error + gamma(24 + 16 * far))
 
     def coefficients(self, g: Array) -> tuple[Array, Array]:

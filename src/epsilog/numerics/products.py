@@ -16,7 +16,7 @@ import numpy as np
 from epsilog.numerics.lattice.law import LatticeLaw, connect, merge
 from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Atoms, BaseLaw
 from epsilog.numerics.pairs import Pair
-from epsilog.numerics.rounding import down, gamma, union, up
+from epsilog.numerics.rounding import TWICE, down, gamma, union, up
 
 MOST_PARTS = 16
 """Releases on one sample, as far as they are worked out."""
@@ -62,7 +62,7 @@ def largest(parts: Sequence[tuple[BaseLaw, int]]) -> tuple[float, float]:
     """Bounds the largest loss of all of several from both sides: their largest ones add up."""
     ends = [(law.largest(), count) for law, count in parts]
     low, high = (math.fsum(count * one[side] for one, count in ends) for side in (0, 1))
-    return down(low, 2), up(high, 2)
+    return down(low, TWICE), up(high, TWICE)
 
 
 def _on_lattice(law: BaseLaw, reach: float, step: float, *, upper: bool) -> LatticeLaw:

@@ -16,7 +16,7 @@ import numpy as np
 
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.roots import bracket, secant
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, Number, down, gamma, up
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, TWICE, Number, down, gamma, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def spend(question: Question, known: float, ask: Callable[[float, Question], flo
             for spent in _chances():
                 if spent < _LITTLE * known or (found := ask(spent, question)) is None:
                     break
-                known = min(known, up(found + spent, 2))  # a sum
+                known = min(known, up(found + spent, TWICE))  # a sum
             return known
 
 

@@ -33,6 +33,9 @@ LEAST = 5e-324
 UNDERFLOW = 256 * LEAST
 """More than a few products and quotients lose below the normal numbers, if none of them makes a loss grow."""
 
+ONCE, TWICE = 1, 2
+"""Roundings in one operation, and in a product and a sum, or the like."""
+
 ELEMENTARY = 4
 """Roundings in ``exp``, ``expm1``, ``log``, ``log1p``, ``sin``, ``cos`` and ``arctan2``, NumPy's and libm's."""
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, up
+from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, ONCE, TINY, down, up
 from epsilog.terms import check
 
 _TERMS = 2048  # of the law that are summed one by one
@@ -47,7 +47,7 @@ def binomial_above(trials: int, chance: float, most: int) -> float:
         return 1.0
     if k > (n + 1) * p:
         return _beyond(n, k, p, above=True)
-    return min(up(1 - _beyond(n, n - k + 1, 1 - p, above=False), 1), 1.0)
+    return min(up(1 - _beyond(n, n - k + 1, 1 - p, above=False), ONCE), 1.0)
 
 
 def _beyond(n: int, k: int, p: Fraction, *, above: bool) -> float:

@@ -25,7 +25,7 @@ from epsilog.accounting.inversion.tilted import Tilt, planned, small_from, tilt_
 from epsilog.numerics.laws.base import Array, Atoms, Normal
 from epsilog.numerics.pairs import Ordering, Pair, Parts
 from epsilog.numerics.questions import FAINT, Bounds, DeltaAt, EpsilonAt, Question, Readable, log_peak, peak
-from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, gamma, union, up
+from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, TINY, TWICE, down, gamma, union, up
 
 _AIM, _ROUGH = 1e-9, 1e-3  # relative errors of delta to plan for, of an answer and of where it is about
 _CLOSE = 1e-5  # a gap from which on a lattice is sooner there than a bent path
@@ -131,7 +131,7 @@ def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -
     total += gamma(16.0) * (abs(total) + 1)
     if isinstance(question, EpsilonAt):
         return max(up((total - math.log(question.delta)) / theta, 14) + TINY, 0.0)
-    return up(math.exp(min(total - down(theta * question.epsilon, 2), 0.0)), 14)
+    return up(math.exp(min(total - down(theta * question.epsilon, TWICE), 0.0)), 14)
 
 
 def _thinned(parts: Parts) -> Parts:

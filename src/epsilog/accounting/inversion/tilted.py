@@ -27,7 +27,7 @@ from epsilog.accounting.inversion.sampled import (
 )
 from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent
 from epsilog.numerics.pairs import Direction, Pair
-from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, down, gamma, up
+from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, TWICE, down, gamma, up
 
 _LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits
 _EXTREME = 1e100  # a mu whose square, and whose inverse's, a double can still hold
@@ -145,7 +145,7 @@ class TiltedLaplace:
     @property
     def spread(self) -> float:
         """Returns half the range of the loss (Popoviciu)."""
-        return up(self.largest, 2)
+        return up(self.largest, TWICE)
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
         """Returns M(theta + i w) / M(theta) about the mean."""

@@ -25,7 +25,7 @@ from epsilog.numerics.laws.replaced import ReplacedLaplace, ReplacedSample
 from epsilog.numerics.pairs import Direction, Ordering, Pair, Parts
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, at_most, peak, size
 from epsilog.numerics.roots import bracket
-from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, gamma, union, up
+from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, TWICE, down, gamma, union, up
 
 FEWEST = 10_000  # rounds from which on a normal law may be near enough
 _BERRY_ESSEEN = 0.56  # Shevtsova 2010 (Doklady Mathematics 82(3)): summands need not be alike
@@ -228,12 +228,12 @@ def _cells(pair: Pair, tail: float, count: int, missing: float) -> _Cells:
         raise OutOfReachError(f"no cells for {law!r}")
     x = share * np.expm1(ends[0]), share * np.expm1(ends[1])
     x = down(x[0], 1 + ELEMENTARY), up(x[1], 1 + ELEMENTARY)
-    x = (np.maximum(x[0], down(-share, 2)) if share < 1 else x[0]), x[1]
+    x = (np.maximum(x[0], down(-share, TWICE)) if share < 1 else x[0]), x[1]
     log = (np.log1p(x[0]), np.log1p(x[1])) if share < 1 else ends
     short, offset = (0.0, cut), 0.0
     if law.only_p > 0 and share < 1:  # what Q alone produces has x = -q
         only, offset = np.array([law.only_p]), -share * law.only_p
-        edge = np.array([down(-share, 2)]), np.array([up(-share, 2)])
+        edge = np.array([down(-share, TWICE)]), np.array([up(-share, TWICE)])
         x = np.append(x[0], edge[0]), np.append(x[1], edge[1])
         log = np.append(log[0], np.log1p(edge[0])), np.append(log[1], np.log1p(edge[1]))
         mass = np.append(mass[0], down(only, 6)), np.append(mass[1], up(only, 6))
@@ -289,7 +289,7 @@ def _moments(cells: _Cells, theta: float) -> _Moments:
         away = np.maximum(np.abs(log[0] - centre), np.abs(log[1] - centre))
         cubes = _sum(cells, weight[1] * away**3, 1) / (1 + total[0])
     nearest = 0.0 if mean[0] <= 0 <= mean[1] else min(mean[0] ** 2, mean[1] ** 2)
-    variance = squares[0] - up(max(mean[0] ** 2, mean[1] ** 2), 2), squares[1] - down(nearest, 2)
+    variance = squares[0] - up(max(mean[0] ** 2, mean[1] ** 2), TWICE), squares[1] - down(nearest, TWICE)
     third = (cubes ** (1 / 3) + (mean[1] - mean[0]) / 2) ** 3 * (1 + BOUND)
     logs = math.log1p(total[0]), math.log1p(total[1])
     return _Moments(
@@ -317,7 +317,7 @@ def _between(one: Array, other: Array, across: npt.NDArray[np.bool_]) -> tuple[A
 def _over(top: tuple[float, float], bottom: tuple[float, float]) -> tuple[float, float]:
     """Divides an interval by a positive one."""
     low, high = top[0] / bottom[top[0] > 0], top[1] / bottom[top[1] <= 0]
-    return down(low, 2), up(high, 2)
+    return down(low, TWICE), up(high, TWICE)
 
 
 def _exp(lead: float, value: float) -> float:

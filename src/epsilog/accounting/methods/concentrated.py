@@ -16,7 +16,7 @@ from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.gaussian import gaussian_bounds
 from epsilog.numerics.moments import best_order, even_loss
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, anything
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, down, gamma, up
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, down, gamma, up
 
 _SHRUNK = (1e-5, 1e-4, 1e-3, 1e-2)  # parts by which rho is made less, until the mechanism provably keeps to it
 _LEAST, _LARGEST = 1e-12, 1e6  # the rho for which such a mechanism is looked for
@@ -68,7 +68,7 @@ def alone(composition: Composition, question: Question, gap: float) -> Bounds | 
         case DeltaAt():
             lower = down(p - math.exp(epsilon) * q, 0) - gamma(_FEW) * p * (1 + epsilon)
         case EpsilonAt(delta):
-            left = down(p - delta, 1)
+            left = down(p - delta, ONCE)
             lower = down(math.log(left / q), _FEW + ELEMENTARY) - gamma(_FEW) if left > q else 0.0
     return Bounds(min(max(lower, 0.0), above.upper), above.upper)
 

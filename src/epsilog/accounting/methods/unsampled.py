@@ -12,7 +12,7 @@ from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything, spend
 from epsilog.numerics.roots import first
-from epsilog.numerics.rounding import MU, down, up
+from epsilog.numerics.rounding import MU, ONCE, down, up
 from epsilog.numerics.tails import binomial_above
 from epsilog.terms import UnsupportedMechanismError
 
@@ -89,7 +89,7 @@ def _distance(composition: Composition, part: Release, count: int, chance: float
     """The mu of so many rounds of a part, of those in which the unit is but for this chance; None without one."""
     if part.exact_share is None:
         return Composition({part: count}, composition.relation).mu
-    mu, share = Composition.of(part.inner[0], composition.relation).mu, up(float(part.exact_share), 1)
+    mu, share = Composition.of(part.inner[0], composition.relation).mu, up(float(part.exact_share), ONCE)
     if mu is None or share >= 1:
         return None if mu is None else math.sqrt(count) * mu
     often = first(lambda seen: binomial_above(count, share, seen) <= chance, -1, count)

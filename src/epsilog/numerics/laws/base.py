@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from epsilog.numerics.rounding import LEAST, RATIO, TINY, down, gamma, up
+from epsilog.numerics.rounding import LEAST, RATIO, TINY, TWICE, down, gamma, up
 
 Array = npt.NDArray[np.float64]
 
@@ -236,7 +236,7 @@ class Tent:
 
     def reach(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
         """Returns the ends of the support, with room for rounding."""
-        far = up(self.epsilon, 2)
+        far = up(self.epsilon, TWICE)
         return -far, far
 
     def ends(self) -> tuple[float, float]:
@@ -299,7 +299,7 @@ class Atoms:
             return 0.0, 0.0
         above = np.cumsum(self.p[::-1])[::-1]
         far = float(np.abs(self.u[max(int(np.searchsorted(-above, -tail)) - 1, 0)]))
-        far = up(max(far, float(self.u[-1]) if len(self.u) <= 8 else far), 2) + TINY
+        far = up(max(far, float(self.u[-1]) if len(self.u) <= 8 else far), TWICE) + TINY
         return -far, far
 
     def ends(self) -> tuple[float, float]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from epsilog.numerics.laws.base import Array, Atoms, Masses, Unbounded, normal_cells
-from epsilog.numerics.rounding import RATIO, down, gamma, up
+from epsilog.numerics.rounding import RATIO, TWICE, down, gamma, up
 
 LARGEST_MU = 36.0  # beyond it e^(-mu^2 / 2) leaves the numbers
 LARGEST_SHIFT = 150.0  # of Laplace noise, in scales: any two ratios are e^600 apart at most
@@ -148,7 +148,7 @@ class ReplacedLaplace:
 
     def reach(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
         """Returns the ends of the support, with room for rounding."""
-        far = up(self.top, 2)
+        far = up(self.top, TWICE)
         return -far, far
 
     def ends(self) -> tuple[float, float]:
