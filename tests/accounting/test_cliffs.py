@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import hypergeom, norm
 
 from epsilog.accounting import delta, epsilon, profile
-from epsilog.accounting.profiled import profiled
+from epsilog.accounting.composing import profiled
 from epsilog.accounting.truncation import binomial_above
 from epsilog.mechanisms import (
     BallsInBins,

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, overload
 
-from epsilog.accounting import composing, failures, grouping, tuning
+from epsilog.accounting import composing, failures, grouping, renyi, tuning
 from epsilog.accounting.intervals import Intervals, Series, read, shaped
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.inversion.sampled import OutOfReachError
-from epsilog.accounting.methods import central_limit, concentrated, lattice, renyi, unsampled
+from epsilog.accounting.methods import central_limit, concentrated, lattice, unsampled
 from epsilog.accounting.truncation import Cut
 from epsilog.mechanisms import Grouped, Release
 from epsilog.mechanisms.composition import Bag, Composition, flatten

@@ -14,11 +14,12 @@ from typing import overload
 from epsilog.accounting import tradeoff
 from epsilog.accounting.account import each, held, interval
 from epsilog.accounting.intervals import Intervals, Series
-from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
+from epsilog.accounting.renyi import DEFAULT_ORDERS, rdp
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.lattice.discretise import Work
 from epsilog.numerics.laws.base import LARGEST_LOSS
+from epsilog.numerics.moments import Array
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.rounding import ELEMENTARY, down, gamma, up
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check

@@ -5,19 +5,18 @@ Each mechanism bounds its own divergence (``rdp``); composition is written once,
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Bag, Composition
-from epsilog.numerics.moments import delta_of, epsilon_of
+from epsilog.numerics.moments import Array, delta_of, epsilon_of
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.renyi import FEW
 from epsilog.numerics.rounding import up
-from epsilog.terms import CheckError, NeighboringRelation, check
-
-Array = npt.NDArray[np.float64]
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check
 
 DEFAULT_ORDERS: Array = np.unique(
     np.concatenate((1 + np.geomspace(0.005, 11, 70), np.arange(12.0, 65), np.round(np.geomspace(64, 32768, 50))))
@@ -167,3 +166,34 @@ def renyi_delta(
     """
     epsilon, orders = check.at_least(0, check.DOWN)(epsilon=epsilon), _checked(orders)
     return delta_of(partial(rdp, release, relation=relation), orders, epsilon)
+
+
+WIDE = 1 + np.concatenate((np.geomspace(1e-6, 1e8, 180), np.geomspace(1e10, 1e160, 50)))
+"""Orders to begin with where any order between two of them costs next to nothing."""
+
+
+def bounds(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+    """Bounds the answer from above; None where a part has no divergence, or one that no double holds.
+
+    Raises:
+        UnsupportedMechanismError: neither has a part a divergence nor the release pairs, and nothing in it is sampled.
+    """
+    between = not composition.sampled
+    orders = WIDE if between else DEFAULT_ORDERS
+
+    def curve(orders: Array) -> Array:
+        return rdp_of(composition.bag, orders, composition.relation)
+
+    try:
+        match question:
+            case EpsilonAt(delta):
+                upper = epsilon_of(curve, orders, delta, between=between)
+            case DeltaAt(epsilon):
+                upper = delta_of(curve, orders, epsilon, between=between)
+    except OverflowError:
+        return None
+    except UnsupportedMechanismError:
+        if composition.has_pairs or composition.sampled:
+            return None
+        raise
+    return None if math.isinf(upper) else Bounds(0.0, upper)

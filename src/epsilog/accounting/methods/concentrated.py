@@ -9,8 +9,8 @@ from operator import mul
 import numpy as np
 
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.methods.renyi import WIDE
-from epsilog.accounting.methods.renyi import bounds as renyi_bounds
+from epsilog.accounting.renyi import WIDE
+from epsilog.accounting.renyi import bounds as renyi_bounds
 from epsilog.mechanisms import ZeroConcentratedDP
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.gaussian import gaussian_bounds

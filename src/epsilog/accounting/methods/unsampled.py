@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-from epsilog.accounting.methods import renyi
+from epsilog.accounting import renyi
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
