@@ -78,7 +78,7 @@ def gamma(roundings: Number) -> Number:
     >>> gamma(2.0**53)
     inf
     """
-    if isinstance(roundings, float | int):
+    if isinstance(roundings, (float, int)):
         part = roundings * UNIT
         return part / (1 - part) if part < 1 else math.inf
     import numpy as np
@@ -130,7 +130,7 @@ def union(chances: Iterable[tuple[float, float]]) -> tuple[float, float]:
 
 def _moved(number: Number, by: float) -> Number:
     """A number moved up (or down, if ``by`` is negative) by a part of itself."""
-    if isinstance(number, float | int):
+    if isinstance(number, (float, int)):
         return number * (1 - by if number < 0 else 1 + by)
     import numpy as np
 
