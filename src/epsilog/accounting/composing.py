@@ -171,6 +171,7 @@ POINTS = 32
 """Steps of a curve that is read, of even width, from 0 to where what is left does not matter."""
 
 _LEAST = 1e-9  # a loss from which on points are told apart
+_SLOPE = 64  # roundings of a difference of two slopes, each of a few functions and a quotient
 _ROUNDINGS = 4096.0  # more than the sums, exponentials and quotients of so few masses take
 
 
@@ -225,8 +226,8 @@ def _law(losses: tuple[float, ...], deltas: tuple[float, ...]) -> Atoms:
             falls = (1 - delta) / (1 + math.exp(-loss))
         after = (delta - hull[i + 1][1]) / math.expm1(hull[i + 1][0] - loss) if i + 1 < len(hull) else 0.0
         if falls > after:
-            above.append((loss, up(falls - after, 64) * (1 + error)))
-    infinite = min(up(hull[-1][1], 64) * (1 + error), 1.0)
+            above.append((loss, up(falls - after, _SLOPE) * (1 + error)))
+    infinite = min(up(hull[-1][1], _SLOPE) * (1 + error), 1.0)
     below = [(-loss, mass * math.exp(-loss)) for loss, mass in above]
     rest = max(1.0 - math.fsum(mass for _, mass in above + below) - infinite, 0.0) + error
     u, p = zip(*sorted([*above, *below, (0.0, rest)]), strict=True)

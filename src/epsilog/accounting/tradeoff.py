@@ -40,6 +40,8 @@ _INSIDE = 0.05  # of a cell, in ln t: a new cut keeps so far from its ends
 _FIRST = (-1.0, 0.0)  # ln t
 _NARROW = 1e-7  # a cell, in ln t, that is not cut again
 _LOWEST = -40.0  # ln t: what lies below is less than a rounding error of 1
+_AT_ERROR = gamma(float(ELEMENTARY))  # relative: of t, an exponential
+_LINE_ERROR = gamma(16.0)  # of what a line adds up: two slopes of up to three operations, and their products
 _RATE_ERROR = gamma(1024.0)  # relative: what lines through cuts may be off by, beside what they carry
 
 Curve = Callable[[float], Bounds]  # bounds on delta at an epsilon, 0 or more
@@ -224,13 +226,13 @@ def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tu
     rises = [*(min(fpr, _steepest(b.high - a.low, a, b)) for a, b in pairwise(known)), fpr]
     found = []
     for i, (a, b) in enumerate(pairwise(known)):
-        fall, rise, width = falls[i], rises[i + 1], b.t - a.t + gamma(4.0) * b.t
+        fall, rise, width = falls[i], rises[i + 1], b.t - a.t + _AT_ERROR * b.t
         start = b.low - rise * width  # of the right line, at a
         step = min(max((a.low - start) / (rise - fall), 0.0), width) if rise != fall else width
         value = max(a.low + fall * step, start + rise * step)
         value = min(value, max(a.low, start), max(a.low + fall * width, b.low))
-        error = gamma(16.0) * (abs(b.low) + abs(rise) * width)
-        value -= error + gamma(16.0) * (abs(a.low) + abs(fall) * step)
+        error = _LINE_ERROR * (abs(b.low) + abs(rise) * width)
+        value -= error + _LINE_ERROR * (abs(a.low) + abs(fall) * step)
         value = max(value, min(start, b.low) - error)  # by the right line alone
         found.append((max(value, certain + fpr * a.t), (i - 1, i), a.t + step))
     last, fall = known[-1], falls[-1]
@@ -243,7 +245,7 @@ def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tu
 
 def _steepest(rise: float, a: _Cut, b: _Cut) -> float:
     """The largest slope that may lie between two cuts, each of which may be a little off its t."""
-    return rise / (b.t - a.t - math.copysign(gamma(4.0) * b.t, rise))
+    return rise / (b.t - a.t - math.copysign(_AT_ERROR * b.t, rise))
 
 
 def _swapped(parts: Parts) -> Parts:

@@ -40,6 +40,7 @@ from epsilog.numerics.rounding import (
 )
 
 _NEAR = 10.0  # a shift of Laplace noise from which on next to nothing lies beyond it
+_SUM = 3  # roundings of a sum times one more, and what is added to it
 _FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
 
 
@@ -69,8 +70,8 @@ class Outcomes(NamedTuple):
         total = float(np.sum(self.mass[beyond] * -np.expm1(-away[beyond])))
         error = self.relative_error + gamma(16.0 + len(self.mass))
         if upper:
-            return min(up(total * (1 + error) + self.infinite[1], 3) + UNDERFLOW, 1.0)
-        return max(down(total * (1 - error) + self.infinite[0], 3) - UNDERFLOW, 0.0)
+            return min(up(total * (1 + error) + self.infinite[1], _SUM) + UNDERFLOW, 1.0)
+        return max(down(total * (1 - error) + self.infinite[0], _SUM) - UNDERFLOW, 0.0)
 
 
 def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float], error: float) -> Outcomes:

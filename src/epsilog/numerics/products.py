@@ -23,6 +23,7 @@ MOST_PARTS = 16
 
 _POINTS = 8192  # of the product's lattice
 _TAIL = 1e-30  # of a part's outcomes that are not on it
+_SCALE = 4  # roundings of a factor: two operations, and those of the masses it multiplies
 _COARSE = 0.5  # nats: how far an outcome may move when it is merged
 
 
@@ -50,7 +51,9 @@ def product(parts: Sequence[tuple[BaseLaw, int]], *, upper: bool) -> Atoms | Non
     u = offset + step * (low + np.arange(len(weight))) + (away if upper else -away)
     infinite = union((law.infinite, count) for law, count in laws)[upper]
     of_q, error = float(np.sum(weight * np.exp(-u))) + infinite, gamma(roundings + 64 + 4 * far)
-    scale = up(max(1.0, 1 / (of_q * (1 - error))), 4) if upper else down(min(1.0, 1 / (of_q * (1 + error))), 4)
+    scale = (
+        up(max(1.0, 1 / (of_q * (1 - error))), _SCALE) if upper else down(min(1.0, 1 / (of_q * (1 + error))), _SCALE)
+    )
     weight, infinite = weight * scale, min(infinite * scale, 1.0)
     kept = weight > 0
     losses: Array = np.asarray(u[kept], dtype=np.float64)

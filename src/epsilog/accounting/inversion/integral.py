@@ -38,6 +38,13 @@ _NEWTON = 60
 _SHARES = (0.85, 0.7, 0.5)  # of the saddle's tilt
 _ENOUGH = 16  # parts of one kind that a plan looks at
 _AFFORDABLE = 6.0  # nats of accuracy that a shorter sum may cost
+# roundings, at least as many as are counted beside each
+_PRODUCT = 4.0  # of a product that ``fsum`` adds, or of 1 + z and its size by ``hypot``: two or three
+_EXPONENT = 8.0  # of a sum of a logarithm and a product: three, and those of the factors
+_LOGARITHM = 16.0  # of ln(1 + z) or ln of the peak by up to three functions, times a count or another number
+_SIZE = 8.0  # of the logarithm of the size of 1 + z, and its angle
+_LAST = 14  # of an exponential of a quotient of a difference: two functions and three operations
+_SIDE = 6  # of an exponential times a sum, with what gives everything away added
 
 
 def inversion_bounds(orderings: Sequence[Ordering], question: Question, gap: float = 1.0) -> Bounds:
@@ -128,10 +135,10 @@ def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -
     if any(law.infinite > 0 for law, _ in laws):
         return math.inf
     total = math.fsum(count * _upper(law.moments) for law, count in laws) + log_peak(theta)
-    total += gamma(16.0) * (abs(total) + 1)
+    total += gamma(_LOGARITHM) * (abs(total) + 1)
     if isinstance(question, EpsilonAt):
-        return max(up((total - math.log(question.delta)) / theta, 14) + TINY, 0.0)
-    return up(math.exp(min(total - down(theta * question.epsilon, TWICE), 0.0)), 14)
+        return max(up((total - math.log(question.delta)) / theta, _LAST) + TINY, 0.0)
+    return up(math.exp(min(total - down(theta * question.epsilon, TWICE), 0.0)), _LAST)
 
 
 def _thinned(parts: Parts) -> Parts:
@@ -171,10 +178,10 @@ class Inversion(Readable):
         moments = [(law.moments, count) for law, count in self._laws]
         self.log_total = math.fsum(count * one.log_total for one, count in moments)
         self._log_total_error = math.fsum(
-            count * (one.log_total_error + gamma(4.0) * abs(one.log_total)) for one, count in moments
+            count * (one.log_total_error + gamma(_PRODUCT) * abs(one.log_total)) for one, count in moments
         )
         self.mean = math.fsum(count * one.mean for one, count in moments)
-        self._mean_error = gamma(4.0) * math.fsum(count * abs(one.mean) for one, count in moments)
+        self._mean_error = gamma(_PRODUCT) * math.fsum(count * abs(one.mean) for one, count in moments)
         self.width = math.sqrt(math.fsum(count * one.variance for one, count in moments))
         self.infinite = union((law.infinite, count) for law, count in self._laws if law.infinite < 1)
         if not (self._log_total_error < 0.1 and self.width > 0 and math.isfinite(self.mean)):
@@ -214,13 +221,15 @@ class Inversion(Readable):
             if terms > _MOST_TERMS:
                 raise OutOfReachError(f"{terms} terms of {len(frequency)} frequencies for a part of the laws")
             logs, modulus = _log1p(characteristic.less_one), np.abs(1 + characteristic.less_one)
-            log_bound += count * np.log(np.minimum(modulus + characteristic.error + gamma(4.0), 1.0))
+            log_bound += count * np.log(np.minimum(modulus + characteristic.error + gamma(_PRODUCT), 1.0))
             log_power += count * logs
             least = np.maximum(modulus - characteristic.error, TINY)
-            rounding = np.where(np.abs(characteristic.less_one) > 0.5, gamma(8.0), 0.0)
-            relative += count * np.minimum((characteristic.error + rounding) / least + gamma(16.0) * np.abs(logs), 1e6)
+            rounding = np.where(np.abs(characteristic.less_one) > 0.5, gamma(_SIZE), 0.0)
+            relative += count * np.minimum(
+                (characteristic.error + rounding) / least + gamma(_LOGARITHM) * np.abs(logs), 1e6
+            )
         power, bound = np.exp(log_power), np.exp(log_bound)
-        relative += frequency * (self._mean_error + gamma(8.0) * (abs(self.mean) + 1))
+        relative += frequency * (self._mean_error + gamma(_EXPONENT) * (abs(self.mean) + 1))
         known = relative < 0.1
         power = np.where(known, power, 0.0)
         error = np.where(known, np.abs(power) * np.expm1(np.minimum(relative, 1.0)), bound)
@@ -260,15 +269,15 @@ class Inversion(Readable):
         share, turns = self._step / math.pi, np.exp(1j * self._frequency * (self.mean - epsilon))
         total = share * (0.5 / (theta * (theta + 1)) + float(np.dot(self._summands, turns).real))
         rounding = gamma(2.0 * len(turns) + 64.0) * (1 / (theta * (theta + 1)) + sizes.summands)
-        error = share * (sizes.errors + rounding + gamma(8.0) * abs(epsilon) * sizes.turned) + self._tail
+        error = share * (sizes.errors + rounding + gamma(_EXPONENT) * abs(epsilon) * sizes.turned) + self._tail
         lead = self.log_total - theta * epsilon
-        log_error = self._log_total_error + gamma(8.0) * (1 + abs(self.log_total) + abs(theta * epsilon))
+        log_error = self._log_total_error + gamma(_EXPONENT) * (1 + abs(self.log_total) + abs(theta * epsilon))
         high, low = total + error, total - error - self._copies(epsilon)
         if not (math.isfinite(high) and math.isfinite(low) and math.isfinite(lead)):
             raise OutOfReachError("the sum is not a number")
         upper = self.infinite[1] + _exp(lead + log_error, high)
         lower = self.infinite[0] + _exp(lead - log_error, low)
-        return Bounds(min(max(down(lower, 6), 0.0), 1.0), min(up(upper, 6) + LEAST, 1.0))
+        return Bounds(min(max(down(lower, _SIDE), 0.0), 1.0), min(up(upper, _SIDE) + LEAST, 1.0))
 
 
 class _Sizes(NamedTuple):
@@ -300,7 +309,7 @@ class _Tail(NamedTuple):
 
 
 def _upper(moments: Moments) -> float:
-    return moments.log_total + moments.log_total_error + gamma(4.0) * abs(moments.log_total)
+    return moments.log_total + moments.log_total_error + gamma(_PRODUCT) * abs(moments.log_total)
 
 
 def _exp(lead: float, value: float) -> float:
