@@ -683,7 +683,7 @@ def test_a_comparisons_options_reach_it_and_its_rows_are_shown(monkeypatch, reac
     text = text_of(*words)
     for part in ("Ways to be (2, 1e-05)", "correlated 1.25 3.5 estimated", "independent 2.75 4.5 certified"):
         assert part in text
-    assert WAYS.sentence in text
+    assert str(WAYS.sentence) in text
     assert json.loads(text_of(*words, "--json")) == WAYS.to_json()
 
 

@@ -27,7 +27,7 @@ from epsilog.server.desk import MOST_WORK, QUICK
 from epsilog.server.routes import model_of
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec, fields
 from epsilog.terms.fields import Field
-from epsilog.terms.messages import KINDS
+from epsilog.terms.messages import KINDS, Message
 
 GIVEN = {path: ask for path, ask in ASKED if path in QUESTIONS}
 RUN = {"population": 1000, "cohort_size": 100, "rounds": 3, "noise_multiplier": 2.0}
@@ -321,9 +321,9 @@ def test_a_query_plans_delta_is_graded_where_there_is_a_population(delta, popula
 
 def test_sensitivities_and_crossovers_are_the_librarys(monkeypatch):
     ask = {"query": "mean", "contributions": 3, "low": -2.0, "high": 1.0, "size": 50, "relation": "replace-one"}
-    assert QUESTIONS["/sensitivity"].parse(ask).answer() == dataclasses.asdict(plan.sensitivity(**ask))
+    assert QUESTIONS["/sensitivity"].parse(ask).answer() == codec.plain_fields(plan.sensitivity(**ask))
     monkeypatch.setattr(
-        questions, "crossover", lambda **given: plan.Sensitivity(given["epsilon"], str(given["counts"]))
+        questions, "crossover", lambda **given: plan.Sensitivity(given["epsilon"], Message.read(str(given["counts"])))
     )
     told = QUESTIONS["/queries/crossover"](epsilon=0.5, delta=1e-5, queries=37).answer()
     assert told == {"value": 0.5, "reason": str([1, 2, 5, 10, 20, 37, 50, 100, 200, 500, 1000])}

@@ -72,16 +72,16 @@ def test_the_sentence_names_the_winner_its_saving_and_its_basis():
     for others, says in (
         (
             [row("bands", 3.0, certified=False, repeated=False)],
-            "bands wins: 25.0% less noise in the model than Poisson",
+            "bands wins: 25% less noise in the model than Poisson",
         ),
-        ([row("bins", 2.0, certified=True, repeated=False)], "bins wins: 50.0% less noise"),
+        ([row("bins", 2.0, certified=True, repeated=False)], "bins wins: 50% less noise"),
         ([row("bands", 5.0, certified=False, repeated=False)], "Poisson wins: correlated noise saves nothing here."),
     ):
         rows = tuple(sorted([base, *others], key=lambda each: each.error))
         found = correlated.Comparison(8, 4, 1.0, 1e-5, rows)
-        assert says in found.sentence
-        assert ("verify it with a sweep" in found.sentence) == (not rows[0].certified)
-        assert ("(certified)" in found.sentence) == (rows[0].certified and rows[0] is not base)
+        assert says in str(found.sentence)
+        assert (found.sentence.id == "noise/winner-estimated") == (not rows[0].certified)
+        assert (found.sentence.id == "noise/winner-certified") == (rows[0].certified and rows[0] is not base)
 
 
 @pytest.mark.parametrize("bad", [{"rounds": 0}, {"cycle_length": 0}, {"epsilon": 0.0}, {"delta": 1.0}, {"bands": [0]}])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from string import Formatter
 
 import pytest
@@ -30,6 +31,11 @@ def test_each_identifier_is_well_formed_and_each_parameter_has_a_kind():
     for identifier, text in catalogue().items():
         assert identifier == "text" or re.fullmatch(r"method/[a-z-]+@[0-9]+|(?!method)[a-z-]+/[a-z-]+", identifier)
         assert {kind for _, name, kind, _ in Formatter().parse(text) if name is not None} <= set(KINDS)
+
+
+def test_the_pages_render_each_kind():
+    page = Path(__file__).parents[2] / "web/src/lib/messages.ts"
+    assert set(re.findall(r"^  (\w+): \(value\) =>", page.read_text("utf-8"), re.MULTILINE)) == set(KINDS)
 
 
 @given(messages)

@@ -145,7 +145,7 @@ def compare(
         for row in found.rows
     ]
     table(f"Ways to be ({epsilon:g}, {delta:g})", ["way", "noise", "noise in the model", "basis"], rows)
-    note(found.sentence)
+    note(str(found.sentence))
     return None
 
 

@@ -24,6 +24,7 @@ from epsilog.mechanisms import (
     ToeplitzStrategy,
 )
 from epsilog.terms import check, codec
+from epsilog.terms.messages import Message
 
 __all__ = ["Comparison", "Row", "correlated"]
 
@@ -71,19 +72,19 @@ class Comparison:
         return self.rows[0]
 
     @property
-    def sentence(self) -> str:
-        """Who wins, by how much, in words."""
+    def sentence(self) -> Message:
+        """Which wins, and by how much."""
         best = self.winner
         base = next(row for row in self.rows if row.release.repeats)
         saved = 100 * (1 - best.error / base.error)
         if best is base:
-            return f"{best.name} wins: correlated noise saves nothing here."
-        status = "certified" if best.certified else "an estimate: verify it with a sweep"
-        return f"{best.name} wins: {saved:.1f}% less noise in the model than {base.name} ({status})."
+            return Message.of("noise/independent-wins", winner=best.name)
+        kind = "certified" if best.certified else "estimated"
+        return Message.of(f"noise/winner-{kind}", winner=best.name, base=base.name, saved=saved)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return codec.plain_fields(self) | {"winner": self.winner.name, "sentence": self.sentence}
+        return codec.plain_fields(self) | {"winner": self.winner.name, "sentence": self.sentence.to_json()}
 
 
 def correlated(

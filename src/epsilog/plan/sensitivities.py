@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilog.terms import CheckError, NeighboringRelation, check
+from epsilog.terms.messages import Message
 
 QUERIES = ("count", "sum", "mean")
 
@@ -15,11 +16,11 @@ class Sensitivity:
 
     Attributes:
         value: the sensitivity, in the answer's unit.
-        reason: where it comes from, in words, with what must be true of the data.
+        reason: where it comes from, with what must be true of the data.
     """
 
     value: float
-    reason: str
+    reason: Message
 
 
 def sensitivity(
@@ -50,26 +51,22 @@ def sensitivity(
     query = check.one_of(QUERIES)(query=query)
     contributions = check.integer(1)(contributions=contributions)
     relation = check.member(NeighboringRelation)(relation=relation)
-    rows = "one row" if contributions == 1 else f"up to {contributions} rows"
     if query == "count":
-        return Sensitivity(float(contributions), f"one unit has {rows}, so a count moves by at most {contributions}")
+        return Sensitivity(float(contributions), Message.of("sensitivity/count", rows=contributions))
     low = check.finite()(low=low)
     high = check.finite()(high=high)
     if not low < high:
         raise CheckError("high", f"above low = {low!r}", repr(high))
     if relation is NeighboringRelation.REPLACE_ONE:
-        move = contributions * (max(high, 0.0) - min(low, 0.0))
-        how = f"replacing a unit with {rows} swings its sum between {_g(min(low, 0.0))} and {_g(max(high, 0.0))} a row"
+        ends = {"low": min(low, 0.0), "high": max(high, 0.0)}
+        move = contributions * (ends["high"] - ends["low"])
+        how = Message.of("sensitivity/sum-replaced", rows=contributions, **ends)
     else:
-        move = contributions * max(abs(low), abs(high))
-        how = f"a unit has {rows}, each at most {_g(max(abs(low), abs(high)))} in size"
+        largest = max(abs(low), abs(high))
+        move, how = contributions * largest, Message.of("sensitivity/sum", rows=contributions, size=largest)
     if query == "sum":
         return Sensitivity(move, how)
     if size is None:
         raise CheckError("size", "a declared public divisor for a mean", "None")
     size = check.integer(1)(size=size)
-    return Sensitivity(move / size, f"{how}; the sum is divided by the declared size {size}")
-
-
-def _g(value: float) -> str:
-    return f"{value:g}"
+    return Sensitivity(move / size, Message.of("sensitivity/mean", sum=how, size=size))

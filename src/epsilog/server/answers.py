@@ -214,7 +214,13 @@ def _shape(kind: Any) -> Any:
         return list[_shape(parts[0])]  # type: ignore[misc]
     if type(None) in parts:
         return _shape(parts[0]) | None
-    known = {float: Number, terms.Interval: Interval, terms.Finding: Finding, terms.DeltaDecision: Delta}
+    known = {
+        float: Number,
+        terms.messages.Message: Message,
+        terms.Interval: Interval,
+        terms.Finding: Finding,
+        terms.DeltaDecision: Delta,
+    }
     return known.get(kind) or (_answer(kind) if dataclasses.is_dataclass(kind) else kind)
 
 

@@ -44,7 +44,7 @@ KINDS: Mapping[str, Callable[[Any], str]] = {
     "percent": lambda share: f"{upper_text(100 * share, 3)}%",
     "factor": lambda log: upper_text(math.exp(log), 3) if log < _MAX_LOG else "more than 1e300",
     "estimate": lambda value: f"{value:.4g}",
-    "exact": str,
+    "exact": lambda value: str(value).removesuffix(".0"),
     "count": lambda value: f"{value:,}",
     "message": lambda value: "; ".join(map(str, value)) if isinstance(value, tuple) else f"{value}",
     "text": legible,

@@ -920,7 +920,8 @@ export type RoundsAnswer = {
 export type SensitivityAnswer = {
   /** a number; "inf" for an infinite one */
   value: number;
-  reason: string;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  reason: string | [string, Record<string, unknown>];
 };
 
 /** One count, bounded sum or mean. */

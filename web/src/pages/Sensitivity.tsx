@@ -5,6 +5,7 @@ import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
 import type { FieldSpec, Raw, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
+import { typeset } from "../lib/messages";
 import { show } from "../lib/numbers";
 import type { SensitivityAnswer } from "../lib/openapi";
 
@@ -50,7 +51,7 @@ export function Sensitivity({ use }: { use: (value: number) => void }) {
       {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
       {found.answer && (
         <p>
-          <b>Δ = {show(found.answer.value, 6, "up")}</b>: {found.answer.reason}.{" "}
+          <b>Δ = {show(found.answer.value, 6, "up")}</b>: {typeset(found.answer.reason)}{" "}
           <button type="button" class="quiet" onClick={() => use(found.answer!.value)}>
             Use it
           </button>
