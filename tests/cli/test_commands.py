@@ -338,7 +338,7 @@ def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
     assert f"{larger[formula.dominates]} (the larger)" in text
     assert f"linear term {formula.linear_term:.4f}" in text
     assert (f"{releases} releases together {show.interval_text(found.cumulative)}" in text) == shown
-    assert found.verdict in text
+    assert str(found.verdict) in text
     assert text.count("Assumes: ") == len(found.epsilon.assumptions) > 1
 
 
@@ -416,7 +416,7 @@ def test_shares_of_a_query_plan_are_shown_once_each_in_their_columns():
 def test_more_queries_than_the_budget_bears_are_shown_and_refused(as_json):
     done = invoke("plan", "queries", "-e", 1, "-Q", 10, "--queries-used", 14, *as_json)
     assert done.exit_code == 3
-    assert "incompatible" in done.output
+    assert "plan more queries" in done.output
     assert invoke("plan", "queries", "-e", 1, "-Q", 10, "--queries-used", 10, *as_json).exit_code == 0
 
 
