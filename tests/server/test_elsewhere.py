@@ -17,6 +17,7 @@ from epsilog.cli.app import app
 from epsilog.pipeline import check_file, sketch
 from epsilog.server import worker
 from epsilog.terms import NeighboringRelation, ProgrammeError, codec
+from epsilog.terms.messages import sentence
 
 RUN = {"population": 1000, "cohort_size": 100, "rounds": 20, "noise_multiplier": 1.5}
 ONE_MODEL = {"rounds_per_release": 20}  # what a programme publishes
@@ -65,7 +66,7 @@ def test_what_is_handed_over_gives_the_pages_number(page, name, tmp_path):
     first, second = printed.getvalue().splitlines()
     assert float(first) == shown
     if page == "queries":  # the others take long
-        assert second == asked(f"/{page}/verdict", ask)["odds"]
+        assert second == sentence(asked(f"/{page}/verdict", ask)["odds"])
 
     words = shlex.split(found["command"])
     assert words[0] == "epsilog"
