@@ -124,7 +124,7 @@ def names(model, path):
     return True
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(path for path in ASKED if not path.endswith("/record")))
 def test_every_refusal_names_a_field_or_says_why_not(path):

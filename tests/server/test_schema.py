@@ -39,7 +39,7 @@ def brisk(fill_ledger, runs_path, serve_app, tmp_path_factory):
         yield site
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "method", "mode"), list(questions()))
 def test_no_question_is_an_error_of_ours(brisk, path, method, mode):

@@ -142,6 +142,7 @@ def typed(browser, address, values, *, settle):  # noqa: F811
 
 
 @pytest.mark.smoke
+@pytest.mark.every(4)
 @pytest.mark.parametrize("path", PAGES)
 def test_what_is_typed_stays_is_marked_when_wrong_and_has_no_number_beside_it(browser, site, element, path):  # noqa: F811
     count, faults = typed(browser, element if path == "element" else site.url + path, QUICK, settle=False)
