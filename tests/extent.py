@@ -1,8 +1,8 @@
 """How much of the tests runs: each change passes most of them, ``make test-all`` runs all.
 
 A test marked ``extended`` runs in ``make test-all`` only. So do further cases of a slow test with many: by default, one
-of two cases stays where there are three or more, one of three where there are six or more, and one of n with
-``@pytest.mark.every(n)``. ``every(1)`` keeps all.
+of two cases stays where there are three or more, one of three from six cases on and one of four from twelve on, and one
+of n with ``@pytest.mark.every(n)``. ``every(1)`` keeps all.
 Where tests of a module are marked ``smoke``, its other slow tests are extended.
 """
 
@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 ALL = os.environ.get("EPSILOG_TEST_ALL") == "1"
-FEW, MANY = 3, 6  # cases from which on a slow test keeps one of two, or of three
+FEWER = (3, 6, 12)  # numbers of cases from which on a slow test keeps one of two, three and four
 GOLDEN = (5**0.5 - 1) / 2  # its multiples spread evenly and keep no step with the sizes of a grid of parameters
 
 
@@ -30,7 +30,7 @@ def mark_extended(items: list[pytest.Item]) -> None:
     for item in slow:
         name = _name(item)
         chosen = item.get_closest_marker("every")
-        step = chosen.args[0] if chosen else 1 + (cases[name] >= FEW) + (cases[name] >= MANY)
+        step = chosen.args[0] if chosen else 1 + sum(cases[name] >= many for many in FEWER)
         if not is_kept(seen[name], step) or (item.path in chosen_modules and not item.get_closest_marker("smoke")):
             item.add_marker(pytest.mark.extended)
         seen[name] += 1
