@@ -25,20 +25,35 @@ def mark_extended(items: list[pytest.Item]) -> None:
     """Mark as extended the cases of slow tests that only ``make test-all`` runs."""
     slow = [item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("every")]
     chosen_modules = {item.path for item in slow if item.get_closest_marker("smoke")}
-    cases = Counter(map(_name, slow))
-    seen: Counter[str] = Counter()
+    tests: dict[str, list[pytest.Item]] = {}
     for item in slow:
-        name = _name(item)
-        chosen = item.get_closest_marker("every")
-        step = chosen.args[0] if chosen else 1 + sum(cases[name] >= many for many in FEWER)
-        if not is_kept(seen[name], step) or (item.path in chosen_modules and not item.get_closest_marker("smoke")):
-            item.add_marker(pytest.mark.extended)
-        seen[name] += 1
+        tests.setdefault(_name(item), []).append(item)
+    for cases in tests.values():
+        chosen = cases[0].get_closest_marker("every")
+        step = chosen.args[0] if chosen else 1 + sum(len(cases) >= many for many in FEWER)
+        kept = kept_cases([_values(case) for case in cases], step)
+        for index, item in enumerate(cases):
+            if index not in kept or (item.path in chosen_modules and not item.get_closest_marker("smoke")):
+                item.add_marker(pytest.mark.extended)
 
 
 def is_kept(index: int, step: int) -> bool:
-    """Tell whether ``make test`` runs this case of a test that keeps about one case of ``step``."""
+    """Tell whether a case is one of those that are spread evenly, about one of ``step``."""
     return index * GOLDEN % 1 < 1 / step
+
+
+def kept_cases(cases: list[set[tuple[str, int]]], step: int) -> set[int]:
+    """Return which cases ``make test`` runs: about one of ``step``, and no side of a grid of parameters is lost."""
+    kept = {index for index in range(len(cases)) if is_kept(index, step)}
+    shared = {value for value, count in Counter(value for case in cases for value in case).items() if count > 1}
+    for index, case in enumerate(cases):
+        if (case & shared) - {value for other in kept for value in cases[other]}:
+            kept.add(index)
+    return kept
+
+
+def _values(item: pytest.Item) -> set[tuple[str, int]]:
+    return {(name, id(value)) for name, value in item.callspec.params.items()} if hasattr(item, "callspec") else set()
 
 
 def _name(item: pytest.Item) -> str:
