@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsilog.ledger import copies
+from epsilog.ledger import documents
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.entries import GENESIS, Entry, Reader, Verb, digest
 from epsilog.ledger.records import ChargeRecord, advance
@@ -130,6 +130,8 @@ def test_a_body_is_spelled_in_one_way(parse, body):
 
 def test_a_copy_is_the_one_that_the_library_makes():
     charge = ChargeRecord("run", "acme", "reserved", AMOUNTS, rounds=None, opened=1)
-    assert copies.replace(charge, state="started", by="anna") == dataclasses.replace(charge, state="started", by="anna")
+    assert documents.replace(charge, state="started", by="anna") == dataclasses.replace(
+        charge, state="started", by="anna"
+    )
     with pytest.raises(KeyError):
-        copies.replace(charge, colour="red")
+        documents.replace(charge, colour="red")

@@ -44,6 +44,7 @@ class _Forking:
     """The fork context, under the face of the fork server's."""
 
     Process = staticmethod(multiprocessing.context.ForkProcess)
+    Pool = staticmethod(multiprocessing.context.ForkContext().Pool)
 
     def set_forkserver_preload(self, modules: list[str]) -> None:
         """Nothing to load ahead: a fork has it all."""
