@@ -90,8 +90,9 @@ def test_rounds_that_fit_are_the_most_that_fit():
 
 def test_no_round_may_fit_and_all_may():
     assert plan.rounds_for(epsilon=0.01, population=100, cohort_size=100, noise_multiplier=0.5) == 0
-    with pytest.raises(CalibrationError, match="any number"):
-        plan.rounds_for(epsilon=100.0, population=100, cohort_size=100, noise_multiplier=1e6)
+    for sampling, noise in (("poisson", 1e6), ("balls-in-bins", 1e9)):
+        with pytest.raises(CalibrationError, match="any number"):
+            plan.rounds_for(epsilon=100.0, population=100, cohort_size=100, noise_multiplier=noise, sampling=sampling)
 
 
 def test_a_fixed_size_is_priced_for_replace_one_only():
