@@ -19,7 +19,7 @@ from epsilog.accounting import calibrate, epsilon, epsilon_curve
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Release, Repeated
 from epsilog.numerics import gaussian
 from epsilog.terms import Interval
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.digits import format_lower, format_upper
 
 REPEATS = 3 if "--quick" in sys.argv else 7
 MOST_ROUNDS = 10**7  # the peers did not end within minutes beyond
@@ -155,7 +155,7 @@ def ours() -> list[tuple[str, float, str, Callable[[], object]]]:
 
 def bracket(found: Interval) -> str:
     """An interval to the digits in which its ends differ, and its relative width."""
-    return f"[{lower_text(found.lower, 8)}, {upper_text(found.upper, 8)}], {found.gap:.0e}"
+    return f"[{format_lower(found.lower, 8)}, {format_upper(found.upper, 8)}], {found.gap:.0e}"
 
 
 def main() -> None:

@@ -15,16 +15,16 @@ from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from epsilog.accounting import epsilon, mean_trials
+from epsilog.accounting import epsilon, expected_trials
 from epsilog.mechanisms import (
+    BestOfTrials,
     Gaussian,
-    NegativeBinomialTrials,
+    NegativeBinomialTrialCount,
     PoissonSampled,
-    PoissonTrials,
+    PoissonTrialCount,
     Repeated,
-    Trials,
+    TrialDistribution,
     TruncatedPoissonSampled,
-    Tuned,
 )
 from epsilog.terms import Interval
 
@@ -32,11 +32,21 @@ RATE, EXAMPLES, UPDATES, DELTA = 1024 / 100_000, 100_000, 1000, 1e-6
 GAUSSIAN, SGD = Gaussian(2.0), Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000)
 SGD_EVENT = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 1000)
 TUNINGS = [
-    ("Gaussian, noise 2, geometric, 10 trials", GAUSSIAN, dp.GaussianDpEvent(2.0), NegativeBinomialTrials(1.0, 0.1)),
-    ("Gaussian, noise 2, logarithmic, stops .01", GAUSSIAN, dp.GaussianDpEvent(2.0), NegativeBinomialTrials(0.0, 0.01)),
-    ("Gaussian, noise 2, Poisson, 10 trials", GAUSSIAN, dp.GaussianDpEvent(2.0), PoissonTrials(10.0)),
-    ("SGD a1, geometric, 10 trials", SGD, SGD_EVENT, NegativeBinomialTrials(1.0, 0.1)),
-    ("SGD a1, logarithmic, stops .01", SGD, SGD_EVENT, NegativeBinomialTrials(0.0, 0.01)),
+    (
+        "Gaussian, noise 2, geometric, 10 trials",
+        GAUSSIAN,
+        dp.GaussianDpEvent(2.0),
+        NegativeBinomialTrialCount(1.0, 0.1),
+    ),
+    (
+        "Gaussian, noise 2, logarithmic, stops .01",
+        GAUSSIAN,
+        dp.GaussianDpEvent(2.0),
+        NegativeBinomialTrialCount(0.0, 0.01),
+    ),
+    ("Gaussian, noise 2, Poisson, 10 trials", GAUSSIAN, dp.GaussianDpEvent(2.0), PoissonTrialCount(10.0)),
+    ("SGD a1, geometric, 10 trials", SGD, SGD_EVENT, NegativeBinomialTrialCount(1.0, 0.1)),
+    ("SGD a1, logarithmic, stops .01", SGD, SGD_EVENT, NegativeBinomialTrialCount(0.0, 0.01)),
 ]
 
 
@@ -53,8 +63,8 @@ def row(name: str, ours: Callable[[], Interval], theirs: Callable[[], float]) ->
     print(f"| {name} | [{found.lower:.6g}, {found.upper:.6g}] | {took:.3f} | {peer:.6g} | {longer:.2f} |")
 
 
-def shape_of(trials: Trials) -> float:
-    return trials.shape if isinstance(trials, NegativeBinomialTrials) else math.inf
+def shape_of(trials: TrialDistribution) -> float:
+    return trials.shape if isinstance(trials, NegativeBinomialTrialCount) else math.inf
 
 
 def main() -> None:
@@ -68,8 +78,8 @@ def main() -> None:
             lambda event=event: PLDAccountant().compose(event, UPDATES).get_epsilon(DELTA),
         )
     for name, release, event, trials in TUNINGS:
-        best = Tuned(release, trials)
-        theirs = RepeatAndSelectDpEvent(event, mean_trials(trials), shape_of(trials))
+        best = BestOfTrials(release, trials)
+        theirs = RepeatAndSelectDpEvent(event, expected_trials(trials), shape_of(trials))
         row(
             name,
             lambda best=best: epsilon(best, delta=DELTA),

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from jax_privacy import auditing
 
-from epsilog.verification.audits import GAUSSIAN, ONE_RUN, Protocol, one_run
+from epsilog.verification.audits import GAUSSIAN, ONE_RUN, AuditProtocol, audit_one_run
 
 DELTA = 1e-5
 THEIRS = {ONE_RUN: "epsilon_one_run", GAUSSIAN: "epsilon_one_run_fdp"}
@@ -51,8 +51,8 @@ def main() -> None:
                 ours, all_of_them, half = [], [], []
                 for seed in range(runs):
                     scores, coins = scored(seed, canaries, mu)
-                    asked = Protocol(canaries, DELTA, method=method)
-                    ours.append(timed(lambda s=scores, c=coins, p=asked: one_run(s, c, p).epsilon))
+                    asked = AuditProtocol(canaries, DELTA, method=method)
+                    ours.append(timed(lambda s=scores, c=coins, p=asked: audit_one_run(s, c, p).epsilon))
                     ask = getattr(auditing.CanaryScoreAuditor(scores[coins], scores[~coins]), theirs)
                     split = auditing.Split(seed=seed)
                     all_of_them.append(timed(lambda a=ask: a(0.05, DELTA)))
@@ -60,8 +60,8 @@ def main() -> None:
                 rows = " | ".join(map(shown, (ours, all_of_them, half)))
                 print(f"| {canaries} | {mu:g} | {method} | {rows} |", flush=True)
     for method in THEIRS:
-        asked = Protocol(200, DELTA, method=method)
-        alarms = sum(one_run(*scored(seed, 200, 0.0), asked).epsilon > 0 for seed in range(10_000))
+        asked = AuditProtocol(200, DELTA, method=method)
+        alarms = sum(audit_one_run(*scored(seed, 200, 0.0), asked).epsilon > 0 for seed in range(10_000))
         print(
             f"\n{method}: {alarms} of 10,000 audits of nothing, 200 canaries, said that something leaks (allowed: 500)"
         )

@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from epsilog.ledger import open_ledger
-from epsilog.ledger.selftest import STEPS, reached
+from epsilog.ledger.selftest import STEPS, find_last_steps
 from epsilog.mechanisms import PureDP
 from epsilog.terms import EpsilogError
 
@@ -95,7 +95,7 @@ def server(kills: int) -> bool:
             writer.join()
         troubles += [repr(writer.trouble) for writer in writers if writer.trouble is not None]
     with open_ledger(url) as ledger:
-        count, found = ledger.verify().count, reached(ledger)
+        count, found = ledger.verify().count, find_last_steps(ledger)
         lost = sum(found.get(key, -1) < step for key, step in seen.items())
         for key in found:
             ledger.reserve("selftest/campaign", PureDP(0.001), key=key, rounds=1)

@@ -28,10 +28,10 @@ if hasattr(os, "sched_setaffinity"):
 import jax
 import numpy as np
 
-from epsilog.training import Federation, Randomness, Task, Training
-from epsilog.training.engines import NoisyRuns, Round
+from epsilog.training import Federation, LocalTraining, Randomness, Task
+from epsilog.training.engines import LocalDPSGD, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.models import build
+from epsilog.training.models import build_model
 
 STEPS = 4
 PEER = Path(__file__).parent / "peers" / "convolutions_with_opacus.py"
@@ -42,14 +42,14 @@ Timed = Callable[[], float]
 
 def our_steps(batch: int) -> Timed:
     """Steps of the compiled engine."""
-    draws, model = np.random.default_rng(1), build("cnn", inputs=784, classes=10)
+    draws, model = np.random.default_rng(1), build_model("cnn", inputs=784, classes=10)
     features = draws.standard_normal((batch, 784)).astype(np.float32)
     task = Task(
         name="synthetic",
         unit="example",
         unit_is_client=False,
         model=model,
-        training=Training(1e-3, nominal_examples=batch),
+        training=LocalTraining(1e-3, nominal_examples=batch),
         clients=Federation(features, draws.integers(0, 10, batch), np.array([batch])),
         test_features=features[:10],
         test_targets=np.arange(10),
@@ -59,13 +59,13 @@ def our_steps(batch: int) -> Timed:
 
     def take() -> float:
         began = time.process_time()
-        now = Round(
+        now = RoundInputs(
             model.start,
             np.array([0]),
             lambda client: randomness.stream("batches", 1, client),
             lambda client: randomness.stream("noise", 1, client),
         )
-        engine.sum_of_noisy_runs(now, NoisyRuns(STEPS, 1.0, clip_norm=1.0, noise_stddev=1.0))
+        engine.sum_of_noisy_runs(now, LocalDPSGD(STEPS, 1.0, clip_norm=1.0, noise_stddev=1.0))
         return time.process_time() - began
 
     take()  # compiles

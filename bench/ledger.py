@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from epsilog.ledger import Ledger, Verb, Verified, open_ledger, read_ledger
+from epsilog.ledger import Ledger, LedgerVerification, Verb, open_ledger, read_ledger
 from epsilog.ledger.entries import Entry
-from epsilog.ledger.ledger import utc_now
-from epsilog.ledger.rows import Row
+from epsilog.ledger.ledger import get_utc_now
+from epsilog.ledger.rows import StoredRow
 from epsilog.mechanisms import PureDP
 
 
@@ -56,14 +56,16 @@ def rounds(ledger: Ledger, count: int) -> None:
                 (Verb.ROUND_RELEASED, {"round": number, "output_hash": "ab" * 32}),
             ):
                 count, head = session.head()
-                session.append(Row.of(Entry(count + 1, head, utc_now().isoformat(), verb, "acme", "run", body=body)))
+                session.append(
+                    StoredRow.of(Entry(count + 1, head, get_utc_now().isoformat(), verb, "acme", "run", body=body))
+                )
 
 
 def proofs(path: Path) -> Iterator[tuple[str, str]]:
     """The whole proof of a ledger."""
     with read_ledger(path) as ledger:
         ledger.verify()  # loads the accountant
-        whole: list[Verified] = []
+        whole: list[LedgerVerification] = []
         cpu, _ = timed(lambda: whole.append(ledger.verify()))
         yield f"verify {whole[0].count:,} entries of charges", f"{cpu:.2f} s CPU"
 

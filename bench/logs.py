@@ -97,10 +97,10 @@ def write(folder: Path, rows: int) -> None:
 
 
 def reconcile(mapping: Path) -> None:
-    from epsilog.verification.logs import examine_logs
+    from epsilog.verification.logs import verify_logs
 
     began = time.perf_counter()
-    found = examine_logs(mapping)
+    found = verify_logs(mapping)
     wall, used = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
     failed = [one.code for one in found.outcome.findings if one.verdict not in ("passed", "not checked")]
     print(f"{wall:.1f} | {used.ru_utime + used.ru_stime:.1f} | {used.ru_maxrss / 1024:.0f} | {failed or 'nothing'}")

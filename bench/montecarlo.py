@@ -28,23 +28,23 @@ from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import bounds, certificates, normals, shards, sweeps, tilt
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.payoff import HockeyStick
-from epsilog.accounting.montecarlo.strategies import square_root
+from epsilog.accounting.montecarlo.strategies import build_square_root_column
 from epsilog.mechanisms import (
     BallsInBins,
-    BinnedParticipation,
-    CyclicParticipation,
+    BallsInBinsParticipation,
+    CyclicPoissonParticipation,
     Gaussian,
     MatrixMechanism,
     ToeplitzStrategy,
 )
-from epsilog.numerics.roots import largest
+from epsilog.numerics.roots import find_last_integer
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / ".venvs" / "jax-privacy"
-CASE = MatrixMechanism(square_root(32), BinnedParticipation(100), 1000, 3.0)
-CYCLIC = MatrixMechanism(ToeplitzStrategy((1.0,)), CyclicParticipation(16, 0.5), 160, 1.5)
+CASE = MatrixMechanism(build_square_root_column(32), BallsInBinsParticipation(100), 1000, 3.0)
+CYCLIC = MatrixMechanism(ToeplitzStrategy((1.0,)), CyclicPoissonParticipation(16, 0.5), 160, 1.5)
 PATIENCE = normals.PATIENCE
-DEEP = MatrixMechanism(square_root(1000), BinnedParticipation(200), 1000, 4.0)
+DEEP = MatrixMechanism(build_square_root_column(1000), BallsInBinsParticipation(200), 1000, 4.0)
 
 REFERENCE_SCRIPT = """
 import importlib, json, pkgutil, time
@@ -107,7 +107,7 @@ def plain_draws_per_second(direction, *, compiled):
     """Naive balls-in-bins draws, T = 1000, b = 100, C = I, through the whole path of a certificate."""
     normals.PATIENCE = -1 if compiled else 10**18
     release = BallsInBins(Gaussian(3.0), bins=100, epochs=10)
-    trial = shards.Trial(release, HockeyStick(2.0), tilt.Tilt(direction), 0.0, shards.SHARD)
+    trial = shards.BernoulliTrial(release, HockeyStick(2.0), tilt.Tilt(direction), 0.0, shards.SHARD)
     shards.count_hits(trial, 1, 0)
     return shards.SHARD / median(lambda: shards.count_hits(trial, 1, 0), 201)
 
@@ -115,14 +115,14 @@ def plain_draws_per_second(direction, *, compiled):
 def small_delta_certificate(release, epsilon):
     """Delta to 5%, by Clopper-Pearson at failure 1e-6, in one process."""
     started = time.process_time()
-    found = certificates.certify(release, epsilon=epsilon, failure=1e-6, gap=0.05, seed=3)
+    found = certificates.certify_delta(release, epsilon=epsilon, failure=1e-6, gap=0.05, seed=3)
     return found.interval, time.process_time() - started
 
 
 def private_fallback_certificate(delta):
     """One candidate in both directions with 10% slack: (k + 1) M / (N + 1) <= 1.1 delta."""
-    plan = sweeps.plan_sweep(CASE, epsilon=2.0, target_delta=1.1 * delta, seed=1, noises=(3.0,))
-    found = sweeps.run_sweep(plan, seed=int(np.random.default_rng().integers(2**60)))
+    plan = sweeps.plan_noise_search(CASE, epsilon=2.0, target_delta=1.1 * delta, seed=1, noises=(3.0,))
+    found = sweeps.run_noise_search(plan, seed=int(np.random.default_rng().integers(2**60)))
     return found.chosen == 0, plan.claim, [test.trial.samples for test in plan.checks[0]]
 
 
@@ -132,7 +132,7 @@ def row(bar, theirs, ours):
 
 def fewest(enough, above=0):
     """The first number above one that is enough."""
-    return largest(lambda count: not enough(count), start=above + 1, low=above, limit=2**80) + 1
+    return find_last_integer(lambda count: not enough(count), start=above + 1, low=above, limit=2**80) + 1
 
 
 def fewest_at(share, fallback, *, target_delta):
@@ -156,7 +156,7 @@ def fewest_for_power(promise, *, target_delta, candidate_delta=9e-6, power=0.9):
     def strong(hits):
         return bounds.pass_probability(delta=candidate_delta, samples=draws(hits), hits=hits) >= power
 
-    hits = largest(lambda hits: not strong(hits), low=-1) + 1
+    hits = find_last_integer(lambda hits: not strong(hits), low=-1) + 1
     return draws(hits), hits
 
 
@@ -182,7 +182,7 @@ def statistics_rows(them):
         "integrated": lambda n, k: bounds.integrated_delta(samples=n, base_delta=max(k, 0.5) / n),
         "binomial, same fallback": lambda n, k: bounds.binomial_delta(samples=n, hits=k, fallback_delta=9e-6),
         "fallback reveals nothing": lambda n, k: bounds.binomial_delta(samples=n, hits=k),
-        "a list of ten, draws of their own": lambda n, k: bounds.listed_delta([(n, k, 1.0)] * 10, cells=1000),
+        "a list of ten, draws of their own": lambda n, k: bounds.bound_listed_delta([(n, k, 1.0)] * 10, cells=1000),
     }
     for name, scheme in schemes.items():
         samples, hits = fewest_for_power(scheme, **goal)
@@ -201,14 +201,14 @@ def simulation_rows(them, *, quick):
             ours = plain_draws_per_second(direction, compiled=compiled)
             row(f"plain draws/s, T=1000, b=100, C=I, {direction}, {name}", theirs, f"{ours:,.0f}")
     normals.PATIENCE = PATIENCE
-    estimate = certificates.certify(CASE, epsilon=2.0, gap=0.05, seed=2).interval.estimate
+    estimate = certificates.certify_delta(CASE, epsilon=2.0, gap=0.05, seed=2).interval.estimate
     took = median(lambda: private_fallback_certificate(estimate), 5)
     runs = [private_fallback_certificate(estimate) for _ in range(20)]
     passed, (_, claim, draws) = sum(run[0] for run in runs), runs[0]
     ours = f"{took:.2f} s, {passed}/20 passed, claim {claim:.3e}, draws {draws}"
     row("case, 10% slack, fallback reveals nothing, both directions", "6-9 h (estimated)", ours)
     started = time.process_time()
-    interval = certificates.certify(CASE, epsilon=2.0, failure=1e-6, gap=0.1).interval
+    interval = certificates.certify_delta(CASE, epsilon=2.0, failure=1e-6, gap=0.1).interval
     took = time.process_time() - started
     row("case, Clopper-Pearson at 1e-6", "-", f"{took:.2f} s, {interval.lower:.3e} .. {interval.upper:.3e}")
     if not quick:
@@ -223,7 +223,7 @@ def simulation_rows(them, *, quick):
 
 def oracle_row():
     exact = {0.5: 1.23158183785586557e-2, 1.0: 6.87625191183830599e-4, 2.0: 3.30405199324208e-6}
-    ask = montecarlo.balls_in_bins_delta
+    ask = montecarlo.compute_balls_in_bins_delta
     worst = max(abs(ask(bins=16, noise_stddev=1.0, epsilon=e).value / value - 1) for e, value in exact.items())
     took = median(lambda: ask(bins=16, noise_stddev=1.0, epsilon=1.0))
     row("exact C = I", "-", f"worst relative error {worst:.0e}, {1e3 * took:.0f} ms")

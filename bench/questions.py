@@ -102,10 +102,10 @@ QUESTIONS: dict[str, Work] = {
     "discrete Gaussians x 10, deviation 1e4": price(Repeated(DiscreteGaussian(1e4), 10)),
     "sampled discrete Gaussians": price(Repeated(PoissonSampled(DiscreteGaussian(1000.0, 1000), 0.01), 1000)),
     "discrete Laplace of a large shift": price(Repeated(DiscreteLaplace(1e5, 10**6), 10)),
-    "plan.mix of 20": lambda: plan.mix(MIX, delta=1e-6, relation=REPLACE),
-    "plan.profile_view of 20": lambda: plan.profile_view(Composed(MIX), delta=1e-6, relation=REPLACE),
-    "plan.mix of 17": lambda: plan.mix(MIX[:17], delta=1e-6),
-    "plan.profile_view of 17": lambda: plan.profile_view(Composed(MIX[:17]), delta=1e-6),
+    "plan.mix of 20": lambda: plan.plan_composition(MIX, delta=1e-6, relation=REPLACE),
+    "plan.profile_view of 20": lambda: plan.compute_profile_view(Composed(MIX), delta=1e-6, relation=REPLACE),
+    "plan.mix of 17": lambda: plan.plan_composition(MIX[:17], delta=1e-6),
+    "plan.profile_view of 17": lambda: plan.compute_profile_view(Composed(MIX[:17]), delta=1e-6),
 }
 
 
@@ -121,7 +121,7 @@ def width(found: object) -> str:
     """An interval with its relative width; of many the widest."""
     if isinstance(found, Interval):
         return f"[{found.lower:.6g}, {found.upper:.6g}]: {found.gap:.0e}"
-    if isinstance(found, plan.Mix):
+    if isinstance(found, plan.CompositionPlan):
         alone = max(part.alone.gap for part in found.parts)
         without = max(part.without.gap for part in found.parts)
         return f"{width(found.epsilon)}; alone {alone:.0e}, without {without:.0e}"

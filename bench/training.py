@@ -49,19 +49,19 @@ import numpy as np
 from epsilog.ledger import open_ledger
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide, Scheme
 from epsilog.terms import CustodyRecord
-from epsilog.training import Federation, PaidRun, Randomness, Task, Training, run_rounds
+from epsilog.training import AuthorizedRun, Federation, LocalTraining, Randomness, Task, run_rounds
 from epsilog.training.checkpoints import read_records
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.models import Model, build
+from epsilog.training.models import Model, build_model
 from epsilog.training.models.layers import Dense
-from epsilog.training.rounds import begin, next_round
+from epsilog.training.rounds import compute_next_round, make_initial_state
 
 CLIENTS, EXAMPLES, COHORT, STEPS, BATCH = 200, 64, 100, 4, 16
 MODELS = {
-    "MLP 784-128-10": build("mlp", inputs=784, classes=10, hidden=(128,)),
-    "MLP 64-64-10": build("mlp", inputs=64, classes=10, hidden=(64,)),
-    "linear 784-10": build("linear", inputs=784, classes=10),
-    "linear 3-1": build("linear", inputs=3, classes=None),
+    "MLP 784-128-10": build_model("mlp", inputs=784, classes=10, hidden=(128,)),
+    "MLP 64-64-10": build_model("mlp", inputs=64, classes=10, hidden=(64,)),
+    "linear 784-10": build_model("linear", inputs=784, classes=10),
+    "linear 3-1": build_model("linear", inputs=3, classes=None),
 }
 SHAPES = [[784, 128], [64, 64]]  # of the first two, as peers are told them
 ENVIRONMENTS = Path(__file__).resolve().parent.parent / ".venvs"
@@ -84,7 +84,7 @@ def synthetic(model: Model, *, unit_is_client: bool, sizes: tuple[int, ...] = (E
         unit="client" if unit_is_client else "example",
         unit_is_client=unit_is_client,
         model=model,
-        training=Training(0.05, local_steps=STEPS, batch_size=BATCH, nominal_examples=EXAMPLES),
+        training=LocalTraining(0.05, local_steps=STEPS, batch_size=BATCH, nominal_examples=EXAMPLES),
         clients=Federation(features, targets if classes else targets.astype(np.float32), np.array(sizes)),
         test_features=features[:EXAMPLES],
         test_targets=targets[:EXAMPLES],
@@ -107,7 +107,7 @@ def engine_round(task: Task, scheme: Scheme) -> Work:
     engine = CompiledEngine(task)
 
     def work() -> int:
-        outcome = next_round(scheme, engine, begin(task), Randomness.from_os())
+        outcome = compute_next_round(scheme, engine, make_initial_state(task), Randomness.from_os())
         return len(outcome.custody.participants)
 
     return work
@@ -188,7 +188,7 @@ def whole_rounds(task: Task, scheme: Scheme, beside: dict[str, Work]) -> dict[st
         ledger.create_budget("bench", kind="approximate", epsilon="100000", delta="1e-5", **terms)
         charge = ledger.reserve("bench", scheme.release(), key="one", delta="1e-5", rounds=scheme.rounds)
         folder = Path(place) / "run"
-        run_rounds(PaidRun(scheme, charge, Randomness.from_os()), task, folder=folder, on_round=between)
+        run_rounds(AuthorizedRun(scheme, charge, Randomness.from_os()), task, folder=folder, on_round=between)
         counts = [len(record.participants) for record in read_records(folder / "custody.jsonl", CustodyRecord)]
     spent["whole"] = [seconds / count for seconds, count in zip(spent["whole"], counts, strict=True)]
     return {name: statistics.median(times[1:]) for name, times in spent.items()}
@@ -216,7 +216,7 @@ def uneven(model: Model, largest: int, *, repeats: int) -> float:
     engine = CompiledEngine(synthetic(model, unit_is_client=True, sizes=(*(16,) * 999, largest)))
     scheme = ClientLevelCentral(1000, 1.0, repeats + 1, 1.0, 1.0)
     times = [
-        cpu_seconds(lambda: next_round(scheme, engine, begin(engine.task), Randomness.from_os()))
+        cpu_seconds(lambda: compute_next_round(scheme, engine, make_initial_state(engine.task), Randomness.from_os()))
         for _ in range(repeats + 1)
     ]
     return statistics.median(times[1:])

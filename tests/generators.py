@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
-    BinomialTrials,
+    BestOfTrials,
+    BinomialTrialCount,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -23,9 +24,9 @@ from epsilog.mechanisms import (
     Laplace,
     MatrixMechanism,
     MixtureOfGaussians,
-    NegativeBinomialTrials,
+    NegativeBinomialTrialCount,
     PoissonSampled,
-    PoissonTrials,
+    PoissonTrialCount,
     PureDP,
     RandomizedResponse,
     Release,
@@ -35,9 +36,8 @@ from epsilog.mechanisms import (
     SparseVector,
     Staircase,
     ToeplitzStrategy,
-    Trials,
+    TrialDistribution,
     TruncatedPoissonSampled,
-    Tuned,
     ZeroConcentratedDP,
 )
 from epsilog.terms import NeighboringRelation, codec
@@ -169,9 +169,11 @@ def extremes() -> st.SearchStrategy[Release]:
 def trials() -> st.SearchStrategy[object]:
     """Laws of the number of trials."""
     return st.one_of(
-        st.builds(BinomialTrials, st.sampled_from(COUNTS), st.sampled_from([0.01, 0.5, 0.999, 1.0])),
-        st.builds(PoissonTrials, st.sampled_from([0.01, 1.0, 20.0, 1000.0])),
-        st.builds(NegativeBinomialTrials, st.sampled_from([-0.5, 0.0, 1.0, 5.0]), st.sampled_from([1e-3, 0.1, 0.9])),
+        st.builds(BinomialTrialCount, st.sampled_from(COUNTS), st.sampled_from([0.01, 0.5, 0.999, 1.0])),
+        st.builds(PoissonTrialCount, st.sampled_from([0.01, 1.0, 20.0, 1000.0])),
+        st.builds(
+            NegativeBinomialTrialCount, st.sampled_from([-0.5, 0.0, 1.0, 5.0]), st.sampled_from([1e-3, 0.1, 0.9])
+        ),
     )
 
 
@@ -190,14 +192,14 @@ def sampled(base: st.SearchStrategy[Release]) -> st.SearchStrategy[Release]:
 def anything() -> st.SearchStrategy[Release]:
     """Mixes of whatever can be said: sampled, repeated, the best of trials, of groups, one in another."""
     single = st.one_of(extremes(), bases(), sampled(extremes()), sampled(bases()))
-    wrapped = st.one_of(single, single, st.builds(Tuned, single, trials()), st.builds(Grouped, single, counts()))
+    wrapped = st.one_of(single, single, st.builds(BestOfTrials, single, trials()), st.builds(Grouped, single, counts()))
     repeated = st.builds(Repeated, wrapped, counts())
     return st.one_of(
         wrapped,
         repeated,
         st.lists(repeated, min_size=1, max_size=3).map(Composed),
         st.builds(Grouped, repeated, counts()),
-        st.builds(Tuned, repeated, trials()),
+        st.builds(BestOfTrials, repeated, trials()),
     )
 
 
@@ -238,7 +240,7 @@ def _of(hint: Any, field: Field) -> st.SearchStrategy[Any]:
         return st.sampled_from(sorted(field.choices))
     if hint is Release:
         return st.one_of(noises().map(Gaussian), noises().map(Laplace), st.floats(0.01, 2.0).map(PureDP))
-    if hint is Trials:
+    if hint is TrialDistribution:
         return trials()
     low = next((one for one in (field.ge, field.gt) if one is not None), 0)
     high = next((one for one in (field.le, field.lt) if one is not None), 30)

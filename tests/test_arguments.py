@@ -6,6 +6,7 @@ call here, or stand among those that take no number of a caller.
 
 import importlib
 import inspect
+import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -41,17 +42,17 @@ PLAN = {"population": 64, "cohort_size": 8, "rounds": 4, "delta": 2.0**-10}
 ADD = ep.NeighboringRelation.ADD_OR_REMOVE_ONE
 BINS = mechanisms.BallsInBins(Gaussian(2.0), 4, 1)
 CENTRAL = schemes.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0)
-BUFFERED = mechanisms.BufferedStrategy((0.5,), (0.25,))
+BUFFERED = mechanisms.BufferedToeplitzStrategy((0.5,), (0.25,))
 CURVE = ep.profile(Gaussian(1.0), gap=0.25)
 LOSSES = [0.5, 1.0, 2.0]
 CALLS = {
     mechanisms.ApproximateDP: {"epsilon": 0.5, "delta": 0.25},
     mechanisms.BallsInBins: {"release": Gaussian(1.0), "bins": 4, "epochs": 2},
-    mechanisms.BinnedParticipation: {"cycle_length": 4},
-    mechanisms.BinomialTrials: {"most": 4, "probability": 0.5},
-    mechanisms.BufferedStrategy: {"decays": (0.5,), "weights": (0.25,)},
+    mechanisms.BallsInBinsParticipation: {"cycle_length": 4},
+    mechanisms.BinomialTrialCount: {"most": 4, "probability": 0.5},
+    mechanisms.BufferedToeplitzStrategy: {"decays": (0.5,), "weights": (0.25,)},
     terms.Canaries: {"count": 4, "secret": "ab" * 32},
-    mechanisms.ChosenParticipation: {"participations": 4},
+    mechanisms.RandomAllocationParticipation: {"participations": 4},
     schemes.ClientLevelAdaptiveClip: SCHEME
     | {"sampling_probability": 0.25, "target_quantile": 0.5, "clip_learning_rate": 0.25, "quantile_noise": 2.0},
     schemes.ClientLevelBufferedNoise: SCHEME | {"cycle_length": 4, "decays": (0.5,), "weights": (0.25,)},
@@ -60,7 +61,7 @@ CALLS = {
     schemes.ClientLevelCorrelatedNoise: SCHEME | {"cycle_length": 4, "bands": 2},
     schemes.ClientLevelDistributed: SCHEME
     | {"cohort_size": 8, "survivors": 6, "max_participations": 2, "grid": 2.0**-10, "modulus_bits": 24},
-    mechanisms.CyclicParticipation: {"cycle_length": 4, "probability": 0.5},
+    mechanisms.CyclicPoissonParticipation: {"cycle_length": 4, "probability": 0.5},
     terms.DeltaPolicy: {"delta_cap": 2.0**-10},
     mechanisms.DenseStrategy: {"rows": ((1.0,), (0.5, 1.0))},
     mechanisms.DiscreteGaussian: {"noise_stddev": 2.0, "sensitivity": 1},
@@ -73,10 +74,10 @@ CALLS = {
     mechanisms.GaussianDP: {"mu": 0.5},
     mechanisms.Grouped: {"release": Gaussian(1.0), "units": 2},
     mechanisms.Laplace: {"noise_multiplier": 0.5, "sensitivity": 2.0},
-    mechanisms.LimitedParticipation: {"participations": 2, "min_separation": 3},
+    mechanisms.BoundedParticipation: {"participations": 2, "min_separation": 3},
     mechanisms.MatrixMechanism: {
         "strategy": mechanisms.ToeplitzStrategy((1.0, 0.5)),
-        "participation": mechanisms.EveryRound(),
+        "participation": mechanisms.FullParticipation(),
         "rounds": 4,
         "noise_stddev": 2.0,
     },
@@ -85,15 +86,15 @@ CALLS = {
         "sensitivities": (0.0, 1.0, 2.0),
         "sampling_probabilities": (0.5, 0.25, 0.25),
     },
-    mechanisms.NegativeBinomialTrials: {"shape": 1.0, "stopping_probability": 0.25},
+    mechanisms.NegativeBinomialTrialCount: {"shape": 1.0, "stopping_probability": 0.25},
     mechanisms.PoissonSampled: {"release": Gaussian(1.0), "sampling_probability": 0.25},
-    mechanisms.PoissonTrials: {"mean": 2.0},
+    mechanisms.PoissonTrialCount: {"mean": 2.0},
     mechanisms.PureDP: {"epsilon": 0.5},
     mechanisms.RandomizedResponse: {"flip_probability": 0.5, "categories": 3},
     mechanisms.Repeated: {"release": Gaussian(1.0), "count": 3},
     mechanisms.ReportNoisyMax: {"epsilon": 0.5, "noise": "gumbel"},
     mechanisms.Shuffled: {"release": PureDP(0.5), "population": 64},
-    mechanisms.SpacedParticipation: {"min_separation": 2, "probability": 0.5},
+    mechanisms.MinSepParticipation: {"min_separation": 2, "probability": 0.5},
     mechanisms.SparseVector: {"threshold_noise_multiplier": 2.0, "query_noise_multiplier": 4.0, "positives": 1},
     mechanisms.Staircase: {"epsilon": 0.5, "gamma": 0.25, "sensitivity": 2.0},
     mechanisms.ToeplitzStrategy: {"coefficients": (1.0, 0.5)},
@@ -115,7 +116,7 @@ CALLS = {
         "gap": 0.5,
         "digits": 3,
     },
-    ep.compare: {
+    ep.compare_profiles: {
         "first": Gaussian(1.0),
         "second": Gaussian(2.0),
         "deltas": [0.25],
@@ -127,22 +128,27 @@ CALLS = {
     ep.delta_curve: {"step": Gaussian(1.0), "rounds": [2, 3], "epsilon": 0.5, "gap": 0.25, "group": 1},
     ep.epsilon: {"release": Gaussian(1.0), "delta": 0.25, "gap": 0.25, "group": 1},
     ep.epsilon_curve: {"step": Gaussian(1.0), "rounds": [2, 3], "delta": 0.25, "gap": 0.25, "group": 1},
-    accounting.binomial_above: {"trials": 8, "chance": 0.25, "most": 3},
+    accounting.binomial_tail: {"trials": 8, "chance": 0.25, "most": 3},
     accounting.classic_gaussian_stddev: {"epsilon": 0.5, "delta": 0.25, "sensitivity": 2.0},
-    accounting.even_split: {"epsilon": 0.5, "queries": 3},
-    accounting.fl_formula: {"sampling_probability": 0.25, "noise_multiplier": 2.0, "rounds": 4, "delta": 0.125},
+    accounting.split_epsilon_evenly: {"epsilon": 0.5, "queries": 3},
+    accounting.federated_closed_form: {
+        "sampling_probability": 0.25,
+        "noise_multiplier": 2.0,
+        "rounds": 4,
+        "delta": 0.125,
+    },
     accounting.gaussian_delta: {"mu": 0.5, "epsilon": 0.25},
     accounting.gaussian_epsilon: {"mu": 0.5, "delta": 0.125},
-    accounting.gaussian_fit: {"release": Gaussian(1.0), "slack": 0.03125, "gap": 0.25, "places": 64},
+    accounting.fit_gaussian_dp: {"release": Gaussian(1.0), "slack": 0.03125, "gap": 0.25, "places": 64},
     accounting.gaussian_mu: {"epsilon": 0.5, "delta": 0.125},
     accounting.laplace_scale: {"epsilon": 0.5, "sensitivity": 2.0},
     accounting.rdp: {"release": Gaussian(1.0), "relation": ADD, "orders": [2.0, 4.0]},
-    accounting.rdp_attained: {"release": Gaussian(1.0), "relation": ADD, "orders": [2.0, 4.0]},
+    accounting.rdp_lower_bound: {"release": Gaussian(1.0), "relation": ADD, "orders": [2.0, 4.0]},
     accounting.renyi_delta: {"release": Gaussian(1.0), "epsilon": 0.5, "orders": [2.0, 4.0]},
     accounting.renyi_epsilon: {"release": Gaussian(1.0), "delta": 0.125, "orders": [2.0, 4.0]},
     accounting.rounds_that_fit: {"step": Gaussian(4.0), "epsilon": 1.0, "delta": 0.125, "gap": 0.5},
-    accounting.true_positive_rate: {"guarantees": [(0.5, 0.125)], "fpr": 0.25},
-    plan.TrainingSetup: {
+    accounting.tpr_upper_bound: {"guarantees": [(0.5, 0.125)], "fpr": 0.25},
+    plan.TrainingLoop: {
         "examples": 64,
         "batch_size": 8.0,
         "updates": 4,
@@ -157,12 +163,18 @@ CALLS = {
         "believed_noise": 0.5,
         "parameters": 8,
     },
-    plan.preflight: {"setup": plan.TrainingSetup(64, 8, 4, 1.0), "delta": 0.125},
-    plan.crossover: {"epsilon": 0.5, "delta": 2.0**-10, "counts": [1, 2]},
+    plan.preflight: {"setup": plan.TrainingLoop(64, 8, 4, 1.0), "delta": 0.125},
+    plan.compare_query_noise: {"epsilon": 0.5, "delta": 2.0**-10, "counts": [1, 2]},
     plan.federated: PLAN
     | {"noise_multiplier": 1.0, "gap": 0.5, "group": 1, "clip_norm": 1.0, "releases_per_period": 1},
-    plan.noise_for: PLAN | {"epsilon": 2.0},
-    plan.rounds_for: {"epsilon": 2.0, "population": 64, "cohort_size": 8, "noise_multiplier": 2.0, "delta": 2.0**-10},
+    plan.calibrate_noise: PLAN | {"epsilon": 2.0},
+    plan.calibrate_rounds: {
+        "epsilon": 2.0,
+        "population": 64,
+        "cohort_size": 8,
+        "noise_multiplier": 2.0,
+        "delta": 2.0**-10,
+    },
     plan.queries: {
         "epsilon": 0.5,
         "queries": 2,
@@ -173,32 +185,32 @@ CALLS = {
         "population": 64,
         "magnitude": 8.0,
     },
-    plan.odds: {"curve": ep.profile(Gaussian(1.0)), "delta": 0.125},
-    ledger.rdp_quantity: {"order": 2.5},
+    plan.bound_log_odds_factor: {"curve": ep.profile(Gaussian(1.0)), "delta": 0.125},
+    ledger.make_rdp_quantity: {"order": 2.5},
     ledger.Amounts.charged: {"values": {"epsilon": 0.5}},
-    queries.Above: {"threshold": 4},
+    queries.CountAbove: {"threshold": 4},
     queries.Histogram: {"column": "age", "edges": (0.5, 1.0, 2.0)},
     queries.Mean: {"column": "age", "bounds": (0.5, 2.0), "population": 64},
     queries.Sum: {"column": "age", "bounds": (0.5, 2.0)},
-    training.Training: {
+    training.LocalTraining: {
         "learning_rate": 0.5,
         "local_steps": 2,
         "batch_size": 4,
         "nominal_examples": 8,
         "example_cap": 16,
     },
-    verification.control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm": 0.0625},
-    verification.power: {"values": 8, "share": 0.5, "false_alarm": 0.0625},
-    verification.stddev_interval: {"padding": [0.5, -1.0, 2.0], "failure_probability": 0.0625},
-    montecarlo.anytime: {"hits": 2, "samples": 64, "failure": 0.25},
-    montecarlo.balls_in_bins_delta: {"bins": 2, "noise_stddev": 2.0, "epsilon": 0.5, "epochs": 1},
+    verification.compute_control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm": 0.0625},
+    verification.compute_power: {"values": 8, "share": 0.5, "false_alarm": 0.0625},
+    verification.compute_stddev_interval: {"padding": [0.5, -1.0, 2.0], "failure_probability": 0.0625},
+    montecarlo.anytime_interval: {"hits": 2, "samples": 64, "failure": 0.25},
+    montecarlo.compute_balls_in_bins_delta: {"bins": 2, "noise_stddev": 2.0, "epsilon": 0.5, "epochs": 1},
     montecarlo.base_delta: {"samples": 64, "target_delta": 0.25},
     montecarlo.binomial_delta: {"samples": 64, "hits": 2, "fallback_delta": 0.25, "bound": 1.0},
-    montecarlo.clopper_pearson: {"hits": 2, "samples": 64, "failure": 0.25},
+    montecarlo.clopper_pearson_interval: {"hits": 2, "samples": 64, "failure": 0.25},
     montecarlo.delta_from_samples: {"epsilon": 0.5, "losses": LOSSES, "weights": [1.0, 2.0, 1.0]},
     montecarlo.integrated_delta: {"samples": 64, "base_delta": 0.125, "fallback_delta": 0.25},
-    montecarlo.largest_hits: {"samples": 64, "target_delta": 0.25, "fallback_delta": 0.125, "bound": 1.0},
-    montecarlo.listed_delta: {"tests": [(64, 2, 1.0)], "fallback_delta": 0.25, "cells": 64},
+    montecarlo.maximize_hits: {"samples": 64, "target_delta": 0.25, "fallback_delta": 0.125, "bound": 1.0},
+    montecarlo.bound_listed_delta: {"tests": [(64, 2, 1.0)], "fallback_delta": 0.25, "cells": 64},
     montecarlo.minimum_samples: {"base_delta": 0.125, "target_delta": 0.25},
     montecarlo.overall_delta: {"samples": 64, "base_delta": 0.125},
     montecarlo.pass_probability: {"delta": 0.25, "samples": 64, "hits": 2, "bound": 1.0},
@@ -213,7 +225,7 @@ CALLS = {
         "gap": 0.5,
     },
     montecarlo.estimate_noise: {"release": BINS, "epsilon": 0.5, "delta": 0.125, "seed": 3},
-    montecarlo.plan_sweep: {
+    montecarlo.plan_noise_search: {
         "release": BINS,
         "epsilon": 0.5,
         "target_delta": 0.125,
@@ -230,14 +242,14 @@ CALLS = {
         "adaptive_clip": False,
         "privacy_unit": "client",
     },
-    plan.risk_reading: {
+    plan.compute_risk_metrics: {
         "release": Gaussian(2.0),
         "delta": 2.0**-10,
         "relation": ADD,
         "known": Gaussian(2.0),
         "held": 4,
     },
-    plan.verdict: {
+    plan.interpret_guarantee: {
         "release": Gaussian(4.0),
         "price": ep.Interval(1.0, 2.0, "stated", ADD),
         "delta": 2.0**-10,
@@ -247,13 +259,13 @@ CALLS = {
         "cap": 8.0,
         "epsilon": 1.5,
     },
-    study.attack: {
+    study.evaluate_attack: {
         "scores": np.array([0.5, 1.0, 0.25, 2.0]),
         "members": np.array([True, False, True, False]),
         "fpr": 0.25,
     },
     ep.profile: {"release": Gaussian(1.0), "gap": 0.25},
-    plan.algorithm_two: {
+    plan.account_algorithm_2: {
         "sigma": 2.0,
         "batch_probability": 0.25,
         "examples": 64,
@@ -270,7 +282,7 @@ CALLS = {
         "sampling": "poisson",
         "clip_norm": 1.0,
     },
-    plan.mix: {"releases": [Gaussian(1.0)], "delta": 0.125},
+    plan.plan_composition: {"releases": [Gaussian(1.0)], "delta": 0.125},
     plan.price: {
         "schedule": schemes.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0),
         "delta": 2.0**-10,
@@ -280,28 +292,28 @@ CALLS = {
         "gap": 0.5,
         "group": 2,
     },
-    plan.profile_view: {"release": Gaussian(1.0), "delta": 0.125, "points": 5},
-    plan.sensitivity: {"query": "sum", "contributions": 2, "low": -1.0, "high": 2.0},
-    plan.side_by_side: {"first": Gaussian(1.0), "second": Gaussian(2.0), "delta": 0.125, "fpr": 0.25},
-    plan.sweep: {
+    plan.compute_profile_view: {"release": Gaussian(1.0), "delta": 0.125, "points": 5},
+    plan.compute_query_sensitivity: {"query": "sum", "contributions": 2, "low": -1.0, "high": 2.0},
+    plan.compare_releases: {"first": Gaussian(1.0), "second": Gaussian(2.0), "delta": 0.125, "fpr": 0.25},
+    plan.plan_tuning: {
         "release": Gaussian(4.0),
-        "trials": mechanisms.BinomialTrials(2, 0.5),
+        "trials": mechanisms.BinomialTrialCount(2, 0.5),
         "delta": 2.0**-10,
         "relation": ADD,
         "gap": 0.5,
     },
-    ledger.Request: {"release": Gaussian(1.0), "delta": 0.125, "rounds": 2},
-    queries.FirstAbove: {"threshold": 4, "column": "age", "categories": (1, 2)},
-    queries.MostCommon: {"column": "age", "categories": (1, 2)},
+    ledger.ChargeRequest: {"release": Gaussian(1.0), "delta": 0.125, "rounds": 2},
+    queries.FirstCategoryAbove: {"threshold": 4, "column": "age", "categories": (1, 2)},
+    queries.MostCommonCategory: {"column": "age", "categories": (1, 2)},
     training.Randomness: {"seed": 3, "noise_factor": 0.5},
-    training.Server: {"optimizer": "momentum", "learning_rate": 0.5, "momentum": 0.5},
-    training.pace: {"schedule": "cosine", "done": 2, "rounds": 4},
-    verification.certified: {"release": Gaussian(1.0), "delta": 0.125, "relation": ADD},
+    training.ServerOptimizer: {"optimizer": "momentum", "learning_rate": 0.5, "momentum": 0.5},
+    training.compute_learning_rate_factor: {"schedule": "cosine", "done": 2, "rounds": 4},
+    verification.compute_certified_interval: {"release": Gaussian(1.0), "delta": 0.125, "relation": ADD},
     study.Backdoor: {"attackers": 2, "features": (1, 2), "value": 0.5, "target": 1, "boost": 2.0},
-    study.Canaries: {"count": 100},
-    study.Membership: {"fprs": (0.25,), "shadows": 4, "units": 128},
-    study.Property: {"features": (1, 2), "value": 0.5, "share": 0.25, "every": 2},
-    study.Protocol: {"budgets": (0.5, 1.0), "seeds": (1, 2)},
+    study.CanaryExperiment: {"count": 100},
+    study.MembershipExperiment: {"fprs": (0.25,), "shadows": 4, "units": 128},
+    study.PropertyExperiment: {"features": (1, 2), "value": 0.5, "share": 0.25, "every": 2},
+    study.StudyProtocol: {"budgets": (0.5, 1.0), "seeds": (1, 2)},
     CENTRAL.after: {"rounds": 2},
     CENTRAL.at_cohort_sizes: {"sizes": [4, 8]},
     CENTRAL.noisy_sums: {"rounds": 2},
@@ -312,7 +324,7 @@ CALLS = {
     ).next_clip_norm: {"clip_norm": 1.0, "unclipped": 2.0},
     BUFFERED.column: {"rounds": 4},
     BUFFERED.turns: {"rounds": 4, "separation": 2},
-    terms.DeltaPolicy(2.0**-10).decide: {"given": 2.0**-12, "population": 64},
+    terms.DeltaPolicy(2.0**-10).choose_delta: {"given": 2.0**-12, "population": 64},
     CURVE.delta: {"epsilon": 0.5},
     CURVE.epsilon: {"delta": 0.125},
     CURVE.group_delta: {"units": 2, "epsilon": 0.5},
@@ -322,9 +334,9 @@ CALLS = {
     CURVE.tradeoff: {"fpr": 0.25},
     plan.federated(**PLAN, noise_multiplier=4.0).meaning: {"cap": 8.0},
     plan.queries(epsilon=0.5, queries=2).meaning: {"cap": 8.0},
-    plan.profile_view(Gaussian(1.0), delta=0.125, points=5).true_positive_rate: {"fpr": 0.25},
+    plan.compute_profile_view(Gaussian(1.0), delta=0.125, points=5).true_positive_rate: {"fpr": 0.25},
     training.Randomness.simulated: {"seed": 3},
-    training.Randomness.weakened: {"seed": 3, "noise_factor": 0.5},
+    training.Randomness.with_weaker_noise: {"seed": 3, "noise_factor": 0.5},
     jax_privacy.delta_from_epsilon_and_samples: {"epsilon": 0.5, "samples": LOSSES, "counts": [1.0, 2.0, 1.0]},
     jax_privacy.get_base_delta: {"num_samples": 64, "target_delta": 0.25},
     jax_privacy.get_overall_delta: {"num_samples": 64, "base_delta": 0.125},
@@ -333,24 +345,24 @@ CALLS = {
 
 
 NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was checked before; errors; views of them
-    "epsilog.terms": {"CalibrationError", "LedgerIntegrityError", "CustodyRecord", "RoundRecord", "DeltaDecision",
-                      "Finding", "Guarantee", "Interval"},  # held by tests/terms/test_numbers.py
+    "epsilog.terms": {"CalibrationError", "LedgerIntegrityError", "CustodyRecord", "RoundRecord",
+                      "DeltaChoice", "Finding", "Guarantee", "Interval"},  # held by tests/terms/test_numbers.py
     "epsilog": set(),
-    "epsilog.accounting": {"Comparison", "FederatedEstimate", "GaussianFit", "Intervals", "Profile", "epsilon_by_order",
-                           "cut_chance", "truncated"},
-    "epsilog.accounting.montecarlo": {"BesideProfile", "CertificatePlan", "HockeyStick", "OracleDelta", "SweepPlan",
-                                      "Trial", "check_document"},
-    "epsilog.plan": {"AsPrinted", "Consumed", "Crossover", "CrossoverRow", "CurvePoint",
-                     "FederatedPlan", "Noise", "Preflight", "ProfileView", "QueryPlan", "QueryShare",
-                     "Schedule", "Sensitivity", "PhasedPlan", "Sweep", "Verdict", "grade_delta",
-                     "write_formula"},
-    "epsilog.ledger": {"Balance", "ChargeRecord", "Checkpoint", "Cycles", "Entry", "Headroom", "Price", "Kept",
-                      "Receipt", "Stated", "Verified", "charge_facts"},
-    "epsilog.queries": {"Answer", "Quote"},
-    "epsilog.training": {"Curve", "Trained", "blocks"},  # takes an array of data, and no number
-    "epsilog.verification": {"CanaryScores", "LedgerWord", "Utility", "WhatIf"},
-    "epsilog.study": {"Attack", "Condition"},
-    "epsilog.reports": {"Compared", "Series"},
+    "epsilog.accounting": {"ProfileComparison", "FederatedClosedForm", "GaussianDPFit", "Intervals", "PrivacyProfile",
+                           "rdp_to_epsilon_by_order", "truncation_probability", "build_truncated_poisson_pair"},
+    "epsilog.accounting.montecarlo": {"ProfilePayoff", "CertificatePlan", "HockeyStick", "OracleDelta",
+                                      "NoiseSearchPlan", "BernoulliTrial", "recompute_document"},
+    "epsilog.plan": {"PrintedAlgorithmCost", "ConsumedBudget", "Crossover", "CrossoverRow",
+                     "EpsilonCurvePoint", "FederatedPlan", "QueryNoise", "PreflightResult", "ProfileView",
+                     "QueryPlan", "QueryShare", "Schedule", "QuerySensitivity", "PhasedPlan", "TuningCost",
+                     "Interpretation", "grade_delta", "write_formula"},
+    "epsilog.ledger": {"Balance", "ChargeRecord", "Checkpoint", "CycleHistory", "Entry", "Headroom", "Cost",
+                       "StoredCheckpoint", "Receipt", "PlanSummary", "LedgerVerification", "read_charge_facts"},
+    "epsilog.queries": {"QueryResult", "QueryCostEstimate"},
+    "epsilog.training": {"DryRunResult", "TrainingResult", "iterate_blocks"},  # takes an array of data, and no number
+    "epsilog.verification": {"CanaryScores", "LedgerExcerpt", "SimulatedUtility", "WhatIf"},
+    "epsilog.study": {"AttackResult", "Condition"},
+    "epsilog.reports": {"PartComparison", "PlotSeries"},
 }  # fmt: skip
 
 
@@ -360,21 +372,22 @@ def takes_numbers(made):
         parameters = inspect.signature(made).parameters.values()
     except (TypeError, ValueError):
         return []
-    words = (str(one.annotation).replace("point", "") for one in parameters)
+    words = (re.sub("[Pp]oint", "", str(one.annotation)) for one in parameters)
     return [one.name for one, word in zip(parameters, words, strict=True) if any(kind in word for kind in NUMERIC)]
 
 
 AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers go to what stands in CALLS, or to a rule
-    "epsilog.accounting.montecarlo": {"certify", "envelope_delta", "narrowing", "on_dask",
-                                      "run_certificate", "run_sweep", "sweep"},
-    "epsilog.plan": {"curve", "register", "plan_phases"},
-    "epsilog.ledger": {"Amounts", "Pricing", "read_cycles"},
-    "epsilog.queries": {"ask", "best_of", "quote", "reserve_answer"},
-    "epsilog.training": {"Dataset", "Federation", "Task", "draw_canaries", "dry_run", "load_task", "run_rounds",
-                      "with_places"},
+    "epsilog.accounting.montecarlo": {"certify_delta", "envelope_delta", "compute_running_interval", "use_dask_cluster",
+                                      "run_certificate", "run_noise_search", "search_noise"},
+    "epsilog.plan": {"compute_epsilon_curve", "build_registered_plan", "plan_phases"},
+    "epsilog.ledger": {"Amounts", "CostModel", "read_cycles"},
+    "epsilog.queries": {"run_query", "run_best_of_trials", "estimate_query_cost", "reserve_answer"},
+    "epsilog.training": {"Dataset", "Federation", "Task", "draw_canaries", "train_without_charge", "load_task",
+                      "run_rounds", "add_canary_slots"},
     "epsilog.verification": {"check_count", "check_noise", "check_norms", "check_participation", "check_rigorous"},
-    "epsilog.study": {"Subject", "halved", "likelihood_ratios"},
-    "epsilog.reports": {"build_logs_report", "build_report", "examine", "examine_report", "line_plot", "who_sees_what"},
+    "epsilog.study": {"Subject", "hold_out_half", "compute_lira_scores"},
+    "epsilog.reports": {"build_log_report", "build_report", "verify_run", "verify_report", "draw_line_plot",
+                     "list_party_guarantees"},
 }  # fmt: skip
 
 

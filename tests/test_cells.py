@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsilog import cells
-from epsilog.queries import Count, Histogram, Sum, columns, scan
-from epsilog.terms import CheckError, RecordsError
+from epsilog.queries import Count, Histogram, Sum, columns, scan_file
+from epsilog.terms import CheckError, RecordError
 from epsilog.training import Federation
 from epsilog.training.data import frames, own
 from epsilog.training.data.tables import is_held_out
@@ -168,7 +168,7 @@ def said(reading):
     try:
         return list(reading())
     except CheckError as refused:
-        return f"{refused.field} {refused.rule} {refused.value}"
+        return f"{refused.field} {refused.requirement} {refused.value}"
 
 
 def shown(value):
@@ -186,10 +186,10 @@ def answered(frame):
         def added(query=query):
             columns.check_frame(frame, query, "v")
             with np.errstate(all="ignore"):
-                return zip(*columns._added(columns._collected(frame, ["v"]), query), strict=True)
+                return zip(*columns._list_row_contributions(columns._collect_columns(frame, ["v"]), query), strict=True)
 
         yield said(added)
-    yield said(lambda: map(shown, columns._values(columns._collected(frame, ["v"]), "v")))
+    yield said(lambda: map(shown, columns._values(columns._collect_columns(frame, ["v"]), "v")))
 
 
 def learnt(table):
@@ -210,7 +210,7 @@ def learnt(table):
 def both(frame):
     found = [*answered(frame)]
     if type(frame).__module__.partition(".")[0] != "duckdb":  # training takes none
-        found += learnt(frames.table_of(frame))
+        found += learnt(frames.convert_table(frame))
     return found
 
 
@@ -267,27 +267,27 @@ def test_one_line_changes_how_no_other_is_read(tmp_path_factory, lines, data):
     found = []
     for each in (lines[:-1], [*lines[:place], lines[-1], *lines[place + 1 : -1]]):
         path.write_bytes(b"\n".join([b"v,w", *each, b""]))
-        found.append([*answered(scan(path)), *learnt(own.read_table(path, ["v"], decimal=","))])
+        found.append([*answered(scan_file(path)), *learnt(own.read_table(path, ["v"], decimal=","))])
     hold_alike(*found, place)
 
 
 @given(st.text("0123456789+-.eEinfaty_ \u0661\u00a0", max_size=8))
 def test_a_text_is_the_same_number_in_a_file_and_in_memory(word):
-    (in_file,) = frames.Series(pl.Series([word])).numbers(np.arange(1)).ravel()
+    (in_file,) = frames.PolarsColumn(pl.Series([word])).numbers(np.arange(1)).ravel()
     assert repr(cells.number(word)) == repr(float(in_file))
 
 
 def test_a_table_that_polars_does_not_know_is_refused_in_our_words():
     table = pa.table({"v": pa.array([Decimal(1)], pa.decimal256(76, 0))})
-    with pytest.raises(RecordsError, match=r"^the frame could not be read$"):
+    with pytest.raises(RecordError, match=r"^the frame could not be read$"):
         columns.check_frame(table, Count("v"), None)
     with pytest.raises(CheckError, match="table must be of types that polars knows"):
-        frames.table_of(table)
+        frames.convert_table(table)
 
 
 def test_a_column_may_have_any_name():
     for name in ("collect", "columns", "slice", "shape"):
-        assert columns.types_of(pd.DataFrame({name: [1]})) == {name: "int64"}
+        assert columns.get_column_types(pd.DataFrame({name: [1]})) == {name: "int64"}
         columns.check_frame(pd.DataFrame({name: [1]}), Sum(name, (0, 1)), None)
 
 
@@ -305,4 +305,4 @@ def test_a_name_that_is_no_unicode_is_held_out_or_not():
 def test_what_is_no_column_is_refused_by_its_type():
     for value in (3, "ab", b"ab", {"a": 1}, {1}, np.array(3), iter([1])):
         with pytest.raises(CheckError, match="v must be an array with a row for each example"):
-            frames.table_of({"v": value})
+            frames.convert_table({"v": value})

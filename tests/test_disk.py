@@ -24,12 +24,12 @@ def synced(monkeypatch):
 
 def test_every_byte_is_there_when_the_file_is_synced(tmp_path, synced):
     path = tmp_path / "file"
-    disk.write(path, b"whole")
-    disk.append(path, b" and more")
+    disk.write_durably(path, b"whole")
+    disk.append_durably(path, b" and more")
     inode = path.stat().st_ino
     assert path.read_bytes() == b"whole and more"
     assert synced == [(inode, 5), (inode, 14)]
-    disk.write(path, b"new")
+    disk.write_durably(path, b"new")
     assert path.read_bytes() == b"new"
 
 
@@ -45,7 +45,7 @@ def test_a_disk_that_fails_is_an_error_and_leaks_no_descriptor(tmp_path, monkeyp
     monkeypatch.setattr(os, "fsync", fails)
     open_now = Path("/proc/self/fd")
     before = len(list(open_now.iterdir()))
-    for call in (lambda: disk.write(tmp_path / "f", b"x"), lambda: disk.sync_folder(tmp_path)):
+    for call in (lambda: disk.write_durably(tmp_path / "f", b"x"), lambda: disk.sync_folder(tmp_path)):
         with pytest.raises(OSError, match="no disk"):
             call()
     assert len(list(open_now.iterdir())) == before

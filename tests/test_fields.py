@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from tests.server.described import description
 
 from epsilog import plan
-from epsilog.pipeline.model import Training, section
+from epsilog.pipeline.model import TrainingSection, make_scheme_section
 from epsilog.schemes import SCHEMES, ClientLevelCorrelatedNoise
-from epsilog.schemes.sampled import NEEDS, Sampled
+from epsilog.schemes.sampled import NEEDS, SampledScheme
 from epsilog.terms import fields, parameters
 from epsilog.terms.fields import REQUIRED, Field
 
@@ -25,7 +25,7 @@ BOUNDARY = {
     "without_replacement": parameters.WITHOUT_REPLACEMENT,
     "rounds_per_release": parameters.ROUNDS_PER_RELEASE,
     "adaptive_clip": parameters.ADAPTIVE_CLIP,
-    "late_replies": parameters.LATE,
+    "late_replies": parameters.LATE_REPLY_POLICY,
 }
 TERMS = [*SCHEMES.values(), plan.Schedule]
 
@@ -41,8 +41,8 @@ def without(known, *names):
     ("function", "known", "more"),
     [
         (plan.federated, without(FACTS, "delta_cap"), {"policy", "gap", "group", "fit", "trials"}),
-        (plan.noise_for, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
-        (plan.rounds_for, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
+        (plan.calibrate_noise, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
+        (plan.calibrate_rounds, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
         (plan.queries, without(QUERIES, "delta_cap"), {"policy"}),
         (
             plan.list_limits,
@@ -111,7 +111,7 @@ GIVEN |= {"survivors": 2, "grid": 0.01, "modulus_bits": 20}
 WAYS = [
     (scheme, {"sampling": way} | {name: GIVEN[name] if name == NEEDS[way] else None for name in NEEDS.values()})
     for scheme in SCHEMES.values()
-    if issubclass(scheme, Sampled)
+    if issubclass(scheme, SampledScheme)
     for way in NEEDS
 ]
 WAYS += [(ClientLevelCorrelatedNoise, {"sampling": way}) for way in ("cyclic", "balls-in-bins")]
@@ -124,7 +124,7 @@ WAYS += [(scheme, {}) for scheme in SCHEMES.values() if scheme not in {known for
 def test_the_file_takes_what_the_term_takes(scheme, way):
     known = fields.list_fields(scheme)
     given = {name: way[name] if name in way else GIVEN[name] for name in known}
-    made = section(scheme)
+    made = make_scheme_section(scheme)
     assert set(made.model_fields) == {"kind", *known} - ({"clients"} if scheme.unit_is_client else set())
     stated = {name: value for name, value in given.items() if name in made.model_fields and value is not None}
     stated |= {"kind": scheme.kind}
@@ -163,7 +163,7 @@ def test_the_page_of_the_file_says_what_the_facts_say(scheme):
     shown = PAGE.split(f'## [scheme], kind = "{scheme.kind}"')[1].split("\n## ")[0]
     assert scheme.says in shown
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", shown, flags=re.MULTILINE))
-    assert set(rows) == set(section(scheme).model_fields) - {"kind"}
+    assert set(rows) == set(make_scheme_section(scheme).model_fields) - {"kind"}
     for name, told in rows.items():
         fact = fields.list_fields(scheme)[name]
         start = bound(scheme, name, fact, fields.field_type(scheme, name)) if name != "noise_multiplier" else CALIBRATED
@@ -172,13 +172,13 @@ def test_the_page_of_the_file_says_what_the_facts_say(scheme):
 
 def test_each_local_setting_is_one_of_the_files():
     for scheme in SCHEMES.values():
-        assert set(scheme.local_settings) <= set(Training.model_fields)
+        assert set(scheme.local_settings) <= set(TrainingSection.model_fields)
         assert all(
             f"`{scheme.kind}`" in PAGE.split(f"| `{name}` |")[1].split("\n")[0] for name in scheme.local_settings
         )
 
 
-@pytest.mark.parametrize(("scheme", "way"), [each for each in WAYS if issubclass(each[0], Sampled)])
+@pytest.mark.parametrize(("scheme", "way"), [each for each in WAYS if issubclass(each[0], SampledScheme)])
 def test_a_way_of_sampling_takes_its_own_fact_and_no_other(scheme, way):
     given = {name: way[name] if name in way else GIVEN[name] for name in fields.list_fields(scheme)}
     needed = NEEDS[way["sampling"]]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epsilog import npz
-from epsilog.training.rounds import output_hash
+from epsilog.training.rounds import hash_model
 
 ARRAYS = {"w.0": np.arange(6.0).reshape(2, 3), "w.1": np.array(-1.5), "b": np.zeros(0), "c": np.array([np.inf, -0.0])}
 
@@ -29,21 +29,21 @@ def npy(array):
 
 
 def test_arrays_come_back_in_their_order_and_numpy_reads_them_too():
-    content = npz.written(ARRAYS)
-    assert content == npz.written(ARRAYS)
-    found = npz.read(content)
+    content = npz.encode_npz(ARRAYS)
+    assert content == npz.encode_npz(ARRAYS)
+    found = npz.decode_npz(content)
     assert list(found) == list(ARRAYS)
     with np.load(io.BytesIO(content), allow_pickle=False) as stored:
         for name, array in ARRAYS.items():
             assert found[name].tobytes() == array.tobytes() == stored[name].tobytes()
             assert found[name].shape == array.shape == stored[name].shape
-    assert npz.digest(found) == output_hash(npz.as_vector(found))
+    assert npz.hash_arrays(found) == hash_model(npz.concatenate_arrays(found))
 
 
 def test_what_numpy_wrote_is_read():
     buffer = io.BytesIO()
     np.savez(buffer, a=np.ones((2, 2)), b=np.zeros(3))
-    assert npz.as_vector(npz.read(buffer.getvalue())).tolist() == [1, 1, 1, 1, 0, 0, 0]
+    assert npz.concatenate_arrays(npz.decode_npz(buffer.getvalue())).tolist() == [1, 1, 1, 1, 0, 0, 0]
 
 
 LYING = npy(np.zeros(2)).replace(b"(2,), }", b"(9**9,)")
@@ -67,12 +67,12 @@ HUGE = npy(np.zeros(2)).replace(b"(2,), }           ", b"(99999999999,), } ")
         zipped(a=LYING),
         zipped(a=HUGE),
         zipped(a=b"nothing"),
-        npz.written(ARRAYS)[:-30],
+        npz.encode_npz(ARRAYS)[:-30],
     ],
 )
 def test_anything_else_is_refused(content):
     with pytest.raises(ValueError, match=r".+"):
-        npz.read(content)
+        npz.decode_npz(content)
 
 
 @pytest.mark.parametrize("names", [("a", "a.npy"), ("a.npy", "a"), ("a.npy", "a.npy.npy"), ("a.npy", "b"), ("a.NPY",)])
@@ -83,7 +83,7 @@ def test_names_that_numpy_would_read_otherwise_are_refused(names):
         for number, name in enumerate(names):
             packed.writestr(name, npy(np.array([float(number)])))
     with pytest.raises(ValueError, match=r"does not end in \.npy once"):
-        npz.read(buffer.getvalue())
+        npz.decode_npz(buffer.getvalue())
 
 
 def test_entries_that_share_their_bytes_are_refused():
@@ -105,7 +105,7 @@ def test_entries_that_share_their_bytes_are_refused():
     content = tail + listed + end
     assert len(zipfile.ZipFile(io.BytesIO(content)).infolist()) == 20
     with pytest.raises(ValueError, match="its entries overlap"):
-        npz.read(content)
+        npz.decode_npz(content)
 
 
 def test_one_name_twice_is_refused():
@@ -113,4 +113,4 @@ def test_one_name_twice_is_refused():
     with zipfile.ZipFile(buffer, "w") as packed, pytest.warns(UserWarning, match="Duplicate"):
         [packed.writestr("a.npy", npy(np.array([number]))) for number in (1.0, 2.0)]
     with pytest.raises(ValueError, match="twice"):
-        npz.read(buffer.getvalue())
+        npz.decode_npz(buffer.getvalue())

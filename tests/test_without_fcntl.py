@@ -24,8 +24,8 @@ sgd = ep.Repeated(ep.PoissonSampled(ep.Gaussian(1.0), 0.01), 1000)
 assert 1 < ep.epsilon(sgd, delta=1e-5).upper < 3
 assert ep.plan.queries(epsilon=1.0, queries=100, sensitivity=1.0, mechanism="laplace", delta=1e-6).shares
 bins, asked = ep.BallsInBins(ep.Gaussian(1.0), bins=16), {"epsilon": 1.0, "samples": 500, "journal": Path("j")}
-found = montecarlo.certify(bins, **asked)
-assert montecarlo.certify(bins, **asked) == found
+found = montecarlo.certify_delta(bins, **asked)
+assert montecarlo.certify_delta(bins, **asked) == found
 """
 COMMAND = """
 from epsilog.cli import entry
@@ -63,11 +63,11 @@ def test_a_run_and_a_report_are_verified(tmp_path):
 
 def test_training_says_that_it_cannot(tmp_path):
     script = """
-from epsilog.terms import ProgrammeError
+from epsilog.terms import ConfigError
 from epsilog.training import rehearsal
 try:
     rehearsal._lock(Path("."), wait=True)
-except ProgrammeError as error:
+except ConfigError as error:
     assert "train on Linux" in str(error)
 else:
     raise AssertionError

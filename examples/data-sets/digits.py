@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from epsilog.pipeline import Programme, run
-from epsilog.training import Federation, Task, Training
-from epsilog.training.models import build
+from epsilog.pipeline import PlanConfig, run
+from epsilog.training import Federation, LocalTraining, Task
+from epsilog.training.models import build_model
 
 CLIENTS, EACH = 100, 15
 
@@ -26,13 +26,13 @@ def load() -> Task:
     features, targets = whole.data[order] / 16, whole.target[order]
     most = CLIENTS * EACH
     clients = Federation(features[:most], targets[:most], np.full(CLIENTS, EACH))
-    model, training = build("linear", inputs=64, classes=10), Training(learning_rate=0.5, local_steps=8)
+    model, training = build_model("linear", inputs=64, classes=10), LocalTraining(learning_rate=0.5, local_steps=8)
     return Task("digits", "client", True, model, training, clients, features[most:], targets[most:])
 
 
 if __name__ == "__main__":
     task = load()
     settings = {"sampling_probability": 0.3, "rounds": 40, "clip_norm": 1.0}
-    outcome = run(Programme.simulated(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
+    outcome = run(PlanConfig.simulated(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
     print(outcome.report["claim"]["statement"])
     print("accuracy:", outcome.report["result"]["test_score"])

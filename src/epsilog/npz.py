@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Arrays = Mapping[str, NDArray[np.float64]]
 
 
-def written(arrays: Arrays) -> bytes:
+def encode_npz(arrays: Arrays) -> bytes:
     """An NPZ file; the same arrays give the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as packed:
@@ -23,7 +23,7 @@ def written(arrays: Arrays) -> bytes:
     return buffer.getvalue()
 
 
-def read(content: bytes) -> dict[str, NDArray[np.float64]]:
+def decode_npz(content: bytes) -> dict[str, NDArray[np.float64]]:
     """The arrays of an NPZ file, which take no more memory than the file.
 
     Raises:
@@ -71,11 +71,11 @@ def _array(content: bytes) -> NDArray[np.float64]:
     return np.frombuffer(body, dtype="<f8").reshape(shape)
 
 
-def as_vector(arrays: Arrays) -> NDArray[np.float64]:
+def concatenate_arrays(arrays: Arrays) -> NDArray[np.float64]:
     """All arrays, one after another; shape (d,)."""
     return np.concatenate([np.reshape(each, -1) for each in arrays.values()], dtype=np.float64)
 
 
-def digest(arrays: Arrays) -> str:
+def hash_arrays(arrays: Arrays) -> str:
     """SHA-256 of all numbers as little-endian doubles, 64 hex digits: the hash of a round that a ledger holds."""
-    return hashlib.sha256(as_vector(arrays).astype("<f8").tobytes()).hexdigest()
+    return hashlib.sha256(concatenate_arrays(arrays).astype("<f8").tobytes()).hexdigest()

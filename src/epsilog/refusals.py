@@ -12,7 +12,7 @@ from typing import Any
 
 from epsilog.terms import CheckError
 
-__all__ = ["refusals"]
+__all__ = ["convert_validation_errors"]
 
 _LONGEST = 200  # characters of a value that are repeated
 _BRANCH = re.compile(r"(constrained|function|literal)[-\[].*")  # how pydantic names an alternative of a field
@@ -45,7 +45,9 @@ _BOUNDS = {
 }
 
 
-def refusals(found: Iterable[Mapping[str, Any]], *, hidden: Collection[str] = ()) -> tuple[CheckError, ...]:
+def convert_validation_errors(
+    found: Iterable[Mapping[str, Any]], *, hidden: Collection[str] = ()
+) -> tuple[CheckError, ...]:
     """What ``ValidationError.errors()`` found, one for each field.
 
     Args:

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-__all__ = ["BLANK", "LARGEST", "Count", "Part", "Positive", "Text"]
+__all__ = ["BLANK", "LARGEST", "ConfigSection", "Count", "Positive", "Text"]
 
 
-class Part(BaseModel):
+class ConfigSection(BaseModel):
     """A section: unknown keys are refused, and what was read stays as it is."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -12,7 +12,7 @@ import pytest
 
 from epsilog import accounting, mechanisms, numerics
 from epsilog.accounting import calibrate, calibration, delta, epsilon, rounds_that_fit
-from epsilog.accounting.account import METHODS, Method, account, walk
+from epsilog.accounting.account import METHODS, Method, compute_interval, run_methods
 from epsilog.mechanisms import (
     BallsInBins,
     Composed,
@@ -55,8 +55,8 @@ def counted(monkeypatch, module, name):
 @pytest.mark.parametrize("ask", [partial(epsilon, delta=1e-5), partial(delta, epsilon=1.0)])
 def test_a_release_is_read_once(monkeypatch, ask):
     flattened = counted(monkeypatch, composition, "flatten")
-    ordered = counted(monkeypatch, numerics.pairs, "orderings")
-    largest = counted(monkeypatch, numerics.pairs, "largest_loss")
+    ordered = counted(monkeypatch, numerics.pairs, "build_dominating_pairs")
+    largest = counted(monkeypatch, numerics.pairs, "bound_max_loss")
     ask(SGD)
     assert flattened.count(SGD) == 1
     assert len(ordered) == 1
@@ -80,7 +80,9 @@ def test_a_release_is_read_once(monkeypatch, ask):
 )
 def test_a_claim_is_no_more_than_its_upper_bound_alone(release, relation):
     for question in (EpsilonAt(1e-6), DeltaAt(0.5)):
-        whole, above = (account(Composition.of(release, relation), question, above=above)[0] for above in (False, True))
+        whole, above = (
+            compute_interval(Composition.of(release, relation), question, above=above)[0] for above in (False, True)
+        )
         assert whole.upper <= above.upper
         assert above.lower <= whole.upper
 
@@ -121,10 +123,10 @@ def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch
     """No upper bound alone is below the claim's; were it so, the search would still return what the claim meets."""
 
     def too_hopeful(composition, question, gap, *, above=False):
-        bounds, method = account(composition, question, gap)
+        bounds, method = compute_interval(composition, question, gap)
         return (Bounds(0.0, 0.9 * bounds.upper) if above else bounds), method
 
-    monkeypatch.setattr(calibration, "account", too_hopeful)
+    monkeypatch.setattr(calibration, "compute_interval", too_hopeful)
     assert epsilon(Gaussian(calibrate(Gaussian, epsilon=1.0, delta=1e-6)), delta=1e-6).upper <= 1.0
     assert rounds_that_fit(Gaussian(10.0), epsilon=1.0, delta=1e-6) == 5
     with pytest.raises(CalibrationError, match="no value tried meets the goal"):
@@ -138,31 +140,35 @@ def fixed(name, lower, upper, **others):
 def test_methods_are_asked_until_the_interval_is_narrow_and_sides_are_named_after_who_moved_them():
     composition, question = Composition.of(SGD), EpsilonAt(1e-5)
     wide, narrow, never = fixed("renyi", 1.0, 2.0), fixed("inversion", 1.5, 1.501), fixed("lattice", 9.0, 9.0)
-    assert walk((wide, narrow, never), composition, question, 0.01) == (Bounds(1.5, 1.501), narrow, narrow)
-    both = walk((wide, fixed("lattice", 0.0, 1.8)), composition, question, 0.01).method
+    assert run_methods((wide, narrow, never), composition, question, 0.01) == (Bounds(1.5, 1.501), narrow, narrow)
+    both = run_methods((wide, fixed("lattice", 0.0, 1.8)), composition, question, 0.01).method
     assert both == Message.of("method/each-side@1", above=Message(never.id), below=Message(wide.id))
-    nothing = walk((Method(wide.id, lambda *_: None),), composition, question, 0.01).method
+    nothing = run_methods((Method(wide.id, lambda *_: None),), composition, question, 0.01).method
     assert nothing.id == "method/nothing@1"
-    assert walk((fixed("enough", 1.0, 1.1, enough=0.1), never), composition, question, 0.01).bounds == Bounds(1.0, 1.1)
-    assert walk((fixed("last", 1.0, 9.0, last=True), never), composition, question, 0.01).bounds == Bounds(1.0, 9.0)
+    assert run_methods((fixed("enough", 1.0, 1.1, enough=0.1), never), composition, question, 0.01).bounds == Bounds(
+        1.0, 1.1
+    )
+    assert run_methods((fixed("last", 1.0, 9.0, last=True), never), composition, question, 0.01).bounds == Bounds(
+        1.0, 9.0
+    )
     for helps, upper in (True, 1.5), (False, 1.501):  # a method that may move a narrow interval is asked all the same
         helpful = fixed("helpful", 0.0, 1.5, helps=lambda *_, helps=helps: helps)
-        assert walk((narrow, helpful), composition, question, 0.01).bounds == Bounds(1.5, upper)
+        assert run_methods((narrow, helpful), composition, question, 0.01).bounds == Bounds(1.5, upper)
         last = fixed("last", 1.0, 9.0, last=True)  # after it nothing is asked, whether it would help or not
-        assert walk((last, helpful), composition, question, 0.01).bounds == Bounds(1.0, 9.0)
+        assert run_methods((last, helpful), composition, question, 0.01).bounds == Bounds(1.0, 9.0)
 
 
 def test_an_upper_bound_alone_is_asked_of_methods_that_have_one():
     composition, question = Composition.of(SGD), DeltaAt(1.0)
     method = Method("both", lambda *_: Bounds(0.2, 0.3), above=lambda *_: Bounds(0.0, 0.4))
-    assert walk((method,), composition, question, 0.01, above=True).bounds == Bounds(0.0, 0.4)
-    assert walk((method,), composition, question, 0.01).bounds == Bounds(0.2, 0.3)
+    assert run_methods((method,), composition, question, 0.01, above=True).bounds == Bounds(0.0, 0.4)
+    assert run_methods((method,), composition, question, 0.01).bounds == Bounds(0.2, 0.3)
 
 
 def test_an_answer_without_an_upper_end_is_asked_on():
     composition, question = Composition.of(SGD), EpsilonAt(1e-5)
     one_sided = Method("one", lambda *_: None, above=lambda *_: Bounds(0.0, math.inf))
-    found = walk((one_sided, fixed("finite", 0.0, 3.0)), composition, question, 0.01, above=True)
+    found = run_methods((one_sided, fixed("finite", 0.0, 3.0)), composition, question, 0.01, above=True)
     assert found.bounds == Bounds(0.0, 3.0)
 
 

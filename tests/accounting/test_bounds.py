@@ -18,10 +18,10 @@ def test_contradicting_bounds_are_an_error_at_birth(lower, upper):
 
 
 def test_bounds_meet_where_both_hold():
-    assert Bounds(0.0, 2.0).meet(Bounds(1.0, math.inf)) == Bounds(1.0, 2.0)
-    assert Bounds(1.0, 2.0).meet(Bounds(2.0, 3.0)) == Bounds(2.0, 2.0)
+    assert Bounds(0.0, 2.0).intersect(Bounds(1.0, math.inf)) == Bounds(1.0, 2.0)
+    assert Bounds(1.0, 2.0).intersect(Bounds(2.0, 3.0)) == Bounds(2.0, 2.0)
     with pytest.raises(ArithmeticError, match="contradict"):
-        Bounds(1.0, 2.0).meet(Bounds(2.1, 3.0))
+        Bounds(1.0, 2.0).intersect(Bounds(2.1, 3.0))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from epsilog.accounting import calibrate, calibration, epsilon
-from epsilog.accounting.account import account
+from epsilog.accounting.account import compute_interval
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
@@ -30,7 +30,7 @@ def sgd(noise, share, rounds):
 
 
 def meets(release, relation=ADD):
-    return account(Composition.of(release, relation), EpsilonAt(1e-6), above=True)[0].upper <= 1.0
+    return compute_interval(Composition.of(release, relation), EpsilonAt(1e-6), above=True)[0].upper <= 1.0
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests import generators
 from tests.extent import amount
 
-from epsilog.accounting import calibrate, delta, epsilon, epsilon_curve, fl_formula, profile, rounds_that_fit
+from epsilog.accounting import calibrate, delta, epsilon, epsilon_curve, federated_closed_form, profile, rounds_that_fit
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
@@ -88,7 +88,7 @@ def test_optimal_composition_of_laplace_queries(queries, scale):
 
 
 def test_the_popular_formula_is_no_bound():
-    estimate = fl_formula(sampling_probability=0.01, noise_multiplier=1.0, rounds=1000, delta=1e-5).total
+    estimate = federated_closed_form(sampling_probability=0.01, noise_multiplier=1.0, rounds=1000, delta=1e-5).total
     assert estimate < epsilon(sgd(1.0, 0.01, 1000), delta=1e-5).lower
 
 

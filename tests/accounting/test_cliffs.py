@@ -8,11 +8,12 @@ import pytest
 from scipy.stats import hypergeom, norm
 
 from epsilog.accounting import delta, epsilon, profile
-from epsilog.accounting.composing import profiled
-from epsilog.accounting.truncation import binomial_above
+from epsilog.accounting.composing import release_from_profile
+from epsilog.accounting.truncation import binomial_tail
 from epsilog.mechanisms import (
     BallsInBins,
-    BinomialTrials,
+    BestOfTrials,
+    BinomialTrialCount,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -25,12 +26,11 @@ from epsilog.mechanisms import (
     PureDP,
     Repeated,
     TruncatedPoissonSampled,
-    Tuned,
     ZeroConcentratedDP,
 )
-from epsilog.numerics.counts import binomial, hypergeometric, most_likely
+from epsilog.numerics.counts import binomial, compute_upper_quantile, hypergeometric
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.pairs import Pair
+from epsilog.numerics.pairs import DominatingPair
 from epsilog.plan import federated
 from epsilog.terms import NeighboringRelation
 
@@ -59,7 +59,7 @@ def test_counts_are_the_laws_they_stand_for():
             more, less = (float(side.chances[side.values > at].sum()) for side in (up, down))
             assert less * (1 - 1e-9) - 1e-99 <= exact.sf(at) <= more * (1 + 1e-9) + 1e-99
         assert up.rest + up.chances.sum() == pytest.approx(1, rel=1e-12)
-        assert exact.sf(most_likely(up, 1e-6)) <= 1e-6
+        assert exact.sf(compute_upper_quantile(up, 1e-6)) <= 1e-6
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_one_truncated_round_is_no_worse_than_its_pair(relation):
 
 def test_numbers_next_to_none_are_answered():
     assert epsilon(TruncatedPoissonSampled(Gaussian(1.0), 5e-324, 100, 10), delta=1e-5).upper == 0
-    assert binomial_above(100, 5e-324, 10) <= 5e-324
+    assert binomial_tail(100, 5e-324, 10) <= 5e-324
     rate = profile(ZeroConcentratedDP(1.0)).tpr(1e-300)
     assert 1e-300 <= rate.lower <= rate.upper < 1e-250
     nested = PoissonSampled(PoissonSampled(DiscreteGaussian(1.7e308, 2), 0.5), 0.5)
@@ -183,8 +183,8 @@ def test_a_sample_of_a_sample_cites_its_own_proof():
 
 def test_the_best_of_trials_says_whose_score_its_lower_bound_is():
     """Enumerated: a coin's answer, the best of two by the answer itself, is what the lower bound may reach, at most."""
-    stated, trials = 0.7, BinomialTrials(2, 1.0)
-    found = delta(Tuned(PureDP(stated), trials), epsilon=0.5)
+    stated, trials = 0.7, BinomialTrialCount(2, 1.0)
+    found = delta(BestOfTrials(PureDP(stated), trials), epsilon=0.5)
     assert any("worst score" in str(line) for line in found.assumptions)
     yes, no = 1 / (1 + math.exp(-stated)), 1 / (1 + math.exp(stated))
     shares = np.linspace(0, 1, 401)
@@ -210,18 +210,18 @@ def test_a_statement_alone_bounds_what_is_beside_it_from_below():
 @pytest.mark.parametrize("mu", [0.1, 1.0, 3.0, 10.0])
 @pytest.mark.parametrize("top", [0.5, 5.0, 100.0, 600.0])
 def test_a_pair_that_is_read_off_a_curve_is_never_below_it(mu, top):
-    pair = Pair(profiled(lambda at: gaussian_delta(mu, at)[1], top).laws(ADD)[0])
+    pair = DominatingPair(release_from_profile(lambda at: gaussian_delta(mu, at)[1], top).base_pairs(ADD)[0])
     outcomes = pair.outcomes()
     for at in np.linspace(0, 1.2 * top, 97):
         assert outcomes.delta(float(at), upper=True) >= gaussian_delta(mu, float(at))[0]
-    of_q = math.fsum(pair.law.p * np.exp(-pair.law.u)) + pair.law.only_p
+    of_q = math.fsum(pair.law.p * np.exp(-pair.law.u)) + pair.law.infinity_mass
     assert of_q == pytest.approx(1, rel=1e-10)
 
 
 def test_curves_compose_as_what_they_are_read_from():
     """A group of Gaussians told by its curve alone: not better than it is, and not much worse."""
     known = epsilon(Repeated(Gaussian(2.0), 9), delta=1e-6)
-    read = profiled(lambda at: gaussian_delta(0.5, at)[1], epsilon(Gaussian(2.0), delta=1e-11).upper)
+    read = release_from_profile(lambda at: gaussian_delta(0.5, at)[1], epsilon(Gaussian(2.0), delta=1e-11).upper)
     found = epsilon(Repeated(read, 9), delta=1e-6)
     assert known.lower <= found.upper < 1.1 * known.upper
 
@@ -239,7 +239,7 @@ def test_the_best_of_trials_beside_others_is_no_better_than_exactly_known():
             )
             for a, b in ((0, 1), (1, 0))
         )
-    found = delta(Composed([Tuned(PureDP(stated), BinomialTrials(2, 1.0)), PureDP(stated)]), epsilon=at)
+    found = delta(Composed([BestOfTrials(PureDP(stated), BinomialTrialCount(2, 1.0)), PureDP(stated)]), epsilon=at)
     assert found.upper >= float(exact)
 
 
@@ -251,6 +251,6 @@ def test_what_a_campaign_found():
         assert found.upper <= 1.001 * epsilon(most, delta=1e-320, relation=relation).upper
     one = Repeated(ExponentialMechanism(0.2, monotone=True), 17)
     shown = epsilon(Repeated(one, 17), delta=1e-12)
-    assert epsilon(Tuned(one, BinomialTrials(17, 0.999)), delta=1e-12).upper <= 1.001 * shown.upper
+    assert epsilon(BestOfTrials(one, BinomialTrialCount(17, 0.999)), delta=1e-12).upper <= 1.001 * shown.upper
     faint = epsilon(Composed([ZeroConcentratedDP(1e-20), ZeroConcentratedDP(2e-20)]), delta=1e-320)
     assert faint.upper <= 1.001 * (3e-20 + 2 * math.sqrt(3e-20 * 737))

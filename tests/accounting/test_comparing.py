@@ -7,21 +7,21 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import epsilog as ep
-from epsilog.accounting import compare, gaussian_fit, mu
-from epsilog.accounting.comparing import _excess, _sampled
+from epsilog.accounting import compare_profiles, fit_gaussian_dp, mu
+from epsilog.accounting.comparing import _excess, _sample_curves
 from epsilog.mechanisms import (
+    BestOfTrials,
     Gaussian,
     GaussianDP,
     Laplace,
     PoissonSampled,
-    PoissonTrials,
+    PoissonTrialCount,
     PureDP,
     RandomizedResponse,
     Repeated,
-    Tuned,
 )
 from epsilog.numerics.questions import Bounds
-from epsilog.plan import risk_reading
+from epsilog.plan import compute_risk_metrics
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -61,7 +61,7 @@ def exactly(curve):
 @pytest.mark.parametrize("one", CURVES)
 @pytest.mark.parametrize("other", CURVES)
 def test_an_excess_is_bounded_and_near(one, other):
-    ours, theirs = _sampled([exactly(CURVES[one]), exactly(CURVES[other])], 1e-3)
+    ours, theirs = _sample_curves([exactly(CURVES[one]), exactly(CURVES[other])], 1e-3)
     true = true_excess(CURVES[one], CURVES[other])
     assert true <= _excess(ours, theirs) <= true + 5e-4
     if true > 0.01:  # the control: against a curve that is a little worse the bound is too small
@@ -74,7 +74,7 @@ def test_an_excess_is_bounded_and_near(one, other):
     "release", [Laplace(1.0), Repeated(PoissonSampled(Gaussian(1.0), 0.05), 60)], ids=["laplace", "sgd"]
 )
 def test_no_test_does_better_than_the_fit_says_nor_much_worse(release):
-    fit, curve = gaussian_fit(release), ep.profile(release)
+    fit, curve = fit_gaussian_dp(release), ep.profile(release)
     assert fit.beyond <= 1e-3
 
     def best(fpr):
@@ -91,28 +91,28 @@ def test_no_test_does_better_than_the_fit_says_nor_much_worse(release):
 
 def test_where_mu_is_exact_everybody_says_the_same():
     release = Repeated(Gaussian(8.0), 16)
-    fit = gaussian_fit(release)
+    fit = fit_gaussian_dp(release)
     assert (fit.mu, fit.error) == (mu(release), 0.0) == (0.5, 0.0)
-    told = risk_reading(release, delta=1e-6, relation=ADD, known=release)
+    told = compute_risk_metrics(release, delta=1e-6, relation=ADD, known=release)
     assert told["mu"] == fit.mu == ep.profile(release).mu()
-    assert gaussian_fit(GaussianDP(0.3)).mu == 0.3
-    assert math.isinf(gaussian_fit(Gaussian(0.0)).mu)
+    assert fit_gaussian_dp(GaussianDP(0.3)).mu == 0.3
+    assert math.isinf(fit_gaussian_dp(Gaussian(0.0)).mu)
 
 
 def test_what_tells_nothing_has_no_mu_to_speak_of():
-    assert gaussian_fit(PureDP(0.0)).mu == 0
-    assert gaussian_fit(RARE).mu == 0  # but for the slack: one in a thousand
+    assert fit_gaussian_dp(PureDP(0.0)).mu == 0
+    assert fit_gaussian_dp(RARE).mu == 0  # but for the slack: one in a thousand
 
 
 @pytest.mark.slow
 def test_the_smaller_epsilon_may_be_the_easier_one_to_attack():
-    found = compare(RARE, Gaussian(0.85))
+    found = compare_profiles(RARE, Gaussian(0.85))
     assert found.at_deltas[1].first.lower > 8
     assert found.at_deltas[1].second.upper < 6
     assert found.at_fprs[1].first.upper < 0.011
     assert found.at_fprs[1].second.lower > 0.12
     assert found.verdict == "neither"
-    turned = compare(Gaussian(0.85), RARE)
+    turned = compare_profiles(Gaussian(0.85), RARE)
     assert (turned.first_excess, turned.second_excess) == (found.second_excess, found.first_excess)
     assert {at.better for at in found.at_deltas} == {"first", "second"}
 
@@ -128,23 +128,23 @@ def test_the_smaller_epsilon_may_be_the_easier_one_to_attack():
     ids=["more-noise", "less-noise", "the-same", "within"],
 )
 def test_verdicts(one, other, verdict):
-    assert compare(one, other, deltas=[1e-3], fprs=[0.01, 0.2]).verdict == verdict
+    assert compare_profiles(one, other, deltas=[1e-3], fprs=[0.01, 0.2]).verdict == verdict
 
 
 def test_rates_of_attack_on_the_best_of_trials_are_bounded_by_its_curve():
-    tuned = Tuned(Gaussian(2.0), PoissonTrials(20.0))
-    found = compare(Gaussian(2.0), tuned, deltas=[1e-6], tolerance=0.1)
+    tuned = BestOfTrials(Gaussian(2.0), PoissonTrialCount(20.0))
+    found = compare_profiles(Gaussian(2.0), tuned, deltas=[1e-6], tolerance=0.1)
     assert found.verdict == "first"
     assert all(at.second.lower == fpr for at, fpr in zip(found.at_fprs, (1e-3, 0.01, 0.1), strict=True))
 
 
 def test_what_cannot_be_priced_or_carried_is_refused():
     with pytest.raises(UnsupportedMechanismError):
-        compare(Gaussian(1.0), RandomizedResponse(0.5))
+        compare_profiles(Gaussian(1.0), RandomizedResponse(0.5))
     for tolerance in (1e-5, 0.2, math.nan):
         with pytest.raises(CheckError):
-            compare(Gaussian(1.0), Gaussian(2.0), tolerance=tolerance)
+            compare_profiles(Gaussian(1.0), Gaussian(2.0), tolerance=tolerance)
         with pytest.raises(CheckError):
-            gaussian_fit(Laplace(1.0), slack=tolerance)
+            fit_gaussian_dp(Laplace(1.0), slack=tolerance)
     with pytest.raises(CheckError):
-        compare(Gaussian(1.0), Gaussian(2.0), deltas=[0.0])
+        compare_profiles(Gaussian(1.0), Gaussian(2.0), deltas=[0.0])

@@ -11,7 +11,7 @@ from epsilog import plan
 from epsilog.accounting import delta, epsilon
 from epsilog.mechanisms import Composed, DiscreteLaplace, Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -20,14 +20,14 @@ ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLAC
 @pytest.mark.slow
 @given(st.fractions(0, 10**300))
 def test_rounding_takes_the_nearest_double_on_its_side(number):
-    low, high = rounded(number, up=False), rounded(number, up=True)
+    low, high = round_outward(number, up=False), round_outward(number, up=True)
     assert Fraction(low) <= number <= Fraction(high)
     assert high in (low, math.nextafter(low, math.inf))
 
 
 def test_what_no_double_holds_is_infinite_above_and_the_largest_double_below():
-    assert rounded(Fraction(10) ** 400, up=True) == math.inf
-    assert math.isfinite(rounded(Fraction(10) ** 400, up=False))
+    assert round_outward(Fraction(10) ** 400, up=True) == math.inf
+    assert math.isfinite(round_outward(Fraction(10) ** 400, up=False))
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from epsilog.mechanisms import (
     RandomizedResponse,
     Repeated,
 )
-from epsilog.numerics.gaussian import bracket, gaussian_delta, gaussian_epsilon, gaussian_mu
+from epsilog.numerics.gaussian import bisect_doubles, gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -369,6 +369,6 @@ def test_the_largest_mu_meets_its_goal(goal):
 
 @pytest.mark.parametrize("root", [0.0, 5e-324, 1e-310, 1e-30, 0.1, 1.0, 600.0])
 def test_a_bracket_ends_in_neighbours(root):
-    below, above = bracket(lambda x: x >= root, 0.0, 1000.0)
+    below, above = bisect_doubles(lambda x: x >= root, 0.0, 1000.0)
     assert above == (root or 5e-324)
     assert below == math.nextafter(above, 0)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import epsilog as ep
-from epsilog.accounting.account import account
+from epsilog.accounting.account import compute_interval
 from epsilog.accounting.failures import joint
 from epsilog.mechanisms import ApproximateDP, Composed, Gaussian, Laplace, PureDP, Repeated, ZeroConcentratedDP
 from epsilog.mechanisms.composition import Composition
@@ -24,7 +24,7 @@ def test_a_statement_holds_at_its_own_delta(epsilon, delta):
     one = ApproximateDP(epsilon, delta)
     found = ep.epsilon(one, delta=delta)
     assert found.upper == pytest.approx(epsilon, rel=1e-12)
-    assert account(Composition.of(one, ADD_OR_REMOVE), EpsilonAt(delta), above=True)[0].upper == found.upper
+    assert compute_interval(Composition.of(one, ADD_OR_REMOVE), EpsilonAt(delta), above=True)[0].upper == found.upper
     assert ep.epsilon(one, delta=math.nextafter(delta, 0)).upper == math.inf
     assert ep.epsilon(one, delta=math.nextafter(delta, 0)).lower == math.inf
     assert ep.delta(one, epsilon=epsilon).lower <= delta <= ep.delta(one, epsilon=epsilon).upper
@@ -66,12 +66,12 @@ def test_chances_are_bounded_from_both_sides(chances, rest, delta):
         survives *= (1 - Fraction(chance)) ** count
     failure = joint(taken[1])
     assert Fraction(failure.low) <= 1 - survives <= Fraction(failure.high)
-    low, high = failure.beside(Bounds(rest, rest))
+    low, high = failure.add_to(Bounds(rest, rest))
     whole = 1 - survives + survives * Fraction(rest)
     assert Fraction(low) <= whole <= Fraction(high)
     least, most = failure.left(delta)
     if least is not None:
-        assert Fraction(failure.beside(Bounds(least, least)).upper) <= Fraction(math.nextafter(delta, 2))
+        assert Fraction(failure.add_to(Bounds(least, least)).upper) <= Fraction(math.nextafter(delta, 2))
         assert most is not None
         assert least <= most
 
@@ -93,5 +93,5 @@ def test_delta_of_a_mix_is_the_known_sum():
         alone, both = ep.delta(pure, epsilon=at), ep.delta(mix, epsilon=at)
         failing = 1 - (1 - 1e-3) ** 2
         assert both.upper == pytest.approx(failing + (1 - failing) * alone.upper, rel=1e-12)
-        assert account(Composition.of(mix, ADD_OR_REMOVE), DeltaAt(at), above=True)[0].upper >= both.lower
+        assert compute_interval(Composition.of(mix, ADD_OR_REMOVE), DeltaAt(at), above=True)[0].upper >= both.lower
     assert ep.delta(mix, epsilon=3.0).upper == pytest.approx(failing, rel=1e-12)

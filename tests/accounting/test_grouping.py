@@ -12,7 +12,8 @@ from epsilog.accounting import grouping
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
-    BinomialTrials,
+    BestOfTrials,
+    BinomialTrialCount,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -22,11 +23,10 @@ from epsilog.mechanisms import (
     Grouped,
     Laplace,
     PoissonSampled,
-    PoissonTrials,
+    PoissonTrialCount,
     PureDP,
     RandomizedResponse,
     Repeated,
-    Tuned,
     ZeroConcentratedDP,
 )
 from epsilog.mechanisms.composition import Composition
@@ -94,9 +94,9 @@ def broken(units_told):
 
         one = Composition.of(RandomizedResponse(0.5), REPLACE)  # a release with no other bound
         for epsilon in (0.0, 0.5, 1.5):
-            upper, _ = grouping.bounds(one, DeltaAt(epsilon), units=units_told, gap=0.002, above=True, ask=ask)
+            upper, _ = grouping.bound_group(one, DeltaAt(epsilon), units=units_told, gap=0.002, above=True, ask=ask)
             found += hockey_stick(laws[0], laws[3], epsilon) > upper.upper * (1 + 1e-9)
-    upper, _ = grouping.bounds(one, EpsilonAt(0.01), units=units_told, gap=0.002, above=True, ask=ask)
+    upper, _ = grouping.bound_group(one, EpsilonAt(0.01), units=units_told, gap=0.002, above=True, ask=ask)
     return found + (hockey_stick(laws[0], laws[3], upper.upper) > 0.01 * (1 + 1e-9))
 
 
@@ -142,12 +142,12 @@ def test_attack_rates_on_a_person():
 
 
 def test_a_group_of_trials_is_priced_as_trials_of_the_group():
-    tuned = Tuned(Gaussian(8.0), PoissonTrials(3.0))
+    tuned = BestOfTrials(Gaussian(8.0), PoissonTrialCount(3.0))
     one, two = ep.epsilon(tuned, delta=1e-6), ep.epsilon(tuned, delta=1e-6, group=2)
     assert one.upper < two.upper < math.inf
-    held = ep.epsilon(Tuned(Grouped(Gaussian(8.0), 2), PoissonTrials(3.0)), delta=1e-6)
+    held = ep.epsilon(BestOfTrials(Grouped(Gaussian(8.0), 2), PoissonTrialCount(3.0)), delta=1e-6)
     assert (two.lower, two.upper) == (held.lower, held.upper)
-    twice = ep.epsilon(Tuned(Gaussian(4.0), PoissonTrials(3.0)), delta=1e-6)
+    twice = ep.epsilon(BestOfTrials(Gaussian(4.0), PoissonTrialCount(3.0)), delta=1e-6)
     assert held.upper == pytest.approx(twice.upper), "for a Gaussian the group moves the sum twice as far"
     share = two.upper / 2  # what any curve of one unit says of two
     general = ep.delta(tuned, epsilon=share).upper * math.expm1(two.upper) / math.expm1(share)
@@ -187,5 +187,5 @@ def test_one_member_more_costs_little_more():
 
 
 def test_trials_of_what_cannot_be_repeated_are_priced():
-    one = Tuned(Grouped(Gaussian(8.0), 2), BinomialTrials(10, 0.5))
+    one = BestOfTrials(Grouped(Gaussian(8.0), 2), BinomialTrialCount(10, 0.5))
     assert ep.epsilon(one, delta=1e-6).upper < 2 * ep.epsilon(Gaussian(4.0), delta=1e-6).upper

@@ -7,11 +7,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from epsilog.accounting import assumptions, delta, epsilon, epsilon_curve, mu, profile, rdp, renyi_epsilon, rho
+from epsilog.accounting import delta, epsilon, epsilon_curve, list_assumptions, mu, profile, rdp, renyi_epsilon, rho
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
-    BinomialTrials,
+    BestOfTrials,
+    BinomialTrialCount,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -24,7 +25,6 @@ from epsilog.mechanisms import (
     PureDP,
     Release,
     Repeated,
-    Tuned,
     ZeroConcentratedDP,
 )
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -52,7 +52,7 @@ def test_a_group_at_its_largest_loss_has_nothing_left_and_just_below_it_somethin
     [
         lambda one: PoissonSampled(one, 0.999),
         lambda one: Grouped(one, 2),
-        lambda one: Tuned(one, BinomialTrials(2, 0.5)),
+        lambda one: BestOfTrials(one, BinomialTrialCount(2, 0.5)),
         lambda one: PoissonSampled(Composed([one, one]), 0.999),
     ],
     ids=["sampled", "grouped", "tuned", "composed"],
@@ -61,7 +61,7 @@ def test_what_is_nested_beyond_all_stacks_is_refused(wrap, depth):
     release = Gaussian(2.0)
     for _ in range(depth):
         release = wrap(release)
-    for ask in (partial(epsilon, delta=1e-6), rho, assumptions, partial(renyi_epsilon, delta=1e-6), mu):
+    for ask in (partial(epsilon, delta=1e-6), rho, list_assumptions, partial(renyi_epsilon, delta=1e-6), mu):
         with pytest.raises(UnsupportedMechanismError, match="more than 32 terms lie around it"):
             ask(release)
 
@@ -124,7 +124,7 @@ def test_orders_are_a_series_of_numbers(orders):
 
 
 @pytest.mark.parametrize("other", [None, 1.0, [Gaussian(1.0)], np.array([1.0]), "gaussian", Gaussian])
-@pytest.mark.parametrize("asked", [mu, rho, assumptions, lambda it: rdp(it, np.array([2.0]), relation=ADD)])
+@pytest.mark.parametrize("asked", [mu, rho, list_assumptions, lambda it: rdp(it, np.array([2.0]), relation=ADD)])
 def test_only_releases_are_read(asked, other):
     with pytest.raises(ValueError, match="release must be a Release"):
         asked(other)

@@ -89,7 +89,7 @@ def test_an_answer_has_the_shape_of_its_question(series, shape):
     ],
 )
 def test_what_is_no_series_of_deltas_is_refused_by_its_place(series, says, monkeypatch):
-    monkeypatch.setattr(account, "interval", None)  # nothing is asked before all are known to be good
+    monkeypatch.setattr(account, "build_interval", None)  # nothing is asked before all are known to be good
     with pytest.raises(ValueError, match=says):
         ep.epsilon(GAUSSIAN, delta=series)
 

@@ -9,7 +9,7 @@ import epsilog as ep
 from epsilog.accounting.methods.concentrated import _keeps_both, _two_outcomes
 from epsilog.accounting.renyi import DEFAULT_ORDERS
 from epsilog.mechanisms import Composed, Gaussian, PureDP, ZeroConcentratedDP
-from epsilog.numerics.moments import best_order, delta_of, epsilon_by_order, epsilon_of
+from epsilog.numerics.moments import rdp_to_delta, rdp_to_delta_with_order, rdp_to_epsilon, rdp_to_epsilon_by_order
 
 ORDERS = 1 + np.geomspace(1e-4, 1e4, 4_000)
 
@@ -90,9 +90,9 @@ def test_fixed_numbers():
 
     few = ORDERS[ORDERS < 30]
     old = np.exp((few - 1) * (curve(few) - 0.5) + few * np.log1p(-1 / few)) / (few - 1)
-    assert delta_of(curve, DEFAULT_ORDERS, 0.5, between=True) == pytest.approx(0.337740, rel=1e-5)
+    assert rdp_to_delta(curve, DEFAULT_ORDERS, 0.5, between=True) == pytest.approx(0.337740, rel=1e-5)
     assert old.min() == pytest.approx(0.39989, rel=1e-4)  # a fifth more
-    assert delta_of(curve, DEFAULT_ORDERS, 4.5, between=True) == pytest.approx(2.68358e-5, rel=1e-4)
+    assert rdp_to_delta(curve, DEFAULT_ORDERS, 4.5, between=True) == pytest.approx(2.68358e-5, rel=1e-4)
 
 
 @pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6, 1e-30])
@@ -100,11 +100,11 @@ def test_orders_between_are_no_worse_and_what_comes_back_keeps_delta(delta):
     def curve(orders):
         return 0.3 * orders
 
-    between = epsilon_of(curve, DEFAULT_ORDERS, delta, between=True)
-    plain = epsilon_of(curve, DEFAULT_ORDERS, delta)
-    assert between <= plain <= epsilon_by_order(curve(DEFAULT_ORDERS), DEFAULT_ORDERS, delta=delta).min()
-    assert delta_of(curve, DEFAULT_ORDERS, between, between=True) <= delta * 1.0003
-    assert best_order(curve, DEFAULT_ORDERS, between, between=True)[0] <= delta * 1.0003
+    between = rdp_to_epsilon(curve, DEFAULT_ORDERS, delta, between=True)
+    plain = rdp_to_epsilon(curve, DEFAULT_ORDERS, delta)
+    assert between <= plain <= rdp_to_epsilon_by_order(curve(DEFAULT_ORDERS), DEFAULT_ORDERS, delta=delta).min()
+    assert rdp_to_delta(curve, DEFAULT_ORDERS, between, between=True) <= delta * 1.0003
+    assert rdp_to_delta_with_order(curve, DEFAULT_ORDERS, between, between=True)[0] <= delta * 1.0003
 
 
 def test_a_mix_is_no_dearer_than_the_statement_that_covers_it():

@@ -18,7 +18,17 @@ from scipy.special import erfcx
 
 from epsilog import accounting, numerics
 from epsilog.numerics import rounding
-from epsilog.numerics.rounding import ELEMENTARY, ERFCX, LEAST, UNDERFLOW, UNIT, down, gamma, union, up
+from epsilog.numerics.rounding import (
+    ELEMENTARY,
+    ERFCX,
+    LEAST,
+    UNDERFLOW,
+    UNIT,
+    gamma,
+    round_down,
+    round_up,
+    union_probability,
+)
 
 U = Fraction(UNIT)
 NORMAL = 2.0**-1022
@@ -42,15 +52,15 @@ def reach(number, roundings):
 @given(number=numbers.filter(lambda x: x == 0 or abs(x) >= 2 * NORMAL), roundings=st.integers(0, 300))
 def test_up_and_down_enclose_all_that_a_number_can_have_been(number, roundings):
     low, high = reach(number, roundings)
-    assert exact(down(number, roundings)) <= low <= high <= exact(up(number, roundings))
+    assert exact(round_down(number, roundings)) <= low <= high <= exact(round_up(number, roundings))
 
 
 @quick
 @given(number=numbers.filter(lambda x: abs(x) < 1e300), roundings=few)
 def test_below_the_normal_numbers_the_underflow_is_added(number, roundings):
     far = Fraction(abs(number)) * roundings * U / (1 - roundings * U) + 7 * Fraction(LEAST)
-    assert exact(up(number, roundings) + UNDERFLOW) >= Fraction(number) + far
-    assert exact(down(number, roundings) - UNDERFLOW) <= Fraction(number) - far
+    assert exact(round_up(number, roundings) + UNDERFLOW) >= Fraction(number) + far
+    assert exact(round_down(number, roundings) - UNDERFLOW) <= Fraction(number) - far
 
 
 @quick
@@ -62,7 +72,7 @@ def test_a_chain_of_products_and_quotients_stays_inside(start, factors, seed):
             found, truth = found * factor, truth * Fraction(factor)
         else:
             found, truth = found / factor, truth / Fraction(factor)
-    assert exact(down(found, len(factors))) <= truth <= exact(up(found, len(factors)))
+    assert exact(round_down(found, len(factors))) <= truth <= exact(round_up(found, len(factors)))
     assert abs(truth - Fraction(found)) <= Fraction(gamma(len(factors))) * min(abs(truth), Fraction(found)) * (1 + U)
 
 
@@ -75,7 +85,7 @@ chances = st.one_of(st.floats(0, 1), st.floats(0, 2 * NORMAL), st.floats(0, 1e-3
 @example(rounds=[(2.0**-1040, 3), (5 * LEAST, 1)])
 @example(rounds=[(NORMAL, 2), (0.5, 0)])
 def test_a_union_holds_the_chance_in_exact_rationals(rounds):
-    least, most = union(rounds)
+    least, most = union_probability(rounds)
     truth = 1 - math.prod((1 - Fraction(chance)) ** count for chance, count in rounds)
     assert Fraction(least) <= truth <= Fraction(most)
     assert most - least <= 60 * UNIT * most + 2 * LEAST
@@ -84,7 +94,7 @@ def test_a_union_holds_the_chance_in_exact_rationals(rounds):
 def test_a_union_is_no_further_from_what_is_found_than_it_says():
     """Below the normal numbers sums of a few chances are exact, and each end is one least double away from them."""
     for count in (1, 2, 1000):
-        assert union([(LEAST, count)]) == ((count - 1) * LEAST, (count + 1) * LEAST)
+        assert union_probability([(LEAST, count)]) == ((count - 1) * LEAST, (count + 1) * LEAST)
 
 
 def test_half_of_the_roundings_would_not_do():
@@ -94,8 +104,8 @@ def test_half_of_the_roundings_would_not_do():
         ahead = [1 + 1e-4 * math.sqrt(k) for k in range(1, 100)]
         factor = max(ahead, key=lambda x: Fraction(found) * Fraction(x) / Fraction(found * x))
         found, truth = found * factor, truth * Fraction(factor)
-    assert truth > exact(up(found, 18))
-    assert truth <= exact(up(found, 40))
+    assert truth > exact(round_up(found, 18))
+    assert truth <= exact(round_up(found, 40))
 
 
 @quick
@@ -106,20 +116,20 @@ def test_sums_err_by_gamma_of_their_sizes(values):
 
 
 def test_infinite_numbers_stay_and_nothing_becomes_something():
-    for side in (up, down):
+    for side in (round_up, round_down):
         assert side(math.inf, 8) == math.inf
         assert side(-math.inf, 8) == -math.inf
         assert side(0.0, 10**6) == 0.0
         assert math.isnan(side(math.nan, 1))
     assert gamma(2.0**53) == gamma(1e300) == math.inf
-    assert up(1.0, 2.0**53) == math.inf
+    assert round_up(1.0, 2.0**53) == math.inf
 
 
 @quick
 @given(values=st.lists(numbers, min_size=1, max_size=5), roundings=few)
 def test_arrays_are_moved_as_their_numbers_are(values, roundings):
     with np.errstate(over="ignore"):
-        for side in (up, down):
+        for side in (round_up, round_down):
             assert side(np.array(values), roundings).tolist() == [side(value, roundings) for value in values]
     counts = np.array([0.0, 1.0, 1e6, 2.0**53])
     assert gamma(counts).tolist() == [gamma(float(count)) for count in counts]
@@ -220,4 +230,4 @@ def test_every_name_in_the_table_of_allowances_is_in_the_code():
 def test_every_allowance_is_in_the_table():
     own = {name for name, value in vars(rounding).items() if name.isupper() or inspect.isfunction(value)}
     assert {name for name in own if not name.startswith("_")} <= documented()
-    assert {"gamma", "up", "UNIT"} <= own
+    assert {"gamma", "round_up", "UNIT"} <= own

@@ -16,11 +16,12 @@ from tests import generators
 from tests.extent import amount
 
 from epsilog.accounting import delta, epsilon, profile, renyi_epsilon, rho
-from epsilog.accounting.composing import added
+from epsilog.accounting.composing import add_epsilons
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
-    BinomialTrials,
+    BestOfTrials,
+    BinomialTrialCount,
     Composed,
     DiscreteGaussian,
     FixedSizeSampled,
@@ -34,7 +35,6 @@ from epsilog.mechanisms import (
     Repeated,
     Shuffled,
     TruncatedPoissonSampled,
-    Tuned,
     ZeroConcentratedDP,
 )
 from epsilog.mechanisms.composition import Composition, flatten
@@ -79,9 +79,9 @@ def unsampled(release: Release, relation: NeighboringRelation) -> Release | None
         case Grouped(release=inner, units=units):
             whole = unsampled(inner, relation)
             return None if whole is None else Grouped(whole, units)
-        case Tuned(release=inner, trials=law):
+        case BestOfTrials(release=inner, trials=law):
             whole = unsampled(inner, relation)
-            return None if whole is None else Tuned(whole, law)
+            return None if whole is None else BestOfTrials(whole, law)
         case _:
             return release
 
@@ -112,7 +112,7 @@ def trivial(release: Release, at: float, relation: NeighboringRelation) -> dict[
         parts = [Repeated(part, count) for part, count in bag.items()]
         if len(parts) > 1:
             found["kind by kind"] = sum(upper(part, at / len(parts) * (1 - 1e-12), relation) for part in parts)
-    if not any(isinstance(part, Grouped | Tuned) for part in bag):
+    if not any(isinstance(part, Grouped | BestOfTrials) for part in bag):
         for name, bound in (("renyi", lambda: renyi_epsilon(release, delta=at, relation=relation)), ("zcdp", zcdp)):
             try:
                 found[name] = bound() if name == "renyi" else zcdp(rho(release, relation), at)
@@ -127,7 +127,7 @@ def trivial(release: Release, at: float, relation: NeighboringRelation) -> dict[
     match release:
         case Grouped(release=inner, units=units) if units > 1:
             found["chain"] = chained(inner, units, at, relation)
-        case Tuned(release=inner, trials=BinomialTrials(most=most)):
+        case BestOfTrials(release=inner, trials=BinomialTrialCount(most=most)):
             found["all shown"] = upper(Repeated(inner, most), at, relation)
     return found
 
@@ -147,7 +147,7 @@ def chained(inner: Release, units: int, at: float, relation: NeighboringRelation
 
 
 BESIDE_A_CLAIM = {
-    "trials": Tuned(Repeated(PoissonSampled(Gaussian(1.5), 0.02), 300), BinomialTrials(20, 0.5)),
+    "trials": BestOfTrials(Repeated(PoissonSampled(Gaussian(1.5), 0.02), 300), BinomialTrialCount(20, 0.5)),
     "rounds": Repeated(PoissonSampled(Gaussian(1.5), 0.02), 300),
     "statement": Composed([ApproximateDP(0.5, 1e-7), Laplace(2.0)]),
     "concentrated": ZeroConcentratedDP(0.05),
@@ -192,7 +192,7 @@ def test_no_rate_exceeds_what_the_claim_leaves(release, fpr):
 def test_shares_of_the_least_deltas_add_up_to_at_most_all(whole, parts):
     shares = []
     alone = Composition.of(Laplace(1.0))
-    added([(alone, parts)], whole * 5e-324, lambda _, at: shares.append(at.delta) or 0.0)
+    add_epsilons([(alone, parts)], whole * 5e-324, lambda _, at: shares.append(at.delta) or 0.0)
     assert shares[0] * parts <= whole * 5e-324
 
 
@@ -225,8 +225,8 @@ def test_a_question_is_answered_or_refused(release, relation, at, question):
 
 FAMILIES = {
     "rounds": lambda n: Repeated(PoissonSampled(Gaussian(4.0), 0.02), n),
-    "trials": lambda n: Tuned(Repeated(PoissonSampled(Gaussian(4.0), 0.01), 20), BinomialTrials(n, 1.0)),
-    "trials by coins": lambda n: Tuned(Laplace(20.0), BinomialTrials(n, 0.5)),
+    "trials": lambda n: BestOfTrials(Repeated(PoissonSampled(Gaussian(4.0), 0.01), 20), BinomialTrialCount(n, 1.0)),
+    "trials by coins": lambda n: BestOfTrials(Laplace(20.0), BinomialTrialCount(n, 0.5)),
     "units": lambda n: Grouped(Repeated(PoissonSampled(Gaussian(8.0), 0.01), 20), n),
     "units of Laplace samples": lambda n: Grouped(PoissonSampled(Laplace(50.0), 0.1), n),
     "units of bins": lambda n: Grouped(BallsInBins(Gaussian(50.0), 20), n),
@@ -236,7 +236,7 @@ FAMILIES = {
     "largest batch": lambda n: TruncatedPoissonSampled(Gaussian(2.0), 0.1, 4096, 4097 - n),
     "population": lambda n: TruncatedPoissonSampled(Gaussian(2.0), 0.1, n, 100),
     "releases on a sample": lambda n: PoissonSampled(Repeated(Laplace(40.0), n), 0.1),
-    "repeated best": lambda n: Repeated(Tuned(Gaussian(30.0), BinomialTrials(3, 0.5)), n),
+    "repeated best": lambda n: Repeated(BestOfTrials(Gaussian(30.0), BinomialTrialCount(3, 0.5)), n),
 }
 STEPS = tuple(n for n in generators.COUNTS[:: amount(3, 1)] if n <= 1000)
 

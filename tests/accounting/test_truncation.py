@@ -19,21 +19,26 @@ from tests.extent import amount
 import epsilog as ep
 from epsilog import accounting
 from epsilog.accounting import montecarlo
-from epsilog.accounting.truncation import Cut, binomial_above, cut_chance, truncated
+from epsilog.accounting.truncation import (
+    TruncationProbability,
+    binomial_tail,
+    build_truncated_poisson_pair,
+    truncation_probability,
+)
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
-    BinnedParticipation,
-    ChosenParticipation,
+    BallsInBinsParticipation,
     Composed,
-    CyclicParticipation,
-    EveryRound,
+    CyclicPoissonParticipation,
+    FullParticipation,
     Gaussian,
     Laplace,
     MatrixMechanism,
+    MinSepParticipation,
     PoissonSampled,
+    RandomAllocationParticipation,
     Repeated,
-    SpacedParticipation,
     ToeplitzStrategy,
     TruncatedPoissonSampled,
 )
@@ -130,7 +135,7 @@ def test_rare_cuts_cost_nothing_that_shows():
 @given(st.integers(1, 10**9), st.floats(1e-9, 1 - 1e-9), st.floats(-12, 12))
 def test_the_tail_is_above_the_exact_one_and_near_it(trials, chance, deviations):
     most = min(max(int(trials * chance + deviations * math.sqrt(trials * chance * (1 - chance))), 0), trials)
-    exact, bound = stats.binom.sf(most, trials, chance), binomial_above(trials, chance, most)
+    exact, bound = stats.binom.sf(most, trials, chance), binomial_tail(trials, chance, most)
     assert exact <= bound * (1 + 1e-6) or trials > 10**6  # SciPy's own tail errs for many trials
     assert exact <= 1.0001 * bound
     if deviations > 3 and trials * min(chance, 1 - chance) > 100:
@@ -144,16 +149,16 @@ def test_the_tail_is_above_the_exact_one_and_near_it(trials, chance, deviations)
 def test_the_tail_beside_fractions(trials, chance, most):
     p = Fraction(float(chance))
     exact = sum(math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(most + 1, trials + 1))
-    bound = Fraction(binomial_above(trials, float(chance), most))
+    bound = Fraction(binomial_tail(trials, float(chance), most))
     assert exact <= bound <= Fraction(11, 10) * exact + Fraction(1, 10**300)
 
 
 def test_tails_at_the_ends():
-    assert binomial_above(10, 0.5, 10) == 0.0
-    assert binomial_above(10, 0.0, 1) == 0.0
-    assert binomial_above(10, 1.0, 9) == 1.0
-    assert binomial_above(10, 0.5, 9) == pytest.approx(2**-10, rel=1e-8)
-    assert binomial_above(10**12, 1e-3, 2 * 10**9) == pytest.approx(0.0, abs=1e-300)
+    assert binomial_tail(10, 0.5, 10) == 0.0
+    assert binomial_tail(10, 0.0, 1) == 0.0
+    assert binomial_tail(10, 1.0, 9) == 1.0
+    assert binomial_tail(10, 0.5, 9) == pytest.approx(2**-10, rel=1e-8)
+    assert binomial_tail(10**12, 1e-3, 2 * 10**9) == pytest.approx(0.0, abs=1e-300)
 
 
 @settings(max_examples=100, deadline=None)
@@ -166,10 +171,10 @@ def test_the_first_and_the_last_unit_of_very_many(trials, expected):
     def all_of(missing):
         return math.exp(-trials * (missing + missing**2 / 2))
 
-    assert -math.expm1(math.log(all_of(seldom))) * (1 - 1e-11) <= binomial_above(trials, seldom, 0)
-    assert all_of(1 - often) * (1 - 1e-11) <= binomial_above(trials, often, trials - 1)
+    assert -math.expm1(math.log(all_of(seldom))) * (1 - 1e-11) <= binomial_tail(trials, seldom, 0)
+    assert all_of(1 - often) * (1 - 1e-11) <= binomial_tail(trials, often, trials - 1)
     if trials < 1e12:
-        assert binomial_above(trials, often, trials - 1) <= 1.1 * all_of(1 - often)
+        assert binomial_tail(trials, often, trials - 1) <= 1.1 * all_of(1 - often)
 
 
 def test_what_cannot_be_cut_is_a_poisson_sample():
@@ -209,19 +214,19 @@ def test_beside_other_parts():
 
 @given(st.floats(0, 1), st.floats(0, 800))
 def test_a_cut_never_helps(chance, epsilon):
-    found = Cut(chance).beside(Bounds(1e-7, 1e-6), epsilon)
+    found = TruncationProbability(chance).add_to(Bounds(1e-7, 1e-6), epsilon)
     assert found.upper >= 1e-6
     assert found.lower <= 1e-7
 
 
 ROUNDS = 3
 DRAWN = [
-    BinnedParticipation(2),
-    CyclicParticipation(2, 0.6),
-    ChosenParticipation(2),
-    SpacedParticipation(2, 0.4),
-    SpacedParticipation(2, 0.4, warm_start=True),
-    SpacedParticipation(1, 0.3),
+    BallsInBinsParticipation(2),
+    CyclicPoissonParticipation(2, 0.6),
+    RandomAllocationParticipation(2),
+    MinSepParticipation(2, 0.4),
+    MinSepParticipation(2, 0.4, warm_start=True),
+    MinSepParticipation(1, 0.3),
 ]
 
 
@@ -234,16 +239,16 @@ def paths(drawn, rounds=ROUNDS):
     found = {}
     for way in product((0, 1), repeat=rounds):
         match drawn:
-            case BinnedParticipation(cycle_length=b):
+            case BallsInBinsParticipation(cycle_length=b):
                 chance = sum(all(way[t] == (t % b == slot) for t in range(rounds)) for slot in range(b)) / b
-            case CyclicParticipation(cycle_length=b, probability=p):
+            case CyclicPoissonParticipation(cycle_length=b, probability=p):
                 chance = 0.0
                 for slot in range(b):
                     coins = [(p if way[t] else 1 - p) if t % b == slot else 1.0 - way[t] for t in range(rounds)]
                     chance += math.prod(coins) / b
-            case ChosenParticipation(participations=k):
+            case RandomAllocationParticipation(participations=k):
                 chance = (sum(way) == k) / math.comb(rounds, k)
-            case SpacedParticipation(min_separation=b, probability=p, warm_start=warm):
+            case MinSepParticipation(min_separation=b, probability=p, warm_start=warm):
                 starts = [1.0] + [p] * (b - 1) * warm
                 chance = 0.0
                 for start, weight in enumerate(starts):
@@ -270,21 +275,23 @@ def test_a_batch_is_cut_no_more_often_than_that(drawn, units, most):
         for ways in product(one, repeat=units)
         if max(map(sum, zip(*ways, strict=True))) > most
     )
-    bound = cut_chance(matrix(drawn), population=units, largest_batch=most)
+    bound = truncation_probability(matrix(drawn), population=units, largest_batch=most)
     assert exact <= bound * (1 + 1e-12)
     assert bound <= max(2.0 * exact, exact + 1e-9) or bound <= 1 < 1.6 * exact + 0.6
 
 
 def test_bins_are_filled_once_whatever_the_epochs_and_a_repetition_draws_them_afresh():
-    once = cut_chance(BallsInBins(Gaussian(1.0), 8), population=100, largest_batch=30)
-    assert cut_chance(BallsInBins(Gaussian(1.0), 8, epochs=5), population=100, largest_batch=30) == once
-    assert cut_chance(matrix(BinnedParticipation(8), 40), population=100, largest_batch=30) == once
-    again = cut_chance(Repeated(BallsInBins(Gaussian(1.0), 8), 5), population=100, largest_batch=30)
+    once = truncation_probability(BallsInBins(Gaussian(1.0), 8), population=100, largest_batch=30)
+    assert truncation_probability(BallsInBins(Gaussian(1.0), 8, epochs=5), population=100, largest_batch=30) == once
+    assert truncation_probability(matrix(BallsInBinsParticipation(8), 40), population=100, largest_batch=30) == once
+    again = truncation_probability(Repeated(BallsInBins(Gaussian(1.0), 8), 5), population=100, largest_batch=30)
     assert again == pytest.approx(5 * once)
-    assert cut_chance(BallsInBins(Gaussian(1.0), 8), population=30, largest_batch=30) == 0.0
-    settled = cut_chance(matrix(SpacedParticipation(4, 0.1), 100_000), population=1000, largest_batch=160)
-    warm = cut_chance(matrix(SpacedParticipation(4, 0.1, warm_start=True), 100_000), population=1000, largest_batch=160)
-    begun = cut_chance(matrix(SpacedParticipation(4, 0.1), 100), population=1000, largest_batch=160)
+    assert truncation_probability(BallsInBins(Gaussian(1.0), 8), population=30, largest_batch=30) == 0.0
+    settled = truncation_probability(matrix(MinSepParticipation(4, 0.1), 100_000), population=1000, largest_batch=160)
+    warm = truncation_probability(
+        matrix(MinSepParticipation(4, 0.1, warm_start=True), 100_000), population=1000, largest_batch=160
+    )
+    begun = truncation_probability(matrix(MinSepParticipation(4, 0.1), 100), population=1000, largest_batch=160)
     assert 1e3 * warm < begun < settled < begun + 1.01 * warm  # at first everybody may join
 
 
@@ -305,7 +312,7 @@ def cut_delta(drawn, units, most, noise, epsilon):
 
 @pytest.mark.slow
 def test_what_is_cut_is_paid_for_and_what_ignores_it_is_broken():
-    drawn, units, most, noise, epsilon = SpacedParticipation(2, 0.1), 3, 1, 0.6, 4.5
+    drawn, units, most, noise, epsilon = MinSepParticipation(2, 0.1), 3, 1, 0.6, 4.5
     run = matrix(drawn, 2, noise)
     plain = accounting.delta(Gaussian(noise), epsilon=epsilon)  # no unit is in both rounds: more than enough, uncut
     uncut = cut_delta(drawn, units, units, noise, epsilon)
@@ -313,18 +320,18 @@ def test_what_is_cut_is_paid_for_and_what_ignores_it_is_broken():
     assert uncut < plain.upper
     assert real > 1.5 * uncut  # the unit takes the place of one that sends the opposite
     bounds = replace(plain, lower=uncut, upper=uncut)
-    found = truncated(bounds, run, population=units, largest_batch=most)
+    found = build_truncated_poisson_pair(bounds, run, population=units, largest_batch=most)
     assert bounds.upper < real <= found.upper
 
 
 def test_a_certificate_can_be_cut_and_what_is_not_about_delta_cannot():
-    run = matrix(SpacedParticipation(4, 0.05), 20, 2.0)
-    certificate = montecarlo.certify(run, epsilon=1.0, samples=4_000, seed=3)
-    found = truncated(certificate.interval, run, population=10_000, largest_batch=800)
+    run = matrix(MinSepParticipation(4, 0.05), 20, 2.0)
+    certificate = montecarlo.certify_delta(run, epsilon=1.0, samples=4_000, seed=3)
+    found = build_truncated_poisson_pair(certificate.interval, run, population=10_000, largest_batch=800)
     assert certificate.interval.upper <= found.upper <= certificate.interval.upper * 1.001
-    assert "before batches are cut to 800" in str(found.assumptions[-1])
-    assert truncated(certificate.interval, run, population=10_000, largest_batch=400).upper == 1.0
+    assert "before each batch is truncated to 800" in str(found.assumptions[-1])
+    assert build_truncated_poisson_pair(certificate.interval, run, population=10_000, largest_batch=400).upper == 1.0
     with pytest.raises(ValueError, match="interval"):
-        truncated(accounting.epsilon(Gaussian(1.0), delta=1e-6), run, population=10, largest_batch=2)
+        build_truncated_poisson_pair(accounting.epsilon(Gaussian(1.0), delta=1e-6), run, population=10, largest_batch=2)
     with pytest.raises(UnsupportedMechanismError, match="drawn"):
-        truncated(certificate.interval, matrix(EveryRound()), population=10, largest_batch=2)
+        build_truncated_poisson_pair(certificate.interval, matrix(FullParticipation()), population=10, largest_batch=2)

@@ -20,7 +20,7 @@ class InOpacus:
     """Its class needs nothing of Opacus but a base to be registered under."""
 
     def __init__(self):
-        self.accountant = opacus._Certified()
+        self.accountant = opacus._CertifiedOpacusAccountant()
 
     def step(self, noise, rate=0.01, count=1):
         for _ in range(count):

@@ -117,20 +117,20 @@ def test_what_they_have_no_words_for_is_refused(release):
 
 
 LAWS = [
-    mechanisms.NegativeBinomialTrials(1.0, 0.1),
-    mechanisms.NegativeBinomialTrials(0.0, 0.01),
-    mechanisms.NegativeBinomialTrials(0.5, 0.3),
-    mechanisms.NegativeBinomialTrials(7.0, 0.999),
-    mechanisms.PoissonTrials(10.0),
-    mechanisms.BinomialTrials(1, 1.0),
+    mechanisms.NegativeBinomialTrialCount(1.0, 0.1),
+    mechanisms.NegativeBinomialTrialCount(0.0, 0.01),
+    mechanisms.NegativeBinomialTrialCount(0.5, 0.3),
+    mechanisms.NegativeBinomialTrialCount(7.0, 0.999),
+    mechanisms.PoissonTrialCount(10.0),
+    mechanisms.BinomialTrialCount(1, 1.0),
 ]
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_repeat_and_select_goes_both_ways_and_never_to_fewer_trials(law):
-    again = from_event(to_event(mechanisms.Tuned(mechanisms.Gaussian(2.0), law)))
+    again = from_event(to_event(mechanisms.BestOfTrials(mechanisms.Gaussian(2.0), law)))
     assert again.release == mechanisms.Gaussian(2.0)
-    if not isinstance(law, mechanisms.NegativeBinomialTrials):
+    if not isinstance(law, mechanisms.NegativeBinomialTrialCount):
         assert again.trials == law
         return
     assert again.trials.shape == law.shape
@@ -157,12 +157,16 @@ def test_repeat_and_select_that_is_none_is_refused(mean, shape):
 
 @pytest.mark.parametrize(
     "law",
-    [mechanisms.BinomialTrials(8, 0.5), mechanisms.NegativeBinomialTrials(-0.5, 0.1), mechanisms.PoissonTrials(0.5)],
+    [
+        mechanisms.BinomialTrialCount(8, 0.5),
+        mechanisms.NegativeBinomialTrialCount(-0.5, 0.1),
+        mechanisms.PoissonTrialCount(0.5),
+    ],
     ids=repr,
 )
 def test_laws_without_an_event_are_refused(law):
     with pytest.raises(terms.UnsupportedMechanismError):
-        to_event(mechanisms.Tuned(mechanisms.Gaussian(1.0), law))
+        to_event(mechanisms.BestOfTrials(mechanisms.Gaussian(1.0), law))
 
 
 ODD = [None, True, "", "1", b"", [], {}, 1j, math.nan, object(), Decimal("sNaN"), np.array([]), np.array([1.0, 2.0])]

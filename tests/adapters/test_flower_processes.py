@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from epsilog.adapters import flower_hosts, flower_processes
-from epsilog.adapters.flower_hosts import HostCourier
-from epsilog.adapters.flower_processes import OWNER, STARTS, Processes, is_running
-from epsilog.terms import ProgrammeError
+from epsilog.adapters.flower_hosts import FlowerSimulationTransport
+from epsilog.adapters.flower_processes import OWNER, STARTS, FlowerProcesses, is_running
+from epsilog.terms import ConfigError
 
 APP = """
 import threading
@@ -65,7 +65,7 @@ def started(processes, monkeypatch, name, script):
 @warns_of_jax
 def test_a_supernode_that_died_is_told_of_started_again_and_waited_for(tmp_path, monkeypatch):
     told = []
-    with Processes(tmp_path, "127.0.0.1:1", tell=told.append) as flower:
+    with FlowerProcesses(tmp_path, "127.0.0.1:1", tell=told.append) as flower:
         started(flower, monkeypatch, "supernode", "import time; time.sleep(600)")
         first = flower._running["supernode-0"]
         first.kill()
@@ -77,19 +77,19 @@ def test_a_supernode_that_died_is_told_of_started_again_and_waited_for(tmp_path,
 @warns_of_jax
 def test_a_supernode_that_keeps_dying_ends_the_run_with_its_log(tmp_path, monkeypatch):
     told = []
-    with Processes(tmp_path, "127.0.0.1:1", tell=told.append) as flower:
+    with FlowerProcesses(tmp_path, "127.0.0.1:1", tell=told.append) as flower:
         started(flower, monkeypatch, "supernode", "print('no module'); raise SystemExit(3)")
-        with pytest.raises(ProgrammeError, match=r"supernode-0 ended.*no module"):
+        with pytest.raises(ConfigError, match=r"supernode-0 ended.*no module"):
             flower.wait(lambda: False, "the rounds", None)
     assert len(told) == STARTS - 1
 
 
 @warns_of_jax
 def test_a_superlink_that_died_ends_the_run(tmp_path, monkeypatch):
-    with Processes(tmp_path, "127.0.0.1:1") as flower:
+    with FlowerProcesses(tmp_path, "127.0.0.1:1") as flower:
         monkeypatch.setattr(flower, "_answers", lambda: True)
         started(flower, monkeypatch, "superlink", "raise SystemExit(3)")
-        with pytest.raises(ProgrammeError, match="superlink ended"):
+        with pytest.raises(ConfigError, match="superlink ended"):
             flower.wait(lambda: False, "the rounds", None)
 
 
@@ -134,12 +134,12 @@ class Grid:
 def courier(monkeypatch):
     monkeypatch.setattr(flower_hosts, "LOOKS", 0.01)
     monkeypatch.setattr("epsilog.adapters.flower_app.PULL_SECONDS", 0.01)
-    monkeypatch.setattr(HostCourier, "_letter", lambda _, orders, node: Letter(list(orders), node))
-    monkeypatch.setattr(flower_hosts, "array_of", lambda reply, _: np.array([[float(one)] for one in reply.names]))
+    monkeypatch.setattr(FlowerSimulationTransport, "_letter", lambda _, orders, node: Letter(list(orders), node))
+    monkeypatch.setattr(flower_hosts, "decode_array", lambda reply, _: np.array([[float(one)] for one in reply.names]))
     told = []
 
     def courier(grid, seconds=60.0):
-        return HostCourier(grid, seconds, told.append)
+        return FlowerSimulationTransport(grid, seconds, told.append)
 
     courier.told = told
     return courier

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import epsilon, gaussian_delta
-from epsilog.accounting.montecarlo import BesideProfile
+from epsilog.accounting.montecarlo import ProfilePayoff
 from epsilog.adapters import jax_privacy
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -121,7 +121,7 @@ def test_an_other_event_is_composed():
             return gaussian_delta(other, e)[1]
         return min(1.0, 1 - math.exp(e) * (1 - gaussian_delta(other, -e)[1]))
 
-    table = BesideProfile(epsilon, tuple(map(float, grid)), tuple(profile(float(e)) for e in grid))
+    table = ProfilePayoff(epsilon, tuple(map(float, grid)), tuple(profile(float(e)) for e in grid))
     found = jax_privacy.delta_from_epsilon_and_samples(epsilon, losses, other_event=table)
     truth = gaussian_delta(math.hypot(mu, other), epsilon)[1]
     assert found == pytest.approx(truth, abs=5 * 0.35 / math.sqrt(200_000))
@@ -178,13 +178,15 @@ def test_a_plan_or_an_event_of_later_versions_is_priced():
     sgd = Repeated(PoissonSampled(Gaussian(1.0), 0.1), 100)
     special, replaced = (dp_accounting.NeighboringRelation[name] for name in ("REPLACE_SPECIAL", "REPLACE_ONE"))
     pairs = ((replaced, NeighboringRelation.REPLACE_ONE), (special, NeighboringRelation.ZERO_OUT))
-    assert jax_privacy.price(event, delta=1e-5) == epsilon(sgd, delta=1e-5)
+    assert jax_privacy.bound_epsilon(event, delta=1e-5) == epsilon(sgd, delta=1e-5)
     for theirs, ours in pairs:
         expected = epsilon(sgd, delta=1e-5, relation=ours)
-        assert jax_privacy.price(Later(event, theirs), delta=1e-5) == expected
-        assert jax_privacy.price(event, delta=1e-5, relation=theirs) == expected
+        assert jax_privacy.bound_epsilon(Later(event, theirs), delta=1e-5) == expected
+        assert jax_privacy.bound_epsilon(event, delta=1e-5, relation=theirs) == expected
     with pytest.raises(UnsupportedMechanismError, match="SampledWithReplacement"):
-        jax_privacy.price(dp_accounting.dp_event.SampledWithReplacementDpEvent(9, 2, event.event.event), delta=1e-5)
+        jax_privacy.bound_epsilon(
+            dp_accounting.dp_event.SampledWithReplacementDpEvent(9, 2, event.event.event), delta=1e-5
+        )
 
 
 @pytest.mark.slow
@@ -202,4 +204,4 @@ def test_a_version_without_configurations_says_what_to_do(monkeypatch):
     jax_privacy._config.cache_clear()
     with pytest.raises(ImportError, match=r"no DpAccountantConfig, which 2\.0\.0 has: give CertifiedAccountant"):
         _ = jax_privacy.CertifiedAccountantConfig
-    assert jax_privacy.price(accounting.dpsgd_event(1.0, 10, sampling_prob=0.1), delta=1e-5).upper > 0
+    assert jax_privacy.bound_epsilon(accounting.dpsgd_event(1.0, 10, sampling_prob=0.1), delta=1e-5).upper > 0

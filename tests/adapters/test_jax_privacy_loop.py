@@ -9,15 +9,15 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 batch_selection = pytest.importorskip("jax_privacy.batch_selection")
 analysis = pytest.importorskip("jax_privacy.accounting.analysis")
 
-from epsilog.adapters.jax_privacy_loop import setup_of  # noqa: E402
+from epsilog.adapters.jax_privacy_loop import read_training_loop  # noqa: E402
 from epsilog.plan import preflight  # noqa: E402
-from epsilog.terms import CheckError, Verdict  # noqa: E402
+from epsilog.terms import CheckError, Status  # noqa: E402
 
 N = 2000
 
 
 def wrong(setup):
-    return {one.code for one in preflight(setup, delta=1e-6).findings if one.verdict is Verdict.FAILED}
+    return {one.code for one in preflight(setup, delta=1e-6).findings if one.verdict is Status.FAILED}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def wrong(setup):
     ids=["poisson", "rarely cut", "often cut", "fixed size", "with replacement"],
 )
 def test_each_strategy_is_what_it_draws(selection, codes):
-    setup = setup_of(selection, examples=N, noise_multiplier=1.0)
+    setup = read_training_loop(selection, examples=N, noise_multiplier=1.0)
     sizes = [len(batch) for batch in selection.batch_iterator(N, rng=3)]
     assert len(sizes) == setup.updates == 50
     assert max(sizes) <= (setup.largest_batch or N)
@@ -47,7 +47,7 @@ def test_what_the_accountant_is_told_is_held_against_the_loop():
     """Gradient accumulation that the rate leaves out: issue 234 of its repository, and its kin."""
     params = analysis.DpParams(noise_multipliers=1.0, num_samples=N, delta=1e-6, batch_size=10)
     loop = batch_selection.CyclicPoissonSampling(0.02, 50)
-    assert wrong(setup_of(loop, examples=N, noise_multiplier=1.0, params=params)) == {
+    assert wrong(read_training_loop(loop, examples=N, noise_multiplier=1.0, params=params)) == {
         "rate/too-low",
         "believed/too-low",
     }
@@ -61,18 +61,21 @@ LOOP = batch_selection.CyclicPoissonSampling(0.02, 50)
 
 
 def test_the_noise_that_the_accountant_is_told_is_held_against_the_loop():
-    setup = setup_of(LOOP, examples=N, noise_multiplier=0.5, params=params())
+    setup = read_training_loop(LOOP, examples=N, noise_multiplier=0.5, params=params())
     assert wrong(setup) == {"noise-told/too-high", "believed/too-low"}
     found = preflight(setup, delta=1e-6)
     assert found.cost.lower > 3 * found.believed.upper
-    assert not wrong(setup_of(LOOP, examples=N, noise_multiplier=1.5, params=params()))  # more is done than is told
+    assert not wrong(
+        read_training_loop(LOOP, examples=N, noise_multiplier=1.5, params=params())
+    )  # more is done than is told
 
 
 def test_a_schedule_of_noise_is_priced_as_it_runs():
     schedule = [(0, 2.0), (30, 0.6), (60, 0.1)]  # the last after the end
-    constant = preflight(setup_of(LOOP, examples=N, noise_multiplier=2.0), delta=1e-6)
+    constant = preflight(read_training_loop(LOOP, examples=N, noise_multiplier=2.0), delta=1e-6)
     found = preflight(
-        setup_of(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=schedule)), delta=1e-6
+        read_training_loop(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=schedule)),
+        delta=1e-6,
     )
     assert found.setup.stages == ((30, 2.0), (20, 0.6))
     assert found.holds
@@ -82,14 +85,14 @@ def test_a_schedule_of_noise_is_priced_as_it_runs():
     assert found.cost.lower <= theirs.get_epsilon(1e-6) <= found.cost.upper * 1.01
     assert found.cost.lower > 2 * constant.cost.upper
     for told in (2.0, params(noise_multipliers=2.0).noise_multipliers):
-        setup = setup_of(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=told))
+        setup = read_training_loop(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=told))
         assert wrong(setup) == {"noise-told/too-high", "believed/too-low"}
     for other in ([(0, 2.0), (40, 0.6)], [(0, 3.0), (30, 0.6)]):
         with pytest.raises(CheckError, match="params must have the noise multipliers of the loop"):
-            setup_of(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=other))
+            read_training_loop(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=other))
     for broken in ([(1, 2.0)], [(0, 2.0), (0, 1.0)], []):
         with pytest.raises(CheckError, match="noise_multiplier must be pairs of different updates"):
-            setup_of(LOOP, examples=N, noise_multiplier=broken)
+            read_training_loop(LOOP, examples=N, noise_multiplier=broken)
 
 
 @pytest.mark.parametrize(
@@ -105,21 +108,21 @@ def test_a_schedule_of_noise_is_priced_as_it_runs():
 )
 def test_an_accountant_that_is_told_something_else_is_refused(told, says):
     with pytest.raises(CheckError, match=f"params must (have|hold) {says}"):
-        setup_of(LOOP, examples=N, noise_multiplier=1.0, params=params(**told))
+        read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=params(**told))
 
 
 def test_the_event_of_later_versions_says_what_is_told():
     """What ``jax_privacy.accounting.dpsgd_event`` returns since DpParams are gone."""
     gaussian = dp_accounting.PoissonSampledDpEvent(0.02, dp_accounting.GaussianDpEvent(1.0))
     event = dp_accounting.SelfComposedDpEvent(gaussian, 50)
-    assert not wrong(setup_of(LOOP, examples=N, noise_multiplier=1.0, params=event))
-    assert wrong(setup_of(LOOP, examples=N, noise_multiplier=0.5, params=event)) >= {"noise-told/too-high"}
+    assert not wrong(read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=event))
+    assert wrong(read_training_loop(LOOP, examples=N, noise_multiplier=0.5, params=event)) >= {"noise-told/too-high"}
     fewer = dp_accounting.SelfComposedDpEvent(gaussian, 10)
-    assert wrong(setup_of(LOOP, examples=N, noise_multiplier=1.0, params=fewer)) >= {"rate/fewer-steps"}
+    assert wrong(read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=fewer)) >= {"rate/fewer-steps"}
     unsampled = dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(1.0), 50)
-    assert not wrong(setup_of(LOOP, examples=N, noise_multiplier=1.0, params=unsampled))
+    assert not wrong(read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=unsampled))
     with pytest.raises(CheckError, match="params must be DpParams, or an event"):
-        setup_of(LOOP, examples=N, noise_multiplier=1.0, params=dp_accounting.LaplaceDpEvent(1.0))
+        read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=dp_accounting.LaplaceDpEvent(1.0))
 
 
 def test_what_is_not_known_is_refused():
@@ -128,7 +131,7 @@ def test_what_is_not_known_is_refused():
         batch_selection.BallsInBinsSampling(50, 5),
     ):
         with pytest.raises(CheckError, match="selection must be CyclicPoissonSampling in one group"):
-            setup_of(selection, examples=N, noise_multiplier=1.0)
+            read_training_loop(selection, examples=N, noise_multiplier=1.0)
 
 
 def test_a_batch_size_is_the_number_that_it_holds_and_not_what_it_says():
@@ -138,10 +141,10 @@ def test_a_batch_size_is_the_number_that_it_holds_and_not_what_it_says():
 
     selection = batch_selection.FixedBatchSampling(40, 50)
     object.__setattr__(selection, "batch_size", Quiet(40))
-    assert setup_of(selection, examples=N, noise_multiplier=1.0).expected_batch == 40
+    assert read_training_loop(selection, examples=N, noise_multiplier=1.0).expected_batch == 40
     told = params()
     object.__setattr__(told, "batch_size", Quiet(40))
-    assert setup_of(LOOP, examples=N, noise_multiplier=1.0, params=told).believed_rate == 0.02
+    assert read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=told).believed_rate == 0.02
     object.__setattr__(selection, "batch_size", "40")
     with pytest.raises(CheckError, match="batch_size"):
-        setup_of(selection, examples=N, noise_multiplier=1.0)
+        read_training_loop(selection, examples=N, noise_multiplier=1.0)

@@ -41,7 +41,7 @@ def test_what_is_shown_is_the_plan_of_the_values_shown(sliders):
             "lower": found.epsilon.lower,
             "upper": found.epsilon.upper,
             "formula": found.formula.total,
-            "verdict": found.verdict,
+            "verdict": str(found.verdict),
         }
     with pytest.raises(notebook.traitlets.TraitError):
         sliders.certified = {}  # nobody but the plan says what is certified

@@ -8,7 +8,7 @@ import pytest
 
 import epsilog as ep
 from epsilog.adapters import opacus, opacus_loop
-from epsilog.adapters.opacus import _Certified, from_history, to_history
+from epsilog.adapters.opacus import _CertifiedOpacusAccountant, from_history, to_history
 from epsilog.terms import CheckError
 
 HISTORIES = [
@@ -63,7 +63,7 @@ def test_what_opacus_has_no_words_for_is_refused(release):
 
 def test_the_accountants_epsilon_is_the_upper_end():
     """Its class needs nothing of Opacus but a base to be registered under."""
-    accountant = _Certified()
+    accountant = _CertifiedOpacusAccountant()
     for _ in range(3):
         accountant.step(noise_multiplier=1.0, sample_rate=0.02)
     accountant.step(noise_multiplier=2.0, sample_rate=0.02)
@@ -81,7 +81,7 @@ class Optimizer:
 
 
 def test_one_batch_a_step_is_counted_and_summed_batches_are_refused():
-    accountant = _Certified()
+    accountant = _CertifiedOpacusAccountant()
     hook = accountant.get_optimizer_hook_fn(0.02)
     for noise in (1.0, 1.0, 2.0):
         hook(Optimizer(1, noise))
@@ -107,7 +107,7 @@ def test_one_batch_a_step_is_counted_and_summed_batches_are_refused():
     ids=str,
 )
 def test_a_state_that_cannot_be_priced_changes_nothing(state):
-    accountant = _Certified()
+    accountant = _CertifiedOpacusAccountant()
     accountant.step(noise_multiplier=3.0, sample_rate=0.5)
     with pytest.raises(ValueError, match="must"):
         accountant.load_state_dict(state)
@@ -129,9 +129,9 @@ def test_the_accountant_is_a_class_of_this_module_under_opacus_own_base(monkeypa
         monkeypatch.setitem(sys.modules, name, module)
     made = opacus._accountant.__wrapped__()
     assert issubclass(made, IAccountant)
-    assert issubclass(made, _Certified)
+    assert issubclass(made, _CertifiedOpacusAccountant)
     assert (made.__name__, made.__module__) == ("CertifiedAccountant", "epsilog.adapters.opacus")
-    assert made.__doc__ == _Certified.__doc__
+    assert made.__doc__ == _CertifiedOpacusAccountant.__doc__
     with pytest.raises(AttributeError, match="has no attribute 'Accountant'"):
         _ = opacus.Accountant
 

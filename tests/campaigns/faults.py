@@ -26,7 +26,15 @@ from pathlib import Path
 
 import epsilog.ledger.sqlite  # noqa: F401 a writer that is watched reads no module
 from epsilog.ledger import Ledger, open_ledger
-from epsilog.ledger.selftest import SCOPE, STEPS, lost_of, made_again, over_a_cap, reached, write_one
+from epsilog.ledger.selftest import (
+    SCOPE,
+    STEPS,
+    exceeds_a_cap,
+    find_last_steps,
+    list_duplicates,
+    list_lost_charges,
+    write_one,
+)
 from epsilog.mechanisms import PureDP
 from epsilog.terms import EpsilogError, check
 
@@ -263,9 +271,9 @@ def judged(place: Path, writer: Met) -> FaultReport:
     try:
         with open_ledger(place / "disk" / _LEDGER) as ledger:
             verified = ledger.verify()
-            overspent = over_a_cap(verified.balances.values())
-            lost = lost_of(reached(ledger), writer.confirmed)
-            doubled = made_again(ledger)
+            overspent = exceeds_a_cap(verified.balances.values())
+            lost = list_lost_charges(find_last_steps(ledger), writer.confirmed)
+            doubled = list_duplicates(ledger)
     except (EpsilogError, OSError):
         broken = True
     confirmed, untold = len(writer.confirmed), len(writer.untold)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from epsilog.ledger import open_ledger
-from epsilog.ledger.selftest import lost_of, over_a_cap, reached, write_steps
+from epsilog.ledger.selftest import exceeds_a_cap, find_last_steps, list_lost_charges, write_steps
 from epsilog.terms import EpsilogError, check
 
 __all__ = ["CutReport", "power_cut_campaign"]
@@ -262,7 +262,7 @@ def judged(events: Sequence[Event], place: Path, *, seed: int, cuts: int) -> Cut
         confirmed += len({key for key, _ in seen})
         broken += found is None
         if found is not None:
-            lost += lost_of(found[0], seen)
+            lost += list_lost_charges(found[0], seen)
             overspent += found[1]
     return CutReport(cuts, confirmed, lost, broken, overspent)
 
@@ -279,7 +279,7 @@ def _opened(path: Path) -> tuple[dict[str, int], bool] | None:
     """How far each charge of a ledger is, and whether it is overspent; None if it does not open or hold."""
     try:
         with open_ledger(path) as ledger:
-            return reached(ledger), over_a_cap(ledger.verify().balances.values())
+            return find_last_steps(ledger), exceeds_a_cap(ledger.verify().balances.values())
     except (EpsilogError, OSError):
         return None
 

@@ -21,7 +21,7 @@ def main() -> int:
     from tests.campaigns.powercuts import power_cut_campaign
     from tests.campaigns.tampers import tamper_campaign
 
-    from epsilog.ledger.selftest import kill_campaign
+    from epsilog.ledger.selftest import run_kill_campaign
 
     asked = argparse.ArgumentParser(prog="tests/campaigns/run.py", description=__doc__)
     asked.add_argument("--kills", type=int, default=0, help="writers to kill")
@@ -32,7 +32,7 @@ def main() -> int:
     asked.add_argument("--folder", type=Path, help="on the disk to be tried; a temporary one if blank")
     given = asked.parse_args()
     campaigns = {
-        "kills": lambda folder, count: kill_campaign(folder, seed=given.seed, kills=count),
+        "kills": lambda folder, count: run_kill_campaign(folder, seed=given.seed, kills=count),
         "cuts": lambda folder, count: power_cut_campaign(folder, seed=given.seed, cuts=count),
         "faults": lambda folder, count: fault_campaign(folder, seed=given.seed, runs=count),
         "tampers": lambda folder, count: tamper_campaign(folder, seed=given.seed, changes=count),

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epsilog.ledger import open_here, tables
+from epsilog.ledger import open_local_ledger, tables
 from epsilog.ledger.store import Store
-from epsilog.ledger.view import refolded
+from epsilog.ledger.view import check_by_replay
 from epsilog.mechanisms import GaussianDP, PureDP
 from epsilog.terms import EpsilogError, LedgerIntegrityError, check
 
@@ -78,7 +78,7 @@ def tamper_campaign(folder: Path, *, seed: int, changes: int = 10_000, url: str 
                 passed += 1
                 missed = [*missed, tampering][:10]
         with store.reading() as session:
-            refolded(session)  # which was never the worse for it
+            check_by_replay(session)  # which was never the worse for it
     finally:
         store.close()
     return TamperReport(changes, changes - passed, dict(ways), tuple(missed))
@@ -93,7 +93,7 @@ def furnished(url: str | Path) -> Store:
         return store
 
     act = {"by": "dora", "reason": "agreed"}
-    ledger = open_here(url, within=kept)
+    ledger = open_local_ledger(url, within=kept)
     ledger.create_budget("acme", kind="rdp", epsilon="9", delta="1e-5", orders=(8, 16))
     ledger.create_budget("acme/claims", kind="pure", epsilon="9")
     ledger.create_budget("acme/claims/share", kind="pure", epsilon="1", quota=True)
@@ -124,7 +124,7 @@ def tampered(store: Store, rng: random.Random) -> tuple[tuple[str, str, str], bo
             if getattr(tampering, how)():
                 found = False
                 try:
-                    refolded(session)
+                    check_by_replay(session)
                 except LedgerIntegrityError:
                     found = True
             raise _UndoneError

@@ -27,13 +27,13 @@ from epsilog import accounting, ledger, mechanisms, plan, schemes, server, terms
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
 from epsilog.cli import neighbors, programme, proving, service, show
-from epsilog.cli.app import NOT_VERIFIED, app, told
+from epsilog.cli.app import NOT_VERIFIED, app, option_from_parameter
 from epsilog.ledger import open_ledger, read_ledger, selftest
-from epsilog.ledger.commands import OverridePrice
+from epsilog.ledger.commands import OverrideCost
 from epsilog.mechanisms import Gaussian, Laplace, Repeated
-from epsilog.plan.correlated import Comparison, Row
+from epsilog.plan.correlated import NoiseComparison, NoiseOption
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.fields import Field
 
 entry = importlib.import_module("epsilog.cli.entry")
@@ -98,10 +98,10 @@ def reached(monkeypatch):
         (terms.CalibrationError("no noise", bracket=(1.0, 2.0)), 3),
         (terms.LedgerIntegrityError("entry 3", index=3), 4),
         (terms.StorageError("a full disk"), 6),
-        (terms.UnansweredError("no answer"), 6),
-        (terms.AccessError("a reader may not spend"), 2),
+        (terms.OutcomeUnknownError("no answer"), 6),
+        (terms.PermissionDeniedError("a reader may not spend"), 2),
         (PermissionError(13, "no entry"), 6),
-        (terms.RecordsError("rounds.jsonl, line 1"), 2),
+        (terms.RecordError("rounds.jsonl, line 1"), 2),
         (CheckError("delta", "in (0, 1)", "2"), 2),
         (ValueError("something"), 2),
         (KeyboardInterrupt(), 130),
@@ -188,7 +188,7 @@ def test_only_what_goes_on_says_that_it_goes_on(monkeypatch, capsys, tmp_path):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("epsilog.pipeline.run", stop)
-    monkeypatch.setattr("epsilog.pipeline.check_file", stop)
+    monkeypatch.setattr("epsilog.pipeline.check_config", stop)
     monkeypatch.setattr("epsilog.plan.queries", stop)
     for words, says in (
         (["run", "p.toml"], "the same command goes on from here"),
@@ -219,11 +219,11 @@ def test_the_version_is_the_packages():
 
 def test_an_options_help_says_what_it_is_which_words_it_takes_and_what_blank_means():
     fact = Field("how it is drawn", choices={"one": "", "two": ""}, default="one", none_means="one of both")
-    assert told("a_name", fact).help == "How it is drawn; one, two; blank: one of both."
-    assert told("a_name", fact, "a note").help == "How it is drawn; one, two; a note."
-    named = told("a_name", fact, short="-a")
+    assert option_from_parameter("a_name", fact).help == "How it is drawn; one, two; blank: one of both."
+    assert option_from_parameter("a_name", fact, "a note").help == "How it is drawn; one, two; a note."
+    named = option_from_parameter("a_name", fact, short="-a")
     assert (named.default, *named.param_decls) == ("--a-name", "-a")
-    assert told("unit", Field("which one", choices={"add": ""}, default=REPLACE)).help == "Which one."
+    assert option_from_parameter("unit", Field("which one", choices={"add": ""}, default=REPLACE)).help == "Which one."
     assert issubclass(type(REPLACE), Enum)
 
 
@@ -251,6 +251,8 @@ COUNTS = [
     (("ledger", "override"), "rounds"),
     *[(("account", "montecarlo", name), "workers") for name in ("certify", "sweep", "draw")],
     (("account", "montecarlo", "check"), "shards"),
+    (("ledger", "round-start"), "round"),
+    (("ledger", "round-release"), "round"),
 ]
 
 
@@ -268,11 +270,11 @@ LIBRARY = {
     ("plan", "federated"): plan.federated,
     ("plan", "queries"): plan.queries,
     ("account",): accounting.epsilon,
-    ("account", "compare"): accounting.compare,
-    ("account", "montecarlo", "certify"): montecarlo.certify,
-    ("account", "montecarlo", "sweep"): montecarlo.sweep,
+    ("account", "compare"): accounting.compare_profiles,
+    ("account", "montecarlo", "certify"): montecarlo.certify_delta,
+    ("account", "montecarlo", "sweep"): montecarlo.search_noise,
     ("account", "montecarlo", "draw"): montecarlo.run_certificate,
-    ("account", "montecarlo", "check"): montecarlo.check_document,
+    ("account", "montecarlo", "check"): montecarlo.recompute_document,
     ("serve",): server.serve,
     ("ledger", "create"): ledger.Ledger.create_budget,
 }
@@ -307,8 +309,8 @@ def test_a_federated_goal_reaches_the_search_for_its_noise_and_then_its_price(mo
     words = ("plan", "federated", *SCHEDULE, "--epsilon", 3, "--delta", 1e-8, "--delta-cap", cap)
     words += ("--sampling", "fixed-size", "--relation", "replace-one")
     common = {"delta": 1e-8, "policy": policy, "sampling": "fixed-size", "relation": REPLACE}
-    assert reached("epsilog.plan.noise_for", *words) == ((), STATED | common | {"epsilon": 3.0})
-    monkeypatch.setattr("epsilog.plan.noise_for", lambda **_: 1.75)
+    assert reached("epsilog.plan.calibrate_noise", *words) == ((), STATED | common | {"epsilon": 3.0})
+    monkeypatch.setattr("epsilog.plan.calibrate_noise", lambda **_: 1.75)
     words += ("--privacy-unit", "phone", "--releases-per-period", 3)
     found = reached("epsilog.plan.federated", *words)
     told_to = {"noise_multiplier": 1.75, "privacy_unit": "phone", "releases_per_period": 3, "group": 1}
@@ -330,14 +332,14 @@ def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
     assert "sampling poisson, q = m/N = 0.00333333 (0.333%)" in text
     assert f"delta {found.delta.delta:g} ({found.delta.rationale})" in text
     assert "relation, unit add-or-remove-one, one client" in text
-    assert f"epsilon, certified {show.interval_text(found.epsilon)} method" in text
-    assert f"participation known {show.interval_text(found.unamplified)} closed form" in text
+    assert f"epsilon, certified {show.format_interval(found.epsilon)} method" in text
+    assert f"participation known {show.format_interval(found.unamplified)} closed form" in text
     assert f"closed form (estimate) {formula.total:.4f} root term {formula.root_term:.4f}" in text
     larger = {"root": f"{formula.root_term:.4f}", "linear": f"{formula.linear_term:.4f}"}
     assert text.count("(the larger)") == 1
-    assert f"{larger[formula.dominates]} (the larger)" in text
+    assert f"{larger[formula.dominant_term]} (the larger)" in text
     assert f"linear term {formula.linear_term:.4f}" in text
-    assert (f"{releases} releases together {show.interval_text(found.cumulative)}" in text) == shown
+    assert (f"{releases} releases together {show.format_interval(found.cumulative)}" in text) == shown
     assert str(found.verdict) in text
     assert text.count("Assumes: ") == len(found.epsilon.assumptions) > 1
 
@@ -345,7 +347,7 @@ def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
 @pytest.mark.parametrize(("dominates", "noise", "rounds"), [("root", 5.0, 1), ("linear", 0.5, 100)])
 def test_the_larger_term_of_a_closed_form_is_marked(dominates, noise, rounds):
     schedule = {"sampling_probability": 1.0, "noise_multiplier": noise, "rounds": rounds, "delta": 1e-6}
-    terms_of = accounting.fl_formula(**schedule)
+    terms_of = accounting.federated_closed_form(**schedule)
     larger = max(terms_of.root_term, terms_of.linear_term)
     text = text_of("plan", "federated", "-N", 900, "-m", 900, "-T", rounds, "-z", noise, "--delta", 1e-6)
     assert text.count("(the larger)") == 1
@@ -360,8 +362,8 @@ def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_pat
     reference = {"what": "data", "name": "the visits", "sha256": hashlib.sha256(b"visits").hexdigest()}
     asked = QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3})
     record, changed = (
-        reports.stamp(asked, delta_reason="as agreed", references=[reports.Reference(**reference)]),
-        reports.stamp(asked, delta_reason="as agreed", references=[reports.Reference(**reference)]),
+        reports.stamp_calculation(asked, delta_reason="as agreed", references=[reports.FileReference(**reference)]),
+        reports.stamp_calculation(asked, delta_reason="as agreed", references=[reports.FileReference(**reference)]),
     )
     changed["record"]["answer"]["remaining"] = 0.5
     assert reports.is_calculation(record)
@@ -393,17 +395,17 @@ def test_shares_of_a_query_plan_are_shown_once_each_in_their_columns():
     found = plan.queries(epsilon=2.0, queries=4, weights=[1.0, 2.0, 4.0, 4.0], queries_used=1)
     assert "weight epsilon classic scale b exact optimal 95% error (optimal)" in text
     for share in dict.fromkeys(found.shares):
-        scales = [upper_text(noise.scale, 6) for noise in (share.classic, share.exact, share.optimal)]
+        scales = [format_upper(noise.scale, 6) for noise in (share.classic, share.exact, share.optimal)]
         row = " ".join([f"{share.weight:g}", f"{share.epsilon:.6g}", *scales, f"{share.optimal.error_95:.4g}"])
         assert text.count(row) == 1
     for part in (
         f"used 1 of 4 queries; {found.queries_left} more fit",
-        f"consumed, optimal noise {show.interval_text(found.consumed.optimal)}",
-        f"consumed, classic noise {show.interval_text(found.consumed.classic)}",
+        f"consumed, optimal noise {show.format_interval(found.consumed.optimal)}",
+        f"consumed, classic noise {show.format_interval(found.consumed.classic)}",
         f"consumed, classic split {found.consumed.split:.6g} of 2 (bookkeeping, no bound)",
-        f"remaining, optimal noise {lower_text(found.remaining, 6)}, for pure releases",
+        f"remaining, optimal noise {format_lower(found.remaining, 6)}, for pure releases",
         "delta none: pure DP",
-        f"saving {found.saving:.3g} times less noise",
+        f"saving {found.noise_reduction:.3g} times less noise",
         *(each.says for each in found.findings),
     ):
         assert part in text
@@ -454,21 +456,21 @@ def test_two_releases_are_compared_as_the_library_does(tmp_path):
     for name, release in (("one", Gaussian(2.0)), ("other", Laplace(2.0))):
         (tmp_path / f"{name}.json").write_text(json.dumps(release.to_json()))
     words = ("account", "compare", tmp_path / "one.json", tmp_path / "other.json")
-    found = accounting.compare(Gaussian(2.0), Laplace(2.0))
+    found = accounting.compare_profiles(Gaussian(2.0), Laplace(2.0))
     shown, document = text_of(*words), json.loads(invoke(*words, "--json").output)
     assert document["verdict"] == found.verdict
     assert [at["better"] for at in document["points"]] == [at.better for at in (*found.at_deltas, *found.at_fprs)]
     assert (document["first_excess"], document["second_excess"]) == (found.first_excess, found.second_excess)
-    fit = accounting.gaussian_fit(Laplace(2.0))
+    fit = accounting.fit_gaussian_dp(Laplace(2.0))
     assert document["gaussian_fits"][1] == {"mu": fit.mu, "beyond": fit.beyond, "regret": fit.regret}
     assert document["gaussian_fits"][0] == {"mu": 0.5, "beyond": 0.0, "regret": 0.0}
-    assert f"epsilon at delta 1e-06 {show.interval_text(found.at_deltas[1].first)}" in shown
-    assert f"second easier to attack by at most {upper_text(found.second_excess, 2)}" in shown
+    assert f"epsilon at delta 1e-06 {show.format_interval(found.at_deltas[1].first)}" in shown
+    assert f"second easier to attack by at most {format_upper(found.second_excess, 2)}" in shown
     assert "first easier" in shown
 
 
 def tuned(law):
-    return mechanisms.Tuned(Gaussian(2.0), law)
+    return mechanisms.BestOfTrials(Gaussian(2.0), law)
 
 
 def test_the_best_of_trials_stands_beside_one_trial_and_all_of_them():
@@ -476,8 +478,8 @@ def test_the_best_of_trials_stands_beside_one_trial_and_all_of_them():
     one = accounting.epsilon(Gaussian(2.0), delta=1e-6).upper
     both = accounting.epsilon(Repeated(Gaussian(2.0), 2), delta=1e-6).upper
     assert "trials expected 2 " in shown
-    assert f"one trial at most {upper_text(one, 6)} " in shown
-    assert f"2 trials, all of them shown at most {upper_text(both, 6)} " in shown
+    assert f"one trial at most {format_upper(one, 6)} " in shown
+    assert f"2 trials, all of them shown at most {format_upper(both, 6)} " in shown
 
 
 def matrix(strategy, turns):
@@ -501,17 +503,20 @@ def matrix(strategy, turns):
         (("-m", 3, "-N", 70), mechanisms.FixedSizeSampled(Gaussian(2.0), 3, 70)),
         (("-m", 3, "-N", 70, "-T", 3), Repeated(mechanisms.FixedSizeSampled(Gaussian(2.0), 3, 70), 3)),
         (("--mechanism", "pure", "--shuffled", "-N", 70), mechanisms.Shuffled(mechanisms.PureDP(2.0), 70)),
-        (("--strategy", "tree", "-T", 9), matrix(mechanisms.TreeStrategy(), mechanisms.LimitedParticipation(1, 1))),
+        (
+            ("--strategy", "tree", "-T", 9),
+            matrix(mechanisms.TreeAggregationStrategy(), mechanisms.BoundedParticipation(1, 1)),
+        ),
         (
             ("--strategy", "1,0.5", "-T", 9, "--participations", 3, "--min-separation", 2),
-            matrix(mechanisms.ToeplitzStrategy((1.0, 0.5)), mechanisms.LimitedParticipation(3, 2)),
+            matrix(mechanisms.ToeplitzStrategy((1.0, 0.5)), mechanisms.BoundedParticipation(3, 2)),
         ),
-        (("--trials", "geometric:0.25"), tuned(mechanisms.NegativeBinomialTrials(1.0, 0.25))),
-        (("--trials", "logarithmic:0.25"), tuned(mechanisms.NegativeBinomialTrials(0.0, 0.25))),
-        (("--trials", "negative-binomial:0.5,0.25"), tuned(mechanisms.NegativeBinomialTrials(0.5, 0.25))),
-        (("--trials", "poisson:7"), tuned(mechanisms.PoissonTrials(7.0))),
-        (("--trials", "binomial:7,0.25"), tuned(mechanisms.BinomialTrials(7, 0.25))),
-        (("--trials", "fixed:7"), tuned(mechanisms.BinomialTrials(7, 1.0))),
+        (("--trials", "geometric:0.25"), tuned(mechanisms.NegativeBinomialTrialCount(1.0, 0.25))),
+        (("--trials", "logarithmic:0.25"), tuned(mechanisms.NegativeBinomialTrialCount(0.0, 0.25))),
+        (("--trials", "negative-binomial:0.5,0.25"), tuned(mechanisms.NegativeBinomialTrialCount(0.5, 0.25))),
+        (("--trials", "poisson:7"), tuned(mechanisms.PoissonTrialCount(7.0))),
+        (("--trials", "binomial:7,0.25"), tuned(mechanisms.BinomialTrialCount(7, 0.25))),
+        (("--trials", "fixed:7"), tuned(mechanisms.BinomialTrialCount(7, 1.0))),
     ],
 )
 def test_flags_describe_a_release(reached, words, release):
@@ -573,7 +578,7 @@ def test_a_file_holds_a_term_an_envelope_or_an_account(reached, tmp_path, text):
 def test_an_account_shows_its_question_and_no_closed_form_where_there_is_none(release):
     text = text_of("account", "--file", release, "--epsilon", 0.5)
     found = accounting.delta(Gaussian(3.0), epsilon=0.5)
-    assert f"delta at epsilon 0.5 {show.interval_text(found)} method {found.method}" in text
+    assert f"delta at epsilon 0.5 {show.format_interval(found)} method {found.method}" in text
     assert "closed form" not in text
     for words in (("--delta", 0), ("--mechanism", "laplace", "--delta", 0.01)):
         assert "closed form" not in text_of("account", "-z", 2, *words)
@@ -586,7 +591,7 @@ def test_the_closed_form_is_that_of_the_schedule(q, count):
     sampled = () if q is None else ("-q", q)
     text = text_of("account", "-z", 4, *sampled, "-T", count, "--delta", 1e-5)
     schedule = {"sampling_probability": q or 1.0, "noise_multiplier": 4.0, "rounds": count, "delta": 1e-5}
-    total = accounting.fl_formula(**schedule).total
+    total = accounting.federated_closed_form(**schedule).total
     assert f"closed form (estimate) {total:.6g}" in text
     document = json.loads(text_of("account", "-z", 4, *sampled, "-T", count, "--delta", 1e-5, "--json"))
     assert document["formula"] == {"total": total, "side": "estimate"}
@@ -623,7 +628,7 @@ def test_several_answers_are_shown_in_a_table_and_as_json(release):
     shown = text_of("account", "--file", release, "-T", "1,2", "--delta", 1e-6)
     found = accounting.epsilon_curve(Gaussian(3.0), [1, 2], delta=1e-6)
     for rounds, at in zip((1, 2), found.points, strict=True):
-        assert f"{rounds} 1e-06 {show.interval_text(at)}" in shown
+        assert f"{rounds} 1e-06 {show.format_interval(at)}" in shown
     assert f"By: {found.points[0].method}" in shown
     assert shown.count("Assumes: ") == len(found.assumptions) > 0
     document = json.loads(text_of("account", "--file", release, "-T", "1,2", "--delta", 1e-6, "--json"))
@@ -659,14 +664,14 @@ def test_an_estimate_from_losses_is_called_one(tmp_path):
     assert json.loads(text_of(*words, "--json")) == {"delta_estimate": 0.25, "given": {"epsilon": 1.0, "losses": 2}}
 
 
-WAYS = Comparison(
+WAYS = NoiseComparison(
     64,
     16,
     2.0,
     1e-5,
     (
-        Row("correlated", Gaussian(1.0), 1.25, 3.5, certified=False),
-        Row("independent", Repeated(Gaussian(1.0), 2), 2.75, 4.5, certified=True),
+        NoiseOption("correlated", Gaussian(1.0), 1.25, 3.5, certified=False),
+        NoiseOption("independent", Repeated(Gaussian(1.0), 2), 2.75, 4.5, certified=True),
     ),
 )
 
@@ -674,7 +679,7 @@ WAYS = Comparison(
 def test_a_comparisons_options_reach_it_and_its_rows_are_shown(monkeypatch, reached):
     words = ("account", "montecarlo", "compare", "-T", 64, "-b", 16, "--epsilon", 2, "--delta", 1e-5)
     given = {"rounds": 64, "cycle_length": 16, "epsilon": 2.0, "delta": 1e-5}
-    target = "epsilog.plan.correlated.correlated"
+    target = "epsilog.plan.correlated.compare_noise_strategies"
     assert reached(target, *words) == ((), given | {"seed": 1, "bands": None})
     several = reached(target, *words, "--bands", 4, "--bands", 2, "--seed", 5)
     assert several == ((), given | {"seed": 5, "bands": [4, 2]})
@@ -692,26 +697,26 @@ def test_options_of_certificates_and_sweeps_reach_them(reached, release, tmp_pat
     common = ("--epsilon", 2, "--workers", 2, "--seed", 9, "--journal", journal)
     both = {"epsilon": 2.0, "seed": 9, "workers": 2, "journal": journal}
     words = ("account", "montecarlo", "certify", release, *common, "--failure", 0.01, "--gap", 0.3, "--samples", 7)
-    args, named = reached(where + "certify", *words)
+    args, named = reached(where + "certify_delta", *words)
     progress = named.pop("progress")
     assert callable(progress)
     assert (args, named) == ((Gaussian(3.0),), both | {"failure": 0.01, "gap": 0.3, "samples": 7})
     words = ("account", "montecarlo", "sweep", release, *common, "--delta", 1e-3, "--slack", 0.3)
-    args, named = reached(where + "sweep", *words)
+    args, named = reached(where + "search_noise", *words)
     assert callable(named.pop("progress"))
     assert (args, named) == ((Gaussian(3.0),), both | {"delta": 1e-3, "slack": 0.3})
 
 
 def test_options_of_plans_reach_them_with_a_seed_that_nobody_chose(reached, monkeypatch, release, tmp_path):
     where, commit = "epsilog.accounting.montecarlo.", ("--commit", tmp_path / "plan.json")
-    monkeypatch.setattr(where + "entropy", lambda: 77)
+    monkeypatch.setattr(where + "draw_entropy", lambda: 77)
     words = ("certify", release, "--epsilon", 2, "--failure", 0.01, "--gap", 0.3, "--samples", 7, *commit)
     args, named = reached(where + "plan_certificate", "account", "montecarlo", *words)
     assert args == (Gaussian(3.0),)
     assert named == {"epsilon": 2.0, "failure": 0.01, "gap": 0.3, "samples": 7, "seed": 77}
-    monkeypatch.setattr(where + "entropy", lambda: 78)
+    monkeypatch.setattr(where + "draw_entropy", lambda: 78)
     words = ("sweep", release, "--epsilon", 2, "--delta", 1e-3, "--slack", 0.3, *commit)
-    args, named = reached(where + "plan_sweep", "account", "montecarlo", *words)
+    args, named = reached(where + "plan_noise_search", "account", "montecarlo", *words)
     assert args == (Gaussian(3.0),)
     assert named == {"epsilon": 2.0, "target_delta": 1e-3, "slack": 0.3, "seed": 78}
 
@@ -739,7 +744,7 @@ def test_a_plan_is_written_once(monkeypatch, release, tmp_path, name):
     goal = ("--delta", 0.01) if name == "sweep" else ()
     path, words = tmp_path / "plan.json", ("account", "montecarlo", name, release, "--epsilon", 1, *goal, "--commit")
     planned = SimpleNamespace(commitment="c0ffee", to_json=lambda: {"plan": [1, 2]})
-    for asked in ("plan_certificate", "plan_sweep"):
+    for asked in ("plan_certificate", "plan_noise_search"):
         monkeypatch.setattr(f"epsilog.accounting.montecarlo.{asked}", lambda *_, **__: planned)
     text = text_of(*words, path)
     assert f"Plan commitment c0ffee plan {path} ! Publish the commitment" in text
@@ -756,7 +761,7 @@ def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, releas
     certificate = montecarlo.plan_certificate(
         mechanisms.BallsInBins(Gaussian(1.0), 16), epsilon=1.0, seed=1, samples=20
     )
-    for planned, run in ((certificate, "run_certificate"), ("a sweep's plan", "run_sweep")):
+    for planned, run in ((certificate, "run_certificate"), ("a sweep's plan", "run_noise_search")):
         monkeypatch.setattr("epsilog.accounting.montecarlo.plan_from_json", lambda _, planned=planned: planned)
         target = f"epsilog.accounting.montecarlo.{run}"
         args, named = reached(target, "account", "montecarlo", "draw", release, *options)
@@ -772,7 +777,7 @@ def test_a_certificate_is_written_shown_and_checked(bins, tmp_path):
     text = text_of("account", "montecarlo", "draw", plan_file, "--nonce", nonce, "-o", evidence)
     document = json.loads(evidence.read_text())
     interval = codec.decode(document["interval"])
-    assert f"Simulated certificate delta at epsilon 1 {show.interval_text(interval)}" in text
+    assert f"Simulated certificate delta at epsilon 1 {show.format_interval(interval)}" in text
     assert f"wrong with chance at most 0.01 method {interval.method}" in text
     assert text.count("Assumes: ") == len(interval.assumptions)
     draw = ("account", "montecarlo", "draw", plan_file, "--nonce", nonce, "--json")
@@ -822,7 +827,7 @@ class Sweep:
 
 @pytest.mark.parametrize("noise", [2.25, None])
 def test_a_sweep_is_shown_and_written(monkeypatch, bins, tmp_path, noise):
-    monkeypatch.setattr("epsilog.accounting.montecarlo.sweep", lambda *_, **__: Sweep(noise))
+    monkeypatch.setattr("epsilog.accounting.montecarlo.search_noise", lambda *_, **__: Sweep(noise))
     words = ("account", "montecarlo", "sweep", bins, "--epsilon", 2.5, "--delta", 1e-3)
     text = text_of(*words)
     parts = ("Verified sweep noise chosen 2.25 claim", "candidates tested 2 of 3")
@@ -832,7 +837,7 @@ def test_a_sweep_is_shown_and_written(monkeypatch, bins, tmp_path, noise):
     )
     for part in none if noise is None else parts:
         assert part in text
-    assert f"claim epsilon 2.5, delta at most {upper_text(1.25e-4)}" in text
+    assert f"claim epsilon 2.5, delta at most {format_upper(1.25e-4)}" in text
     assert "evidence not written (use -o)" in text
     assert "Assumes: the seed was drawn once" in text
     assert f"evidence {tmp_path / 'e.json'}" in text_of(*words, "-o", tmp_path / "e.json")
@@ -868,9 +873,9 @@ def test_an_overrides_options_reach_it(reached, release, tmp_path):
     (_, command), _ = reached("epsilog.ledger.Ledger.execute", *words, *both, "--rounds", 5, "--simulation")
     amount = {"epsilon": "0.5", "delta": "0.01"}
     common = {"scope": "acme", "key": "k", "release": Gaussian(3.0), "amount": amount, "reason": "proof 12"}
-    assert command == OverridePrice(**common, rounds=5, simulation=True)
+    assert command == OverrideCost(**common, rounds=5, simulation=True)
     (_, command), _ = reached("epsilog.ledger.Ledger.execute", *words, *both)
-    assert command == OverridePrice(**common)
+    assert command == OverrideCost(**common)
     assert "acme: one charge k may be booked at epsilon=0.5, delta=0.01" in text_of(*words, *both)
     for wrong in (("--amount", "0.5"), ("--amount", "epsilon=0.5", "--amount", "0.1")):
         assert "amount must be QUANTITY=NUMBER" in str(invoke(*words, *wrong).exception)
@@ -954,7 +959,7 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
     args, named = reached("epsilog.server.serve", "serve")
     assert args == ("127.0.0.1", 8080)
     assert callable(named.pop("ready"))
-    open_to_this_machine = {"entrance": server.Entrance(), "tls_cert": None, "tls_key": None}
+    open_to_this_machine = {"entrance": server.AccessConfig(), "tls_cert": None, "tls_key": None}
     assert named == {"ledger": None, "runs": None, "certificates_in": Path("runs/certificates")} | open_to_this_machine
     (tmp_path / "r").mkdir()
     (tmp_path / "b.db").write_bytes(b"")
@@ -979,7 +984,7 @@ def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/ledger.db").write_bytes(b"")
     _, named = reached("epsilog.server.serve", "serve", *words)
-    assert named["entrance"] == server.Entrance(
+    assert named["entrance"] == server.AccessConfig(
         Path("t.json"), names=("a.example", "b.example"), behind_proxy=True, rate=7.5, access_log=True
     )
     assert (named["tls_cert"], named["tls_key"]) == (Path("c.pem"), Path("k.pem"))
@@ -987,7 +992,7 @@ def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch
     named["ready"]("https://here")  # beside the log, not in it
     assert capsys.readouterr() == ("", "epsilog is at https://here (Ctrl-C ends it)\n")
     (rate,) = [one for one in EVERY[("serve",)].params if one.name == "rate"]
-    assert rate.default == server.Entrance().rate
+    assert rate.default == server.AccessConfig().rate
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
@@ -1038,7 +1043,7 @@ def test_what_a_token_cannot_be_is_refused(tmp_path, words, field):
 @pytest.mark.parametrize("package", ["Python", "pysqlite3"])
 @pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
 def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, platform):
-    monkeypatch.setattr("epsilog.ledger.sqlite_in_use", lambda: ("3.50.1", journal, package))
+    monkeypatch.setattr("epsilog.ledger.get_sqlite_version", lambda: ("3.50.1", journal, package))
     monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda name: name if name in {"jax", "numba"} else None)
     text = text_of("doctor")
     assert f"sqlite 3.50.1 sqlite from {package} journal {journal}" in text
@@ -1075,8 +1080,8 @@ def test_a_selftest_runs_its_fixed_set_where_it_is_asked_to(monkeypatch, tmp_pat
     raced = selftest.RaceReport(attempts=24, cap=12, accepted=12, refused=12, entries=13)
     alike = neighbors.NeighborReport(9, 99, (("central: a bad cell", "exit code"),), private=9, controls=4, caught=4)
     told = {
-        "ledger.selftest.kill_campaign": killed,
-        "ledger.selftest.race_campaign": raced,
+        "ledger.selftest.run_kill_campaign": killed,
+        "ledger.selftest.run_race_campaign": raced,
         "cli.neighbors.neighbor_campaign": alike,
     }
     calls = []
@@ -1092,7 +1097,7 @@ def test_a_selftest_runs_its_fixed_set_where_it_is_asked_to(monkeypatch, tmp_pat
         monkeypatch.setattr(f"epsilog.{place}", stand_in)
     here = ("selftest", "--folder", tmp_path)
     text = text_of(*here)
-    fixed = [("kill_campaign", {"seed": 1, "kills": 100, "url": None}), ("race_campaign", {"url": None})]
+    fixed = [("run_kill_campaign", {"seed": 1, "kills": 100, "url": None}), ("run_race_campaign", {"url": None})]
     assert calls == fixed
     assert "Killed writers kills 3 acknowledged 9 lost 0 unacknowledged 0 doubled 0 entries 20" in text
     assert "Race for a budget attempts 24 cap 12 accepted 12 refused 12 entries 13" in text
@@ -1177,8 +1182,10 @@ def test_predictions_are_a_csv_with_blanks_for_what_cannot_be_said(monkeypatch, 
         assert args == given
         return ["yes, mostly", None, 0.1, dt.date(2025, 1, 2)]
 
-    monkeypatch.setattr("epsilog.pipeline.predict", predict)
-    monkeypatch.setattr("epsilog.pipeline.load", lambda _: SimpleNamespace(data=SimpleNamespace(target="ill")))
+    monkeypatch.setattr("epsilog.pipeline.predict_targets", predict)
+    monkeypatch.setattr(
+        "epsilog.pipeline.load_run_config", lambda _: SimpleNamespace(data=SimpleNamespace(target="ill"))
+    )
     assert invoke("predict", *given).output == 'ill\n"yes, mostly"\n""\n0.1\n2025-01-02\n'
     done = invoke("predict", *given, "-o", tmp_path / "out.csv").output
     assert done == f"wrote {tmp_path}/out.csv: 4 rows, 1 of them blank\n"
@@ -1233,26 +1240,26 @@ def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
     folder.mkdir()
     with open_ledger(ledger) as open_books:
         open_books.create_budget("acme", kind="pure", epsilon="3")
-    kinds = {"run": ("read_folder", "examine"), "report": ("read_file", "examine_report")}
+    kinds = {"run": ("read_run_folder", "verify_run"), "report": ("read_file", "verify_report")}
     for kind, (read, examine) in kinds.items():
 
         def prepared(kind=kind, read=read):
-            monkeypatch.setattr("epsilog.verification.identify", lambda _: kind)
+            monkeypatch.setattr("epsilog.verification.identify_artifact", lambda _: kind)
             monkeypatch.setattr(f"epsilog.verification.{read}", lambda path: ("read", path))
-            monkeypatch.setattr("epsilog.verification.Books.read", lambda path: ("books", path))
+            monkeypatch.setattr("epsilog.verification.LedgerReader.read", lambda path: ("books", path))
 
         prepared()
         args, named = reached(f"epsilog.reports.{examine}", "verify", folder)
         found = ("books", ledger.resolve()) if kind == "run" else None  # a ledger beside a run is its own
         assert args == (("read", folder), found)
-        from epsilog.reports import REQUIRED
+        from epsilog.reports import REQUIRED_EVIDENCE
 
-        assert named == {"required": tuple(REQUIRED), "brought": verification.NOTHING, "signed": ()}
+        assert named == {"required": tuple(REQUIRED_EVIDENCE), "brought": verification.NO_TRUST_ANCHORS, "signed": ()}
         prepared()
         words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head", "ab")
         args, named = reached(f"epsilog.reports.{examine}", "verify", folder, *words)
         assert args == (("read", folder), ("books", tmp_path / "b.db"))
-        assert named == {"required": ("custody", "page"), "brought": verification.Brought("ab"), "signed": ()}
+        assert named == {"required": ("custody", "page"), "brought": verification.TrustAnchors("ab"), "signed": ()}
     assert "require must be one of" in str(invoke("verify", folder, "--require", "trust").exception)
 
 
@@ -1284,7 +1291,7 @@ def test_a_report_is_rendered_to_its_place(monkeypatch, tmp_path):
             (tmp_path / "report.json").write_text(content)
         else:
             (tmp_path / "report.json").mkdir()
-        with pytest.raises(terms.RecordsError, match=says):
+        with pytest.raises(terms.RecordError, match=says):
             raise invoke("report", tmp_path).exception
     (tmp_path / "report.json").rmdir()
 
@@ -1309,7 +1316,7 @@ def test_a_verdict_on_logs_is_written_with_the_hashes_of_what_was_read_and_is_pu
 
 
 def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(monkeypatch, tmp_path):
-    ends = iter([terms.Verdict.PASSED, terms.RecordsError("half a line"), terms.Verdict.WARNED, terms.Verdict.FAILED])
+    ends = iter([terms.Status.PASSED, terms.RecordError("half a line"), terms.Status.WARNED, terms.Status.FAILED])
     slept = []
 
     def found(*_):
@@ -1323,7 +1330,7 @@ def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(m
         if len(slept) % 2 == 0:  # every other time nothing has changed
             (tmp_path / "rounds.jsonl").write_text("x" * len(slept))
 
-    monkeypatch.setattr(proving, "_found", found)
+    monkeypatch.setattr(proving, "_find_evidence", found)
     monkeypatch.setattr(proving, "time", SimpleNamespace(sleep=sleep))
     done = invoke("verify", tmp_path, "--watch", "0.5")
     assert (done.exit_code, slept) == (4, [0.5] * 6)
@@ -1374,7 +1381,7 @@ def test_a_report_is_rendered_for_other_readers(monkeypatch, tmp_path):
     monkeypatch.setattr("epsilog.reports.check_schema", lambda document: document["name"])
     monkeypatch.setattr("epsilog.reports.render_markdown", lambda document, about, kind: f"{document}{about}{kind}")
     monkeypatch.setattr("epsilog.reports.render_pdf", lambda document, about: f"{document}{about}".encode())
-    monkeypatch.setattr("epsilog.reports.registry_record", lambda document, about: document | about)
+    monkeypatch.setattr("epsilog.reports.build_registry_record", lambda document, about: document | about)
     (tmp_path / "report.json").write_text('{"name": "scores"}')
     (tmp_path / "about.toml").write_text('region = "Europe"')
     document, about = {"name": "scores"}, {"region": "Europe"}
@@ -1406,7 +1413,7 @@ def test_bars_are_drawn_on_a_terminal_unless_json_was_asked_for(monkeypatch, qui
     """Each for as long as it is entered: what is asked of a bar that is not drawn costs nothing."""
     screen = Console(file=io.StringIO(), force_terminal=terminal, width=200)
     trial = SimpleNamespace(candidate=0, samples=100, tilt=SimpleNamespace(direction="remove"))
-    monkeypatch.setattr("epsilog.accounting.montecarlo.narrowing", lambda *_: (0.25, 0.75))
+    monkeypatch.setattr("epsilog.accounting.montecarlo.compute_running_interval", lambda *_: (0.25, 0.75))
     monkeypatch.setattr(montecarlo_commands, "console", screen)
     with montecarlo_commands._Narrowing(quiet=quiet, failure=1e-6, kept=True) as watcher:
         for draws in (10, 20, 30):

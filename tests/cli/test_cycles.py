@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from epsilog.cli import show
 from epsilog.cli.entry import app
 from epsilog.ledger import open_ledger
-from epsilog.reports import read_plans
-from epsilog.terms import CheckError, RecordsError, codec
+from epsilog.reports import read_plan_summaries
+from epsilog.terms import CheckError, RecordError, codec
 
 
 @pytest.fixture(autouse=True)
@@ -75,15 +75,17 @@ def test_plans_are_told_apart_by_content(runs, tmp_path):
         runs / "words" / "report.json",
         runs / "words" / "report.html",
     )
-    assert len({tuple(read_plans([place])) for place in places}) == 1
+    assert len({tuple(read_plan_summaries([place])) for place in places}) == 1
     (tmp_path / "x.json").write_text('{"kind": "report"}')
     (tmp_path / "y.json").write_text("[]")
-    plan = codec.parse((runs / "words" / "plan.json").read_bytes())
+    plan = codec.parse_json((runs / "words" / "plan.json").read_bytes())
     for place in ("reporting", "details"):
-        (tmp_path / f"{place}.json").write_bytes(codec.canonical(plan | {"details": {"reporting": True}, place: True}))
+        (tmp_path / f"{place}.json").write_bytes(
+            codec.encode_canonical(plan | {"details": {"reporting": True}, place: True})
+        )
     for name in ("x.json", "y.json", "nowhere", "reporting.json", "details.json"):
-        with pytest.raises(RecordsError):
-            read_plans([tmp_path / name])
+        with pytest.raises(RecordError):
+            read_plan_summaries([tmp_path / name])
 
 
 def test_a_ledger_and_a_budget_must_be_there(runs, tmp_path):

@@ -8,9 +8,9 @@ import tomllib
 
 import pytest
 
-from epsilog.adapters.flower_processes import Processes
+from epsilog.adapters.flower_processes import FlowerProcesses
 from epsilog.cli import flower
-from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms import CheckError, ConfigError
 
 
 class Watcher:
@@ -26,7 +26,7 @@ def _said(tmp_path):
     def of(*lines, is_here=True):
         file = tmp_path / "told"
         file.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
-        return flower._Said(file, Watcher(), is_here=is_here)
+        return flower._ServerOutput(file, Watcher(), is_here=is_here)
 
     return of
 
@@ -47,14 +47,14 @@ def test_stages_are_told_once_and_the_last_word_ends_it(said):
     assert not one.finished()
     assert one._observer.told == ["on Flower: round 1 of 2"]
     assert said(here, {"done": True}).finished()
-    assert not flower._Said(one._told.with_name("none"), Watcher(), is_here=True).begun()
+    assert not flower._ServerOutput(one._told.with_name("none"), Watcher(), is_here=True).begun()
 
 
 def test_an_app_that_fails_or_is_killed_is_an_error_and_one_that_has_just_ended_is_not(said, dead_pid):
     gone = {"pid": dead_pid}
-    with pytest.raises(ProgrammeError, match="no such column"):
+    with pytest.raises(ConfigError, match="no such column"):
         said(gone, {"error": "no such column"}).finished()
-    with pytest.raises(ProgrammeError, match="the server app was killed"):
+    with pytest.raises(ConfigError, match="the server app was killed"):
         said(gone, {"stage": "round 1 of 2"}).finished()
     assert not said(gone, {"stage": "round 1 of 2"}, is_here=False).finished()  # elsewhere, pids are others
     assert said(gone, {"done": True}).finished()
@@ -65,23 +65,23 @@ def test_a_teller_is_heard_and_settings_are_read_back_whatever_they_hold(tmp_pat
     teller.line(pid=os.getpid())
     teller.stage("training")
     teller.line(done=True)
-    heard = flower._Said(tmp_path / "told", Watcher(), is_here=True)
+    heard = flower._ServerOutput(tmp_path / "told", Watcher(), is_here=True)
     assert heard.finished()
     assert heard._observer.told == ["on Flower: training"]
     everything = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x11000), 0x1F600, 0x10FFFF)))
     for place, name in enumerate(('a "quoted"\\ \u00fc name\t', "/runs/\U0001f600/x.toml", everything)):
         settings, app = {"programme": name, "reply-seconds": 9.5, "nodes": 2}, tmp_path / f"app-{place}"
-        flower.write_app(app, settings)
+        flower.write_flower_app(app, settings)
         config = tomllib.loads((app / "pyproject.toml").read_bytes().decode())["tool"]["flwr"]["app"]["config"]
         assert config == settings
         compile((app / "rounds" / "apps.py").read_text(encoding="utf-8"), "apps.py", "exec")
     with pytest.raises(CheckError, match="text must be of Unicode"):
-        flower.write_app(tmp_path / "undecodable", {"programme": os.fsdecode(b"/runs/\xff.toml")})
+        flower.write_flower_app(tmp_path / "undecodable", {"programme": os.fsdecode(b"/runs/\xff.toml")})
 
 
 def test_an_address_is_read_back_whatever_it_holds(tmp_path):
     address = 'h\U0001f600"\x7f\n:1'
-    Processes(tmp_path / "flower", address)
+    FlowerProcesses(tmp_path / "flower", address)
     config = tomllib.loads((tmp_path / "flower" / "flwr" / "config.toml").read_bytes().decode())
     assert config["superlink"]["epsilog-here"] == {"address": address, "insecure": True}
 
@@ -94,7 +94,7 @@ def test_flower_is_told_no_password(tmp_path, monkeypatch):
         told.update(settings)
         raise InterruptedError
 
-    monkeypatch.setattr(flower, "write_app", written)
+    monkeypatch.setattr(flower, "write_flower_app", written)
     monkeypatch.setattr(flower, "_require_simulation", lambda _: None)
     for ledger, expected in (
         ("postgresql://anna:hunter2@h/d?ledger=l", "postgresql://anna@h/d?ledger=l"),

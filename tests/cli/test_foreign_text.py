@@ -19,13 +19,13 @@ from tests.verification.logs.simulated import MAPPING, honest, save
 
 from epsilog import reports
 from epsilog.cli.entry import app, main
-from epsilog.ledger import open_ledger, sound_documents, write_bundle
+from epsilog.ledger import iterate_verified_documents, open_ledger, write_bundle
 from epsilog.mechanisms import PureDP
 from epsilog.plan import QUESTIONS
-from epsilog.reports import document_of, render_html
-from epsilog.terms import Canaries, Finding, Verdict, codec
+from epsilog.reports import extract_document, render_html
+from epsilog.terms import Canaries, Finding, Status, codec
 from epsilog.terms.legible import legible
-from epsilog.terms.notebook import html_table
+from epsilog.terms.notebook import render_html_table
 
 HOSTILE = (
     "x\x1b[2J\x1b]0;title\x07\x9b1m\x90q\x7f\r\n\tpassed"  # CSI and OSC, in seven bits and in eight; a line of its own
@@ -123,7 +123,7 @@ def test_hidden_characters_and_no_others_become_escapes():
 
 
 def test_a_finding_quotes_nothing_that_is_not_legible():
-    assert Finding("a/b", Verdict.FAILED, f"got {HOSTILE}").says == f"got {legible(HOSTILE)}"
+    assert Finding("a/b", Status.FAILED, f"got {HOSTILE}").says == f"got {legible(HOSTILE)}"
 
 
 @pytest.mark.parametrize("full", FULL)
@@ -140,7 +140,7 @@ def test_a_report_and_its_page(run, tmp_path, epsilog, full):
             made = render_html(document)
             page.write_text(made)
             assert seen(made) == []
-            assert codec.parse(document_of(made.encode())) == document
+            assert codec.parse_json(extract_document(made.encode())) == document
             if not full:
                 epsilog("verify", page)
 
@@ -193,7 +193,7 @@ def test_a_ledger_and_bundles_of_it(tmp_path, epsilog, full):
         ledger.mark_restored(**act)
         ledger.accept_restored(**act)
         assert gone.state == "cancelled"
-        documents = list(sound_documents(ledger))
+        documents = list(iterate_verified_documents(ledger))
     bundle, out = tmp_path / "bundle", tmp_path / "verdict.md"
     write_bundle(documents, bundle, origin="o")
     for where in (at, bundle):
@@ -209,14 +209,14 @@ def test_a_ledger_and_bundles_of_it(tmp_path, epsilog, full):
 
 @pytest.mark.parametrize("full", FULL)
 def test_a_calculation_record(tmp_path, epsilog, full):
-    record = reports.stamp(
+    record = reports.stamp_calculation(
         QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3}),
         delta_reason="as agreed",
-        references=[reports.Reference("data", "visits.csv", "ab" * 32)],
+        references=[reports.FileReference("data", "visits.csv", "ab" * 32)],
     )
     file, out = tmp_path / "record.json", tmp_path / "verdict.md"
     for _, document in some(spoiled(record), full):
-        file.write_bytes(codec.canonical(document))
+        file.write_bytes(codec.encode_canonical(document))
         epsilog("verify", file, "-o", out, written=[out])
         epsilog("verify", file, "--json")
 
@@ -270,17 +270,17 @@ def test_hashes_and_comparisons_are_of_the_original_text(tmp_path, epsilog):
     """A plan about one unit and a charge about its escape are two: what is shown alike is not taken for the same."""
     unit = "school\u200b"
     plan = make_plan(name="one")
-    assert plan.hash == codec.fingerprint(plan.to_json())
+    assert plan.hash == codec.hash_canonical(plan.to_json())
     assert legible(unit) == "school\\u200b" != unit
-    finding = Finding("a/b", Verdict.PASSED, unit)
-    assert finding == Finding("a/b", Verdict.PASSED, legible(unit))
+    finding = Finding("a/b", Status.PASSED, unit)
+    assert finding == Finding("a/b", Status.PASSED, legible(unit))
     with open_ledger(tmp_path / "l.db") as ledger:
         ledger.create_budget("acme", kind="pure", privacy_unit=unit, epsilon="1")
         assert ledger.balance("acme").privacy_unit == unit
-        document = next(iter(sound_documents(ledger)))
+        document = next(iter(iterate_verified_documents(ledger)))
     assert unit in json.loads(document)["body"]["privacy_unit"]
 
 
 def test_tables_in_notebooks():
-    with_hostile = html_table(HOSTILE, [(HOSTILE, HOSTILE)], [HOSTILE, HOSTILE])
+    with_hostile = render_html_table(HOSTILE, [(HOSTILE, HOSTILE)], [HOSTILE, HOSTILE])
     assert seen(with_hostile) == []

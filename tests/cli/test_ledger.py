@@ -11,7 +11,7 @@ import pytest
 from tests.commands import run as epsilog
 
 import epsilog as ep
-from epsilog.ledger import open_ledger, verify_file
+from epsilog.ledger import open_ledger, verify_ledger
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def test_an_owner_makes_a_budget_once(tmp_path):
     other = epsilog(*create, "--delta", "1e-6", cwd=tmp_path)
     assert (other.returncode, "exists already" in other.stderr) == (2, True)
     assert "caps of a approximate" in epsilog(*create, cwd=tmp_path).stderr
-    (budget,) = verify_file(tmp_path / "runs" / "ledger.db").balances.values()
+    (budget,) = verify_ledger(tmp_path / "runs" / "ledger.db").balances.values()
     assert (budget.privacy_unit, budget.simulation) == ("person", False)
 
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from epsilog.cli import show
 from epsilog.cli.app import app
-from epsilog.ledger import open_ledger, read_ledger, verify_file
-from epsilog.ledger.exports import COLUMNS, csv_lines
+from epsilog.ledger import open_ledger, read_ledger, verify_ledger
+from epsilog.ledger.exports import COLUMNS, format_csv_lines
 from epsilog.mechanisms import PureDP
 from epsilog.signing import SigningKey
-from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, RecordsError
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, RecordError
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
 ACT = ("--by", "dora", "--reason", "agreed")
@@ -260,7 +260,7 @@ def test_no_cell_begins_with_a_formula_where_semicolons_part_them(books, tmp_pat
     with open_ledger(books) as ledger:
         ledger.change_cap("acme", epsilon="3", by=f"dora {text}", reason=text)
         entries = list(ledger.history())
-    written = "".join(csv_lines(entries))
+    written = "".join(format_csv_lines(entries))
     cells = re.split("[;\t\r\n]", written)
     assert not [cell for cell in cells if re.match(r'[\s"]*[=+@\uff1d-]', cell)]
     found = list(csv.DictReader(io.StringIO(written, newline="")))[-1]
@@ -274,7 +274,7 @@ def test_documents_are_exported_letter_by_letter(exported, books, tmp_path):
     previous = [json.loads(line)["previous"] for line in lines]
     hashes = [hashlib.sha256(line.encode()).hexdigest() for line in lines]
     assert previous[1:] == hashes[:-1]
-    assert hashes[-1] == verify_file(books).head
+    assert hashes[-1] == verify_ledger(books).head
 
 
 def test_parquet_is_read_by_polars(exported, tmp_path):
@@ -295,7 +295,7 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
     with pytest.raises(ValueError, match="not there yet"):
         exported("g.csv")
     assert (tmp_path / "g.csv.part").read_text() == "mine"
-    monkeypatch.setattr("epsilog.ledger.exports.row", lambda _: 1 / 0)
+    monkeypatch.setattr("epsilog.ledger.exports.flatten_entry", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         exported("f.csv")
     assert not list(tmp_path.glob("f.csv*"))
@@ -322,7 +322,7 @@ def test_only_making_a_budget_makes_a_ledger(tmp_path, words):
 def test_a_backup_is_restored_and_accepted(ask, reserve, books, tmp_path):
     reserve("run")
     saved, again = tmp_path / "saved.db", tmp_path / "again.db"
-    before = verify_file(books)
+    before = verify_ledger(books)
     told = {"file": str(saved), "entries": before.count, "head": before.head}
     assert ask("backup", saved, as_json=True) == (0, told)
     restore = ["ledger", "restore", str(saved), "-l", str(again), *ACT]
@@ -402,7 +402,7 @@ def test_a_ledger_is_verified_and_held_against_a_signed_checkpoint(ask, reserve,
         "restored": [],
         "partitions": [],
     }
-    assert ask("verify", as_json=True) == (0, told | {"entries": 1, "head": verify_file(books).head})
+    assert ask("verify", as_json=True) == (0, told | {"entries": 1, "head": verify_ledger(books).head})
     reserve("k")
     shutil.copy(books, tmp_path / "old.db")
     key, point = tmp_path / "auditor.pem", tmp_path / "checkpoint.txt"
@@ -412,7 +412,7 @@ def test_a_ledger_is_verified_and_held_against_a_signed_checkpoint(ask, reserve,
     reserve("later")
     since = ("verify", "--since", point, "--key", signer.verifier)
     code, said = ask(*since, as_json=True)
-    assert (code, said) == (0, told | {"entries": 3, "head": verify_file(books).head, "since": 2, "priced": 1})
+    assert (code, said) == (0, told | {"entries": 3, "head": verify_ledger(books).head, "since": 2, "priced": 1})
     code, text = ask(*since)
     assert "begins with the 2 entries of the checkpoint. Not looked at: the prices of what they" in text
     ask("checkpoint", "--sign", key, "-o", point)
@@ -425,5 +425,5 @@ def test_a_ledger_is_verified_and_held_against_a_signed_checkpoint(ask, reserve,
     with pytest.raises(CheckError, match="key must be absent without --since"):
         ask("verify", "--key", signer.verifier)
     point.write_bytes(b"")
-    with pytest.raises(RecordsError, match="is no checkpoint"):
+    with pytest.raises(RecordError, match="is no checkpoint"):
         ask(*since)

@@ -10,7 +10,7 @@ from epsilog.accounting import montecarlo
 from epsilog.cli.entry import COMMANDS
 from epsilog.cli.entry import app as application
 from epsilog.mechanisms import BallsInBins, Gaussian
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 
 BINS = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 16}
 
@@ -47,7 +47,7 @@ def test_what_is_no_list_of_losses_is_refused(tmp_path, text):
 def test_losses_that_were_drawn_are_read_again(tmp_path, release):
     done = account("losses", release, "--samples", 2000, "--seed", 3, "--direction", "add")
     (tmp_path / "losses").write_text(done.stdout)
-    drawn = montecarlo.draw_losses(BallsInBins(Gaussian(1.0), 16), samples=2000, seed=3, direction=Direction.ADD)
+    drawn = montecarlo.draw_losses(BallsInBins(Gaussian(1.0), 16), samples=2000, seed=3, direction=AdjacencyType.ADD)
     read = json.loads(account("delta-from-samples", tmp_path / "losses", "-e", 0.1, "--json").stdout)["delta_estimate"]
     assert read == montecarlo.delta_from_samples(epsilon=0.1, losses=drawn) > 0
     document = json.loads(account("losses", release, "--samples", 5, "--json").stdout)

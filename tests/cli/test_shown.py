@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from epsilog.accounting import epsilon
 from epsilog.cli import programme, proving, show
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, app
-from epsilog.ledger import open_ledger, selftest, verify_file
+from epsilog.ledger import open_ledger, selftest, verify_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.plan import federated, queries
-from epsilog.terms import CheckError, DeltaPolicy, Finding, Interval, NeighboringRelation, Verdict, codec
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms import CheckError, DeltaPolicy, Finding, Interval, NeighboringRelation, Status, codec
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.verification import Reconciliation
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
@@ -31,8 +31,8 @@ def shown(*args):
 
 def test_an_interval_shows_both_sides_each_rounded_its_own_way():
     found = Interval(1.23456789, 2.3456789, "m", ADD)
-    assert show.interval_text(found) == "at most 2.34568 (at least 1.23456)"
-    assert show.interval_text(Interval(1.23456789, 1.23456789, "m", ADD)) == "1.23457"
+    assert show.format_interval(found) == "at most 2.34568 (at least 1.23456)"
+    assert show.format_interval(Interval(1.23456789, 1.23456789, "m", ADD)) == "1.23457"
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,12 @@ def test_an_account_shows_bounds_method_relation_and_assumptions(capsys):
     text = capsys.readouterr().out + _
     found = epsilon(Repeated(PoissonSampled(Gaussian(1.1), 0.01), 100), delta=1e-5)
     assert code == 0, text
-    for part in ("Certified interval", upper_text(found.upper, 6), lower_text(found.lower, 6), str(found.method)[:30]):
+    for part in (
+        "Certified interval",
+        format_upper(found.upper, 6),
+        format_lower(found.lower, 6),
+        str(found.method)[:30],
+    ):
         assert part in text
     assert "add-or-remove-one" in text
     assert text.count("Assumes:") == len(found.assumptions) > 0
@@ -55,8 +60,8 @@ def test_an_account_shows_bounds_method_relation_and_assumptions(capsys):
 def test_a_selftest_that_finds_something_does_not_end_well(monkeypatch, lost, accepted, code):
     killed = selftest.KillReport(kills=3, acknowledged=9, lost=lost, unacknowledged=0, doubled=0, entries=20)
     raced = selftest.RaceReport(attempts=10, cap=5, accepted=accepted, refused=10 - accepted, entries=9)
-    monkeypatch.setattr(selftest, "kill_campaign", lambda *_, **__: killed)
-    monkeypatch.setattr(selftest, "race_campaign", lambda *_, **__: raced)
+    monkeypatch.setattr(selftest, "run_kill_campaign", lambda *_, **__: killed)
+    monkeypatch.setattr(selftest, "run_race_campaign", lambda *_, **__: raced)
     assert shown("selftest")[0] == code
     assert shown("selftest", "--json")[0] == code
 
@@ -181,14 +186,14 @@ def verdict_of(verdict):
 @pytest.mark.parametrize(
     ("verdict", "code"),
     [
-        (Verdict.PASSED, 0),
-        (Verdict.FAILED, NOT_VERIFIED),
-        (Verdict.WARNED, NOT_ALL_CHECKED),
-        (Verdict.NOT_CHECKED, NOT_ALL_CHECKED),
+        (Status.PASSED, 0),
+        (Status.FAILED, NOT_VERIFIED),
+        (Status.WARNED, NOT_ALL_CHECKED),
+        (Status.NOT_CHECKED, NOT_ALL_CHECKED),
     ],
 )
 def test_verify_shows_each_finding_and_ends_with_its_code(monkeypatch, tmp_path, verdict, code):
-    monkeypatch.setattr(proving, "_examined", lambda *_: (verdict_of(verdict), "what stands"))
+    monkeypatch.setattr(proving, "_verify_path", lambda *_: (verdict_of(verdict), "what stands"))
     found, text = shown("verify", tmp_path)
     assert found == code
     for part in ("noise", verdict.value, "what was found", "what stands"):
@@ -213,7 +218,9 @@ def test_one_failed_run_of_several_is_not_lost(monkeypatch, tmp_path, verdicts):
         )
 
     monkeypatch.setattr("epsilog.pipeline.run", outcome)
-    monkeypatch.setattr(programme, "_summary", lambda report, folder: show.note(f"{report['name']} in {folder.name}"))
+    monkeypatch.setattr(
+        programme, "_summary", lambda report, folder: show.print_notice(f"{report['name']} in {folder.name}")
+    )
     monkeypatch.setattr(programme, "_side_by_side", compared.extend)
     files = [f"{number}.toml" for number in range(len(verdicts))]
     code = NOT_VERIFIED if "failed" in verdicts else 0
@@ -228,7 +235,9 @@ def test_one_failed_run_of_several_is_not_lost(monkeypatch, tmp_path, verdicts):
 
 
 def test_the_pages_of_a_calculator_go_to_standard_output_or_to_a_file(monkeypatch, tmp_path):
-    monkeypatch.setattr("epsilog.server.embed", lambda calculator, values: f"<!doctype html>{calculator} {values}\n")
+    monkeypatch.setattr(
+        "epsilog.server.build_embed_html", lambda calculator, values: f"<!doctype html>{calculator} {values}\n"
+    )
     given = ("embed", "federated", "population=2410", "noise_multiplier=1.5=x")
     page = "<!doctype html>federated {'population': '2410', 'noise_multiplier': '1.5=x'}\n"
     assert shown(*given) == (0, page + "\n")
@@ -273,7 +282,7 @@ def books(tmp_path):
 
 
 def test_a_ledger_is_shown_with_its_chain(books):
-    whole = verify_file(books)
+    whole = verify_ledger(books)
     code, text = shown("ledger", "show", "-l", books, "--json")
     document = json.loads(text)
     assert (code, document["sound"], document["trouble"]) == (0, True, "")

@@ -230,7 +230,7 @@ def test_a_report_is_signed_and_its_reader_knows_by_whom(at, original):
     assert verified(run / "report.json", *public, "--key", "k.pub")[0] == 5
     assert verified(run / "report.json", *public, "--key", "k.pub", "--signature", moved)[0] == 0
     assert verified(run / "report.html", *public, "--key", "k.pub", "--signature", moved)[0] == 4
-    spaced = codec.canonical(codec.parse((run / "report.json").read_bytes())).replace(b'{"', b'{ "', 1)
+    spaced = codec.encode_canonical(codec.parse_json((run / "report.json").read_bytes())).replace(b'{"', b'{ "', 1)
     (run / "report.json").write_bytes(spaced)  # the same document, and not the file that was signed
     code, found = verified(run / "report.json", *public, "--key", "k.pub", "--signature", moved)
     assert (code, {"signature/of-another-file", "report/holds"} <= found) == (4, True)

@@ -6,8 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE, PAGE = ROOT / "src/epsilog", ROOT / "docs/boundaries/release.md"
 DIGESTS = re.compile(
-    r"hashlib|\bhmac\b|fingerprint\(|secrets\.token|\bcrc32\b|Public\.of|Released\.of|Commitment\.to"
-    r"|npz\.digest|hexdigest"
+    r"hashlib|\bhmac\b|hash_canonical\(|secrets\.token|\bcrc32\b|Public\.of|Released\.of|Commitment\.to"
+    r"|npz\.hash_arrays|hexdigest"
 )
 
 

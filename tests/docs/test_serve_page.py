@@ -70,7 +70,7 @@ def test_a_server_is_tried_out_and_somebody_is_let_in_and_out(tmp_path):
             assert any(one.name == name for one in samples), name
         assert run(*revoke, cwd=tmp_path).returncode == 0
         refused = reserve(anna, "three")
-        assert (refused.returncode, json.loads(refused.stdout)["error"]["type"]) == (2, "AccessError")
+        assert (refused.returncode, json.loads(refused.stdout)["error"]["type"]) == (2, "PermissionDeniedError")
         assert reserve(dora, "one").returncode == 0
     finally:
         server.send_signal(signal.SIGINT)

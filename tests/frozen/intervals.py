@@ -92,7 +92,7 @@ def _related(function: Any) -> Any:
 
 def _assumptions(release: ep.Release, relation: str) -> Any:
     del relation
-    return [one.code for one in accounting.assumptions(release)]
+    return [one.code for one in accounting.list_assumptions(release)]
 
 
 def _repeatable(function: Any) -> Any:
@@ -110,8 +110,8 @@ def _calibrated(sampling: float, rounds: int, **goal: Any) -> float:
 
 
 def _formula(**given: Any) -> list[Any]:
-    found = accounting.fl_formula(**given)
-    return [found.total, found.root_term, found.linear_term, found.dominates]
+    found = accounting.federated_closed_form(**given)
+    return [found.total, found.root_term, found.linear_term, found.dominant_term]
 
 
 ASK: dict[str, Any] = {
@@ -123,7 +123,7 @@ ASK: dict[str, Any] = {
     "mu": _related(accounting.mu),
     "rho": _related(accounting.rho),
     "rdp": _related(accounting.rdp),
-    "rdp_attained": _related(accounting.rdp_attained),
+    "rdp_attained": _related(accounting.rdp_lower_bound),
     "renyi_epsilon": _related(accounting.renyi_epsilon),
     "renyi_delta": _related(accounting.renyi_delta),
     "assumptions": _assumptions,
@@ -134,7 +134,7 @@ ASK: dict[str, Any] = {
     "fl_formula": _formula,
     "classic_gaussian_stddev": accounting.classic_gaussian_stddev,
     "laplace_scale": accounting.laplace_scale,
-    "even_split": accounting.even_split,
+    "even_split": accounting.split_epsilon_evenly,
     "gaussian_epsilon": accounting.gaussian_epsilon,
     "gaussian_delta": accounting.gaussian_delta,
 }

@@ -18,14 +18,14 @@ import epsilog as ep
 from epsilog.ledger import (
     Checkpoint,
     Ledger,
+    LedgerVerification,
     Verb,
-    Verified,
-    export,
+    export_entries,
+    iterate_verified_documents,
     open_ledger,
+    prove_consistency,
     read_ledger,
-    read_transcript,
-    since,
-    sound_documents,
+    read_verified_entries,
     write_bundle,
     write_receipt,
 )
@@ -276,7 +276,7 @@ def _kinds() -> Iterator[Step]:
         "gdp": ep.GaussianDP(0.2),
         "response": ep.RandomizedResponse(0.7, 3),
         "group": ep.Grouped(GAUSSIAN, 2),
-        "tuned": ep.Tuned(ep.PureDP(0.1), ep.BinomialTrials(4, 1.0)),
+        "tuned": ep.BestOfTrials(ep.PureDP(0.1), ep.BinomialTrialCount(4, 1.0)),
         "fixed": ep.FixedSizeSampled(GAUSSIAN, 5, 100),
         "nothing": ep.Composed(()),
         "no privacy": ep.Gaussian(0.0),
@@ -327,7 +327,7 @@ def _chain(folder: Path, steps: Iterator[Step]) -> dict[str, Any]:
             found[f"balance of {balance.scope}"] = balance.document()
         verified = ledger.verify()
         found["verified"] = {"count": verified.count, "head": verified.head}
-        documents = list(sound_documents(ledger))
+        documents = list(iterate_verified_documents(ledger))
         entries = list(ledger.history())
     for number, document in enumerate(documents, start=1):
         found[f"entry {number:03d}"] = document
@@ -343,7 +343,9 @@ def _shown(value: Any) -> Any:
     return [_shown(each) for each in value] if isinstance(value, list | tuple) else plain(value)
 
 
-def _exported(folder: Path, path: Path, verified: Verified, documents: list[str], entries: list[Any]) -> dict[str, Any]:
+def _exported(
+    folder: Path, path: Path, verified: LedgerVerification, documents: list[str], entries: list[Any]
+) -> dict[str, Any]:
     """What leaves the house."""
     key = signer(folder)
     found: dict[str, Any] = {}
@@ -352,16 +354,16 @@ def _exported(folder: Path, path: Path, verified: Verified, documents: list[str]
     head, _, note_text = bundle.partition("\n\n")
     version, *inside = head.split("\n")
     assert inside == documents, "a bundle holds the entries as they are"
-    assert read_transcript(folder / "signed.bundle").verified == verified
+    assert read_verified_entries(folder / "signed.bundle").verified == verified
     found["bundle"] = {"version": version, "note": note_text}
     older = Checkpoint.over(documents[:5], origin="example.org/frozen")
     note = Checkpoint.over(documents, origin="example.org/frozen").note(key)
-    found["consistency"] = str(since(older, documents, note))
+    found["consistency"] = str(prove_consistency(older, documents, note))
     last = next(entry for entry in reversed(entries) if entry.verb is Verb.COMMITTED)
     of_charge = {"key": last.key, "scope": last.scope}
     found["receipt"] = str(write_receipt(documents, **of_charge, origin="example.org/frozen", signer=key))
     for suffix in (".csv", ".jsonl"):
-        export(iter(entries), folder / f"export{suffix}")
+        export_entries(iter(entries), folder / f"export{suffix}")
     found["csv"] = (folder / "export.csv").read_text().splitlines()[:40]
     assert (folder / "export.jsonl").read_text().splitlines() == documents
     with read_ledger(path) as again:

@@ -34,7 +34,7 @@ SCHEMES: dict[str, Callable[[float], Any]] = {
     "buffered": lambda z: ep.ClientLevelBufferedNoise(20, 4, 8, (0.9, 0.3), (0.2, 0.1), 1.0, z),
     "examples": lambda z: ep.ExampleLevelClientSide(20, 4, 3, 2, 0.5, 1, 1.0, z),
 }
-TRIALS = {"once": None, "tuned": ep.NegativeBinomialTrials(1.0, 0.25), "eight": ep.BinomialTrials(8, 1.0)}
+TRIALS = {"once": None, "tuned": ep.NegativeBinomialTrialCount(1.0, 0.25), "eight": ep.BinomialTrialCount(8, 1.0)}
 
 
 def register(scheme: str, relation: NeighboringRelation, noise: float | None, **changes: Any) -> plan.RegisteredPlan:
@@ -51,20 +51,20 @@ def register(scheme: str, relation: NeighboringRelation, noise: float | None, **
         "simulation": True,
         "details": {"settings": "5e" * 32, "data": {"units": 150}},
     }
-    return plan.register(SCHEMES[scheme], **stated | changes)
+    return plan.build_registered_plan(SCHEMES[scheme], **stated | changes)
 
 
 def _registered(*args: Any, **changes: Any) -> dict[str, Any]:
     made = register(*args, **changes)
     document = made.to_json()
     assert plan.RegisteredPlan.from_json(document) == made
-    assert made.hash == codec.fingerprint(document)
+    assert made.hash == codec.hash_canonical(document)
     return {"hash": made.hash, "document": document, "after": plain(made.epsilon_after(2))}
 
 
 def _federated(**given: Any) -> Any:
     made = plan.federated(**given)
-    points = plan.curve(made, points=3) if given.get("sampling") != "balls-in-bins" else ()
+    points = plan.compute_epsilon_curve(made, points=3) if given.get("sampling") != "balls-in-bins" else ()
     return {
         "plan": plain(made),
         "curve": plain(points),
@@ -79,7 +79,7 @@ def _phases(**more: Any) -> Any:
 
 def _verdict(release: ep.Release, **more: Any) -> Any:
     found = ep.epsilon(release, delta=1e-6)
-    return plan.verdict(release, found, delta=1e-6, relation=ADD, privacy_unit="person", **more)
+    return plan.interpret_guarantee(release, found, delta=1e-6, relation=ADD, privacy_unit="person", **more)
 
 
 def calls() -> dict[str, Callable[[], Any]]:
@@ -101,8 +101,8 @@ def calls() -> dict[str, Callable[[], Any]]:
         "fit": {"fit": True},
         "unit": {"privacy_unit": "device-day", "clip_norm": 0.5},
         "everybody": {"cohort_size": 1000},
-        "sweep": {"trials": ep.NegativeBinomialTrials(1.0, 0.1)},
-        "fixed sweep": {"trials": ep.BinomialTrials(8, 1.0)},
+        "sweep": {"trials": ep.NegativeBinomialTrialCount(1.0, 0.1)},
+        "fixed sweep": {"trials": ep.BinomialTrialCount(8, 1.0)},
         "too many": {"cohort_size": 1001},
         "no rounds": {"rounds": 0},
         "bad sampler": {"sampling": "shuffled"},
@@ -180,24 +180,28 @@ def calls() -> dict[str, Callable[[], Any]]:
         "out of reach": {"epsilon": 1e-9},
     }.items():
         schedule = {"population": 1000, "cohort_size": 50}
-        found[f"noise {name}"] = partial(plan.noise_for, **schedule, rounds=40, **given)
-        found[f"rounds {name}"] = partial(plan.rounds_for, **schedule, noise_multiplier=1.2, **given)
+        found[f"noise {name}"] = partial(plan.calibrate_noise, **schedule, rounds=40, **given)
+        found[f"rounds {name}"] = partial(plan.calibrate_rounds, **schedule, noise_multiplier=1.2, **given)
     mixed = [ep.Gaussian(4.0), ep.Repeated(ep.Laplace(8.0), 3), ep.ApproximateDP(0.1, 1e-8)]
     sgd = ep.Repeated(ep.PoissonSampled(ep.Gaussian(1.0), 0.05), 40)
     for relation in RELATIONS:
-        found[f"mix {relation}"] = partial(plan.mix, mixed, delta=1e-6, relation=relation)
-        found[f"sweep {relation}"] = partial(plan.sweep, sgd, ep.PoissonTrials(4.0), delta=1e-6, relation=relation)
+        found[f"mix {relation}"] = partial(plan.plan_composition, mixed, delta=1e-6, relation=relation)
+        found[f"sweep {relation}"] = partial(
+            plan.plan_tuning, sgd, ep.PoissonTrialCount(4.0), delta=1e-6, relation=relation
+        )
         found[f"risks {relation}"] = partial(
-            plan.risk_reading, sgd, delta=1e-6, relation=relation, known=ep.Repeated(ep.Gaussian(1.0), 40)
+            plan.compute_risk_metrics, sgd, delta=1e-6, relation=relation, known=ep.Repeated(ep.Gaussian(1.0), 40)
         )
         found[f"phases {relation}"] = partial(_phases, relation=relation)
         for query_name in ("count", "sum", "mean"):
             for size in (None, 100):
                 more = {"contributions": 3, "low": -1.0, "high": 4.0, "size": size, "relation": relation}
-                found[f"sensitivity {query_name} {size} {relation}"] = partial(plan.sensitivity, query_name, **more)
+                found[f"sensitivity {query_name} {size} {relation}"] = partial(
+                    plan.compute_query_sensitivity, query_name, **more
+                )
     found |= {
         "meaning of a mix": partial(
-            plan.verdict,
+            plan.interpret_guarantee,
             ep.Composed(mixed),
             delta=1e-6,
             relation=ADD,
@@ -205,14 +209,14 @@ def calls() -> dict[str, Callable[[], Any]]:
             subject="releases",
             cap=2.0,
         ),
-        "profile": partial(plan.profile_view, sgd, delta=1e-6, points=7),
+        "profile": partial(plan.compute_profile_view, sgd, delta=1e-6, points=7),
         "verdict": partial(_verdict, sgd, population=1000, cap=3.0),
         "verdict of no noise": partial(_verdict, ep.Gaussian(0.0)),
         "verdict of pure noise": partial(_verdict, ep.Laplace(2.0), subject="answers"),
-        "crossover": partial(plan.crossover, epsilon=1.0, delta=1e-6, counts=(1, 2, 5, 10, 100)),
-        "side by side": partial(plan.side_by_side, sgd, ep.Laplace(0.5), delta=1e-6, fpr=0.01),
+        "crossover": partial(plan.compare_query_noise, epsilon=1.0, delta=1e-6, counts=(1, 2, 5, 10, 100)),
+        "side by side": partial(plan.compare_releases, sgd, ep.Laplace(0.5), delta=1e-6, fpr=0.01),
         "algorithm two": partial(
-            plan.algorithm_two,
+            plan.account_algorithm_2,
             sigma=4.0,
             batch_probability=0.1,
             examples=500,
@@ -236,7 +240,7 @@ def calls() -> dict[str, Callable[[], Any]]:
 
 
 def _preflight(given: dict[str, Any]) -> Any:
-    return plan.preflight(plan.TrainingSetup(**given), delta=1e-6)
+    return plan.preflight(plan.TrainingLoop(**given), delta=1e-6)
 
 
 def answers(names: list[str] | None = None) -> dict[str, Any]:

@@ -132,19 +132,19 @@ class Draw:
         strategy = self.among(
             lambda: ep.ToeplitzStrategy((1.0,)),
             lambda: ep.ToeplitzStrategy((1.0, 0.5, 0.375, 0.3125)[: self.among(2, 3, 4)]),
-            lambda: ep.ToeplitzStrategy(ep.BufferedStrategy((0.9, 0.3), (0.2, 0.1)).column(rounds)),
+            lambda: ep.ToeplitzStrategy(ep.BufferedToeplitzStrategy((0.9, 0.3), (0.2, 0.1)).column(rounds)),
             lambda: ep.DenseStrategy(
                 tuple(tuple(1.0 if j == t else self.rng.random() for j in range(t + 1)) for t in range(rounds))
             ),
-            ep.TreeStrategy,
+            ep.TreeAggregationStrategy,
         )()
         participation = self.among(
-            ep.EveryRound,
-            lambda: ep.LimitedParticipation(self.among(1, 2, 3), self.among(1, 2, 5)),
-            lambda: ep.BinnedParticipation(self.among(1, 2, 4)),
-            lambda: ep.SpacedParticipation(self.among(1, 2, 4), self.log(0.01, 1.0), self.among(True, False)),
-            lambda: ep.CyclicParticipation(self.among(1, 2, 4), self.log(0.01, 1.0)),
-            lambda: ep.ChosenParticipation(self.rng.randint(1, rounds)),
+            ep.FullParticipation,
+            lambda: ep.BoundedParticipation(self.among(1, 2, 3), self.among(1, 2, 5)),
+            lambda: ep.BallsInBinsParticipation(self.among(1, 2, 4)),
+            lambda: ep.MinSepParticipation(self.among(1, 2, 4), self.log(0.01, 1.0), self.among(True, False)),
+            lambda: ep.CyclicPoissonParticipation(self.among(1, 2, 4), self.log(0.01, 1.0)),
+            lambda: ep.RandomAllocationParticipation(self.rng.randint(1, rounds)),
         )()
         return ep.MatrixMechanism(strategy, participation, rounds, self.noise())
 
@@ -175,16 +175,16 @@ class Draw:
             for _ in range(distinct)
         )
 
-    def trials(self) -> ep.Trials:
+    def trials(self) -> ep.TrialDistribution:
         return self.among(
-            lambda: ep.NegativeBinomialTrials(self.among(1.0, 0.0, -0.5, 3.0), self.log(1e-3, 0.9)),
-            lambda: ep.PoissonTrials(self.log(0.1, 1000)),
-            lambda: ep.BinomialTrials(self.among(1, 8, 100, 10_000), self.among(1.0, 0.5, 0.01)),
+            lambda: ep.NegativeBinomialTrialCount(self.among(1.0, 0.0, -0.5, 3.0), self.log(1e-3, 0.9)),
+            lambda: ep.PoissonTrialCount(self.log(0.1, 1000)),
+            lambda: ep.BinomialTrialCount(self.among(1, 8, 100, 10_000), self.among(1.0, 0.5, 0.01)),
         )()
 
     def tuned(self) -> ep.Release:
         one = self.among(self.base, self.poisson, self.repeated, self.training, self.sampled, self.many)()
-        return ep.Tuned(one, self.trials())
+        return ep.BestOfTrials(one, self.trials())
 
     def grouped(self) -> ep.Release:
         one = self.among(
@@ -202,7 +202,7 @@ class Draw:
             lambda: ep.FixedSizeSampled(inner, 5, 100),
             lambda: ep.Shuffled(inner, 100),
             lambda: ep.BallsInBins(inner, 4, 2),
-            lambda: ep.Tuned(ep.Grouped(inner, 2), self.trials()),
+            lambda: ep.BestOfTrials(ep.Grouped(inner, 2), self.trials()),
         )()
 
     def scheme(self) -> ep.Release:

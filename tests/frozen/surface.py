@@ -71,7 +71,7 @@ def schemas() -> dict[str, Any]:
     """The schemas of documents that third parties check."""
     from epsilog import reports
 
-    return {"report": reports.report_schema(), "registry": reports.registry_schema()}
+    return {"report": reports.load_report_schema(), "registry": reports.load_registry_schema()}
 
 
 def answers() -> dict[str, Any]:

@@ -25,9 +25,9 @@ import epsilog as ep
 from epsilog import reports
 from epsilog.ledger import read_ledger
 from epsilog.pipeline import run as run_program
-from epsilog.terms import EVIDENCE, NeighboringRelation, RecordsError, codec
-from epsilog.verification import Books, parse_evidence, read_folder, reconcile
-from epsilog.verification.logs import examine_logs
+from epsilog.terms import EVIDENCE_KINDS, NeighboringRelation, RecordError, codec
+from epsilog.verification import LedgerReader, parse_evidence, read_run_folder, reconcile
+from epsilog.verification.logs import verify_logs
 
 FILE = "verification.jsonl"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -51,8 +51,8 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # the plan, and how 
     "central": ({}, {}),
     "central, zero-out": ({"relation": ZERO}, {}),
     "central, no simulation": ({"simulation": False}, {}),
-    "central, best of several": ({"trials": ep.BinomialTrials(10, 0.5)}, {}),
-    "central, eight trials": ({"trials": ep.BinomialTrials(8, 1.0)}, {}),
+    "central, best of several": ({"trials": ep.BinomialTrialCount(10, 0.5)}, {}),
+    "central, eight trials": ({"trials": ep.BinomialTrialCount(8, 1.0)}, {}),
     "central, faint noise": ({"scheme_for": faint}, {}),
     "central, rounds begun again": ({}, {"begun": (2, 3)}),
     "central, another seed": ({}, {"seed": 7}),
@@ -69,7 +69,7 @@ OTHERS = ("weak noise", "a round is missing")  # dishonest from the start, and c
 
 
 @cache
-def finished(name: str) -> tuple[Files, Books]:
+def finished(name: str) -> tuple[Files, LedgerReader]:
     """The files of a run and its ledger."""
     about, how = RUNS[name]
     about, how = dict(about), dict(how)
@@ -80,7 +80,7 @@ def finished(name: str) -> tuple[Files, Books]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         (train if name in OTHERS else finish)(path, Path(folder) / "ledger.db", plan, **how)
-        return read_folder(path), Books.read(Path(folder) / "ledger.db")
+        return read_run_folder(path), LedgerReader.read(Path(folder) / "ledger.db")
 
 
 def findings(found: Any) -> dict[str, Any]:
@@ -91,11 +91,11 @@ def findings(found: Any) -> dict[str, Any]:
     return told | ({"stands": found.stands} if hasattr(found, "stands") else {})
 
 
-def examined(files: Mapping[str, bytes], books: Books | None, **options: Any) -> dict[str, Any]:
+def examined(files: Mapping[str, bytes], books: LedgerReader | None, **options: Any) -> dict[str, Any]:
     """What a third party finds, or why nothing can be read."""
     try:
-        return findings(reports.examine(files, books, **options))
-    except RecordsError as error:
+        return findings(reports.verify_run(files, books, **options))
+    except RecordError as error:
         return {"error": type(error).__name__, "says": NEW_EACH_TIME.sub("#", str(error))}
 
 
@@ -107,12 +107,12 @@ def _at(name: str, *place: str | int, value: Any) -> Callable[[Files], Files]:
     """Another value at a place of a document, written as such documents are."""
 
     def change(files: Files) -> Files:
-        document = codec.parse(files[name])
+        document = codec.parse_json(files[name])
         inner = document
         for step in place[:-1]:
             inner = inner[step]
         inner[place[-1]] = value(inner[place[-1]]) if callable(value) else value
-        return files | {name: codec.canonical(document) + b"\n"}
+        return files | {name: codec.encode_canonical(document) + b"\n"}
 
     return change
 
@@ -125,7 +125,7 @@ def _round(name: str, value: Any) -> Callable[[Files], Files]:
     def change(lines: list[bytes]) -> list[bytes]:
         record = json.loads(lines[1])
         record["term"][name] = value(record["term"][name]) if callable(value) else value
-        return [lines[0], codec.canonical(record) + b"\n", *lines[2:]]
+        return [lines[0], codec.encode_canonical(record) + b"\n", *lines[2:]]
 
     return _lines(change, "rounds.jsonl")
 
@@ -197,7 +197,7 @@ def _altered_runs() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"as it is, {name}", lambda name=name: examined(*finished(name))
     yield "run, no ledger", lambda: examined(finished("central")[0], None)
     yield "run, another ledger", lambda: examined(finished("central")[0], finished("examples")[1])
-    yield "run, everything required", lambda: examined(*finished("central"), required=EVIDENCE)
+    yield "run, everything required", lambda: examined(*finished("central"), required=EVIDENCE_KINDS)
     for name, altered in ALTERED_WORDS.items():
 
         def of_word(altered: Any = altered) -> Any:
@@ -227,7 +227,7 @@ def _claiming(name: str, value: Any) -> Any:
 
 def _of_logs(run: Any, **changes: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        return findings(examine_logs(save(run, Path(folder), **changes)))
+        return findings(verify_logs(save(run, Path(folder), **changes)))
 
 
 def _reports() -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -265,7 +265,7 @@ def _report(name: str, *, without: Collection[str] = (), ledger: bool = True) ->
 
 def _logs_report(run: Any, **changes: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        return reports.build_logs_report(examine_logs(save(run, Path(folder), **changes)))
+        return reports.build_log_report(verify_logs(save(run, Path(folder), **changes)))
 
 
 def _text(text: str) -> list[str]:
@@ -329,7 +329,7 @@ def _trained(name: str) -> dict[str, Any]:
         outcome = run_program(Path(folder) / "program.toml", runs=runs, ledger=runs / "ledger.db", observer=_Silent())
         with read_ledger(runs / "ledger.db") as ledger:
             verbs = [entry.verb.value for entry in ledger.history()]
-        found = examined(read_folder(outcome.folder), Books.read(runs / "ledger.db"))
+        found = examined(read_run_folder(outcome.folder), LedgerReader.read(runs / "ledger.db"))
         told = figures(outcome.report)
         files = sorted(path.name for path in outcome.folder.iterdir())
     return found | {"verbs": verbs, "files": files} | {name: told[name] for name in ("claim", "mechanism", "budget")}

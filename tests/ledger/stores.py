@@ -14,7 +14,7 @@ from epsilog.ledger.balances import Balance
 from epsilog.ledger.entries import GENESIS
 from epsilog.ledger.postgres import PostgresStore
 from epsilog.ledger.records import ChargeRecord
-from epsilog.ledger.rows import Stored, digest_of, parsed, stored_state
+from epsilog.ledger.rows import StoredState, hash_row, parse_row, parse_state
 from epsilog.ledger.sqlite import SqliteStore
 from epsilog.ledger.sqlite.library import sqlite
 from epsilog.terms import LedgerIntegrityError, StorageError
@@ -25,7 +25,7 @@ class State:
     """What a memory holds; a new one takes its place when a transaction ends well."""
 
     rows: tuple = ()
-    stored: Stored = field(default_factory=lambda: Stored((0, GENESIS), {}, {}, {}))
+    stored: StoredState = field(default_factory=lambda: StoredState((0, GENESIS), {}, {}, {}))
 
 
 class Memory:
@@ -55,7 +55,7 @@ class MemorySession:
 
     def head(self):
         rows, head = self.state.rows, self.state.stored.head
-        if head != ((rows[-1].position, digest_of(rows[-1])) if rows else (0, GENESIS)):
+        if head != ((rows[-1].position, hash_row(rows[-1])) if rows else (0, GENESIS)):
             raise LedgerIntegrityError("the last entry is not the one that the head names", index=len(rows))
         return head
 
@@ -64,17 +64,17 @@ class MemorySession:
         return iter([row for row in chosen if scope is None or _under(row.scope, scope)][:limit])
 
     def page(self, *, before, limit, scope=None, verb=None):
-        entries = [parsed(row) for row in self.rows(scope=scope) if row.position < before]
+        entries = [parse_row(row) for row in self.rows(scope=scope) if row.position < before]
         return [entry for entry in reversed(entries) if verb is None or entry.verb == verb][:limit]
 
     def entry(self, position):
         if not 1 <= position <= len(self.state.rows):
             raise LedgerIntegrityError("is missing", index=position)
-        return parsed(self.state.rows[position - 1])
+        return parse_row(self.state.rows[position - 1])
 
     def latest(self, scope):
         rows = [row for row in self.state.rows if row.scope == scope]
-        return parsed(rows[-1]) if rows else None
+        return parse_row(rows[-1]) if rows else None
 
     def stored(self):
         return self.state.stored
@@ -82,7 +82,7 @@ class MemorySession:
     def balances(self, scopes):
         found = self.state.stored.balances
         chosen = sorted(found) if scopes is None else sorted(found.keys() & set(scopes))
-        return [stored_state(Balance.parse, found[scope], scope=scope) for scope in chosen]
+        return [parse_state(Balance.parse, found[scope], scope=scope) for scope in chosen]
 
     def below(self, scope):
         return [balance for balance in self.balances(None) if balance.scope.startswith(f"{scope}/")]
@@ -90,7 +90,7 @@ class MemorySession:
     def charge(self, name):
         scope, key = name
         found = self.state.stored.charges.get(name)
-        return None if found is None else stored_state(ChargeRecord.parse, found, scope=scope, key=key)
+        return None if found is None else parse_state(ChargeRecord.parse, found, scope=scope, key=key)
 
     def find_charges(self, key):
         return [self.charge(name) for name in sorted(self.state.stored.charges) if name[1] == key]

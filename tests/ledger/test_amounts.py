@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsilog.ledger.amounts import DECIMALS, Amounts, as_text, cap_units, charge_units, units_of
+from epsilog.ledger.amounts import DECIMALS, Amounts, format_units, parse_units, round_cap_down, round_charge_up
 
 QUANTITIES = st.sampled_from(sorted(DECIMALS))
 VALUES = st.one_of(
@@ -19,7 +19,7 @@ VALUES = st.one_of(
 @given(quantity=QUANTITIES, value=VALUES)
 def test_charges_round_up_and_by_less_than_a_unit(quantity, value):
     unit = Fraction(1, 10 ** DECIMALS[quantity])
-    charged = charge_units(quantity, value) * unit
+    charged = round_charge_up(quantity, value) * unit
     assert 0 <= charged - Fraction(value) < unit
 
 
@@ -29,25 +29,25 @@ def test_caps_round_down_or_are_refused(quantity, value):
     unit = Fraction(1, 10 ** DECIMALS[quantity])
     if 0 < Fraction(value) < unit:
         with pytest.raises(ValueError, match="at least one unit"):
-            cap_units(quantity, value)
+            round_cap_down(quantity, value)
     else:
-        assert 0 <= Fraction(value) - cap_units(quantity, value) * unit < unit
+        assert 0 <= Fraction(value) - round_cap_down(quantity, value) * unit < unit
 
 
 @given(quantity=QUANTITIES, units=st.integers(0, 10**25))
 def test_a_stored_amount_has_one_spelling(quantity, units):
-    text = as_text(quantity, units)
-    assert units_of(quantity, text) == units
+    text = format_units(quantity, units)
+    assert parse_units(quantity, text) == units
     for other in (f"0{text}", f"{text}0" if "." in text else f"{text}.0", f"+{text}", f" {text}", f"{text}e0"):
         with pytest.raises(ValueError, match=quantity):
-            units_of(quantity, other)
+            parse_units(quantity, other)
 
 
 @pytest.mark.parametrize(
     "value",
     ["", "nan", "inf", "-1", "-0.0", "0x1", "1_0", "1e1000", "1" * 101, "1e10", "١", float("nan"), float("inf")],
 )
-@pytest.mark.parametrize("rounded", [charge_units, cap_units])
+@pytest.mark.parametrize("rounded", [round_charge_up, round_cap_down])
 def test_what_is_no_amount_is_refused_by_name(rounded, value):
     with pytest.raises(ValueError, match="epsilon must be"):
         rounded("epsilon", value)
@@ -56,20 +56,20 @@ def test_what_is_no_amount_is_refused_by_name(rounded, value):
 @pytest.mark.parametrize("value", [None, True, b"1", 1j])
 def test_what_is_no_number_is_refused_by_name(value):
     with pytest.raises(ValueError, match="epsilon must be a decimal string or a number"):
-        charge_units("epsilon", value)
+        round_charge_up("epsilon", value)
 
 
 def test_a_delta_cap_is_a_probability_below_one():
-    assert cap_units("delta", "0.999999999999999999") == 10**18 - 1
-    assert cap_units("delta", "0") == 0
+    assert round_cap_down("delta", "0.999999999999999999") == 10**18 - 1
+    assert round_cap_down("delta", "0") == 0
     for delta in ("1", "2"):
         with pytest.raises(ValueError, match=r"delta must be in \[0, 1\)"):
-            cap_units("delta", delta)
+            round_cap_down("delta", delta)
 
 
 def test_a_float_stands_for_the_binary_number_that_it_is():
     assert Fraction(0.1) > Fraction("0.1")
-    assert (charge_units("epsilon", "0.1"), charge_units("epsilon", 0.1)) == (10**8, 10**8 + 1)
+    assert (round_charge_up("epsilon", "0.1"), round_charge_up("epsilon", 0.1)) == (10**8, 10**8 + 1)
 
 
 def test_amounts_read_as_decimals_and_add_in_units():

@@ -9,13 +9,13 @@ from datetime import timedelta
 import pytest
 from tests.server.conftest import serving
 
-from epsilog.ledger import open_here, open_ledger
+from epsilog.ledger import open_ledger, open_local_ledger
 from epsilog.ledger.entries import Verb
-from epsilog.ledger.states import RULES
+from epsilog.ledger.states import TRANSITIONS
 from epsilog.mechanisms import Gaussian, PureDP
-from epsilog.server import Entrance, create_app, tokens
+from epsilog.server import AccessConfig, create_app, tokens
 from epsilog.server.roles import Holder, Role
-from epsilog.terms import AccessError
+from epsilog.terms import PermissionDeniedError
 
 ACT = {"by": "dora", "reason": "agreed on 3 May"}
 HASH = "ab" * 32
@@ -138,7 +138,7 @@ class Here:
     """A ledger that is open here, on behalf of an owner."""
 
     def __init__(self, folder, clock):
-        self.root = open_here(folder / "budget.db", clock=clock)
+        self.root = open_local_ledger(folder / "budget.db", clock=clock)
 
     def of(self, scope):
         return self.root.on_behalf_of("somebody", owns=Holder("somebody", Role.OWNER, scope).owns)
@@ -152,7 +152,7 @@ class Served:
 
     def __init__(self, folder, clock, site):
         self.app, url, held = site
-        self.root = self.app.state.books._ledger = open_here(folder / "budget.db", clock=clock)
+        self.root = self.app.state.books._ledger = open_local_ledger(folder / "budget.db", clock=clock)
 
         self.asked = {scope: open_ledger(url, token=token) for scope, token in held.items()}
 
@@ -173,7 +173,7 @@ def site(tmp_path_factory):
         scope: tokens.create_token(file, f"owner-{number}", role=Role.OWNER, scope=scope)[1]
         for number, scope in enumerate(OWNERS)
     }
-    app = create_app(ledger="not-used.db", entrance=Entrance(file, rate=10_000.0))
+    app = create_app(ledger="not-used.db", entrance=AccessConfig(file, rate=10_000.0))
     with serving(app) as served:
         yield app, served.url, held
 
@@ -188,11 +188,13 @@ def kept(request, tmp_path, clock):
 
 def counted(ledger):
     """What the budgets above count and set aside."""
-    return [(one.caps, one.held, one.set_aside, one.retired, one.partition) for one in map(ledger.balance, ABOVE)]
+    return [
+        (one.caps, one.total_reserved, one.set_aside, one.retired, one.partition) for one in map(ledger.balance, ABOVE)
+    ]
 
 
 def test_every_verb_of_the_table_is_tried():
-    assert set(WAYS) == set(Verb) == set(RULES)
+    assert set(WAYS) == set(Verb) == set(TRANSITIONS)
 
 
 @pytest.mark.parametrize(("verb", "number"), CASES)
@@ -207,13 +209,13 @@ def test_an_act_takes_an_owner_of_every_budget_that_it_changes(kept, clock, verb
     least = LEAST.get((verb, number), LEAF)
     for owner in OWNERS[: OWNERS.index(least)]:
         head = kept.root.head()
-        with pytest.raises(AccessError):
+        with pytest.raises(PermissionDeniedError):
             do(kept.of(owner), clock.now)
         assert kept.root.head() == head, "a refused act was written"
     stood = counted(kept.root)
     do(kept.of(least), clock.now)
     entry = next(one for one in kept.root.page(limit=9) if one.verb is verb)
-    moves = RULES[verb].debit is not None or (verb is Verb.RESERVED and entry.body["request"]["amount"] is None)
+    moves = TRANSITIONS[verb].debit is not None or (verb is Verb.RESERVED and entry.body["request"]["amount"] is None)
     if least == LEAF and not moves:  # what nobody above was asked for changes nothing above
         assert counted(kept.root) == stood
     kept.root.verify()

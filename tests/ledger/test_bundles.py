@@ -10,21 +10,21 @@ from tests.ledger.stores import AVAILABLE, STORES
 
 from epsilog.ledger import (
     Checkpoint,
-    Kept,
     Ledger,
     Receipt,
-    charge_facts,
+    StoredCheckpoint,
     is_bundle,
+    iterate_verified_documents,
     merkle,
     open_ledger,
+    prove_consistency,
+    read_charge_facts,
     read_ledger,
-    read_transcript,
-    since,
-    sound_documents,
+    read_verified_entries,
     write_bundle,
     write_receipt,
 )
-from epsilog.ledger.entries import GENESIS, Entry, digest
+from epsilog.ledger.entries import GENESIS, Entry, hash_entry
 from epsilog.mechanisms import PureDP
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError
@@ -69,7 +69,7 @@ def ledger(tmp_path_factory):
 @pytest.fixture(scope="module")
 def documents(ledger):
     with read_ledger(ledger) as books:
-        return list(sound_documents(books))
+        return list(iterate_verified_documents(books))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def rewritten(documents, change):
     previous, made = GENESIS, []
     for document in map(change, itertools.count(1), documents):
         made.append(replace(Entry.parse(document), previous=previous).document())
-        previous = digest(made[-1])
+        previous = hash_entry(made[-1])
     return made
 
 
@@ -96,18 +96,20 @@ def later(index, document):
 
 
 def test_published_checkpoints_are_read_and_written_again():
-    kept = Kept.parse(CHECKPOINT)
+    kept = StoredCheckpoint.parse(CHECKPOINT)
     assert kept.checkpoint == Checkpoint("example.com/behind-the-sofa", 20852163, ROOT)
     assert (str(kept), str(kept.checkpoint)) == (CHECKPOINT, kept.note.text)
-    assert Kept.parse(f"Dear all,\n\n> {kept.note.in_one_line()}\n") == kept
-    request = Kept.parse(REQUEST)
+    assert StoredCheckpoint.parse(f"Dear all,\n\n> {kept.note.in_one_line()}\n") == kept
+    request = StoredCheckpoint.parse(REQUEST)
     assert (request.old, len(request.proof), request.note) == (20852014, 4, kept.note)
     assert str(request) == REQUEST
 
 
 def test_a_checkpoint_is_of_every_entry(documents, key):
     made = Checkpoint.over(documents, origin="example.org/claims")
-    assert made == Checkpoint("example.org/claims", 10, merkle.root_of([merkle.leaf(d.encode()) for d in documents]))
+    assert made == Checkpoint(
+        "example.org/claims", 10, merkle.compute_root([merkle.hash_leaf(d.encode()) for d in documents])
+    )
     assert str(made.note(None)) == str(made)
     assert made.note(key).signatures[0].label == key.verifier.label
     for index, document in enumerate(documents):
@@ -135,7 +137,7 @@ def test_a_checkpoint_is_of_every_entry(documents, key):
 )
 def test_what_is_no_checkpoint_is_refused(old, new, why):
     with pytest.raises(CheckError, match=why):
-        Kept.parse(CHECKPOINT.replace(old, new))
+        StoredCheckpoint.parse(CHECKPOINT.replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_what_is_no_checkpoint_is_refused(old, new, why):
 )
 def test_what_is_no_proof_is_refused(old, new):
     with pytest.raises(CheckError):
-        Kept.parse(REQUEST.replace(old, new))
+        StoredCheckpoint.parse(REQUEST.replace(old, new))
 
 
 @pytest.mark.slow
@@ -158,16 +160,18 @@ def test_a_checkpoint_proves_that_the_ledger_only_grew(documents, key):
     states = [Checkpoint.over(documents[:size], origin="o") for size in range(len(documents) + 1)]
     other = [Checkpoint.over(rewritten(documents, later)[:size], origin="o") for size in range(len(documents) + 1)]
     for older, now in itertools.combinations_with_replacement(states, 2):
-        found = Kept.parse(str(since(older, documents[: now.size], now.note(key))))
+        found = StoredCheckpoint.parse(str(prove_consistency(older, documents[: now.size], now.note(key))))
         assert found.follows(older)
         for another in (*states, *other):
             same = (another.size, another.root) == (older.size, older.root)
             assert found.follows(another) is (same if another.size == older.size else None)
-            assert Kept(found.note).follows(another) is (another == now if another.size == now.size else None)
+            assert StoredCheckpoint(found.note).follows(another) is (
+                another == now if another.size == now.size else None
+            )
     with pytest.raises(CheckError, match="with which it does not begin"):
-        since(other[5], documents, states[-1].note(key))
+        prove_consistency(other[5], documents, states[-1].note(key))
     with pytest.raises(CheckError, match="at most 3 entries"):
-        since(states[5], documents[:3], states[3].note(key))
+        prove_consistency(states[5], documents[:3], states[3].note(key))
 
 
 # --- bundles ----------------------------------------------------------------------------------------------------------
@@ -176,7 +180,7 @@ def test_a_checkpoint_proves_that_the_ledger_only_grew(documents, key):
 def test_a_bundle_is_the_ledger_word_for_word(ledger, bundle, documents, key):
     assert is_bundle(bundle)
     assert not is_bundle(ledger)
-    from_bundle, from_file = read_transcript(bundle), read_transcript(ledger)
+    from_bundle, from_file = read_verified_entries(bundle), read_verified_entries(ledger)
     assert from_bundle.documents == from_file.documents == tuple(documents)
     assert from_bundle.verified == from_file.verified
     assert (from_file.note, from_bundle.note) == (
@@ -208,14 +212,14 @@ def test_a_bundle_is_the_same_from_whichever_store_the_entries_lie_in(kind, tmp_
     with Ledger(STORES[kind](tmp_path).open(), clock=clock) as books:
         books.create_budget("acme", kind="pure", epsilon="2")
         books.charge("acme/anna", PureDP(0.25), key="q-1")
-        write_bundle(sound_documents(books), tmp_path / "b", origin="o")
-        (checked,) = {books.verify().head, read_transcript(tmp_path / "b").verified.head}
-        assert checked == digest(list(sound_documents(books))[-1])
+        write_bundle(iterate_verified_documents(books), tmp_path / "b", origin="o")
+        (checked,) = {books.verify().head, read_verified_entries(tmp_path / "b").verified.head}
+        assert checked == hash_entry(list(iterate_verified_documents(books))[-1])
 
 
 def test_an_empty_ledger_has_a_bundle(tmp_path):
     write_bundle([], tmp_path / "b", origin="o")
-    assert read_transcript(tmp_path / "b").verified.count == 0
+    assert read_verified_entries(tmp_path / "b").verified.count == 0
 
 
 def test_the_first_entry_that_fails_is_named(bundle, documents, key, tmp_path):
@@ -229,11 +233,11 @@ def test_the_first_entry_that_fails_is_named(bundle, documents, key, tmp_path):
             assert changed != lines
             (tmp_path / "b").write_bytes(b"\n".join(changed))
             with pytest.raises(LedgerIntegrityError) as found:
-                read_transcript(tmp_path / "b")
+                read_verified_entries(tmp_path / "b")
             assert found.value.index == named
         (tmp_path / "b").write_bytes(b"\n".join(lines[:index] + lines[index + 1 :]))
         with pytest.raises(LedgerIntegrityError) as found:
-            read_transcript(tmp_path / "b")
+            read_verified_entries(tmp_path / "b")
         assert found.value.index == index
 
 
@@ -242,17 +246,17 @@ def test_a_chain_that_was_written_afresh_is_not_the_one_that_was_signed(bundle, 
     note = bundle.read_bytes().partition(b"\n\n")[2]
     (tmp_path / "b").write_bytes(b"epsilog-bundle/v0\n" + "\n".join(forged).encode() + b"\n\n" + note)
     with pytest.raises(LedgerIntegrityError, match="the checkpoint is of other entries"):
-        read_transcript(tmp_path / "b")
+        read_verified_entries(tmp_path / "b")
     (tmp_path / "b").write_bytes(b"epsilog-bundle/v0\n" + "\n".join(documents[:-1]).encode() + b"\n\n" + note)
     with pytest.raises(LedgerIntegrityError, match="of 10 entries, and 9 are there"):
-        read_transcript(tmp_path / "b")
+        read_verified_entries(tmp_path / "b")
 
 
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\nno checkpoint", b"\n\xff\n"])
 def test_a_bundle_without_its_checkpoint_is_broken(bundle, ending, tmp_path):
     (tmp_path / "b").write_bytes(bundle.read_bytes().partition(b"\n\n")[0] + b"\n" + ending)
     with pytest.raises(LedgerIntegrityError):
-        read_transcript(tmp_path / "b")
+        read_verified_entries(tmp_path / "b")
 
 
 # --- receipts ---------------------------------------------------------------------------------------------------------
@@ -271,8 +275,8 @@ def test_a_receipt_says_what_was_charged_and_not_where(documents, key):
         "state": "started",
     }
     entries = [Entry.parse(document) for document in documents]
-    assert receipt.facts == charge_facts(entries, receipt.index)
-    assert receipt.leaf == merkle.leaf(documents[receipt.index].encode())
+    assert receipt.facts == read_charge_facts(entries, receipt.index)
+    assert receipt.leaf == merkle.hash_leaf(documents[receipt.index].encode())
     for hidden in ("acme", "berta", '"run"', "run-"):
         assert hidden not in str(note)
         assert hidden not in note.in_one_line()
@@ -293,7 +297,7 @@ def test_there_is_no_receipt_for_what_is_no_charge(documents, key):
         with pytest.raises(CheckError, match="charge must be the key of a charge in this ledger"):
             write_receipt(documents, key=name, origin="o", signer=key)
     with pytest.raises(CheckError, match="that of a charge"):
-        charge_facts([Entry.parse(documents[0])], 0)
+        read_charge_facts([Entry.parse(documents[0])], 0)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +330,7 @@ def test_a_receipt_of_another_entry_leads_nowhere(documents, key):
     receipt = Receipt.parse(write_receipt(documents, key="run", origin="o", signer=key).text)
     for index in range(10):
         assert replace(receipt, index=index).included is (index == receipt.index)
-    assert not replace(receipt, leaf=merkle.leaf(b"another")).included
+    assert not replace(receipt, leaf=merkle.hash_leaf(b"another")).included
     assert not replace(receipt, proof=receipt.proof[:-1]).included
     with pytest.raises(CheckError, match="at most 63"):
         replace(receipt, proof=(bytes(32),) * 64)
@@ -336,7 +340,7 @@ def test_a_file_name_tells_nothing(documents, key, tmp_path):
     """Told apart by content: a receipt is no checkpoint, whatever line begins it."""
     receipt = write_receipt(documents, key="run", origin="o", signer=key)
     with pytest.raises(CheckError):
-        Kept.parse(str(receipt))
+        StoredCheckpoint.parse(str(receipt))
     with pytest.raises(CheckError):
         Receipt.parse(Note(CHECKPOINT).text)
     assert json.loads(receipt.text.split("\n")[1])["state"] == "started"

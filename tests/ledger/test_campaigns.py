@@ -5,12 +5,20 @@ from dataclasses import replace
 import pytest
 
 from epsilog.ledger import open_ledger, selftest
-from epsilog.ledger.selftest import KillReport, RaceReport, kill_campaign, lost_of, race_campaign, reached, write_steps
+from epsilog.ledger.selftest import (
+    KillReport,
+    RaceReport,
+    find_last_steps,
+    list_lost_charges,
+    run_kill_campaign,
+    run_race_campaign,
+    write_steps,
+)
 
 
 @pytest.mark.slow
 def test_nothing_confirmed_is_lost_to_kill_9_and_no_retry_charges_twice(tmp_path):
-    report = kill_campaign(tmp_path, seed=1, kills=41)
+    report = run_kill_campaign(tmp_path, seed=1, kills=41)
     assert report.passed, report
     assert report.kills == 42
     assert report.acknowledged > 40
@@ -18,7 +26,7 @@ def test_nothing_confirmed_is_lost_to_kill_9_and_no_retry_charges_twice(tmp_path
 
 @pytest.mark.slow
 def test_eight_processes_are_granted_exactly_the_cap(tmp_path):
-    report = race_campaign(tmp_path, processes=8, attempts=40, cap=150)
+    report = run_race_campaign(tmp_path, processes=8, attempts=40, cap=150)
     assert report.passed, report
     assert (report.accepted, report.refused, report.entries) == (150, 170, 451)
 
@@ -38,7 +46,7 @@ def test_reports_pass_when_every_promise_is_kept_and_fail_when_one_is_broken():
 @pytest.mark.slow
 def test_a_writer_that_ends_by_itself_is_no_kill(tmp_path):
     with pytest.raises(RuntimeError, match="ended by itself, with 1"):
-        selftest._kill_writers(tmp_path / "no-budget.db", [tmp_path / "writer.acks"], random.Random(2))  # noqa: S311
+        selftest._kill_writers(tmp_path / "no-budget.db", [tmp_path / "writer.acks"], random.Random(1))  # noqa: S311
 
 
 class KilledError(Exception):
@@ -66,9 +74,9 @@ def test_a_writer_takes_every_path_and_its_notes_are_kept(tmp_path, monkeypatch,
     steps = ["reserved", "started", "round-released", "committed"]
     assert [step for _, step in seen] == [*steps, "committed", *steps, "committed", *steps][:notes]
     with open_ledger(tmp_path / "killed.db") as ledger:
-        found = reached(ledger)
-    assert lost_of(found, seen) == 0
-    assert lost_of(found, [*seen, ("writer-7", "committed"), ("writer-8", "started")]) == 2
+        found = find_last_steps(ledger)
+    assert list_lost_charges(found, seen) == 0
+    assert list_lost_charges(found, [*seen, ("writer-7", "committed"), ("writer-8", "started")]) == 2
 
 
 def test_a_campaign_counts_what_the_ledger_lacks_and_reads_no_note_that_was_cut(tmp_path, monkeypatch):
@@ -78,7 +86,7 @@ def test_a_campaign_counts_what_the_ledger_lacks_and_reads_no_note_that_was_cut(
             more.write("writer-7 committed\nwriter-9 comm")
 
     monkeypatch.setattr(selftest, "_kill_writers", ended)
-    report = kill_campaign(tmp_path, seed=1, kills=3, writers=3)
+    report = run_kill_campaign(tmp_path, seed=1, kills=3, writers=3)
     assert report == KillReport(kills=3, acknowledged=6, lost=1, unacknowledged=0, doubled=0, entries=9)
 
 
@@ -98,8 +106,8 @@ def test_a_race_whose_ledger_tells_otherwise_is_an_error(tmp_path, monkeypatch):
 
     Pool.extra = 0
     monkeypatch.setattr(selftest.multiprocessing, "get_context", lambda _: type("Context", (), {"Pool": Pool}))
-    assert race_campaign(tmp_path, processes=3, attempts=4, cap=5).accepted == 5
+    assert run_race_campaign(tmp_path, processes=3, attempts=4, cap=5).accepted == 5
     Pool.extra = 1
     (tmp_path / "other").mkdir()
     with pytest.raises(RuntimeError, match="2 charges for 4 that were accepted"):
-        race_campaign(tmp_path / "other", processes=2, attempts=2, cap=2)
+        run_race_campaign(tmp_path / "other", processes=2, attempts=2, cap=2)

@@ -8,12 +8,12 @@ import pytest
 from tests.ledger.stores import InMemory
 
 from epsilog.ledger import Amounts, Ledger, Verb, chain
-from epsilog.ledger.entries import GENESIS, Entry, digest
+from epsilog.ledger.entries import GENESIS, Entry, hash_entry
 from epsilog.ledger.records import RoundState
-from epsilog.ledger.rows import Row
+from epsilog.ledger.rows import StoredRow
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.terms import LedgerIntegrityError
-from epsilog.terms.codec import canonical
+from epsilog.terms.codec import encode_canonical
 
 HASH = "ab" * 32
 RUN = ("acme", "run")
@@ -77,9 +77,9 @@ def rehashed(documents):
     """Rows of these documents, each naming the one before: what a forger with a calculator leaves."""
     previous, rows = GENESIS, []
     for position, document in enumerate(documents, 1):
-        text = canonical({**document, "previous": previous}).decode()
-        previous = digest(text)
-        rows.append(Row(position, document["scope"], text, previous))
+        text = encode_canonical({**document, "previous": previous}).decode()
+        previous = hash_entry(text)
+        rows.append(StoredRow(position, document["scope"], text, previous))
     return rows
 
 
@@ -87,13 +87,13 @@ def test_what_a_ledger_wrote_holds_and_is_counted(told):
     rows, stored = told
     assert {json.loads(row.document)["verb"] for row in rows} == set(Verb)
     seen = []
-    books = chain.fold(rows, progress=seen.append)
-    chain.compare(books, stored)
+    books = chain.replay_entries(rows, progress=seen.append)
+    chain.compare_stored_state(books, stored)
     assert ((books.count, books.head), seen) == ((len(rows), rows[-1].hash), [])
-    found = chain.reprice(books)
+    found = chain.recheck_costs(books)
     assert (found.count, found.head) == (books.count, books.head)
     assert (found.priced, found.unpriced, found.overridden) == (8, 0, (("acme", "cheap"),))
-    found = chain.reprice(books, seconds=-1)
+    found = chain.recheck_costs(books, seconds=-1)
     assert (found.priced, found.unpriced, found.overridden) == (0, 8, (("acme", "cheap"),))
 
 
@@ -105,7 +105,7 @@ def flips(text, every):
 
 @pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_byte_of_an_entry_can_be_flipped(told, every):
-    books, tried = chain.Books(), 0
+    books, tried = chain.LedgerReplay(), 0
     for row in told[0]:
         for column in ("scope", "document", "hash"):
             for changed in flips(getattr(row, column), every):
@@ -146,12 +146,12 @@ def states(stored, every):
 @pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_byte_of_what_is_stored_beside_the_entries_can_be_flipped(told, every):
     rows, stored = told
-    books, tried = chain.fold(rows), 0
+    books, tried = chain.replay_entries(rows), 0
     for changed in states(stored, every):
         with pytest.raises(LedgerIntegrityError, match=r"the head names|is not what the entries amount to"):
-            chain.compare(books, changed)
+            chain.compare_stored_state(books, changed)
         tried += 1
-    chain.compare(books, stored)
+    chain.compare_stored_state(books, stored)
     assert tried > 500 // every
 
 
@@ -170,16 +170,16 @@ def test_no_byte_of_what_is_stored_beside_the_entries_can_be_flipped(told, every
 )
 def test_a_row_that_was_changed_is_named_by_its_index(told, change, index, message):
     with pytest.raises(LedgerIntegrityError, match=message) as found:
-        chain.fold(change(told[0]))
+        chain.replay_entries(change(told[0]))
     assert found.value.index == index
 
 
 def test_an_entry_put_in_with_a_hash_to_match_breaks_the_next_link(told):
     rows, _ = told
     document = rows[2].document.replace("0.25", "0.05")
-    rows[2] = rows[2]._replace(document=document, hash=digest(document))
+    rows[2] = rows[2]._replace(document=document, hash=hash_entry(document))
     with pytest.raises(LedgerIntegrityError, match="entry 4: does not follow"):
-        chain.fold(rows)
+        chain.replay_entries(rows)
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_an_entry_put_in_with_a_hash_to_match_breaks_the_next_link(told):
 )
 def test_right_hashes_do_not_make_a_rule(told, position, changes):
     documents = [json.loads(row.document) for row in told[0]]
-    assert chain.fold(rehashed(documents)).count == len(documents)
+    assert chain.replay_entries(rehashed(documents)).count == len(documents)
     documents[position - 1] |= changes
     with pytest.raises(LedgerIntegrityError, match=f"entry {position}: breaks a rule"):
-        chain.fold(rehashed(documents))
+        chain.replay_entries(rehashed(documents))
 
 
 FORGED = [  # of the entries that owners write, by verb: what a forger would make of them
@@ -251,23 +251,25 @@ def test_right_hashes_do_not_make_an_owners_act(told, verb, changes, message):
     (document,) = [document for document in documents if document["verb"] == verb]
     document |= changes
     with pytest.raises(LedgerIntegrityError, match=f"entry {document['index']}: breaks a rule.*{message}"):
-        chain.fold(rehashed(documents))
+        chain.replay_entries(rehashed(documents))
 
 
 @pytest.mark.parametrize("caps", [{"epsilon": "1", "delta": "5"}, {"epsilon": "10000000000", "delta": "0"}])
 def test_a_budget_has_no_cap_that_its_owner_could_not_have_set(told, caps):
     document = json.loads(told[0][0].document)
-    assert chain.fold(rehashed([document])).count == 1
+    assert chain.replay_entries(rehashed([document])).count == 1
     with pytest.raises(LedgerIntegrityError, match=r"entry 1: breaks a rule.* must be in"):
-        chain.fold(rehashed([document | {"body": document["body"] | {"caps": caps}}]))
+        chain.replay_entries(rehashed([document | {"body": document["body"] | {"caps": caps}}]))
 
 
 SPELLED = {
     "with blanks": json.dumps,
     "in another order": lambda entry: json.dumps(dict(reversed(entry.items())), separators=(",", ":")),
-    "with a letter by its number": lambda entry: canonical(entry).decode().replace("acme", "\\u0061cme"),
-    "with a whole number as a float": lambda entry: canonical(entry).decode().replace('"index":2', '"index":2.0'),
-    "with a zero more": lambda entry: canonical(entry).decode().replace("0.000012", "1.2e-05"),
+    "with a letter by its number": lambda entry: encode_canonical(entry).decode().replace("acme", "\\u0061cme"),
+    "with a whole number as a float": lambda entry: (
+        encode_canonical(entry).decode().replace('"index":2', '"index":2.0')
+    ),
+    "with a zero more": lambda entry: encode_canonical(entry).decode().replace("0.000012", "1.2e-05"),
 }
 
 
@@ -280,11 +282,11 @@ def test_an_entry_is_spelled_in_one_way(spell):
     ledger.charge("acme", PureDP(0.000012), key="ключ\U0001f600")
     with store.reading() as session:
         (first, second, *_) = session.rows()
-    assert chain.fold([first, second]).count == 2
+    assert chain.replay_entries([first, second]).count == 2
     text = spell(json.loads(second.document))
     assert text != second.document
     with pytest.raises(LedgerIntegrityError, match=r"entry 2: .*spelled"):
-        chain.fold([first, second._replace(document=text, hash=digest(text))])
+        chain.replay_entries([first, second._replace(document=text, hash=hash_entry(text))])
 
 
 def test_of_what_was_open_in_a_backup_no_entry_says_that_it_goes_on(told):
@@ -293,11 +295,11 @@ def test_of_what_was_open_in_a_backup_no_entry_says_that_it_goes_on(told):
     (reserved,) = [one for one in documents if one["verb"] == "reserved" and one["key"] == "cheap"]
     for verb, body in (("started", {}), ("cancelled", {"reason": "back"})):
         entry = reserved | {"verb": verb, "body": body, "index": count + 1}
-        assert chain.fold(rehashed([*documents[:-2], entry | {"index": count - 1}])).count == count - 1
+        assert chain.replay_entries(rehashed([*documents[:-2], entry | {"index": count - 1}])).count == count - 1
         with pytest.raises(LedgerIntegrityError, match=f"entry {count + 1}: .* was open in the backup"):
-            chain.fold(rehashed([*documents, entry]))
+            chain.replay_entries(rehashed([*documents, entry]))
     written = reserved | {"verb": "written-off", "body": {"by": "dora", "reason": "lost"}, "index": count + 1}
-    assert chain.fold(rehashed([*documents, written])).charges["acme", "cheap"].state == "abandoned"
+    assert chain.replay_entries(rehashed([*documents, written])).charges["acme", "cheap"].state == "abandoned"
 
 
 def test_an_owner_acts_once(told):
@@ -314,7 +316,7 @@ def test_an_owner_acts_once(told):
         (again,) = [document for document in documents if document["verb"] == verb]
         twice = [*documents, again | {"index": len(documents) + 1}]
         with pytest.raises(LedgerIntegrityError, match=f"entry {len(twice)}: breaks a rule"):
-            chain.fold(rehashed(twice))
+            chain.replay_entries(rehashed(twice))
 
 
 @pytest.mark.parametrize(
@@ -326,11 +328,11 @@ def test_a_budget_comes_once_and_before_what_it_counts(told, scope, message):
     count = len(documents)
     below = reserved | {"scope": "acme/x/y", "key": "below", "index": count + 1}
     late = documents[1] | {"scope": scope, "index": count + 2}
-    assert chain.fold(rehashed([*documents, below])).count == count + 1
+    assert chain.replay_entries(rehashed([*documents, below])).count == count + 1
     with pytest.raises(
         LedgerIntegrityError, match=f"entry {count + 2}: breaks a rule of the ledger: budget of .* {message}"
     ):
-        chain.fold(rehashed([*documents, below, late]))
+        chain.replay_entries(rehashed([*documents, below, late]))
 
 
 def changed(part, name, value):
@@ -367,16 +369,18 @@ def changed(part, name, value):
 def test_what_is_stored_is_what_the_entries_amount_to(told, change, message):
     rows, stored = told
     with pytest.raises(LedgerIntegrityError, match=message) as found:
-        chain.compare(chain.fold(rows), change(stored))
+        chain.compare_stored_state(chain.replay_entries(rows), change(stored))
     assert found.value.index == len(rows)
 
 
 def test_a_tail_cut_off_with_all_that_hung_on_it_shows_only_against_a_head_kept_elsewhere(told):
     """The limit that the documentation states."""
     rows, _ = told
-    books = chain.fold(rows[:2])
+    books = chain.replay_entries(rows[:2])
     balances = {scope: balance.document() for scope, balance in books.balances.items()}
-    chain.compare(books, replace(told[1], head=(2, rows[1].hash), balances=balances, charges={}, rounds={}))
+    chain.compare_stored_state(
+        books, replace(told[1], head=(2, rows[1].hash), balances=balances, charges={}, rounds={})
+    )
     assert books.head != rows[-1].hash
 
 
@@ -386,10 +390,10 @@ def test_a_charge_below_its_release_s_price_is_named(told):
     for document in documents:
         if document["key"] == "run" and document["amounts"]:
             document["amounts"]["approximate"]["epsilon"] = "0.9"
-    books = chain.fold(rehashed(documents))
-    assert chain.reprice(books, seconds=-1).unpriced == 8
+    books = chain.replay_entries(rehashed(documents))
+    assert chain.recheck_costs(books, seconds=-1).unpriced == 8
     with pytest.raises(LedgerIntegrityError, match=r"charged .*'0.9'.*costs at least .*'1'") as found:
-        chain.reprice(books)
+        chain.recheck_costs(books)
     (run,) = [one for one in documents if (one["key"], one["verb"]) == ("run", "reserved")]
     assert run["index"] == found.value.index
 
@@ -399,7 +403,7 @@ def test_an_entry_is_what_the_rules_would_have_written():
     start = Entry(1, GENESIS, "2026-01-01T00:00:00+00:00", Verb.STARTED, "acme", "run", amounts)
     document = start.document()
     with pytest.raises(LedgerIntegrityError, match="entry 1: breaks a rule of the ledger: scope must lie"):
-        chain.fold([Row(1, "acme", document, digest(document))])
+        chain.replay_entries([StoredRow(1, "acme", document, hash_entry(document))])
 
 
 def test_rounds_that_are_over_stay_over(told):
@@ -414,7 +418,7 @@ def test_rounds_that_are_over_stay_over(told):
             one | {"index": end + place, "body": one["body"] | {"round": number}}
             for place, (one, number) in enumerate(further, 1)
         ]
-        return chain.fold(rehashed([*documents[:end], *later]))
+        return chain.replay_entries(rehashed([*documents[:end], *later]))
 
     books = so_far((start, 2), (start, 2), (release, 2))
     two = [RoundState(1, 1, HASH), RoundState(2, 2, HASH)]
@@ -428,7 +432,7 @@ def test_rounds_that_are_over_stay_over(told):
 
 
 def test_what_a_closed_charge_was_is_still_known(told):
-    books = chain.fold(told[0])
+    books = chain.replay_entries(told[0])
     quarter = [("acme/q", key) for key in ("planned", "revoked", "crashed", "unknown")]
     closed = {("acme/x", "one"), RUN, ("acme", "no"), *quarter, ("data/q/1", "block")}
     assert {name for name, charge in books.charges.items() if charge.closed is not None} == closed

@@ -11,19 +11,19 @@ import pytest
 from tests.ledger.stores import AVAILABLE, STORES
 from tests.server.conftest import serving
 
-from epsilog.ledger import COMMANDS, RULES, Caller, Ledger, open_ledger, read_cycles
+from epsilog.ledger import COMMANDS, TRANSITIONS, Caller, Ledger, open_ledger, read_cycles
 from epsilog.ledger.commands import CHARGE, WHOLE, check_entry
 from epsilog.ledger.commands.base import WRITERS
 from epsilog.mechanisms import Laplace, PureDP, Repeated
 from epsilog.server.app import create_app
 from epsilog.server.needs import NEEDS
-from epsilog.server.roles import Act
+from epsilog.server.roles import Action
 from epsilog.terms import (
-    AccessError,
     BudgetExceededError,
     CheckError,
     ConflictError,
     EpsilogError,
+    PermissionDeniedError,
     UnsupportedMechanismError,
     codec,
 )
@@ -185,7 +185,7 @@ def test_each_command_does_what_the_table_says(told):
         )
         assert same, (name, document, found, says)
     written = {json.loads(document)["verb"] for document in documents}
-    assert written == set(RULES)
+    assert written == set(TRANSITIONS)
     assert {name for name, _, outcome in LIFE if outcome == DONE} == set(COMMANDS)
 
 
@@ -315,14 +315,14 @@ def test_every_entry_has_the_form_of_its_command_and_no_other(told):
 
 
 def _with(entry, body):
-    return codec.canonical(json.loads(entry.document()) | {"body": body}).decode()
+    return codec.encode_canonical(json.loads(entry.document()) | {"body": body}).decode()
 
 
 def test_roles_follow_from_the_commands():
     for name, command in COMMANDS.items():
         need = NEEDS["POST", f"/api/v1/ledger/{name}"]
-        assert (need.act, need.whole) == (Act(command.role), command.tells == WHOLE)
-        assert RULES[command.verb].owned == (command.role == "own")
+        assert (need.act, need.whole) == (Action(command.role), command.tells == WHOLE)
+        assert TRANSITIONS[command.verb].owned == (command.role == "own")
 
 
 @pytest.mark.parametrize("name", sorted(name for name, one in COMMANDS.items() if one.tells == CHARGE))
@@ -336,7 +336,7 @@ def test_a_charge_of_somebody_else_is_theirs_to_go_on_with(name):
         anna.reserve("acme", PureDP(0.25), key="k", plan_hash=H)
         before = ledger.head()
         bob = ledger.on_behalf_of("bob", owns=lambda _: False)
-        refused = ConflictError if name == "expire" else AccessError
+        refused = ConflictError if name == "expire" else PermissionDeniedError
         with pytest.raises(refused):
             bob.execute(COMMANDS[name].from_json({**document, "key": "k", "scope": "acme"}))
         assert ledger.head() == before

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from epsilog.accounting import epsilon
-from epsilog.ledger import State, Stated, open_ledger, read_cycles
-from epsilog.ledger.cycles import epsilon_of, fold
+from epsilog.ledger import ChargeState, PlanSummary, open_ledger, read_cycles
+from epsilog.ledger.cycles import convert_amount_to_epsilon, fold_cycles
 from epsilog.mechanisms import Gaussian, GaussianDP, Laplace, PureDP, Repeated
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
@@ -57,7 +57,7 @@ def test_a_decommissioned_model_stays_spent_and_is_not_in_use(books):
     assert (first.lifetime["epsilon"], first.active["epsilon"]) == ("1", "0")
     assert (second.lifetime["epsilon"], second.active["epsilon"]) == ("1.5", "0.5")
     (gone,) = first.releases
-    assert (gone.state, gone.in_use, gone.ended) == (State.DECOMMISSIONED, False, "ann: replaced")
+    assert (gone.state, gone.in_use, gone.ended) == (ChargeState.DECOMMISSIONED, False, "ann: replaced")
     assert found.budget.available == before
     told = found.to_json()
     assert told["lifetime"]["epsilon"] == "1.5"
@@ -73,8 +73,8 @@ def test_whatever_ends_without_a_commit_stays_spent_unless_it_never_began(books)
     books.revoke("given", **OWNER)
     (cycle,) = read_cycles(books, "acme").cycles
     assert {one.key: one.state for one in cycle.releases} == {
-        "crashed": State.ABANDONED,
-        "written": State.ABANDONED,
+        "crashed": ChargeState.ABANDONED,
+        "written": ChargeState.ABANDONED,
     }
     assert cycle.lifetime["epsilon"] == cycle.active["epsilon"] == "1.5"
 
@@ -83,7 +83,7 @@ def test_plans_say_period_name_and_population(books):
     spend(books, "acme", "one", 1.0, plan=PLAN)
     spend(books, "acme", "two", 1.0, plan="b" * 64)
     spend(books, "acme", "three", 1.0)
-    plans = {PLAN: Stated("words", "2026-Q3", 300), "b" * 64: Stated("emoji", "2026-Q3", 280)}
+    plans = {PLAN: PlanSummary("words", "2026-Q3", 300), "b" * 64: PlanSummary("emoji", "2026-Q3", 280)}
     cycle, rest = read_cycles(books, "acme", plans=plans).cycles
     assert (cycle.name, cycle.populations, [one.name for one in cycle.releases]) == (
         "2026-Q3",
@@ -91,10 +91,10 @@ def test_plans_say_period_name_and_population(books):
         ["words", "emoji"],
     )
     assert (rest.name, rest.populations) == ("three", ())
-    strange = read_cycles(books, "acme", plans=plans | {"c" * 64: Stated("other", "", 1)})
+    strange = read_cycles(books, "acme", plans=plans | {"c" * 64: PlanSummary("other", "", 1)})
     assert strange.says[-1] == "No charge that was started here names the plan of other."
     assert strange.cycles == (cycle, rest)
-    unstated = read_cycles(books, "acme", plans={PLAN: Stated("words", "", 300)}).cycles
+    unstated = read_cycles(books, "acme", plans={PLAN: PlanSummary("words", "", 300)}).cycles
     assert [one.name for one in unstated] == ["one", "two", "three"]
 
 
@@ -138,7 +138,7 @@ def test_a_delta_is_for_budgets_that_need_one(books):
         read_cycles(books, "acme", delta=1e-6)
     with pytest.raises(ValueError, match="scope"):
         read_cycles(books, "nowhere")
-    assert epsilon_of(books.balance("acme").spent, books.balance("acme"), None) == 0.0
+    assert convert_amount_to_epsilon(books.balance("acme").spent, books.balance("acme"), None) == 0.0
 
 
 def test_entries_that_do_not_amount_to_the_balance_are_refused(books, monkeypatch):
@@ -177,5 +177,5 @@ def test_a_budget_further_down_counts_in_its_own_quantity(books):
     (below,) = read_cycles(books, "acme/q4").cycles
     assert dict(above.spent) == {"epsilon": "0.5"}
     assert dict(below.spent) == {"epsilon": "0.5", "delta": "0"}
-    (one,) = fold(books.balance("acme"), books.history("acme"), {})
-    assert replace(one, state=State.DECOMMISSIONED).in_use is False
+    (one,) = fold_cycles(books.balance("acme"), books.history("acme"), {})
+    assert replace(one, state=ChargeState.DECOMMISSIONED).in_use is False

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from epsilog.ledger import documents
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.entries import GENESIS, Entry, Reader, Verb, digest
-from epsilog.ledger.records import ChargeRecord, advance
+from epsilog.ledger.entries import GENESIS, Entry, EntryParser, Verb, hash_entry
+from epsilog.ledger.records import ChargeRecord, apply_to_charge
 from epsilog.terms import ConflictError
-from epsilog.terms.codec import canonical
+from epsilog.terms.codec import encode_canonical
 
 AMOUNTS = {"pure": Amounts.charged({"epsilon": "0.5"})}
 ENTRY = Entry(
@@ -21,8 +21,8 @@ ENTRY = Entry(
 def test_an_entry_is_stored_as_canonical_json_and_read_back():
     document = ENTRY.document()
     assert Entry.parse(document) == ENTRY
-    assert canonical(json.loads(document)).decode() == document
-    assert digest(document) == digest(Entry.parse(document).document())
+    assert encode_canonical(json.loads(document)).decode() == document
+    assert hash_entry(document) == hash_entry(Entry.parse(document).document())
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_what_is_not_an_entry_is_refused(old, new):
 
 def test_a_charge_moves_exactly_what_was_reserved():
     charge = ChargeRecord("run", "acme", "reserved", AMOUNTS, rounds=None, opened=1)
-    assert advance(charge, ENTRY).state == "started"
+    assert apply_to_charge(charge, ENTRY).state == "started"
     cheaper = Entry(2, GENESIS, ENTRY.time, Verb.STARTED, "acme", "run", {"pure": Amounts.charged({"epsilon": "0.4"})})
     with pytest.raises(ConflictError, match="must move what was reserved"):
-        advance(charge, cheaper)
+        apply_to_charge(charge, cheaper)
     with pytest.raises(ConflictError, match="must have been reserved at 'acme'"):
-        advance(None, ENTRY)
+        apply_to_charge(None, ENTRY)
 
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)) | st.sampled_from('"\\\n,:{}'), max_size=12)
@@ -93,12 +93,12 @@ def read(parse, document):
 def test_who_reads_many_entries_reads_what_anybody_reads(changes, canonically, cut):
     fields = json.loads(ENTRY.document()) | changes
     try:
-        document = canonical(fields).decode() if canonically else json.dumps(fields, separators=(",", ":"))
+        document = encode_canonical(fields).decode() if canonically else json.dumps(fields, separators=(",", ":"))
     except ValueError:  # what RFC 8785 has no spelling for
         document = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     if cut is not None:
         document = document[: cut[0]] + cut[2] + document[cut[1] :]
-    reader = Reader()
+    reader = EntryParser()
     found = read(reader.parse, document)
     assert found == read(Entry.parse, document) == read(reader.parse, document)
     if found != "refused":
@@ -120,7 +120,7 @@ def test_who_reads_many_entries_reads_what_anybody_reads(changes, canonically, c
         "[]",
     ],
 )
-@pytest.mark.parametrize("parse", [Entry.parse, Reader().parse], ids=["one", "many"])
+@pytest.mark.parametrize("parse", [Entry.parse, EntryParser().parse], ids=["one", "many"])
 def test_a_body_is_spelled_in_one_way(parse, body):
     document = ENTRY.document().replace('{"n":[1,0.5,null]}', body)
     assert document != ENTRY.document()
@@ -130,8 +130,8 @@ def test_a_body_is_spelled_in_one_way(parse, body):
 
 def test_a_copy_is_the_one_that_the_library_makes():
     charge = ChargeRecord("run", "acme", "reserved", AMOUNTS, rounds=None, opened=1)
-    assert documents.replace(charge, state="started", by="anna") == dataclasses.replace(
+    assert documents.replace_fields(charge, state="started", by="anna") == dataclasses.replace(
         charge, state="started", by="anna"
     )
     with pytest.raises(KeyError):
-        documents.replace(charge, colour="red")
+        documents.replace_fields(charge, colour="red")

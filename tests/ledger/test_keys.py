@@ -14,14 +14,14 @@ from epsilog.ledger import (
     chain,
     open_ledger,
     read_cycles,
-    verify_file,
+    verify_ledger,
     write_receipt,
 )
 from epsilog.ledger.commands import Start
 from epsilog.mechanisms import PureDP
 from epsilog.signing import SigningKey
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError
-from epsilog.verification.books import Books
+from epsilog.verification.books import LedgerReader
 
 ACT = {"by": "dora", "reason": "agreed"}
 HASH, OTHER = "ab" * 32, "cd" * 32
@@ -148,13 +148,13 @@ def test_an_entry_is_of_the_charge_in_its_own_scope(books):
     for scope in ("acme/claims", "zeta"):
         forged = start | {"scope": scope, "index": len(documents) + 1}
         with pytest.raises(LedgerIntegrityError, match="must move what was reserved"):
-            chain.fold(rehashed([*documents, forged]))
+            chain.replay_entries(rehashed([*documents, forged]))
     nobody = start | {"scope": "acme/other", "index": len(documents) + 1}
     with pytest.raises(LedgerIntegrityError, match="charge 'k' must have been reserved at 'acme/other'"):
-        chain.fold(rehashed([*documents, nobody]))
+        chain.replay_entries(rehashed([*documents, nobody]))
     again = documents[2] | {"index": len(documents) + 1}
     with pytest.raises(LedgerIntegrityError, match="must be reserved once"):
-        chain.fold(rehashed([*documents, again]))
+        chain.replay_entries(rehashed([*documents, again]))
 
 
 def test_a_plan_and_a_price_bind_the_key_in_their_scope_alone(books):
@@ -182,7 +182,7 @@ def test_cycles_and_the_word_on_a_plan_tell_them_apart(books, path):
         ("acme/claims", "k", "0.5", "started"),
         ("acme", "k", "0.25", "decommissioned"),
     ]
-    word = Books.read(path).word_on(HASH)  # of several charges, the last
+    word = LedgerReader.read(path).read_excerpt(HASH)  # of several charges, the last
     assert (word.scope, word.key, word.state, word.attempts, word.others) == ("zeta", "k", "started", {1: 1}, 2)
 
 
@@ -219,5 +219,5 @@ def test_the_command_line_names_the_scope_where_it_must(path):
         ("revoke", "k", "--scope", "acme/claims", "--by", "dora", "--reason", "no"),
     ):
         assert run(*words).exit_code == 0, run(*words).output
-    states = {scope: one.state for (scope, _), one in verify_file(path).charges.items()}
+    states = {scope: one.state for (scope, _), one in verify_ledger(path).charges.items()}
     assert states == {"zeta": "decommissioned", "acme": "cancelled", "acme/claims": "cancelled"}

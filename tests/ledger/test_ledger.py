@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from epsilog.ledger import COMMANDS, Ledger, is_ledger, open_ledger, read_ledger, verify_file
+from epsilog.ledger import COMMANDS, Ledger, is_ledger_file, open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.commands import Start
 from epsilog.ledger.sqlite import SqliteStore
 from epsilog.mechanisms import ApproximateDP, PureDP
@@ -215,8 +215,8 @@ def test_rounds_cost_the_same_however_many_there_were(ledger, charge):
 def test_a_ledger_is_told_by_its_content_and_read_without_being_changed(ledger, path, charge, tmp_path):
     ledger.close()
     before = path.read_bytes()
-    assert is_ledger(path)
-    assert verify_file(path).count == 2
+    assert is_ledger_file(path)
+    assert verify_ledger(path).count == 2
     with read_ledger(path) as reader:
         assert reader.balance("acme").reserved == {"epsilon": "0.25"}
         assert not {"reserve", "charge", "create_budget"} & set(dir(reader))
@@ -229,7 +229,7 @@ def test_a_ledger_is_told_by_its_content_and_read_without_being_changed(ledger, 
     assert list(path.parent.iterdir()) == [path]
     text = tmp_path / "report.json"
     text.write_text("{}" * 100)
-    assert not is_ledger(text)
+    assert not is_ledger_file(text)
     with pytest.raises(LedgerIntegrityError, match="not a database"):
         open_ledger(text)
     assert text.read_text() == "{}" * 100
@@ -240,7 +240,7 @@ def test_another_program_s_database_is_left_alone(tmp_path):
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE notes (text)")
     before = other.read_bytes()
-    for opened in (open_ledger, read_ledger, verify_file):
+    for opened in (open_ledger, read_ledger, verify_ledger):
         with pytest.raises(LedgerIntegrityError, match="not an epsilog ledger"):
             opened(other)
     assert other.read_bytes() == before
@@ -251,7 +251,7 @@ def test_a_missing_ledger_is_made_to_write_and_missed_to_read(path):
         read_ledger(path)
     assert not path.parent.exists()
     open_ledger(f"sqlite:///{path}").close()
-    assert verify_file(path).count == 0
+    assert verify_ledger(path).count == 0
 
 
 @pytest.mark.parametrize(

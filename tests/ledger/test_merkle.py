@@ -51,8 +51,8 @@ CONSISTENCY = {
         "037kGJdt2VdTwcc4Yrk5j6Kiz5tP8P3+izDNlSCWFLc=",
     ],
 }
-PUBLISHED = [merkle.leaf(bytes.fromhex(text)) for text in INPUTS]
-LEAVES = [merkle.leaf(b"%d" % i) for i in range(70)]
+PUBLISHED = [merkle.hash_leaf(bytes.fromhex(text)) for text in INPUTS]
+LEAVES = [merkle.hash_leaf(b"%d" % i) for i in range(70)]
 
 
 def defined(leaves):
@@ -68,21 +68,26 @@ def defined(leaves):
 
 
 def included(at, size, proof, leaves=LEAVES, **changes):
-    said = {"hashed": leaves[at], "index": at, "size": size, "root": merkle.root_of(leaves[:size])}
-    return merkle.included(**said | {"proof": proof} | changes)
+    said = {"hashed": leaves[at], "index": at, "size": size, "root": merkle.compute_root(leaves[:size])}
+    return merkle.verify_inclusion(**said | {"proof": proof} | changes)
 
 
 def consistent(old, size, proof, leaves=LEAVES, **changes):
-    said = {"old": old, "old_root": merkle.root_of(leaves[:old]), "size": size, "root": merkle.root_of(leaves[:size])}
-    return merkle.consistent(**said | {"proof": proof} | changes)
+    said = {
+        "old": old,
+        "old_root": merkle.compute_root(leaves[:old]),
+        "size": size,
+        "root": merkle.compute_root(leaves[:size]),
+    }
+    return merkle.verify_consistency(**said | {"proof": proof} | changes)
 
 
 def inclusion(index, size, leaves=LEAVES):
-    return merkle.roots(leaves[:size], merkle.inclusion_spans(index, size))
+    return merkle.compute_subtree_roots(leaves[:size], merkle.list_inclusion_ranges(index, size))
 
 
 def consistency(old, size, leaves=LEAVES):
-    return merkle.roots(leaves[:size], merkle.consistency_spans(old, size))
+    return merkle.compute_subtree_roots(leaves[:size], merkle.list_consistency_ranges(old, size))
 
 
 def damaged(proof):
@@ -101,7 +106,7 @@ def damaged(proof):
 
 def test_published_roots_and_proofs_come_out():
     for size, root in enumerate(ROOTS):
-        assert merkle.root_of(PUBLISHED[:size]).hex() == root
+        assert merkle.compute_root(PUBLISHED[:size]).hex() == root
     for (index, size), proof in INCLUSION.items():
         assert inclusion(index, size, PUBLISHED) == [b64decode(each) for each in proof]
         assert included(index, size, [b64decode(each) for each in proof], PUBLISHED)
@@ -136,14 +141,14 @@ def test_a_proof_serves_for_its_own_place_and_sizes_alone():
             proof = inclusion(at, size)
             for other in range(-1, 21):
                 assert included(at, size, proof, index=other) is (other == at)
-                if other != size and merkle.root_of(LEAVES[: max(other, 0)]) != merkle.root_of(LEAVES[:size]):
-                    assert not included(at, size, proof, root=merkle.root_of(LEAVES[: max(other, 0)]))
+                if other != size and merkle.compute_root(LEAVES[: max(other, 0)]) != merkle.compute_root(LEAVES[:size]):
+                    assert not included(at, size, proof, root=merkle.compute_root(LEAVES[: max(other, 0)]))
             assert not included(at, size, proof, hashed=LEAVES[at + 1])
             grown = consistency(at, size)
             for other in range(1, size):
                 if other != at:
                     assert not consistent(other, size, grown), (at, other, size)
-                    assert not consistent(at, size, grown, old_root=merkle.root_of(LEAVES[:other]))
+                    assert not consistent(at, size, grown, old_root=merkle.compute_root(LEAVES[:other]))
 
 
 @pytest.mark.slow
@@ -166,13 +171,13 @@ def test_proofs_hold_and_some_damage_to_them_is_seen():
 @pytest.mark.slow
 @given(data=st.data(), size=st.integers(1, 300))
 def test_proofs_of_larger_trees_hold(data, size):
-    leaves = [merkle.leaf(b"%d" % i) for i in range(size)]
+    leaves = [merkle.hash_leaf(b"%d" % i) for i in range(size)]
     at = data.draw(st.integers(0, size - 1))
     assert included(at, size, inclusion(at, size, leaves), leaves)
     assert consistent(at, size, consistency(at, size, leaves), leaves)
     other = data.draw(st.integers(0, size - 1))
-    rewritten = [merkle.leaf(b"another") if i == other else leaf for i, leaf in enumerate(leaves)]
-    assert consistent(at, size, consistency(at, size, rewritten), leaves, root=merkle.root_of(rewritten)) is (
+    rewritten = [merkle.hash_leaf(b"another") if i == other else leaf for i, leaf in enumerate(leaves)]
+    assert consistent(at, size, consistency(at, size, rewritten), leaves, root=merkle.compute_root(rewritten)) is (
         other >= at
     )
 
@@ -185,20 +190,20 @@ def test_a_hash_of_another_length_is_none():
 
 def test_a_leaf_is_no_node():
     """Two leaves' hashes as one entry are not the tree of the two: RFC 9162, Sec. 2.1.1 on second preimages."""
-    assert merkle.leaf(LEAVES[0] + LEAVES[1]) != merkle.node(LEAVES[0], LEAVES[1])
+    assert merkle.hash_leaf(LEAVES[0] + LEAVES[1]) != merkle.hash_children(LEAVES[0], LEAVES[1])
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        lambda: merkle.inclusion_spans(0, 0),
-        lambda: merkle.inclusion_spans(3, 3),
-        lambda: merkle.inclusion_spans(-1, 3),
-        lambda: merkle.inclusion_spans(1.5, 3),
-        lambda: merkle.consistency_spans(4, 3),
-        lambda: merkle.consistency_spans(-1, 3),
-        lambda: merkle.roots(LEAVES[:2], [(0, 3)]),
-        lambda: merkle.roots([], [(0, 1)]),
+        lambda: merkle.list_inclusion_ranges(0, 0),
+        lambda: merkle.list_inclusion_ranges(3, 3),
+        lambda: merkle.list_inclusion_ranges(-1, 3),
+        lambda: merkle.list_inclusion_ranges(1.5, 3),
+        lambda: merkle.list_consistency_ranges(4, 3),
+        lambda: merkle.list_consistency_ranges(-1, 3),
+        lambda: merkle.compute_subtree_roots(LEAVES[:2], [(0, 3)]),
+        lambda: merkle.compute_subtree_roots([], [(0, 1)]),
     ],
 )
 def test_what_no_tree_has_is_refused(asked):
@@ -212,4 +217,4 @@ def test_what_needs_no_proof_takes_none(old, size):
     assert not consistent(old, size, [bytes(32)])
     assert not consistent(old, size, [], old_root=LEAVES[0])
     assert not consistent(0, 0, [], old_root=LEAVES[0], root=LEAVES[0])
-    assert not merkle.consistent(old=3, old_root=LEAVES[0], size=2, root=LEAVES[1], proof=[])
+    assert not merkle.verify_consistency(old=3, old_root=LEAVES[0], size=2, root=LEAVES[1], proof=[])

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typer.testing import CliRunner
 from epsilog.cli.entry import app
-from epsilog.ledger import COMMANDS, open_ledger, verify_file
-from epsilog.terms import AccessError, CheckError
+from epsilog.ledger import COMMANDS, open_ledger, verify_ledger
+from epsilog.terms import PermissionDeniedError, CheckError
 from epsilog.server.app import create_app
 
 Note, path = COMMANDS["note"], Path(sys.argv[1])
@@ -27,7 +27,7 @@ with open_ledger(path) as books:
     before = books.balance("acme")
     assert books.execute(remark).balance == before
     for refused, error in (
-        (lambda: books.on_behalf_of("sam", owns=lambda _: False).execute(remark), AccessError),
+        (lambda: books.on_behalf_of("sam", owns=lambda _: False).execute(remark), PermissionDeniedError),
         (lambda: Note(scope="acme", by="dora", remark=" "), CheckError),
         (lambda: Note.from_json(remark.to_json() | {"more": 1}), CheckError),
     ):
@@ -47,7 +47,7 @@ assert (body["additionalProperties"], body["required"]) == (False, ["scope", "by
 with open_ledger(path) as books:
     said = [(entry.verb, entry.body.get("remark")) for entry in books.history()]
 assert said == [("budget-created", None), ("noted", "two studies share it"), ("noted", "typed")]
-assert verify_file(path).count == 3
+assert verify_ledger(path).count == 3
 """
 
 

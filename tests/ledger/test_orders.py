@@ -17,23 +17,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ledger.stores import InMemory
 
-from epsilog.accounting import epsilon, rdp, rdp_attained
+from epsilog.accounting import epsilon, rdp, rdp_lower_bound
 from epsilog.ledger import (
     Amounts,
+    ChargeRequest,
     Ledger,
-    Request,
-    export,
-    price,
-    price_at_once,
-    rdp_quantity,
+    compute_cost,
+    compute_stated_cost,
+    export_entries,
+    iterate_verified_documents,
+    make_rdp_quantity,
     read_cycles,
-    read_transcript,
-    sound_documents,
+    read_verified_entries,
     write_bundle,
 )
-from epsilog.ledger.filters import filter_of
-from epsilog.ledger.pricing import proven_least
-from epsilog.ledger.promises import cap_of, epsilon_of, kept_epsilon
+from epsilog.ledger.filters import get_privacy_filter
+from epsilog.ledger.pricing import bound_cost_below
+from epsilog.ledger.promises import convert_caps_to_epsilon, convert_guarantee_to_caps, get_epsilon_of_caps
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
@@ -74,16 +74,16 @@ def ledger(place):
 
 
 def asked(release, relation=ADD_OR_REMOVE_ONE, **said):
-    return Request(release, relation, **said)
+    return ChargeRequest(release, relation, **said)
 
 
 def test_an_order_has_one_name_and_is_above_1():
-    assert [rdp_quantity(order) for order in (2, "2.0", 1.5, Fraction(5, 4), "65536")] == [
+    assert [make_rdp_quantity(order) for order in (2, "2.0", 1.5, Fraction(5, 4), "65536")] == [
         *("rdp_2", "rdp_2", "rdp_1.5", "rdp_1.25", "rdp_65536")
     ]
     for order in (1, 0, "1.00001", "65536.5", 1e9, "nan", math.inf, Fraction(1, 3), None):
         with pytest.raises(ValueError, match="order must be"):
-            rdp_quantity(order)
+            make_rdp_quantity(order)
     for name in ("rdp_1", "rdp_2.0", "rdp_02", "rdp_", "rdp_2 ", "rdp_-2", "rdp_1e3", "rdp_70000", "rdp_٢"):
         with pytest.raises(ValueError, match="quantity must be one of"):
             Amounts({name: 1})
@@ -104,8 +104,8 @@ def test_prices_are_those_of_another_library_and_never_below(noise, share, count
     theirs = RdpAccountant([2, 4, 8, 16, 32, 64])
     theirs.compose(dp_event.PoissonSampledDpEvent(share, dp_event.GaussianDpEvent(noise)), count)
     request = asked(Repeated(PoissonSampled(Gaussian(noise), share), count))
-    ours = price(request, "rdp", orders=ORDERS).amounts
-    least = proven_least(request, "rdp", ours)
+    ours = compute_cost(request, "rdp", orders=ORDERS).amounts
+    least = bound_cost_below(request, "rdp", ours)
     for quantity, their in zip(ORDERS, theirs._rdp, strict=True):
         assert their * (1 - 1e-9) <= Fraction(ours[quantity]) <= their * (1 + 1e-6) + 1e-11
         assert Fraction(least[quantity]) <= their * (1 + 1e-9)
@@ -128,10 +128,10 @@ def exact_sampled(order, noise, share):
     ("order", "noise", "share"), [(2, 1.0, 0.01), (8, 0.8, 0.2), (1.5, 1.0, 0.1), (3.25, 2.0, 0.3)]
 )
 def test_what_is_attained_lies_below_the_truth_and_the_price_above(order, noise, share):
-    release, quantity = PoissonSampled(Gaussian(noise), share), rdp_quantity(order)
+    release, quantity = PoissonSampled(Gaussian(noise), share), make_rdp_quantity(order)
     truth = exact_sampled(order, noise, share)
-    charged = price(asked(release), "rdp", orders=[quantity]).amounts
-    least = proven_least(asked(release), "rdp", charged)
+    charged = compute_cost(asked(release), "rdp", orders=[quantity]).amounts
+    least = bound_cost_below(asked(release), "rdp", charged)
     assert float(least[quantity]) <= truth <= float(charged[quantity])
     if order == int(order):
         assert float(least[quantity]) > truth * (1 - 1e-4)
@@ -145,23 +145,23 @@ def divergence(p, q, order):
 def test_what_is_attained_is_what_finite_laws_have(order):
     flip = 0.3
     truth = divergence([0.85, 0.15], [0.15, 0.85], order)
-    bound = rdp_attained(RandomizedResponse(flip, 2), np.array([order]), relation=REPLACE_ONE)[0]
+    bound = rdp_lower_bound(RandomizedResponse(flip, 2), np.array([order]), relation=REPLACE_ONE)[0]
     assert truth * (1 - 1e-4) < bound <= truth
     loss = 0.7
     p = [math.exp(loss) / (1 + math.exp(loss)), 1 / (1 + math.exp(loss))]
     truth = 3 * divergence(p, p[::-1], order)
-    bound = rdp_attained(Repeated(PureDP(loss), 3), np.array([order]), relation=ADD_OR_REMOVE_ONE)[0]
+    bound = rdp_lower_bound(Repeated(PureDP(loss), 3), np.array([order]), relation=ADD_OR_REMOVE_ONE)[0]
     assert truth * (1 - 1e-4) < bound <= truth
 
 
 def test_what_is_known_only_from_above_counts_for_nothing_from_below():
     orders = np.array([1.5, 2.0, 4.0])
-    known = rdp_attained(Laplace(2.0), orders, relation=ADD_OR_REMOVE_ONE)
+    known = rdp_lower_bound(Laplace(2.0), orders, relation=ADD_OR_REMOVE_ONE)
     both = Composed([Laplace(2.0), DiscreteGaussian(3.0)])
-    assert rdp_attained(both, orders, relation=ADD_OR_REMOVE_ONE) == pytest.approx(known)
+    assert rdp_lower_bound(both, orders, relation=ADD_OR_REMOVE_ONE) == pytest.approx(known)
     assert (rdp(both, orders, relation=ADD_OR_REMOVE_ONE) > 1.1 * known).all()
     for unknown in (DiscreteGaussian(3.0), ExponentialMechanism(1.0)):
-        assert rdp_attained(unknown, orders, relation=ADD_OR_REMOVE_ONE) is None
+        assert rdp_lower_bound(unknown, orders, relation=ADD_OR_REMOVE_ONE) is None
 
 
 @pytest.mark.parametrize("relation", list(NeighboringRelation))
@@ -169,15 +169,15 @@ def test_what_is_known_only_from_above_counts_for_nothing_from_below():
     ("release", "rho"), [(ZeroConcentratedDP(0.1), Fraction(1, 10)), (GaussianDP(0.3), Fraction(9, 200))]
 )
 def test_a_statement_costs_what_it_states_times_the_order(release, rho, relation):
-    found = price_at_once(asked(release, relation), "rdp", orders=["rdp_1.5", "rdp_8"])
+    found = compute_stated_cost(asked(release, relation), "rdp", orders=["rdp_1.5", "rdp_8"])
     assert dict(found.amounts) == dict(Amounts.charged({"rdp_1.5": rho * 3 / 2, "rdp_8": rho * 8}))
-    assert proven_least(asked(release, relation), "rdp", found.amounts) == found.amounts
+    assert bound_cost_below(asked(release, relation), "rdp", found.amounts) == found.amounts
 
 
 @pytest.mark.parametrize("relation", list(NeighboringRelation))
 def test_a_gaussian_costs_its_order_times_half_the_square(relation):
     far = 2 if relation is REPLACE_ONE else 1
-    found = price(asked(Repeated(Gaussian(2.0), 5), relation), "rdp", orders=ORDERS)
+    found = compute_cost(asked(Repeated(Gaussian(2.0), 5), relation), "rdp", orders=ORDERS)
     for quantity, order in zip(ORDERS, (2, 4, 8, 16, 32, 64), strict=True):
         truth = Fraction(5 * order * far**2, 8)
         assert 0 <= Fraction(found.amounts[quantity]) - truth < truth * Fraction(1, 10**12) + Fraction(2, 10**15)
@@ -199,18 +199,20 @@ def test_what_has_no_divergence_is_refused(ledger):
     ("eps", "delta", "orders"), [("2", "1e-5", (8, 16, 32)), ("0.5", "1e-9", (64, 128)), ("9", "0.01", (2,))]
 )
 def test_each_cap_keeps_the_promise_at_its_share_of_delta_and_hardly_more_would(eps, delta, orders):
-    promise = Amounts.capped({"epsilon": eps, "delta": delta})
-    caps = cap_of("rdp", promise, ADD_OR_REMOVE_ONE, [rdp_quantity(order) for order in orders])
+    promise = Amounts.from_cap({"epsilon": eps, "delta": delta})
+    caps = convert_guarantee_to_caps("rdp", promise, ADD_OR_REMOVE_ONE, [make_rdp_quantity(order) for order in orders])
     for order, cap in zip(orders, caps.values(), strict=True):
         theirs, _ = rdp_privacy_accountant.compute_epsilon([order], [float(cap)], float(delta) / len(orders))
         assert float(eps) * (1 - 1e-8) < theirs <= float(eps) * (1 + 1e-12)
-    assert kept_epsilon("rdp", caps, delta=delta, relation=ADD_OR_REMOVE_ONE) <= float(eps)
+    assert get_epsilon_of_caps("rdp", caps, delta=delta, relation=ADD_OR_REMOVE_ONE) <= float(eps)
     half = Amounts({quantity: units // (index + 1) for index, (quantity, units) in enumerate(caps.units.items())})
     readings = [
         rdp_privacy_accountant.compute_epsilon([order], [float(spent)], float(delta) / len(orders))[0]
         for order, spent in zip(orders, half.values(), strict=True)
     ]
-    assert epsilon_of("rdp", half, delta=delta, relation=ADD_OR_REMOVE_ONE) == pytest.approx(min(readings), rel=1e-9)
+    assert convert_caps_to_epsilon("rdp", half, delta=delta, relation=ADD_OR_REMOVE_ONE) == pytest.approx(
+        min(readings), rel=1e-9
+    )
 
 
 FLIPS = (0.2, 0.5, 0.8, 0.95)  # of randomized responses, the strongest first
@@ -227,8 +229,10 @@ def worst_delta(caps, epsilon, seed):
     After each answer it picks what to ask next at random, as its seed has it, of what the filter of such a budget lets
     through; it goes on as long as anything fits, ten answers at most.
     """
-    costs = [price(asked(RandomizedResponse(flip, 2), REPLACE_ONE), "rdp", orders=SOME).amounts for flip in FLIPS]
-    rule, total = filter_of("rdp", promised=True), 0.0
+    costs = [
+        compute_cost(asked(RandomizedResponse(flip, 2), REPLACE_ONE), "rdp", orders=SOME).amounts for flip in FLIPS
+    ]
+    rule, total = get_privacy_filter("rdp", promised=True), 0.0
     todo = [(np.ones(2), Amounts.zero(SOME), 10, (seed,))]
     while todo:
         chances, held, left, seen = todo.pop()
@@ -247,8 +251,8 @@ def worst_delta(caps, epsilon, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_an_adversary_that_chooses_by_what_it_sees_stays_within_the_promise_and_beyond_with_larger_caps(seed):
-    promise = Amounts.capped({"epsilon": "2.5", "delta": "0.15"})
-    caps = cap_of("rdp", promise, REPLACE_ONE, SOME)
+    promise = Amounts.from_cap({"epsilon": "2.5", "delta": "0.15"})
+    caps = convert_guarantee_to_caps("rdp", promise, REPLACE_ONE, SOME)
     assert worst_delta(caps, 2.5, seed) <= 0.15
     larger = Amounts({quantity: 6 * units for quantity, units in caps.units.items()})
     assert worst_delta(larger, 2.5, seed) > 0.15
@@ -315,11 +319,11 @@ def test_some_order_is_enough_where_epsilon_and_delta_are_promised(ledger):
     assert set(refused.value.shortfall) == set(made.caps)
     assert f"at most rdp_8 {ledger.balance('a').available['rdp_8']} fits" in str(refused.value)
     verified = ledger.verify()
-    assert verified.balances["a"].held.units["rdp_8"] <= made.caps.units["rdp_8"]
-    assert verified.balances["a"].held.units["rdp_16"] > made.caps.units["rdp_16"]
+    assert verified.balances["a"].total_reserved.units["rdp_8"] <= made.caps.units["rdp_8"]
+    assert verified.balances["a"].total_reserved.units["rdp_16"] > made.caps.units["rdp_16"]
     assert verified.priced == fits + 1
     assert "Lecuyer 2021" in made.theorem
-    assert "Lecuyer" not in filter_of("rdp").theorem
+    assert "Lecuyer" not in get_privacy_filter("rdp").theorem
 
 
 def test_an_order_beyond_its_cap_takes_nothing_more_not_even_what_costs_nothing_there(ledger):
@@ -386,7 +390,7 @@ def test_a_charge_below_what_neighbours_attain_is_found(place, ledger, monkeypat
 def test_a_charge_at_orders_that_no_budget_has_is_found(ledger, monkeypatch):
     ledger.create_budget("a", kind="rdp", rdp_2="10")
     for module in ("balances", "headroom", "commands.base"):
-        monkeypatch.setattr(f"epsilog.ledger.{module}.measures", lambda _: {"rdp": ("rdp_2", "rdp_3")})
+        monkeypatch.setattr(f"epsilog.ledger.{module}.list_cost_quantities", lambda _: {"rdp": ("rdp_2", "rdp_3")})
     ledger.charge("a", Gaussian(1.0), key="1")
     monkeypatch.undo()
     with pytest.raises(LedgerIntegrityError, match="must be charged as") as caught:
@@ -395,9 +399,11 @@ def test_a_charge_at_orders_that_no_budget_has_is_found(ledger, monkeypatch):
 
 
 def test_caps_that_do_not_keep_their_promise_are_found(ledger, monkeypatch):
-    honest = cap_of("rdp", Amounts.capped({"epsilon": "2", "delta": "1e-5"}), ADD_OR_REMOVE_ONE, ORDERS[2:])
+    honest = convert_guarantee_to_caps(
+        "rdp", Amounts.from_cap({"epsilon": "2", "delta": "1e-5"}), ADD_OR_REMOVE_ONE, ORDERS[2:]
+    )
     units = dict(honest.units) | {"rdp_32": honest.units["rdp_32"] * 1001 // 1000}
-    monkeypatch.setattr("epsilog.ledger.promises.cap_of", lambda *_: Amounts(units))
+    monkeypatch.setattr("epsilog.ledger.promises.convert_guarantee_to_caps", lambda *_: Amounts(units))
     ledger.create_budget("a", kind="rdp", **PROMISE)
     with pytest.raises(LedgerIntegrityError, match=r"promises .*epsilon 2\.00"):
         ledger.verify()
@@ -429,9 +435,9 @@ def test_a_budget_made_again_has_the_same_orders_and_a_cap_is_changed_as_it_was_
     assert dict(verified.balances["b"].caps) == {"rdp_2": "2", "rdp_4": "1"}
     ledger.close()
     with Ledger(place.open()) as again:
-        write_bundle(sound_documents(again), tmp_path / "l.bundle", origin="acme")
+        write_bundle(iterate_verified_documents(again), tmp_path / "l.bundle", origin="acme")
         assert again.balance("a") == raised
-    assert read_transcript(tmp_path / "l.bundle").verified.balances == verified.balances
+    assert read_verified_entries(tmp_path / "l.bundle").verified.balances == verified.balances
 
 
 def test_a_share_is_set_aside_at_every_order_and_none_of_a_budget_where_some_order_is_enough(ledger):
@@ -462,7 +468,7 @@ def test_cycles_and_tables_tell_orders(ledger, tmp_path):
     assert all(earlier <= later for earlier, later in pairwise(sums))
     theirs, _ = rdp_privacy_accountant.compute_epsilon([16], [16 * 3 / 50], 1e-5 / 2)
     assert sums[-1] == pytest.approx(theirs, rel=1e-9)
-    export(ledger.history(), tmp_path / "entries.csv")
+    export_entries(ledger.history(), tmp_path / "entries.csv")
     rows = list(csv.DictReader((tmp_path / "entries.csv").read_text().splitlines()))
     assert rows[0]["rdp"] == ""
     told = {order: float(amount) for order, amount in json.loads(rows[2]["rdp"]).items()}
@@ -475,9 +481,11 @@ def test_as_many_plans_fit_as_the_page_says():
     said = re.search(r"basic composition, (\d+) under `rdp` .*?\((\d+) if\nall", Path("docs/ledger.md").read_text())
     basic = int(re.search(r"(\d+) under basic composition", Path("docs/ledger.md").read_text())[1])
     plan = Repeated(PoissonSampled(Gaussian(2.0), 0.01), 100)
-    promise = Amounts.capped({"epsilon": "2", "delta": "1e-5"})
-    caps = cap_of("rdp", promise, ADD_OR_REMOVE_ONE, [rdp_quantity(order) for order in (8, 12, 16, 24, 32)])
-    cost = price(asked(plan), "rdp", orders=list(caps)).amounts
+    promise = Amounts.from_cap({"epsilon": "2", "delta": "1e-5"})
+    caps = convert_guarantee_to_caps(
+        "rdp", promise, ADD_OR_REMOVE_ONE, [make_rdp_quantity(order) for order in (8, 12, 16, 24, 32)]
+    )
+    cost = compute_cost(asked(plan), "rdp", orders=list(caps)).amounts
     assert int(said[1]) == max(caps.units[order] // cost.units[order] for order in caps)
     costs = [k * epsilon(plan, delta=1e-5 / k).upper for k in (basic, basic + 1)]
     assert costs[0] <= 2 < costs[1]
@@ -528,4 +536,4 @@ def test_both_rules_are_those_of_a_model_in_whole_numbers(steps, promised):
             if then == "start":
                 charge.start()
         verified = ledger.verify()
-        assert {scope: dict(balance.held.units) for scope, balance in verified.balances.items()} == held
+        assert {scope: dict(balance.total_reserved.units) for scope, balance in verified.balances.items()} == held

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import Verb, digest, open_ledger, read_ledger, read_transcript, verify_file, write_bundle
+from epsilog.ledger import (
+    Verb,
+    hash_entry,
+    open_ledger,
+    read_ledger,
+    read_verified_entries,
+    verify_ledger,
+    write_bundle,
+)
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError
 
@@ -365,11 +373,11 @@ FIRST = Path(__file__).parent / "ledgers" / "first.db"
 def test_a_ledger_of_the_first_format_is_refused_and_its_entries_hold(tmp_path):
     path, bundle = tmp_path / "first.db", tmp_path / "first.bundle"
     shutil.copy(FIRST, path)
-    for opened in (open_ledger, read_ledger, verify_file):
+    for opened in (open_ledger, read_ledger, verify_ledger):
         with pytest.raises(LedgerIntegrityError, match="of an earlier format, and this release reads format 2"):
             opened(path)
     with closing(sqlite3.connect(path)) as database:
         documents = [text for (text,) in database.execute("SELECT document FROM entries ORDER BY position")]
     write_bundle(documents, bundle, origin="first")
-    transcript = read_transcript(bundle)
-    assert (len(transcript.entries), digest(transcript.documents[-1])[:8]) == (23, "fdcdc37c")
+    transcript = read_verified_entries(bundle)
+    assert (len(transcript.entries), hash_entry(transcript.documents[-1])[:8]) == (23, "fdcdc37c")

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from epsilog.ledger import Verb, chain
-from epsilog.ledger.rows import parsed
+from epsilog.ledger.rows import parse_row
 from epsilog.ledger.sqlite.library import sqlite
 from epsilog.mechanisms import PureDP
 from epsilog.terms import LedgerIntegrityError
@@ -125,7 +125,7 @@ def test_the_first_entries_of_a_history_are_read_without_the_rest(ledger, scopes
         monkeypatch.setattr(f"epsilog.ledger.view.{name}", 5)
     told = ledger.history()
     read = []
-    monkeypatch.setattr("epsilog.ledger.view.parsed", lambda row: read.append(row) or parsed(row))
+    monkeypatch.setattr("epsilog.ledger.view.parse_row", lambda row: read.append(row) or parse_row(row))
     first = [next(told) for _ in range(3)]
     assert [entry.index for entry in first] == [1, 2, 3]
     assert len(read) == 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.ledger.stores import InMemory
 from tests.ledger.test_chain import rehashed
 
-from epsilog.ledger import Ledger, ancestors, chain, open_ledger, read_cycles, read_transcript, write_bundle
+from epsilog.ledger import Ledger, chain, list_ancestors, open_ledger, read_cycles, read_verified_entries, write_bundle
 from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, Repeated
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation
 
@@ -315,7 +315,7 @@ def test_whoever_gets_a_bundle_finds_the_partition_in_it(path, tmp_path):
         ledger.declare_partition("a/q", epsilon="1", **ACT)
         documents = [document for _, document in ledger.documents()]
     write_bundle(documents, tmp_path / "a.bundle", origin="acme")
-    found = read_transcript(tmp_path / "a.bundle")
+    found = read_verified_entries(tmp_path / "a.bundle")
     assert (found.verified.partitions, list(found.documents)) == (("a/q",), documents)
 
 
@@ -410,10 +410,10 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_right_hashes_do_not_make_blocks(books, edit):
     books.charge("a/q/1", PureDP(0.5), key="1")
-    chain.fold(forged(books, lambda documents: documents))
+    chain.replay_entries(forged(books, lambda documents: documents))
     change, index, message = EDITS[edit]
     with pytest.raises(LedgerIntegrityError, match=f"entry {index}: breaks a rule of the ledger: .*{message}"):
-        chain.fold(forged(books, change))
+        chain.replay_entries(forged(books, change))
 
 
 def test_a_partition_whose_row_says_that_it_is_none_is_found(clock):
@@ -495,7 +495,7 @@ class Play:
         self.place = InMemory(None)
         self.books = Ledger(self.place.open())
         self.books.create_budget("r", kind="pure", epsilon="1", **UNIT)
-        self.standing, self.highest = {}, {"r": 10}
+        self.restore_state, self.highest = {}, {"r": 10}
 
     def do(self, step, key):
         verb, scope, price = step
@@ -510,21 +510,21 @@ class Play:
             if not BUDGETS[scope]:
                 self.highest[scope] = max(self.highest[scope], tenths(price))
         elif verb == "raise":  # a block, and all that might have to be raised for it
-            for top in ancestors(scope):
+            for top in list_ancestors(scope):
                 self.play([("cap", top, price)])
         elif verb in ("charge", "reserve"):
             getattr(self.books, verb)(scope, PureDP(0.0), key=key, amount={"epsilon": price})
-            self.standing[key] = scope, tenths(price)
+            self.restore_state[key] = scope, tenths(price)
         elif verb == "retire":
             self.books.retire(sorted(BUDGETS)[scope % len(BUDGETS)], **ACT)
-        elif self.standing:
-            key = sorted(self.standing)[scope % len(self.standing)]
+        elif self.restore_state:
+            key = sorted(self.restore_state)[scope % len(self.restore_state)]
             charge = self.books.find(key)
             if verb == "start":
                 charge.start()
             else:
                 charge.cancel("not needed")
-                del self.standing[key]
+                del self.restore_state[key]
 
     def play(self, steps):
         for number, step in enumerate(steps):
@@ -533,7 +533,7 @@ class Play:
             except (BudgetExceededError, ConflictError, CheckError):
                 continue  # the rules are others' to test: here what was let in
             for scope, cap in self.highest.items():
-                assert largest_loss(self.standing.values(), scope) <= cap, (scope, step)
+                assert largest_loss(self.restore_state.values(), scope) <= cap, (scope, step)
         return self
 
 
@@ -543,8 +543,8 @@ FILLING = [("charge", scope, price) for scope in reversed(BUDGETS) for price in 
 def check_play(steps):
     play = Play().play(steps)
     with play.place.open().reading() as session:
-        books = chain.fold(session.rows())
-        chain.compare(books, session.stored())
+        books = chain.replay_entries(session.rows())
+        chain.compare_stored_state(books, session.stored())
     return play
 
 
@@ -565,9 +565,9 @@ def test_a_unit_in_two_blocks_would_lose_more_than_the_cap():
     """The control: the first hypothesis is needed, and the slow way sees what it is for."""
     blocks = [("create", scope, "0.5") for scope in ("r/p", "r/p/1", "r/p/2")]
     play = check_play([*blocks, *(("charge", scope, "0.5") for scope in ("r", "r/p/1", "r/p/2"))])
-    assert len(play.standing) == 3
-    assert largest_loss(play.standing.values(), "r") == 10 == play.highest["r"]
-    assert sum(price for _, price in play.standing.values()) == 15
+    assert len(play.restore_state) == 3
+    assert largest_loss(play.restore_state.values(), "r") == 10 == play.highest["r"]
+    assert sum(price for _, price in play.restore_state.values()) == 15
 
 
 def adversary(seed, history):

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsilog.ledger import Request, Verb, verify_file
+from epsilog.ledger import ChargeRequest, Verb, verify_ledger
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.pricing import proven_least
+from epsilog.ledger.pricing import bound_cost_below
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
@@ -83,7 +83,7 @@ def test_a_price_below_what_is_proven_is_refused_and_an_owner_may_allow_it(books
     ]
     assert list(books.history(kind))[1].body["reason"] == "minutes of 2026-01-01"
     assert list(books.history(kind))[2].body["methods"] == {kind: "method/owner-allowed@1"}
-    assert verify_file(path).overridden == ((kind, "1"),)
+    assert verify_ledger(path).overridden == ((kind, "1"),)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_price_that_is_proven_or_dearer_is_charged_as_stated(books, path, kind
     charge = books.charge(kind, release, key="1", amount=amount)
     for quantity, value in amount.items():
         assert Fraction(charge.amounts[kind][quantity]) == Fraction(value)
-    assert verify_file(path).overridden == ()
+    assert verify_ledger(path).overridden == ()
 
 
 def test_what_nothing_prices_is_for_an_owner(books):
@@ -151,7 +151,7 @@ def test_a_budget_comes_before_what_was_allowed_under_it_too(books, path):
         books.create_budget("pure/a", kind="pure", epsilon="1")
     with pytest.raises(ValueError, match="at or under a budget"):
         books.override_price("none", Gaussian(1.0), key="2", amount={"epsilon": "1"}, reason="because")
-    assert verify_file(path).charges["pure/a", "1"].state == "allowed"
+    assert verify_ledger(path).charges["pure/a", "1"].state == "allowed"
 
 
 def test_an_amount_is_priced_under_the_relation_of_its_budget(ledger):
@@ -216,8 +216,8 @@ def test_what_is_proven_to_cost_at_least_is_never_more_than_the_truth(kind, rela
     quantity = "mu_squared" if kind == "gdp" else "rho"
     for noise in [*np.random.default_rng(3).uniform(1e-4, 3, 60).tolist(), 1e-4, 0.001, 0.3, 1.0, 7.0]:
         for count in (1, 3, 10**4):
-            request = Request(Repeated(Gaussian(noise), count), relation=NeighboringRelation(relation))
-            least = proven_least(request, kind, Amounts.zero([quantity]))
+            request = ChargeRequest(Repeated(Gaussian(noise), count), relation=NeighboringRelation(relation))
+            least = bound_cost_below(request, kind, Amounts.zero([quantity]))
             far = 2 if relation == "replace-one" else 1
             truth = count * Fraction(far) ** 2 / Fraction(noise) ** 2 / (1 if kind == "gdp" else 2)
             if truth < 10**9:
@@ -237,8 +237,8 @@ def test_what_is_proven_to_cost_at_least_is_never_more_than_the_truth(kind, rela
 )
 def test_choices_are_charged_what_their_noise_proves(books, release, epsilon):
     assert dict(books.charge("pure", release, key="one").amounts["pure"]) == {"epsilon": epsilon}
-    assert proven_least(
-        Request(release, NeighboringRelation.ADD_OR_REMOVE_ONE), "pure", Amounts.charged({"epsilon": epsilon})
+    assert bound_cost_below(
+        ChargeRequest(release, NeighboringRelation.ADD_OR_REMOVE_ONE), "pure", Amounts.charged({"epsilon": epsilon})
     )
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.ledger.stores import AVAILABLE
 
 from epsilog.accounting import epsilon
-from epsilog.ledger import Amounts, Ledger, read_transcript, sound_documents, write_bundle
-from epsilog.ledger.promises import cap_of, epsilon_of
+from epsilog.ledger import Amounts, Ledger, iterate_verified_documents, read_verified_entries, write_bundle
+from epsilog.ledger.promises import convert_caps_to_epsilon, convert_guarantee_to_caps
 from epsilog.mechanisms import Gaussian
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation
 
@@ -34,7 +34,7 @@ def ledger(place):
 
 
 def promised(epsilon="2", delta="1e-5"):
-    return Amounts.capped({"epsilon": epsilon, "delta": delta})
+    return Amounts.from_cap({"epsilon": epsilon, "delta": delta})
 
 
 def gaussian_delta(mu_squared, epsilon):
@@ -49,7 +49,7 @@ def gaussian_delta(mu_squared, epsilon):
 @settings(max_examples=8)
 def test_the_cap_of_a_gdp_budget_keeps_its_promise_and_hardly_more_would(eps, digits):
     promise = promised(f"{eps:.6f}", f"1e-{digits}")
-    cap = Fraction(cap_of("gdp", promise, ADD_OR_REMOVE_ONE)["mu_squared"])
+    cap = Fraction(convert_guarantee_to_caps("gdp", promise, ADD_OR_REMOVE_ONE)["mu_squared"])
     delta = mpmath.mpf(promise["delta"])
     assert gaussian_delta(float(cap), promise["epsilon"]) <= delta
     assert gaussian_delta(float(cap) * (1 + 1e-5), promise["epsilon"]) > delta
@@ -58,19 +58,21 @@ def test_the_cap_of_a_gdp_budget_keeps_its_promise_and_hardly_more_would(eps, di
 @pytest.mark.parametrize(("eps", "delta"), [("0.1", "1e-9"), ("2", "1e-5"), ("8", "1e-6"), ("40", "0.01")])
 def test_the_cap_of_a_zcdp_budget_keeps_its_promise_by_another_s_conversion(eps, delta):
     """dp-accounting converts the RDP curve of rho-zCDP at orders so close to each other that the best is among them."""
-    rho = float(cap_of("zcdp", promised(eps, delta), ADD_OR_REMOVE_ONE)["rho"])
+    rho = float(convert_guarantee_to_caps("zcdp", promised(eps, delta), ADD_OR_REMOVE_ONE)["rho"])
     orders = 1 + np.geomspace(1e-2, 1e3, 100_000)
     theirs, _ = rdp_privacy_accountant.compute_epsilon(orders, rho * orders, float(delta))
     assert float(eps) * 0.999999 < theirs <= float(eps)
-    assert epsilon_of("zcdp", Amounts.charged({"rho": rho}), delta=delta, relation=ADD_OR_REMOVE_ONE) <= float(eps)
+    assert convert_caps_to_epsilon(
+        "zcdp", Amounts.charged({"rho": rho}), delta=delta, relation=ADD_OR_REMOVE_ONE
+    ) <= float(eps)
 
 
 def test_many_more_gaussian_answers_fit_than_under_basic_composition():
     shown = {kind: int(count.replace(",", "")) for kind, count in re.findall(
         r"^\| `(\w+)` \| ([\d,]+) \|$", Path("docs/ledger.md").read_text(), flags=re.MULTILINE
     )}  # fmt: skip
-    rho = Fraction(cap_of("zcdp", promised(), ADD_OR_REMOVE_ONE)["rho"])
-    mu_squared = Fraction(cap_of("gdp", promised(), ADD_OR_REMOVE_ONE)["mu_squared"])
+    rho = Fraction(convert_guarantee_to_caps("zcdp", promised(), ADD_OR_REMOVE_ONE)["rho"])
+    mu_squared = Fraction(convert_guarantee_to_caps("gdp", promised(), ADD_OR_REMOVE_ONE)["mu_squared"])
     costs = [k * epsilon(Gaussian(100.0), delta=1e-5 / k).upper for k in (52, 53)]
     assert costs[0] <= 2 < costs[1]
     assert shown == {"approximate": 52, "zcdp": rho // Fraction(1, 20_000), "gdp": mu_squared // Fraction(1, 10_000)}
@@ -103,9 +105,9 @@ def test_a_promise_is_kept_written_and_verified(place, ledger, kind):
 @pytest.mark.parametrize("kind", ["zcdp", "gdp"])
 def test_a_cap_that_does_not_keep_its_promise_is_found(place, ledger, kind, monkeypatch, tmp_path):
     """As one who may write the file would say it: right hashes, right balances, too large a cap."""
-    honest = cap_of(kind, promised(), ADD_OR_REMOVE_ONE)
+    honest = convert_guarantee_to_caps(kind, promised(), ADD_OR_REMOVE_ONE)
     larger = Amounts({quantity: units * 1001 // 1000 for quantity, units in honest.units.items()})
-    monkeypatch.setattr("epsilog.ledger.promises.cap_of", lambda *_: larger)
+    monkeypatch.setattr("epsilog.ledger.promises.convert_guarantee_to_caps", lambda *_: larger)
     ledger.create_budget("acme", kind="pure", epsilon="1")
     ledger.create_budget("other", kind=kind, **PROMISE)
     with pytest.raises(LedgerIntegrityError, match=r"promises .*epsilon 2\.00") as caught:
@@ -137,10 +139,12 @@ def test_what_cannot_be_promised_is_refused_and_nothing_is_written(ledger, kind,
 
 def test_a_promise_travels_in_a_bundle(place, ledger, tmp_path):
     ledger.create_budget("acme", kind="gdp", **PROMISE)
-    write_bundle(sound_documents(ledger), tmp_path / "l.bundle", origin="acme")
-    assert read_transcript(tmp_path / "l.bundle").verified.balances["acme"].promise == ledger.balance("acme").promise
+    write_bundle(iterate_verified_documents(ledger), tmp_path / "l.bundle", origin="acme")
+    assert (
+        read_verified_entries(tmp_path / "l.bundle").verified.balances["acme"].promise == ledger.balance("acme").promise
+    )
 
 
 def test_no_other_kind_promises():
     with pytest.raises(CheckError, match="promise must be of a zcdp or gdp or rdp budget"):
-        cap_of("approximate", promised(), ADD_OR_REMOVE_ONE)
+        convert_guarantee_to_caps("approximate", promised(), ADD_OR_REMOVE_ONE)

@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from epsilog.ledger import Request
-from epsilog.ledger.requests import waiver_of
+from epsilog.ledger import ChargeRequest
+from epsilog.ledger.requests import hash_overridden_request
 from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.terms import NeighboringRelation
 
 RELEASE = Repeated(Gaussian(2.0), 3)
-FULL = Request(
+FULL = ChargeRequest(
     RELEASE,
     NeighboringRelation.REPLACE_ONE,
     "school",
@@ -19,10 +19,10 @@ FULL = Request(
 )
 
 
-@pytest.mark.parametrize("request_", [FULL, Request(RELEASE, NeighboringRelation.ZERO_OUT, delta="1e-6")])
+@pytest.mark.parametrize("request_", [FULL, ChargeRequest(RELEASE, NeighboringRelation.ZERO_OUT, delta="1e-6")])
 def test_a_request_is_stored_and_read_back(request_):
     stored = json.loads(json.dumps(request_.to_json()))
-    assert Request.from_json(stored) == request_
+    assert ChargeRequest.from_json(stored) == request_
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ def test_a_request_is_stored_and_read_back(request_):
     [("delta", "1.0e-6"), ("delta", 1e-6), ("amount", {"epsilon": "0.10"}), ("relation", None), ("more", 1)],
 )
 def test_another_spelling_of_a_request_is_none_of_ours(name, value):
-    stored = Request(PureDP(0.1), NeighboringRelation.ADD_OR_REMOVE_ONE).to_json() | {name: value}
+    stored = ChargeRequest(PureDP(0.1), NeighboringRelation.ADD_OR_REMOVE_ONE).to_json() | {name: value}
     with pytest.raises((ValueError, TypeError)):
-        Request.from_json(stored)
+        ChargeRequest.from_json(stored)
 
 
 def test_what_is_not_said_is_the_budget_s():
-    bare = Request(RELEASE).under(NeighboringRelation.REPLACE_ONE, "school")
+    bare = ChargeRequest(RELEASE).under(NeighboringRelation.REPLACE_ONE, "school")
     assert (bare.relation, bare.privacy_unit) == (NeighboringRelation.REPLACE_ONE, "school")
     assert FULL.under(NeighboringRelation.ZERO_OUT, None) == FULL
 
@@ -44,5 +44,5 @@ def test_what_is_not_said_is_the_budget_s():
 @pytest.mark.parametrize("name", sorted(FULL.to_json()))
 def test_a_waiver_stands_for_one_request_alone(name):
     stored = FULL.to_json()
-    assert waiver_of(stored) == waiver_of(dict(reversed(stored.items())))
-    assert waiver_of(stored) != waiver_of(stored | {name: "other"})
+    assert hash_overridden_request(stored) == hash_overridden_request(dict(reversed(stored.items())))
+    assert hash_overridden_request(stored) != hash_overridden_request(stored | {name: "other"})

@@ -1,12 +1,12 @@
 import pytest
 
-from epsilog.ledger.scopes import ancestors, check_key, refuse_late_budget, require_budget
+from epsilog.ledger.scopes import list_ancestors, refuse_late_budget, require_budget, require_idempotency_key
 from epsilog.terms import ConflictError
 
 
 def test_ancestors_are_named_from_the_top():
-    assert ancestors("a") == ("a",)
-    assert ancestors("a/b c/d") == ("a", "a/b c", "a/b c/d")
+    assert list_ancestors("a") == ("a",)
+    assert list_ancestors("a/b c/d") == ("a", "a/b c", "a/b c/d")
 
 
 @pytest.mark.parametrize(
@@ -14,14 +14,14 @@ def test_ancestors_are_named_from_the_top():
 )
 def test_one_spelling_for_each_scope(scope):
     with pytest.raises(ValueError, match="scope must be"):
-        ancestors(scope)
+        list_ancestors(scope)
 
 
 @pytest.mark.parametrize("key", ["", " ", "a\0b", "e\u0301", "x" * 501, None])
 def test_a_key_is_short_and_printable(key):
-    check_key("é/" + "x" * 498)
+    require_idempotency_key("é/" + "x" * 498)
     with pytest.raises(ValueError, match="key must be"):
-        check_key(key)
+        require_idempotency_key(key)
 
 
 def test_a_budget_comes_once_and_before_what_it_counts():

@@ -9,8 +9,8 @@ from tests.ledger.conftest import Clock
 from tests.ledger.stores import AVAILABLE, STORES, InMemory, State
 from tests.ledger.test_chain import HASH, every_verb, rehashed
 
-from epsilog.ledger import Checkpoint, Kept, Ledger, LedgerView, chain, sound_documents
-from epsilog.ledger.rows import Stored
+from epsilog.ledger import Checkpoint, Ledger, LedgerView, StoredCheckpoint, chain, iterate_verified_documents
+from epsilog.ledger.rows import StoredState
 from epsilog.mechanisms import PureDP
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError
@@ -26,7 +26,9 @@ def told():
 
 def kept(rows, count, key=SIGNER):
     """A signed checkpoint of the first so many entries."""
-    return Kept(Checkpoint.over([row.document for row in rows[:count]], origin="example.org/ledger").note(key))
+    return StoredCheckpoint(
+        Checkpoint.over([row.document for row in rows[:count]], origin="example.org/ledger").note(key)
+    )
 
 
 def view(rows, stored, **changes):
@@ -38,7 +40,7 @@ def view(rows, stored, **changes):
 
 def stored_of(rows):
     """What the entries amount to, as a forger who knows the rules stores it."""
-    books, rounds = chain.fold(rows), {}
+    books, rounds = chain.replay_entries(rows), {}
     for entry in (json.loads(row.document) for row in rows):
         if entry["verb"].startswith("round-"):
             at = ((entry["scope"], entry["key"]), entry["body"]["round"])
@@ -51,7 +53,7 @@ def stored_of(rows):
             )
     balances = {scope: balance.document() for scope, balance in books.balances.items()}
     charges = {name: charge.document() for name, charge in books.charges.items()}
-    return Stored((books.count, books.head), balances, charges, rounds)
+    return StoredState((books.count, books.head), balances, charges, rounds)
 
 
 def test_from_every_checkpoint_on_it_amounts_to_the_same(told):
@@ -159,9 +161,9 @@ def test_prices_before_the_checkpoint_are_its_signers_word_and_later_ones_are_no
 def test_only_a_checkpoint_that_a_given_key_has_signed_is_believed(told):
     rows, sound = told[0], kept(told[0], 20)
     (signature,) = sound.note.signatures
-    unsigned = Kept(Note(sound.note.text))
-    shorter = Kept(Note(kept(rows, 19).note.text, (signature,)))  # with the signature of another
-    broken = Kept(Note(sound.note.text, (replace(signature, content=bytes(64)),)))
+    unsigned = StoredCheckpoint(Note(sound.note.text))
+    shorter = StoredCheckpoint(Note(kept(rows, 19).note.text, (signature,)))  # with the signature of another
+    broken = StoredCheckpoint(Note(sound.note.text, (replace(signature, content=bytes(64)),)))
     posing = replace(kept(rows, 20, STRANGER).note.signatures[0], name=signature.name, key_id=signature.key_id)
     for since, keys in (
         (unsigned, KEYS),
@@ -170,13 +172,13 @@ def test_only_a_checkpoint_that_a_given_key_has_signed_is_believed(told):
         (sound, (STRANGER.verifier,)),
         (shorter, KEYS),
         (broken, KEYS),
-        (Kept(Note(sound.note.text, (posing,))), KEYS),
-        (Kept(sound.note.signed_by(STRANGER)), (replace(STRANGER.verifier, name="example.org/third"),)),
-        (Kept(Note(sound.note.text, (posing, signature))), KEYS),  # one that is none beside one that is
+        (StoredCheckpoint(Note(sound.note.text, (posing,))), KEYS),
+        (StoredCheckpoint(sound.note.signed_by(STRANGER)), (replace(STRANGER.verifier, name="example.org/third"),)),
+        (StoredCheckpoint(Note(sound.note.text, (posing, signature))), KEYS),  # one that is none beside one that is
     ):
         with pytest.raises(CheckError, match="checkpoint must be signed by"):
             view(*told).verify(since=since, keys=keys)
-    both = Kept(sound.note.signed_by(STRANGER))
+    both = StoredCheckpoint(sound.note.signed_by(STRANGER))
     for keys in (KEYS, (STRANGER.verifier,), (*KEYS, STRANGER.verifier)):
         assert view(*told).verify(since=both, keys=keys).since == 20
 
@@ -184,7 +186,7 @@ def test_only_a_checkpoint_that_a_given_key_has_signed_is_believed(told):
 def test_a_signed_root_that_is_none_is_refused(told):
     wrong = Note(f"example.org/ledger\n20\n{b64encode(bytes(32)).decode()}\n").signed_by(SIGNER)
     with pytest.raises(LedgerIntegrityError, match="entry 20: is not the last of the checkpoint"):
-        view(*told).verify(since=Kept(wrong), keys=KEYS)
+        view(*told).verify(since=StoredCheckpoint(wrong), keys=KEYS)
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -195,7 +197,9 @@ def test_every_store_is_held_against_a_checkpoint(name, tmp_path, clock):
     with Ledger(place.open(), clock=clock) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="9")
         ledger.charge("acme", PureDP(0.25), key="one")
-        since = Kept(Checkpoint.over(sound_documents(ledger), origin="example.org/ledger").note(SIGNER))
+        since = StoredCheckpoint(
+            Checkpoint.over(iterate_verified_documents(ledger), origin="example.org/ledger").note(SIGNER)
+        )
         ledger.charge("acme", PureDP(0.25), key="two")
         ledger.decommission("one", by="dora", reason="old")
         found = ledger.verify(since=since, keys=KEYS)

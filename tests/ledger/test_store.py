@@ -6,11 +6,11 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 from tests.ledger.stores import AVAILABLE, STORES, everything
 
-from epsilog.ledger import Amounts, State, Verb, chain
+from epsilog.ledger import Amounts, ChargeState, Verb, chain
 from epsilog.ledger.balances import Balance
-from epsilog.ledger.entries import GENESIS, Entry, digest
+from epsilog.ledger.entries import GENESIS, Entry, hash_entry
 from epsilog.ledger.records import ChargeRecord, RoundState
-from epsilog.ledger.rows import Row
+from epsilog.ledger.rows import StoredRow
 from epsilog.terms import LedgerIntegrityError, NeighboringRelation, StorageError
 
 NOTHING = Amounts.zero(["epsilon"])
@@ -37,18 +37,18 @@ def append(session, *, scope="acme", verb=Verb.STARTED, body=None):
     """Adds an entry that follows; whether it keeps the ledger's rules is not the store's business."""
     count, head = session.head()
     entry = Entry(count + 1, head, "2026-01-01T00:00:00+00:00", verb, scope, "key", body=body or {})
-    session.append(Row.of(entry))
+    session.append(StoredRow.of(entry))
     return entry
 
 
 def budget(scope, committed="0"):
     spent = Amounts.charged({"epsilon": committed})
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    caps = Amounts.capped({"epsilon": "1"})
+    caps = Amounts.from_cap({"epsilon": "1"})
     return Balance(scope, "pure", relation, None, False, caps, NOTHING, NOTHING, spent)
 
 
-def charge(key, scope, state=State.RESERVED):
+def charge(key, scope, state=ChargeState.RESERVED):
     return ChargeRecord(key, scope, state, {"pure": NOTHING}, rounds=None, opened=1)
 
 
@@ -61,7 +61,7 @@ def test_a_new_store_is_empty_and_sound(store):
         assert session.find_charges("key") == []
         assert not session.has_charges("acme")
         assert session.below("acme") == []
-        chain.compare(chain.fold(session.rows()), session.stored())
+        chain.compare_stored_state(chain.replay_entries(session.rows()), session.stored())
         with pytest.raises(LedgerIntegrityError, match="entry 1: is missing"):
             session.entry(1)
 
@@ -72,7 +72,7 @@ def test_what_is_written_is_read_by_whoever_opens_it_later(place, store):
         session.put_balances([budget("acme"), budget("acme/x")])
         session.put_balances([budget("acme", committed="0.5")])
         session.put_charge(charge("key", "acme/x"))
-        session.put_charge(charge("key", "acme/x", State.STARTED))
+        session.put_charge(charge("key", "acme/x", ChargeState.STARTED))
         session.put_charge(charge("key", "acme"))
         for state in (RoundState(1, 1), RoundState(1, 2, "ab" * 32), RoundState(2, 1)):
             session.put_round(NAME, state)
@@ -81,13 +81,13 @@ def test_what_is_written_is_read_by_whoever_opens_it_later(place, store):
     later = place.open(read_only=True)
     with later.reading() as session:
         session.check()
-        assert session.head() == (2, digest(written[1].document()))
+        assert session.head() == (2, hash_entry(written[1].document()))
         assert [row.document for row in session.rows()] == [entry.document() for entry in written]
         assert [session.entry(index) for index in (1, 2)] == written
         assert session.balances(None) == [budget("acme", committed="0.5"), budget("acme/x")]
         assert session.balances(["acme/x", "acme", "nobody"]) == session.balances(None)
         assert session.balances(["acme/x"]) == [budget("acme/x")]
-        assert session.charge(("acme/x", "key")) == charge("key", "acme/x", State.STARTED)
+        assert session.charge(("acme/x", "key")) == charge("key", "acme/x", ChargeState.STARTED)
         rounds = [RoundState(1, 2, "ab" * 32), RoundState(2, 1)]
         assert (session.rounds(NAME), session.rounds(("acme/x", "key"))) == (rounds, [RoundState(1, 7)])
         assert [session.round(NAME, number) for number in (1, 2, 3)] == [*rounds, None]
@@ -95,7 +95,7 @@ def test_what_is_written_is_read_by_whoever_opens_it_later(place, store):
         stored = everything(session)[1]
         assert stored.head == session.head()
         assert stored.balances == {one.scope: one.document() for one in session.balances(None)}
-        under = charge("key", "acme/x", State.STARTED)
+        under = charge("key", "acme/x", ChargeState.STARTED)
         assert stored.charges == {NAME: charge("key", "acme").document(), under.id: under.document()}
         assert session.find_charges("key") == [charge("key", "acme"), under]
         assert stored.rounds == {(NAME, 1): rounds[0], (NAME, 2): rounds[1], (under.id, 1): RoundState(1, 7)}
@@ -112,7 +112,7 @@ def test_a_transaction_sees_its_own_writes_and_leaves_nothing_when_it_fails(stor
         session.put_balances([budget("acme")])
         session.put_charge(charge("key", "acme"))
         session.put_round(NAME, RoundState(1, 1))
-        assert session.head() == (2, digest(entry.document()))
+        assert session.head() == (2, hash_entry(entry.document()))
         assert session.entry(2) == entry
         assert session.has_charges("acme")
         assert (session.charge(NAME), session.last_round(NAME)) == (charge("key", "acme"), RoundState(1, 1))
@@ -190,7 +190,7 @@ def test_there_is_one_writer_at_a_time_and_the_next_builds_on_what_it_wrote(plac
     assert begun.is_set()
     with store.reading() as session:
         assert [row.scope for row in session.rows()] == ["first", "second"]
-        assert session.entry(2).previous == digest(session.entry(1).document())
+        assert session.entry(2).previous == hash_entry(session.entry(1).document())
     other.close()
 
 
@@ -330,6 +330,6 @@ def test_threads_of_one_store_write_one_chain(store):
         writer.join()
     with store.reading() as session:
         entries = [session.entry(index) for index in range(1, 16)]
-        assert session.head() == (15, digest(entries[-1].document()))
+        assert session.head() == (15, hash_entry(entries[-1].document()))
     assert sorted(entry.scope for entry in entries) == ["one"] * 5 + ["three"] * 5 + ["two"] * 5
-    assert [entry.previous for entry in entries] == [GENESIS, *(digest(entry.document()) for entry in entries[:-1])]
+    assert [entry.previous for entry in entries] == [GENESIS, *(hash_entry(entry.document()) for entry in entries[:-1])]

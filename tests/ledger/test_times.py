@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.ledger.stores import AVAILABLE, STORES
 
-from epsilog.ledger import RULES, Ledger, Verb
+from epsilog.ledger import TRANSITIONS, Ledger, Verb
 from epsilog.mechanisms import PureDP
 
 HASH = "ab" * 32
@@ -56,7 +56,7 @@ def test_no_entry_of_a_run_depends_on_how_long_its_rounds_took(kind, tmp_path):
 
 
 def test_the_verbs_of_a_run_are_those_between_its_reservation_and_its_commit():
-    assert [verb for verb, rule in RULES.items() if rule.untimed] == UNTIMED
+    assert [verb for verb, rule in TRANSITIONS.items() if rule.untimed] == UNTIMED
 
 
 @pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "postgres"])

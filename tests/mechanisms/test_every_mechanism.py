@@ -36,7 +36,7 @@ def answered(ask):
 @given(data=st.data())
 def test_its_json_is_itself(tag, data):
     release = data.draw(generators.described(tag))
-    document = json.loads(codec.canonical(release.to_json()))
+    document = json.loads(codec.encode_canonical(release.to_json()))
     assert codec.from_json(document) == release
     assert document["term"]["type"] == tag
 
@@ -79,7 +79,7 @@ def test_its_delta_falls_in_epsilon(tag, data, at):
             assert epsilon(release, delta=found.upper * 1.0001, relation=relation, gap=GAP).lower <= at * (1 + 1e-9)
 
 
-TREE = ep.MatrixMechanism(ep.TreeStrategy(), ep.LimitedParticipation(2), 8, 1.0)
+TREE = ep.MatrixMechanism(ep.TreeAggregationStrategy(), ep.BoundedParticipation(2), 8, 1.0)
 BANDED = ep.ToeplitzStrategy((1.0, 0.5))
 TOLD = [  # a sample, and the relation under which its mechanism has no pair
     *((PoissonSampled(one, 0.1), REPLACE) for one in (ep.GaussianDP(1.0), ep.ExponentialMechanism(1.0), TREE)),
@@ -122,7 +122,7 @@ def test_a_sample_without_a_pair_costs_what_it_costs_to_know_who_is_in_it(sample
         (ep.BallsInBins(FixedSizeSampled(Gaussian(1.0), 1, 10), 10), ADD),
         (Response(0.5), ADD),
         (ep.Grouped(Response(0.5), 2), ADD),
-        (ep.Tuned(Response(0.5), ep.PoissonTrials(2.0)), ADD),
+        (ep.BestOfTrials(Response(0.5), ep.PoissonTrialCount(2.0)), ADD),
         *((ep.Shuffled(PureDP(1.0), 9), relation) for relation in (ADD, ZERO)),
         (ep.Shuffled(ep.Shuffled(PureDP(1.0), 9), 9), REPLACE),
         (ep.Shuffled(FixedSizeSampled(PureDP(1.0), 1, 9), 9), REPLACE),
@@ -130,10 +130,13 @@ def test_a_sample_without_a_pair_costs_what_it_costs_to_know_who_is_in_it(sample
         (FixedSizeSampled(ep.Shuffled(PureDP(1.0), 9), 9, 90), REPLACE),
         (FixedSizeSampled(Repeated(ep.Shuffled(PureDP(1.0), 9), 2), 9, 90), REPLACE),
         (PoissonSampled(ep.Shuffled(PureDP(1.0), 9), 0.1), REPLACE),
-        *((ep.MatrixMechanism(BANDED, ep.BinnedParticipation(4), 8, 1.0), relation) for relation in (ADD, REPLACE)),
-        (ep.MatrixMechanism(BANDED, ep.SpacedParticipation(4, 0.1), 8, 1.0), ADD),
-        (ep.MatrixMechanism(ep.TreeStrategy(), ep.CyclicParticipation(4, 0.1), 8, 1.0), ADD),
-        (ep.MatrixMechanism(BANDED, ep.LimitedParticipation(2**25, 1), 2**26, 1.0), ADD),
+        *(
+            (ep.MatrixMechanism(BANDED, ep.BallsInBinsParticipation(4), 8, 1.0), relation)
+            for relation in (ADD, REPLACE)
+        ),
+        (ep.MatrixMechanism(BANDED, ep.MinSepParticipation(4, 0.1), 8, 1.0), ADD),
+        (ep.MatrixMechanism(ep.TreeAggregationStrategy(), ep.CyclicPoissonParticipation(4, 0.1), 8, 1.0), ADD),
+        (ep.MatrixMechanism(BANDED, ep.BoundedParticipation(2**25, 1), 2**26, 1.0), ADD),
     ],
 )
 def test_what_has_no_proof_is_refused_alone_and_beside_others(release, relation):

@@ -8,23 +8,23 @@ import pytest
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import (
     BallsInBins,
-    BinnedParticipation,
-    ChosenParticipation,
-    CyclicParticipation,
-    EveryRound,
+    BallsInBinsParticipation,
+    BestOfTrials,
+    BoundedParticipation,
+    CyclicPoissonParticipation,
+    FullParticipation,
     Gaussian,
     Grouped,
     Laplace,
-    LimitedParticipation,
     MatrixMechanism,
+    MinSepParticipation,
     PoissonSampled,
-    PoissonTrials,
+    PoissonTrialCount,
     PureDP,
+    RandomAllocationParticipation,
     Release,
     Repeated,
-    SpacedParticipation,
     ToeplitzStrategy,
-    Tuned,
 )
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
@@ -44,19 +44,19 @@ def test_a_mechanism_without_hooks_claims_nothing():
     assert (bare.gaussian_mu(ADD), bare.pure_loss(ADD), bare.zcdp(ADD)) == (None, None, None)
     assert (bare.statement, bare.sampled_gaussian, bare.one_trial, bare.exact_share) == ({}, None, None, None)
     assert (bare.repeats, bare.as_matrix(), bare.parts(), bare.for_group(ADD, 2, above=True)) == (None,) * 4
-    assert (bare.between(), bare.thinned(Fraction(1, 2), above=True), bare.uncut(), bare.failing()) == (None,) * 4
+    assert (bare.between(), bare.subsample(Fraction(1, 2), above=True), bare.uncut(), bare.failing()) == (None,) * 4
     assert (bare.batches(), bare.seen_of(3), bare.group) == (None,) * 3
-    for ask in (bare.sample, lambda: bare.renoised(1.0), lambda: bare.exact_law(ADD)):
+    for ask in (bare.sample, lambda: bare.with_noise(1.0), lambda: bare.exact_pair(ADD)):
         with pytest.raises(UnsupportedMechanismError):
             ask()
     assert (bare.instances(alone=True), bare.allocation(ADD)) == ((), None)
-    assert bare.replaced({bare: 1}, 0.5) is None
+    assert bare.replace_one_pairs({bare: 1}, 0.5) is None
 
 
 @pytest.mark.parametrize(
     ("ask", "hook"),
     [
-        (lambda one: one.laws(ADD), "laws"),
+        (lambda one: one.base_pairs(ADD), "laws"),
         (lambda one: one.rdp(np.array([2.0]), ADD), "rdp"),
         (lambda one: epsilon(one, delta=1e-6), "laws"),
         (lambda one: epsilon(PoissonSampled(one, 0.5), delta=1e-6), "laws"),
@@ -69,17 +69,17 @@ def test_a_refusal_names_the_hook_that_is_missing(ask, hook):
 
 def test_repetitions_of_a_sample_are_one_run_of_a_matrix():
     run = Repeated(Repeated(PoissonSampled(Gaussian(2.0), 0.25), 2), 3).as_matrix()
-    assert run == MatrixMechanism(ToeplitzStrategy((1.0,)), CyclicParticipation(1, 0.25), 6, 2.0)
+    assert run == MatrixMechanism(ToeplitzStrategy((1.0,)), CyclicPoissonParticipation(1, 0.25), 6, 2.0)
     assert Repeated(BallsInBins(Gaussian(1.0), 4), 2).as_matrix() is None  # bins are drawn anew
     assert PoissonSampled(Laplace(1.0), 0.5).as_matrix() is None
 
 
 def test_noise_is_changed_where_it_is():
-    assert Repeated(PoissonSampled(Gaussian(1.0), 0.5), 3).renoised(2.0) == Repeated(
+    assert Repeated(PoissonSampled(Gaussian(1.0), 0.5), 3).with_noise(2.0) == Repeated(
         PoissonSampled(Gaussian(2.0), 0.5), 3
     )
     with pytest.raises(UnsupportedMechanismError):
-        Repeated(PureDP(1.0), 2).renoised(1.0)
+        Repeated(PureDP(1.0), 2).with_noise(1.0)
 
 
 def test_a_sample_of_a_sample_lies_between_samples_with_the_product_of_the_chances():
@@ -92,9 +92,9 @@ def test_a_sample_of_a_sample_lies_between_samples_with_the_product_of_the_chanc
 
 
 def test_the_best_of_trials_costs_a_group_what_a_trial_costs_it():
-    law = PoissonTrials(3.0)
-    one = Grouped(Tuned(Laplace(1.0), law), 2)
-    assert (one.one_trial, one.group) == ((Grouped(Laplace(1.0), 2), law), (Tuned(Laplace(1.0), law), 2))
+    law = PoissonTrialCount(3.0)
+    one = Grouped(BestOfTrials(Laplace(1.0), law), 2)
+    assert (one.one_trial, one.group) == ((Grouped(Laplace(1.0), 2), law), (BestOfTrials(Laplace(1.0), law), 2))
     assert Grouped(one, 3).one_trial is None
 
 
@@ -103,11 +103,11 @@ def test_the_best_of_trials_costs_a_group_what_a_trial_costs_it():
     [
         (Repeated(PoissonSampled(Gaussian(1.0), 0.25), 6), [(0.25, 6)]),
         (Repeated(BallsInBins(Gaussian(1.0), 4, 3), 2), [(0.25, 8)]),
-        (run(BinnedParticipation(4), 10), [(0.25, 4)]),
-        (run(CyclicParticipation(4, 0.5), 10), [(0.125, 10)]),
-        (run(ChosenParticipation(5), 10), [(0.5, 10)]),
-        (run(SpacedParticipation(2, 0.5, warm_start=True), 10), [(1 / 3, 10)]),
-        (run(SpacedParticipation(3, 0.5), 3), [(0.5, 1), (0.25, 1), (0.125, 1)]),
+        (run(BallsInBinsParticipation(4), 10), [(0.25, 4)]),
+        (run(CyclicPoissonParticipation(4, 0.5), 10), [(0.125, 10)]),
+        (run(RandomAllocationParticipation(5), 10), [(0.5, 10)]),
+        (run(MinSepParticipation(2, 0.5, warm_start=True), 10), [(1 / 3, 10)]),
+        (run(MinSepParticipation(3, 0.5), 3), [(0.5, 1), (0.25, 1), (0.125, 1)]),
     ],
 )
 def test_batches_have_the_chances_and_numbers_that_are_drawn(release, batches):
@@ -118,5 +118,5 @@ def test_batches_have_the_chances_and_numbers_that_are_drawn(release, batches):
 
 
 def test_what_is_not_drawn_has_no_batches():
-    assert run(LimitedParticipation(2), 4).batches() is run(EveryRound(), 4).batches() is None
+    assert run(BoundedParticipation(2), 4).batches() is run(FullParticipation(), 4).batches() is None
     assert Repeated(Gaussian(1.0), 2).batches() is None

@@ -10,16 +10,16 @@ import pytest
 from scipy.special import chdtrc, ndtr
 
 from epsilog.mechanisms import (
-    BinomialTrials,
+    BinomialTrialCount,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
-    NegativeBinomialTrials,
-    PoissonTrials,
+    NegativeBinomialTrialCount,
+    PoissonTrialCount,
     PureDP,
 )
 from epsilog.mechanisms.sampling import discrete_gaussian, discrete_laplace, exp_coin, rounded_gaussian
-from epsilog.queries import best_of
+from epsilog.queries import run_best_of_trials
 from epsilog.terms import CheckError, UnsupportedMechanismError
 
 FALSE_ALARM = 1e-6
@@ -135,11 +135,11 @@ def chance(law, k):
     match law:
         case _ if k < 0:
             return 0.0
-        case NegativeBinomialTrials(shape, stops):
+        case NegativeBinomialTrialCount(shape, stops):
             return math.prod((i + shape) / (i + 1) for i in range(1, k)) * (1 - stops) ** k if k else 0.0
-        case PoissonTrials(mean):
+        case PoissonTrialCount(mean):
             return math.exp(k * math.log(mean) - math.lgamma(k + 1))
-        case BinomialTrials(most, p):
+        case BinomialTrialCount(most, p):
             return math.comb(most, k) * p**k * (1 - p) ** (most - k) if k <= most else 0.0
 
 
@@ -147,13 +147,13 @@ def chance(law, k):
 @pytest.mark.parametrize(
     ("law", "other"),
     [
-        (NegativeBinomialTrials(1.0, 0.2), NegativeBinomialTrials(1.0, 0.26)),
-        (NegativeBinomialTrials(0.0, 0.1), NegativeBinomialTrials(0.2, 0.1)),
-        (NegativeBinomialTrials(-0.5, 0.05), NegativeBinomialTrials(-0.3, 0.05)),
-        (NegativeBinomialTrials(2.5, 0.4), NegativeBinomialTrials(2.0, 0.4)),
-        (PoissonTrials(3.7), PoissonTrials(3.2)),
-        (PoissonTrials(0.6), PoissonTrials(0.8)),
-        (BinomialTrials(9, 0.3), BinomialTrials(9, 0.35)),
+        (NegativeBinomialTrialCount(1.0, 0.2), NegativeBinomialTrialCount(1.0, 0.26)),
+        (NegativeBinomialTrialCount(0.0, 0.1), NegativeBinomialTrialCount(0.2, 0.1)),
+        (NegativeBinomialTrialCount(-0.5, 0.05), NegativeBinomialTrialCount(-0.3, 0.05)),
+        (NegativeBinomialTrialCount(2.5, 0.4), NegativeBinomialTrialCount(2.0, 0.4)),
+        (PoissonTrialCount(3.7), PoissonTrialCount(3.2)),
+        (PoissonTrialCount(0.6), PoissonTrialCount(0.8)),
+        (BinomialTrialCount(9, 0.3), BinomialTrialCount(9, 0.35)),
     ],
     ids=["geometric", "logarithmic", "below-0", "above-1", "poisson", "few", "binomial"],
 )
@@ -163,10 +163,10 @@ def test_the_number_of_trials_follows_its_law_and_not_one_beside_it(law, other):
     assert p_value(draws, lambda k: chance(law, k)) > FALSE_ALARM
     assert p_value(draws, lambda k: chance(other, k)) < FALSE_ALARM
     assert type(law).draw.__defaults__ == (secrets.randbelow,)
-    assert best_of.__kwdefaults__ == {"below": secrets.randbelow}
+    assert run_best_of_trials.__kwdefaults__ == {"below": secrets.randbelow}
 
 
-@pytest.mark.parametrize("law", [NegativeBinomialTrials(1.0, 1e-7), PoissonTrials(1e7)])
+@pytest.mark.parametrize("law", [NegativeBinomialTrialCount(1.0, 1e-7), PoissonTrialCount(1e7)])
 def test_what_takes_for_ever_is_refused(law):
     with pytest.raises(CheckError):
         law.draw()
@@ -177,6 +177,8 @@ def test_the_best_trial_alone_is_told():
         left = iter(scores)
         return lambda: (score := next(left), f"model of {score}")
 
-    assert best_of(trials(0.5, 2.0, math.nan, -1.0, 2.0), BinomialTrials(5, 1.0)) == "model of 2.0"
-    assert best_of(trials(math.nan, -math.inf), BinomialTrials(2, 1.0)) == "model of nan"  # of equals the first
-    assert best_of(trials(), PoissonTrials(1e-9), below=lambda _: 0) is None
+    assert run_best_of_trials(trials(0.5, 2.0, math.nan, -1.0, 2.0), BinomialTrialCount(5, 1.0)) == "model of 2.0"
+    assert (
+        run_best_of_trials(trials(math.nan, -math.inf), BinomialTrialCount(2, 1.0)) == "model of nan"
+    )  # of equals the first
+    assert run_best_of_trials(trials(), PoissonTrialCount(1e-9), below=lambda _: 0) is None

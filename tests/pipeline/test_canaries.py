@@ -10,12 +10,12 @@ from tests import commands
 from tests.reports.test_examination import mutants
 
 from epsilog.ledger import open_ledger
-from epsilog.pipeline import Programme, run, train_only
-from epsilog.pipeline.canaries import keep
-from epsilog.reports import check_schema, document_of, examine_report, render_markdown
-from epsilog.terms import BudgetExceededError, Canaries, ConflictError, ProgrammeError, RecordsError, codec
-from epsilog.training import with_places
-from epsilog.verification import Books
+from epsilog.pipeline import PlanConfig, run, train_only
+from epsilog.pipeline.canaries import store_secret
+from epsilog.reports import check_schema, extract_document, render_markdown, verify_report
+from epsilog.terms import BudgetExceededError, Canaries, ConfigError, ConflictError, RecordError, codec
+from epsilog.training import add_canary_slots
+from epsilog.verification import LedgerReader
 
 AUDIT = [("[references]", "[audit]\ncanaries = 200\n\n[references]"), ("population = 2000", "population = 2200")]
 REAL = [("simulation = true ", "simulation = false "), ("seed = 20261121\n", "")]
@@ -90,7 +90,7 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
         assert "lower bound" in text
     for text in (page, markdown, summary):
         assert "promises nothing" in text or "proves little" in text
-    assert json.loads(document_of(page.encode()))["audit"] == part
+    assert json.loads(extract_document(page.encode()))["audit"] == part
 
 
 @pytest.mark.extended
@@ -98,8 +98,8 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
 def test_every_changed_place_of_an_audit_fails(done):
     """In the report's own part about it, and in the file whose hash was committed."""
     _, outcome = done
-    books = Books.read(outcome.folder.parent / "ledger.db")
-    report, count = codec.parse((outcome.folder / "report.json").read_bytes()), 0
+    books = LedgerReader.read(outcome.folder.parent / "ledger.db")
+    report, count = codec.parse_json((outcome.folder / "report.json").read_bytes()), 0
     short = {"scores": report["audit"]["canaries"]["scores"][:3]}
     for place, _ in mutants(report["audit"] | {"canaries": report["audit"]["canaries"] | short}):
         again = copy.deepcopy(report)
@@ -115,8 +115,8 @@ def test_every_changed_place_of_an_audit_fails(done):
         count += 1
         if count % 3 == 0:
             try:
-                found = examine_report(codec.canonical(again) + b"\n", books, required=("report", "ledger"))
-            except RecordsError:
+                found = verify_report(codec.encode_canonical(again) + b"\n", books, required=("report", "ledger"))
+            except RecordError:
                 continue
             assert "report" in {one.check for one in found.outcome.findings if one.verdict == "failed"}, place
     assert count > 60
@@ -226,10 +226,10 @@ def test_a_secret_that_is_lost_or_torn_stops_a_run_that_is_not_over(write_progra
     (folder,) = (each for each in runs.iterdir() if each.is_dir())
     secret = (folder / "canaries.secret").read_text()
     (folder / "canaries.secret").write_text(secret[:10])
-    with pytest.raises(RecordsError, match="does not hold the secret of canaries"):
+    with pytest.raises(RecordError, match="does not hold the secret of canaries"):
         run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
     (folder / "canaries.secret").unlink()
-    with pytest.raises(ProgrammeError, match=r"a plan for canaries whose secret is not in canaries\.secret"):
+    with pytest.raises(ConfigError, match=r"a plan for canaries whose secret is not in canaries\.secret"):
         run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
     (folder / "canaries.secret").write_text(secret)
     assert run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching()).report["audit"]["bound"]
@@ -238,9 +238,9 @@ def test_a_secret_that_is_lost_or_torn_stops_a_run_that_is_not_over(write_progra
 def test_who_comes_second_finds_the_first_ones_secret(tmp_path):
     one, other = Canaries(20, "5c" * 32), Canaries(20, "5d" * 32)
     for _ in range(2):
-        keep(one, tmp_path / "run")
+        store_secret(one, tmp_path / "run")
     with pytest.raises(ConflictError, match="another process runs 'run'"):
-        keep(other, tmp_path / "run")
+        store_secret(other, tmp_path / "run")
     assert [each.name for each in (tmp_path / "run").iterdir()] == ["canaries.secret"]
     assert (tmp_path / "run" / "canaries.secret").read_text() == f"{one.secret}\n"
 
@@ -260,7 +260,7 @@ def test_a_kill_before_the_plan_or_before_the_model_loses_no_secret(write_progra
         seen.append((folder / "canaries.secret").read_text())
         raise KilledError
 
-    for place in ("epsilog.pipeline.steps.write_json", "epsilog.pipeline.steps.npz.written"):
+    for place in ("epsilog.pipeline.steps.write_json", "epsilog.pipeline.steps.npz.encode_npz"):
         with monkeypatch.context() as broken:
             broken.setattr(place, killed)
             with pytest.raises(KilledError):
@@ -293,27 +293,27 @@ def test_a_refusal_leaves_no_secret(write_programme, tmp_path):
     ],
 )
 def test_canaries_that_do_not_fit_are_refused_and_leave_nothing(write_programme, tmp_path, changes, told):
-    with pytest.raises(ProgrammeError, match=told):
+    with pytest.raises(ConfigError, match=told):
         went(write_programme(*changes), tmp_path)
     assert not (tmp_path / "runs").exists()
 
 
 def test_other_hosts_are_refused_before_anything_is_written(write_programme, tmp_path):
-    with pytest.raises(ProgrammeError, match="audit must be absent where clients compute elsewhere, got 200 canaries"):
+    with pytest.raises(ConfigError, match="audit must be absent where clients compute elsewhere, got 200 canaries"):
         train_only(write_programme(*AUDIT), runs=tmp_path / "runs", engine=lambda *_: None)
     assert not (tmp_path / "runs").exists()
 
 
 def test_what_is_not_said_changes_no_name_of_a_run(write_programme):
-    from epsilog.pipeline import load
-    from epsilog.pipeline.prepare import settings_hash
+    from epsilog.pipeline import load_run_config
+    from epsilog.pipeline.prepare import hash_settings
     from epsilog.terms import codec
 
-    stated = load(write_programme())
+    stated = load_run_config(write_programme())
     document = stated.model_dump(mode="json")
     assert document.pop("audit") is document.pop("tuning") is document.pop("counts") is None
-    assert settings_hash(stated) == codec.fingerprint(document)
-    assert settings_hash(load(write_programme(*AUDIT))) != settings_hash(stated)
+    assert hash_settings(stated) == codec.hash_canonical(document)
+    assert hash_settings(load_run_config(write_programme(*AUDIT))) != hash_settings(stated)
 
 
 @pytest.mark.slow
@@ -329,14 +329,14 @@ def test_a_task_made_in_python_has_room_made_for_its_canaries(tmp_path, unit_is_
         if unit_is_client
         else {"cohort_size": 10, "max_participations": 3, "batch_probability": 0.5, "epochs": 1}
     )
-    room = with_places(task, 60)
-    programme = Programme.simulated(room, kind, epsilon="4", delta="1e-4", audit={"canaries": 60}, **facts)
+    room = add_canary_slots(task, 60)
+    programme = PlanConfig.simulated(room, kind, epsilon="4", delta="1e-4", audit={"canaries": 60}, **facts)
     outcome = went(programme, tmp_path, task=room)
     part = outcome.report["audit"]
     assert outcome.plan.guarantee.population == room.units
     assert part["planned"]["score"] == ("cosine" if unit_is_client else "loss")
     assert (part["estimate"] is not None) == unit_is_client
     assert outcome.reconciliation.verdict in ("passed", "warned")
-    tight = Programme.simulated(task, kind, epsilon="4", delta="1e-4", audit={"canaries": 30}, **facts)
-    with pytest.raises(ProgrammeError, match=r"audit\.canaries must be at most the places"):
+    tight = PlanConfig.simulated(task, kind, epsilon="4", delta="1e-4", audit={"canaries": 30}, **facts)
+    with pytest.raises(ConfigError, match=r"audit\.canaries must be at most the places"):
         went(tight, tmp_path / "tight", task=task)

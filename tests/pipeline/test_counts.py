@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 
 from epsilog.ledger import Charge, open_ledger, read_ledger
-from epsilog.pipeline import load, run
+from epsilog.pipeline import load_run_config, run
 from epsilog.pipeline import prepare as preparing
 from epsilog.pipeline.counts import Counting, Counts, give_back
-from epsilog.terms import BudgetExceededError, CheckError, ProgrammeError
+from epsilog.terms import BudgetExceededError, CheckError, ConfigError
 from epsilog.verification import read_evidence, reconcile
 from epsilog.verification.plans import check_plan
 
@@ -103,7 +103,7 @@ def test_a_programme_whose_column_is_misread_spends_the_count_alone(write, tmp_p
     """Dates of another form: no row can be used, and the budget of 4 is not spent on nothing."""
     path = write(date="06.05.2024")
     for _ in range(2):  # again: the same answer, and no further charge
-        with pytest.raises(ProgrammeError, match=r"counts.usable_at_least: about -?\d+ \(\+- \d+\) rows can be used"):
+        with pytest.raises(ConfigError, match=r"counts.usable_at_least: about -?\d+ \(\+- \d+\) rows can be used"):
             run(path, runs=tmp_path / "runs")
         assert spent(tmp_path) == ("0.5", "0")
 
@@ -172,7 +172,7 @@ def test_what_a_budget_cannot_bear_reserves_nothing(write, tmp_path):
             run(write(), runs=tmp_path / "runs", ledger=tmp_path / "runs.db")
         assert books.balance("stays").reserved["epsilon"] == "0"
         assert books.balance("stays").spent["epsilon"] == "0"
-        prepared = preparing.prepare_file(write())
+        prepared = preparing.prepare_config(write())
         counting = Counting(preparing.make_plan(prepared), prepared.task, tmp_path / "runs" / "r", 5, "a key")
         for number in range(3):  # what was given back is reserved again, under another key
             reserved = counting.reserve(books)
@@ -192,18 +192,18 @@ def test_what_a_budget_cannot_bear_reserves_nothing(write, tmp_path):
     ],
 )  # fmt: skip
 def test_counts_that_make_no_sense_are_refused(write, changes, says):
-    with pytest.raises(ProgrammeError, match=says):
-        load(write(*changes))
+    with pytest.raises(ConfigError, match=says):
+        load_run_config(write(*changes))
 
 
 def test_an_evaluation_needs_classes(write):
     path = write(('classes = ["no", "yes"]', "target_range = [0, 1]"))
-    with pytest.raises(ProgrammeError, match=r"counts.evaluation must be absent where the target is a number"):
-        preparing.prepare_file(path)
+    with pytest.raises(ConfigError, match=r"counts.evaluation must be absent where the target is a number"):
+        preparing.prepare_config(path)
 
 
 def test_a_plan_whose_counts_do_not_fit_its_budget_fails(write, tmp_path):
-    plan = preparing.make_plan(preparing.prepare_file(write()))
+    plan = preparing.make_plan(preparing.prepare_config(write()))
     document = plan.to_json()
     document["details"]["counts"]["usable"] = "0.76"
     assert check_plan(plan).verdict != "failed"

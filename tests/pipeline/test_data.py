@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from epsilog.ledger import open_ledger
-from epsilog.pipeline import load, prepare, run
-from epsilog.terms import ProgrammeError, codec
+from epsilog.pipeline import load_run_config, prepare, run
+from epsilog.terms import ConfigError, codec
 
 pytest.importorskip("polars", reason="extra data")
 OWN = Path(__file__).parents[2] / "examples" / "own-data"
@@ -36,8 +36,8 @@ def written(tmp_path):
 
 
 def refusal(path):
-    with pytest.raises(ProgrammeError) as refused:
-        prepare.prepare_file(path)
+    with pytest.raises(ConfigError) as refused:
+        prepare.prepare_config(path)
     return str(refused.value)
 
 
@@ -48,7 +48,7 @@ def test_the_file_is_what_its_script_draws(tmp_path):
 
 
 def test_whole_clinics_or_single_visits_are_protected(written):
-    clinics, visits = (prepare.prepare_file(written(name=name)) for name in ("clinics", "visits"))
+    clinics, visits = (prepare.prepare_config(written(name=name)) for name in ("clinics", "visits"))
     assert clinics.task.unit_is_client
     assert not visits.task.unit_is_client
     rows = len((OWN / "visits.csv").read_text().splitlines()) - 1
@@ -103,7 +103,7 @@ def test_a_mistake_is_named_before_anything_is_written(written, tmp_path, change
     start, _, end = says.partition(".*")
     assert start in found
     assert end in found
-    with pytest.raises(ProgrammeError):
+    with pytest.raises(ConfigError):
         run(path, runs=tmp_path / "runs")
     assert sorted(tmp_path.iterdir()) == before
 
@@ -122,10 +122,10 @@ def test_visits_are_weighed_only_where_sizes_are_public_and_neighbours_keep_them
     assert "training.example_cap must be absent, or sizes_are_public" in refusal(written(cap, kept, name="visits"))
     found = refusal(written(cap, said, name="visits"))
     assert "guarantee.relation must be zero-out with training.example_cap" in found
-    weighed = prepare.prepare_file(written(cap, said, kept, name="visits"))
+    weighed = prepare.prepare_config(written(cap, said, kept, name="visits"))
     assert weighed.task.describe()["client_sizes"] == "public"
     assert prepare.make_plan(weighed).details["training"]["example_cap"] == 20
-    whole = prepare.prepare_file(written(("local_steps", "example_cap = 20\nlocal_steps")))
+    whole = prepare.prepare_config(written(("local_steps", "example_cap = 20\nlocal_steps")))
     assert whole.task.training.example_cap == 20
 
 
@@ -137,14 +137,14 @@ def test_own_data_takes_turns_only_where_a_place_is_kept(written):
     )
     found = refusal(written(*turns))
     assert "guarantee.relation must be zero-out for client-level-correlated-noise" in found
-    assert prepare.prepare_file(written(*turns, ("add-or-remove-one", "zero-out"))).task.unit_is_client
+    assert prepare.prepare_config(written(*turns, ("add-or-remove-one", "zero-out"))).task.unit_is_client
 
 
 def test_private_data_is_not_simulated_with(written):
     private = (("public = true", "public = false"), ('population = "from data"', "population = 250"))
     assert "run.simulation must be false for data that is not stated to be public" in refusal(written(*private))
     real = (("simulation = true", "simulation = false"), ("seed = 20261122\n", ""), ("study = [1, 2, 4, 8]\n", ""))
-    assert prepare.prepare_file(written(*private, *real)).task.units == 250
+    assert prepare.prepare_config(written(*private, *real)).task.units == 250
 
 
 def test_want_of_places_is_refused_without_the_number_there_is(written):
@@ -160,19 +160,19 @@ def test_want_of_places_is_refused_without_the_number_there_is(written):
 
 @pytest.mark.slow
 def test_the_population_is_the_one_that_is_priced(written):
-    found = prepare.prepare_file(written(('delta = "1e-4"', 'delta = "1/population"')))
+    found = prepare.prepare_config(written(('delta = "1e-4"', 'delta = "1/population"')))
     plan = prepare.make_plan(found)
     assert plan.guarantee.population == plan.scheme.clients == found.task.units
     assert str(found.programme.delta) == plan.budget["delta"]
-    again = load(written()).guarantee
-    assert again.stated is None
+    again = load_run_config(written()).guarantee
+    assert again.to_guarantee is None
 
 
 @pytest.mark.slow
 def test_what_is_public_holds_nothing_of_the_rows(written, tmp_path):
     """Two files that differ in every row give one public plan; so do their refusals."""
     path = written(("population = 5000", "population = 9000"), name="visits")
-    plan = prepare.make_plan(prepare.prepare_file(path))
+    plan = prepare.make_plan(prepare.prepare_config(path))
     with (tmp_path / "visits.csv").open(newline="") as file:
         header, *rows = csv.reader(file)
     held_out = ("v00001", "v00002")
@@ -180,8 +180,8 @@ def test_what_is_public_holds_nothing_of_the_rows(written, tmp_path):
     changed = [[*row[:3], "1", "surgery", other[row[5]]] for row in rows if row[0] not in held_out]
     with (tmp_path / "visits.csv").open("w", newline="") as file:
         csv.writer(file).writerows([header, *changed, ["v00001", "2025-02-03", "secret clinic", "3", "surgery", "yes"]])
-    again = prepare.make_plan(prepare.prepare_file(path))
-    shown = codec.canonical(again.to_json()).decode()
+    again = prepare.make_plan(prepare.prepare_config(path))
+    shown = codec.encode_canonical(again.to_json()).decode()
     assert "secret" not in shown
     assert str(tmp_path) not in shown
     tested = [each.details["data"].pop("test_examples") for each in (plan, again)]
@@ -235,7 +235,7 @@ def test_a_run_that_was_begun_goes_on_with_the_same_rows_only(written, tmp_path)
     path = written(("study = [1, 2, 4, 8]\n", ""))
     program = (
         "import os, sys; from pathlib import Path; from epsilog.pipeline import run, story\n"
-        "class Dying(story.Silent):\n"
+        "class Dying(story.NullObserver):\n"
         "    def round(self, record, plan):\n"
         "        if record.round == 3: os._exit(9)\n"
         "run(Path(sys.argv[1]), runs=Path(sys.argv[2]), observer=Dying())"
@@ -258,7 +258,7 @@ def test_who_withdraws_is_found_by_name_and_a_name_of_nobody_is_no_error(written
     """The file is read again whenever it is asked; places are those of the clients that are trained on."""
     (tmp_path / "gone.txt").write_text("")
     path = written(('client = "clinic"', 'client = "clinic"\nwithdrawn = "gone.txt"'))
-    found = prepare.prepare_file(path)
+    found = prepare.prepare_config(path)
     assert found.withdrawn() == frozenset()
     with (tmp_path / "visits.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -289,10 +289,10 @@ def test_a_plan_publishes_no_hash_of_the_data_or_of_who_withdrew(written, named,
     path = written(*private, *real, ("[data]\n", '[data]\nwithdrawn = "gone.txt"\n'))
     path.write_text(f'{path.read_text()}\n[references]\nrows = "{named.format(here=tmp_path.name)}"\n')
     (tmp_path / "linked.csv").hardlink_to(tmp_path / "visits.csv")
-    prepared = prepare.prepare_file(path)
-    with pytest.raises(ProgrammeError, match=r"references.rows must be another file than the data and the withdrawals"):
+    prepared = prepare.prepare_config(path)
+    with pytest.raises(ConfigError, match=r"references.rows must be another file than the data and the withdrawals"):
         prepare.make_plan(prepared)
     other = tmp_path / "agreed.md"
     other.write_text("agreed")
     path.write_text(path.read_text().replace(f'rows = "{named.format(here=tmp_path.name)}"', 'rows = "agreed.md"'))
-    assert len(prepare.make_plan(prepare.prepare_file(path)).details["references"]["rows"]) == 64
+    assert len(prepare.make_plan(prepare.prepare_config(path)).details["references"]["rows"]) == 64

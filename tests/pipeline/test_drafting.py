@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epsilog.pipeline import load, prepare
-from epsilog.pipeline.drafting import draft
-from epsilog.terms import ProgrammeError
+from epsilog.pipeline import load_run_config, prepare
+from epsilog.pipeline.drafting import write_config_template
+from epsilog.terms import ConfigError
 
 pl = pytest.importorskip("polars", reason="extra data")
 VISITS = Path(__file__).parents[2] / "examples" / "own-data" / "visits.csv"
@@ -32,11 +32,11 @@ def blanks(text):
 
 @pytest.mark.parametrize("level", ["client", "row"])
 def test_every_blank_is_refused_by_name_and_what_is_filled_in_is_read(tmp_path, level):
-    text = draft(VISITS, **COLUMNS, level=level, beside=tmp_path)
+    text = write_config_template(VISITS, **COLUMNS, level=level, beside=tmp_path)
     path = tmp_path / "p.toml"
     path.write_text(text)
-    with pytest.raises(ProgrammeError) as refused:
-        load(path)
+    with pytest.raises(ConfigError) as refused:
+        load_run_config(path)
     said = str(refused.value)
     for blank in blanks(text):
         assert blank in said, blank
@@ -45,7 +45,7 @@ def test_every_blank_is_refused_by_name_and_what_is_filled_in_is_read(tmp_path, 
         name = line.split(" = ")[0]
         lines.append(f"{name} = {FILLED[name]}" if ' = "?"' in line and name in FILLED else line)
     path.write_text("\n".join(line for line in lines if not line.startswith('visit = "?"')))
-    found = prepare.prepare_file(path)
+    found = prepare.prepare_config(path)
     assert found.task.unit_is_client == (level == "client")
     assert found.programme.population == 5000
 
@@ -56,7 +56,7 @@ def test_what_tells_people_apart_is_proposed_as_no_feature(tmp_path):
     plain = ["age", "paid", "idle", "note", "ward", "admitted", "identity_politics_score", "monkey"]
     path = tmp_path / "t.csv"
     path.write_text(",".join(["clinic", "ill", *named, *plain]) + "\n")
-    text = draft(path, client="clinic", target="ill", row="visit", level="client", beside=tmp_path)
+    text = write_config_template(path, client="clinic", target="ill", row="visit", level="client", beside=tmp_path)
     proposed = tomllib.loads(text)["data"]["features"]
     assert list(proposed) == plain
     (said,) = [line for line in text.splitlines() if "tell people or rows apart" in line]
@@ -66,7 +66,7 @@ def test_what_tells_people_apart_is_proposed_as_no_feature(tmp_path):
 def test_a_name_of_a_column_ends_no_comment(tmp_path):
     path = tmp_path / "t.parquet"
     pl.DataFrame({"who": ["a"], "x": [1], "id\npath = 1": [2], "ill": [0]}).write_parquet(path)
-    text = draft(path, client="who", target="ill", row="visit", level="client", beside=tmp_path)
+    text = write_config_template(path, client="who", target="ill", row="visit", level="client", beside=tmp_path)
     assert list(tomllib.loads(text)["data"]["features"]) == ["x"]
 
 
@@ -76,7 +76,9 @@ def test_nothing_of_a_row_stands_in_it(tmp_path):
     pl.DataFrame(rows).write_parquet(tmp_path / "t.parquet")
     np.savez(tmp_path / "t.npz", **{name: np.array(values) for name, values in rows.items()})
     for name, kind in (("t.csv", None), ("t.parquet", "Int64"), ("t.npz", "int64")):
-        text = draft(tmp_path / name, client="who", target="ill", row="visit", level="client", beside=tmp_path)
+        text = write_config_template(
+            tmp_path / name, client="who", target="ill", row="visit", level="client", beside=tmp_path
+        )
         assert not [word for word in ("secret", "123456", "987654", "hidden") if word in text]
         document = tomllib.loads(text)["data"]
         assert document["features"] == {"tall people": "?", "x": "?"}
@@ -99,4 +101,4 @@ def test_nothing_of_a_row_stands_in_it(tmp_path):
 def test_what_cannot_be_started_from_is_refused(tmp_path, change, says):
     given = {"data": VISITS, **COLUMNS, "level": "client", "beside": tmp_path} | change
     with pytest.raises(ValueError, match=says):
-        draft(given.pop("data"), **given)
+        write_config_template(given.pop("data"), **given)

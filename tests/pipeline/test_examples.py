@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.pipeline import load, run
-from epsilog.reports import examine
+from epsilog.pipeline import load_run_config, run
+from epsilog.reports import verify_run
 from epsilog.schemes import SCHEMES
-from epsilog.terms import ProgrammeError
-from epsilog.verification import Books, read_folder
+from epsilog.terms import ConfigError
+from epsilog.verification import LedgerReader, read_run_folder
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 BINS = 'sampling = "balls-in-bins"        # also "poisson", "fixed-size" and "cyclic"\ncycle_length = 5 '
@@ -46,7 +46,7 @@ class Silent:
 
 
 def test_every_scheme_has_an_example():
-    assert {load(path).scheme.kind for path in EXAMPLES} == set(SCHEMES)
+    assert {load_run_config(path).scheme.kind for path in EXAMPLES} == set(SCHEMES)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -55,11 +55,11 @@ def test_clients_withdraw_where_the_server_adds_the_noise(path, tmp_path):
     assert "[data]\n" in text
     changed = tmp_path / "p.toml"
     changed.write_text(text.replace("[data]\n", '[data]\nwithdrawn = "gone.txt"\n'))
-    if SCHEMES[load(path).scheme.kind].replies_are_public:
-        with pytest.raises(ProgrammeError, match=r"data\.withdrawn must be absent for .* tell how many replied"):
-            load(changed)
+    if SCHEMES[load_run_config(path).scheme.kind].replies_are_public:
+        with pytest.raises(ConfigError, match=r"data\.withdrawn must be absent for .* tell how many replied"):
+            load_run_config(changed)
     else:
-        assert load(changed).data.withdrawn == "gone.txt"
+        assert load_run_config(changed).data.withdrawn == "gone.txt"
 
 
 @pytest.mark.slow
@@ -94,5 +94,5 @@ def test_an_example_runs_from_plan_to_proof(name, tmp_path):
     assert len(outcome.report["claim"]["parties"]) >= 3
     left = [path.name for path in (outcome.folder / "checkpoints").glob("round-*")]
     assert bool(left) == (name not in ("cyclic", "distributed"))
-    again = examine(read_folder(outcome.folder), Books.read(tmp_path / "ledger.db"))
+    again = verify_run(read_run_folder(outcome.folder), LedgerReader.read(tmp_path / "ledger.db"))
     assert {each.check for each in again.outcome.findings if each.verdict == "failed"} == set()

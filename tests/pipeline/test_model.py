@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from epsilog.pipeline import load, model
-from epsilog.terms import ProgrammeError
+from epsilog.pipeline import load_run_config, model
+from epsilog.terms import ConfigError
 from epsilog.terms.fields import Field
 
 
 def test_the_examples_load(write_programme):
-    programme = load(write_programme(short=False, study=True))
+    programme = load_run_config(write_programme(short=False, study=True))
     assert programme.scheme.rounds == 60
     assert programme.run.study[0] == 0.1
 
@@ -85,8 +85,8 @@ def test_the_examples_load(write_programme):
     ],
 )
 def test_a_mistake_is_named(write_programme, change, says):
-    with pytest.raises(ProgrammeError) as caught:
-        load(write_programme(change))
+    with pytest.raises(ConfigError) as caught:
+        load_run_config(write_programme(change))
     assert says in str(caught.value)
 
 
@@ -112,30 +112,33 @@ def test_a_mistake_is_named(write_programme, change, says):
 )
 def test_no_number_is_read_in_two_ways(write_programme, change, says):
     """What the ledger, JSON or the eye would read otherwise is refused by name, and not repeated at full length."""
-    with pytest.raises(ProgrammeError) as caught:
-        load(write_programme(change))
+    with pytest.raises(ConfigError) as caught:
+        load_run_config(write_programme(change))
     assert says in str(caught.value)
     assert len(str(caught.value)) < 1000
 
 
 def test_the_most_that_a_person_holds_may_be_stated(write_programme):
-    assert load(write_programme()).boundary.records_per_person is None
+    assert load_run_config(write_programme()).boundary.records_per_person is None
     held = ("adaptive_clip = false", "adaptive_clip = false\nrecords_per_person = 4")
-    assert load(write_programme(held)).boundary.records_per_person == 4
-    with pytest.raises(ProgrammeError, match=r"boundary\.records_per_person"):
-        load(write_programme((held[0], held[1].replace("4", "0"))))
+    assert load_run_config(write_programme(held)).boundary.records_per_person == 4
+    with pytest.raises(ConfigError, match=r"boundary\.records_per_person"):
+        load_run_config(write_programme((held[0], held[1].replace("4", "0"))))
 
 
 def test_all_mistakes_are_named_together(write_programme):
-    with pytest.raises(ProgrammeError) as caught:
-        load(write_programme(("clip_norm = 0.2", "clip_norm = -1"), ('epsilon = "4"', 'epsilon = "0"')))
+    with pytest.raises(ConfigError) as caught:
+        load_run_config(write_programme(("clip_norm = 0.2", "clip_norm = -1"), ('epsilon = "4"', 'epsilon = "0"')))
     assert len(caught.value.findings) == 2
 
 
 def test_amounts_are_read_as_they_are_written(write_programme):
-    budgets = [load(write_programme(('epsilon = "4"', f"epsilon = {text}"))).budget for text in ("4", '"4"', '"4.0"')]
+    budgets = [
+        load_run_config(write_programme(('epsilon = "4"', f"epsilon = {text}"))).budget
+        for text in ("4", '"4"', '"4.0"')
+    ]
     assert {budget.epsilon for budget in budgets} == {4}
-    assert str(load(write_programme(('epsilon = "4"', "epsilon = 0.1"))).budget.epsilon) == "0.1"
+    assert str(load_run_config(write_programme(('epsilon = "4"', "epsilon = 0.1"))).budget.epsilon) == "0.1"
 
 
 def test_amounts_of_numpy_are_numbers_like_any_other():
@@ -148,33 +151,33 @@ def test_amounts_of_numpy_are_numbers_like_any_other():
 
 def test_no_toml_and_no_file(tmp_path):
     (tmp_path / "x.toml").write_text("= 3")
-    with pytest.raises(ProgrammeError, match="is not TOML"):
-        load(tmp_path / "x.toml")
-    with pytest.raises(ProgrammeError, match="cannot be read"):
-        load(tmp_path / "y.toml")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        load_run_config(tmp_path / "x.toml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_run_config(tmp_path / "y.toml")
 
 
 @pytest.mark.parametrize("least", ["1e-9", "0.000000001", "999999999.999"])
 def test_the_least_amount_is_an_amount(write_programme, least):
-    assert load(write_programme(('epsilon = "4"', f'epsilon = "{least}"'))).budget.epsilon == Decimal(least)
+    assert load_run_config(write_programme(('epsilon = "4"', f'epsilon = "{least}"'))).budget.epsilon == Decimal(least)
 
 
 @pytest.mark.parametrize("change", [('epsilon = "4"', 'epsilon = "1e9"'), ('delta = "1e-5"', 'delta = "1"')])
 def test_the_bound_that_an_amount_lies_below_is_none(write_programme, change):
-    with pytest.raises(ProgrammeError, match="and below 1"):
-        load(write_programme(change))
+    with pytest.raises(ConfigError, match="and below 1"):
+        load_run_config(write_programme(change))
 
 
 @pytest.mark.parametrize("population", [1, 2, 3, 7, 2000, 999_983, 3 * 10**9])
 def test_a_delta_of_one_over_the_population_is_never_above_it(write_programme, population):
     changes = ('delta = "1e-5"', 'delta = "1/population"'), ("population = 2000 ", f"population = {population} ")
-    delta = load(write_programme(*changes)).delta
+    delta = load_run_config(write_programme(*changes)).delta
     assert 0 <= Fraction(1, population) - Fraction(delta) < Fraction(1, 10**12)
 
 
 @pytest.mark.parametrize("name", ["central.toml", "local.toml"])
 def test_every_setting_reaches_the_field_of_its_name(name):
-    scheme = load(Path(__file__).parents[2] / "examples" / name).scheme
+    scheme = load_run_config(Path(__file__).parents[2] / "examples" / name).scheme
     given = {key: value for key, value in scheme.model_dump().items() if key not in ("kind", "noise_multiplier")}
     term = scheme.term(1234, 5.678)
     found = {field.name: getattr(term, field.name) for field in dataclasses.fields(term)}
@@ -195,7 +198,7 @@ BOUNDS = {  # bound, what keeps to it, what does not
 )
 def test_a_field_of_a_scheme_keeps_to_the_bounds_of_its_fact(name, kind):
     bound, good, bad = BOUNDS[name]
-    reader = TypeAdapter(model._stated(kind, Field("a number", **{name: bound})))
+    reader = TypeAdapter(model._build_section_field(kind, Field("a number", **{name: bound})))
     for value in good:
         assert reader.validate_python(kind(value)) == value
     for value in bad:

@@ -6,13 +6,13 @@ from typing import Annotated, ClassVar
 import pytest
 
 from epsilog.mechanisms import Gaussian, PoissonSampled
-from epsilog.pipeline import load, run
-from epsilog.reports.narrative import who_sees_what
-from epsilog.schemes import SCHEMES, Against, Party, Scheme, scheme
-from epsilog.schemes.cohorts import PoissonCohorts
-from epsilog.terms import CustodyRecord, ProgrammeError, codec, parameters
+from epsilog.pipeline import load_run_config, run
+from epsilog.reports.narrative import list_party_guarantees
+from epsilog.schemes import SCHEMES, Party, ProtectionLevel, Scheme, register_scheme
+from epsilog.schemes.cohorts import PoissonSampler
+from epsilog.terms import ConfigError, CustodyRecord, codec, parameters
 from epsilog.terms.fields import Field
-from epsilog.training.schemes import TRAINED, client_level_central, trains
+from epsilog.training.schemes import TRAINED, client_level_central, register_trainer
 from epsilog.verification.participation import check_participation
 
 PROGRAMME = [
@@ -39,11 +39,11 @@ def everybody():
         says: ClassVar[str] = "The server sums everybody's clipped update, and adds noise to the sum."
         unit_is_client: ClassVar[bool] = True
         local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
-        parties: ClassVar[tuple[Party, ...]] = (Party("Public", "the released models", Against.CLAIM),)
+        parties: ClassVar[tuple[Party, ...]] = (Party("Public", "the released models", ProtectionLevel.CLAIM),)
 
         @property
         def cohorts(self):
-            return PoissonCohorts(self.clients, 1.0)
+            return PoissonSampler(self.clients, 1.0)
 
         @property
         def expected_cohort(self):
@@ -55,38 +55,38 @@ def everybody():
         def noisy_sums(self, rounds):
             return rounds + self.spare_rounds
 
-    scheme(Everybody)
-    trains(Everybody)(client_level_central.change)
+    register_scheme(Everybody)
+    register_trainer(Everybody)(client_level_central.compute_update)
     yield Everybody
     del SCHEMES[Everybody.kind], TRAINED[Everybody], codec.type_of[Everybody.kind]
 
 
 def test_files_terms_and_words_know_it(write_programme, everybody):
-    found = load(write_programme(*PROGRAMME)).scheme
+    found = load_run_config(write_programme(*PROGRAMME)).scheme
     term = found.term(2000, 1.5)
     assert term == everybody(2000, 4, 2, 0.2, 1.5)
     assert codec.decode(codec.encode(term)) == term
     assert codec.type_of[everybody.kind] is everybody
     assert "spare_rounds: rounds that are paid for and never run." in everybody.__doc__
-    (row,) = who_sees_what(term, unit="school", epsilon=1.0, unamplified=1.0)
+    (row,) = list_party_guarantees(term, unit="school", epsilon=1.0, unamplified=1.0)
     assert row == {"party": "Public", "sees": "the released models", "protected_by": "epsilon 1"}
     lists = [CustodyRecord(one, tuple(range(2000)), 0.2, 0.0, 0, 0) for one in (1, 2)]
     assert check_participation(lists, term).verdict == "passed"
     assert check_participation([lists[0], replace(lists[1], participants=(1, 2))], term).verdict == "failed"
-    with pytest.raises(ProgrammeError, match=r"scheme\.spare_rounds must be at most rounds = 4, got 5"):
-        load(write_programme(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = 5\n# ")))
-    with pytest.raises(ProgrammeError, match=r"scheme\.spare_rounds must be at least 0, got -1"):
-        load(write_programme(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = -1\n# ")))
+    with pytest.raises(ConfigError, match=r"scheme\.spare_rounds must be at most rounds = 4, got 5"):
+        load_run_config(write_programme(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = 5\n# ")))
+    with pytest.raises(ConfigError, match=r"scheme\.spare_rounds must be at least 0, got -1"):
+        load_run_config(write_programme(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = -1\n# ")))
 
 
 def test_a_kind_is_given_once(everybody):
     with pytest.raises(ValueError, match="kind must be one that is not taken, got 'everybody-central'"):
-        scheme(everybody)
+        register_scheme(everybody)
 
 
 def test_an_unknown_kind_is_refused_again(write_programme):
-    with pytest.raises(ProgrammeError, match="everybody-central"):
-        load(write_programme(*PROGRAMME))
+    with pytest.raises(ConfigError, match="everybody-central"):
+        load_run_config(write_programme(*PROGRAMME))
 
 
 @pytest.mark.slow

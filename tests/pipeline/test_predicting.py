@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from epsilog import npz
-from epsilog.pipeline import predict
-from epsilog.terms import ProgrammeError
-from epsilog.training.data import goal
-from epsilog.training.models import Released, build
+from epsilog.pipeline import predict_targets
+from epsilog.terms import ConfigError
+from epsilog.training.data import parse_target
+from epsilog.training.models import ReleasedModel, build_model
 
 CLINICS = "examples/own-data/clinics.toml"
 ROWS = "age,ward\n110,surgery\n0,surgery\n,surgery\n50,nowhere\n"
@@ -23,8 +23,8 @@ def rows(tmp_path):
 
 
 def saved(path, classes, vector):
-    model = build("linear", inputs=5, classes=classes)
-    path.write_bytes(npz.written(Released(model, np.array(vector, dtype=float)).arrays))
+    model = build_model("linear", inputs=5, classes=classes)
+    path.write_bytes(npz.encode_npz(ReleasedModel(model, np.array(vector, dtype=float)).arrays))
     return path
 
 
@@ -44,33 +44,38 @@ def programme(tmp_path, pytestconfig):
 
 def test_a_row_gets_its_label_or_nothing(programme, rows, tmp_path):
     old_are_long = saved(tmp_path / "model.npz", 2, [0, 1, *([0] * 8), 0, 0])
-    assert predict(programme(), old_are_long, rows) == ["yes", "no", "no", None]  # 50 stands for a missing age
+    assert predict_targets(programme(), old_are_long, rows) == ["yes", "no", "no", None]  # 50 stands for a missing age
 
 
 def test_real_targets_come_back_in_their_own_range(programme, rows, tmp_path):
     model = saved(tmp_path / "model.npz", None, [0.5, 0, 0, 0, 0, 0.25])
     path = programme(('classes = ["no", "yes"]', "target_range = [0, 40]"), ('kind = "linear"', 'kind = "linear"'))
-    assert predict(path, model, rows)[:2] == [35, 15]
-    assert predict(path, saved(tmp_path / "m.npz", None, [9, 0, 0, 0, 0, 0]), rows)[:2] == [40, 0]  # never beyond it
-    assert predict(path, saved(tmp_path / "m.npz", None, [-1, 0, 0, 0, 0, 0]), rows)[0] == 0  # -1 is a number like any
+    assert predict_targets(path, model, rows)[:2] == [35, 15]
+    assert predict_targets(path, saved(tmp_path / "m.npz", None, [9, 0, 0, 0, 0, 0]), rows)[:2] == [
+        40,
+        0,
+    ]  # never beyond it
+    assert (
+        predict_targets(path, saved(tmp_path / "m.npz", None, [-1, 0, 0, 0, 0, 0]), rows)[0] == 0
+    )  # -1 is a number like any
 
 
 def test_dates_and_plain_numbers():
     first, last = dt.date(2025, 1, 1), dt.date(2025, 12, 31)
-    assert goal(None, [first, last]).told(1.0) == last
-    assert goal(None, [first, last]).told(0.0) == dt.date(2025, 7, 2)
-    assert goal(3).told(2) == 2
+    assert parse_target(None, [first, last]).told(1.0) == last
+    assert parse_target(None, [first, last]).told(0.0) == dt.date(2025, 7, 2)
+    assert parse_target(3).told(2) == 2
 
 
 def test_what_is_wrong_is_told_by_its_place(programme, rows, tmp_path):
     model = saved(tmp_path / "model.npz", None, [0] * 6)
-    with pytest.raises(ProgrammeError, match="model must hold the arrays of the model"):
-        predict(programme(), model, rows)
+    with pytest.raises(ConfigError, match="model must hold the arrays of the model"):
+        predict_targets(programme(), model, rows)
     rows.write_text("age\n1\n")
-    with pytest.raises(ProgrammeError, match=r"data.features.ward must be one of the columns 'age', got 'ward'"):
-        predict(programme(), model, rows)
+    with pytest.raises(ConfigError, match=r"data.features.ward must be one of the columns 'age', got 'ward'"):
+        predict_targets(programme(), model, rows)
 
 
 def test_a_shipped_set_has_no_columns_of_its_own(rows, tmp_path, pytestconfig):
-    with pytest.raises(ProgrammeError, match=r"data.name must be absent: only a file"):
-        predict(pytestconfig.rootpath / "examples/central.toml", tmp_path / "model.npz", rows)
+    with pytest.raises(ConfigError, match=r"data.name must be absent: only a file"):
+        predict_targets(pytestconfig.rootpath / "examples/central.toml", tmp_path / "model.npz", rows)

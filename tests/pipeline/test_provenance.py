@@ -9,19 +9,19 @@ import pytest
 from tests.reports.drawn import finish, make_plan
 
 from epsilog.pipeline import provenance
-from epsilog.pipeline.provenance import made, note_engine, software, source_commit
-from epsilog.reports import check_schema, examine, render_html, render_markdown
+from epsilog.pipeline.provenance import describe_provenance, note_engine, software, source_commit
+from epsilog.reports import check_schema, render_html, render_markdown, verify_run
 from epsilog.reports.kinds import Attested, kind_at
-from epsilog.terms import CheckError, Verdict
-from epsilog.verification import Books, OwnerWord, read_folder
+from epsilog.terms import CheckError, Status
+from epsilog.verification import LedgerReader, OwnerAttestation, read_run_folder
 
-PRIVATE = dict.fromkeys(("custody", "norms", "participation"), Verdict.PASSED)
+PRIVATE = dict.fromkeys(("custody", "norms", "participation"), Status.PASSED)
 MADE = {"date": "2026-11-24", "commit": "unknown", "engine": "jax", "generator": "AES"}
 
 
 def test_what_trains_is_noted_with_its_versions(tmp_path):
     note_engine(tmp_path, "jax", elsewhere=False, seeded=False)
-    found, versions = made(tmp_path), software(tmp_path)
+    found, versions = describe_provenance(tmp_path), software(tmp_path)
     assert found["engine"] == "jax"
     assert found["generator"] == (
         f"AES-128 in counter mode, keyed by the operating system (randomgen {metadata.version('randomgen')})"
@@ -33,8 +33,8 @@ def test_what_trains_is_noted_with_its_versions(tmp_path):
 
 def test_a_simulation_draws_from_a_seed_and_says_so(tmp_path):
     note_engine(tmp_path, "torch", elsewhere=False, seeded=True)
-    assert made(tmp_path)["generator"] == f"Philox, seeded (numpy {metadata.version('numpy')})"
-    assert made(tmp_path)["engine"] == "torch"
+    assert describe_provenance(tmp_path)["generator"] == f"Philox, seeded (numpy {metadata.version('numpy')})"
+    assert describe_provenance(tmp_path)["engine"] == "torch"
     assert "torch" in software(tmp_path)
 
 
@@ -45,11 +45,11 @@ def test_a_run_that_goes_on_with_another_version_tells_both(tmp_path, monkeypatc
     monkeypatch.setitem(provenance.sys.modules, "flwr", None)
     note_engine(tmp_path, "jax", elsewhere=True, seeded=False)
     assert software(tmp_path)["jax"] == f"{before}, 99"
-    assert made(tmp_path)["engine"] == "jax; jax over flwr"
+    assert describe_provenance(tmp_path)["engine"] == "jax; jax over flwr"
 
 
 def test_a_run_of_which_nothing_was_noted_says_unknown(tmp_path):
-    assert {made(tmp_path)[name] for name in ("engine", "generator")} == {"unknown"}
+    assert {describe_provenance(tmp_path)[name] for name in ("engine", "generator")} == {"unknown"}
 
 
 def test_the_commit_is_that_of_the_checkout_or_unknown(monkeypatch):
@@ -71,10 +71,10 @@ def test_the_commit_is_that_of_the_checkout_or_unknown(monkeypatch):
 def test_a_word_that_is_none_is_refused(wrong):
     said = {**MADE, **wrong}
     with pytest.raises(CheckError):
-        OwnerWord({"epsilog": "0.1"}, PRIVATE, made=said)
-    kept = OwnerWord({"epsilog": "0.1"}, PRIVATE, made=MADE)
-    assert OwnerWord.from_json(json.loads(json.dumps(kept.to_json()))) == kept
-    assert "made" not in OwnerWord({"epsilog": "0.1"}, PRIVATE).to_json()
+        OwnerAttestation({"epsilog": "0.1"}, PRIVATE, made=said)
+    kept = OwnerAttestation({"epsilog": "0.1"}, PRIVATE, made=MADE)
+    assert OwnerAttestation.from_json(json.loads(json.dumps(kept.to_json()))) == kept
+    assert "made" not in OwnerAttestation({"epsilog": "0.1"}, PRIVATE).to_json()
 
 
 def test_a_report_tells_it_as_a_word_and_is_built_again_on_any_day(tmp_path, monkeypatch):
@@ -93,7 +93,9 @@ def test_a_report_tells_it_as_a_word_and_is_built_again_on_any_day(tmp_path, mon
     def refused(*_):
         raise AssertionError("verification asks for no date and no commit")
 
-    monkeypatch.setattr(provenance, "made", refused)
+    monkeypatch.setattr(provenance, "describe_provenance", refused)
     monkeypatch.setattr(provenance, "source_commit", refused)
-    found = examine(read_folder(tmp_path / "run"), Books.read(tmp_path / "ledger.db"), required=("report", "ledger"))
-    assert found.verdict is Verdict.PASSED
+    found = verify_run(
+        read_run_folder(tmp_path / "run"), LedgerReader.read(tmp_path / "ledger.db"), required=("report", "ledger")
+    )
+    assert found.verdict is Status.PASSED

@@ -16,10 +16,10 @@ from epsilog.pipeline import run
 from epsilog.terms import (
     BudgetExceededError,
     CalibrationError,
+    ConfigError,
     ConflictError,
     LedgerIntegrityError,
-    ProgrammeError,
-    RecordsError,
+    RecordError,
     codec,
 )
 from epsilog.terms.extras import install_command
@@ -125,7 +125,7 @@ def test_a_simulation_is_refused_by_a_real_budget_and_leaves_nothing(write_progr
 def test_a_real_run_draws_from_the_operating_system(write_programme, tmp_path):
     path = write_programme(("simulation = true ", "simulation = false "), ("seed = 20261121\n", ""))
     for runs in ("one", "two"):
-        with pytest.raises(ProgrammeError, match="a programme makes none; its owner does") as refused:
+        with pytest.raises(ConfigError, match="a programme makes none; its owner does") as refused:
             finished(path, tmp_path, runs=runs)
         (command,) = re.findall(r"epsilog (ledger create .*)$", str(refused.value))
         commands.run(*shlex.split(command)).check_returncode()
@@ -142,20 +142,20 @@ def test_a_real_run_draws_from_the_operating_system(write_programme, tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        (("population = 2000", "population = 1999"), ProgrammeError, "guarantee.population must be 2000"),
-        (('privacy_unit = "school"', 'privacy_unit = "teacher"'), ProgrammeError, "guarantee.privacy_unit must be"),
+        (("population = 2000", "population = 1999"), ConfigError, "guarantee.population must be 2000"),
+        (('privacy_unit = "school"', 'privacy_unit = "teacher"'), ConfigError, "guarantee.privacy_unit must be"),
         (
             ('privacy_unit = "school"', 'privacy_unit = "pupil"'),
-            ProgrammeError,
+            ConfigError,
             "scheme.kind must be one that protects one pupil",
         ),
         (
             ('name = "chem97"', 'name = "mnist"'),
-            ProgrammeError,
+            ConfigError,
             "data.name must be one of chem97, fashion-mnist, got .mnist.",
         ),
         (('noise_multiplier = "calibrate"', "noise_multiplier = 0.3"), CalibrationError, "above the budget of 4"),
-        (("playbook =", 'gone = "gone.md"\nplaybook ='), ProgrammeError, "gone.md cannot be read"),
+        (("playbook =", 'gone = "gone.md"\nplaybook ='), ConfigError, "gone.md cannot be read"),
     ],
 )
 def test_what_cannot_run_leaves_nothing(write_programme, tmp_path, change, error, says):
@@ -173,14 +173,14 @@ class Absent:  # None in sys.modules would do, if SciPy did not look there for a
 sys.meta_path.insert(0, Absent())
 from pathlib import Path
 from epsilog.pipeline import run
-from epsilog.terms import ProgrammeError
+from epsilog.terms import ConfigError
 class Silent:
     def stage(self, says): pass
     def round(self, record, plan): pass
 path, runs = Path(sys.argv[1]), Path(sys.argv[2])
 try:
     print(run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent()).reconciliation.verdict)
-except ProgrammeError as error:
+except ConfigError as error:
     print(error)
 """
 
@@ -207,7 +207,7 @@ def test_a_study_that_cannot_be_trained_books_nothing_and_leaves_nothing(write_p
     path = write_programme(
         ("clip_norm = 0.2", "clip_norm = 1e87"), ("seed = 20261121\n", "seed = 1\nstudy = [1e-12]\n")
     )
-    with pytest.raises(ProgrammeError, match=r"run\.study: 1e-12 cannot be trained at: noise_stddev must be"):
+    with pytest.raises(ConfigError, match=r"run\.study: 1e-12 cannot be trained at: noise_stddev must be"):
         finished(path, tmp_path)
     assert not (tmp_path / "runs").exists()
 
@@ -220,11 +220,11 @@ def test_the_largest_seed_has_a_control(write_programme, tmp_path):
 
 def test_settings_that_diverge_and_folders_that_cannot_be_written_book_nothing(write_programme, tmp_path):
     wild = ("clip_norm = 0.2", "clip_norm = 1e160")
-    with pytest.raises(ProgrammeError, match="must"):
+    with pytest.raises(ConfigError, match="must"):
         finished(write_programme(wild), tmp_path)
     assert not (tmp_path / "runs").exists()
     (tmp_path / "runs").write_text("a file")
-    with pytest.raises(ProgrammeError, match="a run cannot be kept here"):
+    with pytest.raises(ConfigError, match="a run cannot be kept here"):
         run(write_programme(), runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
     assert not (tmp_path / "ledger.db").exists()
 
@@ -280,17 +280,17 @@ def test_missing_and_damaged_records_are_named(copied):
     ledger = copied.parent / "ledger.db"
     lines = (copied / "rounds.jsonl").read_text().splitlines()
     (copied / "rounds.jsonl").write_text("\n".join([*lines[:3], lines[3][:50], *lines[4:]]) + "\n")
-    with pytest.raises(RecordsError, match=r"rounds.jsonl, line 4"):
+    with pytest.raises(RecordError, match=r"rounds.jsonl, line 4"):
         read_evidence(copied, ledger)
     (copied / "rounds.jsonl").unlink()
-    with pytest.raises(RecordsError, match=r"rounds.jsonl cannot be read: No such file"):
+    with pytest.raises(RecordError, match=r"rounds.jsonl cannot be read: No such file"):
         read_evidence(copied, ledger)
 
 
 def edit_json_lines(path, change):
     documents = [json.loads(line) for line in path.read_text().splitlines()]
     change([document["term"] for document in documents])
-    path.write_bytes(b"".join(codec.canonical(document) + b"\n" for document in documents))
+    path.write_bytes(b"".join(codec.encode_canonical(document) + b"\n" for document in documents))
 
 
 def test_each_tampering_is_found(copied):
@@ -322,7 +322,7 @@ def test_each_tampering_is_found(copied):
     assert {"participation", "files"} <= failed()
     plan = json.loads(clean["plan.json"])
     plan["guarantee"]["epsilon"] = 1.0
-    (copied / "plan.json").write_bytes(codec.canonical(plan) + b"\n")
+    (copied / "plan.json").write_bytes(codec.encode_canonical(plan) + b"\n")
     assert {"claim", "plan", "charge"} <= failed()
 
 

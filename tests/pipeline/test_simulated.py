@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from epsilog.ledger import open_ledger
-from epsilog.pipeline import Programme
+from epsilog.pipeline import PlanConfig
 from epsilog.pipeline.prepare import make_plan, prepare_task
-from epsilog.pipeline.steps import reserve
-from epsilog.training import Federation, Task, Training
-from epsilog.training.models import build
+from epsilog.pipeline.steps import reserve_plan
+from epsilog.training import Federation, LocalTraining, Task
+from epsilog.training.models import build_model
 
 FACTS = {"clip_norm": 1.0, "sampling_probability": 0.5, "rounds": 3}
 
@@ -17,8 +17,8 @@ FACTS = {"clip_norm": 1.0, "sampling_probability": 0.5, "rounds": 3}
 def task():
     rows = np.linspace(-1, 1, 24).reshape(12, 2)
     clients = Federation(rows, np.arange(12) % 2, np.full(6, 2))
-    model = build("linear", inputs=2, classes=2)
-    return Task("toy", "clinic", True, model, Training(0.1), clients, None, None)
+    model = build_model("linear", inputs=2, classes=2)
+    return Task("toy", "clinic", True, model, LocalTraining(0.1), clients, None, None)
 
 
 def test_each_programme_on_a_task_has_a_budget_of_its_own(task, tmp_path):
@@ -33,9 +33,9 @@ def test_each_programme_on_a_task_has_a_budget_of_its_own(task, tmp_path):
     scopes = []
     with open_ledger(tmp_path / "ledger.db") as books:
         for number, one in enumerate([*stated, stated[0]]):
-            programme = Programme.simulated(task, "client-level-central", **FACTS | one)
+            programme = PlanConfig.simulated(task, "client-level-central", **FACTS | one)
             plan = make_plan(prepare_task(programme, task))
-            charge = reserve(books, plan, tmp_path / str(number))
+            charge = reserve_plan(books, plan, tmp_path / str(number))
             scopes.append(charge.scope)
             assert books.balance(charge.scope).caps["epsilon"] == one["epsilon"]
     assert len(set(scopes)) == len(stated)

@@ -11,9 +11,9 @@ from tests.reports.drawn import drawn, lines
 from epsilog import training
 from epsilog.ledger import open_ledger
 from epsilog.pipeline import run, story, train_only
-from epsilog.pipeline.steps import charge_key, is_closed
-from epsilog.terms import ProgrammeError, RecordsError, RoundRecord
-from epsilog.verification import Books
+from epsilog.pipeline.steps import is_charge_closed, make_charge_key
+from epsilog.terms import ConfigError, RecordError, RoundRecord
+from epsilog.verification import LedgerReader
 
 ROUNDS, SCHOOLS = 12, 100  # fewer rounds would be too few to notice weak noise
 SETTINGS = (
@@ -39,15 +39,15 @@ class Training:
     def __init__(self):
         self.called, self.fails, self.withdrawn = [], None, ()
 
-    def require_fit(self, scheme, task):
+    def require_matching_scheme(self, scheme, task):
         assert task.units == SCHOOLS
         return scheme
 
-    def rehearse(self, _scheme, _task, folder):
+    def run_smoke_test(self, _scheme, _task, folder):
         self.called.append("rehearse")
         assert not folder.exists() or (folder / "plan.json").exists()
 
-    def dry_run(self, scheme, _task, *, randomness, private=True, engine=None, withdrawn=()):
+    def train_without_charge(self, scheme, _task, *, randomness, private=True, engine=None, withdrawn=()):
         assert (engine, withdrawn) == (None, self.withdrawn)  # the model's own
         self.called.append(("dry run", scheme.noise_multiplier if private else None, randomness))
         records, _ = drawn(scheme, randomness.seed, share=randomness.noise_factor)
@@ -74,7 +74,7 @@ class Training:
 @pytest.fixture
 def stand_in(monkeypatch):
     found = Training()
-    for name in ("require_fit", "rehearse", "dry_run", "run_rounds"):
+    for name in ("require_matching_scheme", "run_smoke_test", "train_without_charge", "run_rounds"):
         monkeypatch.setattr(training, name, getattr(found, name))
     monkeypatch.setattr("epsilog.pipeline.data.load_dataset", lambda _, unit: dataset(unit))
     return found
@@ -120,7 +120,7 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, wr
     studied, control = stand_in.called[3:]
     assert studied[1] > 6  # less epsilon, more noise
     assert studied[2] == seeded
-    assert control[1:] == (6.0, training.Randomness.weakened(8, noise_factor=control[2].noise_factor))
+    assert control[1:] == (6.0, training.Randomness.with_weaker_noise(8, noise_factor=control[2].noise_factor))
     assert control[2].noise_factor < 1
     shown = f"{outcome._repr_html_()} {outcome!r}"  # by a notebook, which may be given away
     assert "The curator checked it on custody.jsonl" in shown
@@ -129,13 +129,13 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, wr
     utility = outcome.report["utility"]
     assert [(point["epsilon"], point["noise_multiplier"]) for point in utility["study"]] == [(1, studied[1])]
     assert [one["test_score"] for one in utility["without_dp"]] == [record.test_score for record in drawn_for(outcome)]
-    books, content = Books.read(tmp_path / "ledger.db"), (tmp_path / "ledger.db").read_bytes()
+    books, content = LedgerReader.read(tmp_path / "ledger.db"), (tmp_path / "ledger.db").read_bytes()
     again, observer = told(path, tmp_path)
     assert observer.stages == ["reading", "planning", "verifying"]
     assert len(stand_in.called) == 5
     assert again.report == outcome.report
     assert (tmp_path / "ledger.db").read_bytes() == content
-    assert len(books.entries) == len(Books.read(tmp_path / "ledger.db").entries)
+    assert len(books.entries) == len(LedgerReader.read(tmp_path / "ledger.db").entries)
 
 
 @pytest.mark.slow
@@ -196,7 +196,7 @@ def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(stan
 @pytest.mark.slow
 def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(stand_in, write_programme, tmp_path):
     path = write_programme(*SETTINGS, *REAL)
-    with pytest.raises(ProgrammeError, match=r"has no budget in .* epsilog ledger create demo/exams-central/2026"):
+    with pytest.raises(ConfigError, match=r"has no budget in .* epsilog ledger create demo/exams-central/2026"):
         told(path, tmp_path)
     assert not (tmp_path / "runs" / "exam-scores-central").exists()
     with open_ledger(tmp_path / "ledger.db") as books:
@@ -239,19 +239,19 @@ def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_th
         told(path, tmp_path)
     stand_in.fails = None
     (folder,) = (tmp_path / "runs").iterdir()
-    from epsilog.pipeline.prepare import stored_plan
+    from epsilog.pipeline.prepare import read_stored_plan
 
-    plan = stored_plan(folder / "plan.json")
-    assert not is_closed(plan, ledger)  # started, and not committed
-    assert not is_closed(plan, tmp_path / "none.db")
+    plan = read_stored_plan(folder / "plan.json")
+    assert not is_charge_closed(plan, ledger)  # started, and not committed
+    assert not is_charge_closed(plan, tmp_path / "none.db")
     assert not (tmp_path / "none.db").exists()
     told(path, tmp_path)
-    assert is_closed(plan, ledger)
+    assert is_charge_closed(plan, ledger)
     other = SimpleNamespace(name=plan.name, details=plan.details, budget=plan.budget, hash="0" * 64)
-    assert charge_key(other) == charge_key(plan)
-    assert not is_closed(other, ledger)  # priced by another version: its own charge it is not
+    assert make_charge_key(other) == make_charge_key(plan)
+    assert not is_charge_closed(other, ledger)  # priced by another version: its own charge it is not
     another = SimpleNamespace(name="another", details=plan.details, budget=plan.budget, hash=plan.hash)
-    assert not is_closed(another, ledger)
+    assert not is_charge_closed(another, ledger)
 
 
 @pytest.mark.slow
@@ -259,7 +259,7 @@ def test_another_process_that_was_faster_is_not_trained_again(stand_in, write_pr
     """It committed after this one had looked, and before this one had the folder to itself."""
     path = write_programme(*SETTINGS)
     told(path, tmp_path)
-    monkeypatch.setattr(story, "is_closed", lambda *_: False)
+    monkeypatch.setattr(story, "is_charge_closed", lambda *_: False)
     stand_in.called.clear()
     outcome, observer = told(path, tmp_path)
     assert stand_in.called == ["rehearse"]
@@ -274,7 +274,7 @@ def test_references_are_read_beside_the_programme_and_kept_by_their_hash(stand_i
     outcome, _ = told(path, tmp_path)
     assert outcome.plan.details["references"]["agreed"] == hashlib.sha256(b"what was agreed").hexdigest()
     missing = write_programme(*SETTINGS, ("[references]", '[references]\nagreed = "nowhere.md"'), name="q.toml")
-    with pytest.raises(ProgrammeError, match=r"references.agreed: nowhere.md cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"references.agreed: nowhere.md cannot be read: No such file"):
         told(missing, tmp_path)
 
 
@@ -282,5 +282,5 @@ def test_a_plan_file_that_is_none_is_an_error_of_the_records(stand_in, write_pro
     path = write_programme(*SETTINGS)
     outcome, _ = told(path, tmp_path)
     (outcome.folder / "plan.json").write_text('{"v": 0}')
-    with pytest.raises(RecordsError, match="is not a plan"):
+    with pytest.raises(RecordError, match="is not a plan"):
         told(path, tmp_path)

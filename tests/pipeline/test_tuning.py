@@ -15,23 +15,23 @@ from tests.reports.drawn import drawn, lines
 from epsilog import training
 from epsilog.ledger import read_ledger
 from epsilog.mechanisms import (
-    LAWS,
-    BinomialTrials,
-    NegativeBinomialTrials,
-    PoissonTrials,
-    Tuned,
-    read_trials,
-    write_trials,
+    TRIAL_FORMATS,
+    BestOfTrials,
+    BinomialTrialCount,
+    NegativeBinomialTrialCount,
+    PoissonTrialCount,
+    format_trials,
+    parse_trials,
 )
 from epsilog.pipeline import run, train_only, tuning
-from epsilog.pipeline.tuning import Tuning, require_law
+from epsilog.pipeline.tuning import TuningSection, require_trial_distribution
 from epsilog.plan import RegisteredPlan
-from epsilog.reports import check_schema, examine, render_html, render_markdown
-from epsilog.reports.rendering import tuned
-from epsilog.terms import CheckError, ProgrammeError, Verdict, codec
+from epsilog.reports import check_schema, render_html, render_markdown, verify_run
+from epsilog.reports.rendering import list_tuning_figures
+from epsilog.terms import CheckError, ConfigError, Status, codec
 from epsilog.training.data import dataset as shipped
-from epsilog.verification import Books, read_folder
-from epsilog.verification.outcome import of_the_best
+from epsilog.verification import LedgerReader, read_run_folder
+from epsilog.verification.outcome import adjust_false_alarm
 
 LOUD = (*SETTINGS, ("noise_multiplier = 6.0", "noise_multiplier = 16.0"))
 RATES = (0.03, 0.1, 0.3)
@@ -84,9 +84,9 @@ def dataset(unit):
 def stand_in(patch, *scores):
     made = Trials(scores)
     patch.setattr(training, "run_rounds", made.run_rounds)
-    patch.setattr(training, "require_fit", lambda scheme, _: scheme)
-    patch.setattr(training, "rehearse", lambda _scheme, _task, _folder: None)
-    patch.setattr(training, "dry_run", lambda scheme, _task, *, randomness, **_: SimpleNamespace(
+    patch.setattr(training, "require_matching_scheme", lambda scheme, _: scheme)
+    patch.setattr(training, "run_smoke_test", lambda _scheme, _task, _folder: None)
+    patch.setattr(training, "train_without_charge", lambda scheme, _task, *, randomness, **_: SimpleNamespace(
         records=drawn(scheme, randomness.seed, share=randomness.noise_factor)[0]
     ))  # fmt: skip
     patch.setattr("epsilog.pipeline.data.load_dataset", lambda _, unit: dataset(unit))
@@ -103,7 +103,7 @@ def go(path, tmp_path, **more):
 
 
 def entries(path):
-    return [(entry.verb.value, entry.body) for entry in Books.read(path).entries]
+    return [(entry.verb.value, entry.body) for entry in LedgerReader.read(path).entries]
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +125,9 @@ def test_the_best_of_the_trials_is_released_and_charged_as_such(finished):
     plan, report, folder = finished.outcome.plan, finished.outcome.report, finished.outcome.folder
     assert [number for number, _ in finished.trials.called] == [1, 2, 3, 4, 5]
     assert {rate for _, rate in finished.trials.called} <= set(RATES)
-    assert plan.release == Tuned(plan.scheme.release(), BinomialTrials(5, 1.0))
+    assert plan.release == BestOfTrials(plan.scheme.release(), BinomialTrialCount(5, 1.0))
     assert plan.guarantee.epsilon == plan.epsilon.upper
-    assert finished.outcome.reconciliation.verdict == Verdict.PASSED
+    assert finished.outcome.reconciliation.verdict == Status.PASSED
     told = entries(finished.ledger)
     assert [verb for verb, _ in told][:3] == ["budget-created", "reserved", "started"]
     assert codec.from_json(told[1][1]["request"]["release"]) == plan.release
@@ -159,7 +159,7 @@ def test_a_sweep_is_priced_before_its_first_trial_and_trials_are_books_of_their_
 
 def test_every_rendering_says_what_the_sweep_costs(finished):
     report = finished.outcome.report
-    (_, cost, law), (_, one, _), *_ = tuned(report)
+    (_, cost, law), (_, one, _), *_ = list_tuning_figures(report)
     for text in (render_html(report), render_markdown(report)):
         assert "this sweep costs" in text
         assert cost in text
@@ -193,27 +193,29 @@ def test_a_server_that_is_not_trusted_would_see_every_trial(trials, write_progra
     )
     path = tmp_path / "noise.toml"
     path.write_text(text)
-    with pytest.raises(ProgrammeError, match="tuning must be absent for client-level-client-side"):
+    with pytest.raises(ConfigError, match="tuning must be absent for client-level-client-side"):
         go(path, tmp_path)
 
 
 def test_a_sweep_is_verified_from_its_files_and_a_cheaper_law_is_found_out(finished):
-    files, books = read_folder(finished.outcome.folder), Books.read(finished.ledger)
+    files, books = read_run_folder(finished.outcome.folder), LedgerReader.read(finished.ledger)
     del files["model.npz"]  # nothing was trained
-    assert examine(files, books).verdict == Verdict.PASSED
+    assert verify_run(files, books).verdict == Status.PASSED
     report = json.loads(files["report.json"])
     report["tuning"]["best"]["upper"] *= 0.9
-    spoilt = files | {"report.json": codec.canonical(report) + b"\n"}
-    told = {one.check: one.verdict for one in examine(spoilt, books).outcome.findings}
-    assert told["report"] is Verdict.FAILED
+    spoilt = files | {"report.json": codec.encode_canonical(report) + b"\n"}
+    told = {one.check: one.verdict for one in verify_run(spoilt, books).outcome.findings}
+    assert told["report"] is Status.FAILED
     one = json.loads(files["plan.json"])
     one["release"] = codec.encode(finished.outcome.plan.scheme.release())
     claimed = RegisteredPlan.from_json(one)
     assert claimed.trials is None
-    lied = files | {"plan.json": codec.canonical(claimed.to_json()) + b"\n"}
-    found = {each.check: each.verdict for each in examine(lied, books).outcome.findings}
-    assert found["charge"] is Verdict.FAILED
-    one["release"] = codec.encode(Tuned(replace(finished.outcome.plan.scheme, rounds=1).release(), PoissonTrials(1.0)))
+    lied = files | {"plan.json": codec.encode_canonical(claimed.to_json()) + b"\n"}
+    found = {each.check: each.verdict for each in verify_run(lied, books).outcome.findings}
+    assert found["charge"] is Status.FAILED
+    one["release"] = codec.encode(
+        BestOfTrials(replace(finished.outcome.plan.scheme, rounds=1).release(), PoissonTrialCount(1.0))
+    )
     with pytest.raises(ValueError, match="release must be"):
         RegisteredPlan.from_json(one)
 
@@ -222,9 +224,9 @@ def test_a_sound_winner_is_rejected_as_often_as_any_of_its_trials(finished):
     outcome = finished.outcome
     rates = {one.check: one.false_alarm for one in outcome.reconciliation.findings}
     one_run = replace(outcome.plan, trials=None)
-    assert of_the_best(1e-6, one_run) == 1e-6
-    assert of_the_best(1e-6, outcome.plan) == pytest.approx(5e-6)
-    assert of_the_best(0.9, outcome.plan) == 1.0
+    assert adjust_false_alarm(1e-6, one_run) == 1e-6
+    assert adjust_false_alarm(1e-6, outcome.plan) == pytest.approx(5e-6)
+    assert adjust_false_alarm(0.9, outcome.plan) == 1.0
     assert rates["noise"] > 0
     published = outcome.report["verification"]["false_alarm"]
     assert published == pytest.approx(math.fsum(f["false_alarm"] for f in outcome.report["verification"]["findings"]))
@@ -255,14 +257,14 @@ def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_progr
     assert (outcome.folder / "rounds.jsonl").read_bytes() == (outcome.folder / "trials/0002/rounds.jsonl").read_bytes()
     told = [verb for verb, _ in entries(tmp_path / "ledger.db")]
     assert told.count("started") == told.count("reserved") == 1
-    assert {finding.verdict for finding in outcome.reconciliation.findings} == {Verdict.PASSED}
+    assert {finding.verdict for finding in outcome.reconciliation.findings} == {Status.PASSED}
 
 
 def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_programme, tmp_path):
     trials(0.1, 0.9).repeats = (2, 3)
     outcome = go(write_programme(*LOUD, sweep("fixed:2")), tmp_path)
     (found,) = (one for one in outcome.reconciliation.findings if one.check == "attempts")
-    assert found.verdict is Verdict.WARNED
+    assert found.verdict is Status.WARNED
     assert "ound 3 was begun 2 times" in found.says
 
 
@@ -270,7 +272,7 @@ def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_programm
 def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_programme, tmp_path, monkeypatch):
     """All four are trained whatever was drawn, and only those that take part are looked at."""
     stand_in = trials(0.1, 0.2, 0.3, 0.4)
-    monkeypatch.setattr(BinomialTrials, "draw", lambda *_: 2)
+    monkeypatch.setattr(BinomialTrialCount, "draw", lambda *_: 2)
     outcome = go(write_programme(*LOUD, sweep("binomial:4,0.5", "")), tmp_path)
     assert [number for number, _ in stand_in.called] == [1, 2, 3, 4]
     assert outcome.report["rounds"][-1]["test_score"] == 0.2
@@ -280,26 +282,26 @@ def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_programme, 
 @pytest.mark.slow
 def test_where_no_trial_takes_place_nothing_is_released(trials, write_programme, tmp_path, monkeypatch):
     stand_in = trials(0.1)
-    monkeypatch.setattr(BinomialTrials, "draw", lambda *_: 0)
+    monkeypatch.setattr(BinomialTrialCount, "draw", lambda *_: 0)
     outcome = go(write_programme(*LOUD, sweep("binomial:2,0.5")), tmp_path)
     assert len(stand_in.called) == 2
     assert (outcome.model, outcome.report["rounds"], outcome.report["result"]["model_hash"]) == (None, [], None)
     verbs = [verb for verb, _ in entries(tmp_path / "ledger.db")]
     assert verbs[-2:] == ["started", "committed"]
     assert "chosen" not in outcome.report["owner"]
-    assert outcome.reconciliation.verdict is not Verdict.FAILED
+    assert outcome.reconciliation.verdict is not Status.FAILED
 
 
 def test_settings_are_drawn_evenly_and_as_many_trials_as_the_law_says(trials, write_programme, tmp_path, monkeypatch):
     """Over 400 draws each of three settings comes up a third of the time, within five standard deviations."""
-    plan = SimpleNamespace(trials=NegativeBinomialTrials(1.0, 0.01), details={"tuning": {"candidates": [1, 2, 3]}})
+    plan = SimpleNamespace(trials=NegativeBinomialTrialCount(1.0, 0.01), details={"tuning": {"candidates": [1, 2, 3]}})
     counts, among = [], []
     for seed in range(4):
         place = tmp_path / f"{seed}" / "trials"
         place.mkdir(parents=True)
-        sweeping = tuning.Sweeping(plan, None, place.parent, seed, None, None, print)
-        looked_at, settings = sweeping._drawn()
-        assert sweeping._drawn() == (looked_at, settings)
+        sweeping = tuning.TrialRunner(plan, None, place.parent, seed, None, None, print)
+        looked_at, settings = sweeping._draw_trials()
+        assert sweeping._draw_trials() == (looked_at, settings)
         assert looked_at == len(settings)
         counts.append(looked_at)
         among += settings
@@ -312,10 +314,10 @@ def test_settings_are_drawn_evenly_and_as_many_trials_as_the_law_says(trials, wr
 def test_a_sweep_for_people_has_a_number_that_no_clock_tells(trials, write_programme, tmp_path):
     trials(0.1)
     for law in ("geometric:0.1", "poisson:3"):
-        with pytest.raises(ProgrammeError, match=r"tuning\.trials"):
+        with pytest.raises(ConfigError, match=r"tuning\.trials"):
             go(write_programme(*LOUD, *REAL, sweep(law)), tmp_path)
-    require_law(Tuning(trials="binomial:8,0.5"), simulation=False)
-    require_law(Tuning(trials="geometric:0.1"), simulation=True)
+    require_trial_distribution(TuningSection(trials="binomial:8,0.5"), simulation=False)
+    require_trial_distribution(TuningSection(trials="geometric:0.1"), simulation=True)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +334,7 @@ def test_a_sweep_for_people_has_a_number_that_no_clock_tells(trials, write_progr
 )
 def test_what_is_no_sweep_is_refused_by_name_and_books_nothing(trials, write_programme, tmp_path, stated, says):
     trials(0.1)
-    with pytest.raises(ProgrammeError, match=says):
+    with pytest.raises(ConfigError, match=says):
         go(write_programme(*LOUD, stated), tmp_path)
     assert not (tmp_path / "ledger.db").exists()
 
@@ -347,31 +349,31 @@ def test_nothing_that_is_said_of_one_run_stands_beside_a_sweep(trials, write_pro
         changes = (stated, (stated[1], stated[1].replace("[references]", beside[1]))) if beside[0] in stated[0] else (
             stated, beside
         )  # fmt: skip
-        with pytest.raises(ProgrammeError, match=rf"{field} must be absent beside \[tuning\]"):
+        with pytest.raises(ConfigError, match=rf"{field} must be absent beside \[tuning\]"):
             go(write_programme(*LOUD, *changes), tmp_path)
     path = write_programme(*LOUD, sweep("fixed:2"))
-    with pytest.raises(ProgrammeError, match="tuning must be absent where clients compute elsewhere"):
+    with pytest.raises(ConfigError, match="tuning must be absent where clients compute elsewhere"):
         train_only(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", engine=lambda *_: None)
 
 
 @pytest.mark.parametrize(
     "law",
     [
-        NegativeBinomialTrials(1.0, 0.1),
-        NegativeBinomialTrials(0.0, 1e-3),
-        NegativeBinomialTrials(-0.5, 0.3),
-        PoissonTrials(2.5),
-        BinomialTrials(8, 0.25),
-        BinomialTrials(8, 1.0),
+        NegativeBinomialTrialCount(1.0, 0.1),
+        NegativeBinomialTrialCount(0.0, 1e-3),
+        NegativeBinomialTrialCount(-0.5, 0.3),
+        PoissonTrialCount(2.5),
+        BinomialTrialCount(8, 0.25),
+        BinomialTrialCount(8, 1.0),
     ],
     ids=repr,
 )
 def test_a_law_is_read_as_it_is_written(law):
-    assert read_trials(write_trials(law)) == law
-    assert write_trials(law).partition(":")[0] in {name.partition(":")[0] for name in LAWS}
+    assert parse_trials(format_trials(law)) == law
+    assert format_trials(law).partition(":")[0] in {name.partition(":")[0] for name in TRIAL_FORMATS}
 
 
 @pytest.mark.parametrize("text", ["", "fixed:2.5", "fixed:0", "geometric:2", "poisson:x", "binomial:3"])
 def test_what_is_no_law_is_refused(text):
     with pytest.raises(CheckError):
-        read_trials(text)
+        parse_trials(text)

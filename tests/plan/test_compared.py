@@ -13,7 +13,7 @@ PLAIN, RARE = Gaussian(0.85), PoissonSampled(Gaussian(0.3), 0.001)
 @pytest.mark.slow
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_smaller_epsilon_can_be_the_weaker_promise(turned):
-    both = plan.side_by_side(*((RARE, PLAIN) if turned else (PLAIN, RARE)), delta=1e-6, fpr=0.01)
+    both = plan.compare_releases(*((RARE, PLAIN) if turned else (PLAIN, RARE)), delta=1e-6, fpr=0.01)
     small, other = ("second", "first") if turned else ("first", "second")
     assert both.found.verdict == "neither"
     assert both.at_delta.better == small
@@ -27,16 +27,16 @@ def test_the_smaller_epsilon_can_be_the_weaker_promise(turned):
 
 
 def test_where_one_is_better_everywhere_nothing_is_said_of_a_weaker_promise():
-    both = plan.side_by_side(Gaussian(2.0), Gaussian(1.0), delta=1e-5, fpr=0.02)
+    both = plan.compare_releases(Gaussian(2.0), Gaussian(1.0), delta=1e-5, fpr=0.02)
     assert [line.to_json() for line in both.says] == [["compare/first", {"tolerance": 0.005}]]
     assert [each.first.given[0][1] for each in both.found.at_deltas] == [0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10]
     assert both.at_fpr.first.given[0] == ("fpr", 0.02)
-    alike = plan.side_by_side(Gaussian(2.0), Gaussian(2.0), delta=1e-5, fpr=0.02)
+    alike = plan.compare_releases(Gaussian(2.0), Gaussian(2.0), delta=1e-5, fpr=0.02)
     assert [line.to_json() for line in alike.says] == [["compare/alike", {"tolerance": 0.005}]]
 
 
 def test_every_verdict_has_words():
     for verdict in ("first", "second", "neither", "alike", "open"):
         assert {f"better/{verdict}", f"compare/{verdict}"} <= set(catalogue())
-    replaced = plan.side_by_side(PLAIN, PLAIN, delta=1e-6, fpr=0.01, relation=NeighboringRelation.REPLACE_ONE)
+    replaced = plan.compare_releases(PLAIN, PLAIN, delta=1e-6, fpr=0.01, relation=NeighboringRelation.REPLACE_ONE)
     assert replaced.at_delta.first.relation is NeighboringRelation.REPLACE_ONE

@@ -6,7 +6,7 @@ from epsilog import accounting
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import strategies
 from epsilog.mechanisms import MatrixMechanism, Repeated
-from epsilog.plan.correlated import correlated
+from epsilog.plan.correlated import compare_noise_strategies
 from epsilog.terms import codec
 
 pytestmark = pytest.mark.slow
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def comparison():
-    return correlated(rounds=400, cycle_length=40, epsilon=2.0, delta=1e-5, seed=1, bands=[4, 16])
+    return compare_noise_strategies(rounds=400, cycle_length=40, epsilon=2.0, delta=1e-5, seed=1, bands=[4, 16])
 
 
 def test_rows_rise_and_the_sentence_names_the_winner(comparison):
@@ -32,17 +32,19 @@ def test_every_row_meets_the_goal(comparison):
             assert row.certified
             assert accounting.delta(row.release, epsilon=2.0).upper <= 1e-5
         elif row.certified:
-            exact = montecarlo.balls_in_bins_delta(bins=40, noise_stddev=row.noise_stddev, epsilon=2.0, epochs=10)
+            exact = montecarlo.compute_balls_in_bins_delta(
+                bins=40, noise_stddev=row.noise_stddev, epsilon=2.0, epochs=10
+            )
             assert exact.upper <= 1e-5
         else:
-            found = montecarlo.certify(row.release, epsilon=2.0, gap=0.1, seed=2).interval
+            found = montecarlo.certify_delta(row.release, epsilon=2.0, gap=0.1, seed=2).interval
             assert 0.85e-5 <= found.estimate <= 1.15e-5
 
 
 def test_the_error_is_noise_times_the_strategys(comparison):
     for row in comparison.rows:
         if isinstance(row.release, MatrixMechanism):
-            carried = strategies.prefix_error(row.release.strategy, 400)
+            carried = strategies.compute_prefix_error(row.release.strategy, 400)
             assert row.error == pytest.approx(row.noise_stddev * carried)
 
 
@@ -61,7 +63,9 @@ def test_json_says_which_rows_may_be_claimed(comparison):
 
 
 def test_a_little_less_noise_would_miss_the_goal():
-    found = correlated(rounds=16, cycle_length=16, epsilon=2.0, delta=1e-5, seed=1, bands=[])
+    found = compare_noise_strategies(rounds=16, cycle_length=16, epsilon=2.0, delta=1e-5, seed=1, bands=[])
     noise = next(row.noise_stddev for row in found.rows if "balls-in-bins" in row.name)
-    delta = [montecarlo.balls_in_bins_delta(bins=16, noise_stddev=z, epsilon=2.0) for z in (noise, 0.999 * noise)]
+    delta = [
+        montecarlo.compute_balls_in_bins_delta(bins=16, noise_stddev=z, epsilon=2.0) for z in (noise, 0.999 * noise)
+    ]
     assert delta[0].upper <= 1e-5 < delta[1].lower

@@ -7,15 +7,15 @@ import pytest
 
 from epsilog import plan
 from epsilog.accounting import epsilon
-from epsilog.mechanisms import BinomialTrials, Gaussian, Repeated, Tuned
+from epsilog.mechanisms import BestOfTrials, BinomialTrialCount, Gaussian, Repeated
 from epsilog.terms import (
     CalibrationError,
     CheckError,
     DeltaPolicy,
     Interval,
     NeighboringRelation,
+    Status,
     UnsupportedMechanismError,
-    Verdict,
     codec,
 )
 
@@ -28,7 +28,7 @@ def test_the_worked_examples():
     assert first.formula.total == pytest.approx(0.5621, abs=5e-5)
     second = plan.federated(population=10_000, cohort_size=200, rounds=100, noise_multiplier=1.0, delta=1e-6)
     assert (second.formula.root_term, second.formula.linear_term) == pytest.approx((1.0513, 0.0400), abs=5e-5)
-    assert second.formula.dominates == "root"
+    assert second.formula.dominant_term == "root"
 
 
 def test_the_closed_form_is_caught_under_reporting():
@@ -75,7 +75,7 @@ def test_more_releases_cost_more():
 
 @pytest.mark.slow
 def test_least_noise_keeps_to_the_goal():
-    noise = plan.noise_for(epsilon=2.0, population=50_000, cohort_size=500, rounds=200)
+    noise = plan.calibrate_noise(epsilon=2.0, population=50_000, cohort_size=500, rounds=200)
     given = RUN | {"noise_multiplier": noise}
     assert plan.federated(**given).epsilon.upper <= 2.0
     assert plan.federated(**given | {"noise_multiplier": noise * 0.98}).epsilon.upper > 2.0
@@ -83,16 +83,18 @@ def test_least_noise_keeps_to_the_goal():
 
 def test_rounds_that_fit_are_the_most_that_fit():
     given = {"population": 2000, "cohort_size": 2000, "noise_multiplier": 20.0, "delta": 1e-6}
-    most = plan.rounds_for(epsilon=1.0, **given)
+    most = plan.calibrate_rounds(epsilon=1.0, **given)
     assert plan.federated(**given, rounds=most).epsilon.upper <= 1.0
     assert plan.federated(**given, rounds=most + 1).epsilon.upper > 1.0
 
 
 def test_no_round_may_fit_and_all_may():
-    assert plan.rounds_for(epsilon=0.01, population=100, cohort_size=100, noise_multiplier=0.5) == 0
+    assert plan.calibrate_rounds(epsilon=0.01, population=100, cohort_size=100, noise_multiplier=0.5) == 0
     for sampling, noise in (("poisson", 1e6), ("balls-in-bins", 1e9)):
         with pytest.raises(CalibrationError, match="any number"):
-            plan.rounds_for(epsilon=100.0, population=100, cohort_size=100, noise_multiplier=noise, sampling=sampling)
+            plan.calibrate_rounds(
+                epsilon=100.0, population=100, cohort_size=100, noise_multiplier=noise, sampling=sampling
+            )
 
 
 def test_a_fixed_size_is_priced_for_replace_one_only():
@@ -108,7 +110,7 @@ def test_balls_in_bins_is_priced_between_poisson_sampling_and_none():
     assert 0 < binned.epsilon.gap <= 0.002
     assert binned.epsilon.upper < binned.unamplified.lower
     assert any(line.id == "assumes/random-bins" for line in binned.epsilon.assumptions)
-    points = plan.curve(binned, points=4)
+    points = plan.compute_epsilon_curve(binned, points=4)
     assert [point.epsilon.upper for point in points] == sorted(point.epsilon.upper for point in points)
     yearly = plan.federated(**RUN, sampling="balls-in-bins", releases_per_period=4)
     assert yearly.cumulative.lower > binned.epsilon.upper
@@ -121,9 +123,9 @@ def test_balls_in_bins_is_priced_between_poisson_sampling_and_none():
 @pytest.mark.slow
 def test_balls_in_bins_is_calibrated_in_noise_and_in_whole_epochs():
     given = {"population": 5_000, "cohort_size": 100, "sampling": "balls-in-bins"}
-    noise = plan.noise_for(**given, rounds=100, epsilon=2.0)
+    noise = plan.calibrate_noise(**given, rounds=100, epsilon=2.0)
     assert plan.federated(**given, rounds=100, noise_multiplier=noise).epsilon.upper <= 2.0
-    rounds = plan.rounds_for(**given, noise_multiplier=noise, epsilon=2.0)
+    rounds = plan.calibrate_rounds(**given, noise_multiplier=noise, epsilon=2.0)
     assert rounds % 50 == 0
     assert rounds >= 100
     assert plan.federated(**given, rounds=rounds + 1, noise_multiplier=noise).epsilon.upper > 2.0
@@ -138,7 +140,7 @@ def test_the_most_epochs_that_fit_are_found_whatever_their_number(epochs):
     below, above = (plan.federated(**given, rounds=10 * n).epsilon.upper for n in (epochs, epochs + 1))
     assert below < above
     for cap in (below * 1.001, above * 0.999):
-        assert plan.rounds_for(**given, epsilon=cap) == 10 * epochs
+        assert plan.calibrate_rounds(**given, epsilon=cap) == 10 * epochs
 
 
 def test_poisson_sampling_is_priced_for_replace_one_too():
@@ -149,7 +151,7 @@ def test_poisson_sampling_is_priced_for_replace_one_too():
 @pytest.mark.slow
 def test_the_curve_rises_to_the_plan_and_brackets():
     found = plan.federated(**RUN)
-    points = plan.curve(found, points=6)
+    points = plan.compute_epsilon_curve(found, points=6)
     assert [point.rounds for point in points] == [1, 40, 80, 120, 160, 200]
     uppers = [point.epsilon.upper for point in points]
     assert uppers == sorted(uppers)
@@ -159,13 +161,13 @@ def test_the_curve_rises_to_the_plan_and_brackets():
 
 @pytest.mark.slow
 def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
-    law = BinomialTrials(4, 0.5)
+    law = BinomialTrialCount(4, 0.5)
     found = plan.federated(**RUN, trials=law)
     assert found.sweep is not None
     assert (found.sweep.expected, found.sweep.count) == (pytest.approx(2.0), 2)
     assert found.sweep.one == found.epsilon
     assert found.epsilon.upper < found.sweep.best.upper < 2 * found.sweep.shown.upper
-    tuned = Tuned(found.schedule.release(), law)
+    tuned = BestOfTrials(found.schedule.release(), law)
     assert found.sweep.best.upper == epsilon(tuned, delta=found.delta.delta).upper
     told = found.to_json()["sweep"]
     assert (told["law"], codec.decode(told["trials"]), codec.decode(told["best"])) == (
@@ -202,11 +204,11 @@ def test_limits_say_what_is_not_covered():
     said = plan.list_limits(
         sampling="poisson", without_replacement=False, rounds_per_release=5, adaptive_clip=True, privacy_unit="school"
     )
-    assert [limit.code for limit in said if limit.verdict is Verdict.WARNED] == [
+    assert [limit.code for limit in said if limit.verdict is Status.WARNED] == [
         "limits/several-updates",
         "limits/clip-learnt",
     ]
-    assert ["NOT" in limit.says for limit in said] == [limit.verdict is Verdict.WARNED for limit in said]
+    assert ["NOT" in limit.says for limit in said] == [limit.verdict is Status.WARNED for limit in said]
     assert "never be claimed" in next(limit.says for limit in said if limit.code == "limits/late-replies")
     assert any("model: 5)" in limit.says for limit in said)
     assert "school" in said[0].says
@@ -216,7 +218,7 @@ def test_limits_say_what_is_not_covered():
 def test_a_reply_that_keeps_another_out_is_not_priced(late, code):
     known = {"without_replacement": True, "rounds_per_release": 1, "adaptive_clip": False, "privacy_unit": "client"}
     warned = [
-        one for one in plan.list_limits(sampling="poisson", **known, late_replies=late) if one.verdict is Verdict.WARNED
+        one for one in plan.list_limits(sampling="poisson", **known, late_replies=late) if one.verdict is Status.WARNED
     ]
     assert [one.code for one in warned] == [code]
     assert "NOT" in warned[0].says

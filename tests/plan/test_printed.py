@@ -5,7 +5,7 @@ import pytest
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
-from epsilog.plan import algorithm_two
+from epsilog.plan import account_algorithm_2
 from epsilog.terms import NeighboringRelation
 
 GIVEN = {
@@ -25,7 +25,7 @@ def priced(noise, steps):
 
 
 def test_the_multiplier_is_sigma_p_n_over_c_and_both_readings_are_priced():
-    found = algorithm_two(**GIVEN)
+    found = account_algorithm_2(**GIVEN)
     assert found.noise_multiplier == pytest.approx(2.5, rel=1e-12)
     assert found.noise_multiplier <= mpmath.mpf(1) * 0.25 * 40 / 4
     assert found.iterations.upper == pytest.approx(priced(2.5, 2 * 3), rel=1e-6)
@@ -36,8 +36,8 @@ def test_the_multiplier_is_sigma_p_n_over_c_and_both_readings_are_priced():
 
 def test_sigma_may_flatter_or_frighten():
     """For a client of few examples, or a large clip, feeding sigma to an accountant is not even on the safe side."""
-    assert algorithm_two(**GIVEN).mistaken.lower > algorithm_two(**GIVEN).epochs.upper
-    small = algorithm_two(**GIVEN | {"examples": 4})
+    assert account_algorithm_2(**GIVEN).mistaken.lower > account_algorithm_2(**GIVEN).epochs.upper
+    small = account_algorithm_2(**GIVEN | {"examples": 4})
     assert small.mistaken.upper < small.epochs.lower
 
 
@@ -46,4 +46,4 @@ def test_sigma_may_flatter_or_frighten():
 )
 def test_what_has_no_meaning_is_refused_by_name(change):
     with pytest.raises(ValueError, match=next(iter(change))):
-        algorithm_two(**GIVEN | change)
+        account_algorithm_2(**GIVEN | change)

@@ -25,7 +25,7 @@ def test_the_worked_example():
     assert found.consumed.optimal.upper == found.consumed.classic.upper == pytest.approx(0.4)
     assert found.remaining == pytest.approx(0.6)
     assert found.queries_left == 60
-    assert found.saving == 1.0  # pure DP: the plain split is optimal
+    assert found.noise_reduction == 1.0  # pure DP: the plain split is optimal
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_million_queries_are_one_share():
 
 def test_asking_more_than_planned_is_a_finding():
     found = plan.queries(epsilon=1.0, queries=4, queries_used=6)
-    assert not found.compatible
+    assert not found.covers_used_queries
     assert found.remaining == pytest.approx(-0.5)
     (told,) = found.findings
     assert (told.code, told.verdict) == ("queries/too-many", "failed")
@@ -205,7 +205,7 @@ def test_noise_past_all_numbers_is_still_json(mechanism):
 
 @pytest.mark.slow
 def test_crossover_agrees_with_its_rows():
-    found = plan.crossover(epsilon=1.0, delta=1e-6, counts=range(1, 16))
+    found = plan.compare_query_noise(epsilon=1.0, delta=1e-6, counts=range(1, 16))
     first = next(row.queries for row in found.rows if row.gaussian_optimal < row.laplace_pure)
     assert found.against_pure == first
     assert found.against_optimal is not None
@@ -261,8 +261,8 @@ def test_more_than_was_planned_costs_more_than_the_budget(mechanism, used):
 def test_what_is_saved_is_the_ratio_of_the_noises_that_are_shown(mechanism, queries):
     found = plan.queries(epsilon=1.0, queries=queries, mechanism=mechanism, delta=1e-6, magnitude=50.0)
     document, share = found.to_json(), found.shares[0]
-    assert found.saving == document["saving"] == pytest.approx(share.classic.scale / share.optimal.scale)
-    assert found.saving > (1.2 if queries > 1 else 1.0 if mechanism == "gaussian" else 0.9)
+    assert found.noise_reduction == document["saving"] == pytest.approx(share.classic.scale / share.optimal.scale)
+    assert found.noise_reduction > (1.2 if queries > 1 else 1.0 if mechanism == "gaussian" else 0.9)
     for way in ("classic", "exact", "optimal"):
         assert document["shares"][0][way] == dataclasses.asdict(getattr(share, way))
     assert document["relative_error_95"] == pytest.approx(share.optimal.error_95 / 50)
@@ -270,6 +270,6 @@ def test_what_is_saved_is_the_ratio_of_the_noises_that_are_shown(mechanism, quer
 
 def test_without_any_noise_nothing_is_saved():
     """Where neither way has a finite scale, their ratio says nothing."""
-    noise = plan.Noise(math.inf, math.inf, math.inf)
+    noise = plan.QueryNoise(math.inf, math.inf, math.inf)
     share = dataclasses.replace(plan.queries(epsilon=1.0, queries=1).shares[0], classic=noise, optimal=noise)
-    assert dataclasses.replace(plan.queries(epsilon=1.0, queries=1), shares=(share,)).saving == 1.0
+    assert dataclasses.replace(plan.queries(epsilon=1.0, queries=1), shares=(share,)).noise_reduction == 1.0

@@ -10,7 +10,7 @@ from tests.server.test_typescript import ASKED
 from epsilog import accounting, plan
 from epsilog.mechanisms import (
     ApproximateDP,
-    BinomialTrials,
+    BinomialTrialCount,
     Composed,
     Gaussian,
     GaussianDP,
@@ -158,12 +158,12 @@ def test_a_new_field_reaches_the_api_by_its_description():
 MEANT = {
     "/federated": plan.federated,
     "/federated/curve": plan.federated,
-    "/federated/noise": plan.noise_for,
+    "/federated/noise": plan.calibrate_noise,
     "/queries": plan.queries,
-    "/sensitivity": plan.sensitivity,
-    "/account": plan.mix,
-    "/account/verdict": plan.verdict,
-    "/account/compare": plan.side_by_side,
+    "/sensitivity": plan.compute_query_sensitivity,
+    "/account": plan.plan_composition,
+    "/account/verdict": plan.interpret_guarantee,
+    "/account/compare": plan.compare_releases,
 }
 
 
@@ -193,17 +193,17 @@ def test_what_has_no_meaning_in_the_library_has_one_for_ever():
 
 def test_a_question_is_handed_over_whole(monkeypatch):
     calls = {}
-    for name in ("federated", "noise_for", "rounds_for", "queries"):
+    for name in ("federated", "calibrate_noise", "calibrate_rounds", "queries"):
         monkeypatch.setattr(questions, name, lambda name=name, **given: calls.setdefault(name, given) and 7)
     given = RUN | {"clip_norm": 2.5, "delta": 1e-7, "sampling": "fixed-size", "privacy_unit": "phone"}
     given |= {"releases_per_period": 3, "relation": REPLACE}
-    whole = given | {"policy": DeltaPolicy(1e-8), "group": 4, "trials": BinomialTrials(8, 0.5), "fit": False}
+    whole = given | {"policy": DeltaPolicy(1e-8), "group": 4, "trials": BinomialTrialCount(8, 0.5), "fit": False}
     QUESTIONS["/federated"](**given, delta_cap=1e-8, adaptive_clip=True, group=4, trials="binomial:8,0.5").plan()
     assert calls["federated"] == whole
     goal = RUN | {"epsilon": 2.0, "delta": 1e-7, "relation": REPLACE, "sampling": "balls-in-bins"}
     assert QUESTIONS["/federated/noise"](**goal, clip_norm=3.0).answer() == {"noise_multiplier": 7}
     assert QUESTIONS["/federated/rounds"](**goal, delta_cap=None).answer() == {"rounds": 7}
-    for name, left, cap in (("noise_for", "noise_multiplier", 1e-6), ("rounds_for", "rounds", None)):
+    for name, left, cap in (("calibrate_noise", "noise_multiplier", 1e-6), ("calibrate_rounds", "rounds", None)):
         assert calls[name] == {n: v for n, v in goal.items() if n != left} | {"policy": DeltaPolicy(cap)}
     query = {"epsilon": 1.0, "queries": 4, "sensitivity": 2.0, "mechanism": "gaussian", "delta": 1e-7}
     query |= {"queries_used": 2, "weights": (1.0, 2.0, 3.0, 4.0), "population": 90, "magnitude": 5.0}
@@ -253,12 +253,15 @@ def test_a_mix_and_its_profile_are_the_librarys():
     parts.append({"mechanism": "laplace", "parameter": 4.0})
     ask = {"parts": parts, "delta": 1e-4, "relation": "replace-one", "fpr": 0.05}
     releases = [Repeated(Gaussian(3.0), 2), Repeated(PureDP(0.5), 1), Repeated(Laplace(4.0), 1)]
-    found, said = plan.mix(releases, delta=1e-4, relation=REPLACE), QUESTIONS["/account"].parse(ask).answer()
+    found, said = (
+        plan.plan_composition(releases, delta=1e-4, relation=REPLACE),
+        QUESTIONS["/account"].parse(ask).answer(),
+    )
     assert codec.decode(said["epsilon"]) == found.epsilon
     assert [codec.decode(part["alone"]) for part in said["parts"]] == [each.alone for each in found.parts]
     assert [codec.decode(part["without"]) for part in said["parts"]] == [each.without for each in found.parts]
     said = QUESTIONS["/account/profile"].parse(ask).answer()
-    view = plan.profile_view(Composed(releases), delta=1e-4, relation=REPLACE)
+    view = plan.compute_profile_view(Composed(releases), delta=1e-4, relation=REPLACE)
     assert said["fpr"] == 0.05
     assert said["advantage"] == view.advantage.upper
     for point, at, delta in zip(said["profile"], view.epsilons, view.deltas, strict=True):
@@ -295,11 +298,11 @@ def test_a_schedules_answers_are_the_librarys():
     told = {"delta_grade": grade, "delta_sentence": sentence, "limits": [limit.to_json() for limit in limits]}
     assert QUESTIONS["/federated"].parse(given | boundary).answer() == found.to_json() | told
     points = QUESTIONS["/federated/curve"].parse(given).answer()["points"]
-    for point, known in zip(points, plan.curve(found), strict=True):
+    for point, known in zip(points, plan.compute_epsilon_curve(found), strict=True):
         assert (point["rounds"], point["formula"]) == (known.rounds, known.formula)
         assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
     more = QUESTIONS["/federated"].parse(everybody | {"group": 4, "trials": "binomial:8,0.5"}).answer()
-    whole = plan.federated(**everybody, group=4, trials=BinomialTrials(8, 0.5))
+    whole = plan.federated(**everybody, group=4, trials=BinomialTrialCount(8, 0.5))
     assert (more["group"], more["person"]) == (4, codec.encode(whole.person))
     assert more["sweep"] == whole.sweep.to_json()
     assert whole.epsilon.upper < whole.sweep.best.upper < whole.sweep.shown.upper < whole.person.upper
@@ -321,9 +324,11 @@ def test_a_query_plans_delta_is_graded_where_there_is_a_population(delta, popula
 
 def test_sensitivities_and_crossovers_are_the_librarys(monkeypatch):
     ask = {"query": "mean", "contributions": 3, "low": -2.0, "high": 1.0, "size": 50, "relation": "replace-one"}
-    assert QUESTIONS["/sensitivity"].parse(ask).answer() == codec.plain_fields(plan.sensitivity(**ask))
+    assert QUESTIONS["/sensitivity"].parse(ask).answer() == codec.plain_fields(plan.compute_query_sensitivity(**ask))
     monkeypatch.setattr(
-        questions, "crossover", lambda **given: plan.Sensitivity(given["epsilon"], Message.read(str(given["counts"])))
+        questions,
+        "compare_query_noise",
+        lambda **given: plan.QuerySensitivity(given["epsilon"], Message.read(str(given["counts"]))),
     )
     told = QUESTIONS["/queries/crossover"](epsilon=0.5, delta=1e-5, queries=37).answer()
     assert told == {"value": 0.5, "reason": str([1, 2, 5, 10, 20, 37, 50, 100, 200, 500, 1000])}

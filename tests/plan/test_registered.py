@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from epsilog import accounting
-from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, register, registered
+from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, build_registered_plan, registered
 from epsilog.schemes import ClientLevelCentral, ClientLevelDistributed, ExampleLevelClientSide
 from epsilog.terms import CalibrationError, CheckError, Guarantee, NeighboringRelation, codec
 from epsilog.verification.plans import check_plan
@@ -17,7 +17,7 @@ from epsilog.verification.plans import check_plan
 
 @cache
 def plan(noise_multiplier=None, epsilon="2", rounds=30):
-    return register(
+    return build_registered_plan(
         lambda z: ClientLevelCentral(2000, 0.05, rounds, 0.5, z),
         name="p",
         noise_multiplier=noise_multiplier,
@@ -44,7 +44,7 @@ def test_calibrated_noise_meets_the_budget_and_little_less_would_not(epsilon):
 @pytest.mark.slow
 def test_storage_keeps_the_hash():
     made = plan()
-    again = RegisteredPlan.from_json(json.loads(codec.canonical(made.to_json())))
+    again = RegisteredPlan.from_json(json.loads(codec.encode_canonical(made.to_json())))
     assert again == made
     assert again.hash == made.hash
 
@@ -85,7 +85,7 @@ def test_a_client_side_curve_stops_growing_at_the_cap():
 
 
 def test_the_closed_form_of_source_1_stands_beside_it():
-    made = register(
+    made = build_registered_plan(
         lambda z: ClientLevelCentral(10_000, 0.02, 100, 1.0, z),
         name="worked",
         noise_multiplier=1.0,
@@ -171,7 +171,7 @@ def test_a_plan_holds_what_it_was_registered_with():
     assert made.unamplified == accounting.epsilon(scheme.unamplified(), delta=1e-5, relation=relation)
     assert made.guarantee == Guarantee(made.epsilon.upper, 1e-5, relation, "school", 2000)
     given = {"sampling_probability": 0.05, "noise_multiplier": 3.0, "rounds": 30, "delta": 1e-5}
-    assert made.formula == accounting.fl_formula(**given)
+    assert made.formula == accounting.federated_closed_form(**given)
     assert made.budget == {"scope": "a/b", "epsilon": "2", "delta": "1e-5", "delta_rationale": "policy"}
     assert (made.name, made.simulation, made.details) == ("p", False, {"settings": "0" * 64})
     for rounds in (1, 7, 30):
@@ -200,8 +200,8 @@ def test_neighbours_that_a_scheme_has_no_price_for_are_refused(scheme, relation)
         "details": {"settings": "0" * 64},
     }
     with pytest.raises(CheckError, match=f"relation must be zero-out for {scheme.kind}, got {relation.value}"):
-        register(lambda _: scheme, relation=relation, **given)
-    made = register(lambda _: scheme, relation=NeighboringRelation.ZERO_OUT, **given)
+        build_registered_plan(lambda _: scheme, relation=relation, **given)
+    made = build_registered_plan(lambda _: scheme, relation=NeighboringRelation.ZERO_OUT, **given)
     assert check_plan(made).verdict == "passed"
     forged = replace(made, guarantee=replace(made.guarantee, relation=relation))
     found = check_plan(forged)

@@ -22,7 +22,7 @@ from epsilog.terms import NeighboringRelation
 )
 def test_sensitivities(asked, value):
     asked = dict(asked)
-    assert plan.sensitivity(asked.pop("query"), **asked).value == pytest.approx(value)
+    assert plan.compute_query_sensitivity(asked.pop("query"), **asked).value == pytest.approx(value)
 
 
 def test_sensitivity_bounds_every_pair_of_neighbours():
@@ -32,8 +32,10 @@ def test_sensitivity_bounds_every_pair_of_neighbours():
         removed = max(abs(of(mine) - of([])) for mine in rows)
         replaced = max(abs(of(mine) - of(other)) for mine in rows for other in rows)
         bounds = {"contributions": 2} if kind == "count" else {"contributions": 2, "low": -3, "high": 2}
-        assert plan.sensitivity(kind, **bounds).value == removed
-        assert plan.sensitivity(kind, **bounds, relation=NeighboringRelation.REPLACE_ONE).value == replaced
+        assert plan.compute_query_sensitivity(kind, **bounds).value == removed
+        assert (
+            plan.compute_query_sensitivity(kind, **bounds, relation=NeighboringRelation.REPLACE_ONE).value == replaced
+        )
 
 
 @pytest.mark.parametrize(
@@ -43,12 +45,14 @@ def test_sensitivity_bounds_every_pair_of_neighbours():
 def test_bad_sensitivities_are_refused_by_name(asked, name):
     asked = dict(asked)
     with pytest.raises(ValueError, match=f"^{name} must be"):
-        plan.sensitivity(asked.pop("query"), **asked)
+        plan.compute_query_sensitivity(asked.pop("query"), **asked)
 
 
 @pytest.mark.parametrize("relation", list(NeighboringRelation))
 def test_values_that_nobody_bounded_lie_between_zero_and_one(relation):
     for kind, size in (("sum", None), ("mean", 50)):
         asked = {"contributions": 3, "relation": relation, "size": size}
-        assert plan.sensitivity(kind, **asked) == plan.sensitivity(kind, low=0.0, high=1.0, **asked)
-    assert plan.sensitivity("sum").value == plan.sensitivity("count").value == 1
+        assert plan.compute_query_sensitivity(kind, **asked) == plan.compute_query_sensitivity(
+            kind, low=0.0, high=1.0, **asked
+        )
+    assert plan.compute_query_sensitivity("sum").value == plan.compute_query_sensitivity("count").value == 1

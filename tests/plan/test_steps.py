@@ -20,7 +20,7 @@ def test_shares_are_grouped_upwards_and_by_little(different, width):
     shares = np.exp(np.linspace(0, width, different)) if different > 1 else np.array([2.0])
     groups = [(int(n), float(s)) for n, s in zip(rng.integers(0, 4, different), shares, strict=True)]
     groups += groups[:3]
-    found = consumed.stepped(groups)
+    found = consumed.bucket_shares(groups)
     used = [(n, share) for n, share in groups if n]
     assert sum(n for n, _ in found) == sum(n for n, _ in used)
     assert len({share for _, share in found}) == len(found) <= MOST
@@ -45,7 +45,7 @@ def test_shares_are_grouped_upwards_and_by_little(different, width):
 def test_bands_that_fit_an_epoch_and_the_run_are_tried(monkeypatch, rounds, cycle, bands):
     monkeypatch.setattr(correlated.accounting, "calibrate", lambda make, **_: make(3.0) and 3.0)
     monkeypatch.setattr(correlated, "estimate_noise", lambda release, **_: float(len(release.strategy.coefficients)))
-    found = correlated.correlated(rounds=rounds, cycle_length=cycle, epsilon=1.0, delta=1e-5, seed=1)
+    found = correlated.compare_noise_strategies(rounds=rounds, cycle_length=cycle, epsilon=1.0, delta=1e-5, seed=1)
     names = {row.name for row in found.rows}
     assert names == {
         "independent noise, Poisson sampling",
@@ -64,7 +64,9 @@ def test_bands_that_fit_an_epoch_and_the_run_are_tried(monkeypatch, rounds, cycl
 def row(name, error, *, certified, repeated):
     from epsilog.mechanisms import Gaussian, Repeated
 
-    return correlated.Row(name, Repeated(Gaussian(1.0), 2) if repeated else Gaussian(1.0), 1.0, error, certified)
+    return correlated.NoiseOption(
+        name, Repeated(Gaussian(1.0), 2) if repeated else Gaussian(1.0), 1.0, error, certified
+    )
 
 
 def test_the_sentence_names_the_winner_its_saving_and_its_basis():
@@ -78,7 +80,7 @@ def test_the_sentence_names_the_winner_its_saving_and_its_basis():
         ([row("bands", 5.0, certified=False, repeated=False)], "Poisson wins: correlated noise saves nothing here."),
     ):
         rows = tuple(sorted([base, *others], key=lambda each: each.error))
-        found = correlated.Comparison(8, 4, 1.0, 1e-5, rows)
+        found = correlated.NoiseComparison(8, 4, 1.0, 1e-5, rows)
         assert says in str(found.sentence)
         assert (found.sentence.id == "noise/winner-estimated") == (not rows[0].certified)
         assert (found.sentence.id == "noise/winner-certified") == (rows[0].certified and rows[0] is not base)
@@ -89,12 +91,12 @@ def test_a_comparisons_arguments_are_refused_by_name(monkeypatch, bad):
     monkeypatch.setattr(correlated.accounting, "calibrate", lambda *_, **__: 1.0)
     good = {"rounds": 8, "cycle_length": 4, "epsilon": 1.0, "delta": 1e-5, "seed": 1}
     with pytest.raises((ValueError, CalibrationError), match=next(iter(bad))):
-        correlated.correlated(**(good | bad))
+        correlated.compare_noise_strategies(**(good | bad))
 
 
 def test_grouping_is_the_same_in_every_order():
     groups = [(1, 1.0 + k / 997) for k in range(3 * MOST)]
-    whole = {share: n for n, share in consumed.stepped(groups)}
+    whole = {share: n for n, share in consumed.bucket_shares(groups)}
     for some in itertools.islice(itertools.permutations(range(4)), 5):
         parts = [groups[at::4] for at in some]
-        assert {share: n for n, share in consumed.stepped([*itertools.chain(*parts)])} == whole
+        assert {share: n for n, share in consumed.bucket_shares([*itertools.chain(*parts)])} == whole

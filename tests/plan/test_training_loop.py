@@ -14,18 +14,18 @@ from scipy import stats
 
 import epsilog as ep
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
-from epsilog.plan import TrainingSetup, preflight
+from epsilog.plan import TrainingLoop, preflight
 from epsilog.plan.training_loop import _epochs
 from epsilog.plan.training_setup import SAMPLERS
-from epsilog.terms import CheckError, NeighboringRelation, Verdict
+from epsilog.terms import CheckError, NeighboringRelation, Status
 
 DELTA = 1e-6
-BASE = TrainingSetup(examples=60_000, batch_size=600, updates=1000, noise_multiplier=1.0)
+BASE = TrainingLoop(examples=60_000, batch_size=600, updates=1000, noise_multiplier=1.0)
 
 
 def failed(setup, **options):
     found = preflight(replace(setup, **options), delta=DELTA)
-    return found, {one.code for one in found.findings if one.verdict is Verdict.FAILED}
+    return found, {one.code for one in found.findings if one.verdict is Status.FAILED}
 
 
 def test_a_loop_as_accountants_take_it_costs_what_they_say():
@@ -70,7 +70,7 @@ def test_a_difference_that_costs_nothing_is_a_warning():
     found, wrong = failed(BASE, accumulation=4, batch_size=150, noise_added="batch")
     assert not wrong
     assert found.holds
-    codes = {one.code for one in found.findings if one.verdict is Verdict.WARNED}
+    codes = {one.code for one in found.findings if one.verdict is Status.WARNED}
     assert codes == {"batches/several-samples", "noise-added/more-than-counted"}
     assert found.cost.upper < found.believed.upper
 
@@ -153,15 +153,15 @@ def test_noise_that_changes_is_composed_update_by_update():
 @pytest.mark.parametrize(
     ("told", "code", "verdict"),
     [
-        (1.5, "noise-told/too-high", Verdict.FAILED),
-        (0.9, "noise-told/too-low", Verdict.WARNED),
-        (1.0, "noise-told/holds", Verdict.PASSED),
+        (1.5, "noise-told/too-high", Status.FAILED),
+        (0.9, "noise-told/too-low", Status.WARNED),
+        (1.0, "noise-told/holds", Status.PASSED),
     ],
 )
 def test_noise_that_the_accountant_is_not_told(told, code, verdict):
     found = preflight(replace(BASE, believed_noise=told), delta=DELTA)
     assert (code, verdict) in {(one.code, one.verdict) for one in found.findings}
-    assert found.holds is (verdict is not Verdict.FAILED)
+    assert found.holds is (verdict is not Status.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_changes_of_noise_are_checked(options, says):
 
 def test_what_was_not_looked_at_is_listed():
     found = preflight(BASE, delta=DELTA)
-    unseen = {one.code for one in found.findings if one.verdict is Verdict.NOT_CHECKED}
+    unseen = {one.code for one in found.findings if one.verdict is Status.NOT_CHECKED}
     assert {code.partition("/")[2] for code in unseen} == {"not-looked-at"}
     assert {code.partition("/")[0] for code in unseen} == {
         "gradients",
@@ -200,7 +200,7 @@ def test_what_was_not_looked_at_is_listed():
 @pytest.mark.slow
 @pytest.mark.parametrize(("draws", "workers"), [(3, 1), (4, 2)])
 def test_several_samples_are_the_mixture_that_dp_accounting_composes(draws, workers):
-    setup = TrainingSetup(1000, 20, 50, 2.0, accumulation=draws // workers, workers=workers, own_shards=workers == 1)
+    setup = TrainingLoop(1000, 20, 50, 2.0, accumulation=draws // workers, workers=workers, own_shards=workers == 1)
     found = preflight(setup, delta=1e-5)
     times = np.arange(draws + 1)
     shares = stats.binom.pmf(times, draws, 0.02)
@@ -221,7 +221,7 @@ def test_epochs_cover_what_loaders_do(shape, own, drop, seed):
     pool = examples // workers if own else examples
     if size > pool:
         return
-    setup = TrainingSetup(
+    setup = TrainingLoop(
         examples, size, updates, 1.0, sampler="shuffled", accumulation=accumulation, workers=workers, own_shards=own
     )
     release = _epochs(setup)
@@ -242,7 +242,7 @@ def test_epochs_cover_what_loaders_do(shape, own, drop, seed):
 
 def test_updates_over_the_end_of_an_epoch_hold_an_example_twice():
     """The control of the test above: counting uses alone would be too little."""
-    crossing = TrainingSetup(3, 1, 10, 1.0, sampler="in-order", accumulation=2)
+    crossing = TrainingLoop(3, 1, 10, 1.0, sampler="in-order", accumulation=2)
     release = _epochs(crossing)
     assert release.count == 7
     assert release.release.noise_multiplier < 1 / math.sqrt(1.99)
@@ -255,7 +255,7 @@ def test_rows_that_are_repeated_until_parts_are_equal_are_counted(shape, drop, o
     examples, size, updates, accumulation, workers = shape
     workers = min(workers + 1, examples)
     size = min(size, examples // workers)
-    setup = TrainingSetup(
+    setup = TrainingLoop(
         examples, size, updates, 1.0, sampler="in-order", accumulation=accumulation, workers=workers,
         padded_shards=True if own else None,
     )  # fmt: skip
@@ -274,7 +274,7 @@ def test_rows_that_are_repeated_until_parts_are_equal_are_counted(shape, drop, o
 
 def test_a_repeated_row_costs_twice_its_uses():
     """The control of the test above: dealt in parts that are disjoint, an epoch costs half as much."""
-    padded = TrainingSetup(101, 10, 60, 1.0, sampler="in-order", workers=2)
+    padded = TrainingLoop(101, 10, 60, 1.0, sampler="in-order", workers=2)
     assert padded.repeated
     apart = replace(padded, padded_shards=False)
     assert (_epochs(padded).count, _epochs(apart).count) == (24, 12)
@@ -299,7 +299,7 @@ def test_an_example_that_an_update_may_hold_twice_does_not_pass(options):
 @pytest.mark.parametrize("others", [(0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (-1.0, -1.0, -1.0)])
 def test_realised_sizes_are_covered_where_they_are_shown(others):
     """One update with its batch's size beside the sum, under replace-one, by all samples of four examples."""
-    setup = TrainingSetup(4, 1.0, 1, 1.5, divisor="realised")
+    setup = TrainingLoop(4, 1.0, 1, 1.5, divisor="realised")
     delta = 0.05
     found = preflight(setup, delta=delta)
     assert found.cost.relation is NeighboringRelation.REPLACE_ONE
@@ -319,7 +319,7 @@ def test_realised_sizes_are_covered_where_they_are_shown(others):
 
 
 def test_places_drawn_anew_repeat_no_more_than_counted():
-    setup = TrainingSetup(50, 10, 20, 1.0, sampler="with-replacement")
+    setup = TrainingLoop(50, 10, 20, 1.0, sampler="with-replacement")
     release = preflight(setup, delta=0.02).release
     most = release.count / release.release.noise_multiplier**2
     draws = np.random.default_rng(5)
@@ -350,12 +350,12 @@ def test_bad_input_names_the_field(options, says):
 
 def test_a_file_is_read_by_its_fields():
     stated = {"examples": 100, "batch_size": 5, "updates": 3, "noise_multiplier": 1.0}
-    assert TrainingSetup.parse(stated) == TrainingSetup(100, 5.0, 3, 1.0)
+    assert TrainingLoop.parse(stated) == TrainingLoop(100, 5.0, 3, 1.0)
     with pytest.raises(CheckError, match="field must be one of"):
-        TrainingSetup.parse(stated | {"epochs": 3})
+        TrainingLoop.parse(stated | {"epochs": 3})
     del stated["updates"]
     with pytest.raises(CheckError, match="updates must be given"):
-        TrainingSetup.parse(stated)
+        TrainingLoop.parse(stated)
 
 
 def test_json_has_everything():
@@ -363,4 +363,4 @@ def test_json_has_everything():
     assert document["holds"] is False
     assert document["setup"]["sampler"] == "shuffled"
     assert document["findings"][0]["effect"] == "falls"
-    assert TrainingSetup.parse(document["setup"]) == replace(BASE, sampler="shuffled")
+    assert TrainingLoop.parse(document["setup"]) == replace(BASE, sampler="shuffled")

@@ -37,7 +37,7 @@ class Trinity:
 @pytest.mark.parametrize("delta", [0.19, 0.201, 0.25, 0.29, 0.31])
 def test_both_ways_together_move_odds_with_a_chance_of_delta_at_most(delta):
     """Either way alone has at most a chance of .2, so that a bound on one way would tell too little up to .3."""
-    told = plan.odds(Trinity(0.2, math.log(2.0)), delta)
+    told = plan.bound_log_odds_factor(Trinity(0.2, math.log(2.0)), delta)
     beyond = 0.2 + 0.1 if told < math.log(2.0) else 0.0
     assert beyond <= delta
 
@@ -47,7 +47,7 @@ def test_both_ways_together_move_odds_with_a_chance_of_delta_at_most(delta):
 @example(mu=1.0, delta=0.3)
 @settings(max_examples=25, deadline=None)
 def test_odds_exceed_what_is_told_with_a_chance_of_delta_at_most(mu, delta):
-    told = plan.odds(profile(GaussianDP(mu)), delta)
+    told = plan.bound_log_odds_factor(profile(GaussianDP(mu)), delta)
 
     def beyond(log):
         """The chance that odds move further, either way; the second is in favour of what is not true."""
@@ -67,7 +67,7 @@ def test_epsilon_itself_is_exceeded_more_often_than_delta():
 @pytest.mark.parametrize("release", [Laplace(2.0), PureDP(0.5), Repeated(Laplace(20.0), 10)])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_odds_of_pure_releases_never_exceed_their_epsilon(release, delta):
-    told = plan.odds(profile(release), delta)
+    told = plan.bound_log_odds_factor(profile(release), delta)
     assert told <= epsilon(release, delta=0.0).upper
     if delta == 0:
         assert told == epsilon(release, delta=0.0).upper
@@ -75,13 +75,13 @@ def test_odds_of_pure_releases_never_exceed_their_epsilon(release, delta):
 
 def test_odds_of_what_fails_with_delta_are_not_bounded_below_it():
     leak = profile(ApproximateDP(0.1, 1e-4))
-    assert math.isinf(plan.odds(leak, 5e-5))
-    assert plan.odds(leak, 1e-3) < 4
+    assert math.isinf(plan.bound_log_odds_factor(leak, 5e-5))
+    assert plan.bound_log_odds_factor(leak, 1e-3) < 4
 
 
 @given(log=st.floats(0, 50), prior=st.floats(1e-6, 1 - 1e-6))
 def test_posteriors_are_bayes(log, prior):
-    found = sentences.posterior(prior, log)
+    found = sentences.posterior_probability(prior, log)
     assert found >= prior * (1 - 1e-12)
     if found < 1 - 1e-9:
         assert math.log(found / (1 - found)) - math.log(prior / (1 - prior)) == pytest.approx(log, abs=1e-5)
@@ -98,7 +98,7 @@ def test_room_is_counted_in_such_releases():
     price = epsilon(noise, delta=1e-6)
 
     def under(cap):
-        return plan.verdict(noise, price, delta=1e-6, relation=None, privacy_unit="person", cap=cap)
+        return plan.interpret_guarantee(noise, price, delta=1e-6, relation=None, privacy_unit="person", cap=cap)
 
     for cap in (0.5, 1.2, 1.5, 2.0, 3.1, 7.0):
         found = under(cap)
@@ -134,7 +134,7 @@ def test_the_sentences_hold_their_numbers(planned):
 def test_without_noise_nothing_is_said_to_hold():
     found = plan.federated(**RUN | {"noise_multiplier": 0.0}).meaning(2.0)
     assert (found.statement.id, found.odds.id, found.fits) == ("claim/none", "odds/unbounded", 0)
-    assert [line.id for line in found.worst] == ["delta/none"]
+    assert [line.id for line in found.delta_notes] == ["delta/none"]
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_a_query_plan_means_its_whole_budget(asked):
 def test_a_gaussian_alone_is_worded_like_any_claim():
     noise = Gaussian(4.0)
     price = epsilon(noise, delta=1e-6)
-    found = plan.verdict(noise, price, delta=1e-6, relation=None, privacy_unit="person")
+    found = plan.interpret_guarantee(noise, price, delta=1e-6, relation=None, privacy_unit="person")
     assert "Changing one person makes any set of results" in str(found.statement)
     with pytest.raises(ValueError, match="cap must be"):
-        plan.verdict(noise, price, delta=1e-6, relation=None, privacy_unit="person", cap=math.nan)
+        plan.interpret_guarantee(noise, price, delta=1e-6, relation=None, privacy_unit="person", cap=math.nan)

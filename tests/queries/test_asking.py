@@ -12,17 +12,29 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import Charge, back_up, open_ledger, restore
-from epsilog.queries import Above, Answer, Count, FirstAbove, Histogram, Mean, MostCommon, Sum, ask, asking, quote
-from epsilog.queries.columns import totals
-from epsilog.queries.noise import planned
-from epsilog.queries.shelf import Shelf
+from epsilog.ledger import Charge, copy_ledger, open_ledger, restore_backup
+from epsilog.queries import (
+    Count,
+    CountAbove,
+    FirstCategoryAbove,
+    Histogram,
+    Mean,
+    MostCommonCategory,
+    QueryResult,
+    Sum,
+    asking,
+    estimate_query_cost,
+    run_query,
+)
+from epsilog.queries.columns import sum_contributions
+from epsilog.queries.noise import plan_noise
+from epsilog.queries.shelf import ResultStore
 from epsilog.terms import (
     BudgetExceededError,
     CheckError,
     ConflictError,
     NeighboringRelation,
-    RecordsError,
+    RecordError,
     UnsupportedMechanismError,
 )
 
@@ -47,7 +59,7 @@ def put(ledger, tmp_path):
 
     def put(query=None, frame=FRAME, *, scope="acme", key="q", unit=None, epsilon="0.5", keep="answers", **more):
         query = Count() if query is None else query
-        return ask(ledger, scope, query, frame, unit=unit, key=key, epsilon=epsilon, keep=tmp_path / keep, **more)
+        return run_query(ledger, scope, query, frame, unit=unit, key=key, epsilon=epsilon, keep=tmp_path / keep, **more)
 
     put.ledger = ledger
     return put
@@ -65,7 +77,7 @@ def test_an_answer_is_charged_kept_and_the_same_again(ledger, put, tmp_path):
     assert again == first
     assert spent(ledger) == "0.5"
     (kept,) = (tmp_path / "answers").iterdir()
-    assert Answer.read(kept.read_bytes()) == first
+    assert QueryResult.read(kept.read_bytes()) == first
     assert ledger.find("q").state == "committed"
     assert ledger.find("q").rounds_released[1] == ledger.page("acme", limit=1)[0].body["evidence"]["answer.json"]
     assert ledger.verify().priced == 1
@@ -96,7 +108,7 @@ def test_what_does_not_fit_touches_no_data(ledger, put):
         put(Count("age"), Secret(FRAME), epsilon="11")
     assert ledger.find("q") is None
     assert spent(ledger) == "0"
-    with pytest.raises(RecordsError):  # a control: the frame is read once it is paid for
+    with pytest.raises(RecordError):  # a control: the frame is read once it is paid for
         put(Count("age"), Secret(FRAME))
     assert spent(ledger) == "0.5"
 
@@ -136,7 +148,7 @@ def test_every_question_is_answered_about_right(tmp_path, relation):
         def put(query, **more):
             more = {"unit": None, "epsilon": "1000"} | more
             key = str(ledger.head()[0])
-            return ask(ledger, "sim", query, FRAME, key=key, keep=tmp_path, simulation=True, below=below, **more)
+            return run_query(ledger, "sim", query, FRAME, key=key, keep=tmp_path, simulation=True, below=below, **more)
 
         assert put(Count()).value == 4
         assert put(Count(), unit="id").value == 3
@@ -152,12 +164,12 @@ def test_every_question_is_answered_about_right(tmp_path, relation):
         assert put(Histogram("kind", categories=("a", "b", "c"))).value == {"a": 3, "b": 1, "c": 0}
         assert put(Histogram("kind", categories=("a", "b")), unit="id", rows=2).value == {"a": 3, "b": 1}
         assert put(Histogram("age", edges=(0, 40, 60))).value == {"[0, 40)": 1, "[40, 60]": 3}
-        assert put(MostCommon("kind", ("a", "b"))).value == "a"
-        assert put(Above(4)).value is True
-        assert put(Above(5)).value is False
-        assert put(FirstAbove(3, "kind", ("b", "a"))).value == "a"
-        assert put(FirstAbove(1, "kind", ("b", "a"))).value == "b"
-        assert put(FirstAbove(9, "kind", ("b", "a"))).value is None
+        assert put(MostCommonCategory("kind", ("a", "b"))).value == "a"
+        assert put(CountAbove(4)).value is True
+        assert put(CountAbove(5)).value is False
+        assert put(FirstCategoryAbove(3, "kind", ("b", "a"))).value == "a"
+        assert put(FirstCategoryAbove(1, "kind", ("b", "a"))).value == "b"
+        assert put(FirstCategoryAbove(9, "kind", ("b", "a"))).value is None
 
 
 @pytest.mark.slow
@@ -169,9 +181,9 @@ def test_error_bars_hold_as_often_as_they_say():
         (Mean("age", (0, 100)), 45, 0),
         (Sum("age", (0, 99)), 9000, 60),
     ):
-        plan = planned(query, rows=1, relation=relation, kinds=frozenset({"pure"}), epsilon="0.3")
-        sums = totals({"age": [20.0, 70.0] * 100}, query, plan.parts, unit=None, rows=1)
-        told = [asking.told(query, plan, sums, below) for _ in range(2000)]
+        plan = plan_noise(query, rows=1, relation=relation, kinds=frozenset({"pure"}), epsilon="0.3")
+        sums = sum_contributions({"age": [20.0, 70.0] * 100}, query, plan.parts, unit=None, rows=1)
+        told = [asking.draw_noisy_values(query, plan, sums, below) for _ in range(2000)]
         assert least <= sum(not one["lower"] <= truth <= one["upper"] for one in told) <= 147
 
 
@@ -179,11 +191,11 @@ def test_error_bars_hold_as_often_as_they_say():
 def test_a_mean_of_few_rows_is_as_wide_as_its_bounds_allow(frame):
     """300 draws of each; the count may be noise alone, and the interval still misses in 5% at most (here 26: 4e-3)."""
     query, truth = Mean("age", (0, 100)), sum(frame["age"]) / max(len(frame["age"]), 1)
-    plan = planned(
+    plan = plan_noise(
         query, rows=1, relation=NeighboringRelation.ADD_OR_REMOVE_ONE, kinds=frozenset({"pure"}), epsilon="1"
     )
-    sums, below = totals(frame, query, plan.parts, unit=None, rows=1), seeded(4)
-    told = [asking.told(query, plan, sums, below) for _ in range(300)]
+    sums, below = sum_contributions(frame, query, plan.parts, unit=None, rows=1), seeded(4)
+    told = [asking.draw_noisy_values(query, plan, sums, below) for _ in range(300)]
     assert all(0 <= one["value"] <= 100 and one["lower"] <= one["value"] <= one["upper"] for one in told)
     assert sum(not one["lower"] <= truth <= one["upper"] for one in told) <= 26
     assert any((one["lower"], one["upper"]) == pytest.approx((0, 100), abs=1e-3) for one in told)
@@ -213,35 +225,37 @@ def test_kinds_of_budgets_choose_the_noise(ledger, tmp_path):
     ledger.create_budget("z", kind="zcdp", rho="1")
     ledger.create_budget("a", kind="approximate", epsilon="1", delta="1e-6")
     ledger.create_budget("g", kind="gdp", mu_squared="1")
-    told = ask(ledger, "z", Count(), FRAME, unit=None, key="z", keep=tmp_path, rho="0.125")
+    told = run_query(ledger, "z", Count(), FRAME, unit=None, key="z", keep=tmp_path, rho="0.125")
     assert json.loads(told.document)["release"]["term"]["type"] == "discrete-gaussian"
     assert told.charged == {"zcdp": {"rho": "0.125"}}
-    told = ask(ledger, "z", Count(), FRAME, unit=None, key="zl", keep=tmp_path, epsilon="0.5")
+    told = run_query(ledger, "z", Count(), FRAME, unit=None, key="zl", keep=tmp_path, epsilon="0.5")
     assert json.loads(told.document)["release"]["term"]["type"] == "discrete-laplace"
     assert float(told.charged["zcdp"]["rho"]) == pytest.approx(0.125, rel=1e-9)
-    told = ask(ledger, "z", MostCommon("kind", ("a", "b")), FRAME, unit=None, key="zc", keep=tmp_path, epsilon="0.5")
+    told = run_query(
+        ledger, "z", MostCommonCategory("kind", ("a", "b")), FRAME, unit=None, key="zc", keep=tmp_path, epsilon="0.5"
+    )
     assert float(told.charged["zcdp"]["rho"]) == pytest.approx(0.125, rel=1e-9)
     ledger.create_budget("mixed", kind="zcdp", rho="1")
     ledger.create_budget("mixed/a", kind="approximate", epsilon="1", delta="1e-9")
-    told = ask(ledger, "mixed/a", Count(), FRAME, unit=None, key="mixed", keep=tmp_path, error=12)
+    told = run_query(ledger, "mixed/a", Count(), FRAME, unit=None, key="mixed", keep=tmp_path, error=12)
     assert told.error <= 12
     assert told.charged.keys() == {"approximate", "zcdp"}
-    told = ask(ledger, "a", Mean("age", (0, 99)), FRAME, unit=None, key="a", keep=tmp_path, epsilon="0.25")
+    told = run_query(ledger, "a", Mean("age", (0, 99)), FRAME, unit=None, key="a", keep=tmp_path, epsilon="0.25")
     assert told.charged == {"approximate": {"epsilon": "0.25", "delta": "0"}}
     with pytest.raises(UnsupportedMechanismError):
-        ask(ledger, "g", Count(), FRAME, unit=None, key="g", keep=tmp_path, epsilon="0.25")
+        run_query(ledger, "g", Count(), FRAME, unit=None, key="g", keep=tmp_path, epsilon="0.25")
     assert ledger.find("g") is None
     for key, query, more in (
         ("g1", Count(), {"mu": "0.125"}),
         ("g2", Mean("age", (0, 99)), {"mu": 0.125}),
         ("g3", Histogram("kind", ("a", "b")), {"mu": "1/8", "unit": "id", "rows": 2}),
     ):
-        told = ask(ledger, "g", query, FRAME, key=key, keep=tmp_path, **{"unit": None} | more)
+        told = run_query(ledger, "g", query, FRAME, key=key, keep=tmp_path, **{"unit": None} | more)
         assert json.loads(told.document)["noise"][0]["law"]["term"]["type"] == "gaussian"
         assert float(told.charged["gdp"]["mu_squared"]) == pytest.approx(1 / 64, rel=1e-9)
         assert float(told.charged["gdp"]["mu_squared"]) <= 1 / 64
     ledger.create_budget("g/z", kind="zcdp", rho="1")
-    told = ask(ledger, "g/z", Count(), FRAME, unit=None, key="g4", keep=tmp_path, error=12)
+    told = run_query(ledger, "g/z", Count(), FRAME, unit=None, key="g4", keep=tmp_path, error=12)
     assert told.charged.keys() == {"gdp", "zcdp"}
     ledger.verify()
 
@@ -250,28 +264,28 @@ def test_kinds_of_budgets_choose_the_noise(ledger, tmp_path):
     "query",
     [
         Count(),
-        Above(3),
+        CountAbove(3),
         Sum("age", (0, 9)),
         Mean("age", (0, 9), population=99),
         Histogram("kind", ("a",)),
-        MostCommon("kind", ("a", "b")),
-        FirstAbove(2, "kind", ("a", "b")),
+        MostCommonCategory("kind", ("a", "b")),
+        FirstCategoryAbove(2, "kind", ("a", "b")),
     ],
     ids=lambda query: type(query).__name__,
 )
 def test_a_quote_says_what_an_answer_will_cost_and_how_exact_it_will_be(ledger, put, query):
-    told = quote(ledger, "acme", query, unit="id", rows=2, epsilon="0.5")
+    told = estimate_query_cost(ledger, "acme", query, unit="id", rows=2, epsilon="0.5")
     assert ledger.find("q") is None
     answer = put(query, unit="id", rows=2)
     assert told.charged == answer.charged
     assert answer.error <= told.error
     assert answer.error == told.error or isinstance(query, Mean)
-    assert quote(ledger, "acme", Mean("age", (0, 9)), unit=None, epsilon="0.5").error is None
+    assert estimate_query_cost(ledger, "acme", Mean("age", (0, 9)), unit=None, epsilon="0.5").error is None
 
 
 def test_a_budget_of_renyi_orders_pays_for_both_noises(ledger, put):
     ledger.create_budget("orders", kind="rdp", epsilon="9", delta="1e-5", orders=(4, 8))
-    told = quote(ledger, "orders", Count(), unit=None, rho="0.125")
+    told = estimate_query_cost(ledger, "orders", Count(), unit=None, rho="0.125")
     answer = put(scope="orders", epsilon=None, rho="0.125")
     assert told.charged == answer.charged
     assert [float(answer.charged["rdp"][order]) for order in ("rdp_4", "rdp_8")] == pytest.approx([0.5, 1], rel=1e-5)
@@ -287,11 +301,11 @@ class Kill(BaseException):
 
 def break_at(monkeypatch, ledger, step, *, after):
     """Makes one step of asking fail, before or after it is done, the first time."""
-    from epsilog.queries.shelf import Shelf
+    from epsilog.queries.shelf import ResultStore
 
-    at = {"reserve": (ledger, "reserve"), "draw": (asking, "told")}
+    at = {"reserve": (ledger, "reserve"), "draw": (asking, "draw_noisy_values")}
     at |= {name: (Charge, name) for name in ("start", "round_started", "round_released", "commit")}
-    at |= {"drafted": (Shelf, "_put"), "publish": (Shelf, "publish")}
+    at |= {"drafted": (ResultStore, "_put"), "publish": (ResultStore, "publish")}
     owner, name = at[step]
     whole, broken = getattr(owner, name), []
 
@@ -310,13 +324,13 @@ def break_at(monkeypatch, ledger, step, *, after):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_at_any_step_loses_no_money_and_draws_nothing_twice(monkeypatch, put, tmp_path, step, after):
-    ledger, drawn, told = put.ledger, [], asking.told
+    ledger, drawn, told = put.ledger, [], asking.draw_noisy_values
 
     def counted(*args, **named):
         drawn.append(told(*args, **named))
         return drawn[-1]
 
-    monkeypatch.setattr(asking, "told", counted)
+    monkeypatch.setattr(asking, "draw_noisy_values", counted)
     broken = break_at(monkeypatch, ledger, step, after=after)
     with pytest.raises(Kill):
         put()
@@ -346,7 +360,9 @@ def test_from_another_folder_a_released_answer_is_not_drawn_again(ledger, put, t
 
 def test_of_two_folders_that_draw_at_once_one_is_released(monkeypatch, ledger, put, tmp_path):
     """The first has drawn, and stops just before it releases; the second overtakes it, and draws the same number."""
-    monkeypatch.setattr(asking, "told", lambda *_: {"value": 4, "error": 1, "lower": 3, "upper": 5, "rounding": 0})
+    monkeypatch.setattr(
+        asking, "draw_noisy_values", lambda *_: {"value": 4, "error": 1, "lower": 3, "upper": 5, "rounding": 0}
+    )
     whole, there = Charge.round_released, []
 
     def slow(self, number, *, output_hash):
@@ -372,13 +388,13 @@ def test_a_draft_whose_noise_somebody_knows_is_told_for_no_other_charge(monkeypa
     with monkeypatch.context() as patch:
         break_at(patch, second, "start", after=False)
         with pytest.raises(Kill):
-            ask(second, "acme", Count(), FRAME, **more)
+            run_query(second, "acme", Count(), FRAME, **more)
     with monkeypatch.context() as patch:
         break_at(patch, first, "round_released", after=False)
         with pytest.raises(Kill):
-            ask(first, "acme", Count(), FRAME, simulation=True, below=seeded(1), **more)
+            run_query(first, "acme", Count(), FRAME, simulation=True, below=seeded(1), **more)
     with pytest.raises(ConflictError, match="not this charge's"):
-        ask(second, "acme", Count(), FRAME, **more)
+        run_query(second, "acme", Count(), FRAME, **more)
     first.close()
     second.close()
 
@@ -388,25 +404,25 @@ def test_what_another_ledger_left_in_the_folder_is_not_told(put, tmp_path):
     with open_ledger(tmp_path / "other.db") as other:
         other.create_budget("acme", kind="pure", epsilon="10")
         with pytest.raises(ConflictError, match="is not this ledger's"):
-            ask(other, "acme", Count(), FRAME, unit=None, key="q", keep=tmp_path / "answers", epsilon="0.5")
+            run_query(other, "acme", Count(), FRAME, unit=None, key="q", keep=tmp_path / "answers", epsilon="0.5")
         assert other.head()[0] == 1
 
 
 def test_a_restored_ledger_does_not_draw_again_what_it_may_have_released_since(tmp_path, monkeypatch):
     def put(ledger, keep):
-        return ask(ledger, "acme", Count(), FRAME, unit=None, key="q", keep=tmp_path / keep, epsilon="0.5")
+        return run_query(ledger, "acme", Count(), FRAME, unit=None, key="q", keep=tmp_path / keep, epsilon="0.5")
 
     path, copy = tmp_path / "first" / "budget.db", tmp_path / "budget.backup"
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="10")
         with monkeypatch.context() as patch:
-            patch.setattr(Charge, "round_released", lambda *_, **__: back_up(path, copy))
+            patch.setattr(Charge, "round_released", lambda *_, **__: copy_ledger(path, copy))
             patch.setattr(Charge, "rounds_released", property(lambda _: {1: ""} if copy.exists() else {}))
             with pytest.raises(ConflictError):
                 put(ledger, "lost")
         put(ledger, "answers")
     path.rename(tmp_path / "gone")
-    restore(copy, path, by="dora", reason="the disk is gone")
+    restore_backup(copy, path, by="dora", reason="the disk is gone")
     with open_ledger(path) as ledger:
         with pytest.raises(ConflictError):
             put(ledger, "again")
@@ -419,7 +435,7 @@ def test_a_restored_ledger_does_not_draw_again_what_it_may_have_released_since(t
 def test_a_draft_of_another_charge_is_not_taken_for_ones_own(put, tmp_path, monkeypatch):
     def other(ledger):
         keep = tmp_path / "answers"
-        return ask(ledger, "acme", Count(), FRAME, unit=None, key="q", keep=keep, epsilon="0.25")
+        return run_query(ledger, "acme", Count(), FRAME, unit=None, key="q", keep=keep, epsilon="0.25")
 
     with open_ledger(tmp_path / "other.db") as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="10")
@@ -443,7 +459,9 @@ def test_racers_get_one_answer(ledger, tmp_path, same):
             together.wait()
             try:
                 folder = tmp_path / ("answers" if same else f"answers{n}")
-                return ask(books, "acme", Sum("age", (0, 100)), FRAME, unit=None, key="q", keep=folder, epsilon="0.5")
+                return run_query(
+                    books, "acme", Sum("age", (0, 100)), FRAME, unit=None, key="q", keep=folder, epsilon="0.5"
+                )
             except ConflictError:
                 return None
 
@@ -466,7 +484,7 @@ def test_a_folder_is_tried_again_where_what_was_tried_is_swept_away(tmp_path, mo
         link(self, target)
 
     monkeypatch.setattr(Path, "hardlink_to", swept)
-    shelf = Shelf(tmp_path / "answers", "acme", "q")
+    shelf = ResultStore(tmp_path / "answers", "acme", "q")
     if times < 3:
         shelf.prepare()
     else:
@@ -478,10 +496,11 @@ def test_a_folder_is_tried_again_where_what_was_tried_is_swept_away(tmp_path, mo
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
-from epsilog.queries import Count, ask, asking
-from epsilog.queries.shelf import Shelf
+from epsilog.queries import Count, run_query, asking
+from epsilog.queries.shelf import ResultStore
 from epsilog.ledger import Charge, open_ledger
-owner, name, after = {"a": asking, "s": Shelf, "c": Charge, "p": Path}[sys.argv[1]], sys.argv[2], sys.argv[3] == "1"
+owners = {"a": asking, "s": ResultStore, "c": Charge, "p": Path}
+owner, name, after = owners[sys.argv[1]], sys.argv[2], sys.argv[3] == "1"
 whole = getattr(owner, name)
 def dies(*args, **named):
     if name == "hardlink_to" and args[0].suffix == ".link": return whole(*args, **named)
@@ -489,7 +508,7 @@ def dies(*args, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(owner, name, dies)
 with open_ledger("budget.db") as ledger:
-    ask(ledger, "acme", Count(), {"a": [1] * 50}, unit=None, key="q", keep="answers", epsilon="0.5")
+    run_query(ledger, "acme", Count(), {"a": [1] * 50}, unit=None, key="q", keep="answers", epsilon="0.5")
 """
 
 
@@ -498,13 +517,22 @@ with open_ledger("budget.db") as ledger:
 @pytest.mark.parametrize("after", ["0", "1"])
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [("c", "start"), ("a", "told"), ("s", "_put"), ("p", "hardlink_to"), ("c", "round_released"), ("c", "commit")],
+    [
+        ("c", "start"),
+        ("a", "draw_noisy_values"),
+        ("s", "_put"),
+        ("p", "hardlink_to"),
+        ("c", "round_released"),
+        ("c", "commit"),
+    ],
 )
 def test_a_killed_process_leaves_one_charge_and_one_answer(ledger, tmp_path, owner, name, after):
     done = subprocess.run([sys.executable, "-c", SCRIPT, owner, name, after], cwd=tmp_path, env=os.environ, check=False)
     assert done.returncode == -signal.SIGKILL
     released = ledger.find("q").rounds_released
-    told = ask(ledger, "acme", Count(), {"a": [1] * 50}, unit=None, key="q", keep=tmp_path / "answers", epsilon="0.5")
+    told = run_query(
+        ledger, "acme", Count(), {"a": [1] * 50}, unit=None, key="q", keep=tmp_path / "answers", epsilon="0.5"
+    )
     assert spent(ledger) == "0.5"
     assert not released or ledger.find("q").rounds_released == released
     (kept,) = (tmp_path / "answers").iterdir()

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsilog.queries import Count, FirstAbove, Histogram, Mean, MostCommon, Sum
-from epsilog.queries.columns import check_frame, totals
-from epsilog.queries.noise import parts_of
-from epsilog.queries.queries import grid
-from epsilog.terms import CheckError, NeighboringRelation, RecordsError
+from epsilog.queries import Count, FirstCategoryAbove, Histogram, Mean, MostCommonCategory, Sum
+from epsilog.queries.columns import check_frame, sum_contributions
+from epsilog.queries.noise import list_noisy_sums
+from epsilog.queries.queries import build_value_grid
+from epsilog.terms import CheckError, NeighboringRelation, RecordError
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 FRAME = {
@@ -30,14 +30,14 @@ QUERIES = [
     Histogram("text", categories=("1", "x")),
     Histogram("whole", categories=(1, 2, 7)),
     Histogram("real", edges=(0, 1, 99)),
-    MostCommon("unit", ("a", "b", "z")),
-    FirstAbove(2, "unit", ("z", "a")),
+    MostCommonCategory("unit", ("a", "b", "z")),
+    FirstCategoryAbove(2, "unit", ("z", "a")),
 ]
 
 
 def summed(frame, query, unit=None, rows=1):
     check_frame(frame, query, unit)
-    return totals(frame, query, parts_of(query, rows, ADD), unit=unit, rows=rows)
+    return sum_contributions(frame, query, list_noisy_sums(query, rows, ADD), unit=unit, rows=rows)
 
 
 @pytest.mark.parametrize("unit", [None, "unit"])
@@ -126,7 +126,7 @@ def test_libraries_of_arrow_and_duckdb_themselves():
 
 
 def test_sums_are_those_of_the_values_that_are_there():
-    step, _, _ = grid((-2.0, 50.0))
+    step, _, _ = build_value_grid((-2.0, 50.0))
     assert summed(FRAME, Sum("whole", (-2, 50))) == [[int(Fraction(1 + 2 + 4 + 50 - 2 + 7) / step)]]
     assert summed(FRAME, Sum("real", (-2, 50))) == [[int(Fraction("0.5") / step) + int((50 - 2 + 2.25 + 50) / step)]]
     assert summed(FRAME, Sum("text", (-2, 50))) == [[int(Fraction(1 + 2 + 50 - 2) / step) + int(Fraction(1, 2) / step)]]
@@ -158,10 +158,10 @@ ODD = [
 
 @pytest.mark.parametrize("query", [*QUERIES[:1], Count("v"), Sum("v", (-1, 5)), Mean("v", (-1, 5)),
                                    Histogram("v", categories=("1", 3)), Histogram("v", edges=(0, 9)),
-                                   MostCommon("v", ("1", "2"))], ids=str)  # fmt: skip
+                                   MostCommonCategory("v", ("1", "2"))], ids=str)  # fmt: skip
 @pytest.mark.parametrize("odd", ODD, ids=lambda value: type(value).__name__)
 def test_no_value_of_one_row_raises_or_moves_what_others_add(query, odd):
-    most = max(max(-part.low, part.high) for part in parts_of(query, 1, ADD))
+    most = max(max(-part.low, part.high) for part in list_noisy_sums(query, 1, ADD))
     others = {"u": ["a", "b"], "v": [2, "1"]}
     without = summed(others, query, "u")
     for place in ("u", "v"):
@@ -186,7 +186,7 @@ def test_what_is_masked_is_not_there():
 
 def test_numbers_beyond_every_double_warn_nobody():
     huge = np.array([np.longdouble(10) ** 4000, 1], dtype=np.longdouble)
-    step, _, high = grid((0.0, 5.0))
+    step, _, high = build_value_grid((0.0, 5.0))
     assert summed({"v": huge}, Sum("v", (0, 5))) == [[high + int(1 / step)]]
     assert summed({"v": np.array([2**64 - 1], np.uint64)}, Sum("v", (0, 5))) == [[high]]
     assert summed({"v": np.full(3, 1e-320)}, Sum("v", (0, 5))) == [[0]]
@@ -195,7 +195,7 @@ def test_numbers_beyond_every_double_warn_nobody():
 
 def test_a_wide_sum_does_not_overflow():
     values = np.full(1_000_000, 1e99)
-    step, _, high = grid((0.0, 1e99))
+    step, _, high = build_value_grid((0.0, 1e99))
     assert summed({"v": values}, Sum("v", (0, 1e99))) == [[10**6 * high]]
     assert abs(Fraction(1e99) - high * step) <= step / 2
 
@@ -212,10 +212,10 @@ def test_dates_are_refused_where_numbers_are_asked_for():
 def test_what_a_library_says_of_its_data_is_not_passed_on(tmp_path):
     polars = pytest.importorskip("polars")
     lazy = polars.LazyFrame({"v": ["secret"]}).with_columns(polars.col("v").cast(polars.Int64))
-    with pytest.raises(RecordsError, match=r"^the frame could not be read$"):
-        totals(lazy, Sum("v", (0, 1)), parts_of(Sum("v", (0, 1)), 1, ADD), unit=None, rows=1)
+    with pytest.raises(RecordError, match=r"^the frame could not be read$"):
+        sum_contributions(lazy, Sum("v", (0, 1)), list_noisy_sums(Sum("v", (0, 1)), 1, ADD), unit=None, rows=1)
     (tmp_path / "no.parquet").write_text("secret")
-    with pytest.raises(RecordsError, match="the frame could not be read"):
+    with pytest.raises(RecordError, match="the frame could not be read"):
         summed(polars.scan_parquet(tmp_path / "no.parquet"), Sum("v", (0, 1)))
 
 
@@ -254,7 +254,7 @@ def test_names_of_pandas_columns_must_be_different():
         (lambda: Histogram("v", categories=(2**60,)), "categories must be in"),
         (lambda: Histogram("v", edges=(0,)), "rising numbers"),
         (lambda: Histogram("v", edges=(1, 0)), "rising numbers"),
-        (lambda: MostCommon("v", "ab"), "categories must be a series"),
+        (lambda: MostCommonCategory("v", "ab"), "categories must be a series"),
     ],
 )  # fmt: skip
 def test_questions_that_make_no_sense_are_refused(make, said):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from epsilog import delimited
 from epsilog.ledger import open_ledger
-from epsilog.queries import Count, Mean, Sum, ask, scan
-from epsilog.terms import BudgetExceededError, CheckError, RecordsError
+from epsilog.queries import Count, Mean, Sum, run_query, scan_file
+from epsilog.terms import BudgetExceededError, CheckError, RecordError
 
 polars = pytest.importorskip("polars")
 
@@ -31,7 +31,7 @@ def path(tmp_path_factory):
 
 def read(path):
     """The rows, and how many a question without a column would count."""
-    frame = scan(path)
+    frame = scan_file(path)
     rows = [[value or "" for value in row] for row in frame.collect().rows()]
     assert frame.select(polars.repeat(0, polars.len())).collect().height == len(rows)
     return rows
@@ -84,10 +84,10 @@ def test_a_quote_that_stays_open_takes_nobody_elses_row(ledger, path, tmp_path, 
     """20,000 rows, and the same answer about the others, whatever one of them holds."""
     rows = [f"{n},{n % 7}" for n in range(20_000)]
     path.write_bytes(pack("\n".join(["id,v", *rows[:9_000], line, *rows[9_000:], ""]).encode()))
-    frame = scan(path)
+    frame = scan_file(path)
     others = frame.filter(polars.col("id").str.contains("^[0-9]+$") & polars.col("v").is_in(list("0123456")))
     assert others.collect().rows() == [tuple(row.split(",")) for row in rows]
-    ask(ledger, "acme", Count("v"), frame, unit="id", key="q", keep=tmp_path / "answers", epsilon="1")
+    run_query(ledger, "acme", Count("v"), frame, unit="id", key="q", keep=tmp_path / "answers", epsilon="1")
 
 
 def test_a_large_file_with_quotes_is_read_line_by_line(path):
@@ -115,31 +115,31 @@ def test_a_large_file_with_quotes_is_read_line_by_line(path):
 )
 def test_what_is_no_csv_file_is_refused(path, content, said):
     path.write_bytes(content)
-    with pytest.raises(RecordsError, match=said):
-        scan(path)
+    with pytest.raises(RecordError, match=said):
+        scan_file(path)
 
 
 @pytest.mark.parametrize("content", [b"id,v\n", b"id,v", b"\xef\xbb\xbfid,v\n", gzip.compress(b"id,v\n", mtime=0)])
 def test_a_file_without_rows_has_none(path, content):
     path.write_bytes(content)
-    assert (read(path), scan(path).collect_schema().names()) == ([], ["id", "v"])
+    assert (read(path), scan_file(path).collect_schema().names()) == ([], ["id", "v"])
 
 
 @pytest.mark.parametrize("separator", ["", "ab", '"', "\n", "\r", "é"])
 def test_a_separator_is_one_plain_character(path, separator):
     path.write_bytes(b"id,v\n")
     with pytest.raises(CheckError, match="separator must be"):
-        scan(path, separator=separator)
+        scan_file(path, separator=separator)
 
 
 def test_a_parquet_file_is_itself_alone_and_known_by_how_it_begins(tmp_path):
     for name in ("a1.parquet", "a*.parquet", "table.csv", "TABLE.PARQUET"):
         polars.DataFrame({"v": [1, 2]}).write_parquet(tmp_path / name)
     for name in ("a*.parquet", "table.csv", "TABLE.PARQUET"):
-        assert scan(tmp_path / name).collect().to_dict(as_series=False) == {"v": [1, 2]}
+        assert scan_file(tmp_path / name).collect().to_dict(as_series=False) == {"v": [1, 2]}
     (tmp_path / "no.parquet").write_text("v\n1\n")
-    with pytest.raises(RecordsError):
-        scan(tmp_path / "no.parquet")
+    with pytest.raises(RecordError):
+        scan_file(tmp_path / "no.parquet")
 
 
 def broken_parquet(folder):
@@ -148,7 +148,7 @@ def broken_parquet(folder):
     content = bytearray(path.read_bytes())
     content[4:40] = b"\xff" * 36  # the head of the first page
     path.write_bytes(content)
-    return scan(path)
+    return scan_file(path)
 
 
 QUERIES = pytest.mark.parametrize(
@@ -161,16 +161,16 @@ def test_what_cannot_be_read_is_paid_for_and_its_key_says_so_for_good(ledger, tm
     """An error may tell of a value, so it is no free question, and it is not asked twice for one price."""
     more = {"unit": None, "key": "q", "keep": tmp_path / "answers", "epsilon": "1"}
     for frame in (broken_parquet(tmp_path), {"v": [1, 2]}, broken_parquet(tmp_path)):
-        with pytest.raises(RecordsError, match=r"^the frame could not be read under key 'q'; the charge stands"):
-            ask(ledger, "acme", query, frame, **more)
+        with pytest.raises(RecordError, match=r"^the frame could not be read under key 'q'; the charge stands"):
+            run_query(ledger, "acme", query, frame, **more)
         assert ledger.balance("acme").spent["epsilon"] == "1"
     assert ledger.find("q").state == "committed"
-    ask(ledger, "acme", query, {"v": [1, 2]}, **more | {"key": "r"})
+    run_query(ledger, "acme", query, {"v": [1, 2]}, **more | {"key": "r"})
     assert ledger.balance("acme").spent["epsilon"] == "2"
 
 
 def test_what_no_budget_can_bear_is_refused_before_it_is_read(ledger, tmp_path):
     frame, before = broken_parquet(tmp_path), ledger.head()
     with pytest.raises(BudgetExceededError):
-        ask(ledger, "acme", Sum("v", (0, 1)), frame, unit=None, key="q", keep=tmp_path, epsilon="11")
+        run_query(ledger, "acme", Sum("v", (0, 1)), frame, unit=None, key="q", keep=tmp_path, epsilon="11")
     assert ledger.head() == before

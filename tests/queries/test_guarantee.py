@@ -7,13 +7,19 @@ from fractions import Fraction
 import pytest
 
 from epsilog.accounting import epsilon, rho
-from epsilog.ledger import Request, price
+from epsilog.ledger import ChargeRequest, compute_cost
 from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, ZeroConcentratedDP
-from epsilog.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Sum
-from epsilog.queries.choice import permute_and_flip, spread
-from epsilog.queries.columns import totals
-from epsilog.queries.noise import margin_of_choice, margin_of_first, parts_of, planned, worth
-from epsilog.queries.sparse import first_above, reach
+from epsilog.queries import Count, CountAbove, FirstCategoryAbove, Histogram, Mean, MostCommonCategory, Sum
+from epsilog.queries.choice import bound_difference_shift, sample_permute_and_flip
+from epsilog.queries.columns import sum_contributions
+from epsilog.queries.noise import (
+    compute_noisy_max_margin,
+    compute_sparse_vector_margin,
+    list_noisy_sums,
+    parse_exact_parameter,
+    plan_noise,
+)
+from epsilog.queries.sparse import bound_threshold_shift, find_first_above
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = (
@@ -25,7 +31,7 @@ VALUES = (None, float("nan"), -math.inf, -7, 0, 2.5, "x", 3, 10**400)
 QUERIES = [
     Count(),
     Count("v"),
-    Above(2),
+    CountAbove(2),
     Sum("v", (-1, 3)),
     Sum("v", (2, 3)),
     Sum("v", (-5, -4)),
@@ -53,11 +59,15 @@ def frame(*contributed):
 
 def moves(query, rows, relation):
     """How far each pair of neighbours moves each sum, in steps, among the same other unit's rows."""
-    parts = parts_of(query, rows, relation)
+    parts = list_noisy_sums(query, rows, relation)
     other = (3, "x", -7)[: rows + 1]
 
     def sums(one):
-        return [total for cells in totals(frame(other, one), query, parts, unit="u", rows=rows) for total in cells]
+        return [
+            total
+            for cells in sum_contributions(frame(other, one), query, parts, unit="u", rows=rows)
+            for total in cells
+        ]
 
     every = {one: sums(one) for one in units(rows)}
     pairs = itertools.combinations(every, 2) if relation is REPLACE else ((one, ()) for one in every)
@@ -72,7 +82,7 @@ def exact_scale(noise):
 
 
 def losses(query, rows, relation, kind):
-    plan = planned(query, rows=rows, relation=relation, kinds=frozenset({kind}), **PRICES[kind])
+    plan = plan_noise(query, rows=rows, relation=relation, kinds=frozenset({kind}), **PRICES[kind])
     scales = [
         exact_scale(noise) for part, noise in zip(plan.parts, plan.noises, strict=True) for _ in range(part.cells)
     ]
@@ -86,9 +96,9 @@ def losses(query, rows, relation, kind):
 def stated(release):
     """What the ledger charges: the accountant's bound, or the statement."""
     if isinstance(release, GaussianDP):
-        return worth(release.mu) ** 2
+        return parse_exact_parameter(release.mu) ** 2
     if isinstance(release, PureDP | ZeroConcentratedDP):
-        return worth(release.epsilon if isinstance(release, PureDP) else release.rho)
+        return parse_exact_parameter(release.epsilon if isinstance(release, PureDP) else release.rho)
     return None
 
 
@@ -104,7 +114,7 @@ def test_no_neighbour_moves_an_answer_further_than_its_price(query, relation, ro
         promised = {
             "pure": lambda: Fraction(epsilon(plan.release, delta=0.0, relation=relation).upper),
             "zcdp": lambda: Fraction(rho(plan.release, relation)),
-            "gdp": lambda: Fraction(price(Request(plan.release, relation), "gdp").values["mu_squared"]),
+            "gdp": lambda: Fraction(compute_cost(ChargeRequest(plan.release, relation), "gdp").values["mu_squared"]),
         }[kind]()
     assert loss <= promised <= told
     assert promised > told * (1 - Fraction(1, 10**9))  # all of the price is used
@@ -145,7 +155,7 @@ def law(scores, scale):
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_the_chance_of_no_choice_changes_by_more_than_its_price(relation, rows):
     price = 0.7
-    scale = Fraction(spread(rows, relation)) / worth(price)
+    scale = Fraction(bound_difference_shift(rows, relation)) / parse_exact_parameter(price)
     unit = [step for step in itertools.product(range(rows + 1), repeat=3) if sum(step) <= rows]
     worst = 0.0
     for base in itertools.product(range(4), repeat=3):
@@ -167,7 +177,7 @@ def test_a_choice_follows_its_law_and_not_another():
     below = random.Random(3).randrange  # noqa: S311
     seen = [0] * 4
     for _ in range(draws):
-        seen[permute_and_flip(scores, scale, below=below)] += 1
+        seen[sample_permute_and_flip(scores, scale, below=below)] += 1
 
     def p_value(chances):
         return chdtrc(3, sum((n - draws * p) ** 2 / (draws * p) for n, p in zip(seen, chances, strict=True)))
@@ -198,7 +208,7 @@ def law_of_first(counts, threshold, scale):
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_the_chance_of_no_first_count_changes_by_more_than_its_price(relation, rows):
     price = 0.7
-    scale = float(reach(rows, relation) / worth(price))
+    scale = float(bound_threshold_shift(rows, relation) / parse_exact_parameter(price))
     unit = [step for step in itertools.product(range(rows + 1), repeat=3) if sum(step) <= rows]
     worst = 0.0
     for base in itertools.product((0, 2, 9), repeat=3):
@@ -220,7 +230,7 @@ def test_first_counts_follow_their_law_and_not_another():
     below = random.Random(4).randrange  # noqa: S311
     seen = [0] * 4
     for _ in range(draws):
-        place = first_above(counts, threshold, Fraction(scale), below=below)
+        place = find_first_above(counts, threshold, Fraction(scale), below=below)
         seen[-1 if place is None else place] += 1
 
     def p_value(chances):
@@ -232,7 +242,7 @@ def test_first_counts_follow_their_law_and_not_another():
 
 def test_a_first_count_lies_no_further_from_the_threshold_than_is_said():
     scale = 2
-    margin = margin_of_first(Fraction(scale), 3)
+    margin = compute_sparse_vector_margin(Fraction(scale), 3)
     for counts, wrong in (((50 - margin - 1, 0, 0), 0), ((50 + margin + 1, 90, 90), 1), ((0, 50 - margin - 1, 0), 1)):
         chances = law_of_first(counts, 50, scale)
         assert sum(chances[wrong:] if counts[0] > 50 else chances[wrong : wrong + 1]) <= 0.05
@@ -241,29 +251,29 @@ def test_a_first_count_lies_no_further_from_the_threshold_than_is_said():
 def test_what_is_chosen_lies_no_further_below_than_is_said():
     epsilon, spread = 0.5, 1
     for scores in ([9, 0], [9, 8, 7, 6, 5], [30, 1, 1, 1]):
-        margin = margin_of_choice(epsilon, len(scores), spread)
+        margin = compute_noisy_max_margin(epsilon, len(scores), spread)
         chances = law(scores, Fraction(2))
         assert sum(p for p, score in zip(chances, scores, strict=True) if score < max(scores) - margin) <= 0.05
-    assert margin_of_choice(epsilon, 1, spread) == 0
+    assert compute_noisy_max_margin(epsilon, 1, spread) == 0
 
 
 def test_what_one_unit_has_is_cut_by_its_own_rows_alone():
     query = Histogram("v", categories=("a", "b"))
-    parts = parts_of(query, 2, ADD)
+    parts = list_noisy_sums(query, 2, ADD)
     mine = {"u": [1, 1, 1], "v": ["a", "b", "b"]}
     for others in ([], [2], [2, 2, 3], [float("nan")], [None]):
         for place in range(4):
             ids, values = mine["u"].copy(), mine["v"].copy()
             ids[place:place], values[place:place] = others, ["a"] * len(others)
-            with_me = totals({"u": ids, "v": values}, query, parts, unit="u", rows=2)
-            without = totals({"u": others, "v": ["a"] * len(others)}, query, parts, unit="u", rows=2)
+            with_me = sum_contributions({"u": ids, "v": values}, query, parts, unit="u", rows=2)
+            without = sum_contributions({"u": others, "v": ["a"] * len(others)}, query, parts, unit="u", rows=2)
             assert [a - b for a, b in zip(with_me[0], without[0], strict=True)] == [1, 1]
 
 
 def test_choices_are_charged_in_whole_units_of_money():
-    for query in (MostCommon("v", ("a", "b")), FirstAbove(3, "v", ("a", "b"))):
-        plan = planned(query, rows=1, relation=ADD, kinds=frozenset({"pure"}), epsilon="0.1000000009")
+    for query in (MostCommonCategory("v", ("a", "b")), FirstCategoryAbove(3, "v", ("a", "b"))):
+        plan = plan_noise(query, rows=1, relation=ADD, kinds=frozenset({"pure"}), epsilon="0.1000000009")
         assert plan.release == PureDP(0.1)
     for relation, shifts in ((ADD, 4), (ZERO, 4), (REPLACE, 6)):
-        plan = planned(query, rows=2, relation=relation, kinds=frozenset({"zcdp"}), epsilon="0.1")
+        plan = plan_noise(query, rows=2, relation=relation, kinds=frozenset({"zcdp"}), epsilon="0.1")
         assert plan.spread == shifts

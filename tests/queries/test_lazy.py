@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from epsilog.ledger import open_ledger
-from epsilog.queries import Count, Sum, ask
+from epsilog.queries import Count, Sum, run_query
 from epsilog.queries.lazy import require_total
 from epsilog.terms import CheckError
 
@@ -68,7 +68,7 @@ def put(tmp_path):
 
         def put(frame, query=None, **more):
             more = {"unit": "who", "key": "q", "keep": tmp_path / "answers", "epsilon": "1"} | more
-            return ask(books, "acme", Sum("v", (0, 9)) if query is None else query, frame, **more)
+            return run_query(books, "acme", Sum("v", (0, 9)) if query is None else query, frame, **more)
 
         put.books = books
         yield put

@@ -7,8 +7,8 @@ import mpmath
 import pytest
 
 from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian
-from epsilog.queries import Above, Count, Histogram, Mean, MostCommon, Sum
-from epsilog.queries.noise import half_width, planned
+from epsilog.queries import Count, CountAbove, Histogram, Mean, MostCommonCategory, Sum
+from epsilog.queries.noise import compute_half_width, plan_noise
 from epsilog.terms import CheckError, NeighboringRelation
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -36,7 +36,7 @@ def beyond(noise, h, *, one_sided):
     "scale", [0.1, 0.3, 1.0, 2.5, 7.0, *(pytest.param(scale, marks=pytest.mark.slow) for scale in (40.0, 90.0))]
 )
 def test_a_half_width_is_the_least_that_holds(law, scale, one_sided):
-    h = half_width(law(scale), one_sided=one_sided)
+    h = compute_half_width(law(scale), one_sided=one_sided)
     assert beyond(law(scale), h, one_sided=one_sided) <= 0.05
     if h > 0 and not (law is DiscreteGaussian and scale > 50):  # beyond, a bound stands for the sum
         assert beyond(law(scale), h - 1, one_sided=one_sided) > 0.05
@@ -45,19 +45,19 @@ def test_a_half_width_is_the_least_that_holds(law, scale, one_sided):
 @pytest.mark.parametrize("kind", ["pure", "zcdp", "gdp"])
 @pytest.mark.parametrize(
     "query",
-    [Count(), Above(10), Sum("v", (0, 50)), Mean("v", (0, 50), population=400), Histogram("v", categories=("a",))],
+    [Count(), CountAbove(10), Sum("v", (0, 50)), Mean("v", (0, 50), population=400), Histogram("v", categories=("a",))],
     ids=lambda query: type(query).__name__,
 )
 @pytest.mark.parametrize("error", [3.0, 17.5])
 def test_an_error_is_met_and_costs_the_least(query, kind, error):
-    plan = planned(query, rows=1, relation=ADD, kinds=frozenset({kind}), error=error)
+    plan = plan_noise(query, rows=1, relation=ADD, kinds=frozenset({kind}), error=error)
     (part,), (noise,) = plan.parts, plan.noises
-    one_sided = isinstance(query, Above)
+    one_sided = isinstance(query, CountAbove)
     divided = query.population if isinstance(query, Mean) else 1
     rounding = part.step / 2 if isinstance(query, Mean) else 0
 
     def wide(law):
-        return (half_width(law, one_sided=one_sided) + one_sided) * part.step / divided + rounding
+        return (compute_half_width(law, one_sided=one_sided) + one_sided) * part.step / divided + rounding
 
     assert wide(noise) <= Fraction(error)
 
@@ -95,16 +95,16 @@ def test_an_error_is_met_and_costs_the_least(query, kind, error):
         (Count(), {"pure"}, {"epsilon": "1e-12"}, "epsilon must be 0 or at least one unit"),
         (Count(), {"pure"}, {"epsilon": 0}, "epsilon must be above 0"),
         (Count(), {"pure"}, {"epsilon": float("nan")}, "epsilon must be finite"),
-        (Above(3), {"pure"}, {"error": 0.5}, "error must be at least"),
+        (CountAbove(3), {"pure"}, {"error": 0.5}, "error must be at least"),
         (Count(), {"pure"}, {"error": float("nan")}, "error must be finite"),
         (Sum("v", (0, 1)), {"pure"}, {"error": 1e40}, None),
         (Mean("v", (0, 1)), {"pure"}, {"error": 1.0}, "price must be epsilon, rho or mu for a mean"),
-        (MostCommon("v", ("a",)), {"zcdp"}, {"rho": 1}, "price must be epsilon for a choice"),
+        (MostCommonCategory("v", ("a",)), {"zcdp"}, {"rho": 1}, "price must be epsilon for a choice"),
     ],
 )
 def test_prices_that_cannot_be_asked_with_are_refused(query, kinds, price, said):
     def plan():
-        return planned(query, rows=1, relation=ADD, kinds=frozenset(kinds), **price)
+        return plan_noise(query, rows=1, relation=ADD, kinds=frozenset(kinds), **price)
 
     if said is None:
         assert plan().release

@@ -14,9 +14,9 @@ from scipy.special import chdtrc  # noqa: E402
 from epsilog.accounting import epsilon, rho  # noqa: E402
 from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace  # noqa: E402
 from epsilog.mechanisms.sampling import discrete_gaussian, discrete_laplace  # noqa: E402
-from epsilog.queries.columns import totals  # noqa: E402
-from epsilog.queries.noise import Part, half_width, parts_of  # noqa: E402
-from epsilog.queries.queries import Histogram, Sum, grid  # noqa: E402
+from epsilog.queries.columns import sum_contributions  # noqa: E402
+from epsilog.queries.noise import NoisySum, compute_half_width, list_noisy_sums  # noqa: E402
+from epsilog.queries.queries import Histogram, Sum, build_value_grid  # noqa: E402
 from epsilog.terms import NeighboringRelation  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ def test_noise_costs_the_same(scale, moved):
 def test_clamped_sums_move_as_far(bounds, rows):
     """Theirs under symmetric distance; a replaced row counts twice there, and keeps its place under change-one."""
     clamp = dp.t.make_clamp(dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance(), bounds)
-    (part,) = parts_of(Sum("v", bounds), rows, ADD)
+    (part,) = list_noisy_sums(Sum("v", bounds), rows, ADD)
     assert part.sensitivity(rows, ADD) * part.step == (clamp >> dp.t.then_sum()).map(rows)
     sized = dp.vector_domain(dp.atom_domain(bounds=bounds), size=10)
     change_one = dp.t.make_sum(sized, dp.symmetric_distance()).map(2 * rows)
@@ -62,8 +62,8 @@ def test_a_clamped_sum_is_the_same_number():
     values = [-7, 3, 100, 2, 0, 41]
     clamp = dp.t.make_clamp(dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance(), (-3, 50))
     query = Sum("v", (-3, 50))
-    ((ours,),) = totals({"v": values}, query, parts_of(query, 1, ADD), unit=None, rows=1)
-    assert ours * grid(query.bounds)[0] == (clamp >> dp.t.then_sum())(values)
+    ((ours,),) = sum_contributions({"v": values}, query, list_noisy_sums(query, 1, ADD), unit=None, rows=1)
+    assert ours * build_value_grid(query.bounds)[0] == (clamp >> dp.t.then_sum())(values)
 
 
 def test_counts_by_category_are_the_same():
@@ -72,9 +72,9 @@ def test_counts_by_category_are_the_same():
         dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance(), names, null_category=False
     )
     query = Histogram("v", categories=tuple(names))
-    parts = parts_of(query, 1, ADD)
-    assert totals({"v": values}, query, parts, unit=None, rows=1) == [count(values)]
-    assert parts == (Part(Fraction(1), 0, 1, 3),)
+    parts = list_noisy_sums(query, 1, ADD)
+    assert sum_contributions({"v": values}, query, parts, unit=None, rows=1) == [count(values)]
+    assert parts == (NoisySum(Fraction(1), 0, 1, 3),)
     assert parts[0].sensitivity(1, ADD) == count.map(1)
 
 
@@ -99,6 +99,8 @@ def test_noise_has_the_same_law(law):
 def test_error_bars_are_as_wide():
     for scale in (1.0, 10.0, 33.3):
         theirs = dp.discrete_laplacian_scale_to_accuracy(scale, 0.05)
-        assert half_width(DiscreteLaplace(scale)) == math.ceil(theirs) - 1  # theirs is the least that noise stays below
+        assert (
+            compute_half_width(DiscreteLaplace(scale)) == math.ceil(theirs) - 1
+        )  # theirs is the least that noise stays below
         theirs = dp.discrete_gaussian_scale_to_accuracy(scale, 0.05)
-        assert half_width(DiscreteGaussian(scale)) == math.ceil(theirs) - 1
+        assert compute_half_width(DiscreteGaussian(scale)) == math.ceil(theirs) - 1

@@ -3,7 +3,7 @@
 import pytest
 from tests.reports.drawn import finish, make_plan
 
-from epsilog.verification import Books, read_folder
+from epsilog.verification import LedgerReader, read_run_folder
 
 
 @pytest.fixture(scope="session")
@@ -16,9 +16,9 @@ def finished(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def files(finished):
-    return read_folder(finished)
+    return read_run_folder(finished)
 
 
 @pytest.fixture(scope="session")
 def books(finished):
-    return Books.read(finished.parent / "ledger.db")
+    return LedgerReader.read(finished.parent / "ledger.db")

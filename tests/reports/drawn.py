@@ -9,13 +9,13 @@ import numpy as np
 from epsilog.disk import write_atomically
 from epsilog.ledger import open_ledger
 from epsilog.pipeline.prepare import write_json
-from epsilog.pipeline.steps import close, reserve
-from epsilog.plan import register
+from epsilog.pipeline.steps import commit_charge, reserve_plan
+from epsilog.plan import build_registered_plan
 from epsilog.reports import build_report, render_html
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.terms import CustodyRecord, NeighboringRelation, RoundRecord, record_line
-from epsilog.verification import CanaryScores, Utility, check_noise, read_evidence, reconcile
-from epsilog.verification.audits import PLANNED, PlannedAudit, Protocol
+from epsilog.verification import CanaryScores, SimulatedUtility, check_noise, read_evidence, reconcile
+from epsilog.verification.audits import PLANNED, AuditProtocol, PlannedAudit
 
 
 def central(z):
@@ -45,7 +45,7 @@ def make_plan(
     scope="acme/2026",
     **details,
 ):
-    return register(
+    return build_registered_plan(
         scheme_for,
         name=name,
         noise_multiplier=3.0,
@@ -105,8 +105,8 @@ def finish(folder: Path, ledger: Path, plan, **drawn_as):
 
 def audit_of(canaries, *, guesses=()):
     """What a plan says of an audit by these canaries, for its details."""
-    protocol = Protocol(canaries.count, 1e-5, guesses=guesses)
-    stated = PlannedAudit.made(protocol, canaries, unit_is_client=True).to_json()
+    protocol = AuditProtocol(canaries.count, 1e-5, guesses=guesses)
+    stated = PlannedAudit.create(protocol, canaries, unit_is_client=True).to_json()
     data = {"units": 150, "canaries": canaries.count, "score": "R squared on the test set"}
     return {PLANNED: stated, "data": data}
 
@@ -131,7 +131,7 @@ def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=(), s
                 epsilon="30",
                 delta="1e-3",
             )
-        charge = reserve(books, plan, folder)
+        charge = reserve_plan(books, plan, folder)
         charge.start()
         for record in public:
             for _ in range(2 if record.round in begun else 1):
@@ -143,5 +143,5 @@ def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=(), s
             write_json(folder / "canaries.json", scores.to_json())
         weak, _ = drawn(plan.scheme, seed + 1, share=0.3)
         control = check_noise(weak, noise_stddev=plan.scheme.noise_stddev).to_json()
-        shown = Utility("R squared", ((0.5, 0.25), (0.25, 0.5)), ((1.0, 4.0, 0.75, 0.125),), control)
-        close(charge, folder, shown if plan.simulation else None)
+        shown = SimulatedUtility("R squared", ((0.5, 0.25), (0.25, 0.5)), ((1.0, 4.0, 0.75, 0.125),), control)
+        commit_charge(charge, folder, shown if plan.simulation else None)

@@ -10,12 +10,12 @@ import pytest
 
 from epsilog import reports
 from epsilog.plan import QUESTIONS
-from epsilog.reports import Reference
-from epsilog.terms import CheckError, Verdict, codec
+from epsilog.reports import FileReference
+from epsilog.terms import CheckError, Status, codec
 
 REASON = "our policy says 1e-7\nin \u00a7 4; N is 50,000"
-DATA = Reference("data", "visits-2026.csv", hashlib.sha256(b"visits").hexdigest())
-MODEL = Reference("model", "org/model:v3", "AB" * 32)
+DATA = FileReference("data", "visits-2026.csv", hashlib.sha256(b"visits").hexdigest())
+MODEL = FileReference("model", "org/model:v3", "AB" * 32)
 
 
 QUESTION = {
@@ -29,7 +29,7 @@ QUESTION = {
 
 
 def stamped(**said):
-    return reports.stamp(QUESTIONS["/queries"].parse(QUESTION), **said)
+    return reports.stamp_calculation(QUESTIONS["/queries"].parse(QUESTION), **said)
 
 
 def outcome(document, **given):
@@ -39,8 +39,8 @@ def outcome(document, **given):
 def test_a_record_that_says_nothing_has_nothing_to_say_it_in():
     found = stamped(delta_reason=" ")
     assert set(found["record"]) == {"v", "kind", "software", "question", "answer"}
-    assert found["sha256"] == codec.fingerprint(found["record"])
-    assert outcome(found) == {"record/holds": Verdict.PASSED, "answer/comes-out-again": Verdict.PASSED}
+    assert found["sha256"] == codec.hash_canonical(found["record"])
+    assert outcome(found) == {"record/holds": Status.PASSED, "answer/comes-out-again": Status.PASSED}
     assert reports.is_calculation(found)
     assert not reports.is_calculation(found["record"])
 
@@ -94,11 +94,13 @@ def test_any_change_fails(place):
         with pytest.raises(CheckError):
             outcome(changed)
         return
-    assert outcome(changed)["record/changed"] is Verdict.FAILED
-    changed["sha256"] = codec.fingerprint(changed["record"])  # whoever stamps anew may say anything but another answer
+    assert outcome(changed)["record/changed"] is Status.FAILED
+    changed["sha256"] = codec.hash_canonical(
+        changed["record"]
+    )  # whoever stamps anew may say anything but another answer
     found = outcome(changed)
     assert "record/changed" not in found
-    assert (Verdict.FAILED in found.values()) == (place[0] in {"question", "answer"} or place[-1] in {"what", "sha256"})
+    assert (Status.FAILED in found.values()) == (place[0] in {"question", "answer"} or place[-1] in {"what", "sha256"})
 
 
 @pytest.mark.parametrize(
@@ -113,12 +115,12 @@ def test_any_change_fails(place):
 )
 def test_a_record_that_says_what_it_may_not_fails(owner, code):
     record = stamped()["record"] | {"owner": owner}
-    assert outcome({"record": record, "sha256": codec.fingerprint(record)})[code] is Verdict.FAILED
+    assert outcome({"record": record, "sha256": codec.hash_canonical(record)})[code] is Status.FAILED
 
 
 def test_a_question_that_cannot_be_asked_again_fails():
     record = stamped()["record"] | {"question": {}}
-    assert outcome({"record": record, "sha256": codec.fingerprint(record)})["answer/not-repeatable"] is Verdict.FAILED
+    assert outcome({"record": record, "sha256": codec.hash_canonical(record)})["answer/not-repeatable"] is Status.FAILED
 
 
 @pytest.mark.parametrize("document", [None, [], {}, {"record": {}, "sha256": ""}, {"record": 3, "sha256": ""}])
@@ -143,7 +145,7 @@ def test_what_is_no_record_is_refused(document):
 )
 def test_a_reference_has_a_name_and_a_hash(fields, wrong):
     with pytest.raises(CheckError, match=f"^{wrong}"):
-        Reference(**{"what": "data", "name": "visits", "sha256": "0" * 64} | fields)
+        FileReference(**{"what": "data", "name": "visits", "sha256": "0" * 64} | fields)
 
 
 def test_there_are_bounds_on_what_is_said():
@@ -151,12 +153,12 @@ def test_there_are_bounds_on_what_is_said():
         ({"delta_reason": "x" * 1001}, "delta_reason must be text of at most 1000"),
         ({"delta_reason": "as\x1b[2J agreed"}, "delta_reason must be text"),
         ({"references": [DATA] * 21}, "references must be at most 20"),
-        ({"references": [None]}, r"references\[0\] must be a Reference"),
+        ({"references": [None]}, r"references\[0\] must be a FileReference"),
     ]:
         with pytest.raises(CheckError, match=f"^{wrong}"):
             stamped(**said)
     with pytest.raises(CheckError, match="question must be one of /federated, /queries, got '/sensitivity'"):
-        reports.stamp(QUESTIONS["/sensitivity"].parse({"query": "count"}))
+        reports.stamp_calculation(QUESTIONS["/sensitivity"].parse({"query": "count"}))
 
 
 def test_a_record_is_worked_out_again_in_a_base_install():

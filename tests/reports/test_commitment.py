@@ -14,10 +14,10 @@ from tests.reports.drawn import drawn, finish, lines, make_plan, train
 from epsilog.ledger import open_ledger, read_ledger
 from epsilog.mechanisms import PureDP
 from epsilog.pipeline import steps
-from epsilog.reports import examine
-from epsilog.terms import CheckError, CustodyRecord, RecordsError, codec
-from epsilog.terms.disclosed import Commitment, CommitmentKey, Public, Released, disclosed, same_digest
-from epsilog.verification import Books, read_folder
+from epsilog.reports import verify_run
+from epsilog.terms import CheckError, CustodyRecord, RecordError, codec
+from epsilog.terms.disclosed import Commitment, CommitmentKey, Public, Released, disclose, same_digest
+from epsilog.verification import LedgerReader, read_run_folder
 
 PUBLISHED = ("plan.json", "rounds.jsonl", "owner.json", "report.json", "report.html")
 
@@ -59,7 +59,7 @@ def test_no_published_digest_tells_a_guess_of_the_curators_records_from_another(
 
 
 def verdicts(folder, files):
-    found = examine(files, Books.read(folder.parent / "ledger.db"))
+    found = verify_run(files, LedgerReader.read(folder.parent / "ledger.db"))
     return {one.code: one.verdict for one in found.outcome.findings}, found.verdict
 
 
@@ -73,7 +73,7 @@ def test_the_key_lies_beside_the_records_for_the_curator_alone_and_is_published_
 
 def test_whoever_holds_the_key_checks_the_records_and_nobody_else_needs_it(run):
     folder, private = run
-    files = read_folder(folder)
+    files = read_run_folder(folder)
     commitment = json.loads(files["report.json"])["evidence"]["files"]["custody.commitment"]
     secret = bytes.fromhex(files["custody.key"].decode())
     assert commitment == hmac.new(secret, files["custody.jsonl"], "sha256").hexdigest()
@@ -90,7 +90,7 @@ def test_whoever_holds_the_key_checks_the_records_and_nobody_else_needs_it(run):
 
 def test_records_without_their_key_are_bound_by_nothing_and_fail(run):
     folder, _ = run
-    files = {name: content for name, content in read_folder(folder).items() if name != "custody.key"}
+    files = {name: content for name, content in read_run_folder(folder).items() if name != "custody.key"}
     found, verdict = verdicts(folder, files)
     assert (found["files/no-key"], verdict) == ("failed", "failed")
 
@@ -101,9 +101,9 @@ def test_records_without_their_key_are_bound_by_nothing_and_fail(run):
 def test_a_key_that_is_none_is_refused_and_not_shown(run, content):
     folder, _ = run
     with pytest.raises(
-        RecordsError, match=r"custody\.key cannot be read: key must be 64 hex digits and a newline"
+        RecordError, match=r"custody\.key cannot be read: key must be 64 hex digits and a newline"
     ) as told:
-        examine(read_folder(folder) | {"custody.key": content}, None)
+        verify_run(read_run_folder(folder) | {"custody.key": content}, None)
     assert "abab" not in str(told.value)
 
 
@@ -112,12 +112,12 @@ def test_each_run_draws_a_key_of_its_own_and_a_killed_one_keeps_it(tmp_path, mon
     for name in ("one", "two"):
         folder = tmp_path / name / "run"
         with monkeypatch.context() as broken:
-            broken.setattr(steps, "disclosed", killed)
+            broken.setattr(steps, "disclose", killed)
             with pytest.raises(OSError, match="killed"):
                 train(folder, folder.parent / "ledger.db", make_plan())
         kept = (folder / "custody.key").read_bytes()
         with steps_of(folder) as charge:
-            steps.close(charge, folder, None)
+            steps.commit_charge(charge, folder, None)
             assert charge.state == "committed"
         assert (folder / "custody.key").read_bytes() == kept
         keys.add(kept)
@@ -139,11 +139,11 @@ def killed(_):
 def test_only_what_may_leave_is_committed():
     secret, key = b"7 participants", CommitmentKey(b"k" * 32)
     given = {"a": Public.of(b"a"), "b": Released.of(b"b"), "c": Commitment.to(secret, key)}
-    assert disclosed(given) == {name: str(digest) for name, digest in given.items()}
-    assert {type(one) for one in disclosed(given).values()} == {str}
+    assert disclose(given) == {name: str(digest) for name, digest in given.items()}
+    assert {type(one) for one in disclose(given).values()} == {str}
     plain = hashlib.sha256(secret).hexdigest()
     with pytest.raises(TypeError, match=r"d must be Public, Released or a Commitment to leave, got str"):
-        disclosed(given | {"d": plain})
+        disclose(given | {"d": plain})
     assert same_digest(plain, plain)
     assert not same_digest(plain, given["c"])
     assert not same_digest(None, None)
@@ -161,14 +161,14 @@ def test_what_is_private_has_no_text_no_json_and_no_hash(private):
         json.dumps,
         codec.encode,
         codec.to_json,
-        codec.canonical,
-        codec.fingerprint,
+        codec.encode_canonical,
+        codec.hash_canonical,
     ):
         with pytest.raises((TypeError, ValueError)):
             leak(private)
     for nested in ([private], {"a": private}, (private,)):
         with pytest.raises((TypeError, ValueError)):
-            codec.canonical(codec.encode(nested))
+            codec.encode_canonical(codec.encode(nested))
     assert repr(private) == f"{type(private).__name__}(private)"
 
 

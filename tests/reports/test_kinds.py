@@ -13,8 +13,8 @@ from tests.extent import amount
 from tests.reports.drawn import audit_of, finish, make_plan, scored
 from tests.reports.test_examination import put
 
-from epsilog.mechanisms import BinomialTrials
-from epsilog.reports import build_report, compare, examine_report, render_html, render_markdown
+from epsilog.mechanisms import BinomialTrialCount
+from epsilog.reports import build_report, compare_rebuilt, render_html, render_markdown, verify_report
 from epsilog.reports.examination import FOREMOST, leaves
 from epsilog.reports.kinds import (
     OF_LOGS,
@@ -24,12 +24,12 @@ from epsilog.reports.kinds import (
     Unknown,
     kind_at,
     kind_of_finding,
-    listed,
+    list_parts,
     words_of,
 )
-from epsilog.reports.report import unpacked
-from epsilog.terms import Canaries, EpsilogError, Verdict, codec
-from epsilog.terms.digits import upper_text
+from epsilog.reports.report import extract_files
+from epsilog.terms import Canaries, EpsilogError, Status, codec
+from epsilog.terms.digits import format_upper
 from epsilog.verification import parse_evidence, read_evidence, reconcile
 
 CARRIED = (("evidence", "plan"), ("evidence", "records"), ("owner",), ("audit", "canaries"))
@@ -65,7 +65,7 @@ def others(value):
 def anew(report, evidence):
     """All that follows from what a report carries, made again; None where nobody could have."""
     try:
-        found = parse_evidence(unpacked(report), None)
+        found = parse_evidence(extract_files(report), None)
         charged = dict(evidence.ledger.request) | {"plan_hash": found.plan.hash}
         word = replace(
             evidence.ledger,
@@ -80,7 +80,7 @@ def anew(report, evidence):
         again = build_report(found, outcome)
     except (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
         return None
-    return again if not any(one.verdict is Verdict.FAILED for one in outcome.findings) else None
+    return again if not any(one.verdict is Status.FAILED for one in outcome.findings) else None
 
 
 def test_each_value_has_a_kind(finished):
@@ -92,7 +92,7 @@ def test_each_value_has_a_kind(finished):
     for place in leaves(report):
         if value_at(report, place) is None:
             assert kind_at(report, place) == Unknown()
-    assert report["kinds"] == listed(OF_RUNS)
+    assert report["kinds"] == list_parts(OF_RUNS)
     for parts in (OF_RUNS, OF_LOGS):
         assert all(isinstance(part.kind, Attested) == bool(part.says) for part in parts)
         assert len({part.place for part in parts}) == len(parts)
@@ -165,7 +165,7 @@ def test_only_what_is_recomputed_looks_passed(finished):
 
 def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
     report, _ = finished
-    found = examine_report(codec.canonical(report), None)
+    found = verify_report(codec.encode_canonical(report), None)
     for name in ("custody", "norms", "participation", "page", "model", "ledger"):
         assert re.search(rf"Not checked here: [^.]*\b{name}\b", found.stands), name
     assert "By the owner's word alone: " in found.stands
@@ -183,7 +183,7 @@ def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
 
 def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
     """It may rest on a tighter accountant, and is a warning; what stands is what can be proved here."""
-    plan = make_plan(trials=BinomialTrials(10, 0.5))
+    plan = make_plan(trials=BinomialTrialCount(10, 0.5))
     low = plan.guarantee.epsilon * 0.997
     stated = replace(plan.epsilon, upper=low, lower=min(plan.epsilon.lower, low))
     lowered = replace(plan, guarantee=replace(plan.guarantee, epsilon=low), epsilon=stated)
@@ -191,14 +191,14 @@ def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
     assert report["verification"]["verdict"] == "warned"
     assert report["claim"]["guarantee"]["epsilon"] == low
     assert report["claim"]["supported"] == report["claim"]["epsilon"]["upper"] == plan.guarantee.epsilon
-    assert upper_text(plan.guarantee.epsilon) in report["claim"]["statement"]
+    assert format_upper(plan.guarantee.epsilon) in report["claim"]["statement"]
     page = render_html(report).partition('<pre id="document">')[0]
-    assert f"<dt>epsilon, supported</dt><dd>{upper_text(plan.guarantee.epsilon)}</dd>" in page
+    assert f"<dt>epsilon, supported</dt><dd>{format_upper(plan.guarantee.epsilon)}</dd>" in page
 
 
 def test_part_by_part_it_is_told_how_much_is_copied(finished):
     report, _ = finished
-    parts = {part.part: part for part in compare(codec.canonical(report))}
+    parts = {part.part: part for part in compare_rebuilt(codec.encode_canonical(report))}
     assert {name for name, part in parts.items() if part.copied == 0} >= {"accounting", "limits", "forgeable", "kinds"}
     for name in ("owner", "utility", "budget", "rounds", "identity"):
         assert 0 < parts[name].copied == parts[name].fields

@@ -8,59 +8,59 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from epsilog.reports import check_schema, rendering, report_schema, statement, who_sees_what
-from epsilog.reports.narrative import supported_statement
-from epsilog.reports.plots import Series, line_plot
+from epsilog.reports import check_schema, format_statement, list_party_guarantees, load_report_schema, rendering
+from epsilog.reports.narrative import format_supported_statement
+from epsilog.reports.plots import PlotSeries, draw_line_plot
 from epsilog.schemes import ClientLevelCentral, Scheme
 from epsilog.terms import Guarantee, NeighboringRelation, UnsupportedMechanismError
-from epsilog.terms.charts import ticks
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.charts import choose_ticks
+from epsilog.terms.digits import format_lower, format_upper
 
 GUARANTEE = Guarantee(3.99841, 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, "school", 2000)
 
 
 @given(st.floats(1e-300, 1e300), st.integers(1, 10))
 def test_shown_bounds_never_flatter(value, digits):
-    assert float(lower_text(value, digits)) <= value <= float(upper_text(value, digits))
-    assert float(upper_text(value, digits)) <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
+    assert float(format_lower(value, digits)) <= value <= float(format_upper(value, digits))
+    assert float(format_upper(value, digits)) <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
 
 
 def test_the_statement_rounds_up_and_names_everything():
-    said = statement(GUARANTEE)
-    for part in ("3.999", "1e-5", "adding or removing one school", "2,000"):
+    said = format_statement(GUARANTEE)
+    for part in ("3.999", "1e-5", "Adding or removing one school", "2,000"):
         assert part in said
     nothing = Guarantee(1e9, 1e-5, NeighboringRelation.ZERO_OUT, "school", 2000)
-    assert "more than 1e300" in statement(nothing)
+    assert "more than 1e300" in format_statement(nothing)
 
 
 def test_a_failed_check_withdraws_the_claim():
-    assert supported_statement(GUARANTEE, unamplified=22.0, failed=()) == statement(GUARANTEE)
-    assert "only the claim without amplification" in supported_statement(
+    assert format_supported_statement(GUARANTEE, unamplified=22.0, failed=()) == format_statement(GUARANTEE)
+    assert "only the claim without amplification" in format_supported_statement(
         GUARANTEE, unamplified=22.0, failed={"participation"}
     )
-    assert "(22, " in supported_statement(GUARANTEE, unamplified=22.0, failed={"participation"})
-    gone = supported_statement(GUARANTEE, unamplified=22.0, failed={"noise", "participation"})
+    assert "(22, " in format_supported_statement(GUARANTEE, unamplified=22.0, failed={"participation"})
+    gone = format_supported_statement(GUARANTEE, unamplified=22.0, failed={"noise", "participation"})
     assert gone.startswith("Nothing is claimed")
 
 
 def test_the_server_of_a_central_scheme_gets_no_guarantee():
-    rows = who_sees_what(ClientLevelCentral(10, 0.5, 2, 1.0, 1.0), unit="x", epsilon=1.0, unamplified=2.0)
+    rows = list_party_guarantees(ClientLevelCentral(10, 0.5, 2, 1.0, 1.0), unit="x", epsilon=1.0, unamplified=2.0)
     assert {r["party"]: r["protected_by"] for r in rows}["Server"].startswith("no guarantee")
     with pytest.raises(UnsupportedMechanismError):
-        who_sees_what(Scheme(), unit="x", epsilon=1.0, unamplified=2.0)
+        list_party_guarantees(Scheme(), unit="x", epsilon=1.0, unamplified=2.0)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
 @example(879609.9999999999, 1e-06)  # hardly more than the numbers can tell
 def test_ticks_are_round_and_inside(low, span):
-    marks, slack = ticks(low, low + span), 1e-6 * span + 4 * math.ulp(abs(low) + span)
+    marks, slack = choose_ticks(low, low + span), 1e-6 * span + 4 * math.ulp(abs(low) + span)
     assert all(low - slack <= t <= low + span + slack for t in marks)
     assert len(marks) <= 12
 
 
 def test_a_plot_is_well_formed_described_and_leaves_out_infinities():
-    drawn = line_plot(
-        [Series("a <b>", ((1.0, 1.0), (2.0, math.inf), (3.0, 4.0)), markers=True)],
+    drawn = draw_line_plot(
+        [PlotSeries("a <b>", ((1.0, 1.0), (2.0, math.inf), (3.0, 4.0)), markers=True)],
         title="T & t",
         x_label="round",
         y_label="epsilon",
@@ -75,7 +75,7 @@ def test_a_plot_is_well_formed_described_and_leaves_out_infinities():
 
 
 def test_an_empty_or_foreign_document_is_no_report():
-    assert report_schema()["title"].startswith("epsilog report")
+    assert load_report_schema()["title"].startswith("epsilog report")
     for document in ({}, {"kind": "report"}, []):
         with pytest.raises(ValueError, match=r"required|not of type"):
             check_schema(document)
@@ -86,7 +86,7 @@ LEFT_EDGE, RIGHT_EDGE, TOP_EDGE, FLOOR = 64.0, 508.0, 20.0, 254.0  # of the fram
 
 def drawn_plot(*series, **options):
     """The parsed plot and the places of its points."""
-    text = line_plot(series, title="t", x_label="x", y_label="y", **options)
+    text = draw_line_plot(series, title="t", x_label="x", y_label="y", **options)
     root = ET.fromstring(text)  # noqa: S314 - our own text
     spots = [(float(c.get("cx")), float(c.get("cy"))) for c in root.iter() if c.tag.endswith("circle")]
     return root, spots
@@ -97,7 +97,7 @@ def of_class(root, name):
 
 
 def test_a_plot_spans_its_frame_from_zero_to_just_above_the_largest():
-    root, spots = drawn_plot(Series("a", ((10.0, 1.0), (15.0, 3.0), (20.0, 4.0)), markers=True))
+    root, spots = drawn_plot(PlotSeries("a", ((10.0, 1.0), (15.0, 3.0), (20.0, 4.0)), markers=True))
     assert [x for x, _ in spots] == pytest.approx([LEFT_EDGE, (LEFT_EDGE + RIGHT_EDGE) / 2, RIGHT_EDGE])
     unit = (FLOOR - TOP_EDGE) / 4.16  # 4% of room above the largest
     assert [y for _, y in spots] == pytest.approx([FLOOR - v * unit for v in (1, 3, 4)], abs=0.06)
@@ -108,17 +108,17 @@ def test_a_plot_spans_its_frame_from_zero_to_just_above_the_largest():
 
 def test_a_plot_that_need_not_start_at_zero_starts_at_the_least():
     points = ((0.0, 100.0), (1.0, 103.0))
-    _, spots = drawn_plot(Series("a", points, markers=True), from_zero=False)
+    _, spots = drawn_plot(PlotSeries("a", points, markers=True), from_zero=False)
     unit = (FLOOR - TOP_EDGE) / 3.12
     assert [y for _, y in spots] == pytest.approx([FLOOR, FLOOR - 3 * unit], abs=0.06)
-    _, spots = drawn_plot(Series("a", ((0.0, -2.0), (1.0, -1.0)), markers=True))
+    _, spots = drawn_plot(PlotSeries("a", ((0.0, -2.0), (1.0, -1.0)), markers=True))
     assert [y for _, y in spots] == pytest.approx([FLOOR, FLOOR - (FLOOR - TOP_EDGE) / 1.04], abs=0.06)
 
 
 def test_a_mark_is_inside_and_every_line_counts():
     root, spots = drawn_plot(
-        Series("a", ((0.0, 1.0), (1.0, 2.0)), markers=True),
-        Series("b", ((0.5, 3.0), (2.0, 1.0)), markers=True),
+        PlotSeries("a", ((0.0, 1.0), (1.0, 2.0)), markers=True),
+        PlotSeries("b", ((0.5, 3.0), (2.0, 1.0)), markers=True),
         mark=("budget", 10.0),
     )
     assert min(x for x, _ in spots) == LEFT_EDGE
@@ -127,28 +127,28 @@ def test_a_mark_is_inside_and_every_line_counts():
     (mark,) = of_class(root, "mark")
     assert float(mark.get("y1")) == float(mark.get("y2")) == pytest.approx(FLOOR - 10 * unit, abs=0.06)
     assert [y for _, y in spots] == pytest.approx([FLOOR - v * unit for v in (1, 2, 3, 1)], abs=0.06)
-    root, spots = drawn_plot(Series("a", ((0.0, 1.0), (1.0, 2.0)), markers=True), mark=("none", math.inf))
+    root, spots = drawn_plot(PlotSeries("a", ((0.0, 1.0), (1.0, 2.0)), markers=True), mark=("none", math.inf))
     assert not of_class(root, "mark")
     assert spots[-1][1] == pytest.approx(FLOOR - 2 * (FLOOR - TOP_EDGE) / 2.08, abs=0.06)
 
 
 def test_powers_of_ten_are_evenly_apart_and_named():
-    root, spots = drawn_plot(Series("a", ((0.1, 1.0), (1.0, 1.0), (100.0, 1.0)), markers=True), log_x=True)
+    root, spots = drawn_plot(PlotSeries("a", ((0.1, 1.0), (1.0, 1.0), (100.0, 1.0)), markers=True), log_x=True)
     assert [x for x, _ in spots] == pytest.approx([LEFT_EDGE, LEFT_EDGE + 444 / 3, RIGHT_EDGE], abs=0.06)
     named = {one.text: float(one.get("x")) for one in root.iter() if one.get("y") == "272"}
     assert named == pytest.approx({"0.1": 64.0, "1": 212.0, "100": 508.0}, abs=0.06)
 
 
 def test_a_single_point_and_no_point_are_drawn_inside():
-    _, spots = drawn_plot(Series("a", ((3.0, 0.0),), markers=True))
+    _, spots = drawn_plot(PlotSeries("a", ((3.0, 0.0),), markers=True))
     assert spots == [(LEFT_EDGE, FLOOR)]
-    root, spots = drawn_plot(Series("a", ((math.nan, 1.0),), markers=True))
+    root, spots = drawn_plot(PlotSeries("a", ((math.nan, 1.0),), markers=True))
     assert spots == []
     assert len(of_class(root, "grid")) > 2
 
 
 def test_lines_are_told_apart_and_labels_do_not_cover_each_other():
-    lines = [Series(f"line {i}", ((0.0, 1.0), (1.0, 1.0 + i / 100))) for i in range(5)]
+    lines = [PlotSeries(f"line {i}", ((0.0, 1.0), (1.0, 1.0 + i / 100))) for i in range(5)]
     root, spots = drawn_plot(*lines)
     assert spots == []  # no markers were asked for
     paths = [one for one in root.iter() if one.get("stroke")]
@@ -163,11 +163,11 @@ def test_lines_are_told_apart_and_labels_do_not_cover_each_other():
 
 
 def test_ticks_of_round_steps():
-    assert ticks(0.0, 1.0) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    assert ticks(3.0, 13.0) == [4, 6, 8, 10, 12]
-    assert ticks(-1.0, 1.0) == pytest.approx([-1, -0.5, 0, 0.5, 1])
-    assert ticks(2.0, 2.0) == [2.0]
-    assert ticks(0.0, 12.0) == [0, 2.5, 5, 7.5, 10]
+    assert choose_ticks(0.0, 1.0) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert choose_ticks(3.0, 13.0) == [4, 6, 8, 10, 12]
+    assert choose_ticks(-1.0, 1.0) == pytest.approx([-1, -0.5, 0, 0.5, 1])
+    assert choose_ticks(2.0, 2.0) == [2.0]
+    assert choose_ticks(0.0, 12.0) == [0, 2.5, 5, 7.5, 10]
 
 
 def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
@@ -177,7 +177,7 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
         asked[title] = {one.label: one.points for one in series}, options
         return title
 
-    monkeypatch.setattr(rendering, "line_plot", note)
+    monkeypatch.setattr(rendering, "draw_line_plot", note)
     curve = [{"round": r, "lower": low, "upper": up} for r, low, up in ((1, 0.5, 1.0), (2, 0.75, 1.5))]
     rounds = [{"round": 1, "test_loss": 1.0, "test_score": 0.25}, {"round": 2, "test_loss": None, "test_score": None}]
     bare = [{"round": 1, "test_score": 0.375}, {"round": 2, "test_score": 0.5}]
@@ -190,7 +190,7 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
         "utility": {"without_dp": bare, "study": study},
         "result": {"score_name": "R squared on the test set"},
     }
-    assert set(rendering.plots(report)) == {"epsilon", "score", "study"}
+    assert set(rendering.draw_report_plots(report)) == {"epsilon", "score", "study"}
     lines, options = asked["Epsilon by round"]
     assert lines == {"certified upper": ((1.0, 1.0), (2.0, 1.5)), "lower bound": ((1.0, 0.5), (2.0, 0.75))}
     assert options == {"x_label": "round", "y_label": "epsilon", "mark": ("budget", 4.0)}
@@ -201,23 +201,23 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
     assert lines == {"with DP": ((1.0, 0.125), (4.0, 0.25))}
     assert (options["mark"], options["log_x"], options["y_label"]) == (("without DP", 0.5), True, "R squared")
     bare[-1]["test_score"] = None  # the run without privacy diverged
-    rendering.plots(report)
+    rendering.draw_report_plots(report)
     assert asked["Score by budget"][1]["mark"] is None
     report["utility"] = None
     curve[:] = [{"round": 1, "lower": 0.0, "upper": 1.0}]
-    assert set(rendering.plots(report)) == {"epsilon", "score"}
+    assert set(rendering.draw_report_plots(report)) == {"epsilon", "score"}
     assert set(asked["Epsilon by round"][0]) == {"certified upper"}
     assert set(asked["Score by round"][0]) == {"with DP"}
-    assert rendering.plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}
+    assert rendering.draw_report_plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}
 
 
 def test_few_powers_of_ten_are_named_as_they_are_and_nothing_else_is():
     def named(points, **options):
-        root, _ = drawn_plot(Series("a", tuple((x, 1.0) for x in points)), **options)
+        root, _ = drawn_plot(PlotSeries("a", tuple((x, 1.0) for x in points)), **options)
         return [one.text for one in root.iter() if one.get("y") == "272"]
 
     assert named([0.3, 1.0, 7.0], log_x=True) == ["0.3", "1", "7"]
     assert named([0.3, 1.0, 7.0]) == ["2", "4", "6"]
     many = [float(2**k) for k in range(10)]
-    assert named(many, log_x=True) == [f"{x:g}" for x in ticks(1.0, 512.0)]
+    assert named(many, log_x=True) == [f"{x:g}" for x in choose_ticks(1.0, 512.0)]
     assert named(many[:9], log_x=True) == [f"{x:g}" for x in many[:9]]

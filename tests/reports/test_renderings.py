@@ -11,14 +11,14 @@ from tests.reports.drawn import central, drawn, finish, local, make_plan
 
 from epsilog.accounting import epsilon, grouping, profile
 from epsilog.mechanisms import GaussianDP
-from epsilog.plan import risk_reading, verdict
+from epsilog.plan import compute_risk_metrics, interpret_guarantee
 from epsilog.plan.risks import SLACK
 from epsilog.reports import (
-    FIELDS,
+    PUBLICATION_FIELDS,
+    build_registry_record,
     check_record,
     check_schema,
-    read_about,
-    registry_record,
+    read_publication_file,
     render_html,
     render_markdown,
     render_pdf,
@@ -26,15 +26,15 @@ from epsilog.reports import (
     render_verdict,
     require_field,
 )
-from epsilog.reports.forgeries import FORGERIES, still_forgeable
-from epsilog.reports.publication import completed, publication, tier
-from epsilog.reports.rendering import copies, readings
+from epsilog.reports.forgeries import FORGERIES, list_residual_risks
+from epsilog.reports.publication import compute_registry_tier, list_publication_fields, merge_publication_fields
+from epsilog.reports.rendering import format_group_rows, format_risk_rows
 from epsilog.reports.report import _reading
 from epsilog.schemes import ClientLevelClientSide
-from epsilog.terms import CalibrationError, CheckError, Finding, NeighboringRelation, RecordsError, Verdict, codec
-from epsilog.terms.digits import upper_text
+from epsilog.terms import CalibrationError, CheckError, Finding, NeighboringRelation, RecordError, Status, codec
+from epsilog.terms.digits import format_upper
 from epsilog.terms.messages import sentence
-from epsilog.verification import Playbook, certified, read_evidence, reconcile
+from epsilog.verification import Playbook, compute_certified_interval, read_evidence, reconcile
 
 DOCS = Path(__file__).parents[2] / "docs"
 EVIL = 'x|y <script>alert(1)</script> [a](javascript:b)\n# head `c` *d* _e_ ${f} #eval("g") "h" \\'
@@ -52,7 +52,7 @@ def whole(z):
 
 @pytest.fixture(scope="module")
 def report(finished):
-    return codec.parse((finished / "report.json").read_bytes())
+    return codec.parse_json((finished / "report.json").read_bytes())
 
 
 @pytest.fixture(scope="module")
@@ -61,32 +61,32 @@ def real(tmp_path_factory):
     folder = tmp_path_factory.mktemp("real") / "run"
     said = {"period": "2026-Q4", "organisation": "Example Org", "retention": EVIL}
     finish(folder, folder.parent / "ledger.db", make_plan(simulation=False, reporting=said))
-    return codec.parse((folder / "report.json").read_bytes())
+    return codec.parse_json((folder / "report.json").read_bytes())
 
 
 def of_model(plan):
     """Without the published outcomes of checks, which readings leave out: 1e-10 of epsilon at most."""
-    found = certified(plan.release, plan.guarantee.delta, plan.guarantee.relation)
+    found = compute_certified_interval(plan.release, plan.guarantee.delta, plan.guarantee.relation)
     assert plan.epsilon.upper * (1 - 1e-10) < found.upper < plan.epsilon.upper
     return found
 
 
 def test_readings_are_the_accountants(report):
     plan = make_plan()
-    reading = risk_reading(
+    reading = compute_risk_metrics(
         plan.scheme.release(),
         delta=plan.guarantee.delta,
         relation=plan.guarantee.relation,
         known=plan.scheme.unamplified(),
     )
-    told = verdict(
+    told = interpret_guarantee(
         plan.scheme.release(),
         plan.epsilon,
         delta=plan.guarantee.delta,
         relation=plan.guarantee.relation,
         privacy_unit=plan.guarantee.privacy_unit,
     )
-    assert report["reading"] == codec.parse(codec.canonical(reading | {"moved": told.moved}))
+    assert report["reading"] == codec.parse_json(codec.encode_canonical(reading | {"moved": told.moved}))
     assert f"<p>{told.odds}</p>" in html.unescape(render_html(report | {"simulation": False}))
     supposed = f"<p>With fresh randomness, this would hold: {told.odds}</p>"
     assert supposed in html.unescape(render_html(report)), "seeded noise protects no one"
@@ -119,9 +119,9 @@ def test_a_fitted_mu_comes_close_by_what_it_says(report):
 
 def test_every_rendering_has_the_table_of_copies(report):
     texts = [render_html(report), render_markdown(report)]
-    for units, upper, lower in copies(report):
+    for units, upper, lower in format_group_rows(report):
         assert all(upper in text and lower in text for text in texts), units
-    assert [units for units, *_ in copies(report)] == ["1", "2", "8", "64"]
+    assert [units for units, *_ in format_group_rows(report)] == ["1", "2", "8", "64"]
 
 
 def test_where_nothing_is_promised_to_copies_it_is_said_in_words(report):
@@ -131,7 +131,7 @@ def test_where_nothing_is_promised_to_copies_it_is_said_in_words(report):
     points[2] |= {"epsilon": None, "lower": None}
     spoilt["reading"]["fit"] = None
     check_schema(spoilt)
-    _, two, eight, _ = copies(spoilt)
+    _, two, eight, _ = format_group_rows(spoilt)
     assert two == ("2", "no finite bound", "no finite bound")
     assert eight == ("8", "not computed; assume no protection", "-")
     for text in (render_html(spoilt), render_markdown(spoilt)):
@@ -147,7 +147,7 @@ def test_copies_that_cannot_be_priced_are_not_told_a_number(monkeypatch):
     def fails(*_, **__):
         raise CalibrationError("no root", bracket=(0.0, 1.0))
 
-    monkeypatch.setattr(grouping, "lattice_bounds", fails)
+    monkeypatch.setattr(grouping, "bound_on_lattice", fails)
     plan = make_plan(lambda z: central(z + 0.125))
     one, *others = _reading(plan)["groups"]
     assert one["epsilon"] == of_model(plan).upper
@@ -168,13 +168,13 @@ def test_the_most_that_a_person_holds_is_read_first():
 
 
 def test_what_a_dishonest_curator_could_do_is_told_where_it_applies(report, real):
-    assert report["forgeable"] == still_forgeable(make_plan())
+    assert report["forgeable"] == list_residual_risks(make_plan())
     seeded = "A seeded run was called real"
     assert not any(line.startswith(seeded) for line in report["forgeable"])
     assert any(line.startswith(seeded) for line in real["forgeable"])
     less = "Clients added less noise"
-    assert any(line.startswith(less) for line in still_forgeable(make_plan(local)))
-    assert not any(line.startswith(less) for line in still_forgeable(make_plan(central)))
+    assert any(line.startswith(less) for line in list_residual_risks(make_plan(local)))
+    assert not any(line.startswith(less) for line in list_residual_risks(make_plan(central)))
 
 
 def test_the_docs_table_names_every_forgery():
@@ -195,9 +195,9 @@ def test_a_simulation_speaks_in_the_conditional(report, real):
 @pytest.mark.parametrize("kind", ["markdown", "summary"])
 def test_markdown_shows_the_bounds_rounded_up_and_the_fingerprint(report, kind):
     text = render_markdown(report, kind=kind)
-    assert upper_text(report["claim"]["epsilon"]["upper"]) in text
-    assert upper_text(100 * report["reading"]["attack"][-1]["tpr"], 3) + "%" in text
-    assert codec.fingerprint(report) in text
+    assert format_upper(report["claim"]["epsilon"]["upper"]) in text
+    assert format_upper(100 * report["reading"]["attack"][-1]["tpr"], 3) + "%" in text
+    assert codec.hash_canonical(report) in text
     assert render_markdown(report, kind=kind) == text
     assert not re.search(r"\n{3}|None|Undefined", text)
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
@@ -238,7 +238,7 @@ def test_a_failed_run_is_no_promise_in_any_rendering(report):
 
 
 def test_a_record_is_valid_and_says_what_the_report_says(real):
-    record = registry_record(real, ABOUT)
+    record = build_registry_record(real, ABOUT)
     inner, claim = record["deployment"], real["claim"]
     assert inner["privacy_loss"]["privacy_parameters"] == {
         "epsilon": claim["guarantee"]["epsilon"],
@@ -252,9 +252,9 @@ def test_a_record_is_valid_and_says_what_the_report_says(real):
     for told in ("certified upper bound", claim["guarantee"]["relation"], real["evidence"]["plan_hash"], "Ledger head"):
         assert told in notes
     assert record["tier"] == 1
-    every = {name: (field.choices or ("2026-12-01",))[0] for name, field in FIELDS.items()}
+    every = {name: (field.choices or ("2026-12-01",))[0] for name, field in PUBLICATION_FIELDS.items()}
     del every["organisation"], every["retention"]
-    assert registry_record(real, every)["tier"] == 3
+    assert build_registry_record(real, every)["tier"] == 3
 
 
 PLACES = {
@@ -277,10 +277,10 @@ PLACES = {
 def test_every_field_and_fact_has_its_place_in_a_record(real):
     said = {
         name: (field.choices or ("2026-12-01" if name.endswith("date") else f"the {name}",))[0]
-        for name, field in FIELDS.items()
+        for name, field in PUBLICATION_FIELDS.items()
     }
     said |= {name: real["publication"]["stated"][name] for name in ("organisation", "retention")}
-    inner = registry_record(real, said)["deployment"]
+    inner = build_registry_record(real, said)["deployment"]
     for name, place in PLACES.items():
         found = inner
         for step in place:
@@ -298,23 +298,29 @@ def test_every_field_and_fact_has_its_place_in_a_record(real):
     for name, value in real["mechanism"]["scheme"].items():
         assert str(value) in inner["implementation"]["mechanisms"], name
     assert inner["administrative"]["registry_authors"] == [real["identity"]["owner"]]
-    assert set(FIELDS) - set(PLACES) == {"unit_details", "contact", "prior_releases", "retention", "review_date"}
+    assert set(PUBLICATION_FIELDS) - set(PLACES) == {
+        "unit_details",
+        "contact",
+        "prior_releases",
+        "retention",
+        "review_date",
+    }
 
 
 def test_no_record_is_made_of_what_is_no_deployment(report, real):
-    with pytest.raises(RecordsError, match="simulation"):
-        registry_record(report, ABOUT)
-    with pytest.raises(RecordsError, match="requires description, region, publication_date"):
-        registry_record(real, {})
+    with pytest.raises(RecordError, match="simulation"):
+        build_registry_record(report, ABOUT)
+    with pytest.raises(RecordError, match="requires description, region, publication_date"):
+        build_registry_record(real, {})
     failed = real | {"verification": real["verification"] | {"verdict": "failed"}}
-    with pytest.raises(RecordsError, match="no guarantee"):
-        registry_record(failed, ABOUT)
+    with pytest.raises(RecordError, match="no guarantee"):
+        build_registry_record(failed, ABOUT)
     with pytest.raises(CheckError, match="as the report binds it"):
-        registry_record(real, ABOUT | {"organisation": "Somebody Else"})
+        build_registry_record(real, ABOUT | {"organisation": "Somebody Else"})
 
 
 def test_the_registrys_schema_refuses_what_it_does_not_know(real):
-    record = registry_record(real, ABOUT)
+    record = build_registry_record(real, ABOUT)
     for spoilt in (
         record | {"surprise": 1},
         record | {"tier": 0},
@@ -332,8 +338,8 @@ def test_the_registrys_schema_refuses_what_it_does_not_know(real):
 def test_noise_at_the_client_is_local_only_where_clients_are_protected_from_everybody(tmp_path, scheme, model):
     plan = make_plan(scheme, simulation=False, relation=NeighboringRelation.ZERO_OUT)
     finish(tmp_path / "run", tmp_path / "ledger.db", plan)
-    report = codec.parse((tmp_path / "run" / "report.json").read_bytes())
-    assert registry_record(report, ABOUT)["deployment"]["deployment_model"]["model_name"] == model
+    report = codec.parse_json((tmp_path / "run" / "report.json").read_bytes())
+    assert build_registry_record(report, ABOUT)["deployment"]["deployment_model"]["model_name"] == model
 
 
 def everybody(scheme):
@@ -350,20 +356,22 @@ def everybody(scheme):
 def test_no_rendering_states_what_the_records_do_not_support(tmp_path, records, left):
     plan = make_plan(simulation=False)
     finish(tmp_path / "run", tmp_path / "ledger.db", plan, records=records(plan.scheme))
-    report = codec.parse((tmp_path / "run" / "report.json").read_bytes())
+    report = codec.parse_json((tmp_path / "run" / "report.json").read_bytes())
     check_schema(report)
     assert report["verification"]["verdict"] == "failed"
-    supported, planned = report["claim"]["supported"], upper_text(plan.epsilon.upper)
+    supported, planned = report["claim"]["supported"], format_upper(plan.epsilon.upper)
     assert supported == ("inf" if left == "none" else pytest.approx(plan.unamplified.upper, rel=1e-9))
     assert report["reading"] is None
-    assert not readings(report)
+    assert not format_risk_rows(report)
     for text in (*(render_markdown(report, kind=kind) for kind in ("markdown", "summary")), page(report)):
         for line in text.replace("\\", "").splitlines():
             if planned in line:
                 assert any(word in line for word in ("was planned", "Recomputed", "closed form")), line
             assert "best attack" not in line
     told = [row["protected_by"] for row in report["claim"]["parties"]]
-    assert any(("nothing that the records support" if left == "none" else upper_text(supported)) in one for one in told)
+    assert any(
+        ("nothing that the records support" if left == "none" else format_upper(supported)) in one for one in told
+    )
 
 
 def page(report):
@@ -376,12 +384,14 @@ def test_blanks_are_listed_with_what_they_would_complete(real):
     told = real["publication"]
     assert told["stated"]["organisation"] == "Example Org"
     blank = {item["field"]: item["completes"] for item in told["blank"]}
-    assert blank == {name: f.completes for name, f in FIELDS.items() if name not in ("organisation", "retention")}
-    assert tier({}) == 0
-    every = dict.fromkeys(FIELDS, "x")
-    assert tier(every) == 3
-    assert tier({name: "x" for name in every if name != "access_type"}) == 1
-    assert publication({})["stated"] == {}
+    assert blank == {
+        name: f.completes for name, f in PUBLICATION_FIELDS.items() if name not in ("organisation", "retention")
+    }
+    assert compute_registry_tier({}) == 0
+    every = dict.fromkeys(PUBLICATION_FIELDS, "x")
+    assert compute_registry_tier(every) == 3
+    assert compute_registry_tier({name: "x" for name in every if name != "access_type"}) == 1
+    assert list_publication_fields({})["stated"] == {}
 
 
 @pytest.mark.parametrize(
@@ -405,28 +415,28 @@ def test_fields_that_say_nothing_are_refused(name, value, told):
 def test_a_file_of_fields_is_read_or_refused_with_its_name(tmp_path):
     path = tmp_path / "about.toml"
     path.write_text('region = "Europe"\npublication_date = 2026-12-01\n')
-    assert read_about(path) == {"region": "Europe", "publication_date": "2026-12-01"}
+    assert read_publication_file(path) == {"region": "Europe", "publication_date": "2026-12-01"}
     for text in ("region = 3", "x = 'y'", "region", "publication_date = 2026-12-01T00:00:00"):
         path.write_text(text)
-        with pytest.raises(RecordsError, match=r"about\.toml"):
-            read_about(path)
+        with pytest.raises(RecordError, match=r"about\.toml"):
+            read_publication_file(path)
     path.write_bytes(b"\xff")
-    with pytest.raises(RecordsError, match=r"about\.toml"):
-        read_about(path)
-    with pytest.raises(RecordsError, match="cannot be read"):
-        read_about(tmp_path / "nowhere")
+    with pytest.raises(RecordError, match=r"about\.toml"):
+        read_publication_file(path)
+    with pytest.raises(RecordError, match="cannot be read"):
+        read_publication_file(tmp_path / "nowhere")
 
 
 def test_blanks_are_filled_and_nothing_is_contradicted(real):
-    assert completed(real, {"region": "Europe"})["region"] == "Europe"
-    assert completed(real, {"organisation": "Example Org"})["organisation"] == "Example Org"
+    assert merge_publication_fields(real, {"region": "Europe"})["region"] == "Europe"
+    assert merge_publication_fields(real, {"organisation": "Example Org"})["organisation"] == "Example Org"
     with pytest.raises(CheckError):
-        completed(real, {"region": ""})
+        merge_publication_fields(real, {"region": ""})
 
 
 def test_the_docs_list_every_field():
     page = (DOCS / "how-to" / "publish-a-report.md").read_text()
-    for name, field in FIELDS.items():
+    for name, field in PUBLICATION_FIELDS.items():
         assert re.search(rf"^\| `{name}` \| {re.escape(field.says)}.* \| {field.completes} \|$", page, re.MULTILINE), (
             name
         )
@@ -436,7 +446,7 @@ def test_a_verdict_is_written_for_whatever_was_verified(finished, tmp_path):
     outcome = reconcile(read_evidence(finished, finished.parent / "ledger.db"))
     rules = tmp_path / "playbook.toml"
     rules.write_text('[steps]\nnoise = "stop <b>at once</b>"\n')
-    weak = replace(outcome, findings=(Finding("noise/too-weak", Verdict.FAILED, EVIL), *outcome.findings))
+    weak = replace(outcome, findings=(Finding("noise/too-weak", Status.FAILED, EVIL), *outcome.findings))
     text = render_verdict(
         weak, title=EVIL, stands=EVIL, playbook=Playbook.read(rules), files={"b.csv": "2" * 64, "a.csv": "1" * 64}
     )

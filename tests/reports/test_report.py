@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 from tests.reports.drawn import central, drawn, finish, lines, local, make_plan
 
-from epsilog.accounting import epsilon, fl_formula
-from epsilog.ledger import verify_file
+from epsilog.accounting import epsilon, federated_closed_form
+from epsilog.ledger import verify_ledger
 from epsilog.plan import RegisteredPlan
-from epsilog.reports import build_report, statement
-from epsilog.terms import RecordsError, codec
+from epsilog.reports import build_report, format_statement
+from epsilog.terms import RecordError, codec
 from epsilog.verification import read_evidence, reconcile
 
 module = importlib.import_module("epsilog.reports.report")
@@ -34,7 +34,7 @@ def run(request, tmp_path_factory):
 def test_the_claim_is_the_plans(run):
     plan, report, _ = run
     claim = report["claim"]
-    assert claim["statement"] == statement(plan.guarantee, simulation=True)
+    assert claim["statement"] == format_statement(plan.guarantee, simulation=True)
     assert codec.decode(claim["guarantee"]) == plan.guarantee
     assert codec.decode(claim["epsilon"]) == plan.epsilon
     assert codec.decode(claim["unamplified"]) == plan.unamplified
@@ -64,7 +64,7 @@ def test_the_accounts_are_worked_out_for_every_round_and_for_the_whole(run):
         assert lower == pytest.approx(costs.lower, rel=1e-9)
         assert upper == pytest.approx(costs.upper, rel=1e-9)
     assert said[scheme.rounds][1] == pytest.approx(plan.guarantee.epsilon, rel=1e-9)
-    formula = fl_formula(
+    formula = federated_closed_form(
         sampling_probability=scheme.step().sampling_probability,
         noise_multiplier=scheme.noise_multiplier,
         rounds=scheme.noisy_sums(scheme.rounds),
@@ -98,7 +98,7 @@ def test_rounds_and_result_are_the_records(run):
 
 def test_the_evidence_is_the_files_and_the_books(run):
     plan, report, folder = run
-    evidence, books = report["evidence"], verify_file(folder.parent / "ledger.db")
+    evidence, books = report["evidence"], verify_ledger(folder.parent / "ledger.db")
     assert evidence["plan_hash"] == plan.hash
     digests = {
         name: hashlib.sha256((folder / name).read_bytes()) for name in ("plan.json", "rounds.jsonl", "owner.json")
@@ -125,13 +125,13 @@ def test_the_evidence_is_the_files_and_the_books(run):
 
 def test_files_within_a_report_are_those_of_the_folder(run):
     _, report, folder = run
-    files = module.unpacked(report)
+    files = module.extract_files(report)
     assert set(files) == {"plan.json", "rounds.jsonl", "owner.json", "report.json"}
     for name, content in files.items():
         assert content == (folder / name).read_bytes(), name
     for broken in ({}, {"evidence": None}, report | {"evidence": {}}, [], None):
-        with pytest.raises(RecordsError, match="does not carry"):
-            module.unpacked(broken)
+        with pytest.raises(RecordError, match="does not carry"):
+            module.extract_files(broken)
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_what_a_plan_leaves_out_is_left_blank(tmp_path):
     assert report["rounds"] == report["accounting"]["curve"] == []
     nothing = {"rounds": 0, "diverged": False, "score_name": "score"}
     assert report["result"] == nothing | dict.fromkeys(("test_loss", "test_score", "model_hash"))
-    with pytest.raises(RecordsError, match=r"owner\.json is not here"):
+    with pytest.raises(RecordError, match=r"owner\.json is not here"):
         build_report(replace(evidence, owner=None), outcome)
     assert build_report(replace(evidence, owner=replace(evidence.owner, utility=None)), outcome)["utility"] is None
 
@@ -191,7 +191,7 @@ def test_a_curve_has_about_forty_points_with_both_ends(monkeypatch, rounds):
     plan = make_plan()
     long = replace(plan, scheme=replace(plan.scheme, rounds=max(rounds, 1)))
     monkeypatch.setattr(RegisteredPlan, "epsilon_after", epsilon_after)
-    curve = module.epsilon_curve(long, rounds)
+    curve = module.sample_epsilon_curve(long, rounds)
     at = [point["round"] for point in curve]
     assert len(at) == min(rounds, 40)
     if rounds:
@@ -202,12 +202,12 @@ def test_a_curve_has_about_forty_points_with_both_ends(monkeypatch, rounds):
     assert asked == at
     assert [point["lower"] for point in curve] == [k / 2 for k in range(1, len(at) + 1)]
     monkeypatch.setattr(RegisteredPlan, "epsilon_after", lambda *_: replace(plan.epsilon, upper=math.inf))
-    assert all(point["upper"] == "inf" for point in module.epsilon_curve(long, rounds))
+    assert all(point["upper"] == "inf" for point in module.sample_epsilon_curve(long, rounds))
 
 
 def test_what_a_report_says_of_rounds_and_trials_covers_outcomes_as_its_claim_does():
     plan = make_plan()
-    last = module.epsilon_curve(plan, plan.scheme.rounds)[-1]
+    last = module.sample_epsilon_curve(plan, plan.scheme.rounds)[-1]
     assert last["upper"] == plan.guarantee.epsilon
-    before = module.epsilon_curve(plan, plan.scheme.rounds, version=0)[-1]
+    before = module.sample_epsilon_curve(plan, plan.scheme.rounds, version=0)[-1]
     assert before["upper"] < last["upper"] < before["upper"] * (1 + 1e-9)

@@ -17,7 +17,7 @@ import pytest
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.server import create_app
-from epsilog.server.desk import Desk
+from epsilog.server.desk import WorkerPool
 
 REPORT = {
     "v": 0,
@@ -97,8 +97,8 @@ def _unhurried():
     None gives way: other tests have work for every core.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Desk, "__init__", partialmethod(Desk.__init__, manners=0))
-        patch.setattr(Desk, "open", partialmethod(Desk.open, at_once=False))
+        patch.setattr(WorkerPool, "__init__", partialmethod(WorkerPool.__init__, manners=0))
+        patch.setattr(WorkerPool, "open", partialmethod(WorkerPool.open, at_once=False))
         yield
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from epsilog.ledger import open_ledger
-from epsilog.queries import Count, Mean, MostCommon, Sum, ask, quote
+from epsilog.queries import Count, Mean, MostCommonCategory, Sum, estimate_query_cost, run_query
 from epsilog.server import create_app
 from epsilog.terms import BudgetExceededError, ConflictError
 
@@ -29,13 +29,13 @@ def test_questions_are_asked_of_a_ledger_far_away(site, tmp_path):
 
         def put(query, key, **price):
             scope = "z" if "rho" in price else "acme/anna"
-            return ask(ledger, scope, query, FRAME, unit="id", key=key, keep=tmp_path, **price)
+            return run_query(ledger, scope, query, FRAME, unit="id", key=key, keep=tmp_path, **price)
 
         told = put(Count(), "count", epsilon="0.5")
-        assert quote(ledger, "acme", Count(), unit="id", epsilon="0.5").charged == told.charged
+        assert estimate_query_cost(ledger, "acme", Count(), unit="id", epsilon="0.5").charged == told.charged
         assert put(Count(), "count", epsilon="0.5") == told
         put(Mean("age", (0, 99)), "mean", epsilon="0.5")
-        put(MostCommon("kind", ("a", "b")), "kind", epsilon="0.5")
+        put(MostCommonCategory("kind", ("a", "b")), "kind", epsilon="0.5")
         put(Sum("age", (0, 99)), "sum", rho="0.5")
         assert ledger.balance("acme").spent["epsilon"] == "1.5"
         with pytest.raises(BudgetExceededError):
@@ -55,7 +55,9 @@ def test_people_at_two_places_get_one_answer_for_one_key(site, tmp_path):
         with open_ledger(site.url) as ledger:
             together.wait()
             try:
-                return ask(ledger, "acme", Count(), FRAME, unit=None, key="race", keep=tmp_path / str(n), epsilon="0.5")
+                return run_query(
+                    ledger, "acme", Count(), FRAME, unit=None, key="race", keep=tmp_path / str(n), epsilon="0.5"
+                )
             except ConflictError as error:
                 assert "was answered already" in str(error)  # noqa: PT017 - the others end otherwise
                 return None

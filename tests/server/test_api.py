@@ -46,9 +46,9 @@ def test_inverse_questions(site):
 def test_a_record_carries_the_hash_of_its_canonical_form(site):
     for path, ask in (("federated/record", RUN), ("queries/record", {"epsilon": 1.0, "queries": 3, "magnitude": 5.0})):
         stamped = site.post(path, ask).json()
-        assert codec.fingerprint(stamped["record"]) == stamped["sha256"]
+        assert codec.hash_canonical(stamped["record"]) == stamped["sha256"]
         stamped["record"]["question"]["delta"] = 0.5
-        assert codec.fingerprint(stamped["record"]) != stamped["sha256"]
+        assert codec.hash_canonical(stamped["record"]) != stamped["sha256"]
 
 
 def test_no_noise_is_infinite_and_says_so(site):
@@ -209,7 +209,7 @@ def test_a_check_reports_and_ends_when_told(site, monkeypatch):
 
     monkeypatch.setattr(chain, "REPORT_EVERY", 1)
     going, waits = threading.Event(), threading.Event()
-    fold = chain.Books.fold
+    fold = chain.LedgerReplay.fold
 
     def slow(books, entry):
         if entry.index == 6:
@@ -217,7 +217,7 @@ def test_a_check_reports_and_ends_when_told(site, monkeypatch):
             going.wait(10)
         fold(books, entry)
 
-    monkeypatch.setattr(chain.Books, "fold", slow)
+    monkeypatch.setattr(chain.LedgerReplay, "fold", slow)
     name = site.post("ledger/verify", {}).json()["id"]
     assert waits.wait(10)
     assert site.get(f"ledger/verify/{name}").json()["checked"] == 5
@@ -309,9 +309,9 @@ def test_a_certificate_narrows_to_the_exact_value(site):
         assert look["lower"] < look["estimate"] < look["upper"]
     assert looks[-1]["lower"] < seen[-1]["interval"]["lower"] < seen[-1]["interval"]["upper"] < looks[-1]["upper"]
     assert document.json()["simulation"] is False  # fresh entropy: a certificate, not a repeat
-    from epsilog.accounting.montecarlo import check_document
+    from epsilog.accounting.montecarlo import recompute_document
 
-    assert check_document(document.json(), shards=2) == ()
+    assert recompute_document(document.json(), shards=2) == ()
 
 
 @pytest.mark.slow
@@ -406,14 +406,14 @@ FAMILIES = [
 @pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda each: "-".join(map(str, each.values())))
 def test_every_family_is_the_librarys_certificate(site, family):
-    from epsilog.accounting.montecarlo import check_document
+    from epsilog.accounting.montecarlo import recompute_document
 
     ask = {"samples": 20_000, "noise_multiplier": 1.5, "bins": 4} | family
     started = site.post("certificates", ask).json()
     last = events(site, started["id"])[-1]
     assert last["state"] == "done", last
     document = site.get(f"certificates/{started['id']}/evidence.json").json()
-    assert check_document(document, shards=1) == ()
+    assert recompute_document(document, shards=1) == ()
     assert document["interval"] == last["interval"]
     assert (started["exact"] is not None) == (family == FAMILIES[0])
     if started["exact"] is not None:
@@ -435,7 +435,7 @@ def test_what_cannot_be_certified_says_why(site):
 @pytest.mark.slow
 def test_a_certificate_outlives_its_server(serve_app, tmp_path):
     """Paused on one server, resumed on the next with the same entropy, and found finished on a third."""
-    from epsilog.accounting.montecarlo import check_document
+    from epsilog.accounting.montecarlo import recompute_document
 
     folder = tmp_path / "certificates"
     with serve_app(create_app(certificates_in=folder)) as first:
@@ -462,4 +462,4 @@ def test_a_certificate_outlives_its_server(serve_app, tmp_path):
         assert (again["directions"], again["born"]) == (told["directions"], told["born"])  # from the evidence alone
         document = third.get(f"certificates/{name}/evidence.json").json()
     assert document["simulation"] is False
-    assert check_document(document, shards=2) == ()
+    assert recompute_document(document, shards=2) == ()

@@ -23,10 +23,10 @@ import pytest
 from tests.docs.built import built_in
 from tests.reports.drawn import finish, make_plan
 
-from epsilog.ledger import open_ledger, read_ledger, sound_documents, write_bundle
+from epsilog.ledger import iterate_verified_documents, open_ledger, read_ledger, write_bundle
 from epsilog.mechanisms import PureDP
-from epsilog.server import Entrance, create_app, docs, embed, tokens
-from epsilog.server.desk import Desk
+from epsilog.server import AccessConfig, build_embed_html, create_app, docs, tokens
+from epsilog.server.desk import WorkerPool
 
 pytestmark = pytest.mark.slow
 
@@ -412,7 +412,9 @@ def test_embeds_open_with_the_values_of_the_page(browser, site, tmp_path):
     assert {name: shown[name] for name in asked} == asked
     words = shlex.split(command.removesuffix(" > calculator.html"))
     assert words[:3] == ["epsilog", "embed", "queries"]
-    (tmp_path / "calculator.html").write_text(embed("queries", dict(word.split("=", 1) for word in words[3:])))
+    (tmp_path / "calculator.html").write_text(
+        build_embed_html("queries", dict(word.split("=", 1) for word in words[3:]))
+    )
     (tmp_path / "element.html").write_text("<meta charset=utf-8>" + element)
     for name in ("calculator", "element"):
         browser.get((tmp_path / f"{name}.html").as_uri())
@@ -483,7 +485,7 @@ for _ in sys.stdin:
 
 def test_what_the_server_refuses_is_said(browser, serve_app, monkeypatch):
     command = (sys.executable, "-c", REFUSES)
-    monkeypatch.setattr(Desk, "__init__", partialmethod(Desk.__init__, command=command))
+    monkeypatch.setattr(WorkerPool, "__init__", partialmethod(WorkerPool.__init__, command=command))
     with serve_app(create_app()) as refusing:
         browser.get(refusing.url + "/federated?v=1&sampling=balls-in-bins&relation=replace-one")
         until(lambda: "No nearby formula" in text(browser, ".results"))
@@ -616,7 +618,7 @@ def test_a_ledger_behind_tokens_asks_for_one_and_keeps_it_nowhere(browser, serve
     file = tmp_path / "tokens.json"
     _, token = tokens.create_token(file, "anna", role="owner", scope=None)
     wrong = token[:-4] + ("0000" if token[-4:] != "0000" else "1111")
-    app = create_app(ledger=str(ledger_path), runs=runs_path, entrance=Entrance(file))
+    app = create_app(ledger=str(ledger_path), runs=runs_path, entrance=AccessConfig(file))
     with serve_app(app) as site:
         browser.get(site.url + "/ledger")
         until(lambda: "This needs a token" in text(browser, "main"))
@@ -649,7 +651,7 @@ def held(browser, serve_app, folder, role, fill_ledger):
     """The ledger's page, with the token of anna, who is such a holder of acme; and the file of the ledger."""
     file, path = folder / "tokens.json", fill_ledger(folder / "ledger.db")
     _, token = tokens.create_token(file, "anna", role=role, scope="acme")
-    with serve_app(create_app(ledger=str(path), entrance=Entrance(file))) as site:
+    with serve_app(create_app(ledger=str(path), entrance=AccessConfig(file))) as site:
         browser.get(site.url + "/ledger")
         until(lambda: one(browser, "input[name=token]")).send_keys(token)
         one(browser, "form button[type=submit]").click()
@@ -942,7 +944,7 @@ def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, sit
     until(lambda: "agrees with the evidence that it carries" in shown())
     assert "What differs" not in shown()
     with read_ledger(tmp_path / "ledger.db") as books:
-        write_bundle(sound_documents(books), tmp_path / "ledger.bundle", origin="o")
+        write_bundle(iterate_verified_documents(books), tmp_path / "ledger.bundle", origin="o")
     chooser.send_keys(str(tmp_path / "ledger.bundle"))
     until(lambda: "and with the ledger that paid for the run" in shown())
     assert "entries hold" in shown()
@@ -1133,7 +1135,7 @@ def test_a_copied_frame_takes_the_height_it_needs(browser, site, tmp_path):
 @pytest.mark.parametrize("name", ["federated", "queries"])
 def test_a_single_file_works_without_a_server(browser, tmp_path, name):
     path = tmp_path / "calculator.html"
-    path.write_text(embed(name), encoding="utf-8")
+    path.write_text(build_embed_html(name), encoding="utf-8")
     browser.get_log("browser")
     browser.get(path.as_uri())
     inside = until(lambda: one(browser, f"epsilog-{name}").shadow_root)

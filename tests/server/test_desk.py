@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from epsilog.server import create_app
-from epsilog.server.answers import Answer
+from epsilog.server.answers import ResponseModel
 from epsilog.server.app import create_app as create_app_with
-from epsilog.server.asks import Ask
-from epsilog.server.desk import MOST_WORK, QUICK, Desk, _Room
+from epsilog.server.asks import RequestModel
+from epsilog.server.desk import MOST_WORK, QUICK, WorkerPool, _WorkerQueue
 from epsilog.server.jobs import Job
 from epsilog.server.routes import Route
 
@@ -34,21 +34,21 @@ for line in sys.stdin:
 """
 
 
-class Order(Ask):
+class Order(RequestModel):
     sleeps: float = 0.0
     echo: int = 0
     dies: bool = False
     begins: str = ""
 
 
-LIGHT = Route("/light", "", Order, Answer, dict, lambda _: QUICK)
-HEAVY = Route("/heavy", "", Order, Answer, dict, lambda _: MOST_WORK)
-DEAR = Route("/dear", "", Order, Answer, dict, lambda _: MOST_WORK + 1)
+LIGHT = Route("/light", "", Order, ResponseModel, dict, lambda _: QUICK)
+HEAVY = Route("/heavy", "", Order, ResponseModel, dict, lambda _: MOST_WORK)
+DEAR = Route("/dear", "", Order, ResponseModel, dict, lambda _: MOST_WORK + 1)
 
 
 def with_desk(story, **options):
     async def whole():
-        desk = Desk(command=(sys.executable, "-c", WORKER), **options)
+        desk = WorkerPool(command=(sys.executable, "-c", WORKER), **options)
         await desk.open()
         try:
             return await asyncio.wait_for(story(desk), 600)
@@ -62,7 +62,7 @@ def test_the_process_that_was_begun_first_answers_first():
     """It is ready while the others still load: the last one was taken, and a first question waited for it."""
 
     async def story():
-        desk = Desk(command=(sys.executable, "-c", WORKER), workers=3, heavy=1)
+        desk = WorkerPool(command=(sys.executable, "-c", WORKER), workers=3, heavy=1)
         await desk.begin()
         first = desk._quick._workers[0]._process
         await desk.open()
@@ -190,7 +190,7 @@ def test_what_is_too_much_work_is_refused_before_any():
         return refused, [each._process for room in (desk._quick, desk._heavy) for each in room._workers]
 
     async def unopened():
-        return await story(Desk(command=("false",)))
+        return await story(WorkerPool(command=("false",)))
 
     refused, processes = asyncio.run(unopened())
     assert refused.status_code == 422
@@ -289,7 +289,7 @@ def test_abandoned_work_holds_nobody_up(serve_app, monkeypatch, tmp_path):
     """Endless work of clients that hung up is ended: otherwise the last question would find no process."""
     mark = tmp_path / "begun"
     command = (sys.executable, "-c", ENDLESS, str(mark))
-    monkeypatch.setattr(Desk, "__init__", partialmethod(Desk.__init__, command=command))
+    monkeypatch.setattr(WorkerPool, "__init__", partialmethod(WorkerPool.__init__, command=command))
     monkeypatch.setattr("epsilog.server.desk._SPARED", 0.05)
     with serve_app(create_app_with(deadline=6000.0)) as site:
         for number, (path, body) in enumerate([("account/profile", mix(20)), ("queries", weighted())] * 4, 1):
@@ -317,7 +317,7 @@ def test_too_much_work_is_a_problem_document(serve_app):
 
 def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypatch):
     closed, release = [], threading.Event()
-    close = Desk.close
+    close = WorkerPool.close
 
     async def noted(desk):
         await close(desk)
@@ -328,7 +328,7 @@ def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypa
             job.breathe()
         return {}
 
-    monkeypatch.setattr(Desk, "close", noted)
+    monkeypatch.setattr(WorkerPool, "close", noted)
     app, job = create_app(), Job(work)
     with serve_app(app):
         desk = app.state.desk
@@ -362,7 +362,7 @@ def test_a_process_that_runs_is_taken_before_one_that_was_ended():
         def __init__(self, runs):
             self.runs = runs
 
-    room = _Room([], 1)
+    room = _WorkerQueue([], 1)
     idle, newest, ended = Of(True), Of(True), Of(False)
     for one in (idle, newest, ended):
         room.give_back(one)

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from epsilog.server.disconnects import EndOnDisconnect
+from epsilog.server.disconnects import CancelOnDisconnect
 
 PATH = "/api/v1/queries"
 
@@ -22,7 +22,7 @@ def asked(app, *letters, path=PATH, method="POST"):
 
     async def ask():
         with anyio.fail_after(5):
-            await EndOnDisconnect(app)({"type": "http", "method": method, "path": path}, receive, send)
+            await CancelOnDisconnect(app)({"type": "http", "method": method, "path": path}, receive, send)
 
     anyio.run(ask)
     return sent

@@ -11,13 +11,13 @@ from starlette.responses import PlainTextResponse
 from tests.server.described import description
 from tests.server.inside import ask, ask_at_once, ask_often, refuse_at_the_door
 
-from epsilog.server import Entrance, create_app, docs, doorkeeper, tokens
-from epsilog.server.certificates import Certificates
-from epsilog.server.doorkeeper import Doorkeeper
+from epsilog.server import AccessConfig, create_app, docs, doorkeeper, tokens
+from epsilog.server.certificates import CertificateService
+from epsilog.server.doorkeeper import TokenAuthMiddleware
 from epsilog.server.doors import Role
-from epsilog.server.jobs import Shelf
-from epsilog.server.limits import Buckets
-from epsilog.server.security import Guard
+from epsilog.server.jobs import JobRegistry
+from epsilog.server.limits import TokenBuckets
+from epsilog.server.security import HostGuardMiddleware
 
 CLOSED = [
     "/api/v1/ledger",
@@ -51,12 +51,12 @@ def guarded(tmp_path_factory, ledger_path, runs_path):
     """An application, its doorkeeper and its file of tokens."""
     path = tmp_path_factory.mktemp("doors") / "tokens.json"
     tokens.create_token(path, "nobody", role="reader", scope="nowhere")
-    app = create_app(ledger=str(ledger_path), runs=runs_path, entrance=Entrance(path))
-    app.state.verifications = Shelf(what="checks", at_once=1)  # as its life begins; no process is started here
-    app.state.certificates = Certificates(path.parent)
+    app = create_app(ledger=str(ledger_path), runs=runs_path, entrance=AccessConfig(path))
+    app.state.verifications = JobRegistry(what="checks", at_once=1)  # as its life begins; no process is started here
+    app.state.certificates = CertificateService(path.parent)
     ask(app, "GET", "/healthz")
     keeper = app.middleware_stack
-    while not isinstance(keeper, Doorkeeper):
+    while not isinstance(keeper, TokenAuthMiddleware):
         keeper = keeper.app
     return app, keeper, path
 
@@ -150,7 +150,7 @@ BODIES = {
 
 @pytest.fixture
 def _unhurried(keeper, monkeypatch):
-    monkeypatch.setattr(keeper, "_holders", Buckets(rate=1e9, burst=1e9))
+    monkeypatch.setattr(keeper, "_holders", TokenBuckets(rate=1e9, burst=1e9))
 
 
 @pytest.mark.usefixtures("_unhurried")
@@ -364,7 +364,7 @@ def test_certificates_are_started_by_those_who_spend(app, file, role, status):
 @pytest.mark.slow
 def test_ten_thousand_random_tokens_leave_nothing_behind(app, keeper, file, ledger_path, monkeypatch):
     costly = []
-    monkeypatch.setattr(tokens.Keys, "verify", lambda *given: costly.append(given))
+    monkeypatch.setattr(tokens.TokenStore, "verify", lambda *given: costly.append(given))
     before = {path: path.read_bytes() for path in (file, ledger_path)}
     peers = [f"198.51.{at // 250}.{at % 250}" if at % 2 else "203.0.113.9" for at in range(10_000)]
     asks = [(f"eps_{at:016x}_{at:043d}", peer) for at, peer in enumerate(peers)]
@@ -389,8 +389,8 @@ def test_wrong_tokens_are_soon_too_many_and_colleagues_still_come_in(app, file):
 
 
 def test_wrong_secrets_of_a_known_id_cost_argon2_ten_times_and_no_more(app, file, monkeypatch):
-    anna, asked, real = token_of(file), [], tokens.Keys.verify
-    monkeypatch.setattr(tokens.Keys, "verify", lambda self, *given: asked.append(given) or real(self, *given))
+    anna, asked, real = token_of(file), [], tokens.TokenStore.verify
+    monkeypatch.setattr(tokens.TokenStore, "verify", lambda self, *given: asked.append(given) or real(self, *given))
     found = [ask(app, "GET", "/api/v1/ledger", token=anna[:-4] + f"{at:04d}").status for at in range(40)]
     assert found == [401] * 10 + [429] * 30
     assert len(asked) == 10
@@ -401,8 +401,8 @@ def test_wrong_secrets_of_a_known_id_cost_argon2_ten_times_and_no_more(app, file
 
 def test_many_who_begin_at_once_with_one_token_are_checked_once(app, keeper, file, monkeypatch):
     """After every change of the file all of them come at once; none is taken for somebody who guesses."""
-    anna, asked, real = token_of(file), [], tokens.Keys.verify
-    monkeypatch.setattr(tokens.Keys, "verify", lambda self, *given: asked.append(given) or real(self, *given))
+    anna, asked, real = token_of(file), [], tokens.TokenStore.verify
+    monkeypatch.setattr(tokens.TokenStore, "verify", lambda self, *given: asked.append(given) or real(self, *given))
     found = ask_at_once(app, "/api/v1/nothing", [(anna, "192.0.2.7")] * 64)
     assert [reply.status for reply in found] == [404] * 64
     assert len(asked) == 1
@@ -415,7 +415,7 @@ def test_many_who_begin_at_once_with_one_token_are_checked_once(app, keeper, fil
 
 @pytest.mark.slow
 def test_a_holder_asks_so_often_and_others_are_not_kept_waiting(file, ledger_path):
-    app = create_app(ledger=str(ledger_path), entrance=Entrance(file, rate=1.0))
+    app = create_app(ledger=str(ledger_path), entrance=AccessConfig(file, rate=1.0))
     anna, bob = token_of(file), token_of(file, "bob")
     asked = (ask(app, "GET", "/api/v1/nothing", token=anna) for _ in range(1000))
     assert {next(asked).status for _ in range(4)} == {404}
@@ -425,7 +425,7 @@ def test_a_holder_asks_so_often_and_others_are_not_kept_waiting(file, ledger_pat
 
 
 def test_calculators_are_asked_so_often_from_one_place(app, keeper, monkeypatch):
-    monkeypatch.setattr(keeper, "_askers", Buckets(rate=1e-3, burst=3))
+    monkeypatch.setattr(keeper, "_askers", TokenBuckets(rate=1e-3, burst=3))
     assert [ask(app, "POST", "/api/v1/federated", body=b"[").status for _ in range(5)] == [422] * 3 + [429] * 2
     assert ask(app, "POST", "/api/v1/federated", body=b"[", peer="203.0.113.5").status == 422
 
@@ -435,7 +435,7 @@ def test_calculators_are_asked_so_often_from_one_place(app, keeper, monkeypatch)
 
 @pytest.mark.slow
 def test_it_answers_to_its_names_only(file):
-    app = create_app(entrance=Entrance(file, names=("team.example.org",)))
+    app = create_app(entrance=AccessConfig(file, names=("team.example.org",)))
     for host in ("team.example.org", "TEAM.example.org:8443", "localhost:8080"):
         assert ask(app, "GET", "/healthz", host=host).status == 200
     for host in ("evil.example", "team.example.org.evil.example", "192.0.2.7", "", "team.example.org@evil.example"):
@@ -451,15 +451,24 @@ def test_a_proxy_that_nobody_told_of_is_refused():
 
     for header in ("x-forwarded-for", "X-Forwarded-For", "forwarded"):
         said = [(header, "192.0.2.1")]
-        for entrance in (Entrance(), Entrance(Path("t.json")), Entrance(Path("t.json"), names=("a.example",))):
-            assert ask(Guard(app, entrance), "GET", "/", headers=said).status == 421
-        assert ask(Guard(app, Entrance(Path("t.json"), behind_proxy=True)), "GET", "/", headers=said).status == 200
-    assert ask(Guard(app), "GET", "/").status == 200
+        for entrance in (
+            AccessConfig(),
+            AccessConfig(Path("t.json")),
+            AccessConfig(Path("t.json"), names=("a.example",)),
+        ):
+            assert ask(HostGuardMiddleware(app, entrance), "GET", "/", headers=said).status == 421
+        assert (
+            ask(
+                HostGuardMiddleware(app, AccessConfig(Path("t.json"), behind_proxy=True)), "GET", "/", headers=said
+            ).status
+            == 200
+        )
+    assert ask(HostGuardMiddleware(app), "GET", "/").status == 200
 
 
 @pytest.mark.slow
 def test_behind_a_proxy_each_of_its_guests_is_counted(file):
-    app = create_app(entrance=Entrance(file, behind_proxy=True))
+    app = create_app(entrance=AccessConfig(file, behind_proxy=True))
 
     def status(guest):
         headers = [("x-forwarded-for", f"203.0.113.77, {guest}")]

@@ -14,9 +14,9 @@ import epsilog.cli.entry  # noqa: F401 - brings the commands
 from epsilog import plan
 from epsilog.accounting import epsilon
 from epsilog.cli.app import app
-from epsilog.pipeline import check_file, sketch
+from epsilog.pipeline import check_config, export_config
 from epsilog.server import worker
-from epsilog.terms import NeighboringRelation, ProgrammeError, codec
+from epsilog.terms import ConfigError, NeighboringRelation, codec
 from epsilog.terms.messages import sentence
 
 RUN = {"population": 1000, "cohort_size": 100, "rounds": 20, "noise_multiplier": 1.5}
@@ -43,7 +43,7 @@ def ask_of(page, name):
 
 
 def asked(path, ask):
-    status, _, body = worker.answer(path, ask)
+    status, _, body = worker.answer_request(path, ask)
     assert status == 200, body
     return json.loads(body)
 
@@ -120,16 +120,16 @@ def test_what_no_programme_can_promise_says_why():
 
 def test_a_programme_that_is_checked_keeps_to_its_budget(tmp_path):
     file = tmp_path / "calculated.toml"
-    text = sketch(plan.federated(**RUN), cap=9.0)
+    text = export_config(plan.federated(**RUN), cap=9.0)
     file.write_text(text)
-    assert check_file(file).plan.budget["epsilon"] == "9.0"
+    assert check_config(file).plan.budget["epsilon"] == "9.0"
     file.write_text(text.replace('epsilon = "9.0"', 'epsilon = "0.1"'))
     done = CliRunner().invoke(app, ["run", "--check", str(file)])
     assert done.exit_code != 0
     assert "above the budget of 0.1" in str(done.exception)
     file.write_text(text.replace("rounds = 20", "rounds = 0", 1))
-    with pytest.raises(ProgrammeError, match="rounds"):
-        check_file(file)
+    with pytest.raises(ConfigError, match="rounds"):
+        check_config(file)
 
 
 def test_a_file_keeps_to_the_cap_and_to_each_stated_fact(tmp_path):

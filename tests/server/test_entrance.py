@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.server import Entrance, create_app
-from epsilog.server.entrance import HOSTS, LOOPBACK, tls_context
+from epsilog.server import AccessConfig, create_app
+from epsilog.server.entrance import HOSTS, LOOPBACK, make_tls_context
 from epsilog.terms import CheckError, StorageError
 
 FILE = Path("tokens.json")
@@ -19,12 +19,14 @@ BEYOND = ("192.0.2.4", "127.0.0.2", "2001:db8::1", *WILD)
 @pytest.mark.parametrize("host", LOOPBACK)
 @pytest.mark.parametrize("tls", [False, True])
 def test_loopback_is_for_everybody(host, tls):
-    assert Entrance().reached_at(host, tls=tls).hosts == HOSTS
-    assert Entrance(FILE).reached_at(host, tls=tls).hosts == HOSTS
+    assert AccessConfig().reached_at(host, tls=tls).hosts == HOSTS
+    assert AccessConfig(FILE).reached_at(host, tls=tls).hosts == HOSTS
 
 
 @pytest.mark.parametrize("host", [*BEYOND, "example.org", ""])
-@pytest.mark.parametrize(("entrance", "tls"), [(Entrance(), False), (Entrance(), True), (Entrance(FILE), False)])
+@pytest.mark.parametrize(
+    ("entrance", "tls"), [(AccessConfig(), False), (AccessConfig(), True), (AccessConfig(FILE), False)]
+)
 def test_beyond_it_tokens_and_tls_are_both_needed(host, entrance, tls):
     with pytest.raises(CheckError, match="host must be a loopback address"):
         entrance.reached_at(host, tls=tls)
@@ -33,7 +35,7 @@ def test_beyond_it_tokens_and_tls_are_both_needed(host, entrance, tls):
 @pytest.mark.parametrize("host", BEYOND)
 @pytest.mark.parametrize(("behind", "tls"), [(False, True), (True, False), (True, True)])
 def test_with_both_or_a_proxy_it_listens_there(host, behind, tls):
-    entrance = Entrance(FILE, names=("Team.Example.org",), behind_proxy=behind).reached_at(host, tls=tls)
+    entrance = AccessConfig(FILE, names=("Team.Example.org",), behind_proxy=behind).reached_at(host, tls=tls)
     own = {f"[{host}]" if ":" in host else host} - {*WILD, "[::]"}
     assert entrance.hosts == HOSTS | {"team.example.org"} | own
     assert (entrance.tokens, entrance.behind_proxy) == (FILE, behind)
@@ -42,19 +44,19 @@ def test_with_both_or_a_proxy_it_listens_there(host, behind, tls):
 @pytest.mark.parametrize("host", ["example.org", "", "localhost.evil.org", "0", "127.1", "0x7f.1", "192.0.2.4 "])
 def test_a_name_is_no_address_to_listen_at(host):
     with pytest.raises(CheckError, match="host must be an IP address"):
-        Entrance(FILE, names=("a.example",)).reached_at(host, tls=True)
+        AccessConfig(FILE, names=("a.example",)).reached_at(host, tls=True)
 
 
 @pytest.mark.parametrize("host", WILD)
 def test_who_listens_everywhere_says_by_which_name(host):
     with pytest.raises(CheckError, match="name must be given"):
-        Entrance(FILE).reached_at(host, tls=True)
+        AccessConfig(FILE).reached_at(host, tls=True)
 
 
 @pytest.mark.parametrize("given", [{"names": ("team.example.org",)}, {"behind_proxy": True}])
 def test_others_than_this_machines_need_tokens(given):
     with pytest.raises(CheckError, match="tokens must be given"):
-        Entrance(**given)
+        AccessConfig(**given)
 
 
 @pytest.mark.parametrize(
@@ -62,21 +64,21 @@ def test_others_than_this_machines_need_tokens(given):
 )
 def test_a_name_is_a_host_alone(name):
     if name == "[::1":  # an address, however it is bracketed
-        assert "[::1]" in Entrance(FILE, names=(name,)).hosts
+        assert "[::1]" in AccessConfig(FILE, names=(name,)).hosts
         return
     with pytest.raises(CheckError, match="name must be"):
-        Entrance(FILE, names=(name,))
+        AccessConfig(FILE, names=(name,))
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), "5", None])
 def test_a_rate_is_a_positive_number(rate):
     with pytest.raises(CheckError, match="rate must be"):
-        Entrance(FILE, rate=rate)
+        AccessConfig(FILE, rate=rate)
 
 
 def test_tokens_that_are_not_there_let_no_server_begin(tmp_path):
     with pytest.raises(StorageError, match="cannot be used"):
-        create_app(entrance=Entrance(tmp_path / "none.json"))
+        create_app(entrance=AccessConfig(tmp_path / "none.json"))
 
 
 # --- certificates -----------------------------------------------------------------------------------------------------
@@ -115,7 +117,7 @@ def self_signed(folder, name="localhost"):
 
 
 def test_tls_is_modern(certificate):
-    context = tls_context(*certificate)
+    context = make_tls_context(*certificate)
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     assert context.protocol == ssl.PROTOCOL_TLS_SERVER
 
@@ -123,7 +125,7 @@ def test_tls_is_modern(certificate):
 @pytest.mark.parametrize("mode", [0o640, 0o600, 0o400])
 def test_a_key_may_be_read_by_its_owner_and_a_group(certificate, mode):
     certificate[1].chmod(mode)
-    tls_context(*certificate)
+    make_tls_context(*certificate)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o620, 0o601])
@@ -131,7 +133,7 @@ def test_a_key_that_the_world_can_read_is_refused(certificate, mode):
     certificate[1].chmod(mode)
     try:
         with pytest.raises(CheckError, match="tls_key must be a file that others cannot read"):
-            tls_context(*certificate)
+            make_tls_context(*certificate)
     finally:
         certificate[1].chmod(0o600)
 
@@ -140,6 +142,6 @@ def test_a_certificate_goes_with_its_key(certificate, tmp_path):
     other, _ = self_signed(tmp_path)
     for wrong in ((other, certificate[1]), (certificate[1], certificate[1])):
         with pytest.raises(CheckError, match="tls_cert must be a certificate and its key"):
-            tls_context(*wrong)
+            make_tls_context(*wrong)
     with pytest.raises(CheckError, match="tls_cert must be a file that can be read"):
-        tls_context(tmp_path / "none.pem", certificate[1])
+        make_tls_context(tmp_path / "none.pem", certificate[1])

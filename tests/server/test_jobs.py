@@ -9,8 +9,8 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from epsilog.mechanisms import Gaussian
-from epsilog.server.jobs import Job, Shelf, watch
-from epsilog.terms import RecordsError, UnsupportedMechanismError
+from epsilog.server.jobs import Job, JobRegistry, stream_job_events
+from epsilog.terms import RecordError, UnsupportedMechanismError
 
 
 def until(seen):
@@ -98,7 +98,7 @@ def test_what_was_cancelled_tells_nothing_more():
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (RecordsError("line 3 is torn"), "line 3 is torn"),
+        (RecordError("line 3 is torn"), "line 3 is torn"),
         (ValueError("x" * 900), "x" * 500),
         (UnsupportedMechanismError(Gaussian(1.0), method="RDP"), "Gaussian"),
         (RuntimeError("a path of ours"), "an error of ours; the server's log says more"),
@@ -119,7 +119,7 @@ def test_a_failure_says_what_may_be_said(error, says):
 
 
 def test_a_shelf_runs_so_many_at_once_and_forgets_the_oldest_that_are_over():
-    shelf, waits = Shelf(what="checks", at_once=2, kept=3), threading.Event()
+    shelf, waits = JobRegistry(what="checks", at_once=2, kept=3), threading.Event()
 
     def job():
         return Job(lambda _: waits.wait(300) and {})
@@ -143,7 +143,7 @@ def test_a_shelf_runs_so_many_at_once_and_forgets_the_oldest_that_are_over():
     with pytest.raises(HTTPException, match="no such job among the checks") as unknown:
         shelf.job(first.id)
     assert unknown.value.status_code == 404
-    kept = Shelf(what="checks", at_once=2, kept=3)
+    kept = JobRegistry(what="checks", at_once=2, kept=3)
     for one in (never := [Job(lambda _: {}) for _ in range(5)]):
         kept.keep(one)
     assert kept.jobs() == never  # what is not over is never forgotten
@@ -165,7 +165,7 @@ def test_a_stream_tells_each_snapshot_once_and_ends_with_the_job():
 
     async def told(listener):
         seen = []
-        async for line in watch(job, listener).body_iterator:
+        async for line in stream_job_events(job, listener).body_iterator:
             assert line.startswith("data: ")
             assert line.endswith("\n\n")
             seen.append(json.loads(line[6:]))
@@ -183,11 +183,11 @@ def test_a_stream_tells_each_snapshot_once_and_ends_with_the_job():
     seen = asyncio.run(told(listener))
     assert [one["checked"] for one in seen] == [2, 3]
     assert [one["state"] for one in seen] == ["running", "done"]
-    assert watch(job, listener).media_type == "text/event-stream"
+    assert stream_job_events(job, listener).media_type == "text/event-stream"
 
 
 def test_begun_and_stopped_work_does_not_pile_up():
-    go, begun, shelf = threading.Event(), threading.Semaphore(0), Shelf(what="jobs", at_once=1, kept=1)
+    go, begun, shelf = threading.Event(), threading.Semaphore(0), JobRegistry(what="jobs", at_once=1, kept=1)
 
     def work(job):
         begun.release()
@@ -214,7 +214,7 @@ def test_begun_and_stopped_work_does_not_pile_up():
 
 
 def test_a_shelf_that_is_full_forgets_all_that_are_over_and_too_many_the_oldest_first():
-    shelf = Shelf(what="checks", at_once=1, kept=3)
+    shelf = JobRegistry(what="checks", at_once=1, kept=3)
     first = [Job(lambda _: {}) for _ in range(6)]
     for one in first:
         shelf.keep(one)

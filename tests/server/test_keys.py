@@ -16,8 +16,8 @@ from epsilog.ledger import COMMANDS, open_ledger
 from epsilog.ledger.commands import CHARGE
 from epsilog.ledger.headroom import HERE
 from epsilog.mechanisms import PureDP
-from epsilog.server import Entrance, create_app, tokens
-from epsilog.server.books import Books
+from epsilog.server import AccessConfig, create_app, tokens
+from epsilog.server.books import LedgerService
 from epsilog.server.doors import Role
 
 OURS = "zeta/a"
@@ -119,8 +119,8 @@ class World:
             for at in (OURS, *THEIRS):
                 books.create_budget(at, kind="pure", epsilon="4")
             STATES[state](books, scope, key)
-        self.path, self.app = path, create_app(ledger=str(path), entrance=Entrance(file, rate=1e9))
-        self.app.state.books = Books(str(path), Here())  # what its life begins with
+        self.path, self.app = path, create_app(ledger=str(path), entrance=AccessConfig(file, rate=1e9))
+        self.app.state.books = LedgerService(str(path), Here())  # what its life begins with
 
     def said(self, who, what, body):
         method, _, path = what.partition(" ")

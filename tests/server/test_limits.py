@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsilog.server.limits import Buckets
-from epsilog.server.peers import peer_of
+from epsilog.server.limits import TokenBuckets
+from epsilog.server.peers import get_client_address
 
 
 class Clock:
@@ -21,7 +21,7 @@ def clock():
 
 
 def test_a_burst_and_then_so_many_a_second(clock):
-    buckets = Buckets(rate=0.5, burst=3, clock=clock)
+    buckets = TokenBuckets(rate=0.5, burst=3, clock=clock)
     assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 2]
     assert buckets.take("b") == 0
     clock.now = 1.5
@@ -33,11 +33,11 @@ def test_a_burst_and_then_so_many_a_second(clock):
 
 
 def test_what_is_given_back_was_never_taken(clock):
-    buckets = Buckets(rate=1, burst=2, clock=clock)
+    buckets = TokenBuckets(rate=1, burst=2, clock=clock)
     for _ in range(10):
         assert buckets.take("a") == 0
-        buckets.give_back("a")
-    buckets.give_back("never asked")
+        buckets.refund("a")
+    buckets.refund("never asked")
     assert [buckets.take("a") for _ in range(3)] == [0, 0, 1]
 
 
@@ -45,7 +45,7 @@ def test_what_is_given_back_was_never_taken(clock):
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 2)), max_size=60))
 def test_nobody_gets_more_than_burst_and_flow(steps):
     clock, got = Clock(), dict.fromkeys(range(4), 0)
-    buckets = Buckets(rate=1.5, burst=4, clock=clock)
+    buckets = TokenBuckets(rate=1.5, burst=4, clock=clock)
     for key, wait in steps:
         clock.now += wait
         got[key] += buckets.take(key) == 0
@@ -53,7 +53,7 @@ def test_nobody_gets_more_than_burst_and_flow(steps):
 
 
 def test_a_clock_that_goes_back_gives_nothing(clock):
-    buckets = Buckets(rate=1, burst=1, clock=clock)
+    buckets = TokenBuckets(rate=1, burst=1, clock=clock)
     clock.now = 100.0
     assert buckets.take("a") == 0
     clock.now = 0.0
@@ -61,7 +61,7 @@ def test_a_clock_that_goes_back_gives_nothing(clock):
 
 
 def test_the_table_holds_so_many_and_forgets_who_asked_longest_ago(clock):
-    buckets = Buckets(rate=1e-9, burst=1, most=100, clock=clock)
+    buckets = TokenBuckets(rate=1e-9, burst=1, most=100, clock=clock)
     for key in range(10_000):
         buckets.take(key)
     assert len(buckets) == 100
@@ -87,6 +87,6 @@ PROXIED = [
 def test_who_asks_behind_a_proxy_is_whom_the_proxy_says_last(said, client, peer):
     headers = [(b"x-forwarded-for", line.encode()) for line in said]
     scope = {"type": "http", "headers": headers, "client": None if client is None else (client, 1)}
-    assert peer_of(scope, behind_proxy=True) == peer
+    assert get_client_address(scope, behind_proxy=True) == peer
     if said:
-        assert peer_of(scope, behind_proxy=False) == client
+        assert get_client_address(scope, behind_proxy=False) == client

@@ -15,19 +15,19 @@ from dataclasses import replace
 import pytest
 from tests.extent import amount
 
-from epsilog.ledger import Amounts, Entry, Request, Verb, open_ledger, read_ledger
+from epsilog.ledger import Amounts, ChargeRequest, Entry, Verb, open_ledger, read_ledger
 from epsilog.ledger.remote import connection
 from epsilog.mechanisms import PureDP
 from epsilog.server import create_app
 from epsilog.terms import (
-    AccessError,
     BudgetExceededError,
     CheckError,
     ConflictError,
     EpsilogError,
     LedgerIntegrityError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
     StorageError,
-    UnansweredError,
 )
 
 
@@ -139,7 +139,7 @@ def test_what_is_the_same_twice_is_said_again(ledger, line):
 def test_a_start_whose_answer_was_lost_is_claimed_by_nobody(ledger, line):
     charge = ledger.reserve("acme", PureDP(0.125), key="lost-start")
     line.lose = 1
-    with pytest.raises(UnansweredError, match=r"asked again, the ledger says: .* it is started"):
+    with pytest.raises(OutcomeUnknownError, match=r"asked again, the ledger says: .* it is started"):
         charge.start()
     assert charge.state == "started"
     with pytest.raises(ConflictError):  # an answer that came is no lost one
@@ -150,7 +150,7 @@ def test_a_refusal_that_was_cut_is_no_refusal(ledger, line):
     """The start was made, and its answer lost; of what is said when it is asked again, only the first lines arrive."""
     charge = ledger.reserve("acme", PureDP(0.125), key="cut-start")
     line.lose, line.cut = 1, True
-    with pytest.raises(UnansweredError, match="may stand"):
+    with pytest.raises(OutcomeUnknownError, match="may stand"):
         charge.start()
     line.cut = False
     assert charge.state == "started"
@@ -161,7 +161,7 @@ def test_a_start_that_another_made_meanwhile_is_not_ours(ledger, line, site):
     charge = ledger.reserve("acme", PureDP(0.125), key="raced-start")
     with open_ledger(site.url) as other:
         line.swallow, line.meanwhile = 1, other.find("raced-start").start
-        with pytest.raises(UnansweredError):
+        with pytest.raises(OutcomeUnknownError):
             charge.start()
     assert line.swallow == 0
     assert [entry.verb.value for entry in ledger.history("acme") if entry.key == charge.key].count("started") == 1
@@ -176,7 +176,7 @@ def test_a_start_that_never_arrived_is_made_by_saying_it_again(ledger, line):
 
 def test_a_charge_whose_answer_was_lost_is_found_under_its_key_and_paid_once(ledger, line):
     line.lose = 1
-    with pytest.raises(UnansweredError, match="stands, and whether it is new"):
+    with pytest.raises(OutcomeUnknownError, match="stands, and whether it is new"):
         ledger.charge("acme", PureDP(0.125), key="lost-charge")
     assert ledger.charge("acme", PureDP(0.125), key="lost-charge").replayed
     assert [entry.verb.value for entry in ledger.history("acme") if entry.key == "lost-charge"].count("started") == 1
@@ -184,7 +184,7 @@ def test_a_charge_whose_answer_was_lost_is_found_under_its_key_and_paid_once(led
 
 def test_a_cap_is_asked_for_once(ledger, line):
     line.lose, line.asked = 1, 0
-    with pytest.raises(UnansweredError, match="may stand, or not"):
+    with pytest.raises(OutcomeUnknownError, match="may stand, or not"):
         ledger.change_cap("acme", by="dora", reason="board", epsilon="11")
     assert line.asked == 1
     assert ledger.balance("acme").caps["epsilon"] == "11"
@@ -192,11 +192,11 @@ def test_a_cap_is_asked_for_once(ledger, line):
 
 def test_when_no_answer_ever_comes_that_is_said(ledger, line):
     line.lose = 100
-    with pytest.raises(UnansweredError, match="may stand, or not"):
+    with pytest.raises(OutcomeUnknownError, match="may stand, or not"):
         ledger.reserve("acme", PureDP(0.125), key="never")
     with pytest.raises(StorageError) as found:
         ledger.head()
-    assert not isinstance(found.value, UnansweredError)
+    assert not isinstance(found.value, OutcomeUnknownError)
     line.lose = 0
     assert ledger.find("never").state == "reserved"
 
@@ -239,23 +239,23 @@ def test_a_token_goes_to_the_server_that_was_named_and_nowhere_else():
 @pytest.mark.parametrize(
     ("answers", "error"),
     [
-        ([said("401 Unauthorized", b"{}")], AccessError),
-        ([said("403 Forbidden", b"no")], AccessError),
+        ([said("401 Unauthorized", b"{}")], PermissionDeniedError),
+        ([said("403 Forbidden", b"no")], PermissionDeniedError),
         ([said("404 Not Found")], EpsilogError),
         ([said("418 I'm a teapot")], EpsilogError),
         ([said("503 Service Unavailable")] * 4, StorageError),
         ([said("429 Too Many Requests")] * 4, StorageError),
-        ([said("500 Internal Server Error")] * 4, UnansweredError),
-        ([said("200 OK", b"<html>")] * 4, UnansweredError),
-        ([said("200 OK", b"[1]")] * 4, UnansweredError),
-        ([b"nonsense"] * 4, UnansweredError),
-        ([b""] * 4, UnansweredError),
-        ([b"", said("401 Unauthorized", b"{}")], UnansweredError),  # let in the first time, perhaps
-        ([b"", said("403 Forbidden", b'{"code": "access", "says": "no"}')], UnansweredError),
-        ([b"", said("404 Not Found")], UnansweredError),
-        ([b"", said("500 x", b'{"code": "integrity", "says": "no", "index": 1}')], UnansweredError),
+        ([said("500 Internal Server Error")] * 4, OutcomeUnknownError),
+        ([said("200 OK", b"<html>")] * 4, OutcomeUnknownError),
+        ([said("200 OK", b"[1]")] * 4, OutcomeUnknownError),
+        ([b"nonsense"] * 4, OutcomeUnknownError),
+        ([b""] * 4, OutcomeUnknownError),
+        ([b"", said("401 Unauthorized", b"{}")], OutcomeUnknownError),  # let in the first time, perhaps
+        ([b"", said("403 Forbidden", b'{"code": "access", "says": "no"}')], OutcomeUnknownError),
+        ([b"", said("404 Not Found")], OutcomeUnknownError),
+        ([b"", said("500 x", b'{"code": "integrity", "says": "no", "index": 1}')], OutcomeUnknownError),
         ([b"", said("422 x", b'{"code": "check", "check": ["scope", "one", "none", "be"]}')], CheckError),
-        ([b"", said("409 x"), said("403 Forbidden")], UnansweredError),
+        ([b"", said("409 x"), said("403 Forbidden")], OutcomeUnknownError),
     ],
 )
 def test_answers_that_are_none(answers, error):
@@ -308,7 +308,7 @@ def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path):
                 try:
                     if not ledger.charge("acme", PureDP(2**-12), key=key).replayed:
                         known.add(key)
-                except UnansweredError:
+                except OutcomeUnknownError:
                     unknown.add(key)
                 except StorageError:  # it is down: nothing was done
                     time.sleep(0.02)
@@ -343,7 +343,7 @@ def _free_port():
 
 def reserved(**changes):
     """What a server says of a reservation, which may be another's."""
-    request = Request(PureDP(0.125), relation="add-or-remove-one").to_json()
+    request = ChargeRequest(PureDP(0.125), relation="add-or-remove-one").to_json()
     body = {"request": request, "methods": {"pure": "as stated"}}
     amounts = {"pure": Amounts.charged({"epsilon": "0.125"})}
     entry = Entry(7, "ab" * 32, "2026-01-01T00:00:00+00:00", Verb.RESERVED, "acme", "told", amounts, body)

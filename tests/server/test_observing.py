@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from tests.server.inside import ask
 
-from epsilog.server import Entrance, create_app, observing, tokens
+from epsilog.server import AccessConfig, create_app, observing, tokens
 from epsilog.server.doors import HOLDER, Holder, Role
-from epsilog.server.observing import Metrics, Observer, _outward
+from epsilog.server.observing import Metrics, MetricsMiddleware, _outward
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ SECRET = "eps_0123456789abcdef_" + "s3cret" * 7 + "x"
 def logged(app, method, path, **more):
     out = io.StringIO()
     with contextlib.suppress(RuntimeError):
-        ask(Observer(app, metrics=Metrics(), log=True, out=lambda: out), method, path, **more)
+        ask(MetricsMiddleware(app, metrics=Metrics(), log=True, out=lambda: out), method, path, **more)
     (line,) = out.getvalue().splitlines()
     return json.loads(line)
 
@@ -159,7 +159,7 @@ def test_a_log_that_cannot_be_written_stops_nobody(app, trouble):
         def write(self, _):
             raise trouble
 
-    found = ask(Observer(app, metrics=Metrics(), log=True, out=Gone), "GET", "/healthz")
+    found = ask(MetricsMiddleware(app, metrics=Metrics(), log=True, out=Gone), "GET", "/healthz")
     assert (found.status, found.json()) == (200, {"status": "live"})
 
 
@@ -175,7 +175,7 @@ def test_what_breaks_is_logged_as_such():
 def test_a_holders_token_stands_in_nothing_that_the_server_says(tmp_path, ledger_path, capfd, caplog):
     file = tmp_path / "tokens.json"
     _, text = tokens.create_token(file, "anna", role="reader", scope="acme")
-    app = create_app(ledger=str(ledger_path), entrance=Entrance(file, access_log=True))
+    app = create_app(ledger=str(ledger_path), entrance=AccessConfig(file, access_log=True))
     said = []
     for path in ("/api/v1/ledger", "/api/v1/runs", "/api/v1/nothing", "/metrics", "/api/openapi.json", "/"):
         for headers in ((), [("authorization", f"Basic {text}")]):

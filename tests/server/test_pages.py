@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import epsilog.server
-from epsilog.server import embed, embeds, pages
-from epsilog.server.pages import ROOMS
+from epsilog.server import build_embed_html, embeds, pages
+from epsilog.server.pages import PAGE_NAMES
 from epsilog.terms import EpsilogError
 from epsilog.terms.extras import install_command
 
@@ -52,7 +52,13 @@ def test_nothing_points_outside():
 
 @built
 def test_pages_have_no_inline_code(site):
-    for path in ("/", *(f"/{room}" for room in ROOMS), "/runs/exam-scores-1", "/embed/federated", "/embed/queries"):
+    for path in (
+        "/",
+        *(f"/{room}" for room in PAGE_NAMES),
+        "/runs/exam-scores-1",
+        "/embed/federated",
+        "/embed/queries",
+    ):
         found = site.ask("GET", path)
         assert found.status == 200
         text = found.body.decode()
@@ -81,7 +87,7 @@ def test_assets_are_cached_for_ever_and_pages_are_not(site):
 @built
 @pytest.mark.parametrize("name", ["federated", "queries"])
 def test_an_embed_is_one_file_whose_policy_admits_its_script_only(name):
-    page = embed(name)
+    page = build_embed_html(name)
     assert f"<epsilog-{name}>" in page
     script = re.search(r"<script>(.*)</script>", page, re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -98,23 +104,23 @@ def test_without_built_pages_a_server_says_how_to_build_them(site, monkeypatch, 
     assert "run python hatch_build.py" in found.json()["detail"]
     assert site.ask("GET", "/api/openapi.json").status == 200  # all else works
     with pytest.raises(EpsilogError, match=r"run python hatch_build\.py"):
-        embed("queries")
+        build_embed_html("queries")
 
 
 def test_an_embeds_values_stay_in_their_attributes():
-    page = embed("queries", {"epsilon": "2", "weights": '"><script>alert(1)</script>'})
+    page = build_embed_html("queries", {"epsilon": "2", "weights": '"><script>alert(1)</script>'})
     assert (
         '<epsilog-queries epsilon="2" weights="&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"></epsilog-queries>'
         in page
     )
     for name in ("on click", "x>y", "", "Epsilon", "a__b"):
         with pytest.raises(ValueError, match="values must be named like"):
-            embed("queries", {name: "1"})
+            build_embed_html("queries", {name: "1"})
 
 
 def test_an_unknown_embed_is_refused():
     with pytest.raises(ValueError, match="name must be one of"):
-        embed("game")
+        build_embed_html("game")
 
 
 @pytest.mark.slow
@@ -134,7 +140,7 @@ def test_without_the_extra_the_rest_works_and_serve_says_what_is_missing():
     code = (
         "import sys; sys.modules['uvicorn'] = sys.modules['fastapi'] = None\n"
         "import epsilog.server\n"
-        "assert '<epsilog-queries>' in epsilog.server.embed('queries')\n"
+        "assert '<epsilog-queries>' in epsilog.server.build_embed_html('queries')\n"
         "epsilog.server.serve()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

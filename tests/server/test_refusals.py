@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from epsilog.server import prices, worker
-from epsilog.server.problems import describe
+from epsilog.server.problems import map_error_to_problem
 
 RUN = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}
 SOUND = {
@@ -22,7 +22,7 @@ SOUND = {
     "QueriesVerdictAsk": {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6, "cap": 2.0},
     "CrossoverAsk": {"epsilon": 1.0, "delta": 1e-6},
     "SensitivityAsk": {"query": "mean", "size": 10},
-    "ReportAsk": {"report": "{}"},
+    "VerifyRequest": {"report": "{}"},
     "MixAsk": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}]},
     "MixVerdictAsk": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}], "cap": 2.0},
     "CompareAsk": {
@@ -79,13 +79,15 @@ def asked(path, body):
     try:
         ask = question.model.model_validate(body)
     except ValidationError as error:
-        refusal = describe(RequestValidationError([each | {"loc": ("body", *each["loc"])} for each in error.errors()]))
+        refusal = map_error_to_problem(
+            RequestValidationError([each | {"loc": ("body", *each["loc"])} for each in error.errors()])
+        )
         return refusal.status_code, json.loads(refusal.body)
     alarm.rung, alarm.armed = False, True
     signal.setitimer(signal.ITIMER_VIRTUAL, ENOUGH, ENOUGH)
     status, found = 200, "null"
     try:
-        status, _, found = worker.answer(path, ask.model_dump(mode="json"))
+        status, _, found = worker.answer_request(path, ask.model_dump(mode="json"))
         alarm.armed = False  # before any call: Python handles signals when a call returns
     except Accepted:
         alarm.armed = False

@@ -6,7 +6,7 @@ import pytest
 
 from epsilog.ledger import open_ledger, read_ledger
 from epsilog.mechanisms import PureDP
-from epsilog.server import Entrance, create_app, tokens
+from epsilog.server import AccessConfig, create_app, tokens
 from epsilog.server import books as books_of_a_server
 from epsilog.server.doors import Role
 from epsilog.terms import codec
@@ -77,7 +77,7 @@ def team(tmp_path_factory, serve_app):
     for role in Role:
         for scope in (None, "acme", "acme/claims", "acme/claims/old", "acme/claim", "lab"):
             held[role, scope] = tokens.create_token(file, f"{role}-{scope}", role=role, scope=scope)[1]
-    app = create_app(ledger=str(path), entrance=Entrance(file, rate=10_000.0))
+    app = create_app(ledger=str(path), entrance=AccessConfig(file, rate=10_000.0))
     with serve_app(app) as site:
         yield site, held, path
 
@@ -211,7 +211,7 @@ def test_how_large_a_share_is_the_owner_of_the_budget_above_says(serve_app, tmp_
         ),
     }
     new = {"scope": "acme/claims/new/share", "kind": "pure", "caps": {"epsilon": "1"}, "quota": True}
-    with serve_app(create_app(ledger=str(path), entrance=Entrance(file))) as site:
+    with serve_app(create_app(ledger=str(path), entrance=AccessConfig(file))) as site:
         before = head(path)
         assert said(site, held["acme/claims"], *asks["acme/claims"]).status == 403
         assert said(site, held["acme/claims"], "POST create", new | {"scope": "acme/claims"}).status == 403
@@ -229,7 +229,7 @@ def test_what_blocks_may_cost_the_owner_of_the_budget_that_pays_says(serve_app, 
     owners = {s: tokens.create_token(file, s[-1], role="owner", scope=s)[1] for s in ("acme", "acme/q")}
     act = {"scope": "acme/q", "caps": {"epsilon": "1"}} | WHO
     block = {"scope": "acme/q/1", "kind": "pure", "caps": {"epsilon": "1"}, "privacy_unit": "person-quarter"}
-    with serve_app(create_app(ledger=str(path), entrance=Entrance(file))) as site:
+    with serve_app(create_app(ledger=str(path), entrance=AccessConfig(file))) as site:
         assert said(site, owners["acme/q"], "POST partition", act).status == 403
         made = said(site, owners["acme"], "POST partition", act)
         assert (made.status, made.json()["budget"]["partition"]) == (200, 2)
@@ -258,7 +258,7 @@ def test_what_costs_nothing_is_limited_for_each_token(serve_app, tmp_path, monke
     def free(key):
         return {"scope": "acme", "release": nothing, "key": key}
 
-    with serve_app(create_app(ledger=str(path), entrance=Entrance(file, rate=10_000.0))) as site:
+    with serve_app(create_app(ledger=str(path), entrance=AccessConfig(file, rate=10_000.0))) as site:
         for what, ask in (
             ("POST charge", free("a")),
             ("POST reserve", free("b")),
@@ -283,6 +283,6 @@ def test_what_costs_nothing_is_limited_for_each_token(serve_app, tmp_path, monke
 def test_the_release_that_the_description_shows_is_one(team):
     site, _, _ = team
     shapes = json.loads(site.ask("GET", "/api/openapi.json").body)["components"]["schemas"]
-    for name in ("ReserveAsk", "ChargeAtOnceAsk", "OverridePriceAsk"):
+    for name in ("ReserveAsk", "ChargeAtOnceAsk", "OverrideCostAsk"):
         for example in shapes[name]["properties"]["release"]["examples"]:
             codec.from_json(example)

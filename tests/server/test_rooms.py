@@ -17,17 +17,17 @@ from starlette.exceptions import HTTPException
 from tests.server.conftest import REPORT
 
 from epsilog import plan
-from epsilog.accounting.montecarlo import balls_in_bins_delta, certify, strategies
+from epsilog.accounting.montecarlo import certify_delta, compute_balls_in_bins_delta, strategies
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import (
     BallsInBins,
-    BinnedParticipation,
-    CyclicParticipation,
+    BallsInBinsParticipation,
+    CyclicPoissonParticipation,
     FixedSizeSampled,
     Gaussian,
     MatrixMechanism,
+    MinSepParticipation,
     PureDP,
-    SpacedParticipation,
     ToeplitzStrategy,
 )
 from epsilog.server import (
@@ -40,21 +40,21 @@ from epsilog.server import (
     verifying,
     worker,
 )
-from epsilog.server.certificates import _SOFTWARE, LONGEST_PATH, CertificateAsk, Certificates
-from epsilog.server.doors import LOOPBACK, Act, Guest
-from epsilog.server.security import LONGEST_BODY, Bodies, Guard
+from epsilog.server.certificates import _SOFTWARE, LONGEST_PATH, CertificateRequest, CertificateService
+from epsilog.server.doors import LOOPBACK, Action, AuthorizedCaller
+from epsilog.server.security import LONGEST_BODY, BodyLimitMiddleware, HostGuardMiddleware
 from epsilog.terms import (
     CalibrationError,
     CheckError,
     EpsilogError,
     NeighboringRelation,
-    RecordsError,
+    RecordError,
     UnsupportedMechanismError,
     codec,
 )
 
 REPLACE = NeighboringRelation.REPLACE_ONE
-ANYBODY = Guest(LOOPBACK, Act.READ)
+ANYBODY = AuthorizedCaller(LOOPBACK, Action.READ)
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier": 1.2}
 
 
@@ -62,15 +62,15 @@ RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier
 
 
 def test_what_a_certificate_leaves_out_means_what_it_means_in_the_library():
-    known = inspect.signature(certify).parameters
-    for name, one in CertificateAsk.model_fields.items():
+    known = inspect.signature(certify_delta).parameters
+    for name, one in CertificateRequest.model_fields.items():
         if not one.is_required() and name in known and known[name].default is not inspect.Parameter.empty:
             assert name == "samples" or one.default == known[name].default, name
 
 
 def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():
     """Pages, embeds and saved addresses leave it out."""
-    blank = CertificateAsk()
+    blank = CertificateRequest()
     assert blank.release() == BallsInBins(Gaussian(1.0), bins=16, epochs=1)
     assert (blank.epsilon, blank.samples, blank.failure, blank.bands, blank.probability) == (1.0, 10**6, 1e-6, 8, 0.5)
 
@@ -92,18 +92,18 @@ BEYOND = {"probability": 0.0, "noise_multiplier": 0.0, "failure": 0.0}
 def test_a_certificates_limits_are_allowed_and_what_lies_beyond_is_not(name):
     low, high = LIMITS[name]
     for value in (low, high):
-        assert getattr(CertificateAsk(**{name: value}), name) == value
+        assert getattr(CertificateRequest(**{name: value}), name) == value
     over = 1.0 if name == "failure" else high + 1 if isinstance(high, int) else high * (1 + 1e-9)
     for value in (BEYOND.get(name, low - 1), over):
         with pytest.raises(ValidationError):
-            CertificateAsk(**{name: value})
+            CertificateRequest(**{name: value})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["independent", "square-root", "optimal"])
 @pytest.mark.parametrize("participation", ["balls-in-bins", "b-min-sep", "cyclic-poisson"])
 def test_a_certificate_is_of_the_run_that_was_described(participation, strategy):
-    ask = CertificateAsk(
+    ask = CertificateRequest(
         participation=participation,
         strategy=strategy,
         bands=3,
@@ -115,20 +115,20 @@ def test_a_certificate_is_of_the_run_that_was_described(participation, strategy)
     if (participation, strategy) == ("balls-in-bins", "independent"):
         assert ask.release() == BallsInBins(Gaussian(2.0), bins=4, epochs=5)
         both = [
-            balls_in_bins_delta(bins=4, noise_stddev=2.0, epsilon=1.0, direction=direction, epochs=5).value
+            compute_balls_in_bins_delta(bins=4, noise_stddev=2.0, epsilon=1.0, direction=direction, epochs=5).value
             for direction in ("add", "remove")
         ]
         assert ask.exact() == max(both) > min(both)
         return
     taking_part = {
-        "balls-in-bins": BinnedParticipation(4),
-        "b-min-sep": SpacedParticipation(4, 0.25),
-        "cyclic-poisson": CyclicParticipation(4, 0.25),
+        "balls-in-bins": BallsInBinsParticipation(4),
+        "b-min-sep": MinSepParticipation(4, 0.25),
+        "cyclic-poisson": CyclicPoissonParticipation(4, 0.25),
     }[participation]
     noise = {
         "independent": ToeplitzStrategy((1.0,)),
-        "square-root": strategies.square_root(3),
-        "optimal": strategies.optimal(3, 20),
+        "square-root": strategies.build_square_root_column(3),
+        "optimal": strategies.optimize_banded_column(3, 20),
     }[strategy]
     assert ask.release() == MatrixMechanism(noise, taking_part, 20, 2.0)
     assert ask.exact() is None
@@ -136,12 +136,12 @@ def test_a_certificate_is_of_the_run_that_was_described(participation, strategy)
 
 def test_a_run_whose_losses_are_drawn_one_after_the_other_is_short():
     family = {"participation": "cyclic-poisson", "bins": LONGEST_PATH // 4}
-    assert CertificateAsk(**family, epochs=4).release().rounds == LONGEST_PATH
+    assert CertificateRequest(**family, epochs=4).release().rounds == LONGEST_PATH
     with pytest.raises(CheckError, match="epochs must be at most 4 here, got 5"):
-        CertificateAsk(**family, epochs=5).release()
-    assert CertificateAsk(bins=1024, epochs=100).release()  # in closed form
-    short = CertificateAsk(participation="b-min-sep", strategy="square-root", bands=8, bins=1, epochs=5)
-    assert short.release().strategy == strategies.square_root(5)
+        CertificateRequest(**family, epochs=5).release()
+    assert CertificateRequest(bins=1024, epochs=100).release()  # in closed form
+    short = CertificateRequest(participation="b-min-sep", strategy="square-root", bands=8, bins=1, epochs=5)
+    assert short.release().strategy == strategies.build_square_root_column(5)
 
 
 # --- what is answered -------------------------------------------------------------------------------------------------
@@ -172,14 +172,14 @@ def test_a_record_carries_its_owners_words_and_is_checked():
         (queries, ["record/holds", "answer/comes-out-again", "references/not-checked"], "not checked"),
         (plain | {"sha256": "0" * 64}, ["record/changed", "answer/comes-out-again"], "failed"),
     ]:
-        found = verifying.verify(asks.ReportAsk(record=json.dumps(document)))
-        answers.CheckedReport.model_validate_json(json.dumps(found))
+        found = verifying.verify_route(asks.VerifyRequest(record=json.dumps(document)))
+        answers.ReportVerificationModel.model_validate_json(json.dumps(found))
         assert ([one["code"] for one in found["findings"]], found["verdict"]) == (codes, verdict)
     for other in ("{", "[]", '{"record": 3, "sha256": ""}', '{"sha256": "", "sha256": ""}'):
         with pytest.raises(CheckError, match="record must be a stamped calculation"):
-            verifying.verify(asks.ReportAsk(record=other))
+            verifying.verify_route(asks.VerifyRequest(record=other))
     with pytest.raises(CheckError, match="record must be alone"):
-        verifying.verify(asks.ReportAsk(record=json.dumps(plain), key="x"))
+        verifying.verify_route(asks.VerifyRequest(record=json.dumps(plain), key="x"))
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_a_record_carries_its_owners_words_and_is_checked():
         (OverflowError("ours"), 422, "out-of-reach", "nothing is claimed"),
         (ZeroDivisionError("ours"), 422, "out-of-reach", "nothing is claimed"),
         (CalibrationError("no noise"), 422, "no-answer", "no noise"),
-        (RecordsError("line 1"), 422, "refused", "line 1"),
+        (RecordError("line 1"), 422, "refused", "line 1"),
         (EpsilogError("no"), 422, "refused", "no"),
         (HTTPException(404, "nothing here"), 404, "http", "nothing here"),
         (KeyError("secret"), 500, "internal", "The server failed"),
@@ -214,7 +214,7 @@ def test_a_record_carries_its_owners_words_and_is_checked():
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_each_failure_is_a_problem_document(error, status, kind, says):
-    found = problems.describe(error)
+    found = problems.map_error_to_problem(error)
     body = json.loads(found.body)
     assert (found.status_code, body["status"], body["type"]) == (status, status, f"/problems/{kind}")
     assert found.media_type == "application/problem+json"
@@ -225,12 +225,14 @@ def test_each_failure_is_a_problem_document(error, status, kind, says):
 
 
 def test_a_field_error_says_what_was_given_in_few_words():
-    (found,) = json.loads(problems.describe(CheckError("weights", "numbers", "9" * 500, verb="hold")).body)["errors"]
+    (found,) = json.loads(problems.map_error_to_problem(CheckError("weights", "numbers", "9" * 500, verb="hold")).body)[
+        "errors"
+    ]
     said = {"field": "weights", "message": "must hold numbers", "bound": "numbers", "value": "9" * 200}
     assert {name: found[name] for name in said} == said
-    (found,) = json.loads(problems.describe(ValueError("why")).body)["errors"]
+    (found,) = json.loads(problems.map_error_to_problem(ValueError("why")).body)["errors"]
     assert (found["field"], found["message"]) == (None, "why")
-    detail = json.loads(problems.describe(ValueError("x" * 900)).body)["detail"]
+    detail = json.loads(problems.map_error_to_problem(ValueError("x" * 900)).body)["detail"]
     assert detail == "x" * 500
 
 
@@ -247,7 +249,7 @@ def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
         if name != "no-report":
             (tmp_path / name / "report.json").write_text(json.dumps(REPORT))
     (tmp_path / "file").write_text("")
-    found = reading.runs(asked(runs=tmp_path))
+    found = reading.runs_route(asked(runs=tmp_path))
     assert [run["name"] for run in found["runs"]] == ["a_run.1", "b-run", "x" * 128]
     for run in found["runs"]:
         assert {name: run[name] for name in run if name != "name"} == {
@@ -259,9 +261,9 @@ def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
             "verdict": "passed",
             "rounds": 3,
         }
-    assert reading.run(asked(runs=tmp_path), "b-run") == REPORT
-    assert reading.runs(asked()) == {"present": False, "runs": []}
-    assert reading.runs(asked(runs=tmp_path / "nowhere")) == {"present": True, "runs": []}
+    assert reading.run_route(asked(runs=tmp_path), "b-run") == REPORT
+    assert reading.runs_route(asked()) == {"present": False, "runs": []}
+    assert reading.runs_route(asked(runs=tmp_path / "nowhere")) == {"present": True, "runs": []}
 
 
 @pytest.mark.parametrize("content", ['{"kind": "plan"}', '["report"]', '"report"', "null", "7"])
@@ -269,7 +271,7 @@ def test_what_is_no_report_is_not_shown_as_one(tmp_path, content):
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "report.json").write_text(content)
     with pytest.raises(CheckError, match=r"report must be a report document, got report\.json"):
-        reading.run(asked(runs=tmp_path), "r")
+        reading.run_route(asked(runs=tmp_path), "r")
 
 
 def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
@@ -277,10 +279,10 @@ def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
     path = tmp_path / "r" / "report.json"
     path.write_text(json.dumps(REPORT))
     monkeypatch.setattr(reading, "LONGEST_REPORT", path.stat().st_size)
-    assert reading.run(asked(runs=tmp_path), "r") == REPORT
+    assert reading.run_route(asked(runs=tmp_path), "r") == REPORT
     monkeypatch.setattr(reading, "LONGEST_REPORT", path.stat().st_size - 1)
     with pytest.raises(HTTPException) as refused:
-        reading.run(asked(runs=tmp_path), "r")
+        reading.run_route(asked(runs=tmp_path), "r")
     assert refused.value.status_code == 413
 
 
@@ -289,20 +291,20 @@ def test_a_report_is_downloaded_under_its_runs_name(tmp_path, name, file):
     (tmp_path / "r").mkdir()
     for other in ("report.json", "report.html", "custody.jsonl"):
         (tmp_path / "r" / other).write_text("{}")
-    found = reading.report(asked(runs=tmp_path), name, file)
+    found = reading.report_route(asked(runs=tmp_path), name, file)
     assert (found.path, found.filename) == (tmp_path / name / file, f"r-{file}")
     assert found.media_type == {"html": "text/html", "json": "application/json"}[file[-4:]]
     for other in ("custody.jsonl", "plan.json"):
         with pytest.raises(HTTPException, match="no such report"):
-            reading.report(asked(runs=tmp_path), name, other)
+            reading.report_route(asked(runs=tmp_path), name, other)
     (tmp_path / "r" / "report.html").unlink()
     with pytest.raises(HTTPException, match="no such report"):
-        reading.report(asked(runs=tmp_path), name, "report.html")
+        reading.report_route(asked(runs=tmp_path), name, "report.html")
     for wrong in ("..", "s", "r/", ".r", ""):
         with pytest.raises(HTTPException, match="no such run"):
-            reading.report(asked(runs=tmp_path), wrong, file)
+            reading.report_route(asked(runs=tmp_path), wrong, file)
     with pytest.raises(HTTPException, match="no such run"):
-        reading.run(asked(), "r")
+        reading.run_route(asked(), "r")
 
 
 def test_a_ledger_is_read_page_by_page(tmp_path):
@@ -320,7 +322,7 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
         kept = {one.scope: one for one in books.budgets()}
     for url in (str(tmp_path / "b.db"), f"sqlite:///{tmp_path / 'b.db'}"):
         state = asked(ledger=url)
-        found = reading.budgets(state, ANYBODY)
+        found = reading.budgets_route(state, ANYBODY)
         assert (found["present"], found["entries"], found["head"]) == (True, count, head)
     acme, lab = found["budgets"]
     for said, one in ((acme, kept["acme"]), (lab, kept["lab"])):
@@ -331,24 +333,24 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
             assert said[name] == dict(getattr(one, name))
     sums = {name: acme[name]["epsilon"] for name in ("reserved", "started", "committed", "spent", "available")}
     assert sums == {"reserved": "0.5", "started": "0.125", "committed": "1", "spent": "1.125", "available": "1.375"}
-    newest = reading.entries(state, ANYBODY, scope=None, before=None, limit=3)
+    newest = reading.entries_route(state, ANYBODY, scope=None, before=None, limit=3)
     assert [one["index"] for one in newest["entries"]] == [count, count - 1, count - 2]
     assert newest["next"] == count - 2
-    whole = reading.entries(state, ANYBODY, scope=None, before=None, limit=count)
+    whole = reading.entries_route(state, ANYBODY, scope=None, before=None, limit=count)
     assert (len(whole["entries"]), whole["next"]) == (count, None)
     assert whole["entries"][0]["hash"] == head
     assert [one["index"] for one in whole["entries"]][::-1] == [entry.index for entry in everything]
-    assert reading.entries(state, ANYBODY, scope="lab", before=None, limit=5)["entries"][0]["scope"] == "lab"
-    cycles = reading.cycles(state, ANYBODY, scope="acme", limit=2)
+    assert reading.entries_route(state, ANYBODY, scope="lab", before=None, limit=5)["entries"][0]["scope"] == "lab"
+    cycles = reading.cycles_route(state, ANYBODY, scope="acme", limit=2)
     assert [(one["key"], one["scope"]) for one in cycles["cycles"]] == [("q-3", "acme/x"), ("begun", "acme")]
     assert [one["cumulative"]["epsilon"] for one in cycles["cycles"]] == ["1", "1.125"]
     assert [one["amount"]["epsilon"] for one in cycles["cycles"]] == ["0.25", "0.125"]
     assert cycles["scope"] == "acme"
     assert cycles["caps"] == {"epsilon": "3", "delta": "0.00001"}
     assert all(one["time"] for one in cycles["cycles"])
-    for read in (reading.cycles, reading.entries):
+    for read in (reading.cycles_route, reading.entries_route):
         with pytest.raises(HTTPException, match="without a ledger"):
-            read(asked(), ANYBODY, scope="acme", limit=1, **({"before": None} if read is reading.entries else {}))
+            read(asked(), ANYBODY, scope="acme", limit=1, **({"before": None} if read is reading.entries_route else {}))
 
 
 # --- listening --------------------------------------------------------------------------------------------------------
@@ -395,7 +397,7 @@ from epsilog.server import desk
 class Begun(Exception): pass
 async def begin(self):
     raise Begun(*[name for name in ("fastapi", "uvicorn", "epsilog.server.app") if name in sys.modules])
-desk.Desk.begin = begin
+desk.WorkerPool.begin = begin
 try:
     server.serve("127.0.0.1", 0)
 except Begun as error:
@@ -456,7 +458,7 @@ def passed(*messages, method="POST", headers=(), kind="http", reads=1):
 
     raw = [(name.encode(), value.encode()) for name, value in {"host": "localhost:80", **dict(headers)}.items()]
     scope = {"type": kind, "method": method, "path": "/api/v1/x", "headers": raw}
-    asyncio.run(Guard(Bodies(app))(scope, receive, send))
+    asyncio.run(HostGuardMiddleware(BodyLimitMiddleware(app))(scope, receive, send))
     return read, sent
 
 
@@ -494,7 +496,7 @@ def test_a_body_that_drips_is_refused_in_time(monkeypatch):
             sent.append(message)
 
         scope = {"type": "http", "method": "POST", "path": "/api/v1/x", "headers": []}
-        await asyncio.wait_for(Bodies(None)(scope, drips, send), 5)
+        await asyncio.wait_for(BodyLimitMiddleware(None)(scope, drips, send), 5)
 
     asyncio.run(run())
     assert sent[0]["status"] == 408
@@ -551,9 +553,9 @@ def test_what_is_no_request_passes_untouched():
 
 @pytest.mark.slow
 def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_path):
-    ask = CertificateAsk(samples=2000, bins=4)
+    ask = CertificateRequest(samples=2000, bins=4)
     made = {"software": _SOFTWARE, "ask": ask.model_dump()}
-    evidence = certify(ask.release(), epsilon=ask.epsilon, failure=ask.failure, samples=ask.samples).to_json()
+    evidence = certify_delta(ask.release(), epsilon=ask.epsilon, failure=ask.failure, samples=ask.samples).to_json()
     names = ["a" * 16, "0123456789abcdef", "b" * 16]
     for age, name in enumerate(names):
         (tmp_path / f"{name}.ask.json").write_text(json.dumps(made))
@@ -569,9 +571,9 @@ def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_p
         (tmp_path / f"{name}.ask.json").write_text(json.dumps(other))
     (tmp_path / f"{'9' * 16}.evidence.json").write_text('{"interval": {"lower": 0.25}}')  # of no certificate
     (tmp_path / f"{'f' * 16}.ask.json").write_text("{")
-    found = Certificates(tmp_path)
+    found = CertificateService(tmp_path)
     request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
-    told = certificates.known(request)["certificates"]
+    told = certificates.list_certificates_route(request)["certificates"]
     assert [one["id"] for one in told] == names[::-1]
     for one in told:
         assert (one["ask"], one["of"], one["exact"]) == (made["ask"], 2000, ask.exact())
@@ -580,13 +582,15 @@ def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_p
     assert {way: look["draws"] for way, look in told[1]["directions"].items()} == {"remove": 2000, "add": 2000}
     assert "interval" not in told[0]
     assert told[0]["directions"] == {}
-    assert certificates.look(names[0], request) == {name: told[2][name] for name in told[2] if name != "id"}
+    assert certificates.get_certificate_route(names[0], request) == {
+        name: told[2][name] for name in told[2] if name != "id"
+    }
     with pytest.raises(HTTPException, match="is not finished"):
         found.evidence(found.shelf.job(names[0]))
     assert found.evidence(found.shelf.job(names[1])) == evidence
-    assert certificates.steer(names[0], "cancel", request)["state"] == "cancelled"
+    assert certificates.control_certificate_route(names[0], "cancel", request)["state"] == "cancelled"
     assert not (tmp_path / f"{names[0]}.ask.json").exists()
-    assert certificates.steer(names[2], "pause", request)["state"] == "paused"
+    assert certificates.control_certificate_route(names[2], "pause", request)["state"] == "paused"
     assert (tmp_path / f"{names[2]}.ask.json").exists()
 
 
@@ -606,10 +610,12 @@ def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
     result = SimpleNamespace(
         interval=plan.federated(**(RUN | {"cohort_size": 50_000})).epsilon, to_json=lambda: {"a": 1}
     )
-    monkeypatch.setattr(certificates, "certify", drawn)
-    monkeypatch.setattr(certificates, "narrowing", lambda _, draws, hits, failure: (draws, hits + failure))
-    found = Certificates(tmp_path / "new")
-    ask = CertificateAsk(participation="b-min-sep", bins=2, epochs=3, epsilon=0.5, failure=0.01, samples=5000)
+    monkeypatch.setattr(certificates, "certify_delta", drawn)
+    monkeypatch.setattr(
+        certificates, "compute_running_interval", lambda _, draws, hits, failure: (draws, hits + failure)
+    )
+    found = CertificateService(tmp_path / "new")
+    ask = CertificateRequest(participation="b-min-sep", bins=2, epochs=3, epsilon=0.5, failure=0.01, samples=5000)
     job = found.ask(ask)
     for _ in range(200):
         if job.over and not job.busy:
@@ -627,6 +633,6 @@ def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
     asked = {"software": _SOFTWARE, "ask": ask.model_dump()}
     assert kept == {"ask.json": asked, "evidence.json": {"a": 1}, "journal.json": head}
     request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
-    download = certificates.evidence(job.id, request)
+    download = certificates.download_evidence_route(job.id, request)
     assert json.loads(download.body) == {"a": 1}
     assert f'filename="montecarlo-{job.id}.json"' in download.headers["content-disposition"]

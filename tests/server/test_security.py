@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse
 from tests.server.inside import ask, refuse_at_the_door
 
 from epsilog.server import serve
-from epsilog.server.security import LONGEST_BODY, PAUSE, Bodies
+from epsilog.server.security import LONGEST_BODY, PAUSE, BodyLimitMiddleware
 
 RUN = {"population": 1000, "cohort_size": 10, "rounds": 5, "noise_multiplier": 2.0}
 
@@ -87,12 +87,12 @@ def test_only_what_no_page_sends_waits_for_its_refusal(monkeypatch, status, wait
         slept.append(seconds)
 
     monkeypatch.setattr("epsilog.server.security.anyio.sleep", sleep)
-    found = ask(Bodies(PlainTextResponse("", status)), "POST", "/api/v1/federated", body=b"[")
+    found = ask(BodyLimitMiddleware(PlainTextResponse("", status)), "POST", "/api/v1/federated", body=b"[")
     assert (found.status, slept) == (status, waits)
 
 
 def test_a_body_that_is_said_to_be_too_long_is_not_read():
-    app, long = Bodies(PlainTextResponse("read")), b" " * (LONGEST_BODY + 1)
+    app, long = BodyLimitMiddleware(PlainTextResponse("read")), b" " * (LONGEST_BODY + 1)
     assert [each.status for each in refuse_at_the_door(app, [("POST", "/api/v1/federated", None, long)])] == [413]
     assert ask(app, "POST", "/", headers=[("content-length", "9" * 5000)]).status == 413
     assert ask(app, "POST", "/", headers=[("content-length", str(LONGEST_BODY))]).body == b"read"

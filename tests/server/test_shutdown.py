@@ -99,10 +99,12 @@ def test_one_address_does_not_take_all_connections(monkeypatch):
 
     from epsilog.server import create_app, prompt
 
-    monkeypatch.setattr(prompt.Prompt, "at_once_from_one", 8)
+    monkeypatch.setattr(prompt.ConnectionLimits, "at_once_from_one", 8)
     listener = socket.create_server(("0.0.0.0", 0))  # noqa: S104 (it has the addresses of loopback, 127.0.0.2 too)
     port = listener.getsockname()[1]
-    config = uvicorn.Config(create_app(), http=prompt.Prompt, ws="none", log_level="critical", limit_concurrency=12)
+    config = uvicorn.Config(
+        create_app(), http=prompt.ConnectionLimits, ws="none", log_level="critical", limit_concurrency=12
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -137,7 +139,9 @@ def test_one_address_does_not_take_all_connections(monkeypatch):
             time.sleep(0.3)
             for address in ("127.0.0.1", "127.0.0.2", "127.0.0.1"):  # who comes from the same address neither
                 assert status(address) == 200
-        assert prompt.Proxied.at_once_from_one == prompt.AT_ONCE  # behind a proxy all have its address
+        assert (
+            prompt.ProxyConnectionLimits.at_once_from_one == prompt.MAX_CONNECTIONS
+        )  # behind a proxy all have its address
     finally:
         for one in held:
             one.close()
@@ -152,10 +156,12 @@ def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch, tm
 
     from epsilog.server import create_app, prompt
 
-    monkeypatch.setattr(prompt, "HEAD_WITHIN", 1.0)
+    monkeypatch.setattr(prompt, "HEADER_TIMEOUT_SECONDS", 1.0)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    config = uvicorn.Config(create_app(), http=prompt.Prompt, ws="none", log_level="critical", limit_concurrency=20)
+    config = uvicorn.Config(
+        create_app(), http=prompt.ConnectionLimits, ws="none", log_level="critical", limit_concurrency=20
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -16,7 +16,7 @@ import pytest
 
 from epsilog.server import tokens
 from epsilog.server.doors import Holder, Role
-from epsilog.server.tokens import LOOKS, Keys
+from epsilog.server.tokens import LOOKS, TokenStore
 from epsilog.terms import CheckError, ConflictError, StorageError
 
 TOMORROW = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
@@ -224,7 +224,7 @@ SPOILS = {
 @pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
 def test_a_file_that_cannot_be_believed_lets_nobody_in_and_is_not_changed(file, spoil):
     _, text = made(file)
-    keys = Keys(file)
+    keys = TokenStore(file)
     assert good(keys, text)
     spoil(file)
     before = file.read_bytes() if file.is_file() else None
@@ -233,7 +233,7 @@ def test_a_file_that_cannot_be_believed_lets_nobody_in_and_is_not_changed(file, 
     with pytest.raises(StorageError, match="cannot be used"):
         keys.find(text)
     with pytest.raises(StorageError, match="cannot be used"):
-        Keys(file)
+        TokenStore(file)
     if file.exists() or file.is_symlink():
         with pytest.raises(StorageError, match="cannot be used"):
             made(file, "bob")
@@ -244,7 +244,7 @@ def test_a_file_that_cannot_be_believed_lets_nobody_in_and_is_not_changed(file, 
 
 def test_a_file_that_is_mended_lets_in_again(file):
     _, text = made(file)
-    keys = Keys(file)
+    keys = TokenStore(file)
     file.chmod(0o644)
     with pytest.raises(StorageError):
         keys.find(text)
@@ -259,7 +259,7 @@ def test_a_file_of_somebody_else_is_not_believed(file, monkeypatch):
     else:  # who may give nothing away becomes somebody else
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(StorageError, match="belongs to somebody else"):
-        Keys(file)
+        TokenStore(file)
 
 
 # --- a server that runs -----------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_a_file_of_somebody_else_is_not_believed(file, monkeypatch):
 
 def test_a_change_is_seen_with_the_next_question(file):
     _, text = made(file)
-    keys = Keys(file)
+    keys = TokenStore(file)
     _, other = made(file, "bob")
     assert good(keys, text)
     assert good(keys, other)
@@ -283,7 +283,7 @@ def test_however_fast_it_is_changed(file):
     keys = None
     for at in range(40):
         _, text = made(file, f"n{at % 10}")
-        keys = keys or Keys(file)
+        keys = keys or TokenStore(file)
         assert good(keys, text)
         tokens.revoke_token(file, f"n{at % 10}")
         assert not good(keys, text)
@@ -293,13 +293,13 @@ def test_however_fast_it_is_changed(file):
 def test_a_token_runs_out_while_it_is_known(file):
     now = float(int(time.time()))
     _, text = made(file, expires=dt.datetime.fromtimestamp(now + 100, dt.UTC))
-    keys = Keys(file, clock=lambda: now)
+    keys = TokenStore(file, clock=lambda: now)
     assert good(keys, text)
     now += 99
     assert good(keys, text)
     now += 1
     assert not good(keys, text)
-    assert not good(Keys(file, clock=lambda: now), text)
+    assert not good(TokenStore(file, clock=lambda: now), text)
 
 
 class Clock:
@@ -320,7 +320,7 @@ def test_what_has_run_out_stays_so_when_the_clock_is_set_back(file):
     _, used = made(file, expires=clock.in_seconds(100))
     _, unused = made(file, "bob", expires=clock.in_seconds(100))
     _, later = made(file, "carl", expires=clock.in_seconds(1000))
-    keys = Keys(file, clock=clock)
+    keys = TokenStore(file, clock=clock)
     assert good(keys, used)
     clock.now += 100
     assert not good(keys, used)
@@ -328,16 +328,16 @@ def test_what_has_run_out_stays_so_when_the_clock_is_set_back(file):
     assert [good(keys, text) for text in (used, unused, later)] == [False, False, True]
     assert [token.ended is not None for token in tokens.read_tokens(file)] == [True, True, False]
     clock.now -= 10**6
-    assert [good(Keys(file, clock=clock), text) for text in (used, unused, later)] == [False, False, True]
+    assert [good(TokenStore(file, clock=clock), text) for text in (used, unused, later)] == [False, False, True]
     made(file, "dora")
     tokens.revoke_token(file, "carl")
-    assert [good(Keys(file, clock=clock), text) for text in (used, unused, later)] == [False, False, False]
+    assert [good(TokenStore(file, clock=clock), text) for text in (used, unused, later)] == [False, False, False]
 
 
 def test_where_it_cannot_be_noted_the_process_knows_and_tries_again(file, monkeypatch, caplog):
     clock = Clock()
     _, text = made(file, expires=clock.in_seconds(100))
-    keys, before = Keys(file, clock=clock), file.read_bytes()
+    keys, before = TokenStore(file, clock=clock), file.read_bytes()
     tried = []
     for name in ("uvicorn", "uvicorn.error"):  # a server that ran in this process may have kept them to itself
         monkeypatch.setattr(logging.getLogger(name), "disabled", False)
@@ -366,7 +366,7 @@ def test_time_goes_on_while_nobody_looks_and_the_clock_goes_back(file, monkeypat
     monkeypatch.setattr(tokens.time, "time", clock)
     monkeypatch.setattr(tokens.time, "monotonic", elapsed)
     _, text = made(file, expires=clock.in_seconds(100))
-    keys = Keys(file)
+    keys = TokenStore(file)
     assert good(keys, text)
     elapsed.now += 99
     clock.now -= 5000
@@ -378,12 +378,12 @@ def test_time_goes_on_while_nobody_looks_and_the_clock_goes_back(file, monkeypat
 def test_a_file_of_before_that_was_noted_is_read(file):
     _, text = made(file)
     rewritten(lambda document: document["tokens"][0].pop("ended"))(file)
-    assert good(Keys(file), text)
+    assert good(TokenStore(file), text)
 
 
 def test_it_does_not_begin_to_stand_while_it_is_verified(file):
     token, text = made(file)
-    keys = Keys(file)
+    keys = TokenStore(file)
     assert keys.verify(token, text)
     tokens.revoke_token(file, "anna")
     assert not keys.remember(token, text)
@@ -392,8 +392,8 @@ def test_it_does_not_begin_to_stand_while_it_is_verified(file):
 
 def test_a_secret_is_verified_once_and_wrong_ones_are_not_remembered(file, monkeypatch):
     _, text = made(file)
-    keys, asked, real = Keys(file), [], Keys.verify
-    monkeypatch.setattr(Keys, "verify", lambda self, *given: asked.append(given) or real(self, *given))
+    keys, asked, real = TokenStore(file), [], TokenStore.verify
+    monkeypatch.setattr(TokenStore, "verify", lambda self, *given: asked.append(given) or real(self, *given))
     assert all(good(keys, text) for _ in range(5))
     assert len(asked) == 1
     wrong = [text[:-1] + letter for letter in "abcdefgh" if letter != text[-1]]
@@ -408,7 +408,7 @@ def test_a_secret_is_verified_once_and_wrong_ones_are_not_remembered(file, monke
 def test_another_tokens_secret_opens_nothing(file):
     _, anna = made(file)
     _, bob = made(file, "bob")
-    keys = Keys(file)
+    keys = TokenStore(file)
     assert good(keys, anna)
     assert good(keys, bob)
     assert not good(keys, anna[:20] + bob[20:])

@@ -12,7 +12,7 @@ from epsilog.ledger.sqlite.library import sqlite
 from epsilog.ledger.tables import SqlSession
 from epsilog.mechanisms import PureDP
 from epsilog.server import turns
-from epsilog.server.turns import InTurn
+from epsilog.server.turns import GroupCommitStore
 from epsilog.terms import BudgetExceededError, ConflictError, EpsilogError, StorageError
 
 
@@ -100,7 +100,7 @@ def writes(shared, *numbers, fails=None):
 
 def test_writers_write_in_the_order_in_which_they_asked_and_commit_once():
     store = Slow()
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
     assert together(shared, [writes(shared, number) for number in range(20)]) == [None] * 20
     assert (store.kept, store.most, store.commits, shared.address) == (list(range(20)), 1, 1, "slow")
     assert not shared._taken
@@ -112,7 +112,7 @@ def test_writers_write_in_the_order_in_which_they_asked_and_commit_once():
 
 def test_a_reader_waits_for_nobody_and_sees_what_lasts():
     store = Slow()
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
     with shared.writing() as session:
         session.written.append(1)
         with shared.reading() as view:
@@ -122,14 +122,14 @@ def test_a_reader_waits_for_nobody_and_sees_what_lasts():
 def test_only_so_many_wait_for_one_commit(monkeypatch):
     monkeypatch.setattr(turns, "MOST", 8)
     store = Slow()
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
     together(shared, [writes(shared, number) for number in range(20)])
     assert (store.kept, store.commits) == (list(range(20)), 3)  # with the one that they waited for
 
 
 def test_one_that_fails_undoes_its_own_part_alone():
     store, mistake = Slow(), ZeroDivisionError("mine")
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
     found = together(shared, [writes(shared, 1), writes(shared, 2, 3, fails=mistake), writes(shared, 4)])
     assert found == [None, mistake, None]
     assert (store.kept, store.commits) == ([1, 4], 1)
@@ -137,7 +137,7 @@ def test_one_that_fails_undoes_its_own_part_alone():
 
 def test_nobody_is_told_anything_by_a_commit_that_fails():
     store = Slow()
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
     store.refuses = OSError("disk full")
     found = together(shared, [writes(shared, 1), writes(shared, 2, fails=ConflictError("no")), writes(shared, 3)])
     assert [type(error) for error in found] == [StorageError] * 3
@@ -149,7 +149,7 @@ def test_nobody_is_told_anything_by_a_commit_that_fails():
 
 def test_a_transaction_that_is_lost_is_lost_for_all_of_its_group():
     store = Slow()
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
 
     def breaks():
         with shared.writing() as session:
@@ -171,7 +171,7 @@ class Late(threading.Event):
 
 def test_one_who_gives_up_as_it_is_called_leaves_nobody_waiting(monkeypatch):
     store, refused = Slow(), []
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
     monkeypatch.setattr(turns.threading, "Event", Late)
 
     def gives_up():
@@ -199,7 +199,7 @@ def test_one_who_gives_up_as_it_is_called_leaves_nobody_waiting(monkeypatch):
 def ledger(tmp_path):
     with open_ledger(tmp_path / "l.db") as made:
         made.create_budget("acme", kind="pure", epsilon="1")
-    shared = InTurn(SqliteStore(tmp_path / "l.db"))
+    shared = GroupCommitStore(SqliteStore(tmp_path / "l.db"))
     with Ledger(shared) as opened:
         yield opened, shared, tmp_path / "l.db"
 
@@ -253,7 +253,7 @@ def test_a_rollback_by_the_database_itself_loses_the_group_and_nothing_else(ledg
 
 def test_a_transaction_lost_to_an_error_that_says_nothing_is_lost_for_all_of_its_group():
     store = Slow()
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
 
     def breaks():
         with shared.writing() as session:
@@ -298,7 +298,7 @@ def test_a_part_that_cannot_begin_ends_the_transaction_for_all_of_its_group(ledg
 
 def test_an_interrupt_while_all_is_committed_leaves_the_turn_to_the_next():
     store = Slow()
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
     store.refuses = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt), shared.writing():
         pass
@@ -310,7 +310,7 @@ def test_an_interrupt_while_all_is_committed_leaves_the_turn_to_the_next():
 def test_who_waits_too_long_or_is_interrupted_goes_without_a_turn(monkeypatch):
     monkeypatch.setattr(turns, "PATIENCE", 0.01)
     store = Slow()
-    shared = InTurn(store)
+    shared = GroupCommitStore(store)
     with shared.writing():
         with pytest.raises(StorageError, match="busy"):
             writes(shared, 1)()

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from epsilog.server import prices, worker
-from epsilog.server.answers import Interval
+from epsilog.server.answers import IntervalModel
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -61,7 +61,7 @@ def test_the_pages_types_are_fresh():
     [pytest.param(*one, id=one[0], marks=pytest.mark.slow if one[0].endswith("crossover") else ()) for one in ASKED],
 )
 def test_answers_hold_what_their_description_says(path, ask):
-    status, _, body = worker.answer(path, ask)
+    status, _, body = worker.answer_request(path, ask)
     assert status == 200
     worker.ALL[path].answers.model_validate(json.loads(body), strict=False)
 
@@ -73,10 +73,10 @@ def test_every_question_is_asked_here():
 
 def test_an_answer_with_more_or_less_is_noticed():
     whole = {"lower": 1.0, "upper": "inf", "method": "RDP", "relation": "zero-out", "assumptions": []}
-    Interval.model_validate(whole)
+    IntervalModel.model_validate(whole)
     for other in (whole | {"more": 1}, whole | {"upper": "infinite"}, {"lower": 1.0}):
         with pytest.raises(ValidationError):
-            Interval.model_validate(other)
+            IntervalModel.model_validate(other)
 
 
 def test_no_page_tells_the_compiler_to_believe():

@@ -8,7 +8,7 @@ import pytest
 from tests.reports.drawn import finish, make_plan
 
 from epsilog.reports import render_html, render_markdown
-from epsilog.reports.rendering import copies, readings
+from epsilog.reports.rendering import format_group_rows, format_risk_rows
 from epsilog.server import worker
 from epsilog.terms import codec
 from epsilog.terms.messages import catalogue, sentence
@@ -26,7 +26,7 @@ ASK = {
 
 
 def asked(path, ask):
-    status, _, body = worker.answer(path, ask)
+    status, _, body = worker.answer_request(path, ask)
     assert status == 200, body
     return json.loads(body)
 
@@ -35,7 +35,7 @@ def asked(path, ask):
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("verdict") / "run"
     finish(folder, folder.parent / "ledger.db", make_plan(simulation=False))
-    return codec.parse((folder / "report.json").read_bytes())
+    return codec.parse_json((folder / "report.json").read_bytes())
 
 
 @pytest.mark.slow
@@ -44,8 +44,8 @@ def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
     assert sentence(told["statement"]) == report["claim"]["statement"]
     assert told["moved"] == report["reading"]["moved"]
     mine = [(sentence(label), figure) for label, figure in risk["rows"]]
-    assert mine == [row for row in readings(report) if "approximate" not in row[0]]
-    assert [tuple(row) for row in risk["copies"]] == copies(report)
+    assert mine == [row for row in format_risk_rows(report) if "approximate" not in row[0]]
+    assert [tuple(row) for row in risk["copies"]] == format_group_rows(report)
     pages = render_html(report), render_markdown(report)
     for message in (risk["of_attacks"], risk["of_copies"], told["odds"]):
         assert all(sentence(message) in html.unescape(page) for page in pages)

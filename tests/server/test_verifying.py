@@ -5,11 +5,11 @@ import json
 import pytest
 from tests.reports.drawn import finish, make_plan
 
-from epsilog.ledger import Checkpoint, open_ledger, read_ledger, sound_documents, write_bundle
-from epsilog.reports import compare, document_of, examine_report
+from epsilog.ledger import Checkpoint, iterate_verified_documents, open_ledger, read_ledger, write_bundle
+from epsilog.reports import compare_rebuilt, extract_document, verify_report
 from epsilog.server import security, worker
 from epsilog.signing import Envelope, SigningKey
-from epsilog.terms import RecordsError, codec
+from epsilog.terms import RecordError, codec
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def test_a_report_comes_out_again(site, run, name):
     text = (run / name).read_text()
     found = site.post("verify", {"report": text})
     assert found.status == 200
-    told, expected = found.json(), examine_report(text.encode(), None)
+    told, expected = found.json(), verify_report(text.encode(), None)
     worker.ALL["/verify"].answers.model_validate(told, strict=False)
     assert (told["verdict"], told["stands"]) == (expected.verdict, expected.stands)
     assert told["findings"] == [json.loads(json.dumps(one.to_json())) for one in expected.outcome.findings]
@@ -35,11 +35,11 @@ def test_a_report_comes_out_again(site, run, name):
 
 
 def test_what_was_changed_is_named_with_both_values(site, run):
-    report = codec.parse((run / "report.json").read_bytes())
+    report = codec.parse_json((run / "report.json").read_bytes())
     report["claim"]["epsilon"]["upper"] = 0.1
     report["surplus"] = 1
     del report["limits"]
-    told = site.post("verify", {"report": codec.canonical(report).decode()}).json()
+    told = site.post("verify", {"report": codec.encode_canonical(report).decode()}).json()
     assert told["verdict"] == "failed"
     assert "Nothing is claimed" in told["stands"]
     differing = {place: (says, again) for part in told["parts"] for place, says, again in part["differing"]}
@@ -51,9 +51,9 @@ def test_what_was_changed_is_named_with_both_values(site, run):
 
 
 def test_of_many_differences_the_first_are_told(site, run):
-    report = codec.parse((run / "report.json").read_bytes())
+    report = codec.parse_json((run / "report.json").read_bytes())
     report["rounds"] += [0] * 5000
-    told = site.post("verify", {"report": codec.canonical(report).decode()}).json()
+    told = site.post("verify", {"report": codec.encode_canonical(report).decode()}).json()
     assert told["verdict"] == "failed"
     (rounds,) = (part for part in told["parts"] if part["part"] == "rounds")
     assert len(rounds["differing"]) == 1000
@@ -76,11 +76,11 @@ def test_a_report_may_be_longer_than_other_questions_and_not_endless(site):
 
 
 def test_what_carries_no_evidence_cannot_be_compared(run):
-    report = codec.parse(document_of((run / "report.html").read_bytes()))
-    assert [part.part for part in compare(codec.canonical(report))] == list(report)
+    report = codec.parse_json(extract_document((run / "report.html").read_bytes()))
+    assert [part.part for part in compare_rebuilt(codec.encode_canonical(report))] == list(report)
     report["evidence"]["plan"]["scheme"]["rounds"] = -1
-    with pytest.raises(RecordsError):
-        compare(codec.canonical(report))
+    with pytest.raises(RecordError):
+        compare_rebuilt(codec.encode_canonical(report))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def signed(run):
     pytest.importorskip("cryptography")
     key, folder = SigningKey.create("example.org/claims"), run.parent
     with read_ledger(folder / "ledger.db") as books:
-        documents = list(sound_documents(books))
+        documents = list(iterate_verified_documents(books))
     write_bundle(documents, folder / "signed.bundle", origin="o", key=key)
     report = (run / "report.json").read_text()
     return {
@@ -133,7 +133,7 @@ def test_whatever_of_it_is_another_is_found(site, signed, what, tmp_path):
     with open_ledger(tmp_path / "other.db") as books:
         books.create_budget("acme", kind="pure", epsilon="2")
         books.create_budget("acme/x", kind="pure", epsilon="1")
-        documents = list(sound_documents(books))
+        documents = list(iterate_verified_documents(books))
     key = SigningKey.create("example.org/claims")
     write_bundle(documents, tmp_path / "other.bundle", origin="o", key=key)
     others = {

@@ -9,33 +9,33 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from epsilog.cli.ledger_verify import _said
+from epsilog.cli.ledger_verify import _list_notes
 from epsilog.ledger import (
     Checkpoint,
-    Kept,
+    StoredCheckpoint,
+    iterate_verified_documents,
     open_ledger,
     read_ledger,
-    sound_documents,
 )
 from epsilog.ledger.commands import Start
 from epsilog.ledger.execute import Local
 from epsilog.ledger.remote import RemoteStore
-from epsilog.ledger.remote.store import as_row
+from epsilog.ledger.remote.store import parse_entry_row
 from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.server import app as web_app
 from epsilog.server.app import create_app
-from epsilog.server.desk import Desk
-from epsilog.server.doors import Holder, Role, holder
+from epsilog.server.desk import WorkerPool
+from epsilog.server.doors import Holder, Role, authenticate
 from epsilog.signing import SigningKey
 from epsilog.terms import (
-    AccessError,
     BudgetExceededError,
     CheckError,
     ConflictError,
     EpsilogError,
     LedgerIntegrityError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
     StorageError,
-    UnansweredError,
 )
 
 HASH, OTHER = "ab" * 32, "cd" * 32
@@ -77,7 +77,7 @@ def held_by(served):
     app = served[0]
 
     def become(role, scope, name="anna"):
-        app.dependency_overrides[holder] = lambda: Holder(name, role, scope)
+        app.dependency_overrides[authenticate] = lambda: Holder(name, role, scope)
 
     yield become
     app.dependency_overrides.clear()
@@ -191,7 +191,7 @@ def test_roles_bound_what_is_done_and_seen(ledger, site, top, held_by):
         lambda: ledger.execute(Start(key=f"{top}-b")),
         lambda: ledger.create_budget(f"{top}/a/x", kind="pure", epsilon="0"),
     ):
-        with pytest.raises(AccessError):
+        with pytest.raises(PermissionDeniedError):
             ask()
     assert site.get(f"ledger/entry?index={before[0]}").status == 404
     held_by(Role.SPENDER, f"{top}/a")
@@ -201,7 +201,7 @@ def test_roles_bound_what_is_done_and_seen(ledger, site, top, held_by):
         lambda: ledger.revoke(f"{top}-b", by="anna", reason="mine"),
         lambda: ledger.accept_restored(by="anna", reason="mine"),
     ):
-        with pytest.raises(AccessError):
+        with pytest.raises(PermissionDeniedError):
             ask()
     assert str(_refused(lambda: ledger.execute(Start(key=f"{top}-b")))) == str(
         _refused(lambda: ledger.execute(Start(key=f"{top}-nobody")))
@@ -219,7 +219,7 @@ def test_roles_bound_what_is_done_and_seen(ledger, site, top, held_by):
     assert entry.body["by"] == "bob (token of anna)"
     held_by(Role.AUDITOR, None)
     assert ledger.verify().count == ledger.head()[0]
-    with pytest.raises(AccessError, match="auditor may not own"):
+    with pytest.raises(PermissionDeniedError, match="auditor may not own"):
         ledger.retire(top, by="carl", reason="over")
 
 
@@ -243,7 +243,7 @@ def test_a_charge_is_for_who_reserved_it_and_for_owners(ledger, top, held_by, se
     for scope in (top, None):
         held_by(Role.SPENDER, scope, "bob")
         for ask in theirs:
-            with pytest.raises(AccessError, match="is that of 'anna': they go on with it, or an owner"):
+            with pytest.raises(PermissionDeniedError, match="is that of 'anna': they go on with it, or an owner"):
                 ask()
         with pytest.raises(ConflictError, match="is held until"):  # which anybody may say, once its time has come
             ledger.expire(key)
@@ -252,7 +252,7 @@ def test_a_charge_is_for_who_reserved_it_and_for_owners(ledger, top, held_by, se
     mine.start()
     held_by(Role.SPENDER, top, "bob")
     for ask in (lambda: mine.round_started(1), lambda: mine.round_released(1, output_hash=HASH), mine.commit):
-        with pytest.raises(AccessError, match="is that of 'anna'"):
+        with pytest.raises(PermissionDeniedError, match="is that of 'anna'"):
             ask()
     held_by(Role.OWNER, top, "dora")
     mine.round_started(1)
@@ -286,7 +286,7 @@ def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(le
         allow(key=f"{top}-2")
     held_by(Role.SPENDER, top, "bob")
     ledger.reserve(top, PureDP(0.25), key=f"{top}-2", amount={"epsilon": "0.125"})
-    with pytest.raises(AccessError, match="is that of 'anna'"):  # who announced it
+    with pytest.raises(PermissionDeniedError, match="is that of 'anna'"):  # who announced it
         ledger.reserve(top, PureDP(0.25), key=f"{top}-1", amount={"epsilon": "0.125"}, plan_hash=HASH)
     held_by(Role.SPENDER, top)
     ledger.reserve(top, PureDP(0.25), key=f"{top}-1", amount={"epsilon": "0.125"}, plan_hash=HASH)
@@ -308,17 +308,17 @@ def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served
     signer = SigningKey.create("example.org/auditor")
 
     def kept(documents):
-        return Kept(Checkpoint.over(documents, origin="example.org/ledger").note(signer))
+        return StoredCheckpoint(Checkpoint.over(documents, origin="example.org/ledger").note(signer))
 
     with read_ledger(served[2]) as here:
-        entries = list(sound_documents(here))
+        entries = list(iterate_verified_documents(here))
         ledger.charge(top, PureDP(0.125), key=f"{top}-2")
         whole = here.verify()
     asked = {"since": kept(entries), "keys": [signer.verifier]}
     found = ledger.verify(**asked)
     assert (found.since, found.count, found.head) == (len(entries), whole.count, whole.head)
     assert (found.balances, found.unpriced, whole.priced - found.priced) == (whole.balances, 0, whole.priced - 1)
-    said = " ".join(_said(found))  # no more than was looked at
+    said = " ".join(_list_notes(found))  # no more than was looked at
     assert f"begins with the {len(entries)} entries of the checkpoint. Not looked at: the prices" in said
     assert not found.charges_told
     assert "the server stores of charges is not told" in said
@@ -333,7 +333,7 @@ def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served
 @pytest.mark.parametrize("index", ["1", None, 1.0, True])
 def test_a_row_whose_index_is_no_number_is_no_entry(index):
     with pytest.raises(LedgerIntegrityError, match="an entry cannot be read"):
-        as_row(json.dumps({"index": index, "scope": "acme"}))
+        parse_entry_row(json.dumps({"index": index, "scope": "acme"}))
 
 
 def _refused(ask):
@@ -419,7 +419,7 @@ SLOW = (sys.executable, "-c", "import sys\nfor line in sys.stdin: pass")  # a pr
 
 @pytest.mark.slow
 def test_a_price_that_takes_too_long_keeps_nobody_waiting_and_writes_nothing(tmp_path, serve_app, monkeypatch):
-    monkeypatch.setattr(web_app, "Desk", functools.partial(Desk, command=SLOW))
+    monkeypatch.setattr(web_app, "WorkerPool", functools.partial(WorkerPool, command=SLOW))
     path = tmp_path / "ledger.db"
     with open_ledger(path) as books:
         books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
@@ -470,5 +470,5 @@ def test_what_the_servers_disk_refuses_may_stand_all_the_same(ledger, top, monke
         raise StorageError("a full disk")
 
     monkeypatch.setattr(Local, "execute", full)
-    with pytest.raises(UnansweredError, match="a full disk; what was asked may stand, or not"):
+    with pytest.raises(OutcomeUnknownError, match="a full disk; what was asked may stand, or not"):
         ledger.reserve(top, PureDP(0.125), key=f"{top}-1")

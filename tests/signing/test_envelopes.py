@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from epsilog.signing import Envelope, read_envelopes
-from epsilog.signing.envelopes import _encoded
+from epsilog.signing.envelopes import _encode_payload
 from epsilog.terms import CheckError
 
 CONTENT = b"<!doctype html> a report"
@@ -22,7 +22,7 @@ def envelope(key):
 def test_the_encoding_is_the_published_one(monkeypatch):
     """secure-systems-lab/dsse, protocol.md, "Test Vectors"."""
     monkeypatch.setattr("epsilog.signing.envelopes.PAYLOAD", "http://example.com/HelloWorld")
-    assert _encoded(b"hello world") == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+    assert _encode_payload(b"hello world") == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
 
 
 def test_a_signed_file_is_that_of_its_signer(envelope, key, other):

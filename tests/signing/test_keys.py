@@ -136,7 +136,7 @@ def test_without_the_library_an_error_names_the_extra(monkeypatch):
         SigningKey.create("example.org")
     with pytest.raises(EpsilogError, match=re.escape(install_command("sign"))):
         VerifierKey.parse(PUBLISHED[0]).verifies(b"", b"")
-    assert keys.decoded("AAAA", what="x") == b"\x00\x00\x00"
+    assert keys.decode_base64("AAAA", what="x") == b"\x00\x00\x00"
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsilog.signing import Note, Signature, VerifierKey, find_note, judged
+from epsilog.signing import Note, Signature, VerifierKey, find_note, verify_signatures
 from epsilog.terms import CheckError
 
 # C2SP signed-note (c2sp.org/signed-note), "Verifier keys": its example of a key and a note that it verifies
@@ -25,7 +25,7 @@ NnugSzTjtVAewIS+Z/iJhUPeFDkO/5QQ2i5ddnGITLlC+EhfLW9oJKONrMouFSQU0xMcXxj99ihAQwaq
 
 
 def by(note, *keys):
-    return [(key.label, holds) for key, holds in judged(note, keys)]
+    return [(key.label, holds) for key, holds in verify_signatures(note, keys)]
 
 
 @pytest.mark.parametrize("content", [NOTE, POEM])

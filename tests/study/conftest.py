@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
-from epsilog.training import Federation, Task, Training
-from epsilog.training.models import build
+from epsilog.training import Federation, LocalTraining, Task
+from epsilog.training.models import build_model
 
 CLIENTS, ROWS, WIDTH = 40, 6, 4
 
 
-linear = cache(partial(build, "linear", classes=2))  # one object: what is compiled for it is shared by all tests
+linear = cache(partial(build_model, "linear", classes=2))  # one object: what is compiled for it is shared by all tests
 
 
 def classes_task(*, unit_is_client=True, seed=1, width=WIDTH, clients=CLIENTS):
@@ -25,7 +25,7 @@ def classes_task(*, unit_is_client=True, seed=1, width=WIDTH, clients=CLIENTS):
         unit="client" if unit_is_client else "row",
         unit_is_client=unit_is_client,
         model=linear(inputs=width),
-        training=Training(0.3, local_steps=4, nominal_examples=ROWS),
+        training=LocalTraining(0.3, local_steps=4, nominal_examples=ROWS),
         clients=Federation(features[people], targets[people], np.full(clients, ROWS)),
         test_features=features[test],
         test_targets=targets[test],

@@ -9,29 +9,29 @@ from scipy import stats
 from tests.study.conftest import central
 
 from epsilog.study import (
-    Attack,
-    Canaries,
+    AttackResult,
+    CanaryExperiment,
     Condition,
-    Membership,
-    Property,
-    attack,
-    confidences_of_units,
-    likelihood_ratios,
-    losses_of_units,
+    MembershipExperiment,
+    PropertyExperiment,
+    compute_lira_scores,
+    compute_unit_confidences,
+    compute_unit_losses,
+    evaluate_attack,
 )
-from epsilog.study.canaries import told_of_canaries
-from epsilog.study.cells import Cells
-from epsilog.study.membership import told_of_membership
-from epsilog.study.properties import told_of_property
-from epsilog.study.telling import pooled
-from epsilog.study.trial import Trial
-from epsilog.training.engines import CanaryEngine, Round
+from epsilog.study.canaries import measure_canaries
+from epsilog.study.cells import ResultCells
+from epsilog.study.membership import measure_membership
+from epsilog.study.properties import measure_property
+from epsilog.study.telling import pool_z_score
+from epsilog.study.trial import StudyRun
+from epsilog.training.engines import CanaryEngine, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.verification.audits import estimated_epsilon
+from epsilog.verification.audits import estimate_epsilon
 
 
 def trial(task, scheme_for, *, noise=1.0, private=True, seed=1):
-    return Trial(task, scheme_for(noise), scheme_for(0.0), private, 1e-3, seed, Cells().within("one"))
+    return StudyRun(task, scheme_for(noise), scheme_for(0.0), private, 1e-3, seed, ResultCells().within("one"))
 
 
 def gaussian(shadows, units, apart, seed=5):
@@ -46,14 +46,14 @@ def gaussian(shadows, units, apart, seed=5):
 def test_lira_sees_what_one_threshold_does_not(shadows):
     """Units differ more than membership does: a likelihood ratio for each unit knows that, and raw scores do not."""
     told, inside = gaussian(shadows, 4000, 1.5)
-    scores = likelihood_ratios(told[-1], told[:-1], inside[:-1])
-    found, raw = attack(scores, inside[-1], fpr=0.01), attack(told[-1], inside[-1], fpr=0.01)
+    scores = compute_lira_scores(told[-1], told[:-1], inside[:-1])
+    found, raw = evaluate_attack(scores, inside[-1], fpr=0.01), evaluate_attack(told[-1], inside[-1], fpr=0.01)
     best = stats.norm.cdf(1.5 / np.sqrt(2))  # for known means
     assert best - 0.08 < found.auc < best + 0.02
     assert found.auc > raw.auc + 0.1
     assert found.tpr > 2 * raw.tpr
     assert found.tpr_beyond_chance
-    shuffled = attack(scores, np.random.default_rng(1).permutation(inside[-1]), fpr=0.01)
+    shuffled = evaluate_attack(scores, np.random.default_rng(1).permutation(inside[-1]), fpr=0.01)
     assert not shuffled.beyond_chance
     assert not shuffled.tpr_beyond_chance
 
@@ -61,7 +61,7 @@ def test_lira_sees_what_one_threshold_does_not(shadows):
 def test_a_unit_that_too_few_shadow_models_saw_has_no_score():
     told, inside = gaussian(6, 5, 1.0)
     inside[:, 0], inside[:, 1], inside[:, 2:] = True, False, (np.arange(7) % 2 == 0)[:, None]
-    scores = likelihood_ratios(told[-1], told[:-1], inside[:-1])
+    scores = compute_lira_scores(told[-1], told[:-1], inside[:-1])
     assert np.isnan(scores).tolist() == [True, True, False, False, False]
 
 
@@ -72,7 +72,7 @@ def test_chance_of_true_positives_is_that_of_a_random_order():
     for _ in range(6_000):
         order = draws.permutation(members + others) < members  # in order of their scores
         counts.append(int(order[: np.flatnonzero(~order)[int(fpr * others)]].sum()))
-    needed = next(t for t in range(members) if Attack(0.5, t / members, fpr, members, others).tpr_beyond_chance)
+    needed = next(t for t in range(members) if AttackResult(0.5, t / members, fpr, members, others).tpr_beyond_chance)
     assert np.mean(np.array(counts) >= needed) < 0.0025
     assert np.mean(np.array(counts) >= needed - 1) > 0.0005
 
@@ -80,19 +80,19 @@ def test_chance_of_true_positives_is_that_of_a_random_order():
 def test_confidence_is_the_log_odds_of_the_right_class(task):
     one = replace(task, unit_is_client=False)
     model = np.linspace(-1, 1, task.model.size)
-    p = np.exp(-losses_of_units(one, model))
-    assert np.allclose(confidences_of_units(one, model), np.log(p / (1 - p)))
-    assert np.isfinite(confidences_of_units(one, 1e4 * model)).all()
+    p = np.exp(-compute_unit_losses(one, model))
+    assert np.allclose(compute_unit_confidences(one, model), np.log(p / (1 - p)))
+    assert np.isfinite(compute_unit_confidences(one, 1e4 * model)).all()
 
 
 @pytest.mark.slow
 def test_lira_wins_against_a_model_that_remembers_and_not_under_noise(make_task, central):
     task = make_task(width=400)
-    question = Membership((0.05,), shadows=6)
-    bare = told_of_membership(question, trial(task, central, private=False))["LiRA"]
+    question = MembershipExperiment((0.05,), shadows=6)
+    bare = measure_membership(question, trial(task, central, private=False))["LiRA"]
     assert bare["auc"] > 0.9
     assert bare["auc_beyond_chance"]
-    noisy = told_of_membership(question, trial(task, central, noise=20.0))["LiRA"]
+    noisy = measure_membership(question, trial(task, central, noise=20.0))["LiRA"]
     assert not noisy["auc_beyond_chance"]
 
 
@@ -102,20 +102,20 @@ def test_updates_tell_a_mark_and_nothing_where_nobody_carries_it(task):
     features, test = np.array(task.clients.features), np.array(task.test_features)
     features[:, 3] = test[:, 3] = 0.0
     task = replace(task, clients=replace(task.clients, features=features), test_features=test)
-    long, mark = partial(central, rounds=40), Property(features=(3,), value=4.0)
-    bare = told_of_property(mark, trial(task, long, private=False))
+    long, mark = partial(central, rounds=40), PropertyExperiment(features=(3,), value=4.0)
+    bare = measure_property(mark, trial(task, long, private=False))
     assert bare["auc"] > 0.9
     assert bare["auc_beyond_chance"]
-    nobody = told_of_property(replace(mark, share=0.0), trial(task, long, private=False))
+    nobody = measure_property(replace(mark, share=0.0), trial(task, long, private=False))
     assert nobody["auc"] == 0.5  # without a mark both of the attacker's models are the same
-    noisy = told_of_property(mark, trial(task, long, noise=50.0))
+    noisy = measure_property(mark, trial(task, long, noise=50.0))
     assert not noisy["auc_beyond_chance"]
     assert abs(noisy["auc"] - 0.5) < 0.28  # three standard errors of 20 and 20 rounds
 
 
 def test_coins_that_are_not_those_of_the_rounds_are_told_by_chance():
     draws = np.random.default_rng(3)
-    found = attack(draws.standard_normal(400), draws.random(400) < 0.5, fpr=0.5)
+    found = evaluate_attack(draws.standard_normal(400), draws.random(400) < 0.5, fpr=0.5)
     assert not found.beyond_chance
 
 
@@ -124,9 +124,9 @@ def test_seeds_that_are_too_short_one_by_one_tell_together():
         runs = tuple({"property": {"auc": area, "rounds_with": 5.0, "rounds_without": 5.0}} for area in areas)
         return Condition("s", 1.0, 1.0, {}, runs)
 
-    assert pooled(condition([1.0])) == pytest.approx((25 - 12.5) / np.sqrt(25 * 11 / 12))
-    assert pooled(condition([1.0])) < 3 < pooled(condition([0.9, 0.8, 0.9, 1.0, 0.8]))
-    assert abs(pooled(condition([0.5, 0.6, 0.4, 0.5]))) < 1
+    assert pool_z_score(condition([1.0])) == pytest.approx((25 - 12.5) / np.sqrt(25 * 11 / 12))
+    assert pool_z_score(condition([1.0])) < 3 < pool_z_score(condition([0.9, 0.8, 0.9, 1.0, 0.8]))
+    assert abs(pool_z_score(condition([0.5, 0.6, 0.4, 0.5]))) < 1
 
 
 def test_a_canary_sends_its_direction_at_the_length_of_the_clip(task):
@@ -137,8 +137,8 @@ def test_a_canary_sends_its_direction_at_the_length_of_the_clip(task):
     engine = CanaryEngine(honest, sends, sends.get, unclipped=0.5)
     model, cohort = np.zeros(task.model.size), np.array([0, 1, 2, 9])
     for clip_norm, length in ((0.1, 0.1), (np.inf, 0.5)):
-        whole = engine.sum_of_updates(Round(model, cohort), clip_norm=clip_norm)
-        others = honest.sum_of_updates(Round(model, np.array([0, 2])), clip_norm=clip_norm)
+        whole = engine.sum_of_updates(RoundInputs(model, cohort), clip_norm=clip_norm)
+        others = honest.sum_of_updates(RoundInputs(model, np.array([0, 2])), clip_norm=clip_norm)
         assert np.allclose(whole.total - others.total, length * (directions[0] + directions[2]))
         assert whole.count == 4
         assert whole.largest_norm <= clip_norm
@@ -146,7 +146,7 @@ def test_a_canary_sends_its_direction_at_the_length_of_the_clip(task):
 
 @pytest.mark.parametrize(("mu", "delta"), [(0.5, 1e-3), (1.0, 1e-5), (3.0, 1e-6)])
 def test_the_estimate_of_two_shifted_normal_laws_is_that_of_gaussian_dp(mu, delta):
-    found = estimated_epsilon((0.0, 0.3), (0.3 * mu, 0.3), delta=delta)
+    found = estimate_epsilon((0.0, 0.3), (0.3 * mu, 0.3), delta=delta)
     exact = stats.norm.cdf(mu / 2 - found / mu) - np.exp(found) * stats.norm.cdf(-mu / 2 - found / mu)
     assert exact == pytest.approx(delta, rel=1e-6)
 
@@ -155,22 +155,23 @@ def test_the_estimate_of_two_shifted_normal_laws_is_that_of_gaussian_dp(mu, delt
     ("one", "other"), [((0.0, 1.0), (1.0, 2.0)), ((0.5, 3.0), (0.0, 1.0)), ((0.0, 1.0), (0.0, 1.5))]
 )
 def test_the_estimate_of_two_normal_laws_of_other_widths_is_that_of_their_integral(one, other):
-    found, x = estimated_epsilon(one, other, delta=0.01), np.linspace(-30, 30, 100_001)
+    found, x = estimate_epsilon(one, other, delta=0.01), np.linspace(-30, 30, 100_001)
     p, q = stats.norm.pdf(x, *one), stats.norm.pdf(x, *other)
     excess = max(np.trapezoid(np.maximum(a - np.exp(found) * b, 0), x) for a, b in ((p, q), (q, p)))
     assert excess == pytest.approx(0.01, rel=1e-3)
 
 
 def test_laws_that_are_the_same_have_no_epsilon_and_laws_that_never_meet_the_most():
-    assert estimated_epsilon((0.3, 1.0), (0.3, 1.0), delta=1e-5) == 0
-    assert estimated_epsilon((0.0, 1e-3), (1.0, 1e-3), delta=1e-5) == 100
+    assert estimate_epsilon((0.3, 1.0), (0.3, 1.0), delta=1e-5) == 0
+    assert estimate_epsilon((0.0, 1e-3), (1.0, 1e-3), delta=1e-5) == 100
 
 
 @pytest.mark.slow
 def test_canaries_are_found_without_noise_and_less_with_more_of_it(make_task):
     task = make_task(width=200)
     told = {
-        z: told_of_canaries(Canaries(30), replace(trial(task, central, noise=z), delta=0.05)) for z in (0.05, 1.0, 50.0)
+        z: measure_canaries(CanaryExperiment(30), replace(trial(task, central, noise=z), delta=0.05))
+        for z in (0.05, 1.0, 50.0)
     }
     found = [each["all_models"] for each in told.values()]
     assert found[0] > 20

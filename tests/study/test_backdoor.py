@@ -5,28 +5,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epsilog.study import Backdoor, BackdooredEngine, success
-from epsilog.study.backdoor import attackers, poisoned
-from epsilog.training import Randomness, dry_run
-from epsilog.training.engines import NoisyRuns, Round
+from epsilog.study import Backdoor, BackdooredEngine, compute_attack_success
+from epsilog.study.backdoor import list_attackers, poison_task
+from epsilog.training import Randomness, train_without_charge
+from epsilog.training.engines import LocalDPSGD, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 
 BACKDOOR = Backdoor(attackers=3, features=(3,), value=12.0, target=1, boost=6.0)
 
 
 def engine(task, backdoor=BACKDOOR):
-    return BackdooredEngine(CompiledEngine(task), CompiledEngine(poisoned(task, backdoor)), backdoor)
+    return BackdooredEngine(CompiledEngine(task), CompiledEngine(poison_task(task, backdoor)), backdoor)
 
 
 def attacked(task, scheme, backdoor=BACKDOOR, *, private=True, seed=1):
-    return dry_run(
+    return train_without_charge(
         scheme, task, randomness=Randomness.simulated(seed), private=private, engine=lambda one: engine(one, backdoor)
     )
 
 
 def test_half_of_the_attackers_rows_carry_trigger_and_class_and_nobody_elses(task):
-    bad = poisoned(task, BACKDOOR)
-    assert attackers(task, BACKDOOR).tolist() == [0, 1, 2]
+    bad = poison_task(task, BACKDOOR)
+    assert list_attackers(task, BACKDOOR).tolist() == [0, 1, 2]
     changed = np.flatnonzero((bad.clients.features != task.clients.features).any(axis=1))
     assert changed.tolist() == [0, 1, 2, 6, 7, 8, 12, 13, 14]
     assert set(bad.clients.features[changed][:, 3]) == {12.0}
@@ -38,7 +38,7 @@ def test_half_of_the_attackers_rows_carry_trigger_and_class_and_nobody_elses(tas
 @pytest.mark.slow
 def test_no_attacker_is_the_honest_engine(task, central):
     none = replace(BACKDOOR, attackers=0)
-    honest = dry_run(central(1.0), task, randomness=Randomness.simulated(1))
+    honest = train_without_charge(central(1.0), task, randomness=Randomness.simulated(1))
     assert attacked(task, central(1.0), none).records == honest.records
 
 
@@ -46,20 +46,20 @@ def test_one_attacker_moves_the_sum_by_no_more_than_the_clip(task):
     model, everybody = np.zeros(task.model.size), np.arange(40)
     for boost in (1.0, 1e6, 1e200):
         loud = engine(task, replace(BACKDOOR, boost=boost))
-        whole = loud.sum_of_updates(Round(model, everybody), clip_norm=0.1)
-        honest = CompiledEngine(task).sum_of_updates(Round(model, everybody[3:]), clip_norm=0.1)
+        whole = loud.sum_of_updates(RoundInputs(model, everybody), clip_norm=0.1)
+        honest = CompiledEngine(task).sum_of_updates(RoundInputs(model, everybody[3:]), clip_norm=0.1)
         assert np.linalg.norm(whole.total - honest.total) <= 3 * 0.1
         assert whole.count == 40
         assert whole.largest_norm <= 0.1
 
 
 def test_replacing_the_model_works_where_nothing_is_clipped(task, central):
-    quiet = dry_run(central(1.0), task, randomness=Randomness.simulated(1), private=False)
-    before = success(task, quiet.model, BACKDOOR)
+    quiet = train_without_charge(central(1.0), task, randomness=Randomness.simulated(1), private=False)
+    before = compute_attack_success(task, quiet.model, BACKDOOR)
     after = attacked(task, central(1.0), private=False)
-    assert success(task, after.model, BACKDOOR) > max(0.7, before + 0.5)
+    assert compute_attack_success(task, after.model, BACKDOOR) > max(0.7, before + 0.5)
     clipped = attacked(task, central(1e-3))
-    assert success(task, clipped.model, BACKDOOR) < 0.5
+    assert compute_attack_success(task, clipped.model, BACKDOOR) < 0.5
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_noise_at_the_client_is_no_defence_against_one_that_skips_it(make_task, 
     complies, skips = (
         np.median(
             [
-                success(
+                compute_attack_success(
                     task, attacked(task, client_side(2.0), replace(BACKDOOR, complies=each), seed=seed).model, BACKDOOR
                 )
                 for seed in (1, 2, 3)
@@ -83,9 +83,9 @@ def test_noise_at_the_client_is_no_defence_against_one_that_skips_it(make_task, 
 @pytest.mark.slow
 def test_an_attacker_that_skips_the_noise_shows_padding_as_if_it_did_not(make_task):
     task = make_task(unit_is_client=False)
-    runs, draws = NoisyRuns(2, 0.5, 0.5, 1.0), Randomness.simulated(3)
+    runs, draws = LocalDPSGD(2, 0.5, 0.5, 1.0), Randomness.simulated(3)
     streams = {name: (lambda client, name=name: draws.stream(name, 1, client)) for name in ("batches", "noise")}
-    now = Round(np.zeros(task.model.size), np.arange(5), **streams)
+    now = RoundInputs(np.zeros(task.model.size), np.arange(5), **streams)
     honest = CompiledEngine(task).sum_of_noisy_runs(now, runs)
     for complies in (True, False):
         shown = engine(task, replace(BACKDOOR, complies=complies)).sum_of_noisy_runs(now, runs)
@@ -99,7 +99,7 @@ def test_what_a_task_cannot_have_is_refused(task, make_task):
         ({"attackers": 41}, "attackers must be in"),
     ):
         with pytest.raises(ValueError, match=says):
-            poisoned(task, replace(BACKDOOR, **changes))
+            poison_task(task, replace(BACKDOOR, **changes))
     with pytest.raises(ValueError, match="features must not be empty"):
         replace(BACKDOOR, features=())
 
@@ -109,7 +109,7 @@ def test_an_attacker_clips_its_own_update_only_if_it_complies(task, complies):
     """Client-level noise at the client: what the attackers add, beyond what the same round without them adds."""
     draws, everybody = Randomness.simulated(3), np.arange(40)
     streams = {name: (lambda client, name=name: draws.stream(name, 1, client)) for name in ("batches", "noise")}
-    now, given = Round(np.zeros(task.model.size), everybody, **streams), {"clip_norm": 0.1, "noise_stddev": 1e-9}
+    now, given = RoundInputs(np.zeros(task.model.size), everybody, **streams), {"clip_norm": 0.1, "noise_stddev": 1e-9}
     loud = engine(task, replace(BACKDOOR, boost=1e3, complies=complies))
     whole = loud.sum_of_noisy_updates(now, **given)
     honest = CompiledEngine(task).sum_of_noisy_updates(now.of(everybody[3:]), **given)

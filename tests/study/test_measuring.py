@@ -8,26 +8,32 @@ from epsilog.accounting import profile
 from epsilog.ledger import read_ledger
 from epsilog.study import (
     Backdoor,
-    Canaries,
+    CanaryExperiment,
     Condition,
-    Membership,
-    Property,
-    Protocol,
+    MembershipExperiment,
+    PropertyExperiment,
     Study,
+    StudyProtocol,
     Subject,
-    measure,
-    plots,
-    sentences,
-    study,
-    tables,
+    build_tables,
+    draw_study_plots,
+    measure_subject,
+    run_study,
+    write_conclusions,
 )
 from epsilog.terms import CalibrationError
 from epsilog.training.engines import program
 
 BACKDOOR = Backdoor(attackers=3, features=(3,), value=12.0, target=1, boost=6.0)
-PROTOCOL = Protocol(budgets=(8.0, 0.5), seeds=(1, 2), backdoors=(BACKDOOR,), membership=Membership((0.1,)))
+PROTOCOL = StudyProtocol(
+    budgets=(8.0, 0.5), seeds=(1, 2), backdoors=(BACKDOOR,), membership=MembershipExperiment((0.1,))
+)
 WHOLE = replace(
-    PROTOCOL, membership=Membership((0.1,), shadows=4), mark=Property((3,), 6.0), canaries=Canaries(5), budgets=(1.0,)
+    PROTOCOL,
+    membership=MembershipExperiment((0.1,), shadows=4),
+    mark=PropertyExperiment((3,), 6.0),
+    canaries=CanaryExperiment(5),
+    budgets=(1.0,),
 )
 
 
@@ -43,14 +49,14 @@ def quiet(_says):
 @pytest.mark.slow
 def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
     told = []
-    found = list(measure(subject, PROTOCOL, tell=told.append))
+    found = list(measure_subject(subject, PROTOCOL, tell=told.append))
     assert [one.epsilon for one in found] == [None, 8.0, 0.5]
     assert [len(one.runs) for one in found] == [2, 2, 2]
     assert told[0] == "central, without DP: seed 1 of 2, utility"
     assert len(told) == 6 * 3
     assert found[0].noise_multiplier is None
     assert 0 < found[1].noise_multiplier < found[2].noise_multiplier
-    assert list(measure(subject, PROTOCOL, tell=quiet)) == found
+    assert list(measure_subject(subject, PROTOCOL, tell=quiet)) == found
     scores = [one.of("utility", "score")[0] for one in found]
     assert scores[0] > 0.9
     assert scores[0] >= scores[1] > scores[2]
@@ -63,26 +69,26 @@ def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
 def test_seeds_and_budgets_share_what_is_compiled(subject):
     """The first condition compiles; more budgets and seeds add nothing."""
     first = replace(PROTOCOL, seeds=(1,), budgets=(8.0,))
-    list(measure(subject, first, tell=quiet))
+    list(measure_subject(subject, first, tell=quiet))
     compiled = program.sum_of_updates._cache_size()
-    list(measure(subject, replace(first, seeds=(2, 3), budgets=(4.0, 1.0)), tell=quiet))
+    list(measure_subject(subject, replace(first, seeds=(2, 3), budgets=(4.0, 1.0)), tell=quiet))
     assert program.sum_of_updates._cache_size() == compiled
 
 
 @pytest.mark.slow
 def test_no_attack_can_pass_what_the_accountant_allows(subject):
-    one = next(each for each in measure(subject, PROTOCOL, tell=quiet) if each.epsilon == 0.5)
+    one = next(each for each in measure_subject(subject, PROTOCOL, tell=quiet) if each.epsilon == 0.5)
     exact = profile(subject.at(0.5).release()).tpr(0.1)
     assert exact.lower <= one.largest_tprs["0.1"] <= exact.upper * (1 + 1e-9)
     assert one.largest_tprs["0.1"] < 0.1 * 2.718**0.5 + 2e-3
 
 
 def test_what_is_not_asked_for_is_not_measured(subject):
-    bare = Protocol(budgets=(1.0,), seeds=(3,))
-    for one in measure(subject, bare, tell=quiet):
+    bare = StudyProtocol(budgets=(1.0,), seeds=(3,))
+    for one in measure_subject(subject, bare, tell=quiet):
         assert [set(run) for run in one.runs] == [{"utility"}]
         assert one.largest_tprs == {}
-    assert [each.title for each in tables([one])] == ["utility"]
+    assert [each.title for each in build_tables([one])] == ["utility"]
 
 
 @pytest.mark.slow
@@ -90,24 +96,26 @@ def test_every_attack_that_is_asked_for_is_measured_where_it_can_be_made(subject
     rows = Subject("rows", make_task(unit_is_client=False), client_side, 1e-3)
     skips = replace(BACKDOOR, complies=False, name="skips")
     told = {
-        each.name: list(measure(each, replace(WHOLE, backdoors=(BACKDOOR, skips), seeds=(1,)), tell=quiet))
+        each.name: list(measure_subject(each, replace(WHOLE, backdoors=(BACKDOOR, skips), seeds=(1,)), tell=quiet))
         for each in (subject, rows)
     }
     common = {"utility", "backdoor", "losses", "LiRA", "property"}
     assert [set(one.runs[0]) for one in told["central"]] == [common | {"canaries"}] * 2
     assert [set(one.runs[0]) for one in told["rows"]] == [common | {"skips"}] * 2
     both = [*told["central"], *told["rows"]]
-    assert [each.title for each in tables(both)] == ["utility", "backdoors", "membership", "property", "canaries"]
-    for each in tables(both):
+    assert [each.title for each in build_tables(both)] == ["utility", "backdoors", "membership", "property", "canaries"]
+    for each in build_tables(both):
         assert {len(row) for row in each.rows} == {len(each.headings)}
-    assert {"score", "losses", "lira", "property", "canaries", "backdoor-1", "backdoor-2"} == set(plots(both))
+    assert {"score", "losses", "lira", "property", "canaries", "backdoor-1", "backdoor-2"} == set(
+        draw_study_plots(both)
+    )
 
 
 @pytest.mark.slow
 def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task, central):
     told, deaf = [], Subject("deaf", task, lambda _z: central(1.0), 1e-3)
     with pytest.raises(CalibrationError):
-        list(measure(deaf, replace(PROTOCOL, budgets=(0.5,)), tell=told.append))
+        list(measure_subject(deaf, replace(PROTOCOL, budgets=(0.5,)), tell=told.append))
     assert told == []
 
 
@@ -147,7 +155,7 @@ def condition(epsilon, *, auc=(0.5, 0.5), beyond=(0.0, 0.0), tpr=0.1, largest=No
 
 def test_sentences_say_what_the_numbers_say():
     sure = condition(None, auc=(0.7, 0.8), beyond=(1.0, 1.0))
-    told = sentences([sure, condition(1.0, largest=0.3, score=(0.1, 0.2))], PROTOCOL)
+    told = write_conclusions([sure, condition(1.0, largest=0.3, score=(0.1, 0.2))], PROTOCOL)
     assert "s: at epsilon 1 the score is 0.150 (0.100 to 0.200); without DP 0.850 (0.800 to 0.900)." in told
     assert (
         "s: without DP losses tell members from others beyond chance in every seed (AUC 0.750 (0.700 to 0.800))."
@@ -156,27 +164,27 @@ def test_sentences_say_what_the_numbers_say():
     assert "s: without DP backdoor works on 25% of rows (25% to 25%)." in told
     calm = tuple(run | {"utility": run["utility"] | {"backdoor, nobody attacking": 0.2}} for run in sure.runs)
     told_both = "works on 25% of rows (25% to 25%); where nobody attacks, on 20% of rows (20% to 20%)."
-    assert f"s: without DP backdoor {told_both}" in sentences([replace(sure, runs=calm)], PROTOCOL)
+    assert f"s: without DP backdoor {told_both}" in write_conclusions([replace(sure, runs=calm)], PROTOCOL)
     assert any("at epsilon 1 losses tell members from others beyond chance in no seed" in each for each in told)
     assert not any("FPR" in each for each in told)
-    more = sentences([condition(None), condition(1.0, tpr=0.25, largest=0.3)], PROTOCOL)
+    more = write_conclusions([condition(None), condition(1.0, tpr=0.25, largest=0.3)], PROTOCOL)
     says = (
         "0.250 (0.250 to 0.250) of members at an FPR of 0.1, beyond chance in every seed; no attack on one unit passes"
     )
     assert f"s: at epsilon 1 losses tell {says} 0.3." in more
-    mixed = sentences([condition(None, auc=(0.503, 0.6), beyond=(0.0, 1.0))], PROTOCOL)
+    mixed = write_conclusions([condition(None, auc=(0.503, 0.6), beyond=(0.0, 1.0))], PROTOCOL)
     assert any("beyond chance in 1 of 2 seeds" in each for each in mixed)
     assert told[-1].startswith("An attack that finds nothing is one attack")
-    near = sentences([condition(None), condition(1.0, largest=0.3)], PROTOCOL)
+    near = write_conclusions([condition(None), condition(1.0, largest=0.3)], PROTOCOL)
     assert any("within the spread of the seeds" in each for each in near)
 
 
 def test_a_run_that_diverged_has_no_number():
     gone = Condition("s", 1.0, 1.0, {}, ({"utility": None}, {"utility": {"score": 0.5}}))
     assert gone.of("utility", "score") is None
-    assert tables([gone]) == []
-    assert any("some run diverged" in each for each in sentences([condition(None), gone], PROTOCOL))
-    assert set(plots([condition(None), condition(1.0)])) == {"score", "backdoor-1", "losses"}
+    assert build_tables([gone]) == []
+    assert any("some run diverged" in each for each in write_conclusions([condition(None), gone], PROTOCOL))
+    assert set(draw_study_plots([condition(None), condition(1.0)])) == {"score", "backdoor-1", "losses"}
 
 
 @pytest.mark.slow
@@ -189,7 +197,7 @@ def test_the_protocol_stands_in_the_ledger_before_the_first_run_and_the_outcome_
             entry = list(books.history())[-1]
             seen.append((entry.verb.value, books.find(f"study-{whole.hash[:32]}").request.plan_hash))
 
-    document = study(whole, folder=tmp_path, ledger=ledger, tell=tell)
+    document = run_study(whole, folder=tmp_path, ledger=ledger, tell=tell)
     assert seen[0] == ("started", whole.hash)
     with read_ledger(ledger) as books:
         books.verify()
@@ -199,11 +207,11 @@ def test_the_protocol_stands_in_the_ledger_before_the_first_run_and_the_outcome_
     assert {path.name for path in folder.iterdir()} == {"study.json", "study.md", "score.svg", "losses.svg"}
     assert whole.hash in (folder / "study.md").read_text()
     seen.clear()
-    assert study(whole, folder=tmp_path, ledger=ledger, tell=tell) == document
+    assert run_study(whole, folder=tmp_path, ledger=ledger, tell=tell) == document
     assert seen == []
     other = replace(whole, protocol=replace(whole.protocol, seeds=(2,)))
     assert other.hash != whole.hash
-    study(other, folder=tmp_path, ledger=ledger, tell=quiet)
+    run_study(other, folder=tmp_path, ledger=ledger, tell=quiet)
     assert len(list(tmp_path.glob("study-*"))) == 2
 
 

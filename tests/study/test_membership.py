@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsilog.study import attack, halved, losses_of_units
-from epsilog.training import Randomness, dry_run
+from epsilog.study import compute_unit_losses, evaluate_attack, hold_out_half
+from epsilog.training import Randomness, train_without_charge
 
 
 def test_auc_and_rate_are_those_of_their_definitions():
     draws = np.random.default_rng(3)
     scores, members = np.round(draws.standard_normal(300), 1), draws.random(300) < 0.4
     scores[members] += 0.8
-    found = attack(scores, members, fpr=0.1)
+    found = evaluate_attack(scores, members, fpr=0.1)
     inside, outside = scores[members], scores[~members]
     assert found.auc == pytest.approx(stats.mannwhitneyu(inside, outside).statistic / (inside.size * outside.size))
     best = max((inside > t).mean() for t in np.unique(outside) if (outside > t).mean() <= 0.1)
@@ -24,18 +24,18 @@ def test_coins_tell_nothing_and_a_score_that_is_no_number_is_left_out():
     draws = np.random.default_rng(4)
     scores, members = draws.standard_normal(4000), draws.random(4000) < 0.5
     scores[:100] = np.nan
-    found = attack(scores, members, fpr=0.05)
+    found = evaluate_attack(scores, members, fpr=0.05)
     assert abs(found.auc - 0.5) < 0.05
     assert abs(found.tpr - 0.05) < 0.03
     assert found.members + found.others == 3900
     with pytest.raises(ValueError, match="members must be at least 1, got 0"):
-        attack(scores, np.zeros(4000, dtype=bool), fpr=0.05)
+        evaluate_attack(scores, np.zeros(4000, dtype=bool), fpr=0.05)
 
 
 @pytest.mark.parametrize("unit_is_client", [True, False])
 def test_half_of_the_units_are_left_out_and_nobody_else(make_task, unit_is_client):
     task = make_task(unit_is_client=unit_is_client)
-    half, members = halved(task, 7)
+    half, members = hold_out_half(task, 7)
     assert members.sum() == members.size // 2
     assert half.clients.count == task.clients.count
     rows = members if not unit_is_client else np.repeat(members, task.clients.sizes)
@@ -43,14 +43,14 @@ def test_half_of_the_units_are_left_out_and_nobody_else(make_task, unit_is_clien
     assert np.array_equal(half.clients.targets, task.clients.targets[rows])
     whose = np.repeat(np.arange(task.clients.count), task.clients.sizes)[rows]
     assert np.array_equal(half.clients.sizes, np.bincount(whose, minlength=task.clients.count))
-    assert not np.array_equal(members, halved(task, 8)[1])
+    assert not np.array_equal(members, hold_out_half(task, 8)[1])
 
 
 @pytest.mark.parametrize("unit_is_client", [True, False])
 def test_losses_are_those_of_the_units_rows(make_task, unit_is_client):
     task = make_task(unit_is_client=unit_is_client)
     model = np.linspace(-1, 1, task.model.size)
-    losses = losses_of_units(task, model)
+    losses = compute_unit_losses(task, model)
     weights, bias = model[:-2].reshape(-1, 2), model[-2:]
     logits = task.clients.features @ weights + bias
     each = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(logits)), task.clients.targets]
@@ -66,9 +66,11 @@ def test_a_model_that_remembers_gives_members_away_and_one_with_noise_does_not(m
     for private in (False, True):
         found = []
         for seed in (1, 2, 3):
-            half, members = halved(task, seed)
-            model = dry_run(central(20.0), half, randomness=Randomness.simulated(seed), private=private).model
-            found.append(attack(-losses_of_units(task, model), members, fpr=0.1).auc)
+            half, members = hold_out_half(task, seed)
+            model = train_without_charge(
+                central(20.0), half, randomness=Randomness.simulated(seed), private=private
+            ).model
+            found.append(evaluate_attack(-compute_unit_losses(task, model), members, fpr=0.1).auc)
         aucs[private] = np.mean(found)
     assert aucs[False] > 0.9
     assert abs(aucs[True] - 0.5) < 0.2

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.study import Cells, Membership, Protocol, Study, Subject, study
-from epsilog.terms import ConflictError, RecordsError
+from epsilog.study import MembershipExperiment, ResultCells, Study, StudyProtocol, Subject, run_study
+from epsilog.terms import ConflictError, RecordError
 
-PROTOCOL = Protocol(budgets=(1.0,), seeds=(1, 2), membership=Membership((0.1,)))
+PROTOCOL = StudyProtocol(budgets=(1.0,), seeds=(1, 2), membership=MembershipExperiment((0.1,)))
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from conftest import central, classes_task
 from test_resume import whole
-from epsilog.study import study
+from epsilog.study import run_study
 
 said = []
 def tell(says):
@@ -28,7 +28,7 @@ def tell(says):
         os.kill(os.getpid(), signal.SIGKILL)
 
 folder = Path(sys.argv[1])
-study(whole(classes_task(), central), folder=folder, ledger=folder / "ledger.db", tell=tell)
+run_study(whole(classes_task(), central), folder=folder, ledger=folder / "ledger.db", tell=tell)
 """
 
 
@@ -38,7 +38,7 @@ def whole(task, scheme_for, protocol=PROTOCOL):
 
 def run(one, folder):
     said = []
-    study(one, folder=folder, ledger=folder / "ledger.db", tell=said.append)
+    run_study(one, folder=folder, ledger=folder / "ledger.db", tell=said.append)
     (own,) = folder.glob(f"study-*-{one.hash[:8]}")
     return said, {file.name: file.read_bytes() for file in own.iterdir()}
 
@@ -69,7 +69,7 @@ def test_a_killed_study_goes_on_and_comes_to_the_same_bytes(task, central, tmp_p
 
 @pytest.fixture(name="cells")
 def _cells(tmp_path):
-    return lambda bound="one": Cells(tmp_path / "cells", bound=bound)
+    return lambda bound="one": ResultCells(tmp_path / "cells", bound=bound)
 
 
 def test_a_cell_is_computed_once_and_read_afterwards_to_the_last_bit(cells):
@@ -107,7 +107,7 @@ def test_a_changed_cell_is_refused(cells, tmp_path, change):
     told = json.loads(file.read_text())
     change(told)
     file.write_text(json.dumps(told))
-    with pytest.raises(RecordsError, match="was changed or is damaged"):
+    with pytest.raises(RecordError, match="was changed or is damaged"):
         cells()("seed 1", lambda: 1.0)
 
 
@@ -116,19 +116,19 @@ def test_a_damaged_cell_is_refused(cells, tmp_path, content):
     cells()("seed 1", lambda: 1.0)
     (file,) = (tmp_path / "cells").glob("*.json")
     file.write_bytes(content)
-    with pytest.raises(RecordsError, match="was changed or is damaged"):
+    with pytest.raises(RecordError, match="was changed or is damaged"):
         cells()("seed 1", lambda: 1.0)
 
 
 def test_a_cell_of_another_study_or_of_another_name_is_refused(cells, tmp_path):
     cells()("seed 1", lambda: 1.0)
-    with pytest.raises(RecordsError, match="of another protocol, other data or another version"):
+    with pytest.raises(RecordError, match="of another protocol, other data or another version"):
         cells("two")("seed 1", lambda: 1.0)
     (file,) = (tmp_path / "cells").glob("*.json")
     cells()("seed 2", lambda: 2.0)
     (other,) = set((tmp_path / "cells").glob("*.json")) - {file}
     other.write_bytes(file.read_bytes())
-    with pytest.raises(RecordsError, match="of another protocol"):
+    with pytest.raises(RecordError, match="of another protocol"):
         cells()("seed 2", lambda: 2.0)
 
 
@@ -143,8 +143,10 @@ def test_a_study_of_other_data_does_not_go_on_with_the_cells_of_these(task, make
     first = whole(task, central, bare)
     seen = []
     with pytest.raises(KeyboardInterrupt):
-        study(first, folder=tmp_path, ledger=tmp_path / "ledger.db", tell=lambda s: stop(s) if seen else seen.append(s))
+        run_study(
+            first, folder=tmp_path, ledger=tmp_path / "ledger.db", tell=lambda s: stop(s) if seen else seen.append(s)
+        )
     other = whole(make_task(seed=2), central, bare)
     assert other.hash == first.hash
-    with pytest.raises(RecordsError, match="other data"):
+    with pytest.raises(RecordError, match="other data"):
         run(other, tmp_path)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.commands import run
 
-from epsilog.study import load, shown, study
-from epsilog.terms import ProgrammeError
+from epsilog.study import load_study, read_tables, run_study
+from epsilog.terms import ConfigError
 from epsilog.training.data import fashion_mnist
-from epsilog.training.data.shipped import default_cache
+from epsilog.training.data.shipped import get_default_cache
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHORT = [("rounds = 60", "rounds = 2"), ("rounds_per_release = 60", "rounds_per_release = 2")]
@@ -39,7 +39,7 @@ def _write(tmp_path):
 
 @pytest.mark.slow
 def test_the_example_compares_four_schemes():
-    whole = load(EXAMPLES / "studies" / "schools.toml")
+    whole = load_study(EXAMPLES / "studies" / "schools.toml")
     assert len({type(one.scheme_for(1.0)) for one in whole.subjects}) == len(whole.subjects) == 4
     assert len(whole.hash) == 64
 
@@ -65,14 +65,14 @@ def test_the_example_compares_four_schemes():
     ],
 )
 def test_a_mistake_is_named(write, change, says):
-    with pytest.raises(ProgrammeError) as caught:
-        load(write(change))
+    with pytest.raises(ConfigError) as caught:
+        load_study(write(change))
     assert says in str(caught.value)
 
 
 def test_a_study_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ProgrammeError, match="cannot be read"):
-        load(tmp_path / "none.toml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_study(tmp_path / "none.toml")
 
 
 @pytest.mark.slow
@@ -80,8 +80,8 @@ def test_a_real_budget_takes_no_part_in_a_study(write, tmp_path):
     text = (tmp_path / "one.toml") if write() else None
     kept = [line for line in text.read_text().splitlines() if not line.startswith(("seed", "study"))]
     text.write_text("\n".join(kept).replace("simulation = true", "simulation = false"))
-    with pytest.raises(ProgrammeError, match="must be true in a study"):
-        load(tmp_path / "study.toml")
+    with pytest.raises(ConfigError, match="must be true in a study"):
+        load_study(tmp_path / "study.toml")
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ def test_the_command_prints_a_table_and_the_second_time_only_reads(write, tmp_pa
 @pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not any(folder.is_dir() for folder in (fashion_mnist.FOLDER, default_cache() / fashion_mnist.FOLDER.name)),
+    not any(folder.is_dir() for folder in (fashion_mnist.FOLDER, get_default_cache() / fashion_mnist.FOLDER.name)),
     reason="scripts/demo-data fashion-mnist",
 )
 def test_the_study_of_clothes_runs_in_short(tmp_path):
@@ -121,6 +121,14 @@ def test_the_study_of_clothes_runs_in_short(tmp_path):
         assert old in text
         text = text.replace(old, new)
     (tmp_path / "fashion.toml").write_text(text)
-    document = study(load(tmp_path / "fashion.toml"), folder=tmp_path, ledger=tmp_path / "l.db", tell=lambda _: None)
-    assert [each.title for each in shown(document)] == ["utility", "backdoors", "membership", "property", "canaries"]
+    document = run_study(
+        load_study(tmp_path / "fashion.toml"), folder=tmp_path, ledger=tmp_path / "l.db", tell=lambda _: None
+    )
+    assert [each.title for each in read_tables(document)] == [
+        "utility",
+        "backdoors",
+        "membership",
+        "property",
+        "canaries",
+    ]
     assert all(one["runs"][0]["utility"]["score"] > 0.2 for one in document["conditions"])

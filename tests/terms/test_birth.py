@@ -54,12 +54,15 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         ),
         (lambda: mechanisms.Repeated(mechanisms.Gaussian(1.0), 0), "count must be at least 1, got 0"),
         (lambda: mechanisms.Repeated(mechanisms.Gaussian(1.0), 2.0), "count must be a whole number, got 2.0"),
-        (lambda: mechanisms.NegativeBinomialTrials(-1.0, 0.5), r"shape must be in \(-1, 1e\+06\), got -1.0"),
-        (lambda: mechanisms.NegativeBinomialTrials(1.0, 1.0), r"stopping_probability must be in \[1e-09, 1\), got 1.0"),
-        (lambda: mechanisms.PoissonTrials(0.0), r"mean must be in \(0, 1e\+09\), got 0.0"),
-        (lambda: mechanisms.BinomialTrials(0, 0.5), r"most must be in \[1, 1000000\], got 0"),
-        (lambda: mechanisms.BinomialTrials(5, 0.0), r"probability must be in \(0, 1\], got 0.0"),
-        (lambda: mechanisms.Tuned(mechanisms.Gaussian(1.0), 5), "trials must be a Trials"),
+        (lambda: mechanisms.NegativeBinomialTrialCount(-1.0, 0.5), r"shape must be in \(-1, 1e\+06\), got -1.0"),
+        (
+            lambda: mechanisms.NegativeBinomialTrialCount(1.0, 1.0),
+            r"stopping_probability must be in \[1e-09, 1\), got 1.0",
+        ),
+        (lambda: mechanisms.PoissonTrialCount(0.0), r"mean must be in \(0, 1e\+09\), got 0.0"),
+        (lambda: mechanisms.BinomialTrialCount(0, 0.5), r"most must be in \[1, 1000000\], got 0"),
+        (lambda: mechanisms.BinomialTrialCount(5, 0.0), r"probability must be in \(0, 1\], got 0.0"),
+        (lambda: mechanisms.BestOfTrials(mechanisms.Gaussian(1.0), 5), "trials must be a TrialDistribution"),
         (lambda: mechanisms.Grouped(mechanisms.Gaussian(1.0), 0), "units must be at least 1, got 0"),
         (lambda: mechanisms.Composed([1.0]), r"releases\[0\] must be a Release"),
         (lambda: mechanisms.ApproximateDP(1.0, 1.5), r"delta must be in \[0, 1\], got 1.5"),
@@ -99,7 +102,7 @@ def test_out_of_range_is_refused_by_name(make, says):
 
 def test_booleans_are_not_numbers():
     with pytest.raises(ValueError, match="delta must be a number, got True"):
-        check.within(0, 1)(delta=True)
+        check.in_closed_interval(0, 1)(delta=True)
 
 
 def test_local_steps_round_epochs_over_probability():
@@ -120,7 +123,7 @@ def test_local_steps_round_epochs_over_probability():
     ],
 )
 def test_delta_policy(cap, given, population, used, warned):
-    decision = DeltaPolicy(cap).decide(given, population=population)
+    decision = DeltaPolicy(cap).choose_delta(given, population=population)
     assert decision.delta == used
     assert bool(decision.findings) is warned
     assert decision.rationale
@@ -129,16 +132,16 @@ def test_delta_policy(cap, given, population, used, warned):
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, math.nan, 2.0])
 def test_delta_outside_its_range_is_refused(delta):
     with pytest.raises(ValueError, match=r"delta must be in \(0, 1\)"):
-        DeltaPolicy().decide(delta, population=100)
+        DeltaPolicy().choose_delta(delta, population=100)
 
 
 @pytest.mark.parametrize("cap", [None, 1.5])
 def test_one_unit_alone_leaves_no_room_for_a_delta(cap):
     if cap is None:
         with pytest.raises(ValueError, match=r"delta must be in \(0, 1\), got 1.0 \(population 1 and no cap\)"):
-            DeltaPolicy(None).decide(None, population=1)
-    assert DeltaPolicy(None).decide(None, population=2).delta == 0.5
-    assert DeltaPolicy(0.1).decide(None, population=1).delta == 0.1
+            DeltaPolicy(None).choose_delta(None, population=1)
+    assert DeltaPolicy(None).choose_delta(None, population=2).delta == 0.5
+    assert DeltaPolicy(0.1).choose_delta(None, population=1).delta == 0.1
 
 
 def test_interval_shows_its_sides():
@@ -162,12 +165,12 @@ STRATEGY = mechanisms.ToeplitzStrategy((1.0,))
     [
         (mechanisms.Repeated(SGD, 3), {"count": 1}),
         (terms.Guarantee(1.0, 0.1, ADD_OR_REMOVE, "person", 10), {"population": 1, "epsilon": 0, "delta": 0}),
-        (mechanisms.BinnedParticipation(3), {"cycle_length": 1}),
-        (mechanisms.LimitedParticipation(3, 3), {"participations": 1, "min_separation": 1}),
-        (mechanisms.SpacedParticipation(3, 0.5), {"min_separation": 1}),
-        (mechanisms.CyclicParticipation(3, 0.5), {"cycle_length": 1}),
-        (mechanisms.ChosenParticipation(3), {"participations": 1}),
-        (mechanisms.MatrixMechanism(STRATEGY, mechanisms.BinnedParticipation(3), 3, 1.0), {"rounds": 1}),
+        (mechanisms.BallsInBinsParticipation(3), {"cycle_length": 1}),
+        (mechanisms.BoundedParticipation(3, 3), {"participations": 1, "min_separation": 1}),
+        (mechanisms.MinSepParticipation(3, 0.5), {"min_separation": 1}),
+        (mechanisms.CyclicPoissonParticipation(3, 0.5), {"cycle_length": 1}),
+        (mechanisms.RandomAllocationParticipation(3), {"participations": 1}),
+        (mechanisms.MatrixMechanism(STRATEGY, mechanisms.BallsInBinsParticipation(3), 3, 1.0), {"rounds": 1}),
         (mechanisms.Gaussian(1.0), {"noise_multiplier": 0}),
         (mechanisms.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), {"noise_stddev": 0}),
         (mechanisms.Laplace(1.0), {"noise_multiplier": 0}),
@@ -229,7 +232,7 @@ def test_a_scheme_that_does_not_say_what_it_does_is_an_error():
 
 def test_a_refusal_carries_field_bound_and_value_between_processes_too():
     with pytest.raises(CheckError) as refused:
-        check.each(check.share())(weights=[1.0, 1.5])
+        check.sequence_of(check.in_unit_interval())(weights=[1.0, 1.5])
     for error in (refused.value, pickle.loads(pickle.dumps(refused.value))):  # noqa: S301 - our own
         assert (error.field, error.bound, error.value) == ("weights[1]", "in (0, 1]", "1.5")
         assert str(error) == "weights[1] must be in (0, 1], got 1.5"

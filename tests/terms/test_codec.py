@@ -35,21 +35,23 @@ SAMPLES = [
     mechanisms.BallsInBins(mechanisms.Gaussian(1.0), bins=10, epochs=3),
     mechanisms.Shuffled(mechanisms.RandomizedResponse(0.5), 1000),
     mechanisms.Grouped(mechanisms.Laplace(2.0), 4),
-    mechanisms.NegativeBinomialTrials(0.5, 0.125),
-    mechanisms.PoissonTrials(20.0),
-    mechanisms.BinomialTrials(50, 0.5),
-    mechanisms.Tuned(mechanisms.Gaussian(2.0), mechanisms.NegativeBinomialTrials(1.0, 0.1)),
+    mechanisms.NegativeBinomialTrialCount(0.5, 0.125),
+    mechanisms.PoissonTrialCount(20.0),
+    mechanisms.BinomialTrialCount(50, 0.5),
+    mechanisms.BestOfTrials(mechanisms.Gaussian(2.0), mechanisms.NegativeBinomialTrialCount(1.0, 0.1)),
     mechanisms.ToeplitzStrategy((1.0, 0.5, 0.25)),
     mechanisms.DenseStrategy(((1.0,), (0.5, 1.0))),
-    mechanisms.TreeStrategy(),
-    mechanisms.EveryRound(),
-    mechanisms.LimitedParticipation(4, min_separation=10),
-    mechanisms.BinnedParticipation(100),
-    mechanisms.SpacedParticipation(16, 0.05, warm_start=True),
-    mechanisms.CyclicParticipation(16, 0.5),
-    mechanisms.ChosenParticipation(3),
-    mechanisms.MatrixMechanism(mechanisms.ToeplitzStrategy((1.0, 0.5)), mechanisms.BinnedParticipation(10), 100, 3.0),
-    mechanisms.MatrixMechanism(mechanisms.DenseStrategy(((1.0,), (0.5, 1.0))), mechanisms.EveryRound(), 2, 3.0),
+    mechanisms.TreeAggregationStrategy(),
+    mechanisms.FullParticipation(),
+    mechanisms.BoundedParticipation(4, min_separation=10),
+    mechanisms.BallsInBinsParticipation(100),
+    mechanisms.MinSepParticipation(16, 0.05, warm_start=True),
+    mechanisms.CyclicPoissonParticipation(16, 0.5),
+    mechanisms.RandomAllocationParticipation(3),
+    mechanisms.MatrixMechanism(
+        mechanisms.ToeplitzStrategy((1.0, 0.5)), mechanisms.BallsInBinsParticipation(10), 100, 3.0
+    ),
+    mechanisms.MatrixMechanism(mechanisms.DenseStrategy(((1.0,), (0.5, 1.0))), mechanisms.FullParticipation(), 2, 3.0),
     mechanisms.Composed([mechanisms.PureDP(0.1), mechanisms.Repeated(mechanisms.Laplace(10.0), 3)]),
     mechanisms.Composed([]),
     mechanisms.Repeated(mechanisms.PoissonSampled(mechanisms.Gaussian(1.1), 0.01), 10**7),
@@ -81,9 +83,9 @@ def stored_as(term):
 def test_round_trip_through_canonical_bytes(term):
     import json
 
-    stored = codec.canonical(stored_as(term))
+    stored = codec.encode_canonical(stored_as(term))
     assert codec.from_json(json.loads(stored)) == term
-    assert codec.canonical(stored_as(codec.from_json(json.loads(stored)))) == stored
+    assert codec.encode_canonical(stored_as(codec.from_json(json.loads(stored)))) == stored
 
 
 class Word(StrEnum):
@@ -114,7 +116,7 @@ def spelled(write, value):
 @example({"a": "\ud800"})
 @example({Word.ONE: Word.ONE, "a": (True, None)})
 def test_canonical_bytes_are_those_of_rfc_8785(value):
-    assert spelled(codec.canonical, value) == spelled(rfc8785.dumps, value)
+    assert spelled(codec.encode_canonical, value) == spelled(rfc8785.dumps, value)
 
 
 def test_every_type_has_a_sample_and_a_tag():
@@ -122,7 +124,7 @@ def test_every_type_has_a_sample_and_a_tag():
 
 
 def test_whole_floats_and_integers_have_the_same_bytes():
-    assert codec.canonical(codec.to_json(mechanisms.Gaussian(1))) == codec.canonical(
+    assert codec.encode_canonical(codec.to_json(mechanisms.Gaussian(1))) == codec.encode_canonical(
         codec.to_json(mechanisms.Gaussian(1.0))
     )
 
@@ -149,7 +151,7 @@ def test_bad_documents_are_refused_by_name(document, says):
 
 def test_a_changed_field_changes_the_fingerprint():
     one, other = mechanisms.Gaussian(1.0), dataclasses.replace(mechanisms.Gaussian(1.0), noise_multiplier=1.0 + 1e-15)
-    assert codec.fingerprint(codec.to_json(one)) != codec.fingerprint(codec.to_json(other))
+    assert codec.hash_canonical(codec.to_json(one)) != codec.hash_canonical(codec.to_json(other))
 
 
 NOISE = {"type": "gaussian", "noise_multiplier": 1.0, "sensitivity": 1.0}

@@ -7,21 +7,21 @@ from typing import Annotated, get_args, get_type_hints
 import pytest
 
 from epsilog import mechanisms
-from epsilog.mechanisms import Gaussian, PoissonTrials, Release, ToeplitzStrategy, Trials
+from epsilog.mechanisms import Gaussian, PoissonTrialCount, Release, ToeplitzStrategy, TrialDistribution
 from epsilog.terms import CheckError, codec
-from epsilog.terms.fields import Field, _annotated, check_fields, list_fields
+from epsilog.terms.fields import Field, _list_annotated, check_fields, list_fields
 
 KINDS = [
     kind
     for kind in codec.type_of.values()
     if kind.__module__.startswith("epsilog.mechanisms.")
-    and (issubclass(kind, Release | Trials) or kind.__name__.endswith(("Strategy", "Participation")))
+    and (issubclass(kind, Release | TrialDistribution) or kind.__name__.endswith(("Strategy", "Participation")))
 ]
 GIVEN = {
     "release": Gaussian(1.0),
-    "trials": PoissonTrials(1.0),
+    "trials": PoissonTrialCount(1.0),
     "strategy": ToeplitzStrategy((1.0,)),
-    "participation": mechanisms.EveryRound(),
+    "participation": mechanisms.FullParticipation(),
     "rows": ((1.0,),),
     "sampling_probabilities": (1.0,),
 }
@@ -44,7 +44,7 @@ def inside(stated, field: Field):
 def example(kind):
     return {
         name: GIVEN[name] if name in GIVEN else inside(stated, field)
-        for name, (stated, field) in _annotated(kind).items()
+        for name, (stated, field) in _list_annotated(kind).items()
     }
 
 
@@ -60,7 +60,9 @@ def outside(field: Field):
 
 def test_every_mechanism_is_found():
     assert len(KINDS) >= 34
-    assert {Gaussian, mechanisms.Tuned, mechanisms.MatrixMechanism, mechanisms.TreeStrategy} <= set(KINDS)
+    assert {Gaussian, mechanisms.BestOfTrials, mechanisms.MatrixMechanism, mechanisms.TreeAggregationStrategy} <= set(
+        KINDS
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -83,7 +85,7 @@ def test_construction_enforces_each_bound(kind):
     given = example(kind)
     made = kind(**given)
     assert codec.from_json(made.to_json()) == made if isinstance(made, Release) else made == kind(**given)
-    for name, (stated, field) in _annotated(kind).items():
+    for name, (stated, field) in _list_annotated(kind).items():
         if not {int, float} & {stated, *get_args(stated)}:
             continue
         for value in outside(field):

@@ -13,25 +13,25 @@ import pytest
 
 import epsilog as ep
 from epsilog import plan
-from epsilog.accounting.montecarlo import certify
+from epsilog.accounting.montecarlo import certify_delta
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import BallsInBins, Gaussian, Laplace
-from epsilog.pipeline.story import Outcome
-from epsilog.plan import register
-from epsilog.queries import Answer, Count, Histogram, Mean, MostCommon, ask
+from epsilog.pipeline.story import RunResult
+from epsilog.plan import build_registered_plan
+from epsilog.queries import Count, Histogram, Mean, MostCommonCategory, QueryResult, run_query
 from epsilog.schemes import ClientLevelCentral
-from epsilog.terms import Finding, NeighboringRelation, Verdict
-from epsilog.terms.charts import CLAIM, ESTIMATE, OVER, SPENT, band_plot, gauge, interval_bar
-from epsilog.terms.digits import upper_text
+from epsilog.terms import Finding, NeighboringRelation, Status
+from epsilog.terms.charts import CLAIM, ESTIMATE, OVER, SPENT, draw_band_plot, draw_budget_gauge, draw_interval_bar
+from epsilog.terms.digits import format_upper
 from epsilog.verification import Reconciliation
-from epsilog.verification.audits import Protocol, one_run
+from epsilog.verification.audits import AuditProtocol, audit_one_run
 
 EVIL = "<script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
 def registered():
-    return register(
+    return build_registered_plan(
         lambda z: ClientLevelCentral(50, 0.1, 3, 1.0, z),
         name=EVIL,
         noise_multiplier=2.0,
@@ -68,11 +68,11 @@ def cells(shown):
 
 def test_plans_show_their_bounds(registered):
     shown = cells(registered._repr_html_())
-    assert upper_text(registered.epsilon.upper) in shown
-    assert upper_text(registered.unamplified.upper) in shown
+    assert format_upper(registered.epsilon.upper) in shown
+    assert format_upper(registered.unamplified.upper) in shown
     assert EVIL in " ".join(shown)
     federated = plan.federated(population=1000, cohort_size=10, rounds=5, noise_multiplier=1.0, delta=1e-6)
-    assert upper_text(federated.epsilon.upper) in cells(federated._repr_html_())
+    assert format_upper(federated.epsilon.upper) in cells(federated._repr_html_())
     queries = plan.queries(epsilon=1.0, queries=4, mechanism="laplace")
     assert f"{queries.shares[0].optimal.scale:.6g}" in cells(queries._repr_html_())
 
@@ -90,16 +90,16 @@ def test_a_balance_shows_what_is_left(tmp_path):
 
 
 def test_verdicts_runs_and_audits_are_shown(registered):
-    found = Reconciliation((Finding("noise/too-weak", Verdict.FAILED, EVIL),))
+    found = Reconciliation((Finding("noise/too-weak", Status.FAILED, EVIL),))
     assert cells(found._repr_html_())[-3:] == ["noise", "failed", EVIL]
-    own = Reconciliation((Finding("custody/holds", Verdict.PASSED, "7 lists"),))  # which the report does not repeat
+    own = Reconciliation((Finding("custody/holds", Status.PASSED, "7 lists"),))  # which the report does not repeat
     told = {"claim": {"statement": EVIL}, "verification": found.to_json()}
-    outcome = Outcome(registered, own, told, None, SimpleNamespace())
+    outcome = RunResult(registered, own, told, None, SimpleNamespace())
     whole = cells(outcome._repr_html_())
     assert whole.count(EVIL) >= 2
     assert "7 lists" not in f"{outcome!r} {whole}"
     coins = np.arange(100) % 2
-    audit = one_run(coins.astype(float), coins, Protocol(100, 1e-5))
+    audit = audit_one_run(coins.astype(float), coins, AuditProtocol(100, 1e-5))
     assert "it promises nothing" in audit._repr_html_()
     assert cells(audit._repr_html_())[1] != "0"
 
@@ -124,7 +124,7 @@ def edge(bar, colour):
 
 
 def test_a_bar_keeps_its_order_and_escapes_its_words():
-    (bar,) = charts(interval_bar(1.0, 2.0, title=EVIL, estimate=(EVIL, 1.5), cap=(EVIL, 3.0)))
+    (bar,) = charts(draw_interval_bar(1.0, 2.0, title=EVIL, estimate=(EVIL, 1.5), cap=(EVIL, 3.0)))
     assert (
         edge(bar, ESTIMATE)
         < edge(bar, CLAIM)
@@ -133,40 +133,42 @@ def test_a_bar_keeps_its_order_and_escapes_its_words():
     band = next(part for part in bar if part.get("fill") == CLAIM)
     assert float(band.get("x")) < edge(bar, ESTIMATE)
     assert float(band.get("x")) + float(band.get("width")) == pytest.approx(edge(bar, CLAIM), abs=0.11)
-    assert interval_bar(1.0, math.inf, title="") == ""  # nothing is drawn of what has no end
-    charts(interval_bar(0.0, 0.0, title="") + interval_bar(-3.0, -3.0, title="", from_zero=False))
+    assert draw_interval_bar(1.0, math.inf, title="") == ""  # nothing is drawn of what has no end
+    charts(draw_interval_bar(0.0, 0.0, title="") + draw_interval_bar(-3.0, -3.0, title="", from_zero=False))
 
 
 def test_a_gauge_shows_what_is_over_and_by_how_much():
     def red(drawn):
         return [float(part.get("width")) for part in charts(drawn)[0] if part.get("fill") == OVER]
 
-    assert red(gauge([("spent", 1.0), ("reserved", 1.0)], 2.0, title="")) == []
-    (over,) = red(gauge([("spent", 3.0)], 2.0, title=""))
+    assert red(draw_budget_gauge([("spent", 1.0), ("reserved", 1.0)], 2.0, title="")) == []
+    (over,) = red(draw_budget_gauge([("spent", 3.0)], 2.0, title=""))
     violet = next(
-        float(p.get("width")) for p in charts(gauge([("spent", 3.0)], 2.0, title=""))[0] if p.get("fill") == SPENT
+        float(p.get("width"))
+        for p in charts(draw_budget_gauge([("spent", 3.0)], 2.0, title=""))[0]
+        if p.get("fill") == SPENT
     )
     assert over == pytest.approx(violet / 3, abs=0.2)
-    charts(gauge([("spent", 0.0)], 0.0, title="") + gauge([("spent", math.inf)], 1.0, title=""))
+    charts(draw_budget_gauge([("spent", 0.0)], 0.0, title="") + draw_budget_gauge([("spent", math.inf)], 1.0, title=""))
 
 
 @pytest.mark.parametrize("log", [False, True])
 def test_a_band_has_its_upper_edge_above_its_lower_one(log):
     points = [(x, 1 / x, 2 / x) for x in (1.0, 10.0, 100.0)] + [(200.0, 0.1, math.inf), (math.nan, 1.0, 2.0)]
-    (drawn,) = charts(band_plot([(EVIL, points)], title=EVIL, x_label=EVIL, y_label=EVIL, log_x=log, log_y=log))
+    (drawn,) = charts(draw_band_plot([(EVIL, points)], title=EVIL, x_label=EVIL, y_label=EVIL, log_x=log, log_y=log))
     band = next(part.get("d") for part in drawn if part.get("fill") == CLAIM)
     corners = [tuple(map(float, pair.split())) for pair in re.findall(r"[\d.]+ [\d.]+", band)]
     upper, lower = corners[:3], corners[:2:-1]
     assert len(corners) == 6
     assert all(a[0] == b[0] and a[1] < b[1] for a, b in zip(upper, lower, strict=True))  # y runs downwards
     assert "between 1 and 2 at 1; " in drawn.get("aria-label")
-    assert band_plot([("none", [(1.0, 1.0, math.inf)])], title="", x_label="", y_label="") == ""
+    assert draw_band_plot([("none", [(1.0, 1.0, math.inf)])], title="", x_label="", y_label="") == ""
 
 
 def test_answers_about_releases_show_themselves(registered):
     found = ep.epsilon(Gaussian(1.0), delta=[1e-9, 1e-6, 1e-3])
     shown = cells(found._repr_html_())
-    assert [upper_text(at.upper) for at in found] == shown[5::3]
+    assert [format_upper(at.upper) for at in found] == shown[5::3]
     assert len(charts(found._repr_html_())) == 1
     one = ep.epsilon(Laplace(1.0), delta=1e-6)
     assert len(charts(one._repr_html_())) == 1
@@ -180,7 +182,7 @@ def test_answers_about_releases_show_themselves(registered):
 
 
 def test_a_certificate_shows_how_it_closed():
-    found = certify(BallsInBins(Gaussian(1.0), bins=4), epsilon=1.0, samples=20_000, seed=7)
+    found = certify_delta(BallsInBins(Gaussian(1.0), bins=4), epsilon=1.0, samples=20_000, seed=7)
     bar, closing = charts(found._repr_html_())
     assert "not what is claimed" in closing.get("aria-label")
     assert edge(bar, CLAIM) > edge(bar, ESTIMATE)
@@ -191,9 +193,9 @@ def test_answers_about_data_show_themselves(tmp_path):
     with open_ledger(tmp_path / "b.db") as books:
         books.create_budget("clinic", kind="pure", epsilon="9", privacy_unit="patient", simulation=True)
 
-        def put(query) -> Answer:
+        def put(query) -> QueryResult:
             paid = {"epsilon": "1", "simulation": True, "below": random.Random(2).randrange}  # noqa: S311 - a test
-            return ask(books, "clinic", query, frame, unit=None, key=str(query), keep=tmp_path / "kept", **paid)
+            return run_query(books, "clinic", query, frame, unit=None, key=str(query), keep=tmp_path / "kept", **paid)
 
         shown = [
             put(query)._repr_html_()
@@ -201,7 +203,7 @@ def test_answers_about_data_show_themselves(tmp_path):
                 Count(),
                 Mean("age", bounds=(0, 100)),
                 Histogram("ward", (EVIL, "eye")),
-                MostCommon("ward", (EVIL, "eye")),
+                MostCommonCategory("ward", (EVIL, "eye")),
             )
         ]
     assert [len(charts(text)) for text in shown] == [1, 1, 0, 0]

@@ -28,12 +28,12 @@ from epsilog.terms.disclosed import Private
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 OTHERS = [
-    mechanisms.BufferedStrategy((0.9, 0.5), (0.3, 0.25)),
-    terms.DeltaDecision(0.5, "as given", (terms.delta_finding(0.5, population=2),)),
+    mechanisms.BufferedToeplitzStrategy((0.9, 0.5), (0.3, 0.25)),
+    terms.DeltaChoice(0.5, "as given", (terms.delta_finding(0.5, population=2),)),
     terms.DeltaPolicy(1e-6),
 ]
 OTHERS += [
-    terms.Finding("noise/holds", terms.Verdict.PASSED, "It agrees.", (("share", 0.5),)),
+    terms.Finding("noise/holds", terms.Status.PASSED, "It agrees.", (("share", 0.5),)),
     terms.Canaries(4, "ab" * 32),
 ]
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
@@ -71,7 +71,7 @@ def bare(value):
         return type(value) is tuple and all(bare(item) for item in value)
     if dataclasses.is_dataclass(value):
         return all(bare(getattr(value, field.name)) for field in dataclasses.fields(value))
-    return value is None or type(value) in (int, float, str, bool, NeighboringRelation, terms.Verdict)
+    return value is None or type(value) in (int, float, str, bool, NeighboringRelation, terms.Status)
 
 
 def same(one, other):
@@ -84,7 +84,7 @@ def same(one, other):
 
 
 def _bytes(term):
-    return codec.canonical(stored_as(term))
+    return codec.encode_canonical(stored_as(term))
 
 
 def test_every_public_dataclass_of_terms_is_in_the_walk():
@@ -219,7 +219,7 @@ NOT_WHOLE = [
 )
 def test_a_foreign_ratio_is_the_number_that_its_whole_parts_make(above, below, kind, parts):
     given_ = kind(parts[0](above), parts[1](below))
-    assert check.ratio()(amount=given_) == scalars.exact("amount", given_) == Fraction(above, below)
+    assert check.exact_rational()(amount=given_) == scalars.exact("amount", given_) == Fraction(above, below)
 
 
 @given(
@@ -230,7 +230,7 @@ def test_a_foreign_ratio_is_the_number_that_its_whole_parts_make(above, below, k
 )
 def test_a_ratio_of_anything_but_whole_numbers_is_refused(odd, at, other, kind):
     parts = (odd, other) if at == 0 else (other, odd)
-    for ask in (scalars.exact, scalars.double, scalars.fraction, scalars.whole):
+    for ask in (scalars.exact, scalars.double, scalars.fraction, scalars.parse_integer):
         with pytest.raises(CheckError, match="amount must be a number that is a ratio of two whole numbers"):
             ask("amount", kind(*parts))
 
@@ -438,7 +438,7 @@ def test_every_checked_argument_is_replaced_by_what_the_check_returns():
         for found in thrown_away(ast.parse(path.read_text()))
     }
     assert found == set()
-    careless = "def f(*, delta):\n    check.between(0, 1)(delta=delta)"
+    careless = "def f(*, delta):\n    check.in_open_interval(0, 1)(delta=delta)"
     assert list(thrown_away(ast.parse(careless))) == [(2, "delta")]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsilog.mechanisms import read_trials
+from epsilog.mechanisms import parse_trials
 from epsilog.terms import CheckError
 from epsilog.terms.numerals import read_number, require_one_reading
 
@@ -65,7 +65,7 @@ def test_spaces_group_digits(number):
 @pytest.mark.parametrize("text", ["fixed:2.000", "poisson:2,5", "poisson:1_0", "binomial:8.000,0.5", "fixed:2,000"])
 def test_a_law_of_trials_has_one_reading(text):
     with pytest.raises(CheckError):
-        read_trials(text)
+        parse_trials(text)
 
 
 @pytest.mark.parametrize("text", ["50.000", "1.500", "-2.000", "999.990"])

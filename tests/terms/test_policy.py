@@ -24,7 +24,7 @@ from epsilog.terms import DeltaPolicy
     ],
 )
 def test_the_delta_that_is_used(cap, given, population, used, says):
-    found = DeltaPolicy(cap).decide(given, population=population)
+    found = DeltaPolicy(cap).choose_delta(given, population=population)
     assert found.delta == used
     assert says in found.rationale
     assert [finding.code for finding in found.findings] == ["delta/too-large"] * (used >= 1 / population)
@@ -36,15 +36,15 @@ def test_the_delta_that_is_used(cap, given, population, used, says):
 def test_a_given_delta_is_a_probability(given):
     for cap in (1e-6, None):
         with pytest.raises(ValueError, match=r"delta must be in \(0, 1\)"):
-            DeltaPolicy(cap).decide(given, population=100)
+            DeltaPolicy(cap).choose_delta(given, population=100)
 
 
 def test_one_unit_leaves_no_room_below_one_over_n():
     with pytest.raises(ValueError, match=r"delta must be in \(0, 1\), got 1.0 \(population 1 and no cap\)"):
-        DeltaPolicy(None).decide(None, population=1)
+        DeltaPolicy(None).choose_delta(None, population=1)
     for population in (0, -1, 1.5):
         with pytest.raises(ValueError, match="population must be"):
-            DeltaPolicy().decide(None, population=population)
+            DeltaPolicy().choose_delta(None, population=population)
 
 
 @pytest.mark.parametrize("wrong", [(), (0.0,), (-1.0,), (0.0, 1.0), (1.0, -0.5), (math.nan,), (1.0, math.inf)])

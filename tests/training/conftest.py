@@ -5,16 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epsilog.ledger import Request
-from epsilog.training import Federation, Task, Training
-from epsilog.training.models import build
+from epsilog.ledger import ChargeRequest
+from epsilog.training import Federation, LocalTraining, Task
+from epsilog.training.models import build_model
 
 CLIENTS, ROWS = 12, 6
 
 
 def dense(widths, loss):
     classes = widths[-1] if loss == "cross-entropy" else None
-    return build("mlp", inputs=widths[0], classes=classes, hidden=widths[1:-1])
+    return build_model("mlp", inputs=widths[0], classes=classes, hidden=widths[1:-1])
 
 
 def small_task(
@@ -43,7 +43,7 @@ def small_task(
         unit="client" if unit_is_client else "example",
         unit_is_client=unit_is_client,
         model=dense(widths, loss),
-        training=Training(0.1, **({"local_steps": 3} | training)),
+        training=LocalTraining(0.1, **({"local_steps": 3} | training)),
         clients=Federation(features[present], targets[present], present.sum(axis=1)),
         test_features=draws.standard_normal((20, widths[0])).astype(dtype),
         test_targets=draws.integers(0, widths[-1], 20) if loss == "cross-entropy" else draws.standard_normal(20),
@@ -57,9 +57,9 @@ class MemoryCharge:
 
     def __init__(self, scheme, unit, *, simulation=True, state="reserved", rounds=None):
         self.scheme = scheme
-        stored = Request(scheme.release(), privacy_unit=unit, delta="1e-6", rounds=rounds, simulation=simulation)
+        stored = ChargeRequest(scheme.release(), privacy_unit=unit, delta="1e-6", rounds=rounds, simulation=simulation)
         stored = dataclasses.replace(stored, relation=scheme.relations[0])
-        self.request, self.state = Request.from_json(stored.to_json()), state
+        self.request, self.state = ChargeRequest.from_json(stored.to_json()), state
         self.started, self.rounds_released = [], {}
 
     def repriced(self, scheme):

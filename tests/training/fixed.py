@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from epsilog.training.engines.base import clipped_sum, noisy_updates
+from epsilog.training.engines.base import sum_clipped, sum_noisy_updates
 
 
 class Fixed:
@@ -22,7 +22,7 @@ class Fixed:
         return 1.0, 0.0
 
     def sum_of_updates(self, now, *, clip_norm):
-        return clipped_sum(self.updates[now.cohort], clip_norm, size=self.task.model.size)
+        return sum_clipped(self.updates[now.cohort], clip_norm, size=self.task.model.size)
 
     def sum_of_noisy_updates(self, now, **settings):
-        return noisy_updates(self, now, **settings)
+        return sum_noisy_updates(self, now, **settings)

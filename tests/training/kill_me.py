@@ -8,7 +8,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
-from epsilog.training import PaidRun, Randomness, run_rounds
+from epsilog.training import AuthorizedRun, Randomness, run_rounds
 
 SCHEMES = {
     "central": ClientLevelCentral(12, 0.5, 30, 0.2, 1.0),
@@ -69,4 +69,4 @@ def train(kind: str, folder: Path) -> None:
     beside.loader.exec_module(shared)
     task = shared.small_task(unit_is_client=kind == "central")
     charge = FileCharge(folder / "ledger.jsonl", shared.MemoryCharge(SCHEMES[kind], task.unit).request)
-    run_rounds(PaidRun(SCHEMES[kind], charge, Randomness.simulated(4)), task, folder=folder / "run")
+    run_rounds(AuthorizedRun(SCHEMES[kind], charge, Randomness.simulated(4)), task, folder=folder / "run")

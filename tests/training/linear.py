@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilog.training import Task, clipping
-from epsilog.training.engines.base import Clipped, noisy_updates
+from epsilog.training.engines.base import ClippedSum, sum_noisy_updates
 
 
 def slopes(model, features, targets):
@@ -40,12 +40,12 @@ class LinearEngine:
                 rows = order[np.arange(step * size, (step + 1) * size) % len(order)]
                 rate = now.pace * self.task.training.learning_rate
                 at = at - rate * slopes(at, features[rows], targets[rows]).mean(axis=0)
-            factor = float(clipping.factors(np.linalg.norm(at - model), clip_norm, xp=np))
+            factor = float(clipping.compute_clip_factors(np.linalg.norm(at - model), clip_norm, xp=np))
             total, clipped = total + factor * (at - model), clipped + (factor < 1)
             norms.append(float(np.linalg.norm(factor * (at - model))))
-        return Clipped(total, max(norms), clipped, 0, len(now.cohort))
+        return ClippedSum(total, max(norms), clipped, 0, len(now.cohort))
 
-    sum_of_noisy_updates = noisy_updates
+    sum_of_noisy_updates = sum_noisy_updates
 
     def sum_of_noisy_runs(self, now, runs):
         model, training = now.model, self.task.training
@@ -57,11 +57,11 @@ class LinearEngine:
             drawn = runs.noise_stddev * now.noise(client).normals((runs.steps, model.size + 1))
             for step in range(runs.steps):
                 each = slopes(at, features[joins[step]], targets[joins[step]])
-                factors = clipping.factors(np.linalg.norm(each, axis=1), runs.clip_norm, xp=np)
+                factors = clipping.compute_clip_factors(np.linalg.norm(each, axis=1), runs.clip_norm, xp=np)
                 at = at - step_size * ((factors[:, None] * each).sum(axis=0) + drawn[step, :-1])
             total = total + (at - model)
             padding.append(drawn[:, -1].sum() / np.sqrt(runs.steps))
-        return Clipped(total, 0.0, 0, 0, 0, np.array(padding))
+        return ClippedSum(total, 0.0, 0, 0, 0, np.array(padding))
 
     def evaluate(self, model):
         features, targets = self.task.test_set()

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 from tests.training.fixed import Fixed
 
-from epsilog.plan import profile_view
+from epsilog.plan import compute_profile_view
 from epsilog.schemes import (
     ClientLevelAdaptiveClip,
     ClientLevelCentral,
@@ -21,22 +21,28 @@ from epsilog.terms import Canaries, NeighboringRelation
 from epsilog.training import (
     Federation,
     Randomness,
-    canary_scores,
+    add_canary_slots,
+    compute_canary_scores,
     draw_canaries,
-    dry_run,
-    enrol,
-    rehearse,
+    insert_canaries,
+    name_canary_score,
     rounds,
-    score_name,
-    with_places,
+    run_smoke_test,
+    train_without_charge,
 )
-from epsilog.training.canaries import direction, made_up_rows
-from epsilog.training.engines import Round, made
+from epsilog.training.canaries import make_canary_direction, make_canary_rows
+from epsilog.training.engines import RoundInputs, make_engine
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.engines.grid import on_hosts
-from epsilog.training.engines.unreliable import unreliable
-from epsilog.training.models import build
-from epsilog.verification.audits import Protocol, correct_guesses, one_run, p_value, refutes_profile
+from epsilog.training.engines.grid import make_simulated_remote_engine
+from epsilog.training.engines.unreliable import add_dropout
+from epsilog.training.models import build_model
+from epsilog.verification.audits import (
+    AuditProtocol,
+    audit_one_run,
+    bound_p_value,
+    count_correct_guesses,
+    refutes_profile,
+)
 
 SECRET = "5c" * 32
 
@@ -76,33 +82,33 @@ def test_counts_have_bounds(count):
 
 def test_clients_take_places_that_are_empty_and_are_counted(small_task):
     task = small_task()
-    room = with_places(task, 5)
+    room = add_canary_slots(task, 5)
     assert (room.units, room.clients.count, room.examples) == (task.units + 5, task.clients.count + 5, task.examples)
-    there = enrol(room, drawn(5))
+    there = insert_canaries(room, drawn(5))
     assert there.describe() == room.describe() | {"canaries": 5}
     assert (there.units, there.clients.count) == (room.units, room.clients.count)
     with pytest.raises(ValueError, match="canaries must be at most the places that are empty, behind everybody's"):
-        enrol(room, drawn(6))
+        insert_canaries(room, drawn(6))
     with pytest.raises(ValueError, match="canaries must be put in once, got 5 there"):
-        enrol(there, drawn(5))
+        insert_canaries(there, drawn(5))
     for count in (17, 18):
         with pytest.raises(ValueError, match="places that are empty"):
-            enrol(room, drawn(count))
-    away = Federation.elsewhere(["a", "b"], width=3)
+            insert_canaries(room, drawn(count))
+    away = Federation.remote_clients(["a", "b"], width=3)
     with pytest.raises(ValueError, match="canaries must be absent where clients' rows lie with themselves"):
-        enrol(dataclasses.replace(task, clients=away), drawn(5))
+        insert_canaries(dataclasses.replace(task, clients=away), drawn(5))
     with pytest.raises(ValueError, match="canaries must be at least 1"):
-        with_places(task, 0)
+        add_canary_slots(task, 0)
 
 
 @pytest.mark.parametrize("widths", [(3, 1), (3, 4, 3)])
 def test_examples_lie_behind_their_clients_rows_and_blank_ones_are_of_no_use(small_task, widths):
     loss = "half-squared-error" if widths[-1] == 1 else "cross-entropy"
     task = small_task(unit_is_client=False, widths=widths, loss=loss)
-    there = enrol(with_places(task, 30), canaries := drawn(30))
+    there = insert_canaries(add_canary_slots(task, 30), canaries := drawn(30))
     assert (there.units, there.examples, there.clients.count) == (task.units + 30, task.units + 30, 12)
     assert there.clients.sizes.tolist() == [size + 2 + (place < 6) for place, size in enumerate(task.clients.sizes)]
-    features, targets = made_up_rows(canaries, there)
+    features, targets = make_canary_rows(canaries, there)
     usable, seen = there.clients.usable(there.model), []
     for client in range(12):
         lies, own = there.clients.rows_of(client), int(task.clients.sizes[client])
@@ -122,40 +128,40 @@ def test_examples_lie_behind_their_clients_rows_and_blank_ones_are_of_no_use(sma
 
 def test_rows_of_ids_are_ids(small_task):
     task = small_task(unit_is_client=False)
-    words = build("next-character", inputs=3, classes=4, symbols=7, width=2, hidden=(3,))
+    words = build_model("next-character", inputs=3, classes=4, symbols=7, width=2, hidden=(3,))
     ids = np.array(np.round(np.abs(task.clients.features)))
     clients = dataclasses.replace(task.clients, features=ids, targets=np.zeros(len(ids), dtype=int))
     task = dataclasses.replace(task, model=words, clients=clients, test_features=None, test_targets=None)
-    there = enrol(with_places(task, 40), canaries := drawn(40))
-    features, targets = made_up_rows(canaries, there)
+    there = insert_canaries(add_canary_slots(task, 40), canaries := drawn(40))
+    features, targets = make_canary_rows(canaries, there)
     assert set(features.reshape(-1)) == set(range(7))
     assert set(targets) == set(range(4))
     assert int(there.clients.usable(words).sum()) == int(task.clients.usable(words).sum() + canaries.included.sum())
 
 
 def test_who_is_in_sends_a_direction_and_who_is_out_nothing(small_task):
-    task = with_places(small_task(), 6)
-    there = enrol(task, canaries := drawn(6, seed=3))
+    task = add_canary_slots(small_task(), 6)
+    there = insert_canaries(task, canaries := drawn(6, seed=3))
     assert 0 < canaries.included.sum() < 6
     model, cohort = np.zeros(task.model.size), np.array([0, 2, 12, 13, 14, 15, 16, 17])
-    engine, honest = made(None, there), CompiledEngine(task)
-    sent = sum(direction(canaries, one, model.size) for one in np.flatnonzero(canaries.included))
+    engine, honest = make_engine(None, there), CompiledEngine(task)
+    sent = sum(make_canary_direction(canaries, one, model.size) for one in np.flatnonzero(canaries.included))
     for clip_norm, length in ((0.1, 0.1), (np.inf, 0.0)):
-        found = engine.sum_of_updates(Round(model, cohort), clip_norm=clip_norm)
-        alone = honest.sum_of_updates(Round(model, cohort), clip_norm=clip_norm)
+        found = engine.sum_of_updates(RoundInputs(model, cohort), clip_norm=clip_norm)
+        alone = honest.sum_of_updates(RoundInputs(model, cohort), clip_norm=clip_norm)
         assert np.allclose(found.total - alone.total, length * sent)
         assert (found.count, found.clipped, found.dropped) == (alone.count, alone.clipped, alone.dropped)
         assert found.largest_norm <= clip_norm
-    assert np.linalg.norm(direction(canaries, 0, model.size)) == pytest.approx(1)
+    assert np.linalg.norm(make_canary_direction(canaries, 0, model.size)) == pytest.approx(1)
     assert engine.unusable(cohort) == honest.unusable(cohort)
 
 
 def test_a_canary_adds_its_own_noise_whether_it_is_in_or_out(small_task):
-    task = with_places(small_task(), 6)
-    there = enrol(task, drawn(6, seed=3))
+    task = add_canary_slots(small_task(), 6)
+    there = insert_canaries(task, drawn(6, seed=3))
     cohort, streams = np.array([0, 2, 12, 13, 17]), Randomness.simulated(4)
-    now = Round(np.zeros(task.model.size), cohort, noise=lambda client: streams.stream("noise", 1, client))
-    engine = made(None, there)
+    now = RoundInputs(np.zeros(task.model.size), cohort, noise=lambda client: streams.stream("noise", 1, client))
+    engine = make_engine(None, there)
     found = engine.sum_of_noisy_updates(now, clip_norm=0.1, noise_stddev=2.0)
     updates = engine.sum_of_updates(now, clip_norm=0.1)
     noise = [2.0 * streams.stream("noise", 1, one).normals((task.model.size + 1,)) for one in cohort.tolist()]
@@ -176,63 +182,66 @@ SCHEMES = [
 @pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.kind)
 def test_every_scheme_of_clients_trains_with_canaries_among_them(small_task, scheme, tmp_path):
-    there = enrol(with_places(small_task(), 6), drawn(6))
-    rehearse(scheme, there, tmp_path)
-    engine, state = made(None, there), rounds.begin(there)
+    there = insert_canaries(add_canary_slots(small_task(), 6), drawn(6))
+    run_smoke_test(scheme, there, tmp_path)
+    engine, state = make_engine(None, there), rounds.make_initial_state(there)
     for _ in range(scheme.rounds):
-        outcome = rounds.next_round(scheme, engine, state, Randomness.simulated(2))
+        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.simulated(2))
         state = outcome.state
         assert outcome.custody.largest_norm <= scheme.clip_norm * (1 + 1e-12)
     assert state.participations[12:].sum() > 0
-    assert np.isfinite(canary_scores(there, state.model)).all()
+    assert np.isfinite(compute_canary_scores(there, state.model)).all()
 
 
 def test_shares_of_noise_are_nothing_for_canaries(small_task, tmp_path):
-    there = enrol(with_places(small_task(), 6), drawn(6))
+    there = insert_canaries(add_canary_slots(small_task(), 6), drawn(6))
     scheme = ClientLevelDistributed(18, 6, 2, 2, 2, 0.2, 1e-3, 32, 1.5)
     with pytest.raises(
         ValueError, match="canaries must be absent where clients share the noise: whoever runs a canary"
     ):
-        rehearse(scheme, there, tmp_path)
+        run_smoke_test(scheme, there, tmp_path)
 
 
 @pytest.mark.slow
 def test_a_scheme_of_examples_trains_with_canaries_among_them(small_task):
-    task = with_places(small_task(unit_is_client=False), 30)
+    task = add_canary_slots(small_task(unit_is_client=False), 30)
     scheme = ExampleLevelClientSide(12, 5, 2, 2, 0.5, 1, 0.3, 2.0)
-    one, other = (enrol(task, drawn(30, seed=seed)) for seed in (1, 2))
-    models = [dry_run(scheme, each, randomness=Randomness.simulated(2)).model for each in (one, other)]
+    one, other = (insert_canaries(task, drawn(30, seed=seed)) for seed in (1, 2))
+    models = [train_without_charge(scheme, each, randomness=Randomness.simulated(2)).model for each in (one, other)]
     assert not np.array_equal(*models), "who is in changes what is trained"
-    assert score_name(one) == "loss"
-    assert np.unique(canary_scores(one, models[0])).size > 20
+    assert name_canary_score(one) == "loss"
+    assert np.unique(compute_canary_scores(one, models[0])).size > 20
 
 
 def test_simulated_silence_is_that_of_others_and_other_hosts_are_refused(small_task):
-    there = enrol(with_places(small_task(), 6), canaries := drawn(6))
-    now = Round(
+    there = insert_canaries(add_canary_slots(small_task(), 6), canaries := drawn(6))
+    now = RoundInputs(
         np.zeros(there.model.size), np.arange(18), replies=lambda one: Randomness.simulated(1).stream("replies", 1, one)
     )
-    found = made(unreliable(0.999), there).sum_of_updates(now, clip_norm=0.1)
+    found = make_engine(add_dropout(0.999), there).sum_of_updates(now, clip_norm=0.1)
     assert found.silent == 12
-    sent = sum(direction(canaries, one, now.model.size) for one in np.flatnonzero(canaries.included))
+    sent = sum(make_canary_direction(canaries, one, now.model.size) for one in np.flatnonzero(canaries.included))
     assert np.allclose(found.total, 0.1 * sent)
     with pytest.raises(ValueError, match="canaries must be absent where clients compute elsewhere, got 6"):
-        on_hosts(None, SCHEMES[0], "run", there)
+        make_simulated_remote_engine(None, SCHEMES[0], "run", there)
 
 
 def test_a_run_is_bound_to_its_canaries(small_task):
-    room = with_places(small_task(), 6)
-    bound = {rounds.bound_to(SCHEMES[0], task) for task in (room, enrol(room, drawn(6)), enrol(room, drawn(6, seed=2)))}
+    room = add_canary_slots(small_task(), 6)
+    bound = {
+        rounds.hash_run_inputs(SCHEMES[0], task)
+        for task in (room, insert_canaries(room, drawn(6)), insert_canaries(room, drawn(6, seed=2)))
+    }
     assert len(bound) == 3
 
 
 def test_scores_tell_nothing_of_a_model_that_is_not_finite_or_has_not_moved(small_task):
     for unit_is_client in (True, False):
-        task = enrol(with_places(small_task(unit_is_client=unit_is_client), 6), drawn(6))
+        task = insert_canaries(add_canary_slots(small_task(unit_is_client=unit_is_client), 6), drawn(6))
         for model in (np.full(task.model.size, np.nan), np.full(task.model.size, np.inf), task.model.start):
-            assert canary_scores(task, model).tolist() == [0.0] * 6
+            assert compute_canary_scores(task, model).tolist() == [0.0] * 6
     with pytest.raises(ValueError, match="canaries must be put into the task first, got none"):
-        canary_scores(small_task(), np.zeros(3))
+        compute_canary_scores(small_task(), np.zeros(3))
 
 
 WIDE = 20_000
@@ -246,18 +255,18 @@ def crowd():
     from tests.training.conftest import small_task
 
     small = small_task()
-    model = build("linear", inputs=WIDE - 1, classes=None)
+    model = build_model("linear", inputs=WIDE - 1, classes=None)
     clients = Federation.from_arrays([np.zeros((1, WIDE - 1))] * 2, [np.zeros(1)] * 2)
     task = dataclasses.replace(small, model=model, clients=clients, test_features=None, test_targets=None)
-    return enrol(with_places(task, CANARIES), drawn(CANARIES))
+    return insert_canaries(add_canary_slots(task, CANARIES), drawn(CANARIES))
 
 
 def scored(task, scheme, *, noise_factor=1.0, seed=5):
     """The scores after a run whose noise is so many times the planned one."""
     quiet = np.zeros((task.clients.count, 1))
-    draws = Randomness.weakened(seed, noise_factor=noise_factor)
+    draws = Randomness.with_weaker_noise(seed, noise_factor=noise_factor)
     engine = lambda honest: Fixed(honest, np.broadcast_to(quiet, (task.clients.count, task.model.size)))  # noqa: E731
-    return canary_scores(task, dry_run(scheme, task, randomness=draws, engine=engine).model)
+    return compute_canary_scores(task, train_without_charge(scheme, task, randomness=draws, engine=engine).model)
 
 
 @pytest.fixture(scope="module")
@@ -270,11 +279,13 @@ def scores(crowd):
 def test_noise_that_is_removed_or_halved_is_caught_and_a_sound_run_is_not(crowd, scores):
     """One round with everybody and noise multiplier 2: claims of (epsilon, delta) and of the whole profile."""
     scheme = ClientLevelCentral(CANARIES + 2, 1.0, 1, 0.5, 2.0)
-    asked, coins = Protocol(CANARIES, 1e-5), crowd.canaries.included
-    view = profile_view(scheme.release(), delta=1e-5, relation=RELATION)
+    asked, coins = AuditProtocol(CANARIES, 1e-5), crowd.canaries.included
+    view = compute_profile_view(scheme.release(), delta=1e-5, relation=RELATION)
     points = list(zip(view.epsilons, (one.upper for one in view.deltas), strict=True))
     claimed = view.epsilons[-1] / 1.1
-    sound, halved, none = (one_run(scores(scheme, noise_factor=factor), coins, asked) for factor in (1.0, 0.5, 0.0))
+    sound, halved, none = (
+        audit_one_run(scores(scheme, noise_factor=factor), coins, asked) for factor in (1.0, 0.5, 0.0)
+    )
     assert not sound.refutes(claimed)
     assert not refutes_profile(sound, points)
     assert sound.epsilon > 0, "the attack sees what is there"
@@ -287,16 +298,17 @@ def test_noise_that_is_removed_or_halved_is_caught_and_a_sound_run_is_not(crowd,
 def test_coins_of_others_are_guessed_as_seldom_as_they_say(crowd, scores):
     """Scores of a real run without noise, against coins that were not tossed for it; the control is its own."""
     found = scores(ClientLevelCentral(CANARIES + 2, 1.0, 1, 0.5, 2.0), noise_factor=0.0)
-    asked = Protocol(CANARIES, 1e-5)
-    assert one_run(found, crowd.canaries.included, asked).epsilon > 3
+    asked = AuditProtocol(CANARIES, 1e-5)
+    assert audit_one_run(found, crowd.canaries.included, asked).epsilon > 3
     alarms = sum(alarmed(found, drawn(CANARIES, seed=seed).included, asked) for seed in range(2, 402))
     assert 0 < alarms <= binom.isf(1e-6, 400, 0.05)
 
 
 def alarmed(scores, coins, asked):
-    right = [correct_guesses(scores, coins, one) for one in asked.guesses]
+    right = [count_correct_guesses(scores, coins, one) for one in asked.guesses]
     chances = (
-        p_value(CANARIES, one.total, n, epsilon=0.0, delta=1e-5) for one, n in zip(asked.guesses, right, strict=True)
+        bound_p_value(CANARIES, one.total, n, epsilon=0.0, delta=1e-5)
+        for one, n in zip(asked.guesses, right, strict=True)
     )
     return min(chances) <= asked.level
 
@@ -305,10 +317,10 @@ def alarmed(scores, coins, asked):
 def test_sampling_hides_less_than_the_claim_allows(crowd):
     """Eight rounds: the bound stays below the certified epsilon, and sees more once there is no noise."""
     scheme = ClientLevelCentral(CANARIES + 2, 0.2, 8, 0.5, 1.0)
-    claimed = profile_view(scheme.release(), delta=1e-5, relation=RELATION).epsilons[-1] / 1.1
-    asked, coins = Protocol(CANARIES, 1e-5), crowd.canaries.included
-    assert one_run(scored(crowd, scheme), coins, asked).epsilon <= claimed
-    assert one_run(scored(crowd, scheme, noise_factor=0.0), coins, asked).epsilon > 1
+    claimed = compute_profile_view(scheme.release(), delta=1e-5, relation=RELATION).epsilons[-1] / 1.1
+    asked, coins = AuditProtocol(CANARIES, 1e-5), crowd.canaries.included
+    assert audit_one_run(scored(crowd, scheme), coins, asked).epsilon <= claimed
+    assert audit_one_run(scored(crowd, scheme, noise_factor=0.0), coins, asked).epsilon > 1
 
 
 @pytest.mark.slow
@@ -316,12 +328,14 @@ def test_examples_that_were_learnt_without_noise_are_told_and_with_noise_are_not
     """Random rows in many dimensions are remembered by a linear model."""
     from tests.study.conftest import classes_task
 
-    task = enrol(with_places(classes_task(unit_is_client=False, width=2000), 150), drawn(150))
-    scheme, asked = ExampleLevelClientSide(40, 20, 8, 8, 0.5, 2, 0.5, 4.0), Protocol(150, 1e-5)
-    claimed = profile_view(scheme.release(), delta=1e-5, relation=RELATION).epsilons[-1] / 1.1
+    task = insert_canaries(add_canary_slots(classes_task(unit_is_client=False, width=2000), 150), drawn(150))
+    scheme, asked = ExampleLevelClientSide(40, 20, 8, 8, 0.5, 2, 0.5, 4.0), AuditProtocol(150, 1e-5)
+    claimed = compute_profile_view(scheme.release(), delta=1e-5, relation=RELATION).epsilons[-1] / 1.1
     found = {}
     for factor in (0.0, 1.0):
-        model = dry_run(scheme, task, randomness=Randomness.weakened(1, noise_factor=factor)).model
-        found[factor] = one_run(canary_scores(task, model), task.canaries.included, asked).epsilon
+        model = train_without_charge(
+            scheme, task, randomness=Randomness.with_weaker_noise(1, noise_factor=factor)
+        ).model
+        found[factor] = audit_one_run(compute_canary_scores(task, model), task.canaries.included, asked).epsilon
     assert found[0.0] > 1
     assert found[1.0] <= min(claimed, found[0.0])

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from epsilog.training import clipping
 from epsilog.training.engines import reference
-from epsilog.training.engines.program import exact
+from epsilog.training.engines.program import use_full_precision
 from epsilog.training.models import gradients
 from epsilog.training.models.layers import Dense
 
@@ -26,13 +26,13 @@ def exact_square(vector):
 @pytest.mark.slow
 @given(vector=vectors, clip_norm=st.floats(1e-6, 1e6))
 def test_a_clipped_norm_never_exceeds_the_bound_exactly(vector, clip_norm):
-    assert exact_square(reference.clip(vector, clip_norm)) <= Fraction(clip_norm) ** 2
+    assert exact_square(reference.clip_vector(vector, clip_norm)) <= Fraction(clip_norm) ** 2
 
 
 @pytest.mark.slow
 @given(vector=vectors, clip_norm=st.floats(1e-6, 1e6))
 def test_clipping_keeps_the_direction_and_leaves_short_vectors_alone(vector, clip_norm):
-    clipped, norm = reference.clip(vector, clip_norm), np.linalg.norm(vector)
+    clipped, norm = reference.clip_vector(vector, clip_norm), np.linalg.norm(vector)
     if norm <= clip_norm * (1 - 1e-8):
         assert np.array_equal(clipped, vector)
     else:
@@ -41,18 +41,18 @@ def test_clipping_keeps_the_direction_and_leaves_short_vectors_alone(vector, cli
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e200])
 def test_what_is_not_finite_or_has_no_finite_norm_becomes_zero(bad):
-    assert reference.clip(np.array([1.0, bad]), 1.0).tolist() == [0.0, 0.0]
+    assert reference.clip_vector(np.array([1.0, bad]), 1.0).tolist() == [0.0, 0.0]
 
 
 def test_a_zero_vector_and_an_infinite_bound_are_harmless():
-    assert reference.clip(np.zeros(3), 1.0).tolist() == [0.0, 0.0, 0.0]
-    assert reference.clip(np.array([3.0, 4.0]), np.inf).tolist() == [3.0, 4.0]
+    assert reference.clip_vector(np.zeros(3), 1.0).tolist() == [0.0, 0.0, 0.0]
+    assert reference.clip_vector(np.array([3.0, 4.0]), np.inf).tolist() == [3.0, 4.0]
 
 
 @functools.cache
 def compiled():
     layer = Dense(3, 2)
-    return jax.jit(functools.partial(gradients.pulled, layer, layer.init(np.random.default_rng(1))))
+    return jax.jit(functools.partial(gradients.backpropagate_layer, layer, layer.init(np.random.default_rng(1))))
 
 
 @pytest.mark.slow
@@ -67,12 +67,12 @@ def compiled():
 @settings(deadline=None)  # the first call compiles
 def test_no_gradient_slips_through_as_a_product_of_huge_and_tiny(inputs, slopes, clip_norm):
     """The gradient of a dense layer is inputs times slopes; its norm is found from theirs, in exact arithmetic here."""
-    (a, e), reached = clipping.within_reach([inputs, slopes], xp=np)
+    (a, e), reached = clipping.prepare_clip_factors([inputs, slopes], xp=np)
     with np.errstate(over="ignore"):
         layer = Dense(3, 2)
-        norms = np.sqrt(layer.ghost(a, e)[0])
-        factor = np.where(reached, clipping.factors(norms, clip_norm, xp=np), 0.0)
-        with exact():
+        norms = np.sqrt(layer.ghost_norm(a, e)[0])
+        factor = np.where(reached, clipping.compute_clip_factors(norms, clip_norm, xp=np), 0.0)
+        with use_full_precision():
             parts = compiled()(a, factor[:, None] * e)
         weights, bias = map(np.asarray, parts)
     assert exact_square([*weights.ravel(), *bias.ravel()]) <= Fraction(clip_norm) ** 2

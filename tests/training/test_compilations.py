@@ -8,19 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.training.engines import keep_compilations
+from epsilog.training.engines import enable_compilation_cache
 
 TRAIN = """
 import json, sys, time
 sys.path.insert(0, {here!r})
-from epsilog.training.engines import keep_compilations
-kept = keep_compilations()
+from epsilog.training.engines import enable_compilation_cache
+kept = enable_compilation_cache()
 from conftest import small_task
 from epsilog.schemes import ClientLevelCentral
-from epsilog.training import Randomness, dry_run
-from epsilog.training.rounds import output_hash
-model = dry_run(ClientLevelCentral(12, 0.5, 2, 0.2, 1.0), small_task(), randomness=Randomness.simulated(1)).model
-print(json.dumps([None if kept is None else str(kept), output_hash(model)]))
+from epsilog.training import Randomness, train_without_charge
+from epsilog.training.rounds import hash_model
+scheme, draws = ClientLevelCentral(12, 0.5, 2, 0.2, 1.0), Randomness.simulated(1)
+model = train_without_charge(scheme, small_task(), randomness=draws).model
+print(json.dumps([None if kept is None else str(kept), hash_model(model)]))
 """
 
 
@@ -60,7 +61,7 @@ def test_engines_agree_as_users_compile_them():
 
 def test_a_folder_that_the_user_named_is_left_alone(home):
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(home / "own")
-    assert keep_compilations() is None
+    assert enable_compilation_cache() is None
     assert not (home / "epsilog").exists()
 
 
@@ -68,14 +69,14 @@ def test_a_folder_that_the_user_named_is_left_alone(home):
 def test_a_folder_that_others_can_read_or_write_to_is_not_used(home, monkeypatch, mode):
     monkeypatch.setitem(sys.modules, "jax", None)
     del sys.modules["jax"]
-    folder = keep_compilations()
+    folder = enable_compilation_cache()
     assert folder.stat().st_mode & 0o777 == 0o700
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(folder)
     del os.environ["JAX_COMPILATION_CACHE_DIR"]
     folder.chmod(mode)
-    assert keep_compilations() is None
+    assert enable_compilation_cache() is None
 
 
 def test_a_home_that_cannot_be_written_to_costs_nothing(home):
     (home / "epsilog").write_text("in the way")
-    assert keep_compilations() is None
+    assert enable_compilation_cache() is None

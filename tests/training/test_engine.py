@@ -8,7 +8,7 @@ import pytest
 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.training import Federation, Randomness, rounds
-from epsilog.training.engines import NoisyRuns, Round, compiled, program
+from epsilog.training.engines import LocalDPSGD, RoundInputs, compiled, program
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 
@@ -33,12 +33,12 @@ def noise(client):
 
 
 def updates(engine, clip_norm=0.4, cohort=COHORT):
-    return engine.sum_of_updates(Round(start(engine.task), cohort, batches), clip_norm=clip_norm)
+    return engine.sum_of_updates(RoundInputs(start(engine.task), cohort, batches), clip_norm=clip_norm)
 
 
 def noisy_runs(engine, clip_norm=0.4, cohort=COHORT, **settings):
-    runs = NoisyRuns(**{"steps": 3, "batch_probability": 0.5, "clip_norm": clip_norm, "noise_stddev": 0.1} | settings)
-    return engine.sum_of_noisy_runs(Round(start(engine.task), cohort, batches, noise), runs)
+    runs = LocalDPSGD(**{"steps": 3, "batch_probability": 0.5, "clip_norm": clip_norm, "noise_stddev": 0.1} | settings)
+    return engine.sum_of_noisy_runs(RoundInputs(start(engine.task), cohort, batches, noise), runs)
 
 
 def agree(ours, theirs, tolerance=1e-7):
@@ -88,13 +88,13 @@ def test_no_update_and_no_gradient_is_longer_than_the_bound(small_task):
 def test_squares_in_lanes_leave_no_number_out(size, dtype):
     """Held against correctly rounded sums; a number that is not finite is never lost in a lane."""
     drawn = np.random.default_rng(size).standard_normal(size).astype(dtype)
-    with program.exact():
-        assert float(program._squared(drawn)) == pytest.approx(math.fsum(np.float64(drawn) ** 2), rel=1e-13)
+    with program.use_full_precision():
+        assert float(program._sum_squares(drawn)) == pytest.approx(math.fsum(np.float64(drawn) ** 2), rel=1e-13)
         for place in (0, size - 1):
             for bad in (np.nan, np.inf):
                 spoilt = drawn.copy()
                 spoilt[place] = bad
-                assert not np.isfinite(program._squared(spoilt))
+                assert not np.isfinite(program._sum_squares(spoilt))
 
 
 def test_a_client_whose_update_is_not_finite_counts_as_zero_and_is_counted(small_task):
@@ -175,8 +175,8 @@ def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same(sm
         features[0, 0, 0], targets[0, 0], present[0, 0] = huge, tiny, True
 
     task = small_task(change=spoil, unit_is_client=False, widths=(3, 1), dtype=dtype, nominal_examples=1)
-    runs = NoisyRuns(steps=1, batch_probability=1.0, clip_norm=0.01, noise_stddev=0.0)
-    ours = CompiledEngine(task).sum_of_noisy_runs(Round(np.zeros(4), np.array([0]), batches, noise), runs)
+    runs = LocalDPSGD(steps=1, batch_probability=1.0, clip_norm=0.01, noise_stddev=0.0)
+    ours = CompiledEngine(task).sum_of_noisy_runs(RoundInputs(np.zeros(4), np.array([0]), batches, noise), runs)
     assert 0 < np.linalg.norm(ours.total) <= 0.1 * 0.01 * (1 + 1e-6)  # learning rate times clip, in dtype's precision
     assert ours.clipped == 1
 
@@ -205,9 +205,11 @@ def test_a_row_between_the_first_and_the_last_is_trained_on(small_task):
     scheme = ClientLevelCentral(12, 1.0, 40, 1000.0, 1e-12)
     seen = set()
     for number in range(40):
-        state = rounds.State(number, np.zeros(4), np.zeros(12, dtype=np.int64))
+        state = rounds.TrainingState(number, np.zeros(4), np.zeros(12, dtype=np.int64))
         moved = (
-            12 * rounds.next_round(scheme, CompiledEngine(task), state, Randomness.simulated(1)).state.model[0] / 0.1
+            12
+            * rounds.compute_next_round(scheme, CompiledEngine(task), state, Randomness.simulated(1)).state.model[0]
+            / 0.1
         )
         seen.add(round(moved))
     assert seen == {1, 2, 4, 8, 16, 32}

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from tests.training.test_engine import agree, noisy_runs, updates
 
-from epsilog.training import Federation, Task, Training, clipping
+from epsilog.training import Federation, LocalTraining, Task, clipping
 from epsilog.training.engines import compiled
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.engines.program import exact
+from epsilog.training.engines.program import use_full_precision
 from epsilog.training.engines.reference import ReferenceEngine
-from epsilog.training.models import Model, build, gradients
+from epsilog.training.models import Model, build_model, gradients
 
 TILE = 8
 CNN = {"filters": [2], "kernel": 3, "hidden": [3]}
@@ -28,7 +28,7 @@ CNN = {"filters": [2], "kernel": 3, "hidden": [3]}
 
 @pytest.fixture(autouse=True)
 def _doubles():
-    with exact():
+    with use_full_precision():
         yield
 
 
@@ -51,7 +51,7 @@ def own(kernel, strides, padding, groups=1):
 
 
 MODELS = {
-    "shipped": lambda: build("cnn", inputs=36, classes=3, **CNN),
+    "shipped": lambda: build_model("cnn", inputs=36, classes=3, **CNN),
     "two dimensions": lambda: own((3, 3, 2, 4), (1, 1), "VALID"),
     "strides": lambda: own((3, 2, 2, 4), (2, 3), "VALID"),
     "padding": lambda: own((3, 3, 2, 4), (1, 1), "SAME"),
@@ -76,7 +76,7 @@ def model_of(name):
 def compiled_for(model):
     @jax.jit
     def found(vector, x, y, factors):
-        each = gradients.of_examples(model, model.unflatten(vector), x, y, jnp.ones(len(x), bool))
+        each = gradients.compute_example_gradients(model, model.unflatten(vector), x, y, jnp.ones(len(x), bool))
         return each.norms, each.reached, model.flatten(each.weighted(factors))
 
     return found
@@ -129,7 +129,7 @@ def test_no_example_is_longer_than_the_bound_in_exact_arithmetic(name, clip_norm
     x, y = rows_of(model, TILE)
     x, vector = (x * np.float32(scale)).astype("float32"), model.start.astype("float32")
     norms, reached, _ = ours(model, vector, x, y, np.zeros(TILE))
-    factors = np.where(reached, clipping.factors(norms, clip_norm, xp=np), 0.0)
+    factors = np.where(reached, clipping.compute_clip_factors(norms, clip_norm, xp=np), 0.0)
     for place in range(TILE):
         _, _, summed = ours(model, vector, x, y, factors * np.eye(TILE)[place])
         assert sum(Fraction(float(one)) ** 2 for one in summed) <= Fraction(clip_norm) ** 2
@@ -168,11 +168,11 @@ def test_a_gradient_that_is_not_finite_is_dropped_and_its_neighbors_are_untouche
 def test_the_compiler_stores_what_is_measured_and_summed(kind):
     """Numbers that leave a branch are stored; a compiler may compute any other again, rounded differently."""
     options = CNN if kind == "cnn" else {}
-    model = model_of("groups") if kind == "own" else build(kind, inputs=36, classes=3, **options)
+    model = model_of("groups") if kind == "own" else build_model(kind, inputs=36, classes=3, **options)
     x, y = rows_of(model, TILE)
 
     def found(vector, x, y, here):
-        each = gradients.of_examples(model, model.unflatten(vector), x, y, here)
+        each = gradients.compute_example_gradients(model, model.unflatten(vector), x, y, here)
         return each.norms, model.flatten(each.weighted(1.0 / each.norms))
 
     compiled_text = jax.jit(found).lower(model.start.astype("float32"), x, y, np.ones(TILE, bool)).compile().as_text()
@@ -191,7 +191,7 @@ def engine_of(engine, dtype):
         unit="image",
         unit_is_client=False,
         model=model_of("shipped"),
-        training=Training(0.1, local_steps=2, nominal_examples=8),
+        training=LocalTraining(0.1, local_steps=2, nominal_examples=8),
         clients=Federation(features, targets, np.array(SIZES)),
         test_features=features[:6],
         test_targets=np.arange(6) % 3,
@@ -223,8 +223,8 @@ def test_convolutions_are_formed_eight_at_a_time_and_dense_layers_are_not_formed
     def rows(model):
         return gradients.rows_at_once(model, model.inputs, np.dtype("float32"))
 
-    dense = build("mlp", inputs=36, classes=3)
-    assert rows(build("cnn", inputs=784, classes=10)) == 8
+    dense = build_model("mlp", inputs=36, classes=3)
+    assert rows(build_model("cnn", inputs=784, classes=10)) == 8
     assert rows(dense) is None
     whole = dataclasses.replace(dense, layers=(), forward=None)
     assert rows(whole) == gradients.WHOLE_NUMBERS // whole.size
@@ -252,7 +252,7 @@ def test_no_batch_is_no_work():
 
     @jax.jit
     def found(vector):
-        each = gradients.of_examples(model, model.unflatten(vector), x, y, jnp.zeros(TILE, bool))
+        each = gradients.compute_example_gradients(model, model.unflatten(vector), x, y, jnp.zeros(TILE, bool))
         return each.norms, model.flatten(each.weighted(jnp.ones(TILE)))
 
     norms, summed = found(model.start.astype("float32"))

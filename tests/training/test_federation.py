@@ -111,7 +111,7 @@ def test_going_through_a_file_in_memory_changes_nothing_of_it(tmp_path, monkeypa
     mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)
     if mode == "c":
         mapped[5] = rows[5] = 7
-    parts = [np.array(mapped[block]) for block in federation.blocks(mapped)]
+    parts = [np.array(mapped[block]) for block in federation.iterate_blocks(mapped)]
     assert len(parts) == 29
     assert np.array_equal(np.concatenate(parts), rows)
     assert np.array_equal(mapped, rows)

@@ -20,11 +20,19 @@ from epsilog.schemes import (
     ExampleLevelClientSide,
 )
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, CustodyRecord, NeighboringRelation
-from epsilog.training import Federation, PaidRun, Randomness, Training, checkpoints, dry_run, run_rounds
-from epsilog.training.engines import Round
-from epsilog.training.engines.grid import on_grid
-from epsilog.training.orders import Draws, Order, most_participations
-from epsilog.training.site import Site, from_functions, from_task
+from epsilog.training import (
+    AuthorizedRun,
+    Federation,
+    LocalTraining,
+    Randomness,
+    checkpoints,
+    run_rounds,
+    train_without_charge,
+)
+from epsilog.training.engines import RoundInputs
+from epsilog.training.engines.grid import make_remote_engine
+from epsilog.training.orders import SimulatedDraws, TrainRequest, count_max_participations
+from epsilog.training.site import Site, make_function_site_engine, make_task_site_engine
 
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 ALONE = ClientLevelClientSide(12, 5, 3, 2, 0.2, 1.0)
@@ -46,7 +54,7 @@ def named(client):
 
 def afar(task):
     """The same task as its server knows it."""
-    clients = Federation.elsewhere(
+    clients = Federation.remote_clients(
         [named(client) for client in range(task.clients.count)], width=task.clients.features.shape[1]
     )
     return dataclasses.replace(task, clients=clients, population=task.units)
@@ -74,7 +82,7 @@ def site_of(task, client, folder, scheme, *, epsilon="1000", engine=LinearEngine
                 delta="0.01",
             )
     defaults = {"trusts_server": True, "simulation": True}
-    computing = settings.pop("computing", None) or from_task(only(task, client), engine)
+    computing = settings.pop("computing", None) or make_task_site_engine(only(task, client), engine)
     return Site(computing, task.unit, task.unit_is_client, place, "site/runs", "1e-6", **defaults | settings)
 
 
@@ -87,7 +95,7 @@ class Post:
     def carry(self, orders):
         self.asked.append(sorted(orders))
         for name, order in orders.items():
-            read = Order.from_json(order.to_json(), order.model.copy())
+            read = TrainRequest.from_json(order.to_json(), order.model.copy())
             try:
                 answer = self.sites[name].answer(read)
             except Exception as error:  # noqa: BLE001 - as a node does
@@ -100,7 +108,7 @@ class Post:
 def _prices_are_found_once():
     """Every site works out the same price; here it is worked out once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(headroom, "price", functools.lru_cache(headroom.price))
+        patch.setattr(headroom, "compute_cost", functools.lru_cache(headroom.compute_cost))
         yield
 
 
@@ -122,7 +130,7 @@ def post_of(task, folder, scheme, twist=lambda name, answer: [(name, answer)], *
 
 
 def train(task, folder, scheme, charge, **settings):
-    paid = PaidRun(scheme, charge, Randomness.simulated(4))
+    paid = AuthorizedRun(scheme, charge, Randomness.simulated(4))
     return run_rounds(paid, task, folder=folder, **settings)
 
 
@@ -136,7 +144,11 @@ def both(small_task, tmp_path, scheme, twist=lambda name, answer: [(name, answer
     here = train(task, tmp_path / "here", scheme, MemoryCharge(scheme, task.unit), engine=LinearEngine)
     post = post_of(task, tmp_path, scheme, twist)
     there = train(
-        afar(task), tmp_path / "grid", scheme, MemoryCharge(scheme, task.unit), engine=on_grid(post, scheme, "one")
+        afar(task),
+        tmp_path / "grid",
+        scheme,
+        MemoryCharge(scheme, task.unit),
+        engine=make_remote_engine(post, scheme, "one"),
     )
     return here, there, post
 
@@ -176,7 +188,7 @@ class Letters:
 def _engine_with(small_task):
     def make(answers, scheme=CENTRAL):
         task = afar(small_task(unit_is_client=scheme.unit_is_client, widths=(3, 1)))
-        return on_grid(Letters(answers), scheme, "one")(task)
+        return make_remote_engine(Letters(answers), scheme, "one")(task)
 
     return make
 
@@ -186,12 +198,12 @@ def draws(client):
 
 
 def updates_of(engine, cohort=(0, 4, 7), clip_norm=0.2):
-    return engine.sum_of_updates(Round(np.zeros(4), np.array(cohort), draws), clip_norm=clip_norm)
+    return engine.sum_of_updates(RoundInputs(np.zeros(4), np.array(cohort), draws), clip_norm=clip_norm)
 
 
 def noisy_of(engine, cohort=(0, 4, 7)):
     settings = {"clip_norm": ALONE.clip_norm, "noise_stddev": ALONE.noise_stddev}
-    return engine.sum_of_noisy_updates(Round(np.zeros(4), np.array(cohort), draws, draws), **settings)
+    return engine.sum_of_noisy_updates(RoundInputs(np.zeros(4), np.array(cohort), draws, draws), **settings)
 
 
 GOOD = np.array([0.1, 0.0, 0.0, 0.05])
@@ -273,14 +285,14 @@ def test_nobody_is_asked_for_an_empty_cohort_or_in_a_rehearsal(engine_with, smal
     task = afar(small_task(widths=(3, 1)))
     charge = MemoryCharge(scheme, task.unit)
     with pytest.raises(AssertionError):  # in the first round, and not before: the charge has started
-        train(task, tmp_path, scheme, charge, engine=on_grid(Letters(fail), scheme, "one"))
+        train(task, tmp_path, scheme, charge, engine=make_remote_engine(Letters(fail), scheme, "one"))
     assert charge.started == [1]
 
 
 def test_orders_hold_no_draws_in_a_real_run(engine_with):
     engine = engine_with([])
     real = Randomness.from_os()
-    now = Round(np.zeros(4), np.array([2]), lambda client: real.stream("batches", 1, client))
+    now = RoundInputs(np.zeros(4), np.array([2]), lambda client: real.stream("batches", 1, client))
     ours = engine.sum_of_updates(now, clip_norm=0.2)
     assert ours.silent == 1
     (order,) = engine._courier.orders.values()
@@ -293,9 +305,9 @@ def test_orders_hold_no_draws_in_a_real_run(engine_with):
 def test_what_clients_would_not_go_by_is_refused(engine_with):
     engine = engine_with([], ALONE)
     with pytest.raises(CheckError, match=r"clip_norm must be 0\.2, as clients have booked, got inf"):
-        engine.sum_of_noisy_updates(Round(np.zeros(4), ALONE_COHORT), clip_norm=np.inf, noise_stddev=0.2)
+        engine.sum_of_noisy_updates(RoundInputs(np.zeros(4), ALONE_COHORT), clip_norm=np.inf, noise_stddev=0.2)
     with pytest.raises(CheckError, match=r"noise_stddev must be 0\.2, as clients have booked, got 0\.1"):
-        engine.sum_of_noisy_updates(Round(np.zeros(4), ALONE_COHORT), clip_norm=0.2, noise_stddev=0.1)
+        engine.sum_of_noisy_updates(RoundInputs(np.zeros(4), ALONE_COHORT), clip_norm=0.2, noise_stddev=0.1)
 
 
 @pytest.mark.slow
@@ -341,9 +353,9 @@ def test_a_server_that_is_killed_in_a_round_goes_on_to_the_same_model(small_task
 
     post.twist = kill
     with pytest.raises(KilledError):
-        train(afar(task), tmp_path / "grid", scheme, charge, engine=on_grid(post, scheme, "one"))
+        train(afar(task), tmp_path / "grid", scheme, charge, engine=make_remote_engine(post, scheme, "one"))
     again = post_of(task, tmp_path, scheme)
-    resumed = train(afar(task), tmp_path / "grid", scheme, charge, engine=on_grid(again, scheme, "one"))
+    resumed = train(afar(task), tmp_path / "grid", scheme, charge, engine=make_remote_engine(again, scheme, "one"))
     assert resumed.resumed_after == 1
     assert resumed.model == pytest.approx(whole.model, abs=1e-15)
     assert again.asked[0] == post.asked[1]
@@ -355,21 +367,21 @@ def test_a_server_that_is_killed_in_a_round_goes_on_to_the_same_model(small_task
 
 
 def test_a_run_is_bound_to_who_its_clients_are(small_task, tmp_path):
-    from epsilog.training.rounds import bound_to
+    from epsilog.training.rounds import hash_run_inputs
 
     task = afar(small_task(widths=(3, 1)))
     others = [f"other-{client}" for client in range(12)]
     moved = dataclasses.replace(task, clients=dataclasses.replace(task.clients, names=tuple(others)))
     turned = dataclasses.replace(task, clients=dataclasses.replace(task.clients, names=task.clients.names[::-1]))
-    assert len({bound_to(CENTRAL, one) for one in (task, moved, turned)}) == 3
+    assert len({hash_run_inputs(CENTRAL, one) for one in (task, moved, turned)}) == 3
     with pytest.raises(CheckError, match="engine must be one that reaches the clients"):
-        dry_run(CENTRAL, task, randomness=Randomness.simulated(1))
+        train_without_charge(CENTRAL, task, randomness=Randomness.simulated(1))
 
 
 def test_clients_elsewhere_are_named_once_each_and_have_no_rows_here():
     for names in (["a", "a"], ["a", ""], []):
         with pytest.raises(CheckError):
-            Federation.elsewhere(names, width=2)
+            Federation.remote_clients(names, width=2)
     with pytest.raises(CheckError, match="no rows here"):
         Federation(np.zeros((2, 1)), np.zeros(2), np.array([2]), names=("a",))
 
@@ -382,15 +394,15 @@ def test_how_many_examples_there_are_must_be_declared_where_nobody_can_count_the
 def test_noise_in_shares_is_refused_over_a_grid():
     distributed = ClientLevelDistributed(12, 4, 3, 2, 2, 0.2, 1e-3, 32, 1.0)
     with pytest.raises(CheckError, match="one that lets a server see single uploads"):
-        on_grid(Letters([]), distributed, "one")
+        make_remote_engine(Letters([]), distributed, "one")
 
 
 # --- the site
 
 
-def order_for(scheme, *, run="one", model=None, draws=Draws(1, 2)):  # noqa: B008
+def order_for(scheme, *, run="one", model=None, draws=SimulatedDraws(1, 2)):  # noqa: B008
     model = np.zeros(4) if model is None else model
-    return Order(run, scheme, Training(0.1, local_steps=2), model, draws)
+    return TrainRequest(run, scheme, LocalTraining(0.1, local_steps=2), model, draws)
 
 
 @pytest.fixture(name="site_for")
@@ -403,15 +415,15 @@ def _site_for(small_task, tmp_path):
 
 
 def test_a_site_takes_part_as_often_as_was_declared_and_a_restart_does_not_forget(site_for):
-    for _ in range(most_participations(ALONE)):
+    for _ in range(count_max_participations(ALONE)):
         assert site_for(ALONE).answer(order_for(ALONE)).shape == (5,)  # a site of its own each time: a restarted node
     with pytest.raises(ConflictError, match="round must be at most 2"):
         site_for(ALONE).answer(order_for(ALONE))
 
 
 def test_a_site_weighs_its_own_update_and_never_where_its_size_would_show(site_for):
-    order = dataclasses.replace(order_for(ALONE), training=Training(0.1, local_steps=2, example_cap=9))
-    assert Order.from_json(order.to_json(), order.model).training == order.training
+    order = dataclasses.replace(order_for(ALONE), training=LocalTraining(0.1, local_steps=2, example_cap=9))
+    assert TrainRequest.from_json(order.to_json(), order.model).training == order.training
     assert site_for(ALONE).answer(order).shape == (5,)
     order = dataclasses.replace(order, scheme=RUNS, run="two")
     with pytest.raises(CheckError, match="example_cap must be absent: how many rows a site has would show, got 9"):
@@ -432,7 +444,7 @@ def test_an_answer_is_counted_before_it_is_computed_since_that_it_fails_is_seen_
         raise KilledError
 
     with pytest.raises(KilledError):
-        site_for(ALONE, computing=from_functions(die)).answer(order_for(ALONE))
+        site_for(ALONE, computing=make_function_site_engine(die)).answer(order_for(ALONE))
     site_for(ALONE).answer(order_for(ALONE))
     with pytest.raises(ConflictError, match="round must be at most 2"):
         site_for(ALONE).answer(order_for(ALONE))
@@ -443,7 +455,7 @@ def test_a_noisy_run_that_fails_sends_noise_alone_and_is_counted(site_for):
         raise RuntimeError("a row of theirs")
 
     answers = [
-        site_for(RUNS, computing=from_functions(noisy_run=broken)).answer(order_for(RUNS))
+        site_for(RUNS, computing=make_function_site_engine(noisy_run=broken)).answer(order_for(RUNS))
         for broken in (fail, lambda *_: np.zeros(9))
     ]
     step = order_for(RUNS).training.learning_rate / (0.5 * order_for(RUNS).training.nominal_examples)
@@ -451,7 +463,7 @@ def test_a_noisy_run_that_fails_sends_noise_alone_and_is_counted(site_for):
         assert answer.shape == (4,)
         assert 0 < np.abs(answer).max() < 12 * step * RUNS.noise_stddev * np.sqrt(2)
     with pytest.raises(ConflictError, match="round must be at most 2"):
-        site_for(RUNS, computing=from_functions(noisy_run=fail)).answer(order_for(RUNS))
+        site_for(RUNS, computing=make_function_site_engine(noisy_run=fail)).answer(order_for(RUNS))
 
 
 class FailsOnRows(LinearEngine):
@@ -468,8 +480,8 @@ class FailsOnRows(LinearEngine):
 def test_an_engine_that_fails_on_rows_answers_as_one_without_any(small_task, tmp_path, scheme):
     task = only(small_task(unit_is_client=scheme.unit_is_client, widths=(3, 1)), 0)
     nobody = Federation(task.clients.features[:0], task.clients.targets[:0], np.zeros(1, np.int64))
-    failing = from_task(task, FailsOnRows)
-    without = from_task(dataclasses.replace(task, clients=nobody), LinearEngine)
+    failing = make_task_site_engine(task, FailsOnRows)
+    without = make_task_site_engine(dataclasses.replace(task, clients=nobody), LinearEngine)
     one, other = (
         site_of(task, 0, tmp_path / name, scheme, computing=made).answer(order_for(scheme))
         for name, made in (("failing", failing), ("without", without))
@@ -525,7 +537,7 @@ def test_two_answers_at_once_are_never_counted_as_one(site_for):
         site_for(ALONE).answer(order_for(ALONE))
         return 0 * model
 
-    site_for(ALONE, computing=from_functions(asked_again)).answer(order_for(ALONE))
+    site_for(ALONE, computing=make_function_site_engine(asked_again)).answer(order_for(ALONE))
     with pytest.raises(ConflictError, match="round must be at most 2"):
         site_for(ALONE).answer(order_for(ALONE))
 
@@ -585,7 +597,7 @@ def test_a_relation_that_a_scheme_has_no_price_for_is_refused(tmp_path, small_ta
 
 def test_a_real_site_draws_for_itself_and_takes_no_draws(site_for):
     scheme = dataclasses.replace(ALONE, rounds=40, max_participations=40, noise_multiplier=3.0)
-    site = site_for(scheme, simulation=False, computing=from_functions(lambda model, _: 0 * model))
+    site = site_for(scheme, simulation=False, computing=make_function_site_engine(lambda model, _: 0 * model))
     with pytest.raises(CheckError, match="draws must be absent, as this site is no simulation"):
         site.answer(order_for(scheme))
     drawn = np.concatenate([site.answer(order_for(scheme, draws=None, model=np.zeros(400))) for _ in range(2)])
@@ -599,9 +611,11 @@ def test_an_update_that_fails_is_noise_like_any_other(site_for):
 
     wrong = [fail, lambda *_: [1.0], lambda model, _: model + np.nan, lambda *_: "x", lambda *_: None]
     scheme = dataclasses.replace(ALONE, rounds=6, max_participations=6)
-    zero = site_for(scheme, computing=from_functions(lambda model, _: 0 * model)).answer(order_for(scheme))
+    zero = site_for(scheme, computing=make_function_site_engine(lambda model, _: 0 * model)).answer(order_for(scheme))
     for update in wrong:
-        assert np.array_equal(site_for(scheme, computing=from_functions(update)).answer(order_for(scheme)), zero)
+        assert np.array_equal(
+            site_for(scheme, computing=make_function_site_engine(update)).answer(order_for(scheme)), zero
+        )
     assert zero.any()
 
 
@@ -611,9 +625,9 @@ def test_a_plain_function_is_clipped_and_its_model_is_a_copy(site_for):
         return model
 
     model = np.zeros(4)
-    site = site_for(ALONE, computing=from_functions(update))
+    site = site_for(ALONE, computing=make_function_site_engine(update))
     quiet = dataclasses.replace(ALONE, noise_multiplier=1e-6)
-    loud = site_for(quiet, computing=from_functions(update), epsilon="1e30")
+    loud = site_for(quiet, computing=make_function_site_engine(update), epsilon="1e30")
     assert not model.any()
     with pytest.raises(BudgetExceededError):
         loud.answer(order_for(quiet, model=model))
@@ -623,9 +637,9 @@ def test_a_plain_function_is_clipped_and_its_model_is_a_copy(site_for):
 
 
 def draws_of(key):
-    from epsilog.training.noise import Stream
+    from epsilog.training.noise import RandomStream
 
-    return Stream.replayed(key)
+    return RandomStream.replayed(key)
 
 
 def test_a_run_that_a_function_makes_noisy_shows_no_padding(site_for, engine_with):
@@ -633,21 +647,21 @@ def test_a_run_that_a_function_makes_noisy_shows_no_padding(site_for, engine_wit
         assert (runs.steps, runs.clip_norm, runs.noise_stddev) == (2, RUNS.clip_norm, RUNS.noise_stddev)
         return model + 1
 
-    answer = site_for(RUNS, computing=from_functions(noisy_run=noisy_run)).answer(order_for(RUNS))
+    answer = site_for(RUNS, computing=make_function_site_engine(noisy_run=noisy_run)).answer(order_for(RUNS))
     assert answer.tolist() == [1.0] * 4
     with pytest.raises(CheckError, match="update must be a function"):
-        site_for(RUNS, computing=from_functions(noisy_run=noisy_run)).computing(Training(0.1)).sum_of_updates(
-            Round(np.zeros(4), ALONE_COHORT, draws), clip_norm=1.0
-        )
+        site_for(RUNS, computing=make_function_site_engine(noisy_run=noisy_run)).computing(
+            LocalTraining(0.1)
+        ).sum_of_updates(RoundInputs(np.zeros(4), ALONE_COHORT, draws), clip_norm=1.0)
 
 
 def test_an_order_is_read_back_whole_and_nothing_else_is_read():
     order = order_for(ALONE)
-    read = Order.from_json(order.to_json(), order.model)
+    read = TrainRequest.from_json(order.to_json(), order.model)
     assert (read.run, read.scheme, read.training, read.draws) == (order.run, order.scheme, order.training, order.draws)
     for change in ({"run": 3}, {"scheme": {"type": "gaussian"}}, {"draws": 7}, {"draws": {}}, {"training": None}):
         with pytest.raises((ValueError, TypeError, KeyError)):
-            Order.from_json(order.to_json() | change, order.model)
+            TrainRequest.from_json(order.to_json() | change, order.model)
 
 
 def no_row_one_or_all(features, targets, present):
@@ -664,7 +678,11 @@ def test_sites_on_the_compiled_engine_make_the_model_of_the_compiled_engine(smal
     here = train(task, tmp_path / "here", scheme, MemoryCharge(scheme, task.unit))
     post = post_of(task, tmp_path, scheme, engine=None)
     there = train(
-        afar(task), tmp_path / "grid", scheme, MemoryCharge(scheme, task.unit), engine=on_grid(post, scheme, "one")
+        afar(task),
+        tmp_path / "grid",
+        scheme,
+        MemoryCharge(scheme, task.unit),
+        engine=make_remote_engine(post, scheme, "one"),
     )
     assert not post.refused
     assert there.model == pytest.approx(here.model, abs=1e-12)

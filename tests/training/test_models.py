@@ -7,13 +7,13 @@ import pytest
 
 from epsilog.training import models
 from epsilog.training.engines import reference
-from epsilog.training.engines.program import exact
+from epsilog.training.engines.program import use_full_precision
 from epsilog.training.models import Model, gradients, losses
 
 MODELS = {
-    "linear": models.build("linear", inputs=3, classes=None),
-    "one hidden layer": models.build("mlp", inputs=3, classes=None, hidden=[5]),
-    "two, and classes": models.build("mlp", inputs=3, classes=3, hidden=[5, 4]),
+    "linear": models.build_model("linear", inputs=3, classes=None),
+    "one hidden layer": models.build_model("mlp", inputs=3, classes=None, hidden=[5]),
+    "two, and classes": models.build_model("mlp", inputs=3, classes=3, hidden=[5, 4]),
 }
 KINDS = pytest.mark.parametrize(
     "model",
@@ -33,7 +33,7 @@ def case(model, examples=7):
 
 @pytest.fixture(autouse=True)
 def _doubles():
-    with exact():
+    with use_full_precision():
         yield
 
 
@@ -49,7 +49,9 @@ def test_gradients_are_the_slopes_of_the_loss(model):
 
     @jax.jit
     def ours(vector):
-        return model.flatten(gradients.of_batch(model, model.unflatten(vector), features, targets, weights))
+        return model.flatten(
+            gradients.compute_batch_gradient(model, model.unflatten(vector), features, targets, weights)
+        )
 
     expected = reference._differences(lambda points: np.asarray(loss(points)), vector)
     assert ours(vector) == pytest.approx(expected, abs=1e-8)
@@ -64,8 +66,10 @@ def test_norms_are_those_of_each_examples_gradient(model):
     @jax.jit
     def found(vector):
         params = model.unflatten(vector)
-        ghost = gradients.of_examples(model, params, features, targets, np.ones(len(features), bool))
-        one = jax.vmap(lambda row: model.flatten(gradients.of_batch(model, params, features, targets, row)))
+        ghost = gradients.compute_example_gradients(model, params, features, targets, np.ones(len(features), bool))
+        one = jax.vmap(
+            lambda row: model.flatten(gradients.compute_batch_gradient(model, params, features, targets, row))
+        )
         return ghost.norms, model.flatten(ghost.weighted(weights)), one(jnp.eye(targets.size))
 
     norms, summed, each = found(vector)
@@ -96,15 +100,21 @@ def own(**changes):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: models.build("forest", inputs=3, classes=None), "kind must be one of linear, mlp"),
-        (lambda: models.build("mlp", inputs=3, classes=None, hidden=[3, 0]), r"hidden\[1\] must be at least 1, got 0"),
-        (lambda: models.build("mlp", inputs=0, classes=None), "inputs must be at least 1, got 0"),
-        (lambda: models.build("mlp", inputs=3, classes=1), "classes must be at least 2, got 1"),
+        (lambda: models.build_model("forest", inputs=3, classes=None), "kind must be one of linear, mlp"),
         (
-            lambda: models.build("linear", inputs=3, classes=None, depth=3),
+            lambda: models.build_model("mlp", inputs=3, classes=None, hidden=[3, 0]),
+            r"hidden\[1\] must be at least 1, got 0",
+        ),
+        (lambda: models.build_model("mlp", inputs=0, classes=None), "inputs must be at least 1, got 0"),
+        (lambda: models.build_model("mlp", inputs=3, classes=1), "classes must be at least 2, got 1"),
+        (
+            lambda: models.build_model("linear", inputs=3, classes=None, depth=3),
             r"depth must be an option of linear \(it has",
         ),
-        (lambda: models.build("mlp", inputs=3, classes=None, depth=3), r"depth must be an option of mlp \(hidden\)"),
+        (
+            lambda: models.build_model("mlp", inputs=3, classes=None, depth=3),
+            r"depth must be an option of mlp \(hidden\)",
+        ),
         (lambda: own(loss="hinge"), "loss must be one of"),
         (lambda: own(classes=3), "classes must be absent for half-squared-error, got 3"),
         (lambda: own(loss="cross-entropy"), "classes must be given for cross-entropy, got None"),
@@ -128,4 +138,4 @@ def test_an_init_that_takes_a_key_gets_a_public_one():
 
 
 def test_a_kind_is_built_once():
-    assert models.build("mlp", inputs=3, classes=None, hidden=[5]) is MODELS["one hidden layer"]
+    assert models.build_model("mlp", inputs=3, classes=None, hidden=[5]) is MODELS["one hidden layer"]

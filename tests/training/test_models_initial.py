@@ -9,37 +9,37 @@ import pytest
 from epsilog import npz
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError
-from epsilog.training import Randomness, dry_run
-from epsilog.training.models import Released, build, choose
-from epsilog.training.rounds import bound_to, output_hash
+from epsilog.training import Randomness, train_without_charge
+from epsilog.training.models import ReleasedModel, build_model, parse_model_kind
+from epsilog.training.rounds import hash_model, hash_run_inputs
 
 
 def mlp(**options):
-    return build("mlp", inputs=3, classes=None, hidden=[4], **options)
+    return build_model("mlp", inputs=3, classes=None, hidden=[4], **options)
 
 
 def test_training_goes_on_from_a_model_that_was_released(small_task, tmp_path):
     scheme = ClientLevelCentral(12, 0.5, 2, 0.2, 1.0)
     cold = small_task()
-    released = dry_run(scheme, cold, randomness=Randomness.simulated(1)).model
+    released = train_without_charge(scheme, cold, randomness=Randomness.simulated(1)).model
     np.save(tmp_path / "released.npy", released)
-    kind = choose("mlp", beside=tmp_path, initial="released.npy", hidden=[4])
+    kind = parse_model_kind("mlp", beside=tmp_path, initial="released.npy", hidden=[4])
     warm = dataclasses.replace(cold, model=kind.build(inputs=3, classes=None))
     assert np.array_equal(warm.model.start, released)
-    assert warm.describe()["model"]["initial"]["sha256"] == output_hash(released)
+    assert warm.describe()["model"]["initial"]["sha256"] == hash_model(released)
     assert "declared public" in warm.describe()["model"]["initial"]["data"]
-    assert bound_to(scheme, warm) != bound_to(scheme, cold)
-    ends = [dry_run(scheme, task, randomness=Randomness.simulated(1)).model for task in (warm, cold)]
+    assert hash_run_inputs(scheme, warm) != hash_run_inputs(scheme, cold)
+    ends = [train_without_charge(scheme, task, randomness=Randomness.simulated(1)).model for task in (warm, cold)]
     assert not np.array_equal(*ends)
 
 
 def test_the_file_of_a_released_model_starts_another(tmp_path):
-    released = Released(mlp(), np.arange(21.0))
-    (tmp_path / "model.npz").write_bytes(npz.written(released.arrays))
-    assert choose("mlp", tmp_path, "model.npz", hidden=[4]).vector.tolist() == released.vector.tolist()
+    released = ReleasedModel(mlp(), np.arange(21.0))
+    (tmp_path / "model.npz").write_bytes(npz.encode_npz(released.arrays))
+    assert parse_model_kind("mlp", tmp_path, "model.npz", hidden=[4]).vector.tolist() == released.vector.tolist()
     (tmp_path / "model.npz").write_bytes(b"PK")
     with pytest.raises(CheckError, match=r"initial must be an \.npy file of numbers, or the \.npz file of a released"):
-        choose("mlp", tmp_path, "model.npz", hidden=[4])
+        parse_model_kind("mlp", tmp_path, "model.npz", hidden=[4])
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", ">f8"])
@@ -80,4 +80,4 @@ def test_what_is_no_start_is_refused(tmp_path, write, says):
     if write is not None:
         write(tmp_path / "w.npy")
     with pytest.raises(CheckError, match=says):
-        choose("mlp", beside=tmp_path, initial="w.npy", hidden=[4]).build(inputs=3, classes=None)
+        parse_model_kind("mlp", beside=tmp_path, initial="w.npy", hidden=[4]).build(inputs=3, classes=None)

@@ -9,8 +9,8 @@ from tests.training.test_engine import agree, batches, noise, noisy_runs, update
 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError
-from epsilog.training import Federation, Randomness, Task, Training, dry_run, models
-from epsilog.training.engines import NoisyRuns, Round
+from epsilog.training import Federation, LocalTraining, Randomness, Task, models, train_without_charge
+from epsilog.training.engines import LocalDPSGD, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 
@@ -51,8 +51,8 @@ def task(kind, *, unit_is_client=True, bigger=None, clients=20):
         name=kind,
         unit="client" if unit_is_client else "row",
         unit_is_client=unit_is_client,
-        model=models.build(kind, inputs=rows.shape[1], classes=classes, **options | (bigger or {})),
-        training=Training(0.3, local_steps=4, nominal_examples=10),
+        model=models.build_model(kind, inputs=rows.shape[1], classes=classes, **options | (bigger or {})),
+        training=LocalTraining(0.3, local_steps=4, nominal_examples=10),
         clients=Federation(rows, targets, np.full(clients, 10)),
         test_features=test[0],
         test_targets=test[1],
@@ -66,7 +66,7 @@ def task(kind, *, unit_is_client=True, bigger=None, clients=20):
 )
 def test_a_kind_trains(kind, bigger):
     scheme = ClientLevelCentral(20, 0.5, 60, 10.0, 1e-4)
-    records = dry_run(scheme, task(kind, bigger=bigger), randomness=Randomness.simulated(1)).records
+    records = train_without_charge(scheme, task(kind, bigger=bigger), randomness=Randomness.simulated(1)).records
     assert records[0].test_score < 0.8
     assert records[-1].test_score > 0.95
 
@@ -104,7 +104,7 @@ def test_a_kind_describes_itself_by_its_options(kind):
     ],
 )
 def test_a_kind_has_the_parameters_that_its_options_say(kind, inputs, classes, options, size):
-    assert models.build(kind, inputs=inputs, classes=classes, **options).size == size
+    assert models.build_model(kind, inputs=inputs, classes=classes, **options).size == size
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_a_kind_has_the_parameters_that_its_options_say(kind, inputs, classes, o
 )
 def test_bad_options_are_refused(kind, inputs, classes, options, says):
     with pytest.raises(CheckError, match=says):
-        models.build(kind, inputs=inputs, classes=classes, **options)
+        models.build_model(kind, inputs=inputs, classes=classes, **options)
 
 
 @pytest.mark.slow
 def test_an_item_that_is_none_counts_for_nobody():
     """A user of one item, filled up with zeros, is that user."""
-    short, long = (models.build("recommender", inputs=inputs, classes=None, items=9) for inputs in (2, 4))
+    short, long = (models.build_model("recommender", inputs=inputs, classes=None, items=9) for inputs in (2, 4))
     params = short.unflatten(np.random.default_rng(1).standard_normal(short.size).astype(np.float32))
     rows = np.array([[1, 5], [2, 7]], dtype=np.float32)
     filled = np.pad(rows, ((0, 0), (0, 2)))
@@ -144,14 +144,14 @@ def test_an_item_that_is_none_counts_for_nobody():
 def test_no_example_moves_a_client_further_than_the_bound(kind, dtype):
     """Whatever the parameters and the rows, one example's step is at most the clip times the rate."""
     made = task(kind, unit_is_client=False, clients=3)  # one model at every scale: it is compiled once
-    runs = NoisyRuns(steps=1, batch_probability=1.0, clip_norm=0.5, noise_stddev=0.0)
+    runs = LocalDPSGD(steps=1, batch_probability=1.0, clip_norm=0.5, noise_stddev=0.0)
     for scale in (1.0, 1e3, 1e12, 1e18):
         rows = made.clients.features * (scale if made.model.ids is None else 1)
         single = Federation(rows[:3].astype(dtype), made.clients.targets[:3], np.ones(3, dtype=int))
         engine = CompiledEngine(dataclasses.replace(made, clients=single))
         vector = scale * np.random.default_rng(3).standard_normal(made.model.size)
         for client in range(3):
-            one = engine.sum_of_noisy_runs(Round(vector, np.array([client]), batches, noise), runs)
+            one = engine.sum_of_noisy_runs(RoundInputs(vector, np.array([client]), batches, noise), runs)
             assert one.largest_norm <= 0.5
             moved = np.linalg.norm(one.total) / (0.3 / 10)
             rounding = np.finfo(dtype).eps * np.linalg.norm(vector) / (0.3 / 10)

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from epsilog.training.engines.program import exact
-from epsilog.training.models import gradients, layered
+from epsilog.training.engines.program import use_full_precision
+from epsilog.training.models import build_layered_model, gradients
 from epsilog.training.models.layers import Conv, Dense, Embedding
 
 
 @pytest.fixture(autouse=True)
 def _doubles():
-    with exact():
+    with use_full_precision():
         yield
 
 
@@ -49,7 +49,7 @@ def one_layer(layer, shape):
         flat = outputs.reshape(len(outputs), -1)
         return (jnp.sin(flat * (1.0 + jnp.arange(flat.shape[1]))) * (targets[:, None] + flat)).sum(axis=1)
 
-    return layered((layer,), forward, loss)
+    return build_layered_model((layer,), forward, loss)
 
 
 @pytest.mark.slow
@@ -65,7 +65,9 @@ def test_ghost_norms_and_sums_are_those_of_gradients_that_are_formed(layer, shap
     def found(vector):
         params = model.unflatten(vector)
         ways = (model, dataclasses.replace(model, forward=None))  # without it, whole gradients are formed
-        found = [gradients.of_examples(way, params, rows, targets, np.ones(len(rows), bool)) for way in ways]
+        found = [
+            gradients.compute_example_gradients(way, params, rows, targets, np.ones(len(rows), bool)) for way in ways
+        ]
         return [(each.norms, each.reached, model.flatten(each.weighted(factors))) for each in found]
 
     ours, theirs = found(random.standard_normal(model.size))
@@ -79,7 +81,7 @@ def test_a_word_that_stands_twice_is_measured_as_one_number_of_the_gradient():
     """Opposite slopes at both places cancel in the gradient; equal ones double it, where their squares would not."""
     ids, layer = np.array([[1.0, 1.0], [1.0, 0.0]]), Embedding(3, 1)
     for slopes, expected in (([[1.0], [1.0]], [4, 2]), ([[1.0], [-1.0]], [0, 2])):
-        squares, standing = layer.ghost(jnp.asarray(ids), jnp.asarray([slopes, slopes]))
+        squares, standing = layer.ghost_norm(jnp.asarray(ids), jnp.asarray([slopes, slopes]))
         assert squares.tolist() == expected
         assert (standing**2).sum(axis=(1, 2)).tolist() == expected
 
@@ -89,9 +91,9 @@ def test_a_sum_over_positions_that_cancels_is_no_longer_than_its_norm():
     """Slopes of 1e12 cancel to 1: what is clipped to the bound must be what is summed."""
     x, slopes = np.ones((1, 2, 1)), np.array([[[1e12], [1.0 - 1e12]]])
     layer, params = Dense(1, 1), (np.zeros((1, 1)), np.zeros(1))
-    assert layer.ghost(jnp.asarray(x), jnp.asarray(slopes)) is None
-    each = gradients.pulled(layer, params, jnp.asarray(x), jnp.asarray(slopes))
-    piece = gradients._whole([part[None] for part in each])
+    assert layer.ghost_norm(jnp.asarray(x), jnp.asarray(slopes)) is None
+    each = gradients.backpropagate_layer(layer, params, jnp.asarray(x), jnp.asarray(slopes))
+    piece = gradients._wrap_gradients([part[None] for part in each])
     summed = np.concatenate([np.ravel(part) for part in piece.weighted(1.0 / jnp.sqrt(piece.squares))])
     assert np.linalg.norm(summed) == pytest.approx(1.0)
 
@@ -133,7 +135,7 @@ def test_where_ghost_norms_would_be_wrong_gradients_are_formed(width, forward):
     def loss(outputs, targets):
         return ((outputs.reshape(len(targets), -1) - targets[:, None]) ** 2).sum(axis=1)
 
-    model, random = layered((Dense(width, width),), forward, loss), np.random.default_rng(1)
+    model, random = build_layered_model((Dense(width, width),), forward, loss), np.random.default_rng(1)
     vector, x, y = jnp.asarray(random.standard_normal(model.size)), random.standard_normal((5, 2)), np.ones(5)
 
     def one(vector, row, target):
@@ -141,7 +143,7 @@ def test_where_ghost_norms_would_be_wrong_gradients_are_formed(width, forward):
 
     @jax.jit
     def found(vector):
-        each = gradients.of_examples(model, model.unflatten(vector), x, y, np.ones(5, bool))
+        each = gradients.compute_example_gradients(model, model.unflatten(vector), x, y, np.ones(5, bool))
         formed = jax.vmap(jax.grad(one), in_axes=(None, 0, 0))(vector, x, y)
         return each.norms, model.flatten(each.weighted(jnp.arange(5.0))), formed
 

@@ -11,10 +11,10 @@ from tests.training.test_engine import agree, noisy_runs, updates
 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError
-from epsilog.training import Federation, Randomness, Task, Training, dry_run
+from epsilog.training import Federation, LocalTraining, Randomness, Task, train_without_charge
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
-from epsilog.training.models import Model, build, choose, require_rows_apart
+from epsilog.training.models import Model, build_model, parse_model_kind, require_per_example
 
 
 def stripes(draws, rows, side=6):
@@ -48,7 +48,7 @@ def image_task(model, *, unit_is_client=True, dtype=np.float32):
         unit="client" if unit_is_client else "image",
         unit_is_client=unit_is_client,
         model=model,
-        training=Training(0.5, local_steps=4, nominal_examples=10),
+        training=LocalTraining(0.5, local_steps=4, nominal_examples=10),
         clients=Federation(rows.astype(dtype), labels, np.full(20, 10)),
         test_features=test[0].astype(dtype),
         test_targets=test[1],
@@ -60,7 +60,8 @@ def image_task(model, *, unit_is_client=True, dtype=np.float32):
 def test_a_users_own_cnn_trains():
     scheme = ClientLevelCentral(20, 0.5, 30, 1.0, 0.01)
     scores = [
-        one.test_score for one in dry_run(scheme, image_task(own_cnn()), randomness=Randomness.simulated(1)).records
+        one.test_score
+        for one in train_without_charge(scheme, image_task(own_cnn()), randomness=Randomness.simulated(1)).records
     ]
     assert scores[0] < 0.8
     assert scores[-1] > 0.95
@@ -91,7 +92,7 @@ def test_parameters_may_be_any_pytree():
     (again,) = model.unflatten(model.start + 1)
     assert again.weights.tolist() == [1, 2, 3]
     assert again.rest is None
-    require_rows_apart(model, inputs=3)
+    require_per_example(model, inputs=3)
 
 
 def words(*, spoil=None):
@@ -110,14 +111,14 @@ def words(*, spoil=None):
     )
     sizes = np.full(6, 10)
     return Task(
-        "words", "client", True, model, Training(1.0, 4), Federation(rows, labels, sizes), rows[1:], labels[1:], {}
+        "words", "client", True, model, LocalTraining(1.0, 4), Federation(rows, labels, sizes), rows[1:], labels[1:], {}
     )
 
 
 @pytest.mark.slow
 def test_a_model_of_ids_trains_on_rows_that_hold_them():
     scheme = ClientLevelCentral(6, 1.0, 10, 10.0, 1e-6)
-    assert dry_run(scheme, words(), randomness=Randomness.simulated(1)).records[-1].test_score > 0.9
+    assert train_without_charge(scheme, words(), randomness=Randomness.simulated(1)).records[-1].test_score > 0.9
 
 
 @pytest.mark.slow_beyond(2)
@@ -189,11 +190,11 @@ def own(**changes):
 )
 def test_a_model_that_cannot_be_trained_by_example_is_refused(changes, says):
     with pytest.raises(CheckError, match=says):
-        require_rows_apart(own(**changes), inputs=3)
+        require_per_example(own(**changes), inputs=3)
 
 
 def test_a_norm_over_each_row_is_welcome():
-    require_rows_apart(own(apply=lambda p, x: normalised(x, 1) @ p["w"]), inputs=3)
+    require_per_example(own(apply=lambda p, x: normalised(x, 1) @ p["w"]), inputs=3)
 
 
 def test_a_task_tries_its_model_at_birth(small_task):
@@ -219,7 +220,7 @@ def nothing(**_):
 
 def test_a_model_from_a_file_says_which_code_it_is(tmp_path):
     (tmp_path / "net.py").write_text(CODE)
-    model = choose("net:linear", beside=tmp_path, start=2.0).build(inputs=3, classes=None)
+    model = parse_model_kind("net:linear", beside=tmp_path, start=2.0).build(inputs=3, classes=None)
     assert model.start.tolist() == [2.0] * 3
     digest = hashlib.sha256(CODE.encode()).hexdigest()
     assert model.describe() == {
@@ -237,7 +238,7 @@ def test_no_option_passes_for_a_fact_of_the_model(tmp_path):
     (tmp_path / "net.py").write_text(CODE.replace("start=0.0", "start=0.0, **_"))
     claims = {"kind": "linear", "loss": "none", "parameters": 1, "code_sha256": "0"}
     options = {name: claim for name, claim in claims.items() if name != "kind"}
-    told = choose("net:linear", tmp_path, **options).build(inputs=3, classes=None).describe()
+    told = parse_model_kind("net:linear", tmp_path, **options).build(inputs=3, classes=None).describe()
     assert not claims.items() & told.items()
     assert own(facts=claims).describe()["kind"] == "own"
 
@@ -261,20 +262,20 @@ def test_a_file_that_makes_no_model_is_refused(tmp_path, kind, options, says):
     (tmp_path / "net.py").write_text(CODE)
     (tmp_path / "wrong.py").write_text("def linear(:")
     with pytest.raises(CheckError, match=says):
-        choose(kind, beside=tmp_path, **options).build(inputs=3, classes=None)
+        parse_model_kind(kind, beside=tmp_path, **options).build(inputs=3, classes=None)
 
 
 def test_a_file_cannot_import_what_lies_beside_it_and_is_not_hashed(tmp_path):
     (tmp_path / "helper.py").write_text("")
     (tmp_path / "net.py").write_text("import helper\n" + CODE)
     with pytest.raises(CheckError, match="ModuleNotFoundError: No module named 'helper'"):
-        choose("net:linear", beside=tmp_path).build(inputs=3, classes=None)
+        parse_model_kind("net:linear", beside=tmp_path).build(inputs=3, classes=None)
 
 
 def test_a_file_in_the_current_folder_is_built_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "net.py").write_text(CODE)
     monkeypatch.chdir(tmp_path)
-    assert build("net:linear", inputs=2, classes=None).size == 2
+    assert build_model("net:linear", inputs=2, classes=None).size == 2
 
 
 def asked(value):
@@ -309,4 +310,4 @@ CALLS = {
 @pytest.mark.parametrize("apply", CALLS.values(), ids=CALLS)
 def test_a_model_that_calls_python_back_is_refused_since_a_row_could_make_that_fail(apply):
     with pytest.raises(CheckError, match=r"apply must be of JAX's own operations, .*, got \w+_callback"):
-        require_rows_apart(own(apply=apply), inputs=3)
+        require_per_example(own(apply=apply), inputs=3)

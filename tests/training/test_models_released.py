@@ -5,14 +5,14 @@ import pytest
 
 from epsilog import npz
 from epsilog.terms import CheckError
-from epsilog.training.models import Model, Released, build
+from epsilog.training.models import Model, ReleasedModel, build_model
 
 FEATURES = np.array([[1.0, 2.0], [-3.0, 0.5], [np.nan, 1.0], [np.inf, 1.0]])
 
 
 def linear(classes, vector):
-    model = build("linear", inputs=2, classes=classes)
-    return Released(model, np.array(vector, dtype=float))
+    model = build_model("linear", inputs=2, classes=classes)
+    return ReleasedModel(model, np.array(vector, dtype=float))
 
 
 def test_a_line_predicts_numbers_and_says_nothing_of_rows_that_it_cannot_use():
@@ -36,25 +36,25 @@ def test_arrays_are_named_by_their_place_in_the_users_own_tree(tmp_path):
         lambda p, x: (x @ p["deep"]["w"]) @ p["out"][0] + p["out"][1],
         "half-squared-error",
     )
-    released = Released(model, np.arange(7.0))
+    released = ReleasedModel(model, np.arange(7.0))
     assert {name: array.tolist() for name, array in released.arrays.items()} == {
         "deep.w": [[0, 1], [2, 3]],
         "out.0": [4, 5],
         "out.1": 6,
     }
-    (tmp_path / "model.npz").write_bytes(npz.written(released.arrays))
-    again = Released.read(tmp_path / "model.npz", model)
+    (tmp_path / "model.npz").write_bytes(npz.encode_npz(released.arrays))
+    again = ReleasedModel.read(tmp_path / "model.npz", model)
     assert again.vector.tobytes() == released.vector.tobytes()
     assert again.predict([[1.0, 1.0]]).tolist() == [2 * 4 + 4 * 5 + 6]
 
 
 def test_arrays_find_their_places_in_whatever_order_a_file_has_them(tmp_path):
-    model = build("mlp", inputs=2, classes=None, hidden=[2])
-    released = Released(model, np.arange(float(model.size)))
+    model = build_model("mlp", inputs=2, classes=None, hidden=[2])
+    released = ReleasedModel(model, np.arange(float(model.size)))
     shuffled = dict(sorted(released.arrays.items(), reverse=True))
-    (tmp_path / "model.npz").write_bytes(npz.written(shuffled))
-    assert Released.read(tmp_path / "model.npz", model).vector.tolist() == released.vector.tolist()
-    assert npz.digest(shuffled) != npz.digest(released.arrays)  # and a verifier says that it is another file
+    (tmp_path / "model.npz").write_bytes(npz.encode_npz(shuffled))
+    assert ReleasedModel.read(tmp_path / "model.npz", model).vector.tolist() == released.vector.tolist()
+    assert npz.hash_arrays(shuffled) != npz.hash_arrays(released.arrays)  # and a verifier says that it is another file
 
 
 @pytest.mark.parametrize("other", ["a.b", "w.npy", "../w", "a b"])
@@ -67,16 +67,16 @@ def test_paths_that_are_no_names_are_numbered(other):
         lambda p, x: x @ p["a"]["b"] + p[other].sum(),
         "half-squared-error",
     )
-    released = Released(model, np.arange(5.0))
+    released = ReleasedModel(model, np.arange(5.0))
     assert list(released.arrays) == ["0", "1"]
-    assert npz.as_vector(npz.read(npz.written(released.arrays))).tolist() == released.vector.tolist()
+    assert npz.concatenate_arrays(npz.decode_npz(npz.encode_npz(released.arrays))).tolist() == released.vector.tolist()
 
 
 def test_one_array_alone_has_a_name_too():
     import jax.numpy as jnp
 
     model = Model(lambda: jnp.zeros(3), lambda p, x: x @ p, "half-squared-error")
-    assert list(Released(model, np.zeros(3)).arrays) == ["0"]
+    assert list(ReleasedModel(model, np.zeros(3)).arrays) == ["0"]
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,18 @@ def test_one_array_alone_has_a_name_too():
         (None, "model must be a released model's NPZ file, got model.npz: No such file"),
         (b"nothing", "model must be a released model's NPZ file, got model.npz: File is not a zip file"),
         (
-            npz.written({"0.0": np.zeros((2, 1))}),
+            npz.encode_npz({"0.0": np.zeros((2, 1))}),
             r"model must hold the arrays of the model \(0.0 \(2, 1\), 0.1 \(1,\)\)",
         ),
-        (npz.written({"0.0": np.zeros((1, 2)), "0.1": np.zeros(1)}), "model must hold the arrays"),
-        (npz.written({"0.1": np.zeros((2, 1)), "0.0": np.zeros(1)}), "model must hold the arrays"),
+        (npz.encode_npz({"0.0": np.zeros((1, 2)), "0.1": np.zeros(1)}), "model must hold the arrays"),
+        (npz.encode_npz({"0.1": np.zeros((2, 1)), "0.0": np.zeros(1)}), "model must hold the arrays"),
     ],
 )
 def test_another_models_file_is_refused(tmp_path, content, says):
     if content is not None:
         (tmp_path / "model.npz").write_bytes(content)
     with pytest.raises(CheckError, match=says):
-        Released.read(tmp_path / "model.npz", build("linear", inputs=2, classes=None))
+        ReleasedModel.read(tmp_path / "model.npz", build_model("linear", inputs=2, classes=None))
 
 
 @pytest.mark.parametrize("features", [np.zeros((2, 3)), np.zeros(2), [[["a"]]]])

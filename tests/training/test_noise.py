@@ -25,7 +25,9 @@ def test_normals_are_standard_normal(source):
 
 @pytest.mark.parametrize("factor", [0.7, 1.3])
 def test_the_control_that_is_30_percent_off_is_caught(factor):
-    assert not looks_standard_normal(Randomness.weakened(11, noise_factor=factor).stream("noise", 1).normals((500,)))
+    assert not looks_standard_normal(
+        Randomness.with_weaker_noise(11, noise_factor=factor).stream("noise", 1).normals((500,))
+    )
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=["simulated", "os"])
@@ -94,4 +96,4 @@ def test_a_forked_child_draws_under_its_own_key(monkeypatch):
 def test_a_weak_source_cannot_pose_as_a_real_one():
     with pytest.raises(ValueError, match="noise_factor must be 1 outside a simulation"):
         Randomness(None, 0.7)
-    assert Randomness.weakened(1, noise_factor=0.7).is_simulated
+    assert Randomness.with_weaker_noise(1, noise_factor=0.7).is_simulated

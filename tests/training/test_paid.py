@@ -12,9 +12,9 @@ import pytest
 
 from epsilog.ledger import open_ledger
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
-from epsilog.terms import ConflictError, NeighboringRelation, ProgrammeError, RecordsError
+from epsilog.terms import ConfigError, ConflictError, NeighboringRelation, RecordError
 from epsilog.terms.extras import install_command
-from epsilog.training import PaidRun, Randomness, rehearsal, rehearse, run_rounds
+from epsilog.training import AuthorizedRun, Randomness, rehearsal, run_rounds, run_smoke_test
 
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 CLIENT_SIDE = ExampleLevelClientSide(12, 5, 3, 3, 0.5, 1, 0.2, 1.0)
@@ -40,11 +40,11 @@ def reserve(books, scheme=CENTRAL, *, simulation=True):
 def test_what_was_paid_is_trained_and_started_only_then(books, small_task, tmp_path):
     charge = reserve(books)
     assert charge.state == "reserved"
-    done = run_rounds(PaidRun(CENTRAL, charge, SEEDED), small_task(), folder=tmp_path / "run")
+    done = run_rounds(AuthorizedRun(CENTRAL, charge, SEEDED), small_task(), folder=tmp_path / "run")
     assert charge.state == "started"
     assert charge.rounds_released == {record.round: record.output_hash for record in done.records}
     charge.commit()
-    assert run_rounds(PaidRun(CENTRAL, charge, SEEDED), small_task(), folder=tmp_path / "run").resumed_after == 3
+    assert run_rounds(AuthorizedRun(CENTRAL, charge, SEEDED), small_task(), folder=tmp_path / "run").resumed_after == 3
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_was_paid_is_trained_and_started_only_then(books, small_task, tmp_p
 )
 def test_another_scheme_than_the_one_that_was_paid_is_refused(books, change):
     with pytest.raises(ValueError, match="must"):
-        PaidRun(dataclasses.replace(CENTRAL, **change), reserve(books), SEEDED)
+        AuthorizedRun(dataclasses.replace(CENTRAL, **change), reserve(books), SEEDED)
 
 
 def test_another_kind_of_scheme_with_the_same_release_is_refused_by_its_unit(books, small_task, tmp_path):
@@ -70,7 +70,9 @@ def test_another_kind_of_scheme_with_the_same_release_is_refused_by_its_unit(boo
     assert central.release() == CLIENT_SIDE.release()
     charge = books.reserve("study", central.release(), key="run", delta="1e-6", simulation=True)
     with pytest.raises(ValueError, match="privacy_unit must be 'client', as the charge says, got 'example'"):
-        run_rounds(PaidRun(CLIENT_SIDE, charge, SEEDED), small_task(unit_is_client=False), folder=tmp_path / "run")
+        run_rounds(
+            AuthorizedRun(CLIENT_SIDE, charge, SEEDED), small_task(unit_is_client=False), folder=tmp_path / "run"
+        )
     assert charge.state == "reserved"
 
 
@@ -79,28 +81,28 @@ def test_more_rounds_than_were_charged_are_refused_before_the_first(books):
     longer = dataclasses.replace(CLIENT_SIDE, rounds=9)
     assert longer.release() == CLIENT_SIDE.release()
     with pytest.raises(ValueError, match="rounds must be 3, as the charge says, got 9"):
-        PaidRun(longer, charge, SEEDED)
+        AuthorizedRun(longer, charge, SEEDED)
 
 
 @pytest.mark.parametrize(
     ("simulation", "randomness", "says"),
     [
         (False, Randomness.simulated(1), r"randomness must be from_os\(\), as the charge is no simulation"),
-        (False, Randomness.weakened(1, noise_factor=0.5), r"randomness must be from_os\(\)"),
+        (False, Randomness.with_weaker_noise(1, noise_factor=0.5), r"randomness must be from_os\(\)"),
         (True, Randomness.from_os(), "randomness must be a seed, as the charge is a simulation"),
-        (True, Randomness.weakened(1, noise_factor=0.7), "noise_factor must be 1 under a charge, got 0.7"),
+        (True, Randomness.with_weaker_noise(1, noise_factor=0.7), "noise_factor must be 1 under a charge, got 0.7"),
     ],
 )
 def test_seeds_go_with_simulations_and_with_nothing_else(books, simulation, randomness, says):
     with pytest.raises(ValueError, match=says):
-        PaidRun(CENTRAL, reserve(books, simulation=simulation), randomness)
+        AuthorizedRun(CENTRAL, reserve(books, simulation=simulation), randomness)
 
 
 def test_no_scheme_is_trained_without_noise_whatever_was_charged(books):
     quiet = dataclasses.replace(CENTRAL, noise_multiplier=0.0)
     charge = SimpleNamespace(request=SimpleNamespace(release=quiet.release(), rounds=3, simulation=True))
     with pytest.raises(ValueError, match="noise_multiplier must be above 0 to train, got 0"):
-        PaidRun(quiet, charge, SEEDED)
+        AuthorizedRun(quiet, charge, SEEDED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,21 +118,21 @@ def test_what_only_calls_itself_a_scheme_is_not_trained(small_task, charge_for, 
     charge = charge_for(Quieter(**dataclasses.asdict(CENTRAL)), "client")
     refused(small_task(), charge, tmp_path, TypeError, "no training is written for Quieter")
     with pytest.raises(TypeError, match="no training is written for Quieter"):
-        rehearse(charge.scheme, small_task(), tmp_path)
+        run_smoke_test(charge.scheme, small_task(), tmp_path)
 
 
 def test_replace_one_is_refused(charge_for):
     charge = charge_for(CENTRAL, "client")
     charge.request = dataclasses.replace(charge.request, relation=NeighboringRelation.REPLACE_ONE)
     with pytest.raises(ValueError, match=r"relation must be add-or-remove-one or zero-out for .*, got replace-one"):
-        PaidRun(CENTRAL, charge, SEEDED)
+        AuthorizedRun(CENTRAL, charge, SEEDED)
 
 
 def test_a_cancelled_charge_trains_nothing(books, small_task, tmp_path):
     charge = reserve(books)
     charge.cancel("no longer wanted")
     with pytest.raises(ConflictError, match="must be reserved, started or committed, and it is cancelled"):
-        run_rounds(PaidRun(CENTRAL, charge, SEEDED), small_task(), folder=tmp_path / "run")
+        run_rounds(AuthorizedRun(CENTRAL, charge, SEEDED), small_task(), folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -139,7 +141,7 @@ def test_a_cancelled_charge_trains_nothing(books, small_task, tmp_path):
 
 def refused(task, charge, folder, error, says):
     with pytest.raises(error, match=says):
-        run_rounds(PaidRun(charge.scheme, charge, SEEDED), task, folder=folder)
+        run_rounds(AuthorizedRun(charge.scheme, charge, SEEDED), task, folder=folder)
     assert charge.state == "reserved"
     assert charge.started == []
 
@@ -172,7 +174,7 @@ def test_a_rehearsal_reads_no_clients_data_and_leaves_nothing(small_task, tmp_pa
 
     original = compiled.CompiledEngine.__init__
     monkeypatch.setattr(compiled.CompiledEngine, "__init__", spy)
-    rehearse(CENTRAL, small_task(), tmp_path / "deep" / "run")
+    run_smoke_test(CENTRAL, small_task(), tmp_path / "deep" / "run")
     assert list(tmp_path.iterdir()) == []
     (task,) = seen
     assert not task.clients.features.any()
@@ -187,17 +189,17 @@ def test_what_a_killed_rehearsal_left_goes_with_the_next_and_a_living_one_stays(
         (left / "run" / "custody.jsonl").write_text("{}")
     alive = os.open(tmp_path / ".rehearsal-alive", os.O_RDONLY)
     fcntl.flock(alive, fcntl.LOCK_EX)
-    rehearse(CENTRAL, small_task(), tmp_path / "runs" / "one")
+    run_smoke_test(CENTRAL, small_task(), tmp_path / "runs" / "one")
     os.close(alive)
     assert sorted(path.name for path in tmp_path.rglob(".rehearsal-*")) == [".rehearsal-alive"]
-    rehearse(CENTRAL, small_task(), tmp_path / "runs" / "one")
+    run_smoke_test(CENTRAL, small_task(), tmp_path / "runs" / "one")
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
 def test_a_folder_that_cannot_be_written_costs_nothing(small_task, charge_for, tmp_path):
     (tmp_path / "file").write_text("")
     charge = charge_for(CENTRAL, "client")
-    refused(small_task(), charge, tmp_path / "file" / "run", ProgrammeError, "cannot be kept here")
+    refused(small_task(), charge, tmp_path / "file" / "run", ConfigError, "cannot be kept here")
 
 
 @pytest.mark.parametrize("name", ["rounds.jsonl", "checkpoints"])
@@ -205,19 +207,19 @@ def test_files_that_may_not_be_written_cost_nothing(small_task, charge_for, tmp_
     (tmp_path / name).mkdir() if name == "checkpoints" else (tmp_path / name).touch()
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path.name != name and access(path, mode))
-    refused(small_task(), charge_for(CENTRAL, "client"), tmp_path, ProgrammeError, f"{name} is not writable")
+    refused(small_task(), charge_for(CENTRAL, "client"), tmp_path, ConfigError, f"{name} is not writable")
 
 
 def test_a_full_disk_costs_nothing(small_task, charge_for, tmp_path, monkeypatch):
     monkeypatch.setattr(rehearsal.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
-    refused(small_task(), charge_for(CENTRAL, "client"), tmp_path / "run", ProgrammeError, "MB must be free")
+    refused(small_task(), charge_for(CENTRAL, "client"), tmp_path / "run", ConfigError, "MB must be free")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_records_of_another_run_in_the_folder_cost_nothing(small_task, charge_for, tmp_path):
-    run_rounds(PaidRun(CENTRAL, charge_for(CENTRAL, "client"), SEEDED), small_task(), folder=tmp_path)
+    run_rounds(AuthorizedRun(CENTRAL, charge_for(CENTRAL, "client"), SEEDED), small_task(), folder=tmp_path)
     charge = charge_for(CENTRAL, "client")
-    refused(small_task(), charge, tmp_path, RecordsError, "the ledger has released 0 rounds only")
+    refused(small_task(), charge, tmp_path, RecordError, "the ledger has released 0 rounds only")
 
 
 @pytest.mark.slow
@@ -229,14 +231,14 @@ sys.modules["jax"] = None
 sys.path.insert(0, sys.argv[1])
 from conftest import MemoryCharge, small_task
 from epsilog.schemes import ClientLevelCentral
-from epsilog.terms import ProgrammeError
-from epsilog.training import PaidRun, Randomness, run_rounds
+from epsilog.terms import ConfigError
+from epsilog.training import AuthorizedRun, Randomness, run_rounds
 scheme = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 charge = MemoryCharge(scheme, "client")
-paid = PaidRun(scheme, charge, Randomness.simulated(1))
+paid = AuthorizedRun(scheme, charge, Randomness.simulated(1))
 try:
     run_rounds(paid, small_task(), folder=Path(sys.argv[2]))
-except ProgrammeError as error:
+except ConfigError as error:
     print(charge.state, error)
 """
     command = [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path / "run")]
@@ -253,13 +255,15 @@ def test_an_engine_that_breaks_costs_nothing(small_task, charge_for, tmp_path, m
         raise RuntimeError("no device")
 
     monkeypatch.setattr(program, "sum_of_updates", broken)
-    refused(small_task(), charge_for(CENTRAL, "client"), tmp_path, ProgrammeError, "blank data: no device")
+    refused(small_task(), charge_for(CENTRAL, "client"), tmp_path, ConfigError, "blank data: no device")
 
 
 def test_the_rehearsal_changes_no_byte_of_the_run(small_task, charge_for, tmp_path):
     models = [
         run_rounds(
-            PaidRun(CENTRAL, charge_for(CENTRAL, "client", state=state), SEEDED), small_task(), folder=tmp_path / state
+            AuthorizedRun(CENTRAL, charge_for(CENTRAL, "client", state=state), SEEDED),
+            small_task(),
+            folder=tmp_path / state,
         ).model
         for state in ("reserved", "started")
     ]

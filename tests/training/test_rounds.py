@@ -27,9 +27,9 @@ CLIENT_SIDE = ExampleLevelClientSide(
 
 
 def train(task, scheme, randomness, *, private=True):
-    engine, outcomes = CompiledEngine(task), [rounds.Outcome(rounds.begin(task), None, None)]
+    engine, outcomes = CompiledEngine(task), [rounds.RoundResult(rounds.make_initial_state(task), None, None)]
     for _ in range(scheme.rounds):
-        outcomes.append(rounds.next_round(scheme, engine, outcomes[-1].state, randomness, private=private))
+        outcomes.append(rounds.compute_next_round(scheme, engine, outcomes[-1].state, randomness, private=private))
     return outcomes[1:]
 
 
@@ -54,17 +54,17 @@ def test_the_noise_has_the_stated_size_and_the_control_that_is_30_percent_weak_i
     if not unit_is_client:
         scheme = dataclasses.replace(scheme, max_participations=80)
     assert padding_fits(train(task, scheme, Randomness.simulated(1)), scheme)
-    assert not padding_fits(train(task, scheme, Randomness.weakened(1, noise_factor=0.7)), scheme)
+    assert not padding_fits(train(task, scheme, Randomness.with_weaker_noise(1, noise_factor=0.7)), scheme)
 
 
 @pytest.mark.slow
 def test_the_models_own_noise_has_the_stated_size(small_task):
     """With the same cohorts, the model with noise minus the model without is the noise over q N."""
     task, engine = small_task(), CompiledEngine(small_task())
-    state, quiet = rounds.begin(task), dataclasses.replace(CENTRAL, noise_multiplier=0.0)
+    state, quiet = rounds.make_initial_state(task), dataclasses.replace(CENTRAL, noise_multiplier=0.0)
     noise = [
-        rounds.next_round(CENTRAL, engine, state, Randomness.simulated(seed)).state.model
-        - rounds.next_round(quiet, engine, state, Randomness.simulated(seed)).state.model
+        rounds.compute_next_round(CENTRAL, engine, state, Randomness.simulated(seed)).state.model
+        - rounds.compute_next_round(quiet, engine, state, Randomness.simulated(seed)).state.model
         for seed in range(60)
     ]
     draws = np.concatenate(noise) * CENTRAL.expected_cohort / CENTRAL.noise_stddev
@@ -148,7 +148,7 @@ def test_an_empty_cohort_is_still_a_noisy_round(small_task):
     outcome = train(small_task(), dataclasses.replace(rare, rounds=1), Randomness.simulated(1))[0]
     assert outcome.custody.participants == ()
     assert outcome.custody.clipped_fraction == 0
-    assert not np.array_equal(outcome.state.model, rounds.begin(small_task()).model)
+    assert not np.array_equal(outcome.state.model, rounds.make_initial_state(small_task()).model)
 
 
 def test_without_privacy_nothing_is_clipped_or_noised(small_task):
@@ -163,7 +163,7 @@ def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_
     outcome = train(small_task(), scheme, Randomness.simulated(1))[0]
     assert outcome.record.diverged
     assert (outcome.record.test_loss, outcome.record.test_score) == (None, None)
-    assert outcome.record.output_hash == rounds.output_hash(outcome.state.model)
+    assert outcome.record.output_hash == rounds.hash_model(outcome.state.model)
     assert not train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.simulated(1))[0].record.diverged
 
 
@@ -188,7 +188,7 @@ def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_
 )
 def test_a_scheme_that_does_not_fit_is_refused(small_task, scheme, unit_is_client, error, says):
     with pytest.raises(error, match=says):
-        rounds.require_fit(scheme, small_task(unit_is_client=unit_is_client))
+        rounds.require_matching_scheme(scheme, small_task(unit_is_client=unit_is_client))
 
 
 def test_how_many_rows_a_client_has_decides_no_refusal(small_task):
@@ -200,10 +200,10 @@ def test_how_many_rows_a_client_has_decides_no_refusal(small_task):
     large = dataclasses.replace(task, clients=Federation(*rows, sizes))
     scheme = dataclasses.replace(CLIENT_SIDE, batch_probability=1 / 200)  # 400 steps: 1.2 billion coins
     for one in (task, large):
-        assert rounds.require_fit(scheme, one) is not None
+        assert rounds.require_matching_scheme(scheme, one) is not None
 
 
 def test_coins_are_the_same_in_however_large_blocks_they_are_tossed(monkeypatch):
-    whole = noise.Stream.replayed(3).coins((7, 11), 0.3)
+    whole = noise.RandomStream.replayed(3).coins((7, 11), 0.3)
     monkeypatch.setattr(noise, "AT_ONCE", 5)
-    assert (noise.Stream.replayed(3).coins((7, 11), 0.3) == whole).all()
+    assert (noise.RandomStream.replayed(3).coins((7, 11), 0.3) == whole).all()

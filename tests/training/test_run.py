@@ -20,8 +20,8 @@ from epsilog.schemes import (
     ClientLevelCorrelatedNoise,
     ExampleLevelClientSide,
 )
-from epsilog.terms import ConflictError, CustodyRecord, RecordsError, RoundRecord
-from epsilog.training import PaidRun, Randomness, checkpoints, dry_run, run, run_rounds
+from epsilog.terms import ConflictError, CustodyRecord, RecordError, RoundRecord
+from epsilog.training import AuthorizedRun, Randomness, checkpoints, run, run_rounds, train_without_charge
 
 sys.path.insert(0, str(Path(__file__).parent))
 import kill_me
@@ -37,7 +37,7 @@ SCHEMES = [CENTRAL, CLIENT_SIDE, *REMEMBERING]
 
 
 def train(task, charge, folder, *, seed=4, **settings):
-    return run_rounds(PaidRun(charge.scheme, charge, Randomness.simulated(seed)), task, folder=folder, **settings)
+    return run_rounds(AuthorizedRun(charge.scheme, charge, Randomness.simulated(seed)), task, folder=folder, **settings)
 
 
 def files(folder):
@@ -205,18 +205,18 @@ def test_a_run_that_its_callback_interrupts_goes_on(charge_for, small_task, tmp_
 @pytest.mark.slow_beyond(2)
 def test_a_dry_run_is_the_same_training_without_traces(charge_for, task, scheme, tmp_path):
     result = train(task, charge_for(scheme, task.unit), tmp_path)
-    curve = dry_run(scheme, task, randomness=Randomness.simulated(4))
+    curve = train_without_charge(scheme, task, randomness=Randomness.simulated(4))
     assert np.array_equal(curve.model, result.model)
     assert curve.records == result.records
     with pytest.raises(ValueError, match="randomness must be simulated in a dry run"):
-        dry_run(scheme, task, randomness=Randomness.from_os())
+        train_without_charge(scheme, task, randomness=Randomness.from_os())
 
 
 @pytest.mark.slow_beyond(1)
 def test_a_real_run_draws_fresh_noise_every_time(charge_for, task, scheme, tmp_path):
     models = [
         run_rounds(
-            PaidRun(scheme, charge_for(scheme, task.unit, simulation=False), Randomness.from_os()),
+            AuthorizedRun(scheme, charge_for(scheme, task.unit, simulation=False), Randomness.from_os()),
             task,
             folder=tmp_path / str(one),
         ).model
@@ -231,12 +231,12 @@ def test_a_run_that_diverges_ends_there_and_leaves_readable_records(
 ):
     """From round ``good_rounds + 1`` on the noise is past what float32 holds; all that is released stays readable."""
     noisy, task = dataclasses.replace(CENTRAL, clip_norm=1e60), small_task(dtype="float32")
-    charge, begun = charge_for(CENTRAL, "client", state="started"), run.next_round
+    charge, begun = charge_for(CENTRAL, "client", state="started"), run.compute_next_round
 
     def then_wild(scheme, engine, state, randomness, **more):
         return begun(noisy if state.round >= good_rounds else scheme, engine, state, randomness, **more)
 
-    monkeypatch.setattr(run, "next_round", then_wild)
+    monkeypatch.setattr(run, "compute_next_round", then_wild)
     result = train(task, charge, tmp_path)
     assert [record.diverged for record in result.records] == [False] * good_rounds + [True]
     assert sorted(charge.rounds_released) == list(range(1, good_rounds + 2))
@@ -249,7 +249,7 @@ def test_a_run_that_diverges_ends_there_and_leaves_readable_records(
 
 def test_a_dry_run_that_diverges_ends_there_too(small_task):
     noisy = dataclasses.replace(CENTRAL, clip_norm=1e60)
-    curve = dry_run(noisy, small_task(dtype="float32"), randomness=Randomness.simulated(4))
+    curve = train_without_charge(noisy, small_task(dtype="float32"), randomness=Randomness.simulated(4))
     assert [record.diverged for record in curve.records] == [True]
 
 
@@ -325,7 +325,7 @@ def test_files_that_contradict_the_ledger_stop_the_run(charge_for, small_task, t
     charge = charge_for(CENTRAL, "client")
     train(small_task(), charge, tmp_path)
     spoil(tmp_path, charge)
-    with pytest.raises(RecordsError):
+    with pytest.raises(RecordError):
         train(small_task(), charge, tmp_path)
 
 
@@ -353,7 +353,7 @@ def test_a_run_does_not_go_on_under_another_scheme_of_the_same_price(charge_for,
     charge = charge_for(FEW, "example")
     stopped_after_two(small_task(unit_is_client=False), charge, tmp_path)
     charge.scheme = MANY
-    with pytest.raises(RecordsError, match="begun with another scheme, model, training or data"):
+    with pytest.raises(RecordError, match="begun with another scheme, model, training or data"):
         train(small_task(unit_is_client=False), charge, tmp_path)
 
 
@@ -367,7 +367,7 @@ def test_a_run_does_not_go_on_with_other_data_or_training(charge_for, small_task
     charge = charge_for(FEW, "example")
     stopped_after_two(small_task(unit_is_client=False), charge, tmp_path)
     for other in ({"change": reorder}, {"nominal_examples": 11}, {"dtype": "float32"}, {"widths": (3, 1)}):
-        with pytest.raises(RecordsError, match="begun with another scheme, model, training or data"):
+        with pytest.raises(RecordError, match="begun with another scheme, model, training or data"):
             train(small_task(unit_is_client=False, **other), charge, tmp_path)
     train(small_task(unit_is_client=False), charge, tmp_path)
     assert len(charge.rounds_released) == FEW.rounds
@@ -376,13 +376,13 @@ def test_a_run_does_not_go_on_with_other_data_or_training(charge_for, small_task
 def test_more_rounds_than_the_schedule_are_refused(charge_for, small_task, tmp_path):
     charge = charge_for(CENTRAL, "client")
     train(small_task(), charge, tmp_path)
-    with pytest.raises(RecordsError, match="released 3 rounds of a schedule of 2"):
+    with pytest.raises(RecordError, match="released 3 rounds of a schedule of 2"):
         train(small_task(), charge.repriced(dataclasses.replace(CENTRAL, rounds=2)), tmp_path)
 
 
 def test_two_processes_cannot_train_in_one_folder(charge_for, small_task, tmp_path):
     with (
-        checkpoints.RunFolder(tmp_path, "").locked(),
+        checkpoints.RunFolder(tmp_path, "").hold_lock(),
         pytest.raises(ConflictError, match="another process is training in"),
     ):
         train(small_task(), charge_for(CENTRAL, "client"), tmp_path)

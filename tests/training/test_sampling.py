@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from epsilog.training import Randomness, sampling
-from epsilog.training.noise import Stream
+from epsilog.training.noise import RandomStream
 
 ROUNDS, POPULATION, PROBABILITY = 400, 300, 0.1
 SOURCE = Randomness.simulated(21)
@@ -23,7 +23,7 @@ def sizes_look_binomial(sizes):
 
 def test_poisson_cohorts_have_binomial_sizes_and_every_client_its_share():
     cohorts = [
-        sampling.poisson(SOURCE.stream("cohort", one), population=POPULATION, probability=PROBABILITY)
+        sampling.draw_poisson_cohort(SOURCE.stream("cohort", one), population=POPULATION, probability=PROBABILITY)
         for one in range(ROUNDS)
     ]
     assert sizes_look_binomial(np.array([cohort.size for cohort in cohorts]))
@@ -35,21 +35,23 @@ def test_poisson_cohorts_have_binomial_sizes_and_every_client_its_share():
 def test_the_control_fixed_size_cohorts_are_not_poisson():
     everyone = np.arange(POPULATION)
     cohorts = [
-        sampling.without_replacement(SOURCE.stream("cohort", one), eligible=everyone, size=30) for one in range(ROUNDS)
+        sampling.draw_without_replacement(SOURCE.stream("cohort", one), eligible=everyone, size=30)
+        for one in range(ROUNDS)
     ]
     assert not sizes_look_binomial(np.array([cohort.size for cohort in cohorts]))
 
 
 def test_poisson_may_draw_nobody_and_must_draw_everybody_at_the_ends():
     stream = SOURCE.stream("cohort", 1)
-    assert sampling.poisson(stream, population=50, probability=0.0).size == 0
-    assert sampling.poisson(stream, population=50, probability=1.0).size == 50
+    assert sampling.draw_poisson_cohort(stream, population=50, probability=0.0).size == 0
+    assert sampling.draw_poisson_cohort(stream, population=50, probability=1.0).size == 50
 
 
 def test_fixed_size_cohorts_favour_nobody_and_repeat_nobody():
     eligible = np.array([1, 4, 5, 7, 11, 13])
     draws = [
-        sampling.without_replacement(SOURCE.stream("cohort", one), eligible=eligible, size=3) for one in range(2000)
+        sampling.draw_without_replacement(SOURCE.stream("cohort", one), eligible=eligible, size=3)
+        for one in range(2000)
     ]
     assert all(len(set(draw)) == 3 and set(draw) <= set(eligible) for draw in map(np.ndarray.tolist, draws))
     subsets, counts = np.unique(draws, axis=0, return_counts=True)
@@ -58,11 +60,14 @@ def test_fixed_size_cohorts_favour_nobody_and_repeat_nobody():
 
 
 def test_fewer_eligible_clients_than_wanted_all_come():
-    assert sampling.without_replacement(SOURCE.stream("c", 1), eligible=np.array([2, 9]), size=5).tolist() == [2, 9]
+    assert sampling.draw_without_replacement(SOURCE.stream("c", 1), eligible=np.array([2, 9]), size=5).tolist() == [
+        2,
+        9,
+    ]
 
 
 def test_batches_are_poisson_too():
-    joins = sampling.batches(SOURCE.stream("batches", 1), shape=(50, 10, 40), probability=0.25)
+    joins = sampling.draw_poisson_batches(SOURCE.stream("batches", 1), shape=(50, 10, 40), probability=0.25)
     assert joins.shape == (50, 10, 40)
     assert stats.binomtest(int(joins.sum()), joins.size, 0.25).pvalue > 1e-6
 
@@ -79,6 +84,6 @@ def test_nobody_is_sampled_more_often_than_was_paid_for():
         words = np.array([int(kept * 2**53) - 1, int(kept * 2**53)]).clip(0, 2**53 - 1).astype(np.uint64) << np.uint64(
             11
         )
-        shown = Stream(_saying(words)).coins((2,), probability)
+        shown = RandomStream(_saying(words)).coins((2,), probability)
         assert shown.tolist() == [kept > 0, kept == 1]
         assert kept <= Fraction(probability)

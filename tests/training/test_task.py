@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epsilog.schemes import ClientLevelCentral
-from epsilog.training import Federation, PaidRun, Randomness, Training, dry_run, run_rounds
+from epsilog.training import AuthorizedRun, Federation, LocalTraining, Randomness, run_rounds, train_without_charge
 
 CLASSES = {"loss": "cross-entropy", "widths": (3, 4, 3)}
 
@@ -39,11 +39,11 @@ def spoilt(array, value, dtype=None):
         (CLASSES, lambda t: {"test_targets": spoilt(t.test_targets, -1)}, "class numbers from 0 to 2, got -1 in row 5"),
         (CLASSES, lambda t: {"test_targets": t.test_targets.astype(float)}, "test_targets must be whole class numbers"),
         (CLASSES, lambda t: {"test_targets": spoilt(t.test_targets, 255, "uint8")}, "got 255 in row 5"),
-        ({}, lambda _: {"training": Training(1e200)}, r"learning_rate must be in \[0, 1e\+100\], got 1e\+200"),
-        ({"dtype": "float32"}, lambda _: {"training": Training(1e50)}, "learning_rate must be in .* got 1e.50"),
+        ({}, lambda _: {"training": LocalTraining(1e200)}, r"learning_rate must be in \[0, 1e\+100\], got 1e\+200"),
+        ({"dtype": "float32"}, lambda _: {"training": LocalTraining(1e50)}, "learning_rate must be in .* got 1e.50"),
         (CLASSES, lambda _: {"test_targets": np.full(20, 2)}, "of two classes or more .*, got class 2 in all of 20"),
         ({}, lambda _: {"model": None}, "model must be a Model, got a NoneType"),
-        ({}, lambda _: {"training": {"learning_rate": 1.0}}, "training must be a Training, got a dict"),
+        ({}, lambda _: {"training": {"learning_rate": 1.0}}, "training must be a LocalTraining, got a dict"),
         ({}, lambda _: {"clients": [np.eye(3)]}, "clients must be a Federation, got a list$"),
         ({}, lambda _: {"unit_is_client": "client"}, "unit_is_client must be"),
         ({}, lambda _: {"unit": " "}, "unit must be a string that is not blank"),
@@ -111,7 +111,7 @@ def test_wrong_labels_of_clients_do_not_make_a_task_fail(small_task, bad):
 )
 def test_training_settings_are_checked(settings, says):
     with pytest.raises(ValueError, match=says):
-        Training(0.1, **settings)
+        LocalTraining(0.1, **settings)
 
 
 @pytest.mark.parametrize("kind", [{}, CLASSES, {"unit_is_client": False}], ids=str)
@@ -137,10 +137,10 @@ def test_a_task_without_a_test_set_is_trained_and_never_scored(small_task, tmp_p
     assert (task.is_scored, scored.is_scored) == (False, True)
     assert task.describe()["test_examples"] == 0
     scheme = ClientLevelCentral(12, 1.0, 2, 1.0, 2.0)
-    paid = PaidRun(scheme, charge_for(scheme, "client"), Randomness.simulated(1))
+    paid = AuthorizedRun(scheme, charge_for(scheme, "client"), Randomness.simulated(1))
     found = run_rounds(paid, task, folder=tmp_path / "run")
     assert [(one.test_loss, one.test_score, one.diverged) for one in found.records] == 2 * [(None, None, False)]
-    same = dry_run(scheme, scored, randomness=Randomness.simulated(1))
+    same = train_without_charge(scheme, scored, randomness=Randomness.simulated(1))
     assert np.array_equal(found.model, same.model)
     with pytest.raises(ValueError, match="test_targets must be a numpy array, got a NoneType"):
         dataclasses.replace(scored, test_targets=None)
@@ -149,5 +149,5 @@ def test_a_task_without_a_test_set_is_trained_and_never_scored(small_task, tmp_p
 def test_an_unscored_run_ends_with_a_model_that_its_precision_does_not_hold(small_task):
     task = dataclasses.replace(small_task(dtype="float32"), test_features=None, test_targets=None)
     scheme = ClientLevelCentral(12, 1.0, 3, 1e60, 2.0)
-    (record,) = dry_run(scheme, task, randomness=Randomness.simulated(1)).records
+    (record,) = train_without_charge(scheme, task, randomness=Randomness.simulated(1)).records
     assert (record.diverged, record.test_loss) == (True, None)

@@ -15,8 +15,8 @@ from epsilog.schemes import (
     ClientLevelDistributed,
 )
 from epsilog.training import Randomness
-from epsilog.training.engines.unreliable import Unreliable, unreliable
-from epsilog.training.rounds import begin, next_round
+from epsilog.training.engines.unreliable import DropoutEngine, add_dropout
+from epsilog.training.rounds import compute_next_round, make_initial_state
 from epsilog.verification import check_custody, check_noise, check_participation
 
 CENTRAL = ClientLevelCentral(12, 0.5, 30, 0.2, 1.5)
@@ -40,16 +40,16 @@ SHARED = ClientLevelDistributed(
 
 
 def run(scheme, engine, rounds, *, seed=1):
-    state, outcomes = begin(engine.task), []
+    state, outcomes = make_initial_state(engine.task), []
     for _ in range(rounds):
-        outcomes.append(next_round(scheme, engine, state, Randomness.simulated(seed)))
+        outcomes.append(compute_next_round(scheme, engine, state, Randomness.simulated(seed)))
         state = outcomes[-1].state
     return outcomes
 
 
 def test_as_many_are_silent_as_the_chance_says_and_others_in_each_round(small_task):
     scheme = replace(CENTRAL, sampling_probability=1.0, rounds=200)
-    silent = [each.custody.silent for each in run(scheme, Unreliable(Fixed(small_task()), 0.25), 200)]
+    silent = [each.custody.silent for each in run(scheme, DropoutEngine(Fixed(small_task()), 0.25), 200)]
     assert stats.binomtest(sum(silent), 200 * 12, 0.25).pvalue > 1e-6
     assert len(set(silent)) > 4
 
@@ -58,8 +58,11 @@ def test_as_many_are_silent_as_the_chance_says_and_others_in_each_round(small_ta
 def test_silence_takes_the_clients_updates_away_and_nothing_else(small_task, scheme):
     """Against a run in which everybody replies: the same lists, padding and records of noise, and the sum less them."""
     task = small_task()
-    whole, quiet = Fixed(task), Unreliable(Fixed(task), 0.8)
-    one, other = (next_round(scheme, engine, begin(task), Randomness.simulated(7)) for engine in (whole, quiet))
+    whole, quiet = Fixed(task), DropoutEngine(Fixed(task), 0.8)
+    one, other = (
+        compute_next_round(scheme, engine, make_initial_state(task), Randomness.simulated(7))
+        for engine in (whole, quiet)
+    )
     assert other.custody.silent > 0
     assert other.custody.participants == one.custody.participants
     assert (other.record.padding, other.record.noise_stddev) == (one.record.padding, one.record.noise_stddev)
@@ -87,7 +90,9 @@ def test_who_stays_silent_because_of_its_data_moves_no_more_than_was_priced(smal
     seeds = range(20)
     for seed in seeds:
         one, other = (
-            next_round(scheme, Fearful(task, silent=silent), begin(task), Randomness.simulated(seed))
+            compute_next_round(
+                scheme, Fearful(task, silent=silent), make_initial_state(task), Randomness.simulated(seed)
+            )
             for silent in (False, True)
         )
         moved = np.linalg.norm(one.state.model - other.state.model) * scheme.expected_cohort / scheme.noise_stddev
@@ -100,7 +105,7 @@ def test_who_stays_silent_because_of_its_data_moves_no_more_than_was_priced(smal
 
 def test_whose_noise_is_its_own_takes_it_away_and_the_divisor_stays(small_task):
     scheme = ClientLevelClientSide(12, 6, 30, 30, 0.2, 1.5)
-    outcomes = run(scheme, Unreliable(Fixed(small_task()), 0.4), 30)
+    outcomes = run(scheme, DropoutEngine(Fixed(small_task()), 0.4), 30)
     for each in outcomes:
         assert len(each.record.padding) == 6 - each.custody.silent
     records = [each.record for each in outcomes]
@@ -109,8 +114,8 @@ def test_whose_noise_is_its_own_takes_it_away_and_the_divisor_stays(small_task):
 
 def test_too_few_shares_of_noise_give_a_round_up_before_anything_is_seen(small_task):
     """The model stays, nothing is recorded of the round, and noise that is shown is as large as planned."""
-    outcomes = run(SHARED, Unreliable(Fixed(small_task()), 0.35), 12, seed=3)
-    models = [begin(small_task()).model, *(each.state.model for each in outcomes)]
+    outcomes = run(SHARED, DropoutEngine(Fixed(small_task()), 0.35), 12, seed=3)
+    models = [make_initial_state(small_task()).model, *(each.state.model for each in outcomes)]
     given_up = [each.record.given_up for each in outcomes]
     assert 2 < sum(given_up) < 10
     for before, after, each in zip(models, models[1:], outcomes, strict=False):
@@ -130,12 +135,12 @@ def test_too_few_shares_of_noise_give_a_round_up_before_anything_is_seen(small_t
 def test_each_reply_carries_its_share_of_the_noise_and_no_more(small_task):
     """The spread of a round's sum is that of as many shares as there were replies."""
     task, draws = small_task(), []
-    engine = Unreliable(Fixed(task, np.zeros((12, task.model.size))), 0.2)
+    engine = DropoutEngine(Fixed(task, np.zeros((12, task.model.size))), 0.2)
     for seed in range(60):
-        outcome = next_round(SHARED, engine, begin(task), Randomness.simulated(seed))
+        outcome = compute_next_round(SHARED, engine, make_initial_state(task), Randomness.simulated(seed))
         if not outcome.record.given_up:
             replies = 6 - outcome.custody.silent
-            noise = (outcome.state.model - begin(task).model) * 6
+            noise = (outcome.state.model - make_initial_state(task).model) * 6
             draws.append(noise / (SHARED.noise_stddev * np.sqrt(replies / 4)))
     values = np.concatenate(draws)
     assert 5e-7 < stats.chi2.cdf(np.sum(values**2), values.size) < 1 - 5e-7
@@ -145,4 +150,4 @@ def test_each_reply_carries_its_share_of_the_noise_and_no_more(small_task):
 def test_a_chance_that_is_none_is_refused():
     for dropout in (-0.1, 1.0, float("nan")):
         with pytest.raises(ValueError, match="dropout"):
-            unreliable(dropout)
+            add_dropout(dropout)

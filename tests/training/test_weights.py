@@ -8,7 +8,7 @@ from tests.training.test_engine import COHORT, agree, noisy_runs, updates
 
 from epsilog.schemes import ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide
 from epsilog.terms import CheckError, NeighboringRelation
-from epsilog.training import PaidRun, Randomness, Training, dry_run
+from epsilog.training import AuthorizedRun, LocalTraining, Randomness, train_without_charge
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 
@@ -18,10 +18,10 @@ RUNS = ExampleLevelClientSide(12, 5, 3, 2, 0.5, 1, 0.2, 1.0)
 
 def test_a_client_counts_by_its_rows_and_never_more_than_whole():
     rows = np.array([0, 1, 3, 4, 1000])
-    assert Training(0.1).weights(rows).tolist() == [1.0] * 5
-    assert Training(0.1, example_cap=4).weights(rows).tolist() == [0.0, 0.25, 0.75, 1.0, 1.0]
+    assert LocalTraining(0.1).weights(rows).tolist() == [1.0] * 5
+    assert LocalTraining(0.1, example_cap=4).weights(rows).tolist() == [0.0, 0.25, 0.75, 1.0, 1.0]
     with pytest.raises(CheckError, match="example_cap"):
-        Training(0.1, example_cap=0)
+        LocalTraining(0.1, example_cap=0)
 
 
 @pytest.mark.parametrize("engine", [CompiledEngine, ReferenceEngine], ids=lambda engine: engine.__name__)
@@ -69,7 +69,7 @@ def test_a_row_that_cannot_be_used_counts_for_its_clients_size(small_task):
 )
 def test_at_the_client_level_weights_change_the_model_and_no_price(small_task, scheme):
     seeded = Randomness.simulated(3)
-    plain, weighed = (dry_run(scheme, small_task(example_cap=cap), randomness=seeded) for cap in (None, 6))
+    plain, weighed = (train_without_charge(scheme, small_task(example_cap=cap), randomness=seeded) for cap in (None, 6))
     assert not np.array_equal(plain.model, weighed.model)
     assert [record.padding for record in plain.records] == [record.padding for record in weighed.records]
     assert "client_sizes" not in small_task(example_cap=6).describe()
@@ -82,7 +82,7 @@ def test_examples_count_only_where_sizes_are_public_and_neighbours_keep_them(sma
     assert task.describe()["client_sizes"] == "public"
     charge = charge_for(RUNS, "example")
     assert charge.request.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-    paid = PaidRun(RUNS, charge, Randomness.simulated(1))
+    paid = AuthorizedRun(RUNS, charge, Randomness.simulated(1))
     with pytest.raises(CheckError, match="example_cap must be absent, or paid for neighbours that keep all rows"):
         paid.require_unit(task)
     paid.require_unit(small_task(**EXAMPLES))

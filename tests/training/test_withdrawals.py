@@ -13,11 +13,11 @@ from epsilog.schemes import (
     ClientLevelDistributed,
     ExampleLevelClientSide,
 )
-from epsilog.schemes.cohorts import CappedCohorts
+from epsilog.schemes.cohorts import CappedSampler
 from epsilog.terms import CheckError, CustodyRecord, RoundRecord
-from epsilog.training import PaidRun, Randomness, dry_run, run_rounds
+from epsilog.training import AuthorizedRun, Randomness, run_rounds, train_without_charge
 from epsilog.training.checkpoints import read_records
-from epsilog.training.rounds import begin, next_round
+from epsilog.training.rounds import compute_next_round, make_initial_state
 from epsilog.verification import check_custody, check_participation
 
 WAYS = [
@@ -41,7 +41,10 @@ def _way(request):
 
 def test_the_others_are_drawn_as_ever_under_the_same_noise_and_divisor(small_task, way):
     task, engine = small_task(), Fixed(small_task())
-    one, other = (next_round(way, engine, begin(task), Randomness.simulated(3), withdrawn=gone) for gone in ((), GONE))
+    one, other = (
+        compute_next_round(way, engine, make_initial_state(task), Randomness.simulated(3), withdrawn=gone)
+        for gone in ((), GONE)
+    )
     assert set(one.custody.participants) & GONE
     assert set(other.custody.participants) == set(one.custody.participants) - GONE
     assert set(other.custody.withdrawn) == set(one.custody.participants) & GONE
@@ -62,7 +65,7 @@ def test_a_withdrawal_in_the_midst_of_a_run_holds_from_the_next_round_on(small_t
 
     charge = charge_for(way, task.unit)
     run_rounds(
-        PaidRun(way, charge, Randomness.simulated(2)),
+        AuthorizedRun(way, charge, Randomness.simulated(2)),
         task,
         folder=tmp_path / "run",
         engine=Fixed,
@@ -83,8 +86,8 @@ def test_a_withdrawal_in_the_midst_of_a_run_holds_from_the_next_round_on(small_t
 
 def test_nothing_public_tells_that_anybody_withdrew(small_task):
     way, task = WAYS[0], small_task()
-    outcome = next_round(way, Fixed(task), begin(task), Randomness.simulated(3), withdrawn=GONE)
-    whole = next_round(way, Fixed(task), begin(task), Randomness.simulated(3))
+    outcome = compute_next_round(way, Fixed(task), make_initial_state(task), Randomness.simulated(3), withdrawn=GONE)
+    whole = compute_next_round(way, Fixed(task), make_initial_state(task), Randomness.simulated(3))
     same = {"output_hash": "x", "test_loss": None, "test_score": None}
     assert replace(outcome.record, **same) == replace(whole.record, **same)
 
@@ -98,12 +101,12 @@ def test_where_clients_add_the_noise_nobody_withdraws_since_the_records_would_te
     charge, paid = charge_for(way, task.unit), Randomness.simulated(2)
     for gone in (tuple, lambda: GONE):
         with pytest.raises(CheckError, match=r"withdrawn must be absent for .*whose public records tell how many"):
-            run_rounds(PaidRun(way, charge, paid), task, folder=tmp_path / "run", engine=engine, withdrawn=gone)
+            run_rounds(AuthorizedRun(way, charge, paid), task, folder=tmp_path / "run", engine=engine, withdrawn=gone)
     assert charge.state == "reserved"
     assert not (tmp_path / "run").exists()
     for refused in (
-        lambda: next_round(way, engine(task), begin(task), paid, withdrawn=GONE),
-        lambda: dry_run(way, task, randomness=paid, engine=engine, withdrawn=GONE),
+        lambda: compute_next_round(way, engine(task), make_initial_state(task), paid, withdrawn=GONE),
+        lambda: train_without_charge(way, task, randomness=paid, engine=engine, withdrawn=GONE),
     ):
         with pytest.raises(CheckError, match="withdrawn must be absent"):
             refused()
@@ -113,9 +116,9 @@ def test_schemes_say_whether_their_records_tell_how_many_replied(small_task):
     """Those in which every reply brings a padding of its own, and no others."""
     told = {way.kind for way in AT_CLIENTS}
     assert {kind for kind, scheme in SCHEMES.items() if scheme.replies_are_public} == told
-    assert all(isinstance(way.cohorts, CappedCohorts) for way in AT_CLIENTS)
+    assert all(isinstance(way.cohorts, CappedSampler) for way in AT_CLIENTS)
     task = small_task()
-    outcome = next_round(AT_CLIENTS[0], Fixed(task), begin(task), Randomness.simulated(3))
+    outcome = compute_next_round(AT_CLIENTS[0], Fixed(task), make_initial_state(task), Randomness.simulated(3))
     assert len(outcome.record.padding) == len(outcome.custody.participants)
 
 
@@ -127,5 +130,5 @@ def test_a_dry_run_computes_on_nobody_who_withdrew(small_task, way):
             seen.update(now.cohort.tolist())
             return super().sum_of_updates(now, clip_norm=clip_norm)
 
-    dry_run(way, small_task(), randomness=Randomness.simulated(3), engine=Watched, withdrawn=GONE)
+    train_without_charge(way, small_task(), randomness=Randomness.simulated(3), engine=Watched, withdrawn=GONE)
     assert seen == set(range(12)) - GONE

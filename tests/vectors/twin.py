@@ -23,7 +23,7 @@ from epsilog.accounting import (
     classic_gaussian_stddev,
     delta,
     epsilon,
-    fl_formula,
+    federated_closed_form,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
@@ -59,7 +59,7 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
             found = delta(release, epsilon=case["epsilon"], gap=0.01)
             return {"lower": _json(found.lower), "upper": _json(found.upper)}
         case "fl_formula":
-            found = fl_formula(
+            found = federated_closed_form(
                 sampling_probability=case["q"],
                 noise_multiplier=case["sigma"],
                 rounds=case["rounds"],

@@ -3,7 +3,7 @@
 import pytest
 from tests.reports.drawn import make_plan, train
 
-from epsilog.verification import Books, read_folder
+from epsilog.verification import LedgerReader, read_run_folder
 from epsilog.verification.evidence import parse_evidence
 
 
@@ -11,4 +11,4 @@ from epsilog.verification.evidence import parse_evidence
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("books") / "run"
     train(folder, folder.parent / "ledger.db", make_plan())
-    return parse_evidence(read_folder(folder), Books.read(folder.parent / "ledger.db"))
+    return parse_evidence(read_run_folder(folder), LedgerReader.read(folder.parent / "ledger.db"))

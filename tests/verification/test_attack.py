@@ -8,11 +8,11 @@ from scipy.stats import binom
 from tests.extent import amount
 from tests.reports.drawn import audit_of, make_plan, scored
 
-from epsilog.reports.attack import attack
+from epsilog.reports.attack import build_audit_section
 from epsilog.terms import Canaries, CheckError
-from epsilog.verification import CanaryScores, Evidence, audited, check_audit
+from epsilog.verification import CanaryScores, RunEvidence, check_audit, evaluate_planned_audit
 from epsilog.verification.attack import FALSE_ALARM
-from epsilog.verification.audits import GAUSSIAN, PLANNED, PlannedAudit, Protocol, held_against
+from epsilog.verification.audits import GAUSSIAN, PLANNED, AuditProtocol, PlannedAudit, refute_claim
 from epsilog.verification.plans import check_plan
 
 COUNT = 100
@@ -24,7 +24,7 @@ def evidence(scores, *, epsilon=None, **changes):
     plan = make_plan(**audit_of(ONE) | changes)
     if epsilon is not None:
         plan = replace(plan, guarantee=replace(plan.guarantee, epsilon=epsilon))
-    return Evidence(plan, (), None, None, canaries=scores)
+    return RunEvidence(plan, (), None, None, canaries=scores)
 
 
 def one(found):
@@ -33,8 +33,8 @@ def one(found):
 
 
 def test_a_run_without_an_audit_has_no_finding_of_one():
-    assert check_audit(Evidence(make_plan(), (), None, None)) == ()
-    assert audited(Evidence(make_plan(), (), None, None)) is None
+    assert check_audit(RunEvidence(make_plan(), (), None, None)) == ()
+    assert evaluate_planned_audit(RunEvidence(make_plan(), (), None, None)) is None
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_coins_of_another_secret_or_of_another_number_fail():
     for other in (Canaries(COUNT, "5d" * 32), Canaries(COUNT - 1, ONE.secret), Canaries(COUNT + 1, ONE.secret)):
         found = one(evidence(scored(other, 0.0)))
         assert (found.code, found.verdict) == ("audit/other-canaries", "failed")
-    assert audited(evidence(scored(Canaries(COUNT, "5d" * 32), 0.0))) is None
+    assert evaluate_planned_audit(evidence(scored(Canaries(COUNT, "5d" * 32), 0.0))) is None
 
 
 def test_a_document_says_one_thing():
@@ -193,8 +193,8 @@ def test_what_is_no_cosine_was_made_up_and_is_not_reckoned_with(beyond):
     sound = scored(ONE, 0.0)
     made_up = evidence(CanaryScores(ONE.secret, (beyond, *sound.scores[1:])))
     assert (one(made_up).code, one(made_up).verdict) == ("audit/impossible-scores", "failed")
-    assert audited(made_up) is None
-    part = attack(made_up)
+    assert evaluate_planned_audit(made_up) is None
+    part = build_audit_section(made_up)
     assert part["bound"] is part["estimate"] is None
     assert one(evidence(CanaryScores(ONE.secret, (1.0 + 1e-12, -1.0, *sound.scores[2:])))).verdict == "passed"
 
@@ -202,9 +202,9 @@ def test_what_is_no_cosine_was_made_up_and_is_not_reckoned_with(beyond):
 def test_a_bound_on_gaussian_mechanisms_refutes_no_epsilon_by_itself():
     plan = make_plan(**audit_of(ONE))
     scores = scored(ONE, 9.0)
-    from epsilog.verification.audits import one_run
+    from epsilog.verification.audits import audit_one_run
 
-    found = one_run(scores.scores, ONE.included, Protocol(COUNT, 1e-5, method=GAUSSIAN))
-    held = held_against(found, replace(plan, guarantee=replace(plan.guarantee, epsilon=0.1)))
+    found = audit_one_run(scores.scores, ONE.included, AuditProtocol(COUNT, 1e-5, method=GAUSSIAN))
+    held = refute_claim(found, replace(plan, guarantee=replace(plan.guarantee, epsilon=0.1)))
     assert not held.by_epsilon
     assert held.mistaken == pytest.approx(0.05)

@@ -9,7 +9,7 @@ import pytest
 from tests.reports.drawn import finish, make_plan
 
 from epsilog import reports
-from epsilog.ledger import open_ledger, sound_documents, write_bundle, write_receipt
+from epsilog.ledger import iterate_verified_documents, open_ledger, write_bundle, write_receipt
 from epsilog.plan import QUESTIONS
 from epsilog.signing import SigningKey
 from epsilog.terms import codec
@@ -50,12 +50,14 @@ def documents(tmp_path):
     pytest.importorskip("cryptography")
     finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
     with open_ledger(tmp_path / "ledger.db") as ledger:
-        entries = list(sound_documents(ledger))
+        entries = list(iterate_verified_documents(ledger))
         key = next(entry.key for entry in ledger.history() if entry.key)
     note = write_bundle(entries, tmp_path / "bundle", origin="o")
     (tmp_path / "checkpoint").write_text(str(note))
     (tmp_path / "receipt").write_text(str(write_receipt(entries, key=key, origin="o", signer=SigningKey.create("o"))))
-    (tmp_path / "record").write_bytes(codec.canonical(reports.stamp(QUESTIONS["/federated"].parse(QUESTION))))
+    (tmp_path / "record").write_bytes(
+        codec.encode_canonical(reports.stamp_calculation(QUESTIONS["/federated"].parse(QUESTION)))
+    )
     return tmp_path
 
 

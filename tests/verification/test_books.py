@@ -8,9 +8,9 @@ from tests.reports.drawn import make_plan, train
 
 from epsilog.ledger import Amounts, Verb, open_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
-from epsilog.terms import RecordsError
-from epsilog.verification import Books, Brought, check_chain, check_head, check_prices
-from epsilog.verification.books import LedgerWord
+from epsilog.terms import RecordError
+from epsilog.verification import LedgerReader, TrustAnchors, check_costs, check_head, check_ledger_chain
+from epsilog.verification.books import LedgerExcerpt
 from epsilog.verification.charges import check_attempts, check_charge, check_files
 from epsilog.verification.plans import check_plan
 
@@ -82,8 +82,8 @@ def test_a_round_begun_and_never_released_is_an_attempt(run):
 
 
 def test_the_word_survives_a_report(run):
-    assert LedgerWord.from_json(run.ledger.to_json()) == replace(run.ledger, attempts=dict(run.ledger.attempts))
-    assert LedgerWord(sound=False).to_json() is None
+    assert LedgerExcerpt.from_json(run.ledger.to_json()) == replace(run.ledger, attempts=dict(run.ledger.attempts))
+    assert LedgerExcerpt(sound=False).to_json() is None
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +99,12 @@ def entries(tmp_path_factory):
         books.charge("acme/pure", PureDP(0.25), key="d")
         books.create_budget("orders", kind="rdp", rdp_2="9", rdp_8="99")
         books.charge("orders", sgd, key="e")
-    return Books.read(path).entries
+    return LedgerReader.read(path).entries
 
 
 @pytest.mark.slow
 def test_every_price_is_worked_out_again(entries):
-    found = check_prices(entries)
+    found = check_costs(entries)
     assert (found.verdict, found.says) == ("passed", "Each of 7 prices is at least what the accountant says now.")
     for index, entry in enumerate(entries):
         if entry.verb is not Verb.RESERVED:
@@ -115,8 +115,8 @@ def test_every_price_is_worked_out_again(entries):
                 for kind, amount in entry.amounts.items()
             }
             edited = [*entries[:index], replace(entry, amounts=amounts), *entries[index + 1 :]]
-            assert check_prices(edited).verdict == verdict
-    assert check_prices(()).verdict == "passed"
+            assert check_costs(edited).verdict == verdict
+    assert check_costs(()).verdict == "passed"
 
 
 @pytest.mark.slow
@@ -127,10 +127,10 @@ def test_an_owner_may_allow_less_and_it_shows(tmp_path):
         books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-3")
         books.override_price("acme", sgd, key="a", amount=little, reason="a proof on paper")
         books.charge("acme", sgd, key="a", amount=little)
-    entries = Books.read(tmp_path / "l.db").entries
-    found = check_prices(entries)
+    entries = LedgerReader.read(tmp_path / "l.db").entries
+    found = check_costs(entries)
     assert (found.verdict, "on the owner's word" in found.says) == ("warned", True)
-    assert check_prices(e for e in entries if e.verb is not Verb.PRICE_OVERRIDDEN).verdict == "failed"
+    assert check_costs(e for e in entries if e.verb is not Verb.PRICE_OVERRIDDEN).verdict == "failed"
 
 
 def test_a_ledger_file_is_examined_whole(tmp_path):
@@ -138,14 +138,18 @@ def test_a_ledger_file_is_examined_whole(tmp_path):
         books.create_budget("acme", kind="pure", epsilon="1")
         head = books.head()[1]
         books.charge("acme", PureDP(0.5), key="k")
-    assert [f.verdict for f in check_chain(tmp_path / "l.db", Brought(head))] == ["passed"] * 3
-    assert [f.verdict for f in check_chain(tmp_path / "l.db", Brought("0" * 64))] == ["passed", "passed", "failed"]
+    assert [f.verdict for f in check_ledger_chain(tmp_path / "l.db", TrustAnchors(head))] == ["passed"] * 3
+    assert [f.verdict for f in check_ledger_chain(tmp_path / "l.db", TrustAnchors("0" * 64))] == [
+        "passed",
+        "passed",
+        "failed",
+    ]
     assert check_head(None, head)[0].verdict == "not checked"
     for name in ("nowhere.db", "."):
-        with pytest.raises(RecordsError, match="cannot be read"):
-            Books.read(tmp_path / name)
+        with pytest.raises(RecordError, match="cannot be read"):
+            LedgerReader.read(tmp_path / name)
     (tmp_path / "l.db").write_bytes((tmp_path / "l.db").read_bytes().replace(b"0.5", b"0.1"))
-    assert check_chain(tmp_path / "l.db")[0].verdict == "failed"
+    assert check_ledger_chain(tmp_path / "l.db")[0].verdict == "failed"
 
 
 def test_a_plan_on_too_small_a_budget_or_of_another_unit_than_its_data_contradicts_itself(run):
@@ -166,7 +170,7 @@ def test_the_cap_is_that_of_the_charges_own_scope(tmp_path):
     with open_ledger(tmp_path / "l.db") as books:
         books.create_budget("elsewhere", kind="pure", epsilon="1")
     train(tmp_path / "run", tmp_path / "l.db", make_plan())
-    word = Books.read(tmp_path / "l.db").word_on(make_plan().hash)
+    word = LedgerReader.read(tmp_path / "l.db").read_excerpt(make_plan().hash)
     assert (word.scope, word.cap["epsilon"]) == ("acme/2026", "30")
 
 
@@ -179,7 +183,7 @@ def test_what_is_said_of_a_charge_after_it_closed_changes_nothing_of_the_ledgers
             charge = books.reserve("acme", PureDP(2.0), key=key, plan_hash=plan if key == "done" else "cd" * 32)
             charge.start()
             charge.commit({"model": plan}) if key == "done" else books.abandon(key, **act)
-        words = [Books.read(tmp_path / "l.db").word_on(each) for each in (plan, "cd" * 32)]
+        words = [LedgerReader.read(tmp_path / "l.db").read_excerpt(each) for each in (plan, "cd" * 32)]
         assert [(word.state, word.cap) for word in words] == [
             ("committed", {"epsilon": "5"}),
             ("abandoned", {"epsilon": "5"}),
@@ -189,7 +193,7 @@ def test_what_is_said_of_a_charge_after_it_closed_changes_nothing_of_the_ledgers
         books.decommission("gone", **act)
         books.change_cap("acme", epsilon="1", **act)
         books.retire("acme", **act)
-    assert [Books.read(tmp_path / "l.db").word_on(each) for each in (plan, "cd" * 32)] == words
+    assert [LedgerReader.read(tmp_path / "l.db").read_excerpt(each) for each in (plan, "cd" * 32)] == words
 
 
 def test_what_blocks_spent_counts_there_and_above_only_what_was_paid_for_them(tmp_path):
@@ -206,9 +210,9 @@ def test_what_blocks_spent_counts_there_and_above_only_what_was_paid_for_them(tm
         ledger.charge("a", PureDP(1.0), key="above")
         ledger.reserve("a", PureDP(0.5), key="here", plan_hash="ab" * 32)
         ledger.reserve("a/q/1", PureDP(0.5), key="there", plan_hash="cd" * 32)
-    books = Books.read(at)
-    assert [books.word_on(32 * each).before["epsilon"] for each in ("ab", "cd")] == ["4", "2"]
-    assert books.word_on(32 * "cd").cap == {"epsilon": "3", "delta": "0"}
+    books = LedgerReader.read(at)
+    assert [books.read_excerpt(32 * each).before["epsilon"] for each in ("ab", "cd")] == ["4", "2"]
+    assert books.read_excerpt(32 * "cd").cap == {"epsilon": "3", "delta": "0"}
 
 
 def test_what_was_spent_before_is_what_had_started_under_the_nearest_budget(tmp_path):
@@ -224,11 +228,11 @@ def test_what_was_spent_before_is_what_had_started_under_the_nearest_budget(tmp_
         started.start()
         ledger.reserve("acme/a", PureDP(1.0), key="mine", plan_hash="ab" * 32)
         ledger.charge("acme/b", PureDP(3.0), key="later")
-    word = Books.read(at).word_on("ab" * 32)
+    word = LedgerReader.read(at).read_excerpt("ab" * 32)
     assert dict(word.before) == {"epsilon": "4", "delta": "0"}
-    assert LedgerWord.from_json(word.to_json()) == word
+    assert LedgerExcerpt.from_json(word.to_json()) == word
     with open_ledger(tmp_path / "pure.db") as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="20")
         ledger.charge("acme", PureDP(1.5), key="before")
         ledger.reserve("acme", PureDP(1.0), key="mine", plan_hash="ab" * 32)
-    assert Books.read(tmp_path / "pure.db").word_on("ab" * 32).before == {}
+    assert LedgerReader.read(tmp_path / "pure.db").read_excerpt("ab" * 32).before == {}

@@ -19,48 +19,48 @@ from tests.verification.test_statistics import CENTRAL, custody
 from epsilog import accounting, npz, plan, reports
 from epsilog.ledger import (
     Checkpoint,
-    Kept,
     Receipt,
+    StoredCheckpoint,
+    iterate_verified_documents,
     merkle,
     open_ledger,
+    prove_consistency,
     read_ledger,
-    since,
-    sound_documents,
     write_receipt,
 )
-from epsilog.mechanisms import BinomialTrials, Gaussian, PureDP, ZeroConcentratedDP
-from epsilog.reports import examine
+from epsilog.mechanisms import BinomialTrialCount, Gaussian, PureDP, ZeroConcentratedDP
+from epsilog.reports import verify_run
 from epsilog.reports.examination import check_model, check_page, check_report
 from epsilog.schemes import ClientLevelCorrelatedNoise, ClientLevelDistributed
-from epsilog.schemes.cohorts import PoissonCohorts
+from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.signing import Envelope, Note, SigningKey
-from epsilog.terms import Canaries, CheckError, DeltaPolicy, Finding, Verdict, codec
+from epsilog.terms import Canaries, CheckError, DeltaPolicy, Finding, Status, codec
 from epsilog.verification import (
-    Books,
-    Brought,
-    LedgerWord,
+    LedgerExcerpt,
+    LedgerReader,
+    TrustAnchors,
     check_audit,
-    check_chain,
     check_checkpoint,
+    check_costs,
     check_head,
+    check_ledger_chain,
     check_noise,
     check_norms,
     check_note,
     check_participation,
-    check_prices,
     check_private,
     check_receipt,
     check_rigorous,
     check_signatures,
-    read_folder,
+    read_run_folder,
     read_signed,
     reconcile,
 )
 from epsilog.verification.charges import check_charge, check_files
 from epsilog.verification.claim import certified_run, check_claim
 from epsilog.verification.hidden import RAREST
-from epsilog.verification.owner import PRIVATE, check_control
-from epsilog.verification.participation import weigh_sizes
+from epsilog.verification.owner import CUSTODY_CHECKS, check_control
+from epsilog.verification.participation import compare_cohort_sizes
 from epsilog.verification.plans import check_plan
 from epsilog.verification.rounds import check_rounds
 
@@ -107,7 +107,7 @@ def of_plans():
 
 def of_calculations():
     asked = plan.QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3})
-    made = reports.stamp(asked, references=[reports.Reference("data", "visits", "0" * 64)])
+    made = reports.stamp_calculation(asked, references=[reports.FileReference("data", "visits", "0" * 64)])
     for files in ({}, {"visits": "0" * 64}, {"visits": "1" * 64}):
         yield from reports.check_calculation(made, files=files)
     for changed in ({"answer": {}}, {"question": {"epsilon": "a"}}, {"owner": {"delta": 1}}):
@@ -133,15 +133,15 @@ def of_runs(run):
         {"owner": None},
         {"owner": replace(run.owner, utility=None)},
         {"ledger": None},
-        {"ledger": LedgerWord(sound=False, trouble="torn")},
+        {"ledger": LedgerExcerpt(sound=False, trouble="torn")},
         {"ledger": replace(word, key=None)},
         {"ledger": replace(word, attempts={1: 2})},
         {"ledger": replace(word, released={})},
         {"ledger": replace(word, evidence={})},
         {"plan": replace(run.plan, epsilon=replace(run.plan.epsilon, assumptions=()))},
         {"plan": replace(run.plan, guarantee=replace(run.plan.guarantee, delta=0.5))},
-        *({"custody": None, "owner": owner} for owner in words(run, Verdict.FAILED)),
-        *({"owner": owner} for owner in words(run, Verdict.WARNED)),
+        *({"custody": None, "owner": owner} for owner in words(run, Status.FAILED)),
+        *({"owner": owner} for owner in words(run, Status.WARNED)),
     ]
     for changes in wrong:
         changed = replace(run, **changes)
@@ -208,7 +208,7 @@ def of_counts():
 
 
 def words(run, told):
-    return (replace(run.owner, private=dict(run.owner.private) | {name: told}) for name in PRIVATE)
+    return (replace(run.owner, private=dict(run.owner.private) | {name: told}) for name in CUSTODY_CHECKS)
 
 
 def of_charges(run):
@@ -230,7 +230,7 @@ def of_charges(run):
     yield check_charge(replace(run, plan=less), replace(word, amounts=half, request=asked))
     again = certified_run(run.plan)
     yield check_claim(low.epsilon, again)
-    swept = make_plan(trials=BinomialTrials(10, 0.5))
+    swept = make_plan(trials=BinomialTrialCount(10, 0.5))
     known = swept.unamplified
     yield check_plan(replace(swept, unamplified=replace(known, upper=known.upper * (1 - 1e-6))))
     yield check_claim(run.plan.guarantee.epsilon * (1 - 1e-6), again)
@@ -251,7 +251,7 @@ def of_drift():
     rounds = [SimpleNamespace(round=t, padding=tuple(each), given_up=False) for t, each in enumerate(draws, start=1)]
     yield check_noise(rounds, noise_stddev=1.0)
     sizes = np.concatenate([rng.binomial(20_000, rate, 300) for rate in (0.0507, 0.0493)])
-    yield weigh_sizes(PoissonCohorts(20_000, 0.05), sizes)
+    yield compare_cohort_sizes(PoissonSampler(20_000, 0.05), sizes)
 
 
 def of_samples(run):
@@ -276,34 +276,34 @@ def of_what_an_owner_says_of_a_ledger():
             books.create_budget("acme", kind="pure", epsilon="1", privacy_unit="person-quarter")
             books.declare_partition("acme/quarters", epsilon="1", by="dora", reason="a quarter each")
             books.mark_restored(by="dora", reason="the disk is gone")
-        yield from check_chain(path)
+        yield from check_ledger_chain(path)
 
 
 def of_documents(run, folder):
     ledger = folder.parent / "ledger.db"
-    files, books = read_folder(folder), Books.read(ledger)
-    yield from examine(files, books).outcome.findings
+    files, books = read_run_folder(folder), LedgerReader.read(ledger)
+    yield from verify_run(files, books).outcome.findings
     public = {name: content for name, content in files.items() if name not in ("custody.jsonl", "report.json")}
-    yield from examine(public, books).outcome.findings
-    yield from examine(public, None).outcome.findings
+    yield from verify_run(public, books).outcome.findings
+    yield from verify_run(public, None).outcome.findings
     keyless = {name: content for name, content in files.items() if name != "custody.key"}
-    yield from examine(keyless, books).outcome.findings
-    yield from check_chain(ledger, Brought(books.heads[0]))
-    yield from check_chain(ledger, Brought("0" * 64))
+    yield from verify_run(keyless, books).outcome.findings
+    yield from check_ledger_chain(ledger, TrustAnchors(books.heads[0]))
+    yield from check_ledger_chain(ledger, TrustAnchors("0" * 64))
     yield from of_what_an_owner_says_of_a_ledger()
     yield from check_head(None, "0" * 64)
     for share in (0.5, 0.997):
-        yield check_prices(charged(entry, share) for entry in books.entries)
+        yield check_costs(charged(entry, share) for entry in books.entries)
     outcome = reconcile(run)
     yield check_report({"v": 0}, run, outcome)
     yield check_report({"v": 0}, replace(run, owner=None), outcome)
     yield check_page({"report.html": b"no page"}, {})
-    stored = {"x": npz.written({"0.0": np.zeros(2)}), "y": b"nothing"}
+    stored = {"x": npz.encode_npz({"0.0": np.zeros(2)}), "y": b"nothing"}
     yield check_model({}, run)
     yield from (check_model({"model.npz": content}, run) for content in stored.values())
-    last = replace(run.records[-1], output_hash=npz.digest({"0.0": np.zeros(2)}))
+    last = replace(run.records[-1], output_hash=npz.hash_arrays({"0.0": np.zeros(2)}))
     yield check_model({"model.npz": stored["x"]}, replace(run, records=(last,)))
-    yield check_page(files | {"report.html": b"no page"}, codec.parse(files["report.json"]))
+    yield check_page(files | {"report.html": b"no page"}, codec.parse_json(files["report.json"]))
 
 
 def of_signed(folder):
@@ -312,10 +312,10 @@ def of_signed(folder):
     key, other = SigningKey.create("one"), SigningKey.create("two")
     ledger, place = folder.parent / "ledger.db", folder.parent
     with read_ledger(ledger) as opened:
-        documents = list(sound_documents(opened))
-    books = Books.read(ledger)
+        documents = list(iterate_verified_documents(opened))
+    books = LedgerReader.read(ledger)
     older, keys = Checkpoint.over(documents[:3], origin="o"), (key.verifier,)
-    (place / "c").write_text(str(since(older, documents, Checkpoint.over(documents, origin="o").note(key))))
+    (place / "c").write_text(str(prove_consistency(older, documents, Checkpoint.over(documents, origin="o").note(key))))
     note = write_receipt(documents, key=books.entries[-1].key, origin="o", signer=key)
     forged = replace(Receipt.parse(note.text), index=0)
     for name, text in {"r": str(note), "forged": str(Note(str(forged)).signed_by(key))}.items():
@@ -325,11 +325,11 @@ def of_signed(folder):
     empty, named = Checkpoint.over([], origin="o"), replace(older, origin="p")
     made = (older, replace(older, root=b"r" * 32), replace(older, size=4), empty, named)
     elsewhere = replace(books, note=Note(str(named)))
-    for one in [None, *(Kept(Note(str(each))) for each in made)]:
+    for one in [None, *(StoredCheckpoint(Note(str(each))) for each in made)]:
         for found in (None, books, less, other_leaves, elsewhere):
             yield from check_checkpoint(found, one)
             for name, kind in {"c": "checkpoint", "r": "receipt", "forged": "receipt"}.items():
-                yield from check_note(place / name, kind, found, Brought(checkpoint=one, keys=keys))
+                yield from check_note(place / name, kind, found, TrustAnchors(checkpoint=one, keys=keys))
     report = folder / "report.json"
     envelope, said = Envelope.over("report.json", report.read_bytes(), key), ((other.verifier.label, b"s" * 64),)
     withdrawn = envelope_of(report.read_bytes(), key, predicate={"result": "withdrawn"})
@@ -351,13 +351,13 @@ def of_receipts(folder):
     with open_ledger(folder / "receipts.db") as opened:
         opened.create_budget("acme", kind="pure", epsilon="1")
         charge = opened.reserve("acme", PureDP(0.25), key="q")
-        before = list(sound_documents(opened))
+        before = list(iterate_verified_documents(opened))
         charge.cancel("not needed")
-        documents = list(sound_documents(opened))
+        documents = list(iterate_verified_documents(opened))
     was = Receipt.parse(write_receipt(before, key="q", origin="o", signer=key).text)
-    spans = merkle.inclusion_spans(was.index, len(documents))
-    proof = tuple(merkle.roots([merkle.leaf(each.encode()) for each in documents], spans))
-    books = Books.read(folder / "receipts.db")
+    spans = merkle.list_inclusion_ranges(was.index, len(documents))
+    proof = tuple(merkle.compute_subtree_roots([merkle.hash_leaf(each.encode()) for each in documents], spans))
+    books = LedgerReader.read(folder / "receipts.db")
     for receipt in (was, replace(was, checkpoint=Checkpoint.over(documents, origin="o"), proof=proof)):
         yield check_receipt(receipt, books)
 
@@ -392,12 +392,14 @@ def of_loops():
         {"parameters": 3},
         {"parameters": 10**6},
     ):
-        yield from plan.preflight(plan.TrainingSetup(**told | changes), delta=1e-6).findings
+        yield from plan.preflight(plan.TrainingLoop(**told | changes), delta=1e-6).findings
 
 
 @pytest.mark.slow
 def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("epsilog.verification.logs.examination.what_ifs", lambda *_: ())  # prices of logs have no codes
+    monkeypatch.setattr(
+        "epsilog.verification.logs.examination.compute_log_what_ifs", lambda *_: ()
+    )  # prices of logs have no codes
     found = [
         *of_plans(),
         *of_loops(),
@@ -429,7 +431,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path, monk
 def test_no_code_in_the_source_is_left_out():
     written = set()
     for path in (ROOT / "src/epsilog").rglob("*.py"):
-        written |= set(re.findall(r'"([a-z]+(?:-[a-z]+)*/[a-z]+(?:-[a-z]+)*)", Verdict\.', path.read_text()))
+        written |= set(re.findall(r'"([a-z]+(?:-[a-z]+)*/[a-z]+(?:-[a-z]+)*)", Status\.', path.read_text()))
     assert len(written) > 50
     assert written <= {code for code, _ in TABLE}
 
@@ -437,4 +439,4 @@ def test_no_code_in_the_source_is_left_out():
 @pytest.mark.parametrize("code", ["noise", "Noise/weak", "noise/", "/weak", "noise/too weak", "noise/a/b", 3])
 def test_a_code_is_two_words(code):
     with pytest.raises(CheckError, match="code must be words as check/outcome"):
-        Finding(code, Verdict.PASSED, "said")
+        Finding(code, Status.PASSED, "said")

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from epsilog.terms import CheckError, Effect, Finding, Grade, RecordsError, Verdict
+from epsilog.terms import CheckError, ClaimEffect, Finding, RecordError, Severity, Status
 from epsilog.verification import Playbook, reconcile
 from epsilog.verification.hidden import compute_plan_alarm
 
@@ -17,13 +17,13 @@ def finding(code, verdict):
 @pytest.mark.parametrize(
     ("code", "verdict", "effect", "grade"),
     [
-        ("noise/holds", Verdict.PASSED, Effect.STANDS, Grade.NONE),
-        ("noise/too-weak", Verdict.FAILED, Effect.FALLS, Grade.CRITICAL),
-        ("noise/too-strong", Verdict.WARNED, Effect.STANDS, Grade.NEGLIGIBLE),
-        ("noise/not-checked", Verdict.NOT_CHECKED, Effect.OPEN, Grade.THEORETICAL),
-        ("participation/another-sampler", Verdict.FAILED, Effect.UNAMPLIFIED, Grade.CRITICAL),
-        ("population/overstated", Verdict.FAILED, Effect.UNAMPLIFIED, Grade.CRITICAL),
-        ("attempts/repeated", Verdict.WARNED, Effect.STANDS, Grade.THEORETICAL),
+        ("noise/holds", Status.PASSED, ClaimEffect.STANDS, Severity.NONE),
+        ("noise/too-weak", Status.FAILED, ClaimEffect.FALLS, Severity.CRITICAL),
+        ("noise/too-strong", Status.WARNED, ClaimEffect.STANDS, Severity.NEGLIGIBLE),
+        ("noise/not-checked", Status.NOT_CHECKED, ClaimEffect.OPEN, Severity.THEORETICAL),
+        ("participation/another-sampler", Status.FAILED, ClaimEffect.UNAMPLIFIED, Severity.CRITICAL),
+        ("population/overstated", Status.FAILED, ClaimEffect.UNAMPLIFIED, Severity.CRITICAL),
+        ("attempts/repeated", Status.WARNED, ClaimEffect.STANDS, Severity.THEORETICAL),
     ],
 )
 def test_a_finding_says_what_it_does_to_the_claim(code, verdict, effect, grade):
@@ -47,10 +47,10 @@ def test_a_playbook_is_bound_by_its_hash(tmp_path, run):
     path.write_text('[steps]\n"noise/too-weak" = ["stop the release", "tell the board"]\nnoise = "ask the operator"\n')
     book = Playbook.read(path)
     assert book.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert book.steps_for(finding("noise/too-weak", Verdict.FAILED)) == ("stop the release", "tell the board")
-    assert book.steps_for(finding("noise/too-strong", Verdict.WARNED)) == ("ask the operator",)
-    assert book.steps_for(finding("noise/holds", Verdict.PASSED)) == ()
-    assert book.steps_for(finding("norms/too-large", Verdict.FAILED)) == ()
+    assert book.steps_for(finding("noise/too-weak", Status.FAILED)) == ("stop the release", "tell the board")
+    assert book.steps_for(finding("noise/too-strong", Status.WARNED)) == ("ask the operator",)
+    assert book.steps_for(finding("noise/holds", Status.PASSED)) == ()
+    assert book.steps_for(finding("norms/too-large", Status.FAILED)) == ()
     outcome = reconcile(run)
     assert not any("playbook" in one for one in outcome.to_json(book)["findings"])
 
@@ -62,5 +62,5 @@ WRONG = ["", "[steps", '[other]\na = "b"', '[steps]\n"Noise" = "x"', "[steps]\nn
 def test_a_playbook_that_says_nothing_is_refused(tmp_path, text):
     path = tmp_path / "playbook.toml"
     path.write_text(text)
-    with pytest.raises((CheckError, RecordsError)):
+    with pytest.raises((CheckError, RecordError)):
         Playbook.read(path)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.reports.drawn import make_plan
 from tests.verification.test_statistics import CENTRAL, custody, poisson
 
-from epsilog.accounting import epsilon, mean_trials
-from epsilog.mechanisms import BinomialTrials
+from epsilog.accounting import epsilon, expected_trials
+from epsilog.mechanisms import BinomialTrialCount
 from epsilog.plan import OUTCOME_SHARE
-from epsilog.terms import Finding, Guarantee, NeighboringRelation, Verdict
+from epsilog.terms import Finding, Guarantee, NeighboringRelation, Status
 from epsilog.verification import certified_run, check_participation, get_published_verdict, reconcile
 from epsilog.verification.hidden import CHECKS, RAREST, SMALLEST, compute_alarm, compute_plan_alarm
 
@@ -30,14 +30,14 @@ def test_the_rest_of_delta_covers_every_outcome(eps, delta, trials):
         assert math.log(delta * OUTCOME_SHARE / trials) - eps < math.log(SMALLEST) + math.log(12)
 
 
-@pytest.mark.parametrize("trials", [None, BinomialTrials(10, 0.5)])
+@pytest.mark.parametrize("trials", [None, BinomialTrialCount(10, 0.5)])
 def test_a_plan_prices_its_model_at_what_is_left_of_delta(trials):
     plan = make_plan(trials=trials)
     guarantee = plan.guarantee
     left = epsilon(plan.release, delta=guarantee.delta * (1 - OUTCOME_SHARE), relation=guarantee.relation)
     assert guarantee.epsilon == plan.epsilon.upper >= left.upper
     assert plan.epsilon == certified_run(plan)
-    count = 1.0 if trials is None else mean_trials(trials)
+    count = 1.0 if trials is None else expected_trials(trials)
     assert compute_plan_alarm(plan) == compute_alarm(guarantee, trials=count)
 
 
@@ -62,26 +62,27 @@ def test_unlikely_lists_are_a_warning_until_delta_covers_a_failure():
 def test_no_rate_is_no_check():
     rng = np.random.default_rng(4)
     found = check_participation(custody(poisson(rng)), CENTRAL, false_alarm=0.0)
-    assert (found.code, found.verdict) == ("participation/not-checked", Verdict.NOT_CHECKED)
+    assert (found.code, found.verdict) == ("participation/not-checked", Status.NOT_CHECKED)
 
 
 def test_what_no_sound_run_does_fails_at_any_rate():
     fixed = replace(make_plan().scheme, sampling_probability=1.0)
     found = check_participation(custody([np.arange(fixed.clients - 1)]), fixed, false_alarm=RAREST)
-    assert found.verdict is Verdict.FAILED
+    assert found.verdict is Status.FAILED
 
 
 def test_a_warning_stays_with_the_curator(run, monkeypatch):
     """Everything that is published of a run with unlikely lists is what is published of one with likely lists."""
     sound = reconcile(run)
-    above = Finding("participation/another-sampler", Verdict.FAILED, "rare", false_alarm=1e-6)
-    below = Finding("participation/holds", Verdict.PASSED, "usual", false_alarm=1e-6)
+    above = Finding("participation/another-sampler", Status.FAILED, "rare", false_alarm=1e-6)
+    below = Finding("participation/holds", Status.PASSED, "usual", false_alarm=1e-6)
     monkeypatch.setattr(
-        "epsilog.verification.participation.weigh_cohorts", lambda *asked: above if asked[2] > 1e-9 else below
+        "epsilog.verification.participation.check_cohort_sizes_drawn",
+        lambda *asked: above if asked[2] > 1e-9 else below,
     )
     warned = reconcile(run)
     (found,) = [one for one in warned.findings if one.check == "participation"]
-    assert (found.code, found.verdict) == ("participation/unlikely", Verdict.WARNED)
-    assert get_published_verdict(found) is Verdict.PASSED
-    assert warned.verdict is Verdict.WARNED
+    assert (found.code, found.verdict) == ("participation/unlikely", Status.WARNED)
+    assert get_published_verdict(found) is Status.PASSED
+    assert warned.verdict is Status.WARNED
     assert warned.published(run).to_json() == sound.published(run).to_json()

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from tests.reports.drawn import finish, make_plan
 
-from epsilog.mechanisms import BinomialTrials
-from epsilog.reports import examine, render_html, render_markdown
-from epsilog.terms.digits import upper_text
-from epsilog.verification import Books, read_evidence, read_folder, reconcile, whatever_the_sampler
-from epsilog.verification.plans import check_plan, unamplified
+from epsilog.mechanisms import BinomialTrialCount
+from epsilog.reports import render_html, render_markdown, verify_run
+from epsilog.terms.digits import format_upper
+from epsilog.verification import LedgerReader, bound_any_sampler, read_evidence, read_run_folder, reconcile
+from epsilog.verification.plans import bound_unamplified, check_plan
 
 
 def lowered(share, **made):
@@ -20,16 +20,16 @@ def lowered(share, **made):
 
 
 @pytest.mark.parametrize("share", [0.5, 0.99, 0.9951, 0.9955, 0.999, 1 - 1e-6, 1 - 1e-8])
-@pytest.mark.parametrize("trials", [None, BinomialTrials(10, 0.5)])  # an interval of no width, and one of 9%
+@pytest.mark.parametrize("trials", [None, BinomialTrialCount(10, 0.5)])  # an interval of no width, and one of 9%
 def test_no_unamplified_bound_below_ours_passes(share, trials):
     plan = lowered(share, trials=trials)
-    again = unamplified(plan)
+    again = bound_unamplified(plan)
     found = check_plan(plan)
     warned = plan.unamplified.upper >= max(again.lower, 0.995 * again.upper)
     assert found.verdict == ("warned" if warned else "failed")
     assert warned == (trials is not None and share > 0.995)
     if found.verdict == "warned":
-        assert (found.code, upper_text(again.upper, 6) in found.says) == ("plan/slightly-low", True)
+        assert (found.code, format_upper(again.upper, 6) in found.says) == ("plan/slightly-low", True)
 
 
 @pytest.mark.parametrize("share", [1.0, 1 + 1e-6, 1.5])
@@ -40,7 +40,7 @@ def test_a_bound_that_is_stated_high_enough_passes(share):
 def test_a_bound_below_the_certified_lower_one_fails_though_it_is_close():
     """Where both sides of the interval nearly meet, half a percent below the upper one is below the lower one."""
     plan = lowered(0.9955)
-    assert plan.unamplified.upper < unamplified(plan).lower
+    assert plan.unamplified.upper < bound_unamplified(plan).lower
     assert check_plan(plan).code == "plan/contradicts-itself"
 
 
@@ -49,23 +49,23 @@ def test_a_bound_below_the_certified_lower_one_fails_though_it_is_close():
 def test_every_figure_of_the_unamplified_bound_is_the_one_worked_out(tmp_path, share):
     plan = lowered(share)
     report = finish(tmp_path / "run", tmp_path / "ledger.db", plan)
-    again, evidence = unamplified(plan).upper, read_evidence(tmp_path / "run", tmp_path / "ledger.db")
+    again, evidence = bound_unamplified(plan).upper, read_evidence(tmp_path / "run", tmp_path / "ledger.db")
     outcome = reconcile(evidence)
     assert outcome.verdict in ("failed", "warned")
     known = next(what for what in outcome.what_ifs if what.name == "participation lists known")
     assert known.epsilon == again
-    assert whatever_the_sampler(plan) >= again
+    assert bound_any_sampler(plan) >= again
     assert report["claim"]["unamplified"]["upper"] == again
-    told = upper_text(plan.unamplified.upper, 6)
+    told = format_upper(plan.unamplified.upper, 6)
     for page in (render_html(report).split('<pre id="document">')[0], render_markdown(report)):
-        assert upper_text(again) in page
+        assert format_upper(again) in page
         assert page.count(told) <= page.count("The plan states")
 
 
 def test_a_proof_in_ball_arithmetic_does_not_excuse_the_plan(tmp_path):
     pytest.importorskip("flint")
     finish(tmp_path / "run", tmp_path / "ledger.db", lowered(0.9955))
-    found = examine(read_folder(tmp_path / "run"), Books.read(tmp_path / "ledger.db"), cells=2048)
+    found = verify_run(read_run_folder(tmp_path / "run"), LedgerReader.read(tmp_path / "ledger.db"), cells=2048)
     verdicts = {one.check: one.verdict for one in found.outcome.findings}
     assert verdicts["plan"] == "failed"
     assert found.verdict == "failed"

@@ -11,17 +11,17 @@ from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Repeated
 from epsilog.plan import OUTCOME_SHARE
 from epsilog.schemes import ClientLevelDistributed
-from epsilog.terms import NeighboringRelation, Verdict
-from epsilog.verification import Utility, claim, reconcile, whatever_the_sampler
-from epsilog.verification.books import LedgerWord
+from epsilog.terms import NeighboringRelation, Status
+from epsilog.verification import SimulatedUtility, bound_any_sampler, claim, reconcile
+from epsilog.verification.books import LedgerExcerpt
 from epsilog.verification.charges import LEDGER_CHECKS, check_attempts, check_charge, check_ledger, check_released
 from epsilog.verification.claim import certified_run, check_claim, check_delta
-from epsilog.verification.evidence import Evidence
+from epsilog.verification.evidence import RunEvidence
 from epsilog.verification.owner import check_control
 from epsilog.verification.plans import check_plan
 from epsilog.verification.reconciliation import check_owner
 from epsilog.verification.rounds import check_rounds
-from epsilog.verification.what_if import what_ifs
+from epsilog.verification.what_if import compute_what_ifs
 
 CHECKS = ("claim", "plan", "delta", *LEDGER_CHECKS, "rounds", "noise", "clipping")
 CHECKS += ("custody", "norms", "participation", "owner", "control")
@@ -39,7 +39,7 @@ def test_every_check_is_made_once_and_in_order(run):
     found = reconcile(run)
     assert tuple(finding.check for finding in found.findings) == CHECKS
     assert set(verdicts(found.findings).values()) == {"passed"}
-    assert found.verdict is Verdict.PASSED
+    assert found.verdict is Status.PASSED
     assert found.to_json()["verdict"] == "passed"
     assert [f["check"] for f in found.to_json()["findings"]] == list(CHECKS)
 
@@ -59,7 +59,7 @@ def test_every_check_is_made_once_and_in_order(run):
         (lambda e: replace(e, custody=tuple(replace(one, participants=tuple(range(150))) for one in e.custody)),
          {"participation": "failed"}),
         (lambda e: replace(e, owner=None), {"owner": "failed"}),
-        (lambda e: replace(e, ledger=LedgerWord(sound=False, trouble="a link is broken")), {"ledger": "failed"}),
+        (lambda e: replace(e, ledger=LedgerExcerpt(sound=False, trouble="a link is broken")), {"ledger": "failed"}),
     ],
 )  # fmt: skip
 def test_one_thing_that_is_wrong_is_found_where_it_is(run, change, failing):
@@ -68,7 +68,7 @@ def test_one_thing_that_is_wrong_is_found_where_it_is(run, change, failing):
     assert {check: told[check] for check in failing} == failing
     others = set(told.items()) - set(failing.items())
     assert {verdict for check, verdict in others if verdict == "failed"} == set()
-    assert found.verdict is Verdict.FAILED
+    assert found.verdict is Status.FAILED
 
 
 # the claim
@@ -86,7 +86,7 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
         asked.append(question)
         return replace(run.plan.epsilon, lower=3.9, upper=4.0)
 
-    monkeypatch.setattr(claim, "certified", certified)
+    monkeypatch.setattr(claim, "compute_certified_interval", certified)
     found = check_claim(claimed, certified_run(run.plan))
     assert found.verdict == verdict
     assert dict(found.numbers) == {"claimed": claimed, "lower": 3.9, "upper": 4.0}
@@ -191,13 +191,13 @@ def test_delta_is_below_one_over_n(run, delta, verdict):
 
 
 def test_without_a_sound_word_nothing_of_the_ledger_is_checked(run):
-    for word, first in ((None, ["not checked"]), (LedgerWord(sound=False, trouble="torn"), ["failed"]),
+    for word, first in ((None, ["not checked"]), (LedgerExcerpt(sound=False, trouble="torn"), ["failed"]),
                         (replace(run.ledger, key=None), ["passed", "failed"])):  # fmt: skip
         found = check_ledger(replace(run, ledger=word))
         assert tuple(finding.check for finding in found) == LEDGER_CHECKS
         assert [finding.verdict.value for finding in found] == first + ["not checked"] * (5 - len(first))
         assert all(finding.lacks == "ledger" for finding in found[len(first) :])
-    assert "torn" in check_ledger(replace(run, ledger=LedgerWord(sound=False, trouble="torn")))[0].says
+    assert "torn" in check_ledger(replace(run, ledger=LedgerExcerpt(sound=False, trouble="torn")))[0].says
     assert tuple(f.check for f in check_ledger(run)) == LEDGER_CHECKS
 
 
@@ -308,11 +308,11 @@ def test_a_control_that_was_accepted_is_no_control_or_too_short():
         ({"verdict": "passed", "numbers": {"values": 960.0}}, "failed"),
         ({"verdict": "passed", "numbers": {"values": 48.0}}, "warned"),
     ):
-        assert check_control(Utility("score", control=control)).verdict == verdict
+        assert check_control(SimulatedUtility("score", control=control)).verdict == verdict
 
 
 def test_the_owners_word_on_private_checks_binds(run):
-    owner = replace(run.owner, private=dict(run.owner.private) | {"norms": Verdict.WARNED})
+    owner = replace(run.owner, private=dict(run.owner.private) | {"norms": Status.WARNED})
     found = {f.check: f for f in reconcile(replace(run, owner=owner)).findings}
     assert found["norms"].verdict == "failed"
     assert found["norms"].says.startswith("The owner says warned, and custody.jsonl says passed: No norm exceeds")
@@ -332,7 +332,7 @@ def test_the_owners_word_on_private_checks_binds(run):
 def test_what_ifs_are_the_prices_that_they_name(run):
     scheme, delta = run.plan.scheme, run.plan.guarantee.delta
     again = replace(run, ledger=replace(run.ledger, attempts={1: 1, 2: 3, 3: 1, 4: 1, 5: 1}))
-    found = {one.name: one for one in what_ifs(again)}
+    found = {one.name: one for one in compute_what_ifs(again)}
     padding = [x for record in run.records for x in record.padding]
     weak = math.sqrt(sum(x * x for x in padding) / stats.chi2(len(padding)).isf(0.025)) / scheme.clip_norm
     sizes = [len(record.participants) for record in run.custody]
@@ -346,18 +346,18 @@ def test_what_ifs_are_the_prices_that_they_name(run):
         truth = bound_epsilon(release, delta=delta)
         assert found.pop(name).epsilon == pytest.approx(truth.upper, rel=1e-5), name
     assert not found
-    assert {one.name: one.private for one in what_ifs(again) if one.private} == {"observed cohort sizes": True}
+    assert {one.name: one.private for one in compute_what_ifs(again) if one.private} == {"observed cohort sizes": True}
 
 
 def test_what_ifs_without_their_evidence_are_left_out(run):
-    names = [one.name for one in what_ifs(replace(run, ledger=None, custody=None, records=()))]
+    names = [one.name for one in compute_what_ifs(replace(run, ledger=None, custody=None, records=()))]
     assert names == ["participation lists known"]
     quiet = tuple(replace(one, padding=(0.0,) * 16) for one in run.records)
-    assert "weakest" not in " ".join(one.name for one in what_ifs(replace(run, records=quiet)))
+    assert "weakest" not in " ".join(one.name for one in compute_what_ifs(replace(run, records=quiet)))
     empty = tuple(replace(one, participants=()) for one in run.custody)
-    assert "observed cohort sizes" not in [one.name for one in what_ifs(replace(run, custody=empty))]
+    assert "observed cohort sizes" not in [one.name for one in compute_what_ifs(replace(run, custody=empty))]
     crowd = tuple(replace(one, participants=(*range(150), 3)) for one in run.custody)
-    (cost,) = [one.epsilon for one in what_ifs(replace(run, custody=crowd)) if one.private]
+    (cost,) = [one.epsilon for one in compute_what_ifs(replace(run, custody=crowd)) if one.private]
     assert cost == pytest.approx(run.plan.unamplified.upper, rel=1e-6)
     published = reconcile(run).published(run)
     assert "observed cohort sizes" not in [one.name for one in published.what_ifs]
@@ -367,7 +367,7 @@ def test_what_ifs_without_their_evidence_are_left_out(run):
 def test_a_client_side_run_is_reconciled_too():
     plan = make_plan(local, name="local")
     public, private = drawn(plan.scheme, 3)
-    evidence = Evidence(plan, tuple(public), tuple(private), None)
+    evidence = RunEvidence(plan, tuple(public), tuple(private), None)
     found = reconcile(evidence, required=("custody",))
     told = verdicts(found.findings)
     assert {name for name, verdict in told.items() if verdict != "passed"} == {*LEDGER_CHECKS, "owner"}
@@ -380,5 +380,5 @@ def test_a_client_side_run_is_reconciled_too():
     sums = Repeated(PoissonSampled(Gaussian(weak), 0.5), plan.scheme.noisy_sums(3))
     assert found.what_ifs[0].epsilon == pytest.approx(bound_epsilon(sums, delta=1e-5).upper, rel=1e-5)
     every = Repeated(Gaussian(plan.scheme.noise_multiplier), 3 * plan.scheme.noisy_sums(2) // 2)
-    assert whatever_the_sampler(plan) == pytest.approx(bound_epsilon(every, delta=1e-5).upper, rel=1e-6)
-    assert whatever_the_sampler(make_plan(central)) == make_plan(central).unamplified.upper
+    assert bound_any_sampler(plan) == pytest.approx(bound_epsilon(every, delta=1e-5).upper, rel=1e-6)
+    assert bound_any_sampler(make_plan(central)) == make_plan(central).unamplified.upper

@@ -10,7 +10,7 @@ pytest.importorskip("flint")
 from tests.reports.drawn import local, make_plan
 
 from epsilog.mechanisms import ZeroConcentratedDP
-from epsilog.terms import Effect, Verdict
+from epsilog.terms import ClaimEffect, Status
 from epsilog.verification import check_rigorous
 
 
@@ -19,9 +19,9 @@ from epsilog.verification import check_rigorous
 def test_a_claim_is_proven_and_a_lowered_one_is_not(kind):
     plan = make_plan(kind) if kind else make_plan()
     held = check_rigorous(plan.guarantee, plan.release)
-    assert (held.code, held.verdict) == ("rigorous/proven", Verdict.PASSED)
+    assert (held.code, held.verdict) == ("rigorous/proven", Status.PASSED)
     low = check_rigorous(replace(plan.guarantee, epsilon=plan.epsilon.lower * 0.999), plan.release, cells=2048)
-    assert (low.code, low.verdict, low.effect) == ("rigorous/not-proven", Verdict.WARNED, Effect.STANDS)
+    assert (low.code, low.verdict, low.effect) == ("rigorous/not-proven", Status.WARNED, ClaimEffect.STANDS)
     numbers = dict(low.numbers)
     assert numbers["delta_upper"] > plan.guarantee.delta
     assert plan.epsilon.lower <= numbers["epsilon_upper"] <= plan.epsilon.upper * 1.01
@@ -30,6 +30,6 @@ def test_a_claim_is_proven_and_a_lowered_one_is_not(kind):
 def test_what_has_no_profile_is_not_checked():
     plan = make_plan(local)
     found = check_rigorous(plan.guarantee, ZeroConcentratedDP(0.1))
-    assert (found.code, found.effect) == ("rigorous/refused", Effect.OPEN)
+    assert (found.code, found.effect) == ("rigorous/refused", ClaimEffect.OPEN)
     assert "ZeroConcentratedDP" in found.says
     assert check_rigorous(SimpleNamespace(epsilon=float("inf")), plan.release).code == "rigorous/refused"

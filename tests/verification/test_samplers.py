@@ -164,17 +164,19 @@ def test_cohorts_that_come_again_or_never_overlap_are_found(seed):
 def test_bounds_are_above_what_they_bound():
     """Against SciPy's exact tails, for binomial and for hypergeometric counts."""
     counts, law, drawn = np.arange(61), stats.binom(60, 0.3), stats.hypergeom(200, 60, 60)
-    assert np.all(chances.excess(counts, 60, 0.3) >= np.maximum(law.sf(counts - 1), drawn.sf(counts - 1)) * (1 - 1e-9))
+    assert np.all(
+        chances.bound_excess(counts, 60, 0.3) >= np.maximum(law.sf(counts - 1), drawn.sf(counts - 1)) * (1 - 1e-9)
+    )
     two = np.minimum(1, 2 * np.minimum(law.cdf(counts), law.sf(counts - 1)))
-    assert np.allclose(chances.two_sided(counts, 60, 0.3), two)
-    assert np.all(chances.misfit(counts, 60, 0.3) >= two * (1 - 1e-9))
+    assert np.allclose(chances.compute_two_sided_p_value(counts, 60, 0.3), two)
+    assert np.all(chances.bound_misfit(counts, 60, 0.3) >= two * (1 - 1e-9))
     for count in (0, 5, 30, 60):
-        assert chances.drift(np.array([count]), 60, 0.3) >= two[count] * (1 - 1e-9)
+        assert chances.bound_total_shift(np.array([count]), 60, 0.3) >= two[count] * (1 - 1e-9)
 
 
 def test_every_lag_is_among_the_pairs_and_a_long_run_has_not_many_more():
-    assert chances.pairs(1) == []
-    few, many = chances.pairs(63), chances.pairs(1000)
+    assert chances.choose_pairs(1) == []
+    few, many = chances.choose_pairs(63), chances.choose_pairs(1000)
     assert len(few) == 63 * 62 // 2
     assert {other - one for one, other in many} == set(range(1, 1000))
     assert {(one, one + 1) for one in range(999)} <= set(many)

@@ -8,33 +8,33 @@ from tests.signing.stated import envelope_of
 
 from epsilog.ledger import (
     Checkpoint,
-    Kept,
     Receipt,
+    StoredCheckpoint,
+    iterate_verified_documents,
     merkle,
     open_ledger,
+    prove_consistency,
     read_ledger,
-    since,
-    sound_documents,
     write_bundle,
     write_receipt,
 )
 from epsilog.mechanisms import PureDP
 from epsilog.signing import SUFFIX, Envelope, Note, SigningKey
-from epsilog.terms import CheckError, EpsilogError, RecordsError, Verdict
+from epsilog.terms import CheckError, EpsilogError, RecordError, Status
 from epsilog.verification import (
-    Books,
-    Brought,
-    Signed,
-    check_chain,
+    LedgerReader,
+    SignatureCheck,
+    TrustAnchors,
+    check_file_signatures,
+    check_ledger_chain,
     check_note,
     check_receipt,
     check_signatures,
-    identify,
-    overall,
+    combine_statuses,
+    identify_artifact,
     read_checkpoint,
     read_receipt,
     read_signed,
-    signed_file,
 )
 
 REQUIRED = ("ledger", "signature")
@@ -57,7 +57,7 @@ def charged(path, *names):
         for name in names:
             books.charge("acme/anna", PureDP(0.25), key=name)
     with read_ledger(path) as books:
-        return list(sound_documents(books))
+        return list(iterate_verified_documents(books))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,9 @@ def place(tmp_path_factory, key):
     before, now = charged(folder / "before.db", "q-1"), charged(folder / "l.db", "q-1", "q-2")
     older = Checkpoint.over(now[: len(before)], origin="o").note(key)
     (folder / "older.txt").write_text(f"> As of Monday: {older.in_one_line()}\n")
-    made = since(read_checkpoint(folder / "older.txt").checkpoint, now, Checkpoint.over(now, origin="o").note(key))
+    made = prove_consistency(
+        read_checkpoint(folder / "older.txt").checkpoint, now, Checkpoint.over(now, origin="o").note(key)
+    )
     (folder / "checkpoint.txt").write_text(str(made))
     write_bundle(now, folder / "l.bundle", origin="o", key=key)
     write_bundle(now, folder / "unsigned.bundle", origin="o")
@@ -79,7 +81,7 @@ def place(tmp_path_factory, key):
 
 def brought(place, *keys, older=None):
     kept = None if older is None else read_checkpoint(place / older)
-    return Brought(checkpoint=kept, keys=tuple(key.verifier for key in keys))
+    return TrustAnchors(checkpoint=kept, keys=tuple(key.verifier for key in keys))
 
 
 def found(findings):
@@ -87,39 +89,39 @@ def found(findings):
 
 
 def verdict(findings):
-    return overall(findings, required=REQUIRED)
+    return combine_statuses(findings, required=REQUIRED)
 
 
 def test_each_is_known_by_its_content(place):
     kinds = {"l.db": "ledger", "l.bundle": "bundle", "checkpoint.txt": "checkpoint", "receipt.txt": "receipt"}
-    assert {name: identify(place / name) for name in kinds} == kinds
-    assert identify(place / "older.txt") == "checkpoint"
+    assert {name: identify_artifact(place / name) for name in kinds} == kinds
+    assert identify_artifact(place / "older.txt") == "checkpoint"
 
 
 def test_a_bundle_passes_with_its_signers_key_alone(place, key, other):
     sound = ["ledger/holds", "prices/holds"]
-    assert found(check_chain(place / "l.bundle", brought(place, key))) == [*sound, "signature/holds"]
-    assert verdict(check_chain(place / "l.bundle", brought(place, key))) == "passed"
-    assert verdict(check_chain(place / "l.bundle", brought(place, other, key))) == "passed"
+    assert found(check_ledger_chain(place / "l.bundle", brought(place, key))) == [*sound, "signature/holds"]
+    assert verdict(check_ledger_chain(place / "l.bundle", brought(place, key))) == "passed"
+    assert verdict(check_ledger_chain(place / "l.bundle", brought(place, other, key))) == "passed"
     for keys, bundle, code in (
         ((), "l.bundle", "signature/not-checked"),
         ((other,), "l.bundle", "signature/of-another-key"),
         ((key,), "unsigned.bundle", "signature/none"),
         ((), "unsigned.bundle", "signature/none"),
     ):
-        findings = check_chain(place / bundle, brought(place, *keys))
+        findings = check_ledger_chain(place / bundle, brought(place, *keys))
         assert found(findings) == [*sound, code]
         assert verdict(findings) == ("failed" if keys == (other,) else "not checked")
-    assert found(check_chain(place / "l.db", brought(place, key))) == [*sound, "signature/none"]
-    assert found(check_chain(place / "l.db")) == sound
+    assert found(check_ledger_chain(place / "l.db", brought(place, key))) == [*sound, "signature/none"]
+    assert found(check_ledger_chain(place / "l.db")) == sound
 
 
 @pytest.mark.parametrize("name", ["l.db", "l.bundle"])
 def test_a_kept_checkpoint_catches_a_ledger_that_was_cut_or_rewritten(place, key, name):
-    held = check_chain(place / name, brought(place, older="older.txt"))
+    held = check_ledger_chain(place / name, brought(place, older="older.txt"))
     assert "checkpoint/holds" in found(held)
     for other, code in (("cut.bundle", "checkpoint/cut-off"), ("other.bundle", "checkpoint/rewritten")):
-        findings = check_chain(place / other, brought(place, key, older="older.txt"))
+        findings = check_ledger_chain(place / other, brought(place, key, older="older.txt"))
         assert code in found(findings)
         assert verdict(findings) == "failed"
 
@@ -129,7 +131,7 @@ def test_a_checkpoint_alone_shows_that_its_ledger_only_grew(place, key, tmp_path
     findings = check_note(new, "checkpoint", None, brought(place, key, older="older.txt"))
     assert found(findings) == ["consistency/holds", "signature/holds"]
     for name in ("cut.bundle", "other.bundle"):
-        note = Books.read(place / name).note
+        note = LedgerReader.read(place / name).note
         (tmp_path / "kept.txt").write_text(str(note))
         findings = check_note(new, "checkpoint", None, brought(tmp_path, key, older="kept.txt"))
         assert verdict(findings) == ("not checked" if name == "cut.bundle" else "failed")
@@ -143,7 +145,9 @@ def test_a_checkpoint_is_held_against_a_ledger(place, key):
         ("cut.bundle", "cut-off"),
         ("other.bundle", "cut-off"),
     ):
-        findings = check_note(place / "checkpoint.txt", "checkpoint", Books.read(place / name), brought(place, key))
+        findings = check_note(
+            place / "checkpoint.txt", "checkpoint", LedgerReader.read(place / name), brought(place, key)
+        )
         assert found(findings)[0] == f"checkpoint/{code}"
 
 
@@ -156,7 +160,7 @@ def test_a_receipt_stands_on_its_signature_and_falls_with_its_ledger(place, key,
     assert verdict(check_note(path, "receipt", None, brought(place))) == "not checked"
     assert verdict(check_note(path, "receipt", None, brought(place, other))) == "failed"
     for name, code in (("l.db", "receipt/holds"), ("other.bundle", "receipt/not-in-ledger")):
-        findings = check_note(path, "receipt", Books.read(place / name), brought(place, key))
+        findings = check_note(path, "receipt", LedgerReader.read(place / name), brought(place, key))
         assert findings[0].code == code
         assert verdict(findings) == ("passed" if name == "l.db" else "failed")
 
@@ -175,7 +179,7 @@ def test_a_signer_who_lies_in_a_receipt_is_found_out(place, key, tmp_path, lie, 
     assert lie[0] in str(receipt)
     told = Receipt.parse(str(receipt).replace(*lie))
     (tmp_path / "lie.txt").write_text(str(Note(str(told)).signed_by(key)))
-    findings = check_note(tmp_path / "lie.txt", "receipt", Books.read(place / "l.db"), brought(place, key))
+    findings = check_note(tmp_path / "lie.txt", "receipt", LedgerReader.read(place / "l.db"), brought(place, key))
     assert (findings[0].code, verdict(findings)) == (code, "failed")
 
 
@@ -184,26 +188,26 @@ def states(folder):
     with open_ledger(folder / "s.db") as books:
         books.create_budget("acme", kind="pure", epsilon="2")
         held = {name: books.reserve("acme", PureDP(0.25), key=name) for name in ("gone", "runs")}
-        reserved = list(sound_documents(books))
+        reserved = list(iterate_verified_documents(books))
         held["gone"].cancel("not needed")
         held["runs"].start()
-        cancelled = list(sound_documents(books))
+        cancelled = list(iterate_verified_documents(books))
         held["runs"].commit(evidence={})
-        return reserved, cancelled, list(sound_documents(books))
+        return reserved, cancelled, list(iterate_verified_documents(books))
 
 
 def test_a_receipt_of_an_entry_that_a_later_one_undid_is_found_out(key, tmp_path):
     """Its proof holds: the reservation lies there. By its checkpoint, or by now, the charge is no more."""
     reserved, cancelled, closed = states(tmp_path)
     at = Receipt.parse(write_receipt(reserved, key="gone", origin="o", signer=key).text)
-    hashes = [merkle.leaf(document.encode()) for document in cancelled]
+    hashes = [merkle.hash_leaf(document.encode()) for document in cancelled]
     lie = replace(
         at,
         checkpoint=Checkpoint.over(cancelled, origin="o"),
-        proof=tuple(merkle.roots(hashes, merkle.inclusion_spans(at.index, len(hashes)))),
+        proof=tuple(merkle.compute_subtree_roots(hashes, merkle.list_inclusion_ranges(at.index, len(hashes)))),
     )
     assert (lie.included, lie.facts["state"]) == (True, "reserved")
-    books = Books.read(tmp_path / "s.db")
+    books = LedgerReader.read(tmp_path / "s.db")
     for receipt, code, told in (
         (lie, "receipt/not-the-last-entry", "failed"),
         (at, "receipt/no-longer-charged", "warned"),
@@ -223,52 +227,56 @@ def test_a_receipt_of_an_entry_that_a_later_one_undid_is_found_out(key, tmp_path
 
 def checkpoint_file(path, documents, origin, *, signer=None, older=None):
     note = Checkpoint.over(documents, origin=origin).note(signer)
-    path.write_text(str(note if older is None else since(older, documents, note)))
+    path.write_text(str(note if older is None else prove_consistency(older, documents, note)))
     return read_checkpoint(path)
 
 
 def test_a_checkpoint_of_no_entries_shows_nothing(place, key, tmp_path):
     empty = checkpoint_file(tmp_path / "empty.txt", [], "o", signer=key)
     with read_ledger(place / "l.db") as books:
-        now = list(sound_documents(books))
+        now = list(iterate_verified_documents(books))
     for name in ("l.db", "l.bundle", "other.bundle"):
-        findings = check_chain(place / name, Brought(checkpoint=empty, keys=(key.verifier,)))
+        findings = check_ledger_chain(place / name, TrustAnchors(checkpoint=empty, keys=(key.verifier,)))
         assert "checkpoint/of-no-entries" in found(findings)
-        assert overall(findings, required=()) == "not checked", "whatever is required: it was brought to be checked"
+        assert combine_statuses(findings, required=()) == "not checked", (
+            "whatever is required: it was brought to be checked"
+        )
     checkpoint_file(tmp_path / "since.txt", now, "o", signer=key, older=empty.checkpoint)
-    findings = check_note(tmp_path / "since.txt", "checkpoint", None, Brought(checkpoint=empty, keys=(key.verifier,)))
+    findings = check_note(
+        tmp_path / "since.txt", "checkpoint", None, TrustAnchors(checkpoint=empty, keys=(key.verifier,))
+    )
     assert found(findings)[0] == "consistency/of-no-entries"
     assert verdict(findings) == "not checked"
-    assert found(check_note(tmp_path / "empty.txt", "checkpoint", Books.read(place / "l.db"), brought(place, key)))[
-        0
-    ] == ("checkpoint/of-no-entries")
+    assert found(
+        check_note(tmp_path / "empty.txt", "checkpoint", LedgerReader.read(place / "l.db"), brought(place, key))
+    )[0] == ("checkpoint/of-no-entries")
 
 
 def test_a_ledger_of_another_name_is_not_the_one_that_was_kept(place, key, tmp_path):
     """It may be a copy that went its own way: its entries begin alike."""
     with read_ledger(place / "l.db") as books:
-        now = list(sound_documents(books))
+        now = list(iterate_verified_documents(books))
     mine = read_checkpoint(place / "older.txt")  # named o
     write_bundle(now, tmp_path / "p.bundle", origin="p", key=key)
-    both = Brought(checkpoint=mine, keys=(key.verifier,))
-    findings = check_chain(tmp_path / "p.bundle", both)
+    both = TrustAnchors(checkpoint=mine, keys=(key.verifier,))
+    findings = check_ledger_chain(tmp_path / "p.bundle", both)
     assert "checkpoint/of-another-ledger" in found(findings)
     assert verdict(findings) == "failed"
     other = checkpoint_file(tmp_path / "p.txt", now, "p", signer=key)
-    for ledger in (None, Books.read(place / "l.db"), Books.read(place / "l.bundle")):
+    for ledger in (None, LedgerReader.read(place / "l.db"), LedgerReader.read(place / "l.bundle")):
         findings = check_note(tmp_path / "p.txt", "checkpoint", ledger, both)
         assert {"consistency/of-another-ledger"} <= set(found(findings))
         assert verdict(findings) == "failed"
     (tmp_path / "r.txt").write_text(str(write_receipt(now, key="q-1", origin="p", signer=key)))
-    for ledger in (None, Books.read(place / "l.db")):
+    for ledger in (None, LedgerReader.read(place / "l.db")):
         findings = check_note(tmp_path / "r.txt", "receipt", ledger, both)
         assert "consistency/of-another-ledger" in found(findings)
-    findings = check_note(tmp_path / "r.txt", "receipt", Books.read(place / "l.bundle"), brought(place, key))
+    findings = check_note(tmp_path / "r.txt", "receipt", LedgerReader.read(place / "l.bundle"), brought(place, key))
     assert found(findings)[0] == "receipt/of-another-ledger"
     with pytest.raises(CheckError, match="since must be a checkpoint of p"):
-        since(mine.checkpoint, now, other.note)
+        prove_consistency(mine.checkpoint, now, other.note)
     nameless = checkpoint_file(tmp_path / "n.txt", now[:3], Checkpoint.UNNAMED)
-    assert "checkpoint/holds" in found(check_chain(tmp_path / "p.bundle", Brought(checkpoint=nameless)))
+    assert "checkpoint/holds" in found(check_ledger_chain(tmp_path / "p.bundle", TrustAnchors(checkpoint=nameless)))
 
 
 def survivors(path, content, check, places):
@@ -276,7 +284,7 @@ def survivors(path, content, check, places):
     for at in places:
         path.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
         try:
-            if check() == Verdict.PASSED:
+            if check() == Status.PASSED:
                 yield at
         except (EpsilogError, ValueError):
             continue
@@ -287,9 +295,9 @@ def test_no_flipped_byte_of_a_bundle_passes(place, key, tmp_path):
     content, path = (place / "l.bundle").read_bytes(), tmp_path / "b"
 
     def check():
-        if identify(path) != "bundle":
-            raise RecordsError("no bundle")
-        return verdict(check_chain(path, brought(place, key)))
+        if identify_artifact(path) != "bundle":
+            raise RecordError("no bundle")
+        return verdict(check_ledger_chain(path, brought(place, key)))
 
     assert list(survivors(path, content, check, range(0, len(content), 61))) == []
     path.write_bytes(content)
@@ -299,15 +307,15 @@ def test_no_flipped_byte_of_a_bundle_passes(place, key, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["l.bundle", "receipt.txt", "checkpoint.txt"])
 def test_no_flipped_byte_passes(place, key, tmp_path, name):
-    content, path, kind = (place / name).read_bytes(), tmp_path / "x", identify(place / name)
+    content, path, kind = (place / name).read_bytes(), tmp_path / "x", identify_artifact(place / name)
     if kind == "receipt":
         content = str(read_receipt(place / name)[0]).encode()  # its lines; around one line, words may change
 
     def check():
-        if identify(path) != kind:
-            raise RecordsError("something else")
+        if identify_artifact(path) != kind:
+            raise RecordError("something else")
         if kind == "bundle":
-            return verdict(check_chain(path, brought(place, key)))
+            return verdict(check_ledger_chain(path, brought(place, key)))
         return verdict(check_note(path, kind, None, brought(place, key, older=None)))
 
     proof = content.index(b"\n\n") if kind == "checkpoint" else 0  # the proof before a checkpoint is not signed
@@ -373,20 +381,24 @@ def test_a_report_is_signed_by_whom_it_is_signed(report, key, other, tmp_path):
 
 def test_a_signature_that_cannot_be_read_is_an_error(report, key, tmp_path):
     put(report, "{}")
-    with pytest.raises(RecordsError, match="is no signature"):
+    with pytest.raises(RecordError, match="is no signature"):
         told(report, key)
-    with pytest.raises(RecordsError, match="cannot be read"):
+    with pytest.raises(RecordError, match="cannot be read"):
         told(report, key, signature=tmp_path / "nothing")
     for name, content in (("a", b"\xff"), ("b", b"no note")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(RecordsError, match=r"UTF-8|is no checkpoint"):
+        with pytest.raises(RecordError, match=r"UTF-8|is no checkpoint"):
             read_checkpoint(tmp_path / name)
-        with pytest.raises(RecordsError, match=r"UTF-8|is no receipt"):
+        with pytest.raises(RecordError, match=r"UTF-8|is no receipt"):
             read_receipt(tmp_path / name)
 
 
 def test_of_several_signed_things_the_worst_is_told(key):
-    good, bad, none = Signed("a", by=("k",)), Signed("b", claimed=("k",), broken=("k",)), Signed("c")
+    good, bad, none = (
+        SignatureCheck("a", by=("k",)),
+        SignatureCheck("b", claimed=("k",), broken=("k",)),
+        SignatureCheck("c"),
+    )
     keys = (key.verifier,)
     assert found(check_signatures([good, bad, none], keys)) == ["signature/broken"]
     (finding,) = check_signatures([good, none], keys)
@@ -398,21 +410,21 @@ def test_of_several_signed_things_the_worst_is_told(key):
 
 
 def test_a_kept_checkpoint_signs_neither_a_bundle_nor_a_folder(place, key, tmp_path):
-    findings = check_chain(place / "unsigned.bundle", brought(place, key, older="older.txt"))
+    findings = check_ledger_chain(place / "unsigned.bundle", brought(place, key, older="older.txt"))
     assert "signature/none" in found(findings)
     assert verdict(findings) == "not checked"
-    assert read_signed(tmp_path, (key.verifier,)) == (Signed("report"),)
+    assert read_signed(tmp_path, (key.verifier,)) == (SignatureCheck("report"),)
     assert read_signed(tmp_path, ()) == ()
 
 
 def test_a_ledger_that_does_not_hold_is_told_first(place, key, tmp_path):
     (tmp_path / "b").write_bytes((place / "l.bundle").read_bytes()[:-1])
-    books = Books.read(tmp_path / "b")
+    books = LedgerReader.read(tmp_path / "b")
     for path, kind in ((place / "checkpoint.txt", "checkpoint"), (place / "receipt.txt", "receipt")):
         findings = check_note(path, kind, books, brought(place, key))
         assert "ledger/broken" in found(findings)
         assert verdict(findings) == "failed"
-    assert Kept.parse((place / "checkpoint.txt").read_text()).checkpoint.size == 7
+    assert StoredCheckpoint.parse((place / "checkpoint.txt").read_text()).checkpoint.size == 7
 
 
 STATED = {
@@ -433,18 +445,18 @@ STATED = {
 @pytest.mark.parametrize("said", STATED.values(), ids=STATED)
 def test_a_statement_that_does_not_approve_is_no_approval(key, said):
     content = b"a report"
-    alone = signed_file("report", content, [envelope_of(content, key, **said)], [key.verifier])
+    alone = check_file_signatures("report", content, [envelope_of(content, key, **said)], [key.verifier])
     assert alone.by == alone.broken == ()
     (found,) = check_signatures([alone], [key.verifier])
     assert (found.code, found.verdict) == ("signature/not-an-approval", "failed")
     for order in (1, -1):
         both = [Envelope.over("report.json", content, key), envelope_of(content, key, **said)][::order]
-        (found,) = check_signatures([signed_file("report", content, both, [key.verifier])], [key.verifier])
+        (found,) = check_signatures([check_file_signatures("report", content, both, [key.verifier])], [key.verifier])
         assert found.verdict == ("warned" if "predicateType" in said else "failed")
 
 
 def test_an_approval_may_say_that_it_is_one(key):
     content = b"a report"
     approved = envelope_of(content, key, predicate={"result": "approved"})
-    (found,) = check_signatures([signed_file("report", content, [approved], [key.verifier])], [key.verifier])
+    (found,) = check_signatures([check_file_signatures("report", content, [approved], [key.verifier])], [key.verifier])
     assert found.code == "signature/holds"

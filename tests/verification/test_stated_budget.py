@@ -10,11 +10,11 @@ from tests.reports.drawn import finish, make_plan
 from epsilog.ledger import Amounts, Charge, open_ledger
 from epsilog.mechanisms import PureDP
 from epsilog.pipeline import steps
-from epsilog.pipeline.steps import charge_key, reserve
+from epsilog.pipeline.steps import make_charge_key, reserve_plan
 from epsilog.plan import RegisteredPlan
-from epsilog.reports import build_report, examine, render_html, render_markdown
-from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError
-from epsilog.verification import Books, read_evidence, read_folder, reconcile
+from epsilog.reports import build_report, render_html, render_markdown, verify_run
+from epsilog.terms import BudgetExceededError, CheckError, ConfigError, NeighboringRelation
+from epsilog.verification import LedgerReader, read_evidence, read_run_folder, reconcile
 
 
 def plan_of(name, *, stated="1", delta="1e-5", scope="acme/2026", simulation=True):
@@ -45,10 +45,10 @@ def ledger(tmp_path):
 def test_a_second_programme_is_refused_beyond_the_budget_that_it_states(ledger, tmp_path):
     one, two = plan_of("one"), plan_of("two")
     with open_ledger(ledger) as books:
-        first = reserve(books, one, tmp_path / "one")
+        first = reserve_plan(books, one, tmp_path / "one")
         count = books.head()[0]
         with pytest.raises(BudgetExceededError, match="the programme two states this cap") as refused:
-            reserve(books, two, tmp_path / "two")
+            reserve_plan(books, two, tmp_path / "two")
         assert (refused.value.scope, refused.value.caps) == ("acme/2026", {"epsilon": "1", "delta": "0.00001"})
         assert Decimal(refused.value.available["epsilon"]) == Decimal("1") - Decimal(
             first.amounts["approximate"]["epsilon"]
@@ -56,18 +56,18 @@ def test_a_second_programme_is_refused_beyond_the_budget_that_it_states(ledger, 
         assert books.head()[0] == count  # nothing is written, so that the key stays free
         assert not (tmp_path / "two").exists()
         first.cancel("not run")
-        assert reserve(books, two, tmp_path / "two").state == "reserved"
+        assert reserve_plan(books, two, tmp_path / "two").state == "reserved"
 
 
 def test_the_same_programme_finds_its_own_charge_again_however_far_it_came(ledger, tmp_path):
     plan = plan_of("one")
     with open_ledger(ledger) as books:
-        charge = reserve(books, plan, tmp_path / "run")
-        assert reserve(books, plan, tmp_path / "run").replayed
+        charge = reserve_plan(books, plan, tmp_path / "run")
+        assert reserve_plan(books, plan, tmp_path / "run").replayed
         charge.start()
-        assert reserve(books, plan, tmp_path / "run").state == "started"
+        assert reserve_plan(books, plan, tmp_path / "run").state == "started"
         charge.commit({})
-        assert reserve(books, plan, tmp_path / "run").state == "committed"
+        assert reserve_plan(books, plan, tmp_path / "run").state == "committed"
 
 
 @pytest.mark.parametrize(("where", "refused"), [("acme/2026/sub", True), ("acme/other", False), ("acme/20267", False)])
@@ -76,65 +76,67 @@ def test_charges_at_and_under_the_scope_count_and_no_others(ledger, tmp_path, wh
         books.charge(where, PureDP(0.75), key="of another tool", simulation=True)
         if refused:
             with pytest.raises(BudgetExceededError, match=r"epsilon 0\.75, delta 0 is spent or reserved"):
-                reserve(books, plan_of("one"), tmp_path / "run")
+                reserve_plan(books, plan_of("one"), tmp_path / "run")
         else:
-            reserve(books, plan_of("one"), tmp_path / "run")
+            reserve_plan(books, plan_of("one"), tmp_path / "run")
 
 
 def test_delta_is_a_cap_too(ledger, tmp_path):
     with open_ledger(ledger) as books:
-        reserve(books, plan_of("one"), tmp_path / "one")
+        reserve_plan(books, plan_of("one"), tmp_path / "one")
         with pytest.raises(BudgetExceededError) as refused:
-            reserve(books, replace(plan_of("two"), budget={**plan_of("two").budget, "epsilon": "30"}), tmp_path / "two")
+            reserve_plan(
+                books, replace(plan_of("two"), budget={**plan_of("two").budget, "epsilon": "30"}), tmp_path / "two"
+            )
         assert set(refused.value.shortfall) == {"delta"}
 
 
 @pytest.fixture
 def blind(monkeypatch):
     """The check before a reservation sees nothing of the other programme, as in a race; the one after it does."""
-    held = steps._held
+    held = steps._sum_reserved
 
     def seen(*args, before=None):
         return Amounts.zero(("epsilon", "delta")) if before is None else held(*args, before=before)
 
-    monkeypatch.setattr(steps, "_held", seen)
+    monkeypatch.setattr(steps, "_sum_reserved", seen)
 
 
 def test_of_two_that_reserve_at_once_the_later_gives_back(ledger, tmp_path, blind):
     with open_ledger(ledger) as books:
-        reserve(books, plan_of("one"), tmp_path / "one")
+        reserve_plan(books, plan_of("one"), tmp_path / "one")
         with pytest.raises(BudgetExceededError, match="states this cap"):
-            reserve(books, plan_of("two"), tmp_path / "two")
-        assert books.find(charge_key(plan_of("two"))).state == "cancelled"
+            reserve_plan(books, plan_of("two"), tmp_path / "two")
+        assert books.find(make_charge_key(plan_of("two"))).state == "cancelled"
         assert not (tmp_path / "two").exists()
 
 
 def test_what_was_given_back_in_a_race_is_reserved_again_once_there_is_room(ledger, tmp_path, blind):
-    plan, key = plan_of("two"), charge_key(plan_of("two"))
+    plan, key = plan_of("two"), make_charge_key(plan_of("two"))
     with open_ledger(ledger) as books:
-        first = reserve(books, plan_of("one"), tmp_path / "one")
+        first = reserve_plan(books, plan_of("one"), tmp_path / "one")
         for lost in (key, f"{key}-2", f"{key}-3"):
             with pytest.raises(BudgetExceededError, match="states this cap"):
-                reserve(books, plan, tmp_path / "two")
+                reserve_plan(books, plan, tmp_path / "two")
             assert books.find(lost).state == "cancelled"
         assert books.balance("acme").reserved == books.balance("acme").cost(first.amounts)
         first.cancel("not run")
-        charge = reserve(books, plan, tmp_path / "two")
+        charge = reserve_plan(books, plan, tmp_path / "two")
         assert (charge.key, charge.state) == (f"{key}-4", "reserved")
-        again = reserve(books, plan, tmp_path / "two")
+        again = reserve_plan(books, plan, tmp_path / "two")
         assert (again.key, again.replayed) == (charge.key, True)
         charge.start()
-        assert not steps.is_closed(plan, ledger)
+        assert not steps.is_charge_closed(plan, ledger)
         charge.commit({})
-        assert steps.is_closed(plan, ledger)
-        word = Books.read(ledger).word_on(plan.hash)
+        assert steps.is_charge_closed(plan, ledger)
+        word = LedgerReader.read(ledger).read_excerpt(plan.hash)
         assert (word.key, word.state, word.others) == (charge.key, "committed", 0)
 
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_run_that_is_killed_while_it_gives_back_goes_on(ledger, tmp_path, blind, monkeypatch, after):
     """Killed before the cancel it finds its reservation and gives it back; killed after it, it makes another."""
-    plan, key, cancel = plan_of("two"), charge_key(plan_of("two")), Charge.cancel
+    plan, key, cancel = plan_of("two"), make_charge_key(plan_of("two")), Charge.cancel
 
     def killed(charge, reason):
         if after:
@@ -142,23 +144,23 @@ def test_a_run_that_is_killed_while_it_gives_back_goes_on(ledger, tmp_path, blin
         raise KeyboardInterrupt
 
     with open_ledger(ledger) as books:
-        first = reserve(books, plan_of("one"), tmp_path / "one")
+        first = reserve_plan(books, plan_of("one"), tmp_path / "one")
         monkeypatch.setattr(Charge, "cancel", killed)
         with pytest.raises(KeyboardInterrupt):
-            reserve(books, plan, tmp_path / "two")
+            reserve_plan(books, plan, tmp_path / "two")
         monkeypatch.setattr(Charge, "cancel", cancel)
         with pytest.raises(BudgetExceededError, match="states this cap"):
-            reserve(books, plan, tmp_path / "two")
+            reserve_plan(books, plan, tmp_path / "two")
         assert [books.find(one).state for one in (key, f"{key}-2") if books.find(one)] == ["cancelled"] * (1 + after)
         first.cancel("not run")
-        assert reserve(books, plan, tmp_path / "two").state == "reserved"
+        assert reserve_plan(books, plan, tmp_path / "two").state == "reserved"
 
 
 def test_two_processes_of_one_programme_share_the_charge_that_follows_a_cancelled_one(ledger, tmp_path):
     with open_ledger(ledger) as ours, open_ledger(ledger) as theirs:
-        reserve(ours, plan_of("one"), tmp_path / "one").cancel("not run")
-        keys = {reserve(books, plan_of("one"), tmp_path / "one").key for books in (ours, theirs)}
-        assert keys == {f"{charge_key(plan_of('one'))}-2"}
+        reserve_plan(ours, plan_of("one"), tmp_path / "one").cancel("not run")
+        keys = {reserve_plan(books, plan_of("one"), tmp_path / "one").key for books in (ours, theirs)}
+        assert keys == {f"{make_charge_key(plan_of('one'))}-2"}
 
 
 def test_what_is_cancelled_after_a_run_has_ended_changes_nothing_that_was_said_of_it(ledger, tmp_path):
@@ -167,12 +169,12 @@ def test_what_is_cancelled_after_a_run_has_ended_changes_nothing_that_was_said_o
     with open_ledger(ledger) as books:
         other = books.reserve("acme", plan.release, key="other", simulation=True, **ask)
         report = finish(tmp_path / "run", ledger, plan, make_budget=False)
-        then = Books.read(ledger).word_on(plan.hash)
+        then = LedgerReader.read(ledger).read_excerpt(plan.hash)
         assert then.others == 1
         other.cancel("not run")
         later = books.reserve("acme", plan.release, key="later", simulation=True, **ask)
         later.cancel("not run")
-        assert Books.read(ledger).word_on(plan.hash) == then
+        assert LedgerReader.read(ledger).read_excerpt(plan.hash) == then
     evidence = read_evidence(tmp_path / "run", ledger)
     assert build_report(evidence, reconcile(evidence)) == report
 
@@ -187,51 +189,51 @@ def test_what_never_started_is_no_further_charge_of_the_plan(ledger, tmp_path, e
         def end(charge):
             charge.cancel("no") if ends == "cancel" else books.revoke(charge.key, by="dora", reason="no")
 
-        end(reserve(books, plan, tmp_path / "run"))
-        assert Books.read(ledger).word_on(plan.hash).state == "cancelled"
-        assert Books.read(ledger).word_on(plan.hash).others == 0
+        end(reserve_plan(books, plan, tmp_path / "run"))
+        assert LedgerReader.read(ledger).read_excerpt(plan.hash).state == "cancelled"
+        assert LedgerReader.read(ledger).read_excerpt(plan.hash).others == 0
         finish(tmp_path / "run", ledger, plan, make_budget=False)
         later = books.reserve("acme", plan.release, key="later", simulation=True, **ask)
-        assert Books.read(ledger).word_on(plan.hash).others == 1
+        assert LedgerReader.read(ledger).read_excerpt(plan.hash).others == 1
         end(later)
-        word = Books.read(ledger).word_on(plan.hash)
-        assert (word.key, word.state, word.others) == (f"{charge_key(plan)}-2", "committed", 0)
+        word = LedgerReader.read(ledger).read_excerpt(plan.hash)
+        assert (word.key, word.state, word.others) == (f"{make_charge_key(plan)}-2", "committed", 0)
         assert reconcile(read_evidence(tmp_path / "run", ledger)).verdict == "passed"
         books.reserve("acme", plan.release, key="lost", simulation=True, **ask)
         books.abandon("lost", by="dora", reason="somebody ran it")
-        assert Books.read(ledger).word_on(plan.hash).others == 1
+        assert LedgerReader.read(ledger).read_excerpt(plan.hash).others == 1
 
 
 def test_a_raised_cap_of_the_scope_itself_is_no_leave_to_exceed_what_is_stated(ledger, tmp_path):
     caps = {"kind": "approximate", "privacy_unit": "school", "simulation": True, "delta": "1e-5"}
     with open_ledger(ledger) as books:
         books.create_budget("acme/2026", epsilon="1", **caps)
-        reserve(books, plan_of("one"), tmp_path / "one")
+        reserve_plan(books, plan_of("one"), tmp_path / "one")
         books.change_cap("acme/2026", epsilon="3", delta="0.5", by="dora", reason="more")
         with pytest.raises(BudgetExceededError, match="states this cap"):
-            reserve(books, plan_of("two"), tmp_path / "two")
+            reserve_plan(books, plan_of("two"), tmp_path / "two")
 
 
 def test_a_budget_that_does_not_count_epsilon_and_delta_cannot_keep_what_is_stated(tmp_path):
     with open_ledger(tmp_path / "l.db") as books:
         books.create_budget("acme", kind="zcdp", privacy_unit="school", simulation=True, rho="9")
-        with pytest.raises(ProgrammeError, match="budget of epsilon and delta"):
-            reserve(books, plan_of("one"), tmp_path / "run")
+        with pytest.raises(ConfigError, match="budget of epsilon and delta"):
+            reserve_plan(books, plan_of("one"), tmp_path / "run")
         assert books.head()[0] == 1
 
 
 def test_a_simulation_makes_its_own_budget_where_there_is_none(tmp_path):
     with open_ledger(tmp_path / "l.db") as books:
-        reserve(books, plan_of("one"), tmp_path / "one")
+        reserve_plan(books, plan_of("one"), tmp_path / "one")
         assert books.balance("acme/2026").caps["epsilon"] == "1"
         with pytest.raises(BudgetExceededError, match="more is for its owner to allow"):  # the ledger's own refusal
-            reserve(books, plan_of("two"), tmp_path / "two")
+            reserve_plan(books, plan_of("two"), tmp_path / "two")
 
 
 def charged_without_looking(ledger, tmp_path, monkeypatch):
     """Two programmes of one stated budget that both ran, as a tool without the check leaves them."""
     monkeypatch.setattr(steps, "_require_stated", lambda *_: None)
-    monkeypatch.setattr("tests.reports.drawn.reserve", reserve)
+    monkeypatch.setattr("tests.reports.drawn.reserve_plan", reserve_plan)
     reports = [finish(tmp_path / name, ledger, plan_of(name), make_budget=False) for name in ("one", "two")]
     monkeypatch.undo()
     return reports
@@ -246,7 +248,7 @@ def test_verification_fails_where_a_stated_budget_is_spent_twice(ledger, tmp_pat
     assert two["claim"]["supported"] == "inf"
     evidence = read_evidence(tmp_path / "two", ledger)
     assert reconcile(evidence).verdict == "failed"
-    alone = examine(read_folder(tmp_path / "two"), None)
+    alone = verify_run(read_run_folder(tmp_path / "two"), None)
     assert {f.code for f in alone.outcome.findings} >= {"charge/above-stated-budget"}  # by the report's own account
 
 
@@ -254,10 +256,10 @@ def test_a_reservation_that_starts_later_counts_as_one_that_started(ledger, tmp_
     """The other programme reserved first and started after: what had been spent by then is not all."""
     monkeypatch.setattr(steps, "_require_stated", lambda *_: None)
     with open_ledger(ledger) as books:
-        first = reserve(books, plan_of("one"), tmp_path / "one")
+        first = reserve_plan(books, plan_of("one"), tmp_path / "one")
         finish(tmp_path / "two", ledger, plan_of("two"), make_budget=False)
         first.start()
-    word = Books.read(ledger).word_on(plan_of("two").hash)
+    word = LedgerReader.read(ledger).read_excerpt(plan_of("two").hash)
     assert word.before["epsilon"] == "0"
     assert word.held == dict(first.amounts["approximate"])
     assert reconcile(read_evidence(tmp_path / "two", ledger)).verdict == "failed"

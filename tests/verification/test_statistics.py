@@ -19,8 +19,8 @@ from epsilog.verification import (
     check_noise,
     check_norms,
     check_participation,
-    power,
-    stddev_interval,
+    compute_power,
+    compute_stddev_interval,
 )
 
 CENTRAL = ClientLevelCentral(clients=2000, sampling_probability=0.1, rounds=60, clip_norm=0.5, noise_multiplier=2.0)
@@ -77,14 +77,14 @@ def test_false_alarms_are_as_rare_as_stated():
 def test_power_is_what_simulation_finds():
     rng = np.random.default_rng(3)
     values = [check_noise(records(rng, scale=0.7, rounds=6), noise_stddev=1.0).verdict == "failed" for _ in range(400)]
-    assert np.mean(values) == pytest.approx(power(96, share=0.7), abs=0.08)  # 3 sd of 400 trials
+    assert np.mean(values) == pytest.approx(compute_power(96, share=0.7), abs=0.08)  # 3 sd of 400 trials
 
 
 def test_the_interval_covers_and_narrows():
     rng = np.random.default_rng(5)
     inside = []
     for _ in range(500):
-        low, high = stddev_interval(list(rng.normal(0, 2.0, 50)), failure_probability=0.1)
+        low, high = compute_stddev_interval(list(rng.normal(0, 2.0, 50)), failure_probability=0.1)
         inside.append(low <= 2.0 <= high)
     assert 0.86 < np.mean(inside) < 0.94
 
@@ -96,11 +96,11 @@ def test_one_value_of_padding_is_tested_like_many():
         assert found.verdict == verdict
         assert dict(found.numbers)["values"] == 1
         assert dict(found.numbers)["observed_stddev"] == pytest.approx(value)
-    low, high = stddev_interval([2.0], failure_probability=0.1)
+    low, high = compute_stddev_interval([2.0], failure_probability=0.1)
     assert low == pytest.approx(2 / stats.chi2(1).isf(0.05) ** 0.5)
     assert high == pytest.approx(2 / stats.chi2(1).isf(0.95) ** 0.5)
-    assert power(1, share=1e-9) > 0.99
-    for refused in (lambda: stddev_interval([], failure_probability=0.1), lambda: power(0, share=0.5)):
+    assert compute_power(1, share=1e-9) > 0.99
+    for refused in (lambda: compute_stddev_interval([], failure_probability=0.1), lambda: compute_power(0, share=0.5)):
         with pytest.raises(ValueError, match="must be at least 1, got 0"):
             refused()
 

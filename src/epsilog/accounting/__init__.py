@@ -17,61 +17,67 @@ Where to look: ``mechanisms.composition`` reads a release once, ``account`` asks
 ``montecarlo`` simulates what none of them can price.
 """
 
-from epsilog.accounting.account import assumptions, delta, epsilon
+from epsilog.accounting.account import delta, epsilon, list_assumptions
 from epsilog.accounting.calibration import calibrate, delta_curve, epsilon_curve, rounds_that_fit
 from epsilog.accounting.closed_forms import (
-    FederatedEstimate,
+    FederatedClosedForm,
     classic_gaussian_stddev,
-    even_split,
-    fl_formula,
+    federated_closed_form,
     laplace_scale,
-    true_positive_rate,
+    split_epsilon_evenly,
+    tpr_upper_bound,
 )
-from epsilog.accounting.comparing import Comparison, GaussianFit, Standing, compare, gaussian_fit
-from epsilog.accounting.curve import Profile, mu, profile, rho
-from epsilog.accounting.intervals import Intervals, Series
-from epsilog.accounting.renyi import rdp, rdp_attained, renyi_delta, renyi_epsilon
-from epsilog.accounting.truncation import cut_chance, truncated
-from epsilog.accounting.tuning import mean_trials
+from epsilog.accounting.comparing import (
+    GaussianDPFit,
+    PointComparison,
+    ProfileComparison,
+    compare_profiles,
+    fit_gaussian_dp,
+)
+from epsilog.accounting.curve import PrivacyProfile, mu, profile, rho
+from epsilog.accounting.intervals import ArrayLike, Intervals
+from epsilog.accounting.renyi import rdp, rdp_lower_bound, renyi_delta, renyi_epsilon
+from epsilog.accounting.truncation import build_truncated_poisson_pair, truncation_probability
+from epsilog.accounting.tuning import expected_trials
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from epsilog.numerics.moments import epsilon_by_order
-from epsilog.numerics.tails import binomial_above
+from epsilog.numerics.moments import rdp_to_epsilon_by_order
+from epsilog.numerics.tails import binomial_tail
 
 __all__ = [
-    "Comparison",
-    "FederatedEstimate",
-    "GaussianFit",
+    "ArrayLike",
+    "FederatedClosedForm",
+    "GaussianDPFit",
     "Intervals",
-    "Profile",
-    "Series",
-    "Standing",
-    "assumptions",
-    "binomial_above",
+    "PointComparison",
+    "PrivacyProfile",
+    "ProfileComparison",
+    "binomial_tail",
+    "build_truncated_poisson_pair",
     "calibrate",
     "classic_gaussian_stddev",
-    "compare",
-    "cut_chance",
+    "compare_profiles",
     "delta",
     "delta_curve",
     "epsilon",
-    "epsilon_by_order",
     "epsilon_curve",
-    "even_split",
-    "fl_formula",
+    "expected_trials",
+    "federated_closed_form",
+    "fit_gaussian_dp",
     "gaussian_delta",
     "gaussian_epsilon",
-    "gaussian_fit",
     "gaussian_mu",
     "laplace_scale",
-    "mean_trials",
+    "list_assumptions",
     "mu",
     "profile",
     "rdp",
-    "rdp_attained",
+    "rdp_lower_bound",
+    "rdp_to_epsilon_by_order",
     "renyi_delta",
     "renyi_epsilon",
     "rho",
     "rounds_that_fit",
-    "true_positive_rate",
-    "truncated",
+    "split_epsilon_evenly",
+    "tpr_upper_bound",
+    "truncation_probability",
 ]

@@ -14,16 +14,25 @@ from functools import partial
 from typing import NamedTuple, overload
 
 from epsilog.accounting import composing, failures, grouping, renyi, tuning
-from epsilog.accounting.intervals import Intervals, Series, read, shaped
-from epsilog.accounting.inversion.integral import inversion_bounds
-from epsilog.accounting.inversion.sampled import OutOfReachError
+from epsilog.accounting.intervals import ArrayLike, Intervals, parse_points, wrap_intervals
+from epsilog.accounting.inversion.integral import bound_by_inversion
+from epsilog.accounting.inversion.sampled import InversionInfeasibleError
 from epsilog.accounting.methods import central_limit, concentrated, lattice, unsampled
-from epsilog.accounting.truncation import Cut
+from epsilog.accounting.truncation import TruncationProbability
 from epsilog.mechanisms import Grouped, Release
-from epsilog.mechanisms.composition import Bag, Composition, flatten
+from epsilog.mechanisms.composition import Composition, ReleaseCounts, flatten
 from epsilog.numerics.balls_in_bins import search
-from epsilog.numerics.gaussian import gaussian_bounds
-from epsilog.numerics.questions import FAINT, Bounds, DeltaAt, EpsilonAt, Question, anything, at_most, size
+from epsilog.numerics.gaussian import bound_gaussian
+from epsilog.numerics.questions import (
+    FAINT,
+    Bounds,
+    DeltaAt,
+    EpsilonAt,
+    Question,
+    bound_from_max_loss,
+    relevant_delta,
+    trivial_bounds,
+)
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check, scalars
 from epsilog.terms.messages import Message
 
@@ -62,7 +71,7 @@ class Method:
     helps: Callable[[Composition, Question, Bounds], bool] | None = None
 
 
-class Claim(NamedTuple):
+class MethodResult(NamedTuple):
     """What is proven, and by which method on either side."""
 
     bounds: Bounds
@@ -79,9 +88,9 @@ class Claim(NamedTuple):
         return Message.of("method/each-side@1", above=named[0], below=named[1])
 
 
-def walk(
+def run_methods(
     methods: Sequence[Method], composition: Composition, question: Question, gap: float, *, above: bool = False
-) -> Claim:
+) -> MethodResult:
     """Asks the methods in turn until the interval is narrow enough.
 
     A method that refuses, or whose numbers leave the doubles, proves nothing, and the next one is asked.
@@ -97,7 +106,7 @@ def walk(
         ArithmeticError: two proven bounds contradict each other.
         UnsupportedMechanismError: no method has a proof under this relation; the first refusal.
     """
-    claim, wanted = Claim(anything(question), None, None), gap
+    claim, wanted = MethodResult(trivial_bounds(question), None, None), gap
     refusal, answered = None, False
     for method in methods:
         if claim.bounds.within(wanted, least=FAINT) and not (
@@ -115,7 +124,7 @@ def walk(
             continue
         if found is None:
             continue
-        claim, answered = _met(claim, found, method), answered or not method.below_only
+        claim, answered = _intersect(claim, found, method), answered or not method.below_only
         known = math.isfinite(claim.bounds.upper)
         if method.last and known:
             break
@@ -125,10 +134,10 @@ def walk(
     return claim
 
 
-def _met(claim: Claim, found: Bounds, method: Method) -> Claim:
+def _intersect(claim: MethodResult, found: Bounds, method: Method) -> MethodResult:
     """What both say; a side is named after the method that moved it last."""
-    bounds = claim.bounds.meet(found)
-    return Claim(
+    bounds = claim.bounds.intersect(found)
+    return MethodResult(
         bounds,
         method if claim.above is None or bounds.upper < claim.bounds.upper else claim.above,
         method if bounds.lower > claim.bounds.lower else claim.below,
@@ -137,7 +146,7 @@ def _met(claim: Claim, found: Bounds, method: Method) -> Claim:
 
 def gaussian(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
     """Bounds the answer about Gaussians and statements of mu-GDP; None as soon as one part is something else."""
-    return None if composition.mu is None else gaussian_bounds(composition.mu, question)
+    return None if composition.mu is None else bound_gaussian(composition.mu, question)
 
 
 def pure(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
@@ -145,28 +154,28 @@ def pure(composition: Composition, question: Question, gap: float) -> Bounds | N
     largest = composition.largest_loss
     if question == EpsilonAt(0):
         return largest
-    found = Bounds(0.0, at_most(question, largest.upper))
-    return None if found == anything(question) else found
+    found = Bounds(0.0, bound_from_max_loss(question, largest.upper))
+    return None if found == trivial_bounds(question) else found
 
 
 def balls_in_bins(composition: Composition, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer about epochs of the same bins over Gaussians; None for anything else."""
-    return None if composition.bins is None else search.bounds(*composition.bins, question, gap=gap)
+    return None if composition.bins is None else search.bound_balls_in_bins(*composition.bins, question, gap=gap)
 
 
 def inversion(composition: Composition, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer about several releases with pairs; None where no useful bound on the error is known."""
-    if composition.has_pairs and composition.orderings(size(question))[0].rounds > 1:
-        with suppress(OutOfReachError):
-            return inversion_bounds(composition.orderings(size(question)), question, gap)
+    if composition.has_pairs and composition.orderings(relevant_delta(question))[0].rounds > 1:
+        with suppress(InversionInfeasibleError):
+            return bound_by_inversion(composition.orderings(relevant_delta(question)), question, gap)
     return None
 
 
 PURE = Method("method/pure-composition@1", pure)
 LATTICE = Method(
     "method/lattice@1",
-    lattice.bounds,
-    above=lattice.above,
+    lattice.bound,
+    above=lattice.bound_above,
     enough=0.02,  # a relative width from which on bounds of another kind may do better
 )
 
@@ -175,10 +184,10 @@ _TOLD = (PURE, LATTICE)  # what bounds truncated samples by pairs of their own
 GAUSSIAN = Method("method/gaussian@1", gaussian, last=True)
 BINS = Method("method/balls-in-bins@1", balls_in_bins, enough=LATTICE.enough)
 INVERSION = Method("method/inversion@1", inversion)
-CENTRAL_LIMIT = Method("method/central-limit@1", central_limit.bounds, enough=GAP)
-STATED = Method("method/renyi-orders@1", concentrated.alone)
-ZCDP = Method("method/zcdp-gaussian@1", concentrated.bounds, below_only=True)
-RENYI = Method("method/renyi@1", renyi.bounds)
+CENTRAL_LIMIT = Method("method/central-limit@1", central_limit.bound, enough=GAP)
+STATED = Method("method/renyi-orders@1", concentrated.bound_lone_zcdp)
+ZCDP = Method("method/zcdp-gaussian@1", concentrated.bound, below_only=True)
+RENYI = Method("method/renyi@1", renyi.bound)
 
 PRICED = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP, RENYI)
 """What bounds a release as it is, in the order in which it is asked."""
@@ -191,14 +200,14 @@ def _upper(composition: Composition, question: Question, gap: float) -> float:
     if composition.sampled:  # of a few kinds: asked by itself first, and unsampled only where nothing else answers
         asked = LARGEST if question == EpsilonAt(0) else PRICED
         with suppress(UnsupportedMechanismError):
-            found = walk(asked, composition, question, gap, above=True).bounds.upper
-            if found < anything(question).upper:
+            found = run_methods(asked, composition, question, gap, above=True).bounds.upper
+            if found < trivial_bounds(question).upper:
                 return found
-    return account(composition, question, gap, above=True)[0].upper
+    return compute_interval(composition, question, gap, above=True)[0].upper
 
 
-UNSAMPLED = Method("method/unamplified@1", partial(unsampled.likely, upper=_upper), helps=unsampled.helps)
-UNSAMPLED_EACH = Method("method/unamplified@1", partial(unsampled.each, upper=_upper))
+UNSAMPLED = Method("method/unamplified@1", partial(unsampled.bound_if_cheap, upper=_upper), helps=unsampled.can_improve)
+UNSAMPLED_EACH = Method("method/unamplified@1", partial(unsampled.bound_without_sampling, upper=_upper))
 
 ADDED = Method("method/basic-composition@1", partial(composing.one_by_one, upper=_upper))
 
@@ -217,7 +226,7 @@ def by_parts(composition: Composition, question: Question, gap: float, *, above:
     """Several parts, each by itself, and then together; None about a single one, or where each has a pair."""
 
     def ask(one: Composition, asked: Question, upper_only: bool) -> Bounds:
-        return account(one, asked, gap, above=upper_only)[0]
+        return compute_interval(one, asked, gap, above=upper_only)[0]
 
     return composing.bounds(composition, question, above=above, ask=ask)
 
@@ -227,8 +236,8 @@ def trials(composition: Composition, question: Question, gap: float, *, above: b
     if composition.trials is None:
         return None
     one, law = composition.trials
-    ask, named = _asked(gap)
-    found = tuning.bounds(law, one, question, above=above, ask=ask)
+    ask, named = _make_trial_question(gap)
+    found = tuning.bound_best_of_trials(law, one, question, above=above, ask=ask)
     return found, named("method/best-of-trials@1")
 
 
@@ -237,17 +246,17 @@ def groups(composition: Composition, question: Question, gap: float, *, above: b
     if composition.group is None:
         return None
     one, units = composition.group
-    ask, named = _asked(gap)
-    found, how = grouping.bounds(one, question, units=units, gap=gap, above=above, ask=ask)
+    ask, named = _make_trial_question(gap)
+    found, how = grouping.bound_group(one, question, units=units, gap=gap, above=above, ask=ask)
     return found, named(how)
 
 
-def _asked(gap: float) -> tuple[tuning.Ask, Callable[[str], Message]]:
+def _make_trial_question(gap: float) -> tuple[tuning.Ask, Callable[[str], Message]]:
     """Who answers about one of several, and what names the methods by which that was done."""
     methods: dict[Message, None] = {}
 
     def ask(one: Composition, asked: Question, upper_only: bool) -> Bounds:
-        found, method = account(one, asked, gap, above=upper_only)
+        found, method = compute_interval(one, asked, gap, above=upper_only)
         if asked != EpsilonAt(0):  # the largest loss only caps what others found
             methods[method] = None
         return found
@@ -260,9 +269,9 @@ def between(composition: Composition, question: Question, gap: float, *, above: 
     if composition.enclosed is None:
         return None
     most, least = composition.enclosed
-    found, method = account(most, question, gap, above=above)
+    found, method = compute_interval(most, question, gap, above=above)
     if most.bag != least.bag:
-        lower = 0.0 if above else account(least, question, gap)[0].lower
+        lower = 0.0 if above else compute_interval(least, question, gap)[0].lower
         found = Bounds(min(lower, found.upper), found.upper)
     proofs = dict.fromkeys(page for part in composition.bag if part.between() for page in part.proofs)
     return found, Message.of("method/enclosed@1", rest=method, pages="; ".join(proofs))
@@ -277,15 +286,15 @@ def uncut(composition: Composition, question: Question, gap: float, *, above: bo
     if composition.uncut is None:
         return None
     rest, chance = composition.uncut
-    spent = Cut(chance)
-    whole, by = account(rest, question, gap, above=above)
+    spent = TruncationProbability(chance)
+    whole, by = compute_interval(rest, question, gap, above=above)
 
     def asked(at: float) -> Bounds:
-        return whole if question == EpsilonAt(at) else account(rest, EpsilonAt(at), gap, above=True)[0]
+        return whole if question == EpsilonAt(at) else compute_interval(rest, EpsilonAt(at), gap, above=True)[0]
 
     match question:
         case DeltaAt(epsilon):
-            upper = spent.beside(whole, epsilon).upper
+            upper = spent.add_to(whole, epsilon).upper
         case EpsilonAt(delta):
             upper = spent.epsilon(delta, asked, above=True).upper
     found = Bounds(whole.lower, max(upper, whole.lower))
@@ -293,14 +302,14 @@ def uncut(composition: Composition, question: Question, gap: float, *, above: bo
     if found.upper <= (1 + gap) * whole.upper:
         return found, name
     with suppress(UnsupportedMechanismError):
-        told = walk(_TOLD, composition, question, gap, above=True)
+        told = run_methods(_TOLD, composition, question, gap, above=True)
         if told.bounds.upper < found.upper:
-            found = found.meet(Bounds(0.0, told.bounds.upper))
+            found = found.intersect(Bounds(0.0, told.bounds.upper))
             name = Message.of("method/truncated-pairs@1", rest=told.method)
     with suppress(UnsupportedMechanismError):
-        known, method = account(composition.unsampled(composition.truncated), question, gap, above=True)
+        known, method = compute_interval(composition.without_sampling(composition.truncated), question, gap, above=True)
         if known.upper < found.upper:
-            found = found.meet(Bounds(0.0, known.upper))
+            found = found.intersect(Bounds(0.0, known.upper))
             name = Message.of("method/without-amplification@1", rest=method)
     return found, name
 
@@ -313,17 +322,17 @@ def failing(composition: Composition, question: Question, gap: float, *, above: 
     failure = failures.joint(chances)
     match question:
         case DeltaAt():
-            found, method = account(rest, question, gap, above=above)
-            found = failure.beside(found)
+            found, method = compute_interval(rest, question, gap, above=above)
+            found = failure.add_to(found)
         case EpsilonAt(delta):
             low, high = failure.left(delta)
-            found, method = account(rest, EpsilonAt(low or 0.0), gap, above=above)
+            found, method = compute_interval(rest, EpsilonAt(low or 0.0), gap, above=above)
             upper = math.inf if low is None or high is None else found.upper
             lower = found.lower
             if high is None:  # the statements alone spend more than delta
                 lower = math.inf
             elif high != low:
-                lower = 0.0 if above or high == 1 else account(rest, EpsilonAt(high), gap)[0].lower
+                lower = 0.0 if above or high == 1 else compute_interval(rest, EpsilonAt(high), gap)[0].lower
             found = Bounds(lower, upper)
     return found, Message.of("method/stated-deltas-apart@1", rest=method)
 
@@ -332,7 +341,7 @@ REDUCTIONS = (curves, trials, groups, between, uncut, failing)
 """What answers through other compositions, in the order in which it is asked."""
 
 
-def account(
+def compute_interval(
     composition: Composition, question: Question, gap: float = GAP, *, above: bool = False
 ) -> tuple[Bounds, Message]:
     """Bounds an answer through the first reduction that applies, else by the methods; what claims and searches ask.
@@ -353,7 +362,7 @@ def account(
             if (found := reduce(composition, question, gap, above=above)) is not None:
                 return found
         asked = (*LARGEST, UNSAMPLED_EACH) if question == EpsilonAt(0) else METHODS
-        claim = walk(asked, composition, question, gap, above=above)
+        claim = run_methods(asked, composition, question, gap, above=above)
         return claim.bounds, claim.method
     except UnsupportedMechanismError:
         found = by_parts(composition, question, gap, above=above)
@@ -368,12 +377,12 @@ def epsilon(
 ) -> Interval: ...
 @overload
 def epsilon(
-    release: Release, *, delta: Series, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+    release: Release, *, delta: ArrayLike, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
 ) -> Intervals: ...
 def epsilon(
     release: Release,
     *,
-    delta: float | Series,
+    delta: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = GAP,
     group: int = 1,
@@ -408,8 +417,12 @@ def epsilon(
     >>> epsilon(sgd, delta=[1e-5, 1e-6, 1e-7]).upper.round(3).tolist()
     [1.828, 2.125, 2.412]
     """
-    composition = Composition.of(held(release, group), relation)
-    return each(lambda at: interval(composition, EpsilonAt(at), gap), check.half_open(0, 1, check.DOWN), delta=delta)
+    composition = Composition.of(apply_group_size(release, group), relation)
+    return each(
+        lambda at: build_interval(composition, EpsilonAt(at), gap),
+        check.in_half_open_interval(0, 1, check.DOWN),
+        delta=delta,
+    )
 
 
 @overload
@@ -418,12 +431,12 @@ def delta(
 ) -> Interval: ...
 @overload
 def delta(
-    release: Release, *, epsilon: Series, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+    release: Release, *, epsilon: ArrayLike, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
 ) -> Intervals: ...
 def delta(
     release: Release,
     *,
-    epsilon: float | Series,
+    epsilon: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = GAP,
     group: int = 1,
@@ -447,27 +460,29 @@ def delta(
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)
     0.126936738
     """
-    composition = Composition.of(held(release, group), relation)
-    return each(lambda at: interval(composition, DeltaAt(at), gap), check.at_least(0, check.DOWN), epsilon=epsilon)
+    composition = Composition.of(apply_group_size(release, group), relation)
+    return each(
+        lambda at: build_interval(composition, DeltaAt(at), gap), check.at_least(0, check.DOWN), epsilon=epsilon
+    )
 
 
-def each(ask: Callable[[float], Interval], rule: check.Rule[float], **named: object) -> Interval | Intervals:
+def each(ask: Callable[[float], Interval], rule: check.Validator[float], **named: object) -> Interval | Intervals:
     """Asks about the number given by keyword, or about each of a series; nothing is asked unless all are good."""
     if not any(map(scalars.is_series, named.values())):
         return ask(rule(**named))
-    numbers, shape = read(rule, **named)
-    return shaped(map(ask, numbers), shape)
+    numbers, shape = parse_points(rule, **named)
+    return wrap_intervals(map(ask, numbers), shape)
 
 
-def held(release: Release, group: int) -> Release:
+def apply_group_size(release: Release, group: int) -> Release:
     """A release as somebody meets it who holds up to ``group`` of its units."""
     group = check.integer(1)(group=group)
-    return release if group == 1 else Grouped(check.instance(Release)(release=release), group)
+    return release if group == 1 else Grouped(check.instance_of(Release)(release=release), group)
 
 
-def interval(composition: Composition, question: Question, gap: float) -> Interval:
+def build_interval(composition: Composition, question: Question, gap: float) -> Interval:
     """The claim about a composition: bounds on the answer, how they were found, and what they assume."""
-    bounds, method = account(composition, question, check.between(0, 1)(gap=gap))
+    bounds, method = compute_interval(composition, question, check.in_open_interval(0, 1)(gap=gap))
     match question:
         case EpsilonAt(at):
             quantity, named = "epsilon", [("delta", at)]
@@ -477,21 +492,21 @@ def interval(composition: Composition, question: Question, gap: float) -> Interv
         named.append(("units", float(composition.group[1])))
     return Interval(
         bounds.lower, bounds.upper, method, composition.relation,
-        assumptions=_assumed(composition.bag), quantity=quantity, given=tuple(named),
+        assumptions=_list_assumptions(composition.bag), quantity=quantity, given=tuple(named),
     )  # fmt: skip
 
 
-def assumptions(release: Release) -> tuple[Message, ...]:
+def list_assumptions(release: Release) -> tuple[Message, ...]:
     """List what the accountant takes for granted about ``release``.
 
     >>> from epsilog.mechanisms import PureDP
-    >>> str(assumptions(PureDP(1.0))[1])
+    >>> str(list_assumptions(PureDP(1.0))[1])
     'the stated guarantee of a part is correct'
     """
-    return _assumed(flatten(check.instance(Release)(release=release)))
+    return _list_assumptions(flatten(check.instance_of(Release)(release=release)))
 
 
-def _assumed(bag: Bag) -> tuple[Message, ...]:
+def _list_assumptions(bag: ReleaseCounts) -> tuple[Message, ...]:
     """The same about single releases with their counts."""
     found = dict.fromkeys([_FIXED])
     for part in bag:

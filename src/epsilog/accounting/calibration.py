@@ -12,13 +12,13 @@ from functools import partial
 
 import numpy as np
 
-from epsilog.accounting.account import GAP, account, held, interval
+from epsilog.accounting.account import GAP, apply_group_size, build_interval, compute_interval
 from epsilog.accounting.curve import profile
-from epsilog.accounting.intervals import Intervals, Series, read
+from epsilog.accounting.intervals import ArrayLike, Intervals, parse_points
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
-from epsilog.numerics.roots import largest
+from epsilog.numerics.roots import find_last_integer
 from epsilog.numerics.rounding import TINY
 from epsilog.terms import CalibrationError, CheckError, NeighboringRelation, check, scalars
 
@@ -88,8 +88,8 @@ def calibrate(
     >>> calibrate(lambda count: Repeated(Gaussian(10.0), count), epsilon=1.0, delta=1e-6, whole=True)
     5
     """
-    tolerance, gap = check.between(0, 1)(tolerance=tolerance), check.between(0, 1)(gap=gap)
-    relation = check.member(NeighboringRelation)(relation=relation)
+    tolerance, gap = check.in_open_interval(0, 1)(tolerance=tolerance), check.in_open_interval(0, 1)(gap=gap)
+    relation = check.enum_member(NeighboringRelation)(relation=relation)
     digits = check.optional(check.integer(2, 15))(digits=digits)
     made: Callable[[float], Release] = (lambda at: make(int(at))) if whole else make
     goal = _goal(epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr)
@@ -135,13 +135,14 @@ def _goal(
         raise ValueError("goal must be epsilon with delta, or advantage, or tpr with fpr")
     if epsilon is not None and delta is not None:
         return _answer_at_most(
-            EpsilonAt(check.between(0, 1, check.DOWN)(delta=delta)), check.positive(check.DOWN)(epsilon=epsilon)
+            EpsilonAt(check.in_open_interval(0, 1, check.DOWN)(delta=delta)),
+            check.positive(check.DOWN)(epsilon=epsilon),
         )
     if advantage is not None:
-        return _answer_at_most(DeltaAt(0.0), check.between(0, 1, check.DOWN)(advantage=advantage))
+        return _answer_at_most(DeltaAt(0.0), check.in_open_interval(0, 1, check.DOWN)(advantage=advantage))
     assert tpr is not None
     assert fpr is not None
-    rate, most = check.between(0, 1, check.UP)(fpr=fpr), check.between(0, 1, check.DOWN)(tpr=tpr)
+    rate, most = check.in_open_interval(0, 1, check.UP)(fpr=fpr), check.in_open_interval(0, 1, check.DOWN)(tpr=tpr)
     if most <= rate:
         raise CheckError("tpr", f"above fpr = {rate!r}", repr(most))
 
@@ -153,7 +154,9 @@ def _goal(
 
 def _answer_at_most(question: Question, most: float) -> Excess:
     def excess(release: Release, relation: NeighboringRelation, gap: float, above: bool) -> float:
-        return _log_ratio(account(Composition.of(release, relation), question, gap, above=above)[0].upper, most)
+        return _log_ratio(
+            compute_interval(Composition.of(release, relation), question, gap, above=above)[0].upper, most
+        )
 
     return excess
 
@@ -334,14 +337,14 @@ def rounds_that_fit(
     5
     """
     epsilon = check.positive(check.DOWN)(epsilon=epsilon)
-    delta = check.between(0, 1, check.DOWN)(delta=delta)
-    gap = check.between(0, 1)(gap=gap)
-    relation = check.member(NeighboringRelation)(relation=relation)
+    delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
+    gap = check.in_open_interval(0, 1)(gap=gap)
+    relation = check.enum_member(NeighboringRelation)(relation=relation)
     before = Composed([]) if spent is None else spent
 
     def fits(count: int, *, above: bool = True) -> bool:
         whole = Composition.of(Composed([before, Repeated(step, count)]), relation)
-        return account(whole, EpsilonAt(delta), gap, above=above)[0].upper <= epsilon
+        return compute_interval(whole, EpsilonAt(delta), gap, above=above)[0].upper <= epsilon
 
     most = _most(fits)
     if most > 0 and not fits(most, above=False):  # a claim is not above; if it is, all are claims
@@ -351,7 +354,7 @@ def rounds_that_fit(
 
 def _most(fits: Callable[[int], bool]) -> int:
     """The largest count that fits; 0 if none does."""
-    most = largest(fits, limit=_MOST_ROUNDS)
+    most = find_last_integer(fits, limit=_MOST_ROUNDS)
     if most == _MOST_ROUNDS:
         raise CalibrationError(f"any number of rounds fits: {most} do")
     return most
@@ -359,9 +362,9 @@ def _most(fits: Callable[[int], bool]) -> int:
 
 def epsilon_curve(
     step: Release,
-    rounds: Series,
+    rounds: ArrayLike,
     *,
-    delta: float | Series,
+    delta: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = GAP,
     group: int = 1,
@@ -386,15 +389,15 @@ def epsilon_curve(
     >>> epsilon_curve(Gaussian(noise_multiplier=10.0), [1, 10, 100], delta=1e-6).upper.round(2).tolist()
     [0.4, 1.37, 4.89]
     """
-    numbers = read(check.half_open(0, 1, check.DOWN), delta=delta)
+    numbers = parse_points(check.in_half_open_interval(0, 1, check.DOWN), delta=delta)
     return _over_rounds(step, rounds, (EpsilonAt, numbers), relation=relation, gap=gap, group=group)
 
 
 def delta_curve(
     step: Release,
-    rounds: Series,
+    rounds: ArrayLike,
     *,
-    epsilon: float | Series,
+    epsilon: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = GAP,
     group: int = 1,
@@ -419,13 +422,13 @@ def delta_curve(
     >>> delta_curve(Gaussian(noise_multiplier=4.0), [[1], [4]], epsilon=[0.0, 1.0]).shape
     (2, 2)
     """
-    numbers = read(check.at_least(0, check.DOWN), epsilon=epsilon)
+    numbers = parse_points(check.at_least(0, check.DOWN), epsilon=epsilon)
     return _over_rounds(step, rounds, (DeltaAt, numbers), relation=relation, gap=gap, group=group)
 
 
 def _over_rounds(
     step: Release,
-    rounds: Series,
+    rounds: ArrayLike,
     asked: tuple[type[Question], tuple[tuple[float, ...], tuple[int, ...] | None]],
     *,
     relation: NeighboringRelation,
@@ -435,18 +438,21 @@ def _over_rounds(
     """Each number of rounds is read once, however many questions are asked about it."""
     if not scalars.is_series(rounds):
         raise CheckError("rounds", "a series", repr(rounds))
-    counts, shape = read(check.integer(1), rounds=rounds)
+    counts, shape = parse_points(check.integer(1), rounds=rounds)
     assert shape is not None
     kind, (numbers, other) = asked
     try:
         both = np.broadcast_shapes(shape, other or ())
     except ValueError:
         raise CheckError("rounds", f"of a shape that goes with {other}, that of the question", f"{shape}") from None
-    read_once = {count: Composition.of(held(Repeated(step, count), group), relation) for count in dict.fromkeys(counts)}
+    read_once = {
+        count: Composition.of(apply_group_size(Repeated(step, count), group), relation)
+        for count in dict.fromkeys(counts)
+    }
     places = np.broadcast_to(np.arange(len(counts)).reshape(shape), both).ravel()
     others = np.broadcast_to(np.arange(len(numbers)).reshape(other or ()), both).ravel()
     points = []
     for place, at in zip(places, others, strict=True):
-        found = interval(read_once[counts[place]], kind(numbers[at]), gap)
+        found = build_interval(read_once[counts[place]], kind(numbers[at]), gap)
         points.append(replace(found, given=(("rounds", float(counts[place])), *found.given)))
     return Intervals(tuple(points), both)

@@ -15,7 +15,7 @@ from epsilog.terms import check
 
 
 @dataclass(frozen=True, slots=True)
-class FederatedEstimate:
+class FederatedClosedForm:
     """The popular federated formula, term by term: an estimate, never a bound.
 
     Attributes:
@@ -32,12 +32,14 @@ class FederatedEstimate:
         return self.root_term + self.linear_term
 
     @property
-    def dominates(self) -> str:
+    def dominant_term(self) -> str:
         """Which term is the larger: "root" or "linear"."""
         return "root" if self.root_term >= self.linear_term else "linear"
 
 
-def fl_formula(*, sampling_probability: float, noise_multiplier: float, rounds: int, delta: float) -> FederatedEstimate:
+def federated_closed_form(
+    *, sampling_probability: float, noise_multiplier: float, rounds: int, delta: float
+) -> FederatedClosedForm:
     """Evaluates q sqrt(2 T ln(1/delta)) / sigma + T q^2 / sigma^2.
 
     Args:
@@ -55,18 +57,18 @@ def fl_formula(*, sampling_probability: float, noise_multiplier: float, rounds: 
     Source:
         docs/learn/two-formulas.md, which compares it with certified bounds.
 
-    >>> worked = fl_formula(sampling_probability=0.02, noise_multiplier=1.0, rounds=100, delta=1e-6)
+    >>> worked = federated_closed_form(sampling_probability=0.02, noise_multiplier=1.0, rounds=100, delta=1e-6)
     >>> round(worked.total, 4), round(worked.root_term, 4), round(worked.linear_term, 4)
     (1.0913, 1.0513, 0.04)
     """
-    sampling_probability = check.within(0, 1, check.UP)(sampling_probability=sampling_probability)
+    sampling_probability = check.in_closed_interval(0, 1, check.UP)(sampling_probability=sampling_probability)
     noise_multiplier = check.at_least(0, check.DOWN)(noise_multiplier=noise_multiplier)
     rounds = check.integer(1)(rounds=rounds)
-    delta = check.between(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
     if noise_multiplier == 0:
-        return FederatedEstimate(math.inf, math.inf)
+        return FederatedClosedForm(math.inf, math.inf)
     rate = sampling_probability / noise_multiplier
-    return FederatedEstimate(rate * math.sqrt(-2 * rounds * math.log(delta)), rounds * rate * rate)
+    return FederatedClosedForm(rate * math.sqrt(-2 * rounds * math.log(delta)), rounds * rate * rate)
 
 
 def classic_gaussian_stddev(*, epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
@@ -91,7 +93,7 @@ def classic_gaussian_stddev(*, epsilon: float, delta: float, sensitivity: float 
     """
     epsilon = check.positive(check.DOWN)(epsilon=epsilon)
     sensitivity = check.positive(check.UP)(sensitivity=sensitivity)
-    delta = check.between(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
     return sensitivity * math.sqrt(2 * (math.log(1.25) - math.log(delta))) / epsilon
 
 
@@ -108,10 +110,10 @@ def laplace_scale(*, epsilon: float, sensitivity: float = 1.0) -> float:
     return sensitivity / epsilon
 
 
-def even_split(*, epsilon: float, queries: int) -> float:
+def split_epsilon_evenly(*, epsilon: float, queries: int) -> float:
     """Each query's share of epsilon when basic composition is all one uses; rounded down.
 
-    >>> even_split(epsilon=1.0, queries=100)
+    >>> split_epsilon_evenly(epsilon=1.0, queries=100)
     0.01
     """
     epsilon = check.positive(check.DOWN)(epsilon=epsilon)
@@ -119,7 +121,7 @@ def even_split(*, epsilon: float, queries: int) -> float:
     return epsilon / queries
 
 
-def true_positive_rate(guarantees: Iterable[tuple[float, float]], *, fpr: float) -> float:
+def tpr_upper_bound(guarantees: Iterable[tuple[float, float]], *, fpr: float) -> float:
     """Bounds from above how often an attacker who may be wrong ``fpr`` of the time is right.
 
     Every pair is a proof, so the least of their bounds holds.
@@ -134,13 +136,13 @@ def true_positive_rate(guarantees: Iterable[tuple[float, float]], *, fpr: float)
     Source:
         Kairouz, Oh & Viswanath 2015, Theorem 2.1 (arXiv:1311.0776), solved for the true-positive rate.
 
-    >>> round(true_positive_rate([(1.0, 1e-5)], fpr=0.01), 4)
+    >>> round(tpr_upper_bound([(1.0, 1e-5)], fpr=0.01), 4)
     0.0272
     """
-    fpr = check.within(0, 1, check.UP)(fpr=fpr)
+    fpr = check.in_closed_interval(0, 1, check.UP)(fpr=fpr)
     best = 1.0
-    proved = check.pair(check.upper_side(), check.within(0, 1, check.UP))
-    for epsilon, delta in check.each(proved)(guarantees=guarantees):
+    proved = check.pair_of(check.upper_bound(), check.in_closed_interval(0, 1, check.UP))
+    for epsilon, delta in check.sequence_of(proved)(guarantees=guarantees):
         down = math.exp(-epsilon)
         best = min(best, fpr / down + delta if down > 0 else 1.0, 1 - down * (1 - delta - fpr))
     return min(1.0, max(best, fpr) * (1 + 1e-12))

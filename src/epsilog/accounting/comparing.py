@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from epsilog.accounting.curve import Profile, profile
+from epsilog.accounting.curve import PrivacyProfile, profile
 from epsilog.mechanisms import Release
 from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.questions import Bounds
-from epsilog.numerics.roots import bracket
-from epsilog.numerics.rounding import MU, down, up
+from epsilog.numerics.roots import bisect_doubles
+from epsilog.numerics.rounding import MU, round_down, round_up
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check
 
-__all__ = ["Comparison", "GaussianFit", "Standing", "compare", "gaussian_fit"]
+__all__ = ["GaussianDPFit", "PointComparison", "ProfileComparison", "compare_profiles", "fit_gaussian_dp"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _GAP = 0.002
@@ -45,7 +45,7 @@ Curve = Callable[[float], Bounds | Interval]  # delta at an epsilon
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianFit:
+class GaussianDPFit:
     """The mu that a release comes close to, and how close; both errors are certified.
 
     Attributes:
@@ -68,7 +68,7 @@ class GaussianFit:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PointComparison:
     """How two releases stand to each other at one delta, or at one false positive rate.
 
     Attributes:
@@ -90,20 +90,21 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two releases compared as whole curves; made by ``compare``.
+class ProfileComparison:
+    """Two releases compared as whole curves; made by ``compare_profiles``.
 
     Attributes:
         at_deltas: epsilon of both at each delta.
         at_fprs: the true positive rate of the best test against each at each false positive rate; none where a release
             has no such reading.
-        first_excess: by so much at most the first is easier to attack than the second anywhere, as in ``GaussianFit``.
+        first_excess: by so much at most the first is easier to attack than the second anywhere, as in
+        ``GaussianDPFit``.
         second_excess: the same the other way round.
         tolerance: an excess that is of no account.
     """
 
-    at_deltas: tuple[Standing, ...]
-    at_fprs: tuple[Standing, ...]
+    at_deltas: tuple[PointComparison, ...]
+    at_fprs: tuple[PointComparison, ...]
     first_excess: float
     second_excess: float
     tolerance: float
@@ -128,14 +129,14 @@ class Comparison:
         return "open"
 
 
-def gaussian_fit(
+def fit_gaussian_dp(
     release: Release,
     *,
     slack: float = 1e-3,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = _GAP,
     places: int = _MOST,
-) -> GaussianFit:
+) -> GaussianDPFit:
     """The least mu, about, that a release keeps to but for ``slack``, with what it overstates.
 
     Args:
@@ -154,26 +155,26 @@ def gaussian_fit(
         (arXiv:2406.08918); bounds and proof in docs/accounting/comparing.md.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> gaussian_fit(Gaussian(noise_multiplier=2.0)).mu
+    >>> fit_gaussian_dp(Gaussian(noise_multiplier=2.0)).mu
     0.5
     """
-    slack, places = check.within(1e-4, 0.1)(slack=slack), check.integer(_FIRST + 2)(places=places)
+    slack, places = check.in_closed_interval(1e-4, 0.1)(slack=slack), check.integer(_FIRST + 2)(places=places)
     curve = profile(release, relation=relation, gap=gap)
     exact = curve.mu()
     if exact is not None:
-        return GaussianFit(exact, 0.0, 0.0, curve.relation)
-    points = _sampled([curve.delta], slack, places)[0]
+        return GaussianDPFit(exact, 0.0, 0.0, curve.relation)
+    points = _sample_curves([curve.delta], slack, places)[0]
 
     def beyond(mu: float) -> float:
         return _excess(points, _gaussian(mu, points))
 
     if beyond(_LARGEST_MU) > slack:
         raise CalibrationError("no mu up to a thousand is kept to", bracket=(0.0, _LARGEST_MU))
-    mu = 0.0 if beyond(0.0) <= slack else bracket(lambda one: beyond(one) <= slack, 0.0, _LARGEST_MU)[1]
-    return GaussianFit(mu, beyond(mu), _excess(_gaussian(mu, points), points), curve.relation)
+    mu = 0.0 if beyond(0.0) <= slack else bisect_doubles(lambda one: beyond(one) <= slack, 0.0, _LARGEST_MU)[1]
+    return GaussianDPFit(mu, beyond(mu), _excess(_gaussian(mu, points), points), curve.relation)
 
 
-def compare(
+def compare_profiles(
     first: Release,
     second: Release,
     *,
@@ -182,7 +183,7 @@ def compare(
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     tolerance: float = 1e-3,
     gap: float = _GAP,
-) -> Comparison:
+) -> ProfileComparison:
     """Says which of two releases protects better, at which deltas and false positive rates, or that neither does.
 
     One epsilon does not say it: of two releases with the same epsilon at one delta either may be easier to attack.
@@ -203,16 +204,16 @@ def compare(
         docs/accounting/comparing.md.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> compare(Gaussian(2.0), Gaussian(1.0)).verdict
+    >>> compare_profiles(Gaussian(2.0), Gaussian(1.0)).verdict
     'first'
     """
-    tolerance = check.within(1e-4, 0.1)(tolerance=tolerance)
-    asked = check.each(check.between(0, 1))(deltas=deltas)
-    rates = check.each(check.between(0, 1))(fprs=fprs)
+    tolerance = check.in_closed_interval(1e-4, 0.1)(tolerance=tolerance)
+    asked = check.sequence_of(check.in_open_interval(0, 1))(deltas=deltas)
+    rates = check.sequence_of(check.in_open_interval(0, 1))(fprs=fprs)
     one, other = (profile(release, relation=relation, gap=gap) for release in (first, second))
-    ours, theirs = _sampled([one.delta, other.delta], tolerance)
-    return Comparison(
-        tuple(Standing(one.epsilon(delta), other.epsilon(delta)) for delta in asked),
+    ours, theirs = _sample_curves([one.delta, other.delta], tolerance)
+    return ProfileComparison(
+        tuple(PointComparison(one.epsilon(delta), other.epsilon(delta)) for delta in asked),
         _at_fprs(one, other, rates),
         _excess(ours, theirs),
         _excess(theirs, ours),
@@ -220,14 +221,14 @@ def compare(
     )
 
 
-def _at_fprs(one: Profile, other: Profile, fprs: Sequence[float]) -> tuple[Standing, ...]:
+def _at_fprs(one: PrivacyProfile, other: PrivacyProfile, fprs: Sequence[float]) -> tuple[PointComparison, ...]:
     try:
-        return tuple(Standing(one.tpr(fpr), other.tpr(fpr)) for fpr in fprs)
+        return tuple(PointComparison(one.tpr(fpr), other.tpr(fpr)) for fpr in fprs)
     except UnsupportedMechanismError:
         return ()
 
 
-def _sampled(curves: Sequence[Curve], enough: float, places: int = _MOST) -> list[list[_Point]]:
+def _sample_curves(curves: Sequence[Curve], enough: float, places: int = _MOST) -> list[list[_Point]]:
     """Points of curves at the same places: more where a bound between two of them is still wide.
 
     Beyond 1 / enough no D, which is at most 1, adds more than ``enough`` times 1 + t.
@@ -297,7 +298,7 @@ def _over_cell(one: Points, other: Points, i: int) -> float:
 
 def _gaussian(mu: float, points: Points) -> list[_Point]:
     """The curve of a Gaussian at the same places."""
-    low, high = down(mu, MU), up(mu, MU)
+    low, high = round_down(mu, MU), round_up(mu, MU)
     return [
         _Point(point.t, gaussian_delta(low, math.log(point.t))[0], gaussian_delta(high, math.log(point.t))[1])
         for point in points

@@ -1,9 +1,9 @@
 """Mixes with parts that have a price but no pair: each of those is read off its own curve, which then composes.
 
 One rule for whatever a method refuses: what has a price alone has one beside others. The curve of such a part, all its
-repetitions together where that has a price, becomes a pair (``profiled``); where losses leave the doubles, parts are
-added up one by one, each with its share of delta (Dwork & Roth 2014, Theorem 3.16), as are those of all mixes at the
-smallest deltas. docs/boundaries/accountant.md.
+repetitions together where that has a price, becomes a pair (``release_from_profile``); where losses leave the doubles,
+parts are added up one by one, each with its share of delta (Dwork & Roth 2014, Theorem 3.16), as are those of all
+mixes at the smallest deltas. docs/boundaries/accountant.md.
 
 To read a pair off a curve, let delta(e) bound both orders of the neighbors at each of some e_0 = 0 < e_1 < ... < e_n,
 in the variable t = exp(e) a convex function D. The least convex function through those points, (t_i, D_i), bounds D
@@ -24,10 +24,10 @@ import numpy as np
 
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.laws.base import LARGEST_LOSS, Atoms
+from epsilog.numerics.laws.base import LARGEST_LOSS, DiscretePair
 from epsilog.numerics.pairs import Laws, pure
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, anything
-from epsilog.numerics.rounding import LEAST, gamma, rounded, rounded_sum, up
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, trivial_bounds
+from epsilog.numerics.rounding import LEAST, gamma, round_outward, round_up, rounded_sum
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.messages import Message
 
@@ -76,18 +76,18 @@ def bounds(composition: Composition, question: Question, *, above: bool, ask: As
 def _split(composition: Composition, ask: Ask) -> _Split:
     split = _Split({})
     for part, count in composition.bag.items():
-        if _paired(Composition({part: 1}, composition.relation)):
+        if _has_pairs(Composition({part: 1}, composition.relation)):
             split.paired[part] = count
             continue
         together = Composition({part: count}, composition.relation)
-        if count > 1 and (len(composition.bag) == 1 or not _priced(together, ask)):
+        if count > 1 and (len(composition.bag) == 1 or not _has_cost(together, ask)):
             split.apart.append((Composition({part: 1}, composition.relation), count))
         else:
             split.apart.append((together, 1))
     return split
 
 
-def _paired(one: Composition) -> bool:
+def _has_pairs(one: Composition) -> bool:
     if one.uncut is not None:
         return True  # asked in several ways, of which pairs are one
     with suppress(UnsupportedMechanismError, OverflowError):
@@ -95,7 +95,7 @@ def _paired(one: Composition) -> bool:
     return False
 
 
-def _priced(one: Composition, ask: Ask) -> bool:
+def _has_cost(one: Composition, ask: Ask) -> bool:
     with suppress(UnsupportedMechanismError):
         return math.isfinite(ask(one, EpsilonAt(_FIRST), True).upper)
     return False
@@ -112,9 +112,9 @@ def _upper(split: _Split, composition: Composition, question: Question, ask: Ask
                 if found > looked / 10 or found <= LEAST:
                     break
                 looked = found
-    if found < anything(question).upper or question == EpsilonAt(0):
+    if found < trivial_bounds(question).upper or question == EpsilonAt(0):
         return found, CURVES
-    return _added(split, composition, question, ask), ADDED
+    return _add_epsilons(split, composition, question, ask), ADDED
 
 
 def _with_pairs(split: _Split, composition: Composition, delta: float, ask: Ask) -> Composition:
@@ -129,25 +129,25 @@ def _with_pairs(split: _Split, composition: Composition, delta: float, ask: Ask)
     return composition.curves[size]
 
 
-def _read(one: Composition, share: float, ask: Ask) -> Profiled:
+def _read(one: Composition, share: float, ask: Ask) -> ProfileRelease:
     tops = (ask(one, EpsilonAt(tail * share), True).upper for tail in _TAILS)
     top = next((top for top in tops if math.isfinite(top)), LARGEST_LOSS)
-    return profiled(lambda loss: ask(one, DeltaAt(loss), True).upper, top)
+    return release_from_profile(lambda loss: ask(one, DeltaAt(loss), True).upper, top)
 
 
-def _added(split: _Split, composition: Composition, question: Question, ask: Ask) -> float:
+def _add_epsilons(split: _Split, composition: Composition, question: Question, ask: Ask) -> float:
     """The sum of all parts' epsilons, each at the same share of delta."""
     if not isinstance(question, EpsilonAt):
-        return anything(question).upper
+        return trivial_bounds(question).upper
     parts = [*split.apart, *([(Composition(split.paired, composition.relation), 1)] if split.paired else [])]
-    return added(parts, question.delta, lambda one, at: ask(one, at, True).upper)
+    return add_epsilons(parts, question.delta, lambda one, at: ask(one, at, True).upper)
 
 
-def added(
+def add_epsilons(
     parts: Sequence[tuple[Composition, int]], delta: float, upper: Callable[[Composition, EpsilonAt], float]
 ) -> float:
     """The sum of the epsilons of so many of each part, all at the same share of delta, rounded down."""
-    share = rounded(Fraction(delta) / sum(count for _, count in parts), up=False)
+    share = round_outward(Fraction(delta) / sum(count for _, count in parts), up=False)
     return rounded_sum((upper(one, EpsilonAt(share)), count) for one, count in parts)
 
 
@@ -164,7 +164,7 @@ def one_by_one(composition: Composition, question: Question, gap: float, *, uppe
     def ask(one: Composition, at: EpsilonAt) -> float:
         return upper(one, at, gap)
 
-    return Bounds(0.0, min(added(parts, question.delta, ask) for parts in (alone, together)))
+    return Bounds(0.0, min(add_epsilons(parts, question.delta, ask) for parts in (alone, together)))
 
 
 POINTS = 32
@@ -176,8 +176,8 @@ _ROUNDINGS = 4096.0  # more than the sums, exponentials and quotients of so few 
 
 
 @dataclass(frozen=True, slots=True)
-class Profiled(Release):
-    """A release known only by a curve; made by ``profiled``, and never written down.
+class ProfileRelease(Release):
+    """A release known only by a curve; made by ``release_from_profile``, and never written down.
 
     Attributes:
         losses: ascending, from 0 on.
@@ -187,15 +187,15 @@ class Profiled(Release):
     losses: tuple[float, ...]
     deltas: tuple[float, ...]
 
-    def laws(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
+    def base_pairs(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
         """The symmetric pair whose profile is the least convex function above the curve's points."""
         return _law(self.losses, self.deltas), pure(0.0, 0.0)
 
 
-def profiled(curve: Callable[[float], float], largest: float) -> Profiled:
+def release_from_profile(curve: Callable[[float], float], largest: float) -> ProfileRelease:
     """Reads a curve that bounds delta from above, up to a loss beyond which what is left does not matter.
 
-    >>> half = profiled(lambda epsilon: 0.5 if epsilon < 1 else 0.0, 1.0)
+    >>> half = release_from_profile(lambda epsilon: 0.5 if epsilon < 1 else 0.0, 1.0)
     >>> half.losses[-1], half.deltas[-1]
     (1.0, 0.0)
     """
@@ -204,10 +204,10 @@ def profiled(curve: Callable[[float], float], largest: float) -> Profiled:
     found: list[float] = []
     for loss in losses:  # a curve that falls; what bounds it at a smaller loss does so at a larger one
         found.append(min(curve(loss), found[-1] if found else 1.0))
-    return Profiled(tuple(losses), tuple(found))
+    return ProfileRelease(tuple(losses), tuple(found))
 
 
-def _law(losses: tuple[float, ...], deltas: tuple[float, ...]) -> Atoms:
+def _law(losses: tuple[float, ...], deltas: tuple[float, ...]) -> DiscretePair:
     """Masses by the slopes: at t = e^loss the slope of D is -Q(a larger loss); a corner has the difference of two.
 
     P has e^loss as much there (slopes are worked out times e^loss, which no double may hold by itself), and Q's mass is
@@ -226,12 +226,12 @@ def _law(losses: tuple[float, ...], deltas: tuple[float, ...]) -> Atoms:
             falls = (1 - delta) / (1 + math.exp(-loss))
         after = (delta - hull[i + 1][1]) / math.expm1(hull[i + 1][0] - loss) if i + 1 < len(hull) else 0.0
         if falls > after:
-            above.append((loss, up(falls - after, _SLOPE) * (1 + error)))
-    infinite = min(up(hull[-1][1], _SLOPE) * (1 + error), 1.0)
+            above.append((loss, round_up(falls - after, _SLOPE) * (1 + error)))
+    infinite = min(round_up(hull[-1][1], _SLOPE) * (1 + error), 1.0)
     below = [(-loss, mass * math.exp(-loss)) for loss, mass in above]
     rest = max(1.0 - math.fsum(mass for _, mass in above + below) - infinite, 0.0) + error
     u, p = zip(*sorted([*above, *below, (0.0, rest)]), strict=True)
-    return Atoms(np.array(u), np.array(p), only_p=infinite, relative_error=error)
+    return DiscretePair(np.array(u), np.array(p), infinity_mass=infinite, relative_error=error)
 
 
 def _hull(losses: tuple[float, ...], deltas: tuple[float, ...]) -> list[tuple[float, float]]:
@@ -241,12 +241,12 @@ def _hull(losses: tuple[float, ...], deltas: tuple[float, ...]) -> list[tuple[fl
         while len(hull) >= 2 and _over(hull[-2], hull[-1], point):
             hull.pop()
         hull.append(point)
-    while len(hull) >= 2 and _over((-hull[1][0], _mirrored(*hull[1])), hull[0], hull[1]):
+    while len(hull) >= 2 and _over((-hull[1][0], _mirror_delta(*hull[1])), hull[0], hull[1]):
         hull.pop(0)
     return hull
 
 
-def _mirrored(loss: float, delta: float) -> float:
+def _mirror_delta(loss: float, delta: float) -> float:
     return 1 - math.exp(-loss) * (1 - delta)
 
 

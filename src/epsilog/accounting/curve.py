@@ -12,16 +12,16 @@ from functools import cached_property
 from typing import overload
 
 from epsilog.accounting import tradeoff
-from epsilog.accounting.account import each, held, interval
-from epsilog.accounting.intervals import Intervals, Series
+from epsilog.accounting.account import apply_group_size, build_interval, each
+from epsilog.accounting.intervals import ArrayLike, Intervals
 from epsilog.accounting.renyi import DEFAULT_ORDERS, rdp
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.lattice.discretise import Work
+from epsilog.numerics.lattice.discretise import WorkCounter
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.moments import Array
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
-from epsilog.numerics.rounding import ELEMENTARY, down, gamma, up
+from epsilog.numerics.rounding import ELEMENTARY, gamma, round_down, round_up
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -32,7 +32,7 @@ _LOOSE = 0.02  # a relative width from which on other methods are asked, too
 
 
 @dataclass(frozen=True)
-class Profile:
+class PrivacyProfile:
     """The privacy curve of one release under one relation; made by ``profile``.
 
     Attributes:
@@ -46,8 +46,11 @@ class Profile:
     gap: float = 0.002
 
     def __post_init__(self) -> None:
-        check.fields(
-            self, release=check.instance(Release), relation=check.member(NeighboringRelation), gap=check.between(0, 1)
+        check.validate_fields(
+            self,
+            release=check.instance_of(Release),
+            relation=check.enum_member(NeighboringRelation),
+            gap=check.in_open_interval(0, 1),
         )
 
     @cached_property
@@ -57,23 +60,23 @@ class Profile:
     @overload
     def epsilon(self, delta: float) -> Interval: ...
     @overload
-    def epsilon(self, delta: Series) -> Intervals: ...
-    def epsilon(self, delta: float | Series) -> Interval | Intervals:
+    def epsilon(self, delta: ArrayLike) -> Intervals: ...
+    def epsilon(self, delta: float | ArrayLike) -> Interval | Intervals:
         """Bounds epsilon at ``delta``, or at each of a series."""
         return each(
-            lambda at: interval(self._composition, EpsilonAt(at), self.gap),
-            check.half_open(0, 1, check.DOWN),
+            lambda at: build_interval(self._composition, EpsilonAt(at), self.gap),
+            check.in_half_open_interval(0, 1, check.DOWN),
             delta=delta,
         )
 
     @overload
     def delta(self, epsilon: float) -> Interval: ...
     @overload
-    def delta(self, epsilon: Series) -> Intervals: ...
-    def delta(self, epsilon: float | Series) -> Interval | Intervals:
+    def delta(self, epsilon: ArrayLike) -> Intervals: ...
+    def delta(self, epsilon: float | ArrayLike) -> Interval | Intervals:
         """Bounds delta at ``epsilon``, or at each of a series."""
         return each(
-            lambda at: interval(self._composition, DeltaAt(at), self.gap),
+            lambda at: build_interval(self._composition, DeltaAt(at), self.gap),
             check.at_least(0, check.DOWN),
             epsilon=epsilon,
         )
@@ -85,8 +88,8 @@ class Profile:
     @overload
     def tpr(self, fpr: float) -> Interval: ...
     @overload
-    def tpr(self, fpr: Series) -> Intervals: ...
-    def tpr(self, fpr: float | Series) -> Interval | Intervals:
+    def tpr(self, fpr: ArrayLike) -> Intervals: ...
+    def tpr(self, fpr: float | ArrayLike) -> Interval | Intervals:
         """Bounds the true positive rate of the best test whose false positive rate is ``fpr``, or each of a series.
 
         Neighbours are taken in the order that helps the attacker more: either of them may be the one to be detected.
@@ -94,26 +97,26 @@ class Profile:
         Source: Dong, Roth & Su 2019, Proposition 6 (arXiv:1905.02383), for each order by itself; the lower bound by
         convexity (docs/accounting/certified-bounds.md, section 6).
         """
-        return each(self._tpr, check.within(0, 1, check.UP), fpr=fpr)
+        return each(self._tpr, check.in_closed_interval(0, 1, check.UP), fpr=fpr)
 
     def _tpr(self, fpr: float) -> Interval:
         if self._composition.group is not None:
             return self._tpr_of_group(*self._composition.group, fpr)
         if self._composition.enclosed is not None:
             return self._tpr_between(fpr)
-        attained, work = self._composition.attained, Work()
+        attained, work = self._composition.attained, WorkCounter()
         try:
-            orders = tradeoff.rates(attained, fpr, gap=self.gap, work=work)
+            orders = tradeoff.bound_tprs(attained, fpr, gap=self.gap, work=work)
         except UnsupportedMechanismError:
             return self._tpr_without_pairs(fpr)
         worst = max(orders, key=lambda order: order.bounds.upper)
         upper = worst.bounds.upper if attained is self._composition else 1.0
         found = Bounds(max(order.bounds.lower for order in orders), upper)
         if not found.within(_LOOSE) and not (upper < 1 and work.done):
-            found = found.meet(Bounds(0.0, self._by_curve(fpr, work).bounds.upper))  # other methods may do better
+            found = found.intersect(Bounds(0.0, self._by_curve(fpr, work).bounds.upper))  # other methods may do better
         return self._rate(found, worst.at, fpr)
 
-    def _by_curve(self, fpr: float, work: Work | None = None) -> tradeoff.Rate:
+    def _by_curve(self, fpr: float, work: WorkCounter | None = None) -> tradeoff.RateBounds:
         """By delta itself, the larger of all orders: any curve that bounds it in both bounds the rate from above."""
 
         def whole(epsilon: float) -> Bounds:
@@ -122,7 +125,7 @@ class Profile:
             claim = self.delta(epsilon)
             return Bounds(claim.lower, claim.upper)  # the lower side only says where to look
 
-        return tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap, work=work)
+        return tradeoff.bound_tpr(tradeoff.OrderedPair(whole, whole), fpr, gap=self.gap, work=work)
 
     def _rate(self, found: Bounds, at: float, fpr: float, *given: tuple[str, float]) -> Interval:
         """A true positive rate, with the method and the assumptions of delta at the ln t that bounds it best."""
@@ -139,8 +142,8 @@ class Profile:
         epsilon = self.epsilon(delta).upper
         if epsilon > LARGEST_LOSS:
             return 1.0
-        most = up(math.exp(epsilon) * fpr + delta, ELEMENTARY + 2)
-        missed = down(math.exp(-epsilon), ELEMENTARY) * (1 - fpr - delta)
+        most = round_up(math.exp(epsilon) * fpr + delta, ELEMENTARY + 2)
+        missed = round_down(math.exp(-epsilon), ELEMENTARY) * (1 - fpr - delta)
         return min(1.0, most, 1 - missed + gamma(8.0))
 
     def _tpr_between(self, fpr: float) -> Interval:
@@ -149,7 +152,7 @@ class Profile:
         most, least = (self._of(one).tpr(fpr) for one in self._composition.enclosed)
         return self._rate(Bounds(min(least.lower, most.upper), most.upper), 0.0, fpr)
 
-    def _of(self, composition: Composition) -> Profile:
+    def _of(self, composition: Composition) -> PrivacyProfile:
         parts = (Repeated(part, count) for part, count in composition.bag.items())
         return replace(self, release=Composed(parts))
 
@@ -164,10 +167,10 @@ class Profile:
     @overload
     def tradeoff(self, fpr: float) -> Interval: ...
     @overload
-    def tradeoff(self, fpr: Series) -> Intervals: ...
-    def tradeoff(self, fpr: float | Series) -> Interval | Intervals:
+    def tradeoff(self, fpr: ArrayLike) -> Intervals: ...
+    def tradeoff(self, fpr: float | ArrayLike) -> Interval | Intervals:
         """Bounds the false negative rate of the best test whose false positive rate is ``fpr``: 1 - TPR."""
-        return each(self._fnr, check.within(0, 1, check.UP), fpr=fpr)
+        return each(self._fnr, check.in_closed_interval(0, 1, check.UP), fpr=fpr)
 
     def _fnr(self, fpr: float) -> Interval:
         rate = self._tpr(fpr)
@@ -188,11 +191,11 @@ class Profile:
         >>> curve.group_epsilon(units=8, delta=1e-5).upper < 1.001 * profile(Gaussian(1.0)).epsilon(1e-5).upper
         True
         """
-        return self._of_group(units, EpsilonAt(check.between(0, 1, check.DOWN)(delta=delta)))
+        return self._of_group(units, EpsilonAt(check.in_open_interval(0, 1, check.DOWN)(delta=delta)))
 
     def _of_group(self, units: int, question: Question) -> Interval:
         units = check.integer(1)(units=units)
-        found = interval(Composition.of(held(self.release, units), self.relation), question, self.gap)
+        found = build_interval(Composition.of(apply_group_size(self.release, units), self.relation), question, self.gap)
         return found if units > 1 else replace(found, given=(*found.given, ("units", 1.0)))
 
     def mu(self) -> float | None:
@@ -204,7 +207,7 @@ class Profile:
         return rdp(self.release, orders, relation=self.relation)
 
 
-def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002) -> Profile:
+def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002) -> PrivacyProfile:
     """Returns the privacy curve of ``release``, to be read in many ways.
 
     Args:
@@ -222,7 +225,7 @@ def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE,
     >>> round(profile(Gaussian(noise_multiplier=1.0)).advantage().upper, 4)
     0.3829
     """
-    return Profile(release, relation, gap)
+    return PrivacyProfile(release, relation, gap)
 
 
 def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float | None:
@@ -254,4 +257,4 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
         if (one := part.zcdp(composition.relation)) is None:
             raise UnsupportedMechanismError(part, method="zCDP")
         total += count * one
-    return up(total, 64 + len(composition.bag))
+    return round_up(total, 64 + len(composition.bag))

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from epsilog.numerics.questions import Bounds
-from epsilog.numerics.rounding import rounded, union
+from epsilog.numerics.rounding import round_outward, union_probability
 
 _MOST = 32  # failures whose joint chance is worked out as a fraction
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureProbability:
     """The chance that some statement of a mix gives everything away, bounded from both sides.
 
     Attributes:
@@ -31,31 +31,31 @@ class Failure:
 
     def left(self, delta: float) -> tuple[float | None, float | None]:
         """Bounds what remains of ``delta`` for the rest, from below and above; None where it does not even suffice."""
-        return _left(delta, self.high, up=False), _left(delta, self.low, up=True)
+        return _subtract_failure(delta, self.high, up=False), _subtract_failure(delta, self.low, up=True)
 
-    def beside(self, rest: Bounds) -> Bounds:
+    def add_to(self, rest: Bounds) -> Bounds:
         """Bounds delta of the whole from bounds on that of the rest."""
         below, above = (
             Fraction(one) + (1 - Fraction(one)) * Fraction(other)
             for one, other in ((self.low, rest.lower), (self.high, rest.upper))
         )
-        return Bounds(rounded(below, up=False), rounded(above, up=True))
+        return Bounds(round_outward(below, up=False), round_outward(above, up=True))
 
 
-def joint(chances: list[tuple[float, int]]) -> Failure:
+def joint(chances: list[tuple[float, int]]) -> FailureProbability:
     """That any of several chances, each so many times, comes.
 
     >>> joint([(0.5, 2)])
-    Failure(low=0.75, high=0.75)
+    FailureProbability(low=0.75, high=0.75)
     """
     if sum(count for _, count in chances) <= _MOST:
         survives = math.prod(((1 - Fraction(chance)) ** count for chance, count in chances), start=Fraction(1))
-        return Failure(rounded(1 - survives, up=False), rounded(1 - survives, up=True))
-    least, most = union(chances)
-    return Failure(max(least, *(chance for chance, _ in chances)), most)
+        return FailureProbability(round_outward(1 - survives, up=False), round_outward(1 - survives, up=True))
+    least, most = union_probability(chances)
+    return FailureProbability(max(least, *(chance for chance, _ in chances)), most)
 
 
-def _left(delta: float, failing: float, *, up: bool) -> float | None:
+def _subtract_failure(delta: float, failing: float, *, up: bool) -> float | None:
     if delta < failing or failing == 1:
         return None
-    return rounded((Fraction(delta) - Fraction(failing)) / (1 - Fraction(failing)), up=up)
+    return round_outward((Fraction(delta) - Fraction(failing)) / (1 - Fraction(failing)), up=up)

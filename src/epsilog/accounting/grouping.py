@@ -10,17 +10,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 
-from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms import Grouped, PureDP, Release
-from epsilog.mechanisms.composition import Bag, Composition, flatten
+from epsilog.mechanisms.composition import Composition, ReleaseCounts, flatten
 from epsilog.mechanisms.grouped import GROUPED, group_factor
-from epsilog.numerics.counts import most_likely
-from epsilog.numerics.gaussian import gaussian_bounds
+from epsilog.numerics.counts import compute_upper_quantile
+from epsilog.numerics.gaussian import bound_gaussian
 from epsilog.numerics.laws.base import LARGEST_LOSS
-from epsilog.numerics.pairs import Ordering
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything, size, spend
-from epsilog.numerics.roots import proven
-from epsilog.numerics.rounding import LEAST, MU, rounded, up
+from epsilog.numerics.pairs import PairComposition
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, no_privacy_answer, relevant_delta, spend
+from epsilog.numerics.roots import find_safe_root
+from epsilog.numerics.rounding import LEAST, MU, round_outward, round_up
 from epsilog.terms import UnsupportedMechanismError
 
 Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about one unit; with True from above only
@@ -33,7 +33,7 @@ _KNOWN = -1.0  # what stands for a curve below its goal at an epsilon that is kn
 _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved until delta there is seen to be low
 
 
-def bounds(
+def bound_group(
     one: Composition, question: Question, *, units: int, gap: float, above: bool, ask: Ask
 ) -> tuple[Bounds, str]:
     """Bounds the answer for neighbors that differ in up to ``units`` units, and says how.
@@ -58,15 +58,17 @@ def bounds(
     if units == 1:
         return alone, ""
     if one.mu is not None:
-        return gaussian_bounds(units * one.mu, question, roundings=MU + 1), EXACT
+        return bound_gaussian(units * one.mu, question, roundings=MU + 1), EXACT
     if (whole := one.for_group(units)) is not None:
         with suppress(UnsupportedMechanismError):
-            return _apart(whole, question, alone, above=above, ask=ask), EXACT
+            return _bound_by_distance(whole, question, alone, above=above, ask=ask), EXACT
     mixtures, found, how = _pairs(one, question, units), alone, GENERAL
     if mixtures is not None and question != EpsilonAt(0):
-        found, how = lattice_bounds(mixtures, question, gap=gap), MIXTURES
+        found, how = bound_on_lattice(mixtures, question, gap=gap), MIXTURES
         if isinstance(question, EpsilonAt) and math.isfinite(found.upper):
-            found = _seen(found, question.delta, lambda at: lattice_bounds(mixtures, DeltaAt(at), gap=gap).upper)
+            found = _raise_upper_end(
+                found, question.delta, lambda at: bound_on_lattice(mixtures, DeltaAt(at), gap=gap).upper
+            )
         if found.within(_LOOSE):
             return found, how
     upper = _unhidden(one, question, units, ask)
@@ -76,11 +78,11 @@ def bounds(
     return Bounds(min(found.lower, upper), upper), GENERAL
 
 
-def _pairs(one: Composition, question: Question, units: int) -> tuple[Ordering, ...] | None:
+def _pairs(one: Composition, question: Question, units: int) -> tuple[PairComposition, ...] | None:
     """Pairs of each release for the group, composed; None if one has none."""
     parts: dict[Release, int] = {Grouped(part, units): count for part, count in one.bag.items()}
     with suppress(UnsupportedMechanismError):
-        return Composition(parts, one.relation).orderings(size(question))
+        return Composition(parts, one.relation).orderings(relevant_delta(question))
     return None
 
 
@@ -89,11 +91,11 @@ def _unhidden(one: Composition, question: Question, units: int, ask: Ask) -> flo
 
     All of the group may be in every sample; or as many as are in each but for a chance that is taken from delta.
     """
-    found = everything(question)
+    found = no_privacy_answer(question)
     if not (hiding := one.sampled + one.truncated):
         return found
     with suppress(UnsupportedMechanismError):
-        whole = one.unsampled(hiding).for_group(units)
+        whole = one.without_sampling(hiding).for_group(units)
         if whole is not None:
             found = ask(whole[0], question, True).upper
     if question == EpsilonAt(0):
@@ -109,7 +111,7 @@ def _unhidden(one: Composition, question: Question, units: int, ask: Ask) -> flo
     return spend(question, found, fewer)
 
 
-def _seen_together(one: Composition, units: int, chance: float) -> Bag | None:
+def _seen_together(one: Composition, units: int, chance: float) -> ReleaseCounts | None:
     """A mix that bounds the group's, unless more of it are in a sample: that has at most this chance."""
     bag: dict[Release, int] = {}
     often = sum(count for part, count in one.bag.items() if part in one.sampled)
@@ -117,7 +119,7 @@ def _seen_together(one: Composition, units: int, chance: float) -> Bag | None:
         counts = part.seen_of(units)
         if part in one.sampled and counts is None:
             return None
-        seen = units if counts is None else most_likely(counts, chance / often)
+        seen = units if counts is None else compute_upper_quantile(counts, chance / often)
         seen = units if seen is None else min(seen, units)
         for plain, times in flatten(part if counts is None else part.inner[0]).items():
             whole = plain.for_group(one.relation, seen, above=True) if seen > 0 else PureDP(0.0)
@@ -127,7 +129,7 @@ def _seen_together(one: Composition, units: int, chance: float) -> Bag | None:
     return bag
 
 
-def _apart(
+def _bound_by_distance(
     whole: tuple[Composition, Composition], question: Question, alone: Bounds, *, above: bool, ask: Ask
 ) -> Bounds:
     """Bounds the answer by that of mixes whose distances are as many times as large, rounded up and down."""
@@ -139,7 +141,7 @@ def _apart(
     found = Bounds(min(max(found.lower, alone.lower), upper), upper)
     if not isinstance(question, EpsilonAt) or question.delta == 0 or math.isinf(upper):
         return found
-    return _seen(found, question.delta, lambda at: ask(most, DeltaAt(at), True).upper)
+    return _raise_upper_end(found, question.delta, lambda at: ask(most, DeltaAt(at), True).upper)
 
 
 def _general(one: Composition, question: Question, units: int, gap: float, ask: Ask, *, known: float) -> float:
@@ -153,7 +155,7 @@ def _general(one: Composition, question: Question, units: int, gap: float, ask: 
         case EpsilonAt(delta):
             single = ask(one, question, True).upper
             if delta == 0 or math.isinf(single):
-                return rounded(Fraction(single) * units, up=True) if math.isfinite(single) else math.inf
+                return round_outward(Fraction(single) * units, up=True) if math.isfinite(single) else math.inf
 
             def excess(epsilon: float) -> float:
                 if epsilon >= known:
@@ -161,7 +163,7 @@ def _general(one: Composition, question: Question, units: int, gap: float, ask: 
                 return math.log(max(_general_delta(one, epsilon, units, ask), LEAST) / delta)
 
             guess = max(units * single, _FAINT)
-            return 0.0 if excess(0.0) <= 0 else proven(excess, guess, gap=gap, most=LARGEST_LOSS)
+            return 0.0 if excess(0.0) <= 0 else find_safe_root(excess, guess, gap=gap, most=LARGEST_LOSS)
 
 
 def _general_delta(one: Composition, epsilon: float, units: int, ask: Ask) -> float:
@@ -172,10 +174,10 @@ def _general_delta(one: Composition, epsilon: float, units: int, ask: Ask) -> fl
     if epsilon >= 700:
         factor = group_factor(share, units)
     single = ask(one, DeltaAt(share), True).upper
-    return min(1.0, up(single * factor, GROUPED)) if single > 0 else 0.0
+    return min(1.0, round_up(single * factor, GROUPED)) if single > 0 else 0.0
 
 
-def _seen(found: Bounds, delta: float, curve: Callable[[float], float]) -> Bounds:
+def _raise_upper_end(found: Bounds, delta: float, curve: Callable[[float], float]) -> Bounds:
     """The same with an upper end at which delta itself, asked there, is seen to be low enough."""
     at = found.upper
     for nudge in _NUDGES:

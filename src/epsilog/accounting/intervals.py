@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, EpsilogError, Interval, NeighboringRelation, check, scalars
-from epsilog.terms.charts import band_plot
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.charts import draw_band_plot
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.extras import install_command
 from epsilog.terms.messages import Message
-from epsilog.terms.notebook import html_table
+from epsilog.terms.notebook import render_html_table
 
-__all__ = ["Intervals", "Series"]
+__all__ = ["ArrayLike", "Intervals"]
 
 Array = NDArray[np.float64]
-Series = Sequence[float] | Sequence[Sequence[float]] | NDArray[Any]
+ArrayLike = Sequence[float] | Sequence[Sequence[float]] | NDArray[Any]
 """Several numbers in a row or in a table: a list, a range, an array."""
 
 _COUNTS = ("rounds", "units")  # whole numbers
@@ -50,7 +50,9 @@ class Intervals:
     shape: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        check.fields(self, points=check.each(check.instance(Interval)), shape=check.each(check.integer(1)))
+        check.validate_fields(
+            self, points=check.sequence_of(check.instance_of(Interval)), shape=check.sequence_of(check.integer(1))
+        )
         if not self.points or len(self.points) != math.prod(self.shape):
             raise CheckError("shape", f"a place for each of {len(self.points)} points", repr(self.shape), verb="have")
         if len({(at.quantity, at.relation, tuple(name for name, _ in at.given)) for at in self.points}) > 1:
@@ -149,14 +151,14 @@ class Intervals:
         if self.points[0].given:
             over, lines = self._lines(None)
             bands = [(label or "at most", points) for label, points in lines[:_MOST_LINES]]
-            drawn = band_plot(bands, title=title, x_label=over, y_label=self.quantity, log_x=self._spread(over))
+            drawn = draw_band_plot(bands, title=title, x_label=over, y_label=self.quantity, log_x=self._spread(over))
         rows = [
-            (", ".join(f"{name} {value:g}" for name, value in at.given), lower_text(at.lower), upper_text(at.upper))
+            (", ".join(f"{name} {value:g}" for name, value in at.given), format_lower(at.lower), format_upper(at.upper))
             for at in self.points[:_MOST_ROWS]
         ]
         left = len(self.points) - len(rows)
         rows += [(f"and {left} more", "", "")] if left else []
-        return drawn + html_table(title, rows, ["", "at least", "at most"])
+        return drawn + render_html_table(title, rows, ["", "at least", "at most"])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -183,15 +185,16 @@ def _current_axes() -> Any:
     return plt.gca()
 
 
-def read(rule: check.Rule[T], **named: object) -> tuple[tuple[T, ...], tuple[int, ...] | None]:
+def parse_points(rule: check.Validator[T], **named: object) -> tuple[tuple[T, ...], tuple[int, ...] | None]:
     """The numbers given by keyword, in a row, and their shape; None if it is one number, of no series.
 
     Raises:
         CheckError: one of them is not as the rule says: it is named with its place; or there are none.
 
-    >>> read(check.between(0, 1), delta=[[0.25], [0.5]]), read(check.between(0, 1), delta=0.5)
+    >>> rule = check.in_open_interval(0, 1)
+    >>> parse_points(rule, delta=[[0.25], [0.5]]), parse_points(rule, delta=0.5)
     (((0.25, 0.5), (2, 1)), ((0.5,), None))
-    >>> read(check.between(0, 1), delta=[0.5, float("nan")])
+    >>> parse_points(check.in_open_interval(0, 1), delta=[0.5, float("nan")])
     Traceback (most recent call last):
     epsilog.terms.errors.CheckError: delta[1] must be in (0, 1), got nan
     """
@@ -201,7 +204,9 @@ def read(rule: check.Rule[T], **named: object) -> tuple[tuple[T, ...], tuple[int
     try:
         table = _table(value)
     except Exception:  # noqa: BLE001 - of other libraries: traced, deleted, without data, ragged
-        raise CheckError(name, "numbers that can be read now, in rows of one length", scalars.shown(value)) from None
+        raise CheckError(
+            name, "numbers that can be read now, in rows of one length", scalars.format_value(value)
+        ) from None
     if table.size == 0:
         raise CheckError(name, "at least one number", repr(value), verb="hold")
     items = zip(np.ndindex(table.shape), table.ravel(), strict=True)
@@ -222,7 +227,7 @@ def _table(value: Any) -> NDArray[Any]:
     return np.array(items, dtype=object)
 
 
-def shaped(points: Iterable[Interval], shape: tuple[int, ...] | None) -> Interval | Intervals:
+def wrap_intervals(points: Iterable[Interval], shape: tuple[int, ...] | None) -> Interval | Intervals:
     """What a question is answered with: one interval, or several in the shape of what was asked."""
     if shape is None:
         (one,) = points

@@ -11,11 +11,11 @@ from functools import partial
 import numpy as np
 
 from epsilog.mechanisms import Release
-from epsilog.mechanisms.composition import Bag, Composition
-from epsilog.numerics.moments import Array, delta_of, epsilon_of
+from epsilog.mechanisms.composition import Composition, ReleaseCounts
+from epsilog.numerics.moments import Array, rdp_to_delta, rdp_to_epsilon
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.renyi import FEW
-from epsilog.numerics.rounding import up
+from epsilog.numerics.rounding import round_up
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check
 
 DEFAULT_ORDERS: Array = np.unique(
@@ -48,23 +48,23 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
     """
     composition = Composition.of(release, relation)
     most = composition if composition.enclosed is None else composition.enclosed[0]
-    return rdp_of(most.bag, _checked(orders), composition.relation)
+    return rdp_of_parts(most.bag, _check_orders(orders), composition.relation)
 
 
-def rdp_of(bag: Bag, orders: Array, relation: NeighboringRelation) -> Array:
+def rdp_of_parts(bag: ReleaseCounts, orders: Array, relation: NeighboringRelation) -> Array:
     """The same of single releases with their counts, which add up; the orders were checked."""
     with np.errstate(over="ignore", under="ignore"):
         parts = [_times(count, part.rdp(orders, relation)) for part, count in bag.items()]
-        return np.asarray(up(sum(parts, np.zeros_like(orders)), 2 * (len(parts) - 1)))
+        return np.asarray(round_up(sum(parts, np.zeros_like(orders)), 2 * (len(parts) - 1)))
 
 
 def _times(count: int, divergence: Array) -> Array:
-    return up(count * divergence, FEW) if count > 1 else divergence
+    return round_up(count * divergence, FEW) if count > 1 else divergence
 
 
-def _checked(orders: Array) -> Array:
+def _check_orders(orders: Array) -> Array:
     """The orders as doubles; the whole series is read before its first number is judged."""
-    numbers = np.array(check.each(check.number())(orders=orders))
+    numbers = np.array(check.sequence_of(check.real())(orders=orders))
     wrong = numbers[~((numbers > 1) & (numbers < np.inf))]
     if wrong.size:
         raise CheckError("orders", "finite and above 1", repr(float(wrong[0])))
@@ -73,7 +73,7 @@ def _checked(orders: Array) -> Array:
     return numbers
 
 
-def rdp_attained(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array | None:
+def rdp_lower_bound(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array | None:
     """Bounds from below the Renyi divergence that some neighbours attain, in nats; shape (k,) to (k,).
 
     It is the sum over the parts whose divergence ``rdp`` has exactly, in the direction that is the larger one for each
@@ -92,10 +92,10 @@ def rdp_attained(release: Release, orders: Array, *, relation: NeighboringRelati
         Van Erven & Harremoes 2014, Theorem 28 (additivity); of each part, ``rdp`` in its file under ``mechanisms``.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> rdp_attained(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE).round(4)
+    >>> rdp_lower_bound(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE).round(4)
     array([0.25, 1.  ])
     """
-    orders, composition = _checked(orders), Composition.of(release, relation)
+    orders, composition = _check_orders(orders), Composition.of(release, relation)
     least = composition if composition.enclosed is None else composition.enclosed[1]
     parts = [(part, count) for part, count in least.bag.items() if part.attains_rdp]
     if not parts:
@@ -135,8 +135,8 @@ def renyi_epsilon(
     >>> round(renyi_epsilon(Repeated(Gaussian(noise_multiplier=4.0), count=10), delta=1e-5), 2)
     3.62
     """
-    delta, orders = check.between(0, 1, check.DOWN)(delta=delta), _checked(orders)
-    return epsilon_of(partial(rdp, release, relation=relation), orders, delta)
+    delta, orders = check.in_open_interval(0, 1, check.DOWN)(delta=delta), _check_orders(orders)
+    return rdp_to_epsilon(partial(rdp, release, relation=relation), orders, delta)
 
 
 def renyi_delta(
@@ -164,15 +164,15 @@ def renyi_delta(
     >>> renyi_delta(Repeated(Gaussian(noise_multiplier=4.0), count=10), epsilon=3.62) <= 1e-5
     True
     """
-    epsilon, orders = check.at_least(0, check.DOWN)(epsilon=epsilon), _checked(orders)
-    return delta_of(partial(rdp, release, relation=relation), orders, epsilon)
+    epsilon, orders = check.at_least(0, check.DOWN)(epsilon=epsilon), _check_orders(orders)
+    return rdp_to_delta(partial(rdp, release, relation=relation), orders, epsilon)
 
 
 WIDE = 1 + np.concatenate((np.geomspace(1e-6, 1e8, 180), np.geomspace(1e10, 1e160, 50)))
 """Orders to begin with where any order between two of them costs next to nothing."""
 
 
-def bounds(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
     """Bounds the answer from above; None where a part has no divergence, or one that no double holds.
 
     Raises:
@@ -182,14 +182,14 @@ def bounds(composition: Composition, question: Question, gap: float) -> Bounds |
     orders = WIDE if between else DEFAULT_ORDERS
 
     def curve(orders: Array) -> Array:
-        return rdp_of(composition.bag, orders, composition.relation)
+        return rdp_of_parts(composition.bag, orders, composition.relation)
 
     try:
         match question:
             case EpsilonAt(delta):
-                upper = epsilon_of(curve, orders, delta, between=between)
+                upper = rdp_to_epsilon(curve, orders, delta, between=between)
             case DeltaAt(epsilon):
-                upper = delta_of(curve, orders, epsilon, between=between)
+                upper = rdp_to_delta(curve, orders, epsilon, between=between)
     except OverflowError:
         return None
     except UnsupportedMechanismError:

@@ -20,17 +20,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting.inversion.integral import inversion_bounds
-from epsilog.accounting.inversion.sampled import OutOfReachError
-from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.inversion.integral import bound_by_inversion
+from epsilog.accounting.inversion.sampled import InversionInfeasibleError
+from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.balls_in_bins import search
-from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
-from epsilog.numerics.lattice.discretise import Work
-from epsilog.numerics.laws.base import LARGEST_LOSS, Atoms
-from epsilog.numerics.pairs import Direction, Ordering, Pair, Parts, certain_mass
+from epsilog.numerics.gaussian import bound_gaussian, gaussian_delta
+from epsilog.numerics.lattice.discretise import WorkCounter
+from epsilog.numerics.laws.base import LARGEST_LOSS, DiscretePair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition, Parts, bound_infinity_mass
 from epsilog.numerics.questions import FAINT, Bounds, DeltaAt
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, gamma, round_down, round_up
 
 _NOTHING, _LEAST = 1e-9, 1e-100  # of the false positive rate, and at all: a delta that is not looked at closely
 _MOST_CUTS = 32
@@ -47,7 +47,7 @@ _RATE_ERROR = gamma(1024.0)  # relative: what lines through cuts may be off by, 
 Curve = Callable[[float], Bounds]  # bounds on delta at an epsilon, 0 or more
 
 
-class Order(NamedTuple):
+class OrderedPair(NamedTuple):
     """One ordered pair: delta of (P, Q), delta of (Q, P), and a mass that P alone has (rounded down)."""
 
     forward: Curve
@@ -55,19 +55,19 @@ class Order(NamedTuple):
     certain: float = 0.0
 
 
-class Rate(NamedTuple):
+class RateBounds(NamedTuple):
     """Bounds on a true positive rate, and the ln t of the line that bounds it best from above."""
 
     bounds: Bounds
     at: float
 
 
-class _Asked(NamedTuple):
+class _TprSearch(NamedTuple):
     """The false positive rate, the gap to aim for, and what all curves together have cost."""
 
     fpr: float
     gap: float
-    work: Work
+    work: WorkCounter
 
 
 class _Cut(NamedTuple):
@@ -78,7 +78,7 @@ class _Cut(NamedTuple):
     high: float
 
 
-def rates(composition: Composition, fpr: float, *, gap: float, work: Work) -> list[Rate]:
+def bound_tprs(composition: Composition, fpr: float, *, gap: float, work: WorkCounter) -> list[RateBounds]:
     """Bounds the rate of the best test for each order of the neighbours; the worst counts.
 
     Raises:
@@ -87,53 +87,54 @@ def rates(composition: Composition, fpr: float, *, gap: float, work: Work) -> li
     if (mu := composition.mu) is not None:
 
         def normal(epsilon: float) -> Bounds:
-            return gaussian_bounds(mu, DeltaAt(epsilon))
+            return bound_gaussian(mu, DeltaAt(epsilon))
 
-        return [rate(Order(normal, normal), fpr, gap=gap)]
+        return [bound_tpr(OrderedPair(normal, normal), fpr, gap=gap)]
     if composition.bins is not None:
         removed, added = (
-            _binned(*composition.bins, direction, fpr, gap) for direction in (Direction.REMOVE, Direction.ADD)
+            _bound_balls_in_bins(*composition.bins, direction, fpr, gap)
+            for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD)
         )
-        first = rate(Order(removed, added), fpr, gap=gap)
-        return [first, rate(Order(added, removed), fpr, gap=gap, known=first.bounds.lower)]
-    asked = _Asked(fpr, gap, work)
+        first = bound_tpr(OrderedPair(removed, added), fpr, gap=gap)
+        return [first, bound_tpr(OrderedPair(added, removed), fpr, gap=gap, known=first.bounds.lower)]
+    asked = _TprSearch(fpr, gap, work)
     orderings = composition.orderings(0.1 * max(fpr, 1e-10))
     if len(orderings) == 1:
-        instances = [(low, _turned(low)) for low in orderings[0].lowers]
+        instances = [(low, _reverse_parts(low)) for low in orderings[0].lowers]
         instances += [(b, a) for a, b in instances if a is not b]
         return [_rate((orderings[0].upper,) * 2, instances, asked)]
     one, other = orderings
     both = list(zip(one.lowers, other.lowers, strict=True))
-    first = _rate((one.upper, other.upper), [(a, _swapped(b)) for a, b in both], asked)
-    second = _rate((other.upper, one.upper), [(b, _swapped(a)) for a, b in both], asked, first.bounds.lower)
+    first = _rate((one.upper, other.upper), [(a, _swap_laws(b)) for a, b in both], asked)
+    second = _rate((other.upper, one.upper), [(b, _swap_laws(a)) for a, b in both], asked, first.bounds.lower)
     return [first, second]
 
 
-def _binned(bins: int, mu: float, direction: Direction, fpr: float, gap: float) -> Curve:
+def _bound_balls_in_bins(bins: int, mu: float, direction: AdjacencyType, fpr: float, gap: float) -> Curve:
     """Delta of balls-in-bins in one direction; where the bins hide nothing that matters, without them."""
 
     def curve(epsilon: float) -> Bounds:
-        free = gaussian_delta(up(mu, MU), epsilon)[1]
+        free = gaussian_delta(round_up(mu, MU), epsilon)[1]
         least = max(_NOTHING * fpr, _LEAST)
         if free < least:
             return Bounds(0.0, free)
-        return search.bounds(bins, mu, DeltaAt(epsilon), gap=gap, directions=(direction,), least=least)
+        return search.bound_balls_in_bins(bins, mu, DeltaAt(epsilon), gap=gap, directions=(direction,), least=least)
 
     return curve
 
 
 def _rate(
-    upper: tuple[Parts, Parts], instances: Sequence[tuple[Parts, Parts]], asked: _Asked, known: float = 0.0
-) -> Rate:
+    upper: tuple[Parts, Parts], instances: Sequence[tuple[Parts, Parts]], asked: _TprSearch, known: float = 0.0
+) -> RateBounds:
     """Bounds one order: above by the dominating pair, below by the instance that is worst about there."""
     one, turned = instances[0]
     fpr, gap, work = asked
-    order = Order(_curve(upper[0], one, asked), _curve(upper[1], turned, asked), certain_mass(one))
-    found = rate(order, fpr, gap=gap, known=known, work=work)
+    order = OrderedPair(_curve(upper[0], one, asked), _curve(upper[1], turned, asked), bound_infinity_mass(one))
+    found = bound_tpr(order, fpr, gap=gap, known=known, work=work)
     if len(instances) == 1 or found.bounds.upper <= known or work.done:
         return found
 
-    owns = [Order(_curve(a, a, asked), _curve(b, b, asked), certain_mass(a)) for a, b in instances]
+    owns = [OrderedPair(_curve(a, a, asked), _curve(b, b, asked), bound_infinity_mass(a)) for a, b in instances]
     lines, tried, at, lower = [math.inf] * len(owns), set[int](), found.at, found.bounds.lower
     for _ in owns:  # the instance that is best where the others were worst, until it is one of them
         lines = [min(line, _cut(one, at, fpr).low) for line, one in zip(lines, owns, strict=True)]
@@ -141,15 +142,15 @@ def _rate(
         if best in tried or work.done:
             break
         tried.add(best)
-        own = rate(owns[best], fpr, gap=gap, work=work)
+        own = bound_tpr(owns[best], fpr, gap=gap, work=work)
         lower, at = max(lower, own.bounds.lower), own.at
     return found._replace(bounds=Bounds(lower, found.bounds.upper))
 
 
-def _curve(upper: Parts, lower: Parts, asked: _Asked) -> Curve:
+def _curve(upper: Parts, lower: Parts, asked: _TprSearch) -> Curve:
     """Delta of one direction: above that of dominating parts, below that of attained ones."""
     gap, work = asked.gap, asked.work
-    order = Ordering(upper, (lower,))
+    order = PairComposition(upper, (lower,))
 
     def curve(epsilon: float) -> Bounds:
         question = DeltaAt(epsilon)
@@ -157,16 +158,18 @@ def _curve(upper: Parts, lower: Parts, asked: _Asked) -> Curve:
             return Bounds(0.0, 0.0)
         if order.rounds > 1:
             work.add(_A_CUT)
-            with suppress(OutOfReachError):
-                found = inversion_bounds((order,), question)
+            with suppress(InversionInfeasibleError):
+                found = bound_by_inversion((order,), question)
                 if found.within(gap, least=FAINT):
                     return found
-        return lattice_bounds((order,), question, gap=gap, work=work)
+        return bound_on_lattice((order,), question, gap=gap, work=work)
 
     return curve
 
 
-def rate(order: Order, fpr: float, *, gap: float, known: float = 0.0, work: Work | None = None) -> Rate:
+def bound_tpr(
+    order: OrderedPair, fpr: float, *, gap: float, known: float = 0.0, work: WorkCounter | None = None
+) -> RateBounds:
     """Bounds min over t of D(t) + t fpr by cutting planes: the next cut is where the lines below meet the lowest.
 
     If it is no more than is ``known`` of the other order, it is not looked at any closer; nor if ``work`` is done.
@@ -202,14 +205,16 @@ def rate(order: Order, fpr: float, *, gap: float, known: float = 0.0, work: Work
             break
         cuts[following] = _cut(order, following, fpr)
     at = min(cuts, key=lambda point: cuts[point].high)
-    return Rate(Bounds(max(fpr, lower * (1 - _RATE_ERROR)), min(upper * (1 + _RATE_ERROR) + LEAST, 1.0)), at)
+    return RateBounds(Bounds(max(fpr, lower * (1 - _RATE_ERROR)), min(upper * (1 + _RATE_ERROR) + LEAST, 1.0)), at)
 
 
-def _cut(order: Order, at: float, fpr: float) -> _Cut:
+def _cut(order: OrderedPair, at: float, fpr: float) -> _Cut:
     t = math.exp(at)
     if at >= 0:
         delta = order.forward(at)
-        return _Cut(t, delta.lower + down(t * fpr, 1 + ELEMENTARY), delta.upper + up(t * fpr, 1 + ELEMENTARY))
+        return _Cut(
+            t, delta.lower + round_down(t * fpr, 1 + ELEMENTARY), delta.upper + round_up(t * fpr, 1 + ELEMENTARY)
+        )
     delta = order.backward(-at)
     low, high = (1 - t * (1 - side - fpr) for side in (delta.lower, delta.upper))
     return _Cut(t, low - gamma(ELEMENTARY + 4.0), high + gamma(ELEMENTARY + 4.0))
@@ -248,15 +253,15 @@ def _steepest(rise: float, a: _Cut, b: _Cut) -> float:
     return rise / (b.t - a.t - math.copysign(_AT_ERROR * b.t, rise))
 
 
-def _swapped(parts: Parts) -> Parts:
+def _swap_laws(parts: Parts) -> Parts:
     """The same with P and Q of base laws exchanged: only those of exponential mechanisms are not symmetric as it is."""
-    return tuple((_exchanged(pair), count) for pair, count in parts)
+    return tuple((_reverse_pair(pair), count) for pair, count in parts)
 
 
-def _turned(parts: Parts) -> Parts:
+def _reverse_parts(parts: Parts) -> Parts:
     """The pair (Q, P) of a composition of pairs (P, Q); itself if it is symmetric."""
-    directions = {Direction.REMOVE: Direction.ADD, Direction.ADD: Direction.REMOVE}
-    turned = [(_exchanged(pair), count) for pair, count in parts]
+    directions = {AdjacencyType.REMOVE: AdjacencyType.ADD, AdjacencyType.ADD: AdjacencyType.REMOVE}
+    turned = [(_reverse_pair(pair), count) for pair, count in parts]
     if all(now is pair and pair.direction not in directions for (now, _), (pair, _) in zip(turned, parts, strict=True)):
         return parts
     return tuple(
@@ -264,8 +269,8 @@ def _turned(parts: Parts) -> Parts:
     )
 
 
-def _exchanged(pair: Pair) -> Pair:
+def _reverse_pair(pair: DominatingPair) -> DominatingPair:
     law = pair.law
-    if not isinstance(law, Atoms) or len(law.u) == 0 or np.allclose(law.u, -law.u[::-1], rtol=1e-12, atol=TINY):
+    if not isinstance(law, DiscretePair) or len(law.u) == 0 or np.allclose(law.u, -law.u[::-1], rtol=1e-12, atol=TINY):
         return pair
     return replace(pair, law=replace(law, u=-law.u[::-1], p=(law.p * np.exp(-law.u))[::-1]))

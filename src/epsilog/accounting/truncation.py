@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from epsilog.mechanisms import Release
 from epsilog.numerics.questions import Bounds
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, down, up
-from epsilog.numerics.tails import binomial_above
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, round_down, round_up
+from epsilog.numerics.tails import binomial_tail
 from epsilog.terms import CheckError, Interval, NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.messages import Message
 
@@ -25,7 +25,7 @@ _NUDGE = 1e-4  # by which an epsilon is tried above the last one, as a part of i
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TruncationProbability:
     """The chance that any sample of a run is cut, bounded from above.
 
     Attributes:
@@ -34,16 +34,16 @@ class Cut:
 
     chance: float
 
-    def spends(self, epsilon: float) -> float:
+    def added_delta(self, epsilon: float) -> float:
         """Bounds from above what truncating may add to delta at ``epsilon``, or take away: c (1 + e^epsilon)."""
         if epsilon > 700:
             return math.inf
-        return up(self.chance * (1 + math.exp(epsilon)), 2 + ELEMENTARY) + LEAST
+        return round_up(self.chance * (1 + math.exp(epsilon)), 2 + ELEMENTARY) + LEAST
 
-    def beside(self, rest: Bounds, epsilon: float) -> Bounds:
+    def add_to(self, rest: Bounds, epsilon: float) -> Bounds:
         """Bounds delta at ``epsilon`` from bounds on that of the run without truncation."""
-        spent = self.spends(epsilon)
-        return Bounds(max(down(rest.lower - spent, ONCE), 0.0), min(up(rest.upper + spent, ONCE), 1.0))
+        spent = self.added_delta(epsilon)
+        return Bounds(max(round_down(rest.lower - spent, ONCE), 0.0), min(round_up(rest.upper + spent, ONCE), 1.0))
 
     def epsilon(self, delta: float, rest: Callable[[float], Bounds], *, above: bool) -> Bounds:
         """Bounds epsilon at ``delta``; ``rest`` bounds that of the run without truncation.
@@ -55,7 +55,7 @@ class Cut:
         upper, tried = math.inf, rest(delta).upper
         for _ in range(_ATTEMPTS):
             tried += _NUDGE * max(tried, _NUDGE)
-            left = down(delta - self.spends(tried), ONCE)
+            left = round_down(delta - self.added_delta(tried), ONCE)
             if not left > 0:
                 break
             found = rest(left).upper
@@ -63,12 +63,14 @@ class Cut:
                 upper = found
                 break
             tried = found
-        more = up(delta + self.spends(upper), ONCE)
+        more = round_up(delta + self.added_delta(upper), ONCE)
         lower = rest(more).lower if more < 1 and not above else 0.0
         return Bounds(min(lower, upper), upper)
 
 
-def truncated(interval: Interval, release: Release, *, population: int, largest_batch: int) -> Interval:
+def build_truncated_poisson_pair(
+    interval: Interval, release: Release, *, population: int, largest_batch: int
+) -> Interval:
     """Bounds delta of the same run where a batch that is too large keeps its first ``largest_batch`` units.
 
     First in an order that the units' data have no part in. It holds whatever the bounds on delta rest on: a formula, or
@@ -90,8 +92,9 @@ def truncated(interval: Interval, release: Release, *, population: int, largest_
     >>> from epsilog.mechanisms import BallsInBins, Gaussian
     >>> run = BallsInBins(Gaussian(1.0), bins=100)
     >>> found = delta(run, epsilon=2.0)
-    >>> cut = truncated(found, run, population=10_000, largest_batch=200)
-    >>> round(cut.upper / found.upper, 3), round(truncated(found, run, population=10_000, largest_batch=130).upper, 3)
+    >>> cut = build_truncated_poisson_pair(found, run, population=10_000, largest_batch=200)
+    >>> round(cut.upper / found.upper, 3), round(build_truncated_poisson_pair(found, run, population=10_000,
+    ... largest_batch=130).upper, 3)
     (1.0, 1.0)
     """
     epsilon = dict(interval.given).get("epsilon")
@@ -99,8 +102,8 @@ def truncated(interval: Interval, release: Release, *, population: int, largest_
         raise CheckError("interval", "bounds on delta at an epsilon", f"bounds on {interval.quantity}", verb="hold")
     if interval.relation is NeighboringRelation.REPLACE_ONE:
         raise UnsupportedMechanismError(release, method=_METHOD, reason=f"under {interval.relation}")
-    cut = Cut(cut_chance(release, population=population, largest_batch=largest_batch))
-    found = cut.beside(Bounds(interval.lower, min(interval.upper, 1.0)), epsilon)
+    cut = TruncationProbability(truncation_probability(release, population=population, largest_batch=largest_batch))
+    found = cut.add_to(Bounds(interval.lower, min(interval.upper, 1.0)), epsilon)
     estimate = interval.estimate if interval.estimate is None else min(max(interval.estimate, found.lower), found.upper)
     return Interval(
         found.lower,
@@ -120,7 +123,7 @@ def truncated(interval: Interval, release: Release, *, population: int, largest_
 _METHOD = "truncation of drawn batches"
 
 
-def cut_chance(release: Release, *, population: int, largest_batch: int) -> float:
+def truncation_probability(release: Release, *, population: int, largest_batch: int) -> float:
     """Bounds from above the chance that any batch has more than ``largest_batch`` of ``population`` units in it.
 
     Args:
@@ -135,16 +138,16 @@ def cut_chance(release: Release, *, population: int, largest_batch: int) -> floa
         The union bound over ``Release.batches``; docs/accounting/certified-bounds.md, 1.9.
 
     >>> from epsilog.mechanisms import BallsInBins, Gaussian
-    >>> cut_chance(BallsInBins(Gaussian(1.0), bins=4), population=10, largest_batch=9)  # all ten in one of four bins
+    >>> truncation_probability(BallsInBins(Gaussian(1.0), bins=4), population=10, largest_batch=9)  # all in one bin
     ... # doctest: +ELLIPSIS
     3.81469...e-06
     """
     population = check.integer(1)(population=population)
     largest_batch = check.integer(1)(largest_batch=largest_batch)
-    batches = check.instance(Release)(release=release).batches()
+    batches = check.instance_of(Release)(release=release).batches()
     if batches is None:
         raise UnsupportedMechanismError(
             release, method=_METHOD, reason="who takes part is not drawn, or not in batches"
         )
-    total = sum(count * binomial_above(population, min(chance, 1.0), largest_batch) for chance, count in batches)
-    return min(up(float(total), 2 * _MOST_BATCHES), 1.0)
+    total = sum(count * binomial_tail(population, min(chance, 1.0), largest_batch) for chance, count in batches)
+    return min(round_up(float(total), 2 * _MOST_BATCHES), 1.0)

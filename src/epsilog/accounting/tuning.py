@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from epsilog.accounting import tradeoff
-from epsilog.mechanisms import BinomialTrials, NegativeBinomialTrials, PoissonTrials, Trials
+from epsilog.mechanisms import BinomialTrialCount, NegativeBinomialTrialCount, PoissonTrialCount, TrialDistribution
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.lattice.discretise import Work
+from epsilog.numerics.lattice.discretise import WorkCounter
 from epsilog.numerics.laws.base import LARGEST_LOSS
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
-from epsilog.numerics.roots import proven
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, TWICE, down, gamma, up
+from epsilog.numerics.roots import find_safe_root
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, TWICE, gamma, round_down, round_up
 from epsilog.terms import UnsupportedMechanismError, check
 
 Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about one trial; with True from above only
@@ -34,24 +34,24 @@ _ROUNDINGS = 1e4  # far above those of a few functions whose condition is at mos
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TrialCountGenerator:
     """What the law of the number of trials amounts to; G is its generating function.
 
     Attributes:
         trials: the law.
     """
 
-    trials: Trials
+    trials: TrialDistribution
 
     @property
     def spread(self) -> float:
         """What the arguments of its exponentials amount to: digits that their roundings may cost."""
         match self.trials:
-            case NegativeBinomialTrials(shape, stops):
+            case NegativeBinomialTrialCount(shape, stops):
                 return abs(shape) * -math.log(stops) + 1 / stops
-            case PoissonTrials(mean):
+            case PoissonTrialCount(mean):
                 return mean
-            case BinomialTrials(most, probability):
+            case BinomialTrialCount(most, probability):
                 return most / (1 - probability) if probability < 1 else float(most)
         raise UnsupportedMechanismError(self.trials, method="tuning")
 
@@ -59,32 +59,32 @@ class Selection:
     def mean(self) -> float:
         """The mean number of trials, G'(1), rounded up.
 
-        >>> round(Selection(NegativeBinomialTrials(1.0, 0.125)).mean, 9)
+        >>> round(TrialCountGenerator(NegativeBinomialTrialCount(1.0, 0.125)).mean, 9)
         8.0
         """
         match self.trials:
-            case NegativeBinomialTrials(shape, stops):
+            case NegativeBinomialTrialCount(shape, stops):
                 log = math.log(stops)
                 if abs(shape) < _LOGARITHMIC:
-                    return up((1 - stops) / stops / -log, _LAW)
+                    return round_up((1 - stops) / stops / -log, _LAW)
                 part = -math.expm1(shape * log)  # 1 - stops^shape: its condition is at most 1 + |shape log|
-                return up(shape * (1 - stops) / stops / part, _LAW + 16 * abs(shape * log))
-            case PoissonTrials(mean):
+                return round_up(shape * (1 - stops) / stops / part, _LAW + 16 * abs(shape * log))
+            case PoissonTrialCount(mean):
                 return mean
-            case BinomialTrials(most, probability):
-                return up(most * probability, ONCE)
+            case BinomialTrialCount(most, probability):
+                return round_up(most * probability, ONCE)
         raise UnsupportedMechanismError(self.trials, method="tuning")
 
-    def hit(self, chance: float) -> tuple[float, float]:
+    def any_trial_probability(self, chance: float) -> tuple[float, float]:
         """Bounds 1 - G(1 - chance): how likely at least one trial hits what each hits with that chance.
 
-        >>> low, high = Selection(PoissonTrials(2.0)).hit(0.5)
+        >>> low, high = TrialCountGenerator(PoissonTrialCount(2.0)).any_trial_probability(0.5)
         >>> low < 1 - math.exp(-1) < high < low + 1e-10
         True
         """
         chance = min(chance, 1.0)
         match self.trials:
-            case NegativeBinomialTrials(shape, stops):
+            case NegativeBinomialTrialCount(shape, stops):
                 log, grown = -math.log(stops), math.log1p((1 - stops) / stops * chance)
                 if abs(shape) < _LOGARITHMIC:
                     found = grown / log
@@ -92,28 +92,28 @@ class Selection:
                     found = math.expm1(-shape * grown) / math.expm1(-shape * log)
                 else:  # the larger exponential is divided by, and not met
                     found = math.exp(-shape * (grown - log)) * math.expm1(shape * grown) / math.expm1(shape * log)
-            case PoissonTrials(mean):
+            case PoissonTrialCount(mean):
                 found = -math.expm1(-mean * chance)
-            case BinomialTrials(most, probability):
+            case BinomialTrialCount(most, probability):
                 part = probability * chance
                 found = 1.0 if part >= 1 else -math.expm1(most * math.log1p(-part))
             case _:
                 raise UnsupportedMechanismError(self.trials, method="tuning")
         off = _ROUNDINGS * (1 + self.spread)
-        return max(down(found, off) - LEAST, 0.0), min(up(found, off) + LEAST, 1.0)
+        return max(round_down(found, off) - LEAST, 0.0), min(round_up(found, off) + LEAST, 1.0)
 
-    def thinned(self, top: float) -> float:
+    def tail_correction(self, top: float) -> float:
         """How far ln G'(1) is above ln G'(1 - top), about: what an outcome with so much above it loses by that."""
         match self.trials:
-            case NegativeBinomialTrials(shape, stops):
+            case NegativeBinomialTrialCount(shape, stops):
                 return (1 + shape) * math.log1p((1 - stops) / stops * top)
-            case PoissonTrials(mean):
+            case PoissonTrialCount(mean):
                 return mean * top
-            case BinomialTrials(most, probability) if probability * top < 1:
+            case BinomialTrialCount(most, probability) if probability * top < 1:
                 return (1 - most) * math.log1p(-probability * top)
         return LARGEST_LOSS
 
-    def stretch(self, trial: Callable[[float], float], largest: Callable[[], float]) -> tuple[float, float]:
+    def epsilon_shift(self, trial: Callable[[float], float], largest: Callable[[], float]) -> tuple[float, float]:
         """Bounds ln G'(F) - ln G'(F') over all ranks that neighbours can give one outcome; and the loss it is read at.
 
         Args:
@@ -121,45 +121,47 @@ class Selection:
             largest: bounds the largest loss of one trial from above.
         """
         match self.trials:
-            case PoissonTrials(mean):
-                return up(mean * trial(0.0), ONCE), 0.0
-            case NegativeBinomialTrials(shape, stops):
-                power, odds = up(1 + shape, ONCE), stops / (1 - stops)
-            case BinomialTrials(most, probability):
+            case PoissonTrialCount(mean):
+                return round_up(mean * trial(0.0), ONCE), 0.0
+            case NegativeBinomialTrialCount(shape, stops):
+                power, odds = round_up(1 + shape, ONCE), stops / (1 - stops)
+            case BinomialTrialCount(most, probability):
                 power, odds = float(most - 1), (1 - probability) / probability
             case _:
                 raise UnsupportedMechanismError(self.trials, method="tuning")
         if power == 0:
             return 0.0, 0.0
         loss = min(largest(), _least_loss(trial, odds) if odds > 0 else math.inf)
-        return up(power * loss, ONCE), loss
+        return round_up(power * loss, ONCE), loss
 
 
-def mean_trials(trials: Trials) -> float:
+def expected_trials(trials: TrialDistribution) -> float:
     """How many trials a law expects, rounded up.
 
-    >>> from epsilog.mechanisms import BinomialTrials
-    >>> mean_trials(PoissonTrials(20.0)), mean_trials(BinomialTrials(8, 0.5)) > 3.999
+    >>> from epsilog.mechanisms import BinomialTrialCount
+    >>> expected_trials(PoissonTrialCount(20.0)), expected_trials(BinomialTrialCount(8, 0.5)) > 3.999
     (20.0, True)
     """
-    return Selection(check.instance(Trials)(trials=trials)).mean
+    return TrialCountGenerator(check.instance_of(TrialDistribution)(trials=trials)).mean
 
 
 def _least_loss(trial: Callable[[float], float], odds: float) -> float:
     """The least x, about, at which delta(x) is at most odds (e^x - 1): seen there; inf where there is none in reach."""
 
     def excess(x: float) -> float:
-        held = down(odds * math.expm1(min(x, LARGEST_LOSS)), _LAW)
+        held = round_down(odds * math.expm1(min(x, LARGEST_LOSS)), _LAW)
         return math.log(max(trial(x), LEAST)) - math.log(max(held, LEAST)) if held > 0 else math.inf
 
     start = trial(0.0)
     if start == 0:
         return 0.0
     guess = math.log1p(start / odds)  # delta falls, so it holds there, but for rounding
-    return proven(excess, max(guess / 2, 1e-12), gap=_NEAR, most=LARGEST_LOSS)
+    return find_safe_root(excess, max(guess / 2, 1e-12), gap=_NEAR, most=LARGEST_LOSS)
 
 
-def bounds(trials: Trials, one: Composition, question: Question, *, above: bool, ask: Ask) -> Bounds:
+def bound_best_of_trials(
+    trials: TrialDistribution, one: Composition, question: Question, *, above: bool, ask: Ask
+) -> Bounds:
     """Bounds the answer about the best of several trials.
 
     Args:
@@ -176,16 +178,16 @@ def bounds(trials: Trials, one: Composition, question: Question, *, above: bool,
         Liu & Talwar 2019 (arXiv:1811.07971); Papernot & Steinke 2022 (arXiv:2110.03620v2); Koskela, Redberg & Wang 2024
         (arXiv:2402.06701); derived in docs/accounting/tuning.md.
     """
-    law = Selection(trials)
+    law = TrialCountGenerator(trials)
 
     def trial(epsilon: float) -> float:
         return ask(one, DeltaAt(epsilon), True).upper
 
     if trials not in one.stretches:
-        one.stretches[trials] = law.stretch(trial, lambda: ask(one, EpsilonAt(0), True).upper)
+        one.stretches[trials] = law.epsilon_shift(trial, lambda: ask(one, EpsilonAt(0), True).upper)
     stretch, at = one.stretches[trials]
     upper = _above(law, stretch, question, lambda asked: ask(one, asked, True).upper)
-    if isinstance(trials, BinomialTrials):  # all trials, shown
+    if isinstance(trials, BinomialTrialCount):  # all trials, shown
         with suppress(UnsupportedMechanismError):  # what is repeated may have no price of its own
             shown = Composition({part: trials.most * count for part, count in one.bag.items()}, one.relation)
             upper = min(upper, ask(shown, question, above).upper)
@@ -197,36 +199,36 @@ def bounds(trials: Trials, one: Composition, question: Question, *, above: bool,
     return Bounds(lower, upper)
 
 
-def _above(law: Selection, stretch: float, question: Question, one: Callable[[Question], float]) -> float:
+def _above(law: TrialCountGenerator, stretch: float, question: Question, one: Callable[[Question], float]) -> float:
     """delta(epsilon) <= mean * delta_1(epsilon - stretch); below 0 the curve of one trial goes on as any does."""
     mean = law.mean
     match question:
         case EpsilonAt(delta):
-            left = down(delta / mean, ONCE)
-            return 0.0 if left >= 1 else up(stretch + one(EpsilonAt(left)), ONCE)
+            left = round_down(delta / mean, ONCE)
+            return 0.0 if left >= 1 else round_up(stretch + one(EpsilonAt(left)), ONCE)
         case DeltaAt(epsilon):
             if math.isinf(stretch):
                 return 1.0
-            rest = down(epsilon - stretch, ONCE) if epsilon >= stretch else up(stretch - epsilon, ONCE)
+            rest = round_down(epsilon - stretch, ONCE) if epsilon >= stretch else round_up(stretch - epsilon, ONCE)
             if epsilon >= stretch:
-                return min(up(mean * one(DeltaAt(rest)), ONCE), 1.0)
+                return min(round_up(mean * one(DeltaAt(rest)), ONCE), 1.0)
             shown = -math.expm1(-rest) + math.exp(-rest) * one(DeltaAt(rest))  # of the reversed pair
-            return min(up(mean * shown, _LAW // 2), 1.0)
+            return min(round_up(mean * shown, _LAW // 2), 1.0)
 
 
-def _silent(law: Selection, question: Question, one: Callable[[Question], float]) -> float:
+def _silent(law: TrialCountGenerator, question: Question, one: Callable[[Question], float]) -> float:
     """An order that says nothing picks a trial at random: one trial is shown, if there is any."""
-    some = law.hit(1.0)[0]
+    some = law.any_trial_probability(1.0)[0]
     match question:
         case EpsilonAt(delta):
-            left = up(delta / some, ONCE) if some > 0 else 1.0
+            left = round_up(delta / some, ONCE) if some > 0 else 1.0
             return one(EpsilonAt(left)) if left < 1 else 0.0
         case DeltaAt():
-            return max(down(some * one(question), ONCE), 0.0)
+            return max(round_down(some * one(question), ONCE), 0.0)
 
 
 def _tests(
-    law: Selection, one: Composition, question: Question, stretched: tuple[float, float], ask: Ask
+    law: TrialCountGenerator, one: Composition, question: Question, stretched: tuple[float, float], ask: Ask
 ) -> list[float]:
     """Lower bounds by orders that put unlikely outcomes on top and the likely ones right below, or on top themselves.
 
@@ -235,9 +237,9 @@ def _tests(
     stretch, at = stretched
     if not math.isfinite(stretch) or one.uncut is not None or one.enclosed is not None:
         return []
-    attained, work = one.attained, Work()
+    attained, work = one.attained, WorkCounter()
     try:
-        several = any(len(order.lowers) > 1 for order in attained.orderings()) if _paired(attained) else False
+        several = any(len(order.lowers) > 1 for order in attained.orderings()) if _has_pairs(attained) else False
     except UnsupportedMechanismError:
         return []
 
@@ -245,7 +247,7 @@ def _tests(
         return ask(one, DeltaAt(epsilon), True).upper
 
     def rates(fpr: float) -> list[Bounds]:
-        found = [found.bounds for found in tradeoff.rates(attained, fpr, gap=_GAP, work=work)]
+        found = [found.bounds for found in tradeoff.bound_tprs(attained, fpr, gap=_GAP, work=work)]
         return found * 2 if len(found) == 1 else found
 
     def threshold(loss: float) -> float:
@@ -263,10 +265,10 @@ def _tests(
     for top, above in tops:
         match question:
             case EpsilonAt(delta):
-                left = min(delta / law.mean * math.exp(min(law.thinned(top), LARGEST_LOSS)), 0.5)
+                left = min(delta / law.mean * math.exp(min(law.tail_correction(top), LARGEST_LOSS)), 0.5)
                 loss = ask(one, EpsilonAt(left), True).upper
             case DeltaAt(epsilon):
-                gained = max(law.thinned(rate.lower) for rate in above) - law.thinned(top)
+                gained = max(law.tail_correction(rate.lower) for rate in above) - law.tail_correction(top)
                 loss = max(epsilon - gained, 0.0)
         likely = threshold(min(loss, 0.5 * LARGEST_LOSS))
         if not 0 < likely < 1:
@@ -278,23 +280,31 @@ def _tests(
     return found
 
 
-def _paired(composition: Composition) -> bool:
+def _has_pairs(composition: Composition) -> bool:
     return composition.mu is None and composition.bins is None
 
 
-def _on_top(law: Selection, at: float, threshold: Callable[[float], float], trial: Callable[[float], float]) -> float:
+def _on_top(
+    law: TrialCountGenerator, at: float, threshold: Callable[[float], float], trial: Callable[[float], float]
+) -> float:
     """About how likely what stands on top is, where the ranks of neighbours differ most."""
     likely = threshold(at)
-    if isinstance(law.trials, BinomialTrials):
+    if isinstance(law.trials, BinomialTrialCount):
         return 1 - trial(at) - math.exp(at) * likely
     return likely
 
 
-def _test(law: Selection, question: Question, likely: tuple[float, float], top: tuple[float, float]) -> float:
+def _test(law: TrialCountGenerator, question: Question, likely: tuple[float, float], top: tuple[float, float]) -> float:
     """What it gives away that the best is in one set while another stands above it; each has its two chances."""
     (ours, theirs), (our_top, their_top) = likely, top
-    shown = law.hit(min(down(our_top + ours, TWICE), 1.0))[0] - law.hit(our_top)[1]
-    hidden = law.hit(min(up(their_top + theirs, TWICE), 1.0))[1] - law.hit(their_top)[0]
+    shown = (
+        law.any_trial_probability(min(round_down(our_top + ours, TWICE), 1.0))[0]
+        - law.any_trial_probability(our_top)[1]
+    )
+    hidden = (
+        law.any_trial_probability(min(round_up(their_top + theirs, TWICE), 1.0))[1]
+        - law.any_trial_probability(their_top)[0]
+    )
     hidden = max(hidden, LEAST)
     match question:
         case EpsilonAt(delta):
@@ -306,5 +316,5 @@ def _test(law: Selection, question: Question, likely: tuple[float, float], top: 
         case DeltaAt(epsilon) if epsilon > LARGEST_LOSS:
             return 0.0
         case DeltaAt(epsilon):
-            lost = up(math.exp(epsilon) * hidden, ELEMENTARY + 2)
+            lost = round_up(math.exp(epsilon) * hidden, ELEMENTARY + 2)
             return max(shown - lost - gamma(8.0), 0.0)  # likewise, beside a product that ``lost`` is rounded up in

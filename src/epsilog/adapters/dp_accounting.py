@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsilog import accounting, mechanisms
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.mechanisms.composition import flatten
-from epsilog.numerics.rounding import up
+from epsilog.numerics.rounding import round_up
 from epsilog.terms import (
     CheckError,
     EpsilogError,
@@ -73,17 +73,19 @@ def _read(event: Any, relation: NeighboringRelation | None) -> Release:
 
     match event:
         case dp.PoissonSampledDpEvent():
-            return mechanisms.PoissonSampled(_sampled(event, relation), event.sampling_probability)
+            return mechanisms.PoissonSampled(_convert_sampled(event, relation), event.sampling_probability)
         case dp.SampledWithoutReplacementDpEvent():
-            return mechanisms.FixedSizeSampled(_sampled(event, relation), event.sample_size, event.source_dataset_size)
+            return mechanisms.FixedSizeSampled(
+                _convert_sampled(event, relation), event.sample_size, event.source_dataset_size
+            )
         case dp.SampledWithReplacementDpEvent():
-            raise _refused(event, "a record may be in a sample several times: a term for that is missing")
+            raise _build_refusal(event, "a record may be in a sample several times: a term for that is missing")
         case dp.TruncatedSubsampledGaussianDpEvent():
             return _from_truncated(event)
         case dp.SelfComposedDpEvent():
             return mechanisms.Repeated(_read(event.event, relation), event.count)
         case dp.ComposedDpEvent() if not scalars.is_series(event.events):
-            raise CheckError("events", "a series of events", scalars.shown(event.events))
+            raise CheckError("events", "a series of events", scalars.format_value(event.events))
         case dp.ComposedDpEvent():
             return mechanisms.Composed(_read(part, relation) for part in event.events)
     return _mechanism(event, relation)
@@ -97,23 +99,23 @@ def _mechanism(event: Any, relation: NeighboringRelation | None) -> Release:
         case dp.NoOpDpEvent():
             return mechanisms.Composed([])
         case dp.NonPrivateDpEvent():
-            return _nothing_hidden()
+            return _build_non_private()
         case dp.GaussianDpEvent():
             return mechanisms.Gaussian(event.noise_multiplier)
         case dp.LaplaceDpEvent():
             return mechanisms.Laplace(event.noise_multiplier)
         case dp.DiscreteLaplaceDpEvent():
-            rate = check.ratio()(noise_parameter=event.noise_parameter)
+            rate = check.exact_rational()(noise_parameter=event.noise_parameter)
             scale = check.at_least(0, check.DOWN)(noise_scale=1 / rate) if rate else 0.0
-            return mechanisms.DiscreteLaplace(scale, sensitivity=event.sensitivity) if rate else _nothing_hidden()
+            return mechanisms.DiscreteLaplace(scale, sensitivity=event.sensitivity) if rate else _build_non_private()
         case dp.RandomizedResponseDpEvent():
             return _from_response(event, relation)
-        case dp.ZCDpEvent() if check.number()(xi=event.xi) != 0:
-            raise _refused(event, "xi beside rho: nothing is proved here about it")
+        case dp.ZCDpEvent() if check.real()(xi=event.xi) != 0:
+            raise _build_refusal(event, "xi beside rho: nothing is proved here about it")
         case dp.ZCDpEvent():
             rho = scalars.exact("rho", event.rho)
             return (
-                _nothing_hidden()
+                _build_non_private()
                 if isinstance(rho, float) and rho == math.inf
                 else mechanisms.ZeroConcentratedDP(event.rho)
             )
@@ -124,18 +126,18 @@ def _mechanism(event: Any, relation: NeighboringRelation | None) -> Release:
     return _from_newer(event, relation)
 
 
-def _refused(event: Any, reason: str = "") -> UnsupportedMechanismError:
+def _build_refusal(event: Any, reason: str = "") -> UnsupportedMechanismError:
     return UnsupportedMechanismError(event, method=_METHOD, reason=reason)
 
 
-def _nothing_hidden() -> Release:
+def _build_non_private() -> Release:
     return mechanisms.Gaussian(noise_multiplier=0.0)
 
 
-def _sampled(event: Any, relation: NeighboringRelation | None) -> Release:
+def _convert_sampled(event: Any, relation: NeighboringRelation | None) -> Release:
     """What is computed on a sample; to be outside of one is not to be replaced by a special record."""
     if _is_stated(event.event, relation):
-        raise _refused(event, "a special record stands in for one that is in the sample, and not for one outside")
+        raise _build_refusal(event, "a special record stands in for one that is in the sample, and not for one outside")
     return _read(event.event, relation)
 
 
@@ -151,21 +153,25 @@ def _from_response(event: Any, relation: NeighboringRelation | None) -> Release:
         return mechanisms.Composed([])
     if relation is not NeighboringRelation.ZERO_OUT:
         return mechanisms.RandomizedResponse(event.noise_parameter, categories=buckets)
-    chance = check.ratio()(noise_parameter=check.within(0, 1, check.DOWN)(noise_parameter=event.noise_parameter))
+    chance = check.exact_rational()(
+        noise_parameter=check.in_closed_interval(0, 1, check.DOWN)(noise_parameter=event.noise_parameter)
+    )
     if not chance:
-        return _nothing_hidden()
+        return _build_non_private()
     return mechanisms.PureDP(max(_log(buckets * (1 - chance) + chance), _log(1 / chance)))
 
 
 def _log(ratio: Fraction) -> float:
     """Its logarithm from above; ratios are at least 1."""
-    return up(math.log(ratio.numerator) - math.log(ratio.denominator), 2**10) if ratio > 1 else 0.0
+    return round_up(math.log(ratio.numerator) - math.log(ratio.denominator), 2**10) if ratio > 1 else 0.0
 
 
 def _from_mixture(event: Any, relation: NeighboringRelation | None) -> Release:
     """A mixture of Gaussians, which dp-accounting describes for a record that is there or not."""
     if relation is NeighboringRelation.REPLACE_ONE:
-        raise _refused(event, "a mixture is defined for a record that joins, leaves or is replaced by a special one")
+        raise _build_refusal(
+            event, "a mixture is defined for a record that joins, leaves or is replaced by a special one"
+        )
     return mechanisms.MixtureOfGaussians(event.standard_deviation, event.sensitivities, event.sampling_probs)
 
 
@@ -175,16 +181,18 @@ def _from_trees(event: Any, relation: NeighboringRelation | None) -> Release:
     Of n steps at most floor(log2 n) + 1 complete nodes hold a leaf (Kairouz et al. 2021, App. D, arXiv:2103.00039v3).
     """
     if relation is not NeighboringRelation.ZERO_OUT:
-        raise _refused(event, "trees are aggregated for records that are replaced by a special one: others keep places")
+        raise _build_refusal(
+            event, "trees are aggregated for records that are replaced by a special one: others keep places"
+        )
     counts = event.step_counts if scalars.is_series(event.step_counts) else [event.step_counts]
-    most = max(check.each(check.integer(0))(step_counts=counts), default=0)
+    most = max(check.sequence_of(check.integer(0))(step_counts=counts), default=0)
     noise = mechanisms.Gaussian(event.noise_multiplier)
     return mechanisms.Repeated(noise, most.bit_length()) if most else mechanisms.Composed([])
 
 
 def _from_allocation(event: Any, relation: NeighboringRelation | None) -> Release:
     """Random allocation of each record to ``num_selected`` of ``num_steps`` calls (dp-accounting, pull request 414)."""
-    inner = _sampled(event, relation)
+    inner = _convert_sampled(event, relation)
     steps = check.integer(1)(num_steps=event.num_steps)
     selected = check.integer(0, steps)(num_selected=event.num_selected)
     if selected == 0:
@@ -192,31 +200,31 @@ def _from_allocation(event: Any, relation: NeighboringRelation | None) -> Releas
     if selected == steps:
         return mechanisms.Repeated(inner, steps)
     if selected > 1:
-        raise _refused(event, "a record in several steps of many, each set of them alike, has no term here")
+        raise _build_refusal(event, "a record in several steps of many, each set of them alike, has no term here")
     return mechanisms.BallsInBins(inner, steps)
 
 
-def _trials(event: Any) -> mechanisms.Trials:
+def _trials(event: Any) -> mechanisms.TrialDistribution:
     """The law of a repeat-and-select event, told by its mean; where that is rounded, to more trials."""
-    mean, shape = check.number()(mean=event.mean), check.number()(shape=event.shape)
+    mean, shape = check.real()(mean=event.mean), check.real()(shape=event.shape)
     if not (shape >= 0 and 1 <= mean < math.inf):
-        raise _refused(event, "a mean of at least 1 and a shape of at least 0 are meant")
+        raise _build_refusal(event, "a mean of at least 1 and a shape of at least 0 are meant")
     if math.isinf(shape):
-        return mechanisms.PoissonTrials(mean)
+        return mechanisms.PoissonTrialCount(mean)
     if mean == 1:
-        return mechanisms.BinomialTrials(1, 1.0)
+        return mechanisms.BinomialTrialCount(1, 1.0)
     enough = mean * (1 + _ROUNDED)
 
     def expects(stops: float) -> bool:
-        return accounting.mean_trials(mechanisms.NegativeBinomialTrials(shape, stops)) >= enough
+        return accounting.expected_trials(mechanisms.NegativeBinomialTrialCount(shape, stops)) >= enough
 
     low, high = _FEWEST_STOPS, _NEARLY_ONE
     if not expects(low):
-        raise _refused(event, "so many trials are not priced")
+        raise _build_refusal(event, "so many trials are not priced")
     while high > low * (1 + _ROUNDED):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if expects(middle) else (low, middle)
-    return mechanisms.NegativeBinomialTrials(shape, low)
+    return mechanisms.NegativeBinomialTrialCount(shape, low)
 
 
 def _from_truncated(event: Any) -> Release:
@@ -240,7 +248,10 @@ def _from_newer(event: Any, relation: NeighboringRelation | None) -> Release:
             stated = mechanisms.ApproximateDP(event.epsilon, event.delta)
             return stated if stated.delta else mechanisms.PureDP(stated.epsilon)
         case "DiscreteGaussianDpEvent" if event.dimension is not None:
-            moved, dimension = check.ratio()(sensitivity=event.sensitivity), check.integer(1)(dimension=event.dimension)
+            moved, dimension = (
+                check.exact_rational()(sensitivity=event.sensitivity),
+                check.integer(1)(dimension=event.dimension),
+            )
             if moved.denominator == dimension == 1:
                 return mechanisms.DiscreteGaussian(event.sigma, sensitivity=moved.numerator)
         case "ExponentialMechanismDpEvent":
@@ -248,10 +259,10 @@ def _from_newer(event: Any, relation: NeighboringRelation | None) -> Release:
         case "PermuteAndFlipDpEvent":
             return mechanisms.ReportNoisyMax(event.epsilon, "exponential")
         case "RepeatAndSelectDpEvent":
-            return mechanisms.Tuned(_read(event.event, relation), _trials(event))
+            return mechanisms.BestOfTrials(_read(event.event, relation), _trials(event))
         case "RandomAllocationDpEvent":
             return _from_allocation(event, relation)
-    raise _refused(event)
+    raise _build_refusal(event)
 
 
 def to_event(release: Release) -> DpEvent:
@@ -300,7 +311,7 @@ def _write_tuned(one: Any, dp: Any) -> Any:
         case {"mean": mean} if mean >= 1:
             shape = math.inf
         case {"shape": shape} if shape >= 0:
-            mean = accounting.mean_trials(one.trials)
+            mean = accounting.expected_trials(one.trials)
         case _:
             return None
     return dp.RepeatAndSelectDpEvent(to_event(one.release), mean, shape)
@@ -346,7 +357,7 @@ _WRITERS: dict[str, Callable[[Any, Any], Any]] = {
 """The event of each mechanism by its tag; None where its parameters have no counterpart."""
 
 
-class _Certified:
+class _CertifiedDpAccountant:
     """A dp-accounting ``PrivacyAccountant`` whose epsilon and delta are certified upper bounds.
 
     Args:
@@ -393,7 +404,7 @@ class _Certified:
 
         try:
             release = from_event(event, self._relation)
-            _price(frozenset(flatten(release)), self._relation)
+            _require_supported(frozenset(flatten(release)), self._relation)
         except UnsupportedMechanismError as error:
             return PrivacyAccountant.CompositionErrorDetails(_culprit(error, event), str(error))
         except Exception as error:  # noqa: BLE001 - fields of any kind
@@ -462,18 +473,18 @@ def _is_stated(event: Any, relation: NeighboringRelation | None) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _price(parts: frozenset[Release], relation: NeighboringRelation) -> float:
+def _require_supported(parts: frozenset[Release], relation: NeighboringRelation) -> float:
     """Prices every distinct part once, roughly: raises ``UnsupportedMechanismError`` where no method has a proof."""
     return accounting.epsilon(Composed(parts), delta=1e-3, relation=relation, gap=0.5).upper
 
 
 @cache
 def _accountant() -> type[Any]:
-    """``_Certified`` as a subclass of dp-accounting's own base class, which brings ``compose`` and ``ledger``."""
+    """The accountant as a subclass of dp-accounting's own base class, which brings ``compose`` and ``ledger``."""
     from dp_accounting import PrivacyAccountant
 
-    body = {"__doc__": _Certified.__doc__, "__module__": __name__}
-    return type("CertifiedAccountant", (_Certified, PrivacyAccountant), body)
+    body = {"__doc__": _CertifiedDpAccountant.__doc__, "__module__": __name__}
+    return type("CertifiedAccountant", (_CertifiedDpAccountant, PrivacyAccountant), body)
 
 
 def __getattr__(name: str) -> Any:

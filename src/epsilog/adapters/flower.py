@@ -31,7 +31,7 @@ _FIELDS = ("target_delta", "population_size", "neighboring_relation", "sampling_
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AccountantState:
     """What the state of a Flower accountant says.
 
     Attributes:
@@ -53,12 +53,12 @@ class Run:
     def interval(self, delta: float | None = None, *, gap: float = 0.002) -> Interval:
         """Bounds epsilon from both sides, with method and assumptions; a blank delta is the one it reports at."""
         at = self.delta if delta is None else delta
-        at = check.between(0, 1, check.DOWN)(delta=at)
+        at = check.in_open_interval(0, 1, check.DOWN)(delta=at)
         bounds = accounting.epsilon(self.release, delta=at, relation=self.relation, gap=gap)
         return replace(bounds, assumptions=(*bounds.assumptions, *map(Message.read, self.assumptions)))
 
 
-def from_state(state: Mapping[str, Any]) -> Run:
+def from_state(state: Mapping[str, Any]) -> AccountantState:
     """Reads ``state_dict()`` of this accountant or of Flower's ``RdpAccountant``; nothing in it is trusted.
 
     Raises:
@@ -71,7 +71,7 @@ def from_state(state: Mapping[str, Any]) -> Run:
     >>> from_state(state | {"compositions": [{"event": event, "count": 3}]}).release.releases
     (Repeated(release=PoissonSampled(release=Gaussian(noise_multiplier=2.0, sensitivity=1.0), ...
     """
-    state = check.instance(Mapping)(state=state)
+    state = check.instance_of(Mapping)(state=state)
     if state.get("schema_version") != SCHEMA_VERSION or state.get("backend") not in _READABLE:
         raise CheckError(
             "state",
@@ -90,12 +90,12 @@ def from_state(state: Mapping[str, Any]) -> Run:
         ]
     except (KeyError, TypeError) as error:
         raise ValueError(f"state is not that of a Flower accountant: {error!r}") from error
-    delta = check.between(0, 1, check.DOWN)(target_delta=delta)
+    delta = check.in_open_interval(0, 1, check.DOWN)(target_delta=delta)
     population = check.integer(1)(population_size=population)
     if limit is not None:
         limit = check.positive(check.DOWN)(max_epsilon=limit)
     assumed = (_UNAMPLIFIED,) if config["sampling_method"] == "no-amplification" else ()
-    return Run(Composed(sums), relation, delta, population, limit, assumed)
+    return AccountantState(Composed(sums), relation, delta, population, limit, assumed)
 
 
 def _noisy_sum(event: Mapping[str, Any], population: int, sampling: str, relation: NeighboringRelation) -> Release:
@@ -198,7 +198,7 @@ class CertifiedAccountant:
         self._run(counts)  # checks the event
         return counts
 
-    def _run(self, counts: dict[tuple[float, int], int] | None = None) -> Run:
+    def _run(self, counts: dict[tuple[float, int], int] | None = None) -> AccountantState:
         return from_state(self._document(self._counts if counts is None else counts))
 
     def _document(self, counts: dict[tuple[float, int], int]) -> dict[str, object]:

@@ -6,7 +6,7 @@ On the nodes, in the module that the app names:
 
 On the server, inside a ``ServerApp``'s main, under a charge of one's own ledger:
 
-    train(grid, PaidRun(scheme, charge, Randomness.from_os()), task, folder=folder, reply_seconds=600)
+    train(grid, AuthorizedRun(scheme, charge, Randomness.from_os()), task, folder=folder, reply_seconds=600)
 
 Who a client is, is its node's public key and nothing that it says. Flower is imported where it is used.
 """
@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from epsilog.terms import CheckError, RoundRecord, check
-from epsilog.training import PaidRun, Task, Trained, run_rounds
-from epsilog.training.engines.grid import on_grid
-from epsilog.training.orders import Order
+from epsilog.training import AuthorizedRun, Task, TrainingResult, run_rounds
+from epsilog.training.engines.grid import make_remote_engine
+from epsilog.training.orders import TrainRequest
 from epsilog.training.site import Site
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ PULL_SECONDS = 0.25
 log = logging.getLogger(__name__)
 
 
-def key_name(public_key: bytes) -> str:
+def name_public_key(public_key: bytes) -> str:
     """What a client is called: SHA-256 of its node's public key, 64 hex digits.
 
     Args:
@@ -60,21 +60,21 @@ def key_name(public_key: bytes) -> str:
     return hashlib.sha256(der).hexdigest()
 
 
-def client_names(keys: Sequence[Path]) -> tuple[str, ...]:
+def name_clients(keys: Sequence[Path]) -> tuple[str, ...]:
     """What ``Federation.elsewhere`` calls the clients whose nodes have these public keys, in the order of the list."""
-    return tuple(key_name(path.read_bytes()) for path in keys)
+    return tuple(name_public_key(path.read_bytes()) for path in keys)
 
 
-def train(
+def train_over_flower(
     grid: Grid,
-    paid: PaidRun,
+    paid: AuthorizedRun,
     task: Task,
     *,
     folder: Path,
     run: str,
     reply_seconds: float,
     on_round: Callable[[RoundRecord], object] | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Runs the rounds that are due over Flower's nodes; see ``run_rounds``, which it calls.
 
     Args:
@@ -89,14 +89,14 @@ def train(
     Raises:
         CheckError: a scheme that must not show a server single uploads, or a client that no node is known for.
     """
-    courier = FlowerCourier(grid, reply_seconds)
+    courier = FlowerTransport(grid, reply_seconds)
     courier.require(task.clients.names)
-    engine = on_grid(courier, paid.scheme, run)
+    engine = make_remote_engine(courier, paid.scheme, run)
     return run_rounds(paid, task, folder=folder, on_round=on_round, engine=engine)
 
 
 @dataclass(frozen=True, slots=True)
-class OverGrid:
+class GridSender:
     """What carries orders as Flower's TRAIN messages.
 
     Attributes:
@@ -111,7 +111,7 @@ class OverGrid:
         check.positive()(reply_seconds=self.reply_seconds)
 
 
-class FlowerCourier(OverGrid):
+class FlowerTransport(GridSender):
     """Orders as messages, one to each client's own node."""
 
     __slots__ = ()
@@ -121,7 +121,7 @@ class FlowerCourier(OverGrid):
         found: dict[str, list[int]] = {}
         for node in self.grid.get_nodes():
             with contextlib.suppress(ValueError):  # a key that is none is nobody's
-                found.setdefault(key_name(node.public_key), []).append(node.node_id)
+                found.setdefault(name_public_key(node.public_key), []).append(node.node_id)
         return {name: ids[0] for name, ids in found.items() if len(ids) == 1}
 
     def require(self, names: Sequence[str]) -> None:
@@ -133,17 +133,19 @@ class FlowerCourier(OverGrid):
                 "clients", "connected, one of them at least", "none of the names is a connected node's key"
             )
 
-    def carry(self, orders: Mapping[str, Order]) -> Iterator[tuple[str, Any]]:
+    def carry(self, orders: Mapping[str, TrainRequest]) -> Iterator[tuple[str, Any]]:
         """As ``Courier`` says. Who is not connected is silent at once."""
         nodes = self.nodes()
         sent = {
-            name: message_of(order, nodes[name], self.reply_seconds) for name, order in orders.items() if name in nodes
+            name: encode_message(order, nodes[name], self.reply_seconds)
+            for name, order in orders.items()
+            if name in nodes
         }
-        for name, reply in exchanged(self.grid, sent, self.reply_seconds):
-            yield name, array_of(reply, "upload")
+        for name, reply in exchange_messages(self.grid, sent, self.reply_seconds):
+            yield name, decode_array(reply, "upload")
 
 
-def exchanged(
+def exchange_messages(
     grid: Grid,
     sent: Mapping[Key, Message],
     seconds: float,
@@ -167,7 +169,7 @@ def exchanged(
     until = time.monotonic() + seconds
     while waiting and time.monotonic() < until:
         for letter, name in list(waiting.items()):
-            for reply in _pulled(grid, letter):
+            for reply in _pull_replies(grid, letter):
                 del waiting[letter]
                 if reply is not None and reply.metadata.reply_to_message_id == letter and reply.has_content():
                     yield name, reply
@@ -181,7 +183,7 @@ def exchanged(
             time.sleep(PULL_SECONDS)
 
 
-def _pulled(grid: Grid, letter: str) -> list[Message | None]:
+def _pull_replies(grid: Grid, letter: str) -> list[Message | None]:
     """What has come in answer to one message; None of what Flower itself cannot read."""
     try:
         return list(grid.pull_messages([letter]))
@@ -190,17 +192,17 @@ def _pulled(grid: Grid, letter: str) -> list[Message | None]:
         return [None]
 
 
-def client_app(site: Callable[[Context], Site], *, mods: Sequence[Any] = ()) -> ClientApp:
+def build_site_client_app(site: Callable[[Context], Site], *, mods: Sequence[Any] = ()) -> ClientApp:
     """A ``ClientApp`` that answers TRAIN messages for one client.
 
     Args:
         site: makes the site from the node's own context (``context.node_config``), never from a message.
         mods: Flower's mods.
     """
-    return answering(lambda message, context: site(context).answer(order_of(message)), mods)
+    return build_client_app(lambda message, context: site(context).answer(decode_request(message)), mods)
 
 
-def answering(upload_for: Callable[[Message, Context], Any], mods: Sequence[Any] = ()) -> ClientApp:
+def build_client_app(upload_for: Callable[[Message, Context], Any], mods: Sequence[Any] = ()) -> ClientApp:
     """A ``ClientApp`` that answers TRAIN messages with an array.
 
     Whatever goes wrong is an error reply that says nothing: Flower would send an exception's text, and with it perhaps
@@ -224,7 +226,7 @@ def answering(upload_for: Callable[[Message, Context], Any], mods: Sequence[Any]
     return app
 
 
-def message_of(order: Order, node: int, seconds: float, **more: str) -> Message:
+def encode_message(order: TrainRequest, node: int, seconds: float, **more: str) -> Message:
     """An order as a message to a node, with more text beside it."""
     from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 
@@ -237,13 +239,13 @@ def message_of(order: Order, node: int, seconds: float, **more: str) -> Message:
     return Message(content, node, MessageType.TRAIN, ttl=seconds)
 
 
-def order_of(message: Message) -> Order:
+def decode_request(message: Message) -> TrainRequest:
     """Reads an order; anything else is an error of some kind."""
-    model = array_of(message, "model")
-    return Order.from_json(json.loads(str(message.content["order"]["order"])), model)
+    model = decode_array(message, "model")
+    return TrainRequest.from_json(json.loads(str(message.content["order"]["order"])), model)
 
 
-def array_of(message: Message, name: str) -> Any:
+def decode_array(message: Message, name: str) -> Any:
     """The one array of a message; None where there is none that can be read."""
     try:
         content: Any = message.content

@@ -6,7 +6,7 @@ On the nodes, in the module that the app names:
 
 On the server, inside a ``ServerApp``'s main:
 
-    run_rounds(paid, task, folder=folder, engine=on_hosts(HostCourier(grid, 600), scheme, run, task))
+    run_rounds(paid, task, folder=folder, engine=on_hosts(FlowerSimulationTransport(grid, 600), scheme, run, task))
 
 What a client sends, and what the server makes of it, is as in ``flower_app``; a node answers for many clients at once,
 and keeps no books of theirs: a simulation spends nobody's privacy. Flower is imported where it is used.
@@ -23,18 +23,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epsilog.adapters.flower_app import OverGrid, answering, array_of, exchanged, message_of, order_of
+from epsilog.adapters.flower_app import (
+    GridSender,
+    build_client_app,
+    decode_array,
+    decode_request,
+    encode_message,
+    exchange_messages,
+)
 from epsilog.terms import CheckError
 from epsilog.training import Task
-from epsilog.training.engines import made
-from epsilog.training.orders import Order
-from epsilog.training.site import computed
+from epsilog.training.engines import make_engine
+from epsilog.training.orders import TrainRequest
+from epsilog.training.site import compute_upload
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
 
-__all__ = ["HostCourier", "host_app"]
+__all__ = ["FlowerSimulationTransport", "build_simulation_client_app"]
 
 LOOKS = 0.5  # seconds between two looks at which nodes are connected
 ATTEMPTS = 4  # to compute a client in a round; one that fails so often is silent
@@ -60,7 +67,7 @@ class _Watched:
             self._until = time.monotonic() + LOOKS
         if self._node_of[names] in self._found:
             return False
-        self._lost(names)
+        self._note_lost(names)
         return True
 
     def refused(self, names: tuple[str, ...], reply: Message | None) -> None:
@@ -68,17 +75,17 @@ class _Watched:
         if reply is None or not reply.has_error():
             return
         if reply.error.code in UNAVAILABLE:
-            self._lost(names)
+            self._note_lost(names)
         elif reply.error.code == CRASHED:  # the node is there, and starts the app again
             self.again.extend(names)
 
-    def _lost(self, names: tuple[str, ...]) -> None:
+    def _note_lost(self, names: tuple[str, ...]) -> None:
         self.again.extend(names)
         self.gone.add(self._node_of[names])
 
 
 @dataclasses.dataclass(frozen=True)
-class HostCourier(OverGrid):
+class FlowerSimulationTransport(GridSender):
     """Orders of many clients as one message to each node.
 
     A node that is lost while it computes is told of. Its clients are dealt out again, to the nodes that are connected
@@ -90,7 +97,7 @@ class HostCourier(OverGrid):
 
     tell: Callable[[str], None] = lambda _says: None
 
-    def carry(self, orders: Mapping[str, Order]) -> Iterator[tuple[str, Any]]:
+    def carry(self, orders: Mapping[str, TrainRequest]) -> Iterator[tuple[str, Any]]:
         """As ``Courier`` says; clients are dealt out to the nodes that are connected.
 
         Raises:
@@ -103,8 +110,10 @@ class HostCourier(OverGrid):
             node_of = {tuple(names): node for names, node in zip(parts, nodes, strict=True) if names}
             sent = {names: self._letter({n: orders[n] for n in names}, node) for names, node in node_of.items()}
             watched, seconds = _Watched(self.grid, node_of), max(0.0, until - time.monotonic())
-            for names, reply in exchanged(self.grid, sent, seconds, lost=watched.is_lost, refused=watched.refused):
-                uploads = array_of(reply, "upload")
+            for names, reply in exchange_messages(
+                self.grid, sent, seconds, lost=watched.is_lost, refused=watched.refused
+            ):
+                uploads = decode_array(reply, "upload")
                 if getattr(uploads, "ndim", 0) == 2 and len(uploads) == len(names):
                     yield from zip(names, map(np.array, uploads), strict=True)
             left = watched.again
@@ -125,28 +134,29 @@ class HostCourier(OverGrid):
             time.sleep(LOOKS)
         return found
 
-    def _letter(self, orders: Mapping[str, Order], node: int) -> Message:
+    def _letter(self, orders: Mapping[str, TrainRequest], node: int) -> Message:
         """One message: the orders differ in nothing but their draws."""
         draws = {name: order.to_json()["draws"] for name, order in orders.items()}
-        return message_of(next(iter(orders.values())), node, self.reply_seconds, clients=json.dumps(draws))
+        return encode_message(next(iter(orders.values())), node, self.reply_seconds, clients=json.dumps(draws))
 
 
-def host_app(task: Callable[[Context], Task]) -> ClientApp:
+def build_simulation_client_app(task: Callable[[Context], Task]) -> ClientApp:
     """A ``ClientApp`` that answers TRAIN messages for any clients of a simulation.
 
     Args:
         task: makes the whole task, as the server has it.
     """
-    return answering(lambda message, context: _uploads(message, task(context)))
+    return build_client_app(lambda message, context: _uploads(message, task(context)))
 
 
 def _uploads(message: Message, task: Task) -> Any:
     """A row for each client: what it would send."""
-    whole, asked = order_of(message), json.loads(str(message.content["order"]["clients"]))
+    whole, asked = decode_request(message), json.loads(str(message.content["order"]["clients"]))
     if whole.draws is None or None in asked.values():
         raise CheckError("draws", "given, as in a simulation", "None")
-    engine = made(None, dataclasses.replace(task, training=whole.training))
+    engine = make_engine(None, dataclasses.replace(task, training=whole.training))
     orders = {
-        int(name): Order.from_json({**whole.to_json(), "draws": draws}, whole.model) for name, draws in asked.items()
+        int(name): TrainRequest.from_json({**whole.to_json(), "draws": draws}, whole.model)
+        for name, draws in asked.items()
     }
-    return np.stack([computed(order, engine, np.array([client])) for client, order in orders.items()])
+    return np.stack([compute_upload(order, engine, np.array([client])) for client, order in orders.items()])

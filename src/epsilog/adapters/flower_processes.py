@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from epsilog.terms import ProgrammeError
-from epsilog.terms.codec import toml_string
+from epsilog.terms import ConfigError
+from epsilog.terms.codec import quote_toml
 from epsilog.terms.extras import install_command
 
 HERE = "127.0.0.1"
@@ -31,10 +31,10 @@ DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 OWNER = "EPSILOG_FLOWER_OWNER"  # the process without which no other is to be: its id, in their environment
 LOOKS = 0.5  # seconds between two looks at whether it is there
 
-__all__ = ["Processes", "end_with_owner", "is_running"]
+__all__ = ["FlowerProcesses", "end_with_owner", "is_running"]
 
 
-class Processes:
+class FlowerProcesses:
     """What was started, and the folder where its logs and its configuration lie; a context that ends all of it.
 
     A SuperNode that has ended is told of, started again and waited for, ``STARTS`` times in all.
@@ -50,11 +50,11 @@ class Processes:
             address: of the SuperLink.
             tell: is told of a SuperNode that has ended.
         """
-        self.folder, self.address = folder, address or f"{HERE}:{free_port()}"
+        self.folder, self.address = folder, address or f"{HERE}:{find_free_port()}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._tell, self._starts = tell, dict[int, int]()
         (folder / "flwr").mkdir(parents=True)
-        connection = f'[superlink]\ndefault = "{NAME}"\n[superlink.{NAME}]\naddress = {toml_string(self.address)}\n'
+        connection = f'[superlink]\ndefault = "{NAME}"\n[superlink.{NAME}]\naddress = {quote_toml(self.address)}\n'
         (folder / "flwr" / "config.toml").write_text(f"{connection}insecure = true\n", encoding="utf-8")
         self._environment = os.environ | {
             "FLWR_HOME": str(folder / "flwr"),
@@ -63,12 +63,12 @@ class Processes:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         }
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> FlowerProcesses:
         return self
 
     def __exit__(self, *_: object) -> None:
         for process in reversed(self._running.values()):
-            end(process)
+            kill_tree(process)
 
     def superlink(self) -> None:
         """Starts a SuperLink on loopback, and waits until it answers."""
@@ -80,7 +80,7 @@ class Processes:
     def supernode(self, number: int) -> None:
         """Starts a SuperNode of the SuperLink."""
         self._starts[number] = self._starts.get(number, 0) + 1
-        arguments = ("--insecure", "--superlink", self.address, "--port", str(free_port()))
+        arguments = ("--insecure", "--superlink", self.address, "--port", str(find_free_port()))
         self._start(f"supernode-{number}", "flower-supernode", *arguments)
 
     def run(self, app: Path) -> None:
@@ -96,13 +96,13 @@ class Processes:
             check=False,
         )
         if done.returncode:
-            raise ProgrammeError("flwr run", [(done.stdout + done.stderr).strip()[-TOLD:]])
+            raise ConfigError("flwr run", [(done.stdout + done.stderr).strip()[-TOLD:]])
 
     def wait(self, holds: Callable[[], Any], what: str, seconds: float | None = PATIENCE) -> None:
         """Waits until something holds.
 
         Raises:
-            ProgrammeError: a process ended for good, or it took too long; with the ends of the logs.
+            ConfigError: a process ended for good, or it took too long; with the ends of the logs.
         """
         until = None if seconds is None else time.monotonic() + seconds
         while not holds():
@@ -113,7 +113,7 @@ class Processes:
             ]
             late = until is not None and time.monotonic() > until
             if gone or late:
-                raise ProgrammeError("Flower", [f"{gone[0]} ended" if gone else f"waited for {what}", self.logs()])
+                raise ConfigError("Flower", [f"{gone[0]} ended" if gone else f"waited for {what}", self.logs()])
             time.sleep(0.2)
 
     def _again(self, name: str, ended: subprocess.Popen[bytes]) -> bool:
@@ -121,7 +121,7 @@ class Processes:
         kind, _, number = name.partition("-")
         if kind != "supernode" or self._starts[int(number)] >= STARTS:
             return False
-        end(ended)  # what it started may still run
+        kill_tree(ended)  # what it started may still run
         self._tell(f"{name} ended with exit code {ended.returncode}; it is started again, and waited for")
         self.supernode(int(number))
         return True
@@ -149,7 +149,7 @@ class Processes:
 
 
 def end_with_owner() -> None:
-    """Ends this process, an app that Flower started, soon after the one that ``Processes`` was made in is gone.
+    """Ends this process, an app that Flower started, soon after the one that ``FlowerProcesses`` was made in is gone.
 
     Flower's own watch raises an interrupt that the main thread has to take, which may be waiting for an answer that
     never comes: such an app kept the lock of its run.
@@ -164,16 +164,16 @@ def _end_with(owner: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)  # what is written by then is safe, as after any crash
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """A port on loopback that nobody listens on."""
     with socket.socket() as one:
         one.bind((HERE, 0))
         return int(one.getsockname()[1])
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def kill_tree(process: subprocess.Popen[bytes]) -> None:
     """Kills a process and all that it started."""
-    for pid in {*descendants(process.pid), process.pid}:
+    for pid in {*list_descendants(process.pid), process.pid}:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.wait()
@@ -186,7 +186,7 @@ def is_running(pid: int) -> bool:
     return False
 
 
-def descendants(pid: int) -> set[int]:
+def list_descendants(pid: int) -> set[int]:
     """Processes that a process started, and those that they did."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -203,7 +203,7 @@ def _tool(name: str) -> str:
     """Flower's command in this environment."""
     tool = Path(sys.executable).parent / name
     if not tool.exists():
-        raise ProgrammeError(name, [f"is not installed here: {install_command('flower', 'train')}"])
+        raise ConfigError(name, [f"is not installed here: {install_command('flower', 'train')}"])
     return str(tool)
 
 

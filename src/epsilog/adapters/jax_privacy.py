@@ -3,9 +3,9 @@
 Since June 2026 JAX Privacy describes a training by an event of dp-accounting, and asks for an accountant by a function
 of the neighboring relation, which ``CertifiedAccountant`` is:
 
-    from epsilog.adapters.jax_privacy import CertifiedAccountant, price
+    from epsilog.adapters.jax_privacy import CertifiedAccountant, bound_epsilon
     config = BandMFConfig(...).calibrate(epsilon=1.0, delta=1e-6, accountant_fn=CertifiedAccountant)
-    price(config.make(), delta=1e-6)
+    bound_epsilon(config.make(), delta=1e-6)
 
 Version 2.0.0 asks its accountants for a configuration instead:
 
@@ -28,14 +28,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import BesideProfile
+from epsilog.accounting.montecarlo import ProfilePayoff
 from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, check
 
 if TYPE_CHECKING:
     from dp_accounting import NeighboringRelation as TheirRelation
 
 
-def price(plan: Any, *, delta: float, relation: TheirRelation | None = None, gap: float = 0.002) -> Interval:
+def bound_epsilon(plan: Any, *, delta: float, relation: TheirRelation | None = None, gap: float = 0.002) -> Interval:
     """Bounds epsilon of a plan or an event from both sides.
 
     Args:
@@ -92,7 +92,7 @@ def delta_from_epsilon_and_samples(
     epsilon: float,
     samples: ArrayLike,
     counts: ArrayLike | None = None,
-    other_event: BesideProfile | None = None,
+    other_event: ProfilePayoff | None = None,
 ) -> float:
     """Estimates delta from privacy losses; see ``montecarlo.delta_from_samples``.
 
@@ -100,7 +100,7 @@ def delta_from_epsilon_and_samples(
         epsilon: in nats, at least 0.
         samples: privacy losses, shape (n,).
         counts: how often each was seen, shape (n,).
-        other_event: the certified profile of what is composed with it, as a ``BesideProfile`` at this epsilon.
+        other_event: the certified profile of what is composed with it, as a ``ProfilePayoff`` at this epsilon.
 
     >>> delta_from_epsilon_and_samples(0.0, [float("inf"), -3.0])
     0.5
@@ -108,7 +108,7 @@ def delta_from_epsilon_and_samples(
     plain = montecarlo.delta_from_samples(epsilon=epsilon, losses=samples, weights=counts)  # checks the samples, too
     if other_event is None:
         return plain
-    other_event = check.instance(BesideProfile)(other_event=other_event)
+    other_event = check.instance_of(ProfilePayoff)(other_event=other_event)
     if other_event.epsilon != epsilon:
         raise CheckError("other_event", f"a profile at epsilon = {epsilon!r}", repr(other_event.epsilon))
     loss = check.doubles()(samples=samples)
@@ -125,7 +125,7 @@ def perform_calibration_from_samples(
     positive_counts: Sequence[ArrayLike] | None = None,
     negative_samples: Sequence[ArrayLike] | None = None,
     negative_counts: Sequence[ArrayLike] | None = None,
-    other_event: BesideProfile | None = None,
+    other_event: ProfilePayoff | None = None,
 ) -> tuple[bool, int | float]:
     """Verifies candidates in order and names the last one before the first failure.
 

@@ -13,17 +13,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from epsilog.mechanisms.composition import flatten
-from epsilog.plan import TrainingSetup
+from epsilog.plan import TrainingLoop
 from epsilog.terms import CheckError, check
 
 
-def setup_of(
+def read_training_loop(
     selection: Any,
     *,
     examples: int,
     noise_multiplier: float | Iterable[tuple[int, float]],
     params: Any = None,
-) -> TrainingSetup:
+) -> TrainingLoop:
     """Reads a loop off a ``BatchSelectionStrategy``.
 
     Args:
@@ -40,7 +40,7 @@ def setup_of(
     """
     match type(selection).__name__:
         case "CyclicPoissonSampling" if selection.cycle_length == 1:
-            sampler, size = "poisson", check.within(0, 1)(sampling_prob=selection.sampling_prob) * examples
+            sampler, size = "poisson", check.in_closed_interval(0, 1)(sampling_prob=selection.sampling_prob) * examples
             largest = selection.truncated_batch_size
         case "FixedBatchSampling":
             sampler = "with-replacement" if selection.replace else "fixed-size"
@@ -50,8 +50,10 @@ def setup_of(
             told = "CyclicPoissonSampling in one group, or FixedBatchSampling (others: epsilog account)"
             raise CheckError("selection", told, name)
     noise, changes = _schedule(noise_multiplier, selection.iterations)
-    rate, believed, counted = (None, None, None) if params is None else _told(params, (noise, changes), selection)
-    return TrainingSetup(
+    rate, believed, counted = (
+        (None, None, None) if params is None else _read_accountant_inputs(params, (noise, changes), selection)
+    )
+    return TrainingLoop(
         examples=examples,
         batch_size=size,
         updates=selection.iterations,
@@ -74,7 +76,7 @@ def _schedule(noise_multiplier: Any, updates: int) -> _Schedule:
     """One multiplier, or pairs of an update and the multiplier from it on."""
     if not isinstance(noise_multiplier, list | tuple):
         return check.at_least(0)(noise_multiplier=noise_multiplier), {}
-    pairs = check.each(check.pair(check.integer(0), check.at_least(0)))(noise_multiplier=noise_multiplier)
+    pairs = check.sequence_of(check.pair_of(check.integer(0), check.at_least(0)))(noise_multiplier=noise_multiplier)
     values = dict(sorted(pairs))
     if 0 not in values or len(values) != len(pairs):
         bound = "pairs of different updates, the first of them update 0"
@@ -82,10 +84,10 @@ def _schedule(noise_multiplier: Any, updates: int) -> _Schedule:
     return values.pop(0), {update: noise for update, noise in values.items() if update < updates}
 
 
-def _told(params: Any, done: _Schedule, selection: Any) -> tuple[float, float | None, int | None]:
+def _read_accountant_inputs(params: Any, done: _Schedule, selection: Any) -> tuple[float, float | None, int | None]:
     """The rate, the noise multiplier and the steps that an accountant is told; None for those of the loop."""
     if not hasattr(params, "batch_sizes"):
-        return _told_by_event(params)
+        return _read_event_inputs(params)
     plain = isinstance(params.batch_sizes, int) and params.batch_size_scale_schedule in (None, {})
     if not plain:
         raise CheckError("params", "one batch size for all updates", "a schedule of several", verb="hold")
@@ -111,7 +113,7 @@ def _told(params: Any, done: _Schedule, selection: Any) -> tuple[float, float | 
     return rate, told[0], None
 
 
-def _told_by_event(event: Any) -> tuple[float, float | None, int | None]:
+def _read_event_inputs(event: Any) -> tuple[float, float | None, int | None]:
     from epsilog.adapters.dp_accounting import from_event
 
     match [(part.sampled_gaussian, count) for part, count in flatten(from_event(event)).items()]:

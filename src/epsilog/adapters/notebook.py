@@ -56,5 +56,5 @@ class FederatedSliders(anywidget.AnyWidget):
         else:
             numbers = {"lower": plan.epsilon.lower, "upper": plan.epsilon.upper, "formula": plan.formula.total}
             said = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON: no inf
-            said["verdict"] = plan.verdict
+            said["verdict"] = str(plan.verdict)
         self.set_trait("certified", {"asked": asked} | said)

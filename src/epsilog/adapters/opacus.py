@@ -7,7 +7,7 @@
 An Opacus history lists (noise multiplier, sample rate, steps); every step is a Poisson-sampled Gaussian on examples,
 under add-or-remove-one. Histories are read and written without torch.
 
-Where a client computes for itself (``train.site``), ``noisy_run`` is its DP-SGD on Opacus' gradients of examples.
+Where a client computes for itself (``train.site``), ``run_dp_sgd`` is its DP-SGD on Opacus' gradients of examples.
 """
 
 from __future__ import annotations
@@ -26,16 +26,22 @@ from epsilog.adapters.opacus_loop import require_scaled_noise
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.mechanisms.composition import flatten
 from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, check
-from epsilog.training import Randomness, Training
-from epsilog.training.engines import NoisyRuns, clipped_examples, gradients_despite_failures
-from epsilog.training.models import ROWS, ROWS_APART, require_alone_and_twice, require_own_rows, tried
+from epsilog.training import LocalTraining, Randomness
+from epsilog.training.engines import LocalDPSGD, compute_gradients_or_nan, sum_clipped_examples
+from epsilog.training.models import (
+    ROWS,
+    ROWS_APART,
+    call_user_code,
+    reject_cross_row_layers,
+    require_deterministic_per_row,
+)
 
 MECHANISM = "epsilog"
 LOUD = 1e6  # of made-up rows: how much larger others are
 
 History = list[tuple[float, float, int]]
-Run = Callable[[NDArray[np.float64], NoisyRuns, Training], NDArray[np.float64]]
-"""(model, runs, training) -> the model's change; what ``train.site.from_functions`` takes as its ``noisy_run``."""
+Run = Callable[[NDArray[np.float64], LocalDPSGD, LocalTraining], NDArray[np.float64]]
+"""(model, runs, training) -> the model's change; what ``train.site.from_functions`` takes as its ``run_dp_sgd``."""
 
 
 def from_history(history: Iterable[tuple[float, float, int]]) -> Release:
@@ -76,7 +82,7 @@ def register() -> None:
     register_accountant(MECHANISM, _accountant(), force=True)
 
 
-def noisy_run(
+def run_dp_sgd(
     module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any, *, ids: int | None = None
 ) -> Run:
     """DP-SGD on a site's rows, as ``train.site.from_functions`` takes it; Opacus computes the gradients.
@@ -100,21 +106,21 @@ def noisy_run(
     module = copy.deepcopy(module)
     _require_own_gradients(module, loss, features, targets, ids)
 
-    def run(model: NDArray[np.float64], runs: NoisyRuns, training: Training) -> NDArray[np.float64]:
+    def run(model: NDArray[np.float64], runs: LocalDPSGD, training: LocalTraining) -> NDArray[np.float64]:
         net = copy.deepcopy(module)
-        parameters = _trained(net)
+        parameters = _list_trainable(net)
         if sum(one.numel() for one in parameters) != model.size:
             raise CheckError("module", f"one of {model.size} parameters", f"{sum(p.numel() for p in parameters)}")
-        draws, start = Randomness.from_os(), _filled(parameters, model)
+        draws, start = Randomness.from_os(), _fill_parameters(parameters, model)
         step_size = training.learning_rate / (runs.batch_probability * training.nominal_examples)
         here, formed = start, partial(_gradients, net, loss)
         for _ in range(runs.steps):
             joined = draws.stream("batches", 0).coins((len(features),), runs.batch_probability)
             total = runs.noise_stddev * draws.stream("noise", 0).normals((model.size,))
             if joined.any():
-                each = gradients_despite_failures(formed, features[joined], targets[joined], size=model.size)
-                total += clipped_examples(each, runs.clip_norm).total
-            here = _filled(parameters, here - step_size * total)
+                each = compute_gradients_or_nan(formed, features[joined], targets[joined], size=model.size)
+                total += sum_clipped_examples(each, runs.clip_norm).total
+            here = _fill_parameters(parameters, here - step_size * total)
         return here - start
 
     return run
@@ -122,21 +128,21 @@ def noisy_run(
 
 def _gradients(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> NDArray[np.floating[Any]]:
     """Each example's gradient; shape (n, d)."""
-    return _computed(module, loss, features, targets)["gradient"]
+    return _compute_rows(module, loss, features, targets)["gradient"]
 
 
-def _computed(
+def _compute_rows(
     module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any
 ) -> dict[str, NDArray[np.floating[Any]]]:
     """What a module makes of rows, on a copy of its own: nothing that rows leave in it reaches the next ones."""
-    net, count = _hooked(module), len(features)
+    net, count = _list_hooked(module), len(features)
     outputs = net(features)
     losses = _losses(loss, outputs, targets)
     with warnings.catch_warnings():  # that no slope of the rows is asked for is as it should be
         warnings.filterwarnings("ignore", "Full backward hook is firing")
         losses.sum().backward()
-    each = [one.grad_sample for one in _trained(net)]
-    for one, held in zip(each, _trained(net), strict=True):
+    each = [one.grad_sample for one in _list_trainable(net)]
+    for one, held in zip(each, _list_trainable(net), strict=True):
         found = tuple(getattr(one, "shape", ()))
         if found != (count, *held.shape):
             bound = "a gradient of each row for each parameter (in train(), rows first)"
@@ -146,13 +152,13 @@ def _computed(
     return {name: one.detach().numpy() for name, one in seen.items()} | {"gradient": np.concatenate(flat, axis=1)}
 
 
-def _hooked(module: Any) -> Any:
+def _list_hooked(module: Any) -> Any:
     from opacus import GradSampleModule
 
     return GradSampleModule(copy.deepcopy(module), loss_reduction="sum")
 
 
-def _trained(module: Any) -> list[Any]:
+def _list_trainable(module: Any) -> list[Any]:
     return [one for one in module.parameters() if one.requires_grad]
 
 
@@ -173,12 +179,12 @@ def _require_own_gradients(
     """
     import torch
 
-    if not isinstance(module, torch.nn.Module) or not _trained(module):
+    if not isinstance(module, torch.nn.Module) or not _list_trainable(module):
         raise CheckError("module", "a torch.nn.Module with a parameter to train", f"a {type(module).__name__}")
     if len(features) != len(targets):
         raise CheckError("targets", "one for each row of features", "another number of them")
-    require_own_rows(module)
-    tried("module", "be one that Opacus has gradients of examples for", lambda: _hooked(module))
+    reject_cross_row_layers(module)
+    call_user_code("module", "be one that Opacus has gradients of examples for", lambda: _list_hooked(module))
     draws = np.random.Generator(np.random.Philox(key=1))
     rows, others = (_made_up(features, ids, draws) for _ in range(2))
     goals, other_goals = (_made_up(targets, None if targets.is_floating_point() else 2, draws) for _ in range(2))
@@ -187,18 +193,18 @@ def _require_own_gradients(
     loud[1:] *= 1 if ids is not None else LOUD
     moved = copy.deepcopy(module)
     with torch.no_grad():
-        for one in _trained(moved):
+        for one in _list_trainable(moved):
             one.add_(0.1 * torch.from_numpy(draws.standard_normal(one.shape)).to(one.dtype))
     for net in (module, moved):
         for beside in (others, loud):
-            require_alone_and_twice(partial(_tried_on, net, loss), (rows, goals), (beside, other_goals))
+            require_deterministic_per_row(partial(_tried_on, net, loss), (rows, goals), (beside, other_goals))
         _require_no_slope(net, loss, rows, goals)
         _require_no_questions(net, loss, rows, goals)
 
 
 def _tried_on(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> Any:
-    compute = partial(_computed, module, loss, features, targets)
-    return tried("module", "have a gradient for each row (Opacus)", compute)
+    compute = partial(_compute_rows, module, loss, features, targets)
+    return call_user_code("module", "have a gradient for each row (Opacus)", compute)
 
 
 def _made_up(like: Any, ids: int | None, draws: np.random.Generator) -> Any:
@@ -248,7 +254,7 @@ def _require_no_questions(module: Any, loss: Callable[[Any, Any], Any], features
         loss(outputs, targets.as_subclass(Row))
 
 
-def _filled(parameters: Any, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fill_parameters(parameters: Any, vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """Writes a vector into a module's parameters, and returns what they hold in their own precision."""
     import torch
 
@@ -262,7 +268,7 @@ def _filled(parameters: Any, vector: NDArray[np.float64]) -> NDArray[np.float64]
     return np.concatenate(held)
 
 
-class _Certified:
+class _CertifiedOpacusAccountant:
     """An Opacus accountant whose epsilon is a certified upper bound.
 
     The claim is about one example, under add-or-remove-one, for batches that were drawn by Poisson sampling: Opacus'
@@ -335,9 +341,9 @@ class _Certified:
 
 def _extend(history: History, entries: Iterable[tuple[float, float, int]]) -> None:
     """Appends entries once all of them are checked; equal neighbours become one."""
-    one = check.at_least(0, check.DOWN), check.within(0, 1, check.UP), check.integer(1)
+    one = check.at_least(0, check.DOWN), check.in_closed_interval(0, 1, check.UP), check.integer(1)
     read = []
-    for entry in check.each(check.instance((tuple, list)))(history=entries):
+    for entry in check.sequence_of(check.instance_of((tuple, list)))(history=entries):
         if len(entry) != 3:
             bound = "triples of noise multiplier, sample rate and steps"
             raise CheckError("history", bound, f"{entry!r:.80}", verb="hold")
@@ -350,11 +356,11 @@ def _extend(history: History, entries: Iterable[tuple[float, float, int]]) -> No
 
 @cache
 def _accountant() -> type[Any]:
-    """``_Certified`` as a subclass of Opacus' own base class, which brings ``state_dict``."""
+    """``_CertifiedOpacusAccountant`` as a subclass of Opacus' own base class, which brings ``state_dict``."""
     from opacus.accountants import IAccountant
 
-    body = {"__doc__": _Certified.__doc__, "__module__": __name__}
-    return type("CertifiedAccountant", (_Certified, IAccountant), body)
+    body = {"__doc__": _CertifiedOpacusAccountant.__doc__, "__module__": __name__}
+    return type("CertifiedAccountant", (_CertifiedOpacusAccountant, IAccountant), body)
 
 
 def __getattr__(name: str) -> Any:

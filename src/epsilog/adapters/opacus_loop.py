@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from epsilog.plan import TrainingSetup
+from epsilog.plan import TrainingLoop
 from epsilog.terms import CheckError, check
 
 _COUPLED = ("DPOptimizer", "DistributedDPOptimizer")  # one attribute says where to clip and how much noise to add
@@ -34,7 +34,7 @@ _STEPS = ("step", "pre_step", "clip_and_accumulate", "accumulate", "add_noise", 
 _ROUNDED = 1e-5  # relatively: what float32 makes of a norm of norms
 
 
-def setup_of(
+def read_training_loop(
     optimizer: Any,
     loader: Any,
     *,
@@ -42,7 +42,7 @@ def setup_of(
     accumulation: int = 1,
     sample_rate: float | None = None,
     schedulers: Iterable[tuple[Any, int]] = (),
-) -> TrainingSetup:
+) -> TrainingLoop:
     """Reads a loop off what ``make_private`` returned.
 
     Args:
@@ -69,8 +69,8 @@ def setup_of(
     workers = check.integer(1)(world_size=getattr(optimizer, "world_size", dealt))
     if dealt not in (1, workers):
         raise CheckError("loader", f"dealt to the {workers} workers of the optimizer", f"{dealt}", verb="be")
-    changes = _scheduled(optimizer, kind, schedulers, updates)
-    return TrainingSetup(
+    changes = _read_noise_schedule(optimizer, kind, schedulers, updates)
+    return TrainingLoop(
         examples=examples,
         batch_size=size,
         updates=updates,
@@ -82,7 +82,7 @@ def setup_of(
         own_shards=dealt == workers,
         padded_shards=padded,
         accumulation=accumulation,
-        believed_rate=_told_rate(optimizer) if sample_rate is None else sample_rate,
+        believed_rate=_read_sampling_rate(optimizer) if sample_rate is None else sample_rate,
         parameters=sum(one.numel() for one in optimizer.params if one.requires_grad) or None,
     )
 
@@ -120,7 +120,7 @@ def require_scaled_noise(optimizer: Any) -> None:
         raise CheckError("optimizer", "one with a fixed clip norm", kind)
     scale = check.positive()(max_grad_norm=optimizer.max_grad_norm)
     if kind in _PER_LAYER:
-        norms = check.each(check.positive())(max_grad_norms=optimizer.max_grad_norms)
+        norms = check.sequence_of(check.positive())(max_grad_norms=optimizer.max_grad_norms)
         _check_scale(scale, math.hypot(*norms))
     if kind not in _GHOST:
         return
@@ -150,9 +150,11 @@ def _alive(module: str, names: tuple[str, ...], optimizer: Any) -> Iterator[Any]
             yield one
 
 
-def _scheduled(optimizer: Any, kind: str, schedulers: Iterable[tuple[Any, int]], updates: int) -> dict[int, float]:
+def _read_noise_schedule(
+    optimizer: Any, kind: str, schedulers: Iterable[tuple[Any, int]], updates: int
+) -> dict[int, float]:
     """By updates done: the noise multiplier from then on, where it changes."""
-    stated = [check.pair(check.instance(object), check.integer(1))(schedulers=one) for one in schedulers]
+    stated = [check.pair_of(check.instance_of(object), check.integer(1))(schedulers=one) for one in schedulers]
     home = ("opacus.schedulers", ("_NoiseScheduler", "_GradClipScheduler"), optimizer)
     alive = list(_alive(*home))
     for one in alive:
@@ -168,7 +170,7 @@ def _scheduled(optimizer: Any, kind: str, schedulers: Iterable[tuple[Any, int]],
         if all(scheduler is not one for one in alive):
             bound = "schedulers of noise or clip norm (opacus.schedulers) that hold this optimizer"
             raise CheckError("schedulers", bound, type(scheduler).__name__, verb="list")
-        copies.append((_copied(scheduler, stand_in), every))
+        copies.append((_copy_scheduler(scheduler, stand_in), every))
     found: dict[int, float] = {}
     before = stand_in.noise_multiplier
     due = sorted({done for _, every in copies for done in range(every, updates, every)})
@@ -186,7 +188,7 @@ def _scheduled(optimizer: Any, kind: str, schedulers: Iterable[tuple[Any, int]],
     return found
 
 
-def _copied(scheduler: Any, stand_in: SimpleNamespace) -> Any:
+def _copy_scheduler(scheduler: Any, stand_in: SimpleNamespace) -> Any:
     own = copy.copy(scheduler)
     own.optimizer = stand_in
     try:
@@ -203,13 +205,13 @@ def _step(scheduler: Any) -> None:
         raise CheckError("schedulers", bound, f"{type(scheduler).__name__}: {error}", verb="list") from error
 
 
-def _told_rate(optimizer: Any) -> float:
+def _read_sampling_rate(optimizer: Any) -> float:
     """The sampling rate that ``make_private`` has told the accountant, which hears of each step."""
     hook = optimizer.step_hook
     told = inspect.getclosurevars(hook).nonlocals if inspect.isfunction(hook) else {}
     if "sample_rate" not in told or not hasattr(told.get("self"), "get_epsilon"):
         raise CheckError("sample_rate", "given where no accountant of Opacus hears of the optimizer's steps", "None")
-    return check.share()(sample_rate=told["sample_rate"])
+    return check.in_unit_interval()(sample_rate=told["sample_rate"])
 
 
 def _rows(loader: Any) -> int:
@@ -228,7 +230,7 @@ def _sampler(loader: Any, examples: int) -> tuple[str, float, int, bool]:
     workers = check.integer(1)(num_replicas=getattr(drawn, "num_replicas", 1))
     if type(drawn).__name__ in ("UniformWithReplacementSampler", "DistributedUniformWithReplacementSampler"):
         _check_rows(getattr(drawn, "total_size", drawn.num_samples), examples)
-        return "poisson", check.share()(sample_rate=drawn.sample_rate) * examples / workers, workers, False
+        return "poisson", check.in_unit_interval()(sample_rate=drawn.sample_rate) * examples / workers, workers, False
     if type(drawn).__name__ != "BatchSampler" or size is None:
         raise CheckError("loader", "one with a batch size, or Opacus' own sampler", type(drawn).__name__, verb="be")
     inner = drawn.sampler

@@ -13,16 +13,16 @@ from rich.text import Text
 
 from epsilog import mechanisms
 from epsilog.cli.app import Json, Relation, account_app, print_json
-from epsilog.cli.show import bold, figures, interval_text, note, table
+from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style_bold
 from epsilog.mechanisms import Release
 from epsilog.terms import CheckError, Interval, NeighboringRelation, check, codec, fields
-from epsilog.terms.digits import upper_text
+from epsilog.terms.digits import format_upper
 from epsilog.terms.messages import Message
 from epsilog.terms.numerals import read_number
 
 if TYPE_CHECKING:
     from epsilog.accounting import Intervals
-    from epsilog.plan import Sweep
+    from epsilog.plan import TuningCost
 
 MECHANISMS = {
     tag: kind for tag, kind in sorted(codec.type_of.items()) if issubclass(kind, Release) and fields.is_flat(kind)
@@ -35,7 +35,7 @@ Epsilon = Annotated[list[float] | None, typer.Option("--epsilon", help="In nats:
 
 
 @account_app.callback(invoke_without_command=True)
-def account(
+def account_command(
     context: typer.Context,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="A JSON or TOML file holding one release.")] = None,
     mechanism: Annotated[str, typer.Option("--mechanism", help=", ".join(MECHANISMS) + ".")] = "gaussian",
@@ -82,7 +82,8 @@ def account(
     trials: Annotated[
         str | None,
         typer.Option(
-            "--trials", help=f"Release the best of a secret number of trials alone: {', '.join(mechanisms.LAWS)}."
+            "--trials",
+            help=f"Release the best of a secret number of trials alone: {', '.join(mechanisms.TRIAL_FORMATS)}.",
         ),
     ] = None,
     group: Annotated[
@@ -114,18 +115,18 @@ def account(
     sampling = (sampling_probability, sample_size, population, largest_batch)
     if file is None and strategy is not None:
         unsampled = mechanism == "gaussian" and sampling == (None,) * 4 and not shuffled
-        turns = mechanisms.LimitedParticipation(participations, min_separation)
+        turns = mechanisms.BoundedParticipation(participations, min_separation)
         release = _matrix(strategy, turns, counts[0], parameter, unsampled=unsampled)
     else:
         release = (
-            _from_flags(_stated(mechanism, parameter, further or []), *sampling, shuffled=shuffled)
+            _from_flags(_build_mechanism(mechanism, parameter, further or []), *sampling, shuffled=shuffled)
             if file is None
             else read_release(file)
         )
         if len(counts) == 1 and counts != [1]:
             release = mechanisms.Repeated(release, counts[0])
     if trials is not None:
-        release = mechanisms.Tuned(release, mechanisms.read_trials(trials))
+        release = mechanisms.BestOfTrials(release, mechanisms.parse_trials(trials))
     question = _Question(deltas, epsilons, relation, gap, group)
     if as_csv or len(counts) * len(deltas or epsilons) > 1:
         named = {"release" if len(counts) == 1 else "step": codec.to_json(release)}
@@ -147,21 +148,21 @@ def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
         )
     (name, at), *_ = interval.given
     rows: list[tuple[str | Text, str | Text]] = [
-        (Text.assemble((interval.quantity, "bold"), f" at {name} {at:g}"), bold(interval_text(interval))),
+        (Text.assemble((interval.quantity, "bold"), f" at {name} {at:g}"), style_bold(format_interval(interval))),
         *([("for a holder of", f"up to {group} units")] if group > 1 else []),
         ("method", str(interval.method)),
         ("relation", str(interval.relation)),
-        *(_beside(release, delta, question.relation, question.gap) if group == 1 else ()),
+        *(_list_trial_costs(release, delta, question.relation, question.gap) if group == 1 else ()),
     ]
     if formula is not None:
         rows.append(("closed form (estimate)", f"{formula:.6g}"))
-    figures("Certified interval", rows)
+    print_figures("Certified interval", rows)
     for line in interval.assumptions:
-        note(f"Assumes: {line}")
+        print_notice(f"Assumes: {line}")
     if formula is not None:
         from epsilog.plan import write_formula
 
-        note(str(write_formula(formula, interval)))
+        print_notice(str(write_formula(formula, interval)))
     return None
 
 
@@ -230,56 +231,60 @@ def _show_several(found: Intervals, named: dict[str, Any], *, as_csv: bool, as_j
         writer.writerows(zip(*columns.values(), strict=True))
         return typer.echo(lines.getvalue(), nl=False)
     names = [name for name, _ in found.points[0].given]
-    rows = [[*(f"{value:g}" for _, value in at.given), interval_text(at)] for at in found.points]
-    table("Certified intervals", [*names, found.quantity], rows)
+    rows = [[*(f"{value:g}" for _, value in at.given), format_interval(at)] for at in found.points]
+    print_table("Certified intervals", [*names, found.quantity], rows)
     for method in dict.fromkeys(at.method for at in found.points):
-        note(f"By: {method}")
+        print_notice(f"By: {method}")
     for line in found.assumptions:
-        note(f"Assumes: {line}")
+        print_notice(f"Assumes: {line}")
     return None
 
 
-def _beside(release: Release, delta: float | None, relation: NeighboringRelation, gap: float) -> list[tuple[str, str]]:
+def _list_trial_costs(
+    release: Release, delta: float | None, relation: NeighboringRelation, gap: float
+) -> list[tuple[str, str]]:
     """What one trial costs, and as many as are expected if all of them were shown."""
     if release.one_trial is None or delta is None:
         return []
-    from epsilog.plan import sweep
+    from epsilog.plan import plan_tuning
 
-    return sweep_rows(sweep(*release.one_trial, delta=delta, relation=relation, gap=gap))
+    return list_tuning_rows(plan_tuning(*release.one_trial, delta=delta, relation=relation, gap=gap))
 
 
-def sweep_rows(found: Sweep) -> list[tuple[str, str]]:
+def list_tuning_rows(found: TuningCost) -> list[tuple[str, str]]:
     """How many trials there are, and what one costs, and all of them."""
-    every = "not priced" if found.shown is None else interval_text(found.shown)
+    every = "not priced" if found.shown is None else format_interval(found.shown)
     return [
         ("trials expected", f"{found.expected:.6g}"),
-        ("one trial", interval_text(found.one)),
+        ("one trial", format_interval(found.one)),
         (f"{found.count} trials, all of them shown", every),
     ]
 
 
 def _matrix(
-    strategy: str, turns: mechanisms.LimitedParticipation, rounds: int, noise: float | None, *, unsampled: bool
+    strategy: str, turns: mechanisms.BoundedParticipation, rounds: int, noise: float | None, *, unsampled: bool
 ) -> Release:
     """A matrix mechanism as the command line writes it."""
     if not unsampled:
         raise ValueError("strategy must be that of Gaussian noise, without sampling")
     if strategy == "tree":
-        return mechanisms.MatrixMechanism(mechanisms.TreeStrategy(), turns, rounds, _given(noise))
+        return mechanisms.MatrixMechanism(
+            mechanisms.TreeAggregationStrategy(), turns, rounds, _require_parameter(noise)
+        )
     try:
         column = tuple(float(read_number("strategy", number)) for number in strategy.split(","))
     except ValueError:
         raise CheckError("strategy", "tree, or numbers with commas between", repr(strategy)) from None
-    return mechanisms.MatrixMechanism(mechanisms.ToeplitzStrategy(column), turns, rounds, _given(noise))
+    return mechanisms.MatrixMechanism(mechanisms.ToeplitzStrategy(column), turns, rounds, _require_parameter(noise))
 
 
-def _given(parameter: float | None) -> float:
+def _require_parameter(parameter: float | None) -> float:
     if parameter is None:
         raise CheckError("parameter", "given (or a file of terms with --file)", "None")
     return parameter
 
 
-def _stated(mechanism: str, parameter: float | None, further: list[str]) -> Release:
+def _build_mechanism(mechanism: str, parameter: float | None, further: list[str]) -> Release:
     """A mechanism by its tag and its fields."""
     if mechanism not in MECHANISMS:
         raise CheckError("mechanism", f"one of {', '.join(MECHANISMS)}", repr(mechanism))
@@ -288,7 +293,7 @@ def _stated(mechanism: str, parameter: float | None, further: list[str]) -> Rele
     written = dict(text.partition("=")[::2] for text in further)
     given: dict[str, Any] = {name: _value(kind, name, value) for name, value in written.items()}
     if first not in given:
-        given[first] = _given(parameter)
+        given[first] = _require_parameter(parameter)
     return fields.parse_fields(kind, given)
 
 
@@ -347,7 +352,7 @@ def read_document(file: Path) -> Any:
     """Reads a JSON or TOML file as plain values."""
     try:
         data = file.read_bytes()
-        return tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse(data)
+        return tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse_json(data)
     except OSError as error:
         raise CheckError("file", "readable", f"{file}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -356,12 +361,14 @@ def read_document(file: Path) -> Any:
 
 def _formula(release: Release, delta: float | None) -> float | None:
     """The popular closed form, where the release has the shape that it is about."""
-    from epsilog.accounting import fl_formula
+    from epsilog.accounting import federated_closed_form
     from epsilog.mechanisms.composition import flatten
 
     match [(part.sampled_gaussian, count) for part, count in flatten(release).items()]:
         case [((noise, q), count)] if delta:
-            return fl_formula(sampling_probability=q, noise_multiplier=noise, rounds=count, delta=delta).total
+            return federated_closed_form(
+                sampling_probability=q, noise_multiplier=noise, rounds=count, delta=delta
+            ).total
     return None
 
 
@@ -369,7 +376,7 @@ Compared = Annotated[Path, typer.Argument(help="A JSON or TOML file holding one 
 
 
 @account_app.command("compare")
-def compare(
+def compare_command(
     first: Compared,
     second: Compared,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -383,8 +390,8 @@ def compare(
     from epsilog import accounting
 
     one, other = read_release(first), read_release(second)
-    found = accounting.compare(one, other, relation=relation, tolerance=tolerance)
-    fits = [accounting.gaussian_fit(release, relation=relation, slack=tolerance) for release in (one, other)]
+    found = accounting.compare_profiles(one, other, relation=relation, tolerance=tolerance)
+    fits = [accounting.fit_gaussian_dp(release, relation=relation, slack=tolerance) for release in (one, other)]
     if as_json:
         return print_json(
             {
@@ -402,18 +409,18 @@ def compare(
             }
         )
     rows = [
-        [_place(at.first), *(interval_text(side) for side in (at.first, at.second)), at.better]
+        [_place(at.first), *(format_interval(side) for side in (at.first, at.second)), at.better]
         for at in (*found.at_deltas, *found.at_fprs)
     ]
-    rows.append(["mu of Gaussian DP, about", *(upper_text(fit.mu, 4) for fit in fits), ""])
-    rows.append(["  its curve is off by at most", *(upper_text(fit.error, 2) for fit in fits), ""])
-    table("Two curves", ["", first.name, second.name, "better"], rows)
-    figures(
+    rows.append(["mu of Gaussian DP, about", *(format_upper(fit.mu, 4) for fit in fits), ""])
+    rows.append(["  its curve is off by at most", *(format_upper(fit.error, 2) for fit in fits), ""])
+    print_table("Two curves", ["", first.name, second.name, "better"], rows)
+    print_figures(
         "Everywhere",
         [
-            (bold("better"), bold(str(Message(f"better/{found.verdict}")))),
-            ("first easier to attack", f"by at most {upper_text(found.first_excess, 2)}"),
-            ("second easier to attack", f"by at most {upper_text(found.second_excess, 2)}"),
+            (style_bold("better"), style_bold(str(Message(f"better/{found.verdict}")))),
+            ("first easier to attack", f"by at most {format_upper(found.first_excess, 2)}"),
+            ("second easier to attack", f"by at most {format_upper(found.second_excess, 2)}"),
         ],
     )
     return None

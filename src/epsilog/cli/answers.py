@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsilog.cli.app import Json, app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, to_read, to_write
-from epsilog.cli.show import figures, note, plain
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, open_for_reading, open_for_writing
+from epsilog.cli.show import escape_control_characters, print_figures, print_notice
 from epsilog.terms import CheckError
 
 if TYPE_CHECKING:
-    from epsilog.queries import Answer, Query, Quote
+    from epsilog.queries import Query, QueryCostEstimate, QueryResult
 
 
-class Question(StrEnum):
+class QueryKind(StrEnum):
     """What can be asked."""
 
     COUNT = "count"
@@ -34,20 +34,20 @@ class Question(StrEnum):
 
 
 _TAKES = {
-    Question.COUNT: {"column"},
-    Question.SUM: {"column", "low", "high"},
-    Question.MEAN: {"column", "low", "high", "population"},
-    Question.HISTOGRAM: {"column", "category", "edge"},
-    Question.MOST_COMMON: {"column", "category"},
-    Question.ABOVE: {"column", "threshold"},
-    Question.FIRST_ABOVE: {"column", "category", "threshold"},
+    QueryKind.COUNT: {"column"},
+    QueryKind.SUM: {"column", "low", "high"},
+    QueryKind.MEAN: {"column", "low", "high", "population"},
+    QueryKind.HISTOGRAM: {"column", "category", "edge"},
+    QueryKind.MOST_COMMON: {"column", "category"},
+    QueryKind.ABOVE: {"column", "threshold"},
+    QueryKind.FIRST_ABOVE: {"column", "category", "threshold"},
 }
 
 
 @app.command("answer")
-def answer(
+def query_command(
     scope: Annotated[str, typer.Argument(help="Where it is charged; every budget at or above it must bear it.")],
-    question: Annotated[Question, typer.Argument(help="What is asked.")],
+    question: Annotated[QueryKind, typer.Argument(help="What is asked.")],
     column: Annotated[str | None, typer.Argument(help="Of which column; a count may do without.")] = None,
     data: Annotated[Path | None, typer.Option("--data", help="A CSV or Parquet file; a quote needs none.")] = None,
     separator: Annotated[str, typer.Option("--separator", help="Between the columns of a CSV file.")] = ",",
@@ -103,26 +103,28 @@ def answer(
     asked = _Terms(question, column, {name: value for name, value in said.items() if value not in (None, [])})
     terms: dict[str, Any] = {"unit": unit, "rows": rows, "epsilon": epsilon, "rho": rho, "mu": mu, "error": error}
     if quote:
-        from epsilog.queries import quote as quoted
+        from epsilog.queries import estimate_query_cost as quoted
 
-        with to_read(ledger) as books:
-            _tell_quote(quoted(books, scope, asked.query(), **terms), as_json=as_json)
+        with open_for_reading(ledger) as books:
+            _print_estimate(quoted(books, scope, asked.query(), **terms), as_json=as_json)
         return
-    from epsilog.queries import ask, scan
+    from epsilog.queries import run_query, scan_file
 
     if data is None or key is None:
         raise CheckError("key" if key is None else "data", "given", "nothing")
-    frame = scan(data, separator=separator)
-    with to_write(ledger) as books:
-        query = asked.query(whole=_is_whole(frame, column))
-        _tell(ask(books, scope, query, frame, key=key, keep=keep, simulation=simulation, **terms), as_json=as_json)
+    frame = scan_file(data, separator=separator)
+    with open_for_writing(ledger) as books:
+        query = asked.query(whole=_is_integer_column(frame, column))
+        _print_result(
+            run_query(books, scope, query, frame, key=key, keep=keep, simulation=simulation, **terms), as_json=as_json
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
     """A question as it was typed."""
 
-    question: Question
+    question: QueryKind
     column: str | None
     said: dict[str, Any]
 
@@ -132,20 +134,20 @@ class _Terms:
 
         for name in self.said.keys() - _TAKES[self.question]:
             raise CheckError(name, f"left out for {self.question}", repr(self.said[name]))
-        made: dict[Question, Callable[[], Query]] = {
-            Question.COUNT: lambda: queries.Count(self.column),
-            Question.ABOVE: lambda: queries.Above(self._given("threshold"), self.column),
-            Question.SUM: lambda: queries.Sum(self._column(), self._bounds()),
-            Question.MEAN: lambda: queries.Mean(self._column(), self._bounds(), self.said.get("population")),
-            Question.HISTOGRAM: lambda: queries.Histogram(self._column(), self._categories(whole), self._edges()),
-            Question.MOST_COMMON: lambda: queries.MostCommon(self._column(), self._categories(whole) or ()),
-            Question.FIRST_ABOVE: lambda: queries.FirstAbove(
-                self._given("threshold"), self._column(), self._categories(whole) or ()
+        made: dict[QueryKind, Callable[[], Query]] = {
+            QueryKind.COUNT: lambda: queries.Count(self.column),
+            QueryKind.ABOVE: lambda: queries.CountAbove(self._require("threshold"), self.column),
+            QueryKind.SUM: lambda: queries.Sum(self._column(), self._bounds()),
+            QueryKind.MEAN: lambda: queries.Mean(self._column(), self._bounds(), self.said.get("population")),
+            QueryKind.HISTOGRAM: lambda: queries.Histogram(self._column(), self._categories(whole), self._edges()),
+            QueryKind.MOST_COMMON: lambda: queries.MostCommonCategory(self._column(), self._categories(whole) or ()),
+            QueryKind.FIRST_ABOVE: lambda: queries.FirstCategoryAbove(
+                self._require("threshold"), self._column(), self._categories(whole) or ()
             ),
         }
         return made[self.question]()
 
-    def _given(self, name: str) -> Any:
+    def _require(self, name: str) -> Any:
         if name not in self.said:
             raise CheckError(name, f"given for {self.question}", "nothing")
         return self.said[name]
@@ -156,7 +158,7 @@ class _Terms:
         return self.column
 
     def _bounds(self) -> tuple[float, float]:
-        return self._given("low"), self._given("high")
+        return self._require("low"), self._require("high")
 
     def _edges(self) -> tuple[float, ...] | None:
         return tuple(self.said["edge"]) if "edge" in self.said else None
@@ -171,32 +173,32 @@ class _Terms:
             raise CheckError("category", "a whole number, as the column is", repr(names)) from None
 
 
-def _is_whole(frame: Any, column: str | None) -> bool:
+def _is_integer_column(frame: Any, column: str | None) -> bool:
     """Whether a file says that a column is of whole numbers; a CSV file says that all are text."""
-    from epsilog.queries import types_of
+    from epsilog.queries import get_column_types
 
-    return re.fullmatch(r"U?Int\d+", types_of(frame).get(column or "", "")) is not None
+    return re.fullmatch(r"U?Int\d+", get_column_types(frame).get(column or "", "")) is not None
 
 
-def _tell_quote(quote: Quote, *, as_json: bool) -> None:
+def _print_estimate(quote: QueryCostEstimate, *, as_json: bool) -> None:
     if as_json:
         print_json({"charged": quote.charged, "error": quote.error, "release": quote.release.to_json()})
         return
     wide = "it depends on the count" if quote.error is None else f"{quote.error:.6g}"
-    figures("It would", [("cost", _cost(quote.charged)), ("be off by at most", wide)])
-    note("Nothing was charged, and no data was read.")
+    print_figures("It would", [("cost", _cost(quote.charged)), ("be off by at most", wide)])
+    print_notice("Nothing was charged, and no data was read.")
 
 
-def _tell(answer: Answer, *, as_json: bool) -> None:
+def _print_result(answer: QueryResult, *, as_json: bool) -> None:
     if as_json:
         print_json(json.loads(answer.document))
         return
-    rows = [("answer", "none of them" if answer.value is None else plain(_number(answer.value)))]
+    rows = [("answer", "none of them" if answer.value is None else escape_control_characters(_number(answer.value)))]
     if isinstance(answer.value, dict):
-        rows = [(plain(name), _number(value)) for name, value in answer.value.items()]
+        rows = [(escape_control_characters(name), _number(value)) for name, value in answer.value.items()]
     elif answer.lower is not None:
         rows.append(("between", f"{_number(answer.lower)} and {_number(answer.upper)}"))
-    figures(
+    print_figures(
         f"{answer.question['query']} at {answer.scope}",
         [*rows, ("off by at most", f"{answer.error:.6g}, with 95% confidence"), ("charged", _cost(answer.charged))],
     )

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn, cast
 import typer
 from typer.core import TyperGroup
 
-from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError, parameters
+from epsilog.terms import BudgetExceededError, CheckError, ConfigError, NeighboringRelation, parameters
 from epsilog.terms.fields import Field
 from epsilog.terms.legible import legible
 
@@ -73,7 +73,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def epsilog(
+def epsilog_command(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
@@ -84,7 +84,7 @@ def epsilog(
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
-def told(name: str, field: Field, note: str = "", *, short: str | None = None) -> Any:
+def option_from_parameter(name: str, field: Field, note: str = "", *, short: str | None = None) -> Any:
     """An option for a field: its name, and what it means as the help text."""
     choices = (
         "" if isinstance(field.default, Enum) else ", ".join(field.choices)
@@ -95,7 +95,7 @@ def told(name: str, field: Field, note: str = "", *, short: str | None = None) -
     return typer.Option(*names, help=f"{text[0].upper()}{text[1:]}.")
 
 
-Relation = Annotated[NeighboringRelation, told("relation", parameters.RELATION)]
+Relation = Annotated[NeighboringRelation, option_from_parameter("relation", parameters.RELATION)]
 
 
 def print_json(document: Any) -> None:
@@ -119,13 +119,13 @@ def on_stop(says: str) -> None:
 GOES_ON = "the same command goes on from here"
 
 
-def stopped() -> NoReturn:
+def exit_on_interrupt() -> NoReturn:
     """Ends after Ctrl-C, and says what is true of the command that ran."""
     typer.secho(f"\nepsilog: stopped; {_stop['says']}", err=True, fg=typer.colors.YELLOW)
     raise SystemExit(STOPPED) from None
 
 
-def fail(error: Exception, code: int) -> NoReturn:
+def exit_with_error(error: Exception, code: int) -> NoReturn:
     """Says what went wrong, as JSON when JSON was asked for, and ends with ``code``."""
     if "--json" in sys.argv:
         message = getattr(error, "format_message", error.__str__)()  # of an error in usage
@@ -134,11 +134,11 @@ def fail(error: Exception, code: int) -> NoReturn:
             told = error.to_json() | told
         if isinstance(error, BudgetExceededError):
             told["refusal"] = error.to_json()
-        if isinstance(error, ProgrammeError):
+        if isinstance(error, ConfigError):
             told["findings"] = [_finding(each) for each in error.findings]
         print_json({"error": told})
     else:
-        told_error = legible(str(error), keep="\n" if isinstance(error, ProgrammeError) else "")  # it has several lines
+        told_error = legible(str(error), keep="\n" if isinstance(error, ConfigError) else "")  # it has several lines
         typer.secho(f"epsilog: {told_error}", err=True, fg=typer.colors.RED)
     raise SystemExit(code)
 

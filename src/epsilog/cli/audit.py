@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
-from epsilog.cli.show import console, figures, note
-from epsilog.terms import CheckError, NeighboringRelation, RecordsError, RunFile
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.cli.show import console, print_figures, print_notice
+from epsilog.terms import CheckError, NeighboringRelation, RecordError, RunArtifact
+from epsilog.terms.digits import format_lower, format_upper
 
 if TYPE_CHECKING:
     from epsilog.plan import RegisteredPlan
-    from epsilog.verification.audits import Audit
+    from epsilog.verification.audits import CanaryAudit
 
 
 @app.command("audit")
-def audit(
+def audit_command(
     scores: Annotated[
         Path,
         typer.Argument(
@@ -60,35 +60,37 @@ def audit(
         raise typer.Exit(NOT_VERIFIED)
 
 
-def _of_run(folder: Path) -> tuple[Audit, dict[str, Any]]:
+def _of_run(folder: Path) -> tuple[CanaryAudit, dict[str, Any]]:
     """What a run's own canaries show, by the protocol that its plan named before the first round."""
-    from epsilog.verification import audited, read_evidence
+    from epsilog.verification import evaluate_planned_audit, read_evidence
     from epsilog.verification.audits import PlannedAudit
 
     evidence = read_evidence(folder, None)
     if PlannedAudit.of(evidence.plan) is None:
-        raise RecordsError(f"{folder}: no audit was planned for this run, so it has no canaries of its own")
+        raise RecordError(f"{folder}: no audit was planned for this run, so it has no canaries of its own")
     if evidence.canaries is None:
-        raise RecordsError(f"{folder / RunFile.CANARIES} is not there: the run is not over, or its canaries are gone")
-    found = audited(evidence)
+        raise RecordError(
+            f"{folder / RunArtifact.CANARIES} is not there: the run is not over, or its canaries are gone"
+        )
+    found = evaluate_planned_audit(evidence)
     if found is None:
-        raise RecordsError(
-            f"{folder / RunFile.CANARIES}: these are not scores of the canaries whose hash the plan names"
+        raise RecordError(
+            f"{folder / RunArtifact.CANARIES}: these are not scores of the canaries whose hash the plan names"
         )
     return found, _held_against(found, evidence.plan, protocol_in_plan=True)
 
 
 def _of_file(
     scores: Path, protocol: Path | None, delta: float | None, run: Path | None
-) -> tuple[Audit, dict[str, Any] | None]:
+) -> tuple[CanaryAudit, dict[str, Any] | None]:
     """What scores from elsewhere show."""
     from epsilog.verification import audits, read_evidence
 
     if (protocol is None) == (delta is None):
         raise CheckError("protocol", "given, or else delta", "both" if protocol else "neither")
     values, coins = audits.read_scores(scores)
-    asked = audits.Protocol(len(values), delta or 0.0) if protocol is None else audits.read_protocol(protocol)
-    found = audits.one_run(values, coins, asked)
+    asked = audits.AuditProtocol(len(values), delta or 0.0) if protocol is None else audits.read_protocol(protocol)
+    found = audits.audit_one_run(values, coins, asked)
     if run is None:
         return found, None
     plan = read_evidence(run, None).plan
@@ -101,11 +103,11 @@ def _of_file(
     return found, _held_against(found, plan, protocol_in_plan=named)
 
 
-def _held_against(found: Audit, plan: RegisteredPlan, *, protocol_in_plan: bool | None) -> dict[str, Any]:
+def _held_against(found: CanaryAudit, plan: RegisteredPlan, *, protocol_in_plan: bool | None) -> dict[str, Any]:
     """The run's claim beside what was shown, and whether its plan named the protocol."""
-    from epsilog.verification.audits import held_against
+    from epsilog.verification.audits import refute_claim
 
-    held = held_against(found, plan)
+    held = refute_claim(found, plan)
     return {
         "epsilon": held.claimed,
         "delta": found.protocol.delta,
@@ -116,19 +118,19 @@ def _held_against(found: Audit, plan: RegisteredPlan, *, protocol_in_plan: bool 
     }
 
 
-def _show(found: Audit, claim: dict[str, Any] | None) -> None:
+def _show(found: CanaryAudit, claim: dict[str, Any] | None) -> None:
     asked = found.protocol
     rows = [
-        ("epsilon is at least", f"{lower_text(found.epsilon)} at delta {asked.delta:g}"),
+        ("epsilon is at least", f"{format_lower(found.epsilon)} at delta {asked.delta:g}"),
         ("confidence", f"{asked.confidence:g}"),
-        ("could have shown", lower_text(found.most)),
+        ("could have shown", format_lower(found.most)),
     ]
     if claim:
         told = f"refuted with confidence {claim['confidence']:.3g}" if claim["refuted"] else "not refuted"
-        rows.append(("claimed", f"{upper_text(claim['epsilon'])}, {told}"))
-    figures("Lower bound by an attack", rows)
-    note(found.says)
+        rows.append(("claimed", f"{format_upper(claim['epsilon'])}, {told}"))
+    print_figures("Lower bound by an attack", rows)
+    print_notice(found.says)
     if claim and claim["protocol_in_plan"] is False:
-        note("The plan does not name this protocol, so nothing shows that it was fixed before the run.")
+        print_notice("The plan does not name this protocol, so nothing shows that it was fixed before the run.")
     if claim and claim["refuted"] and claim["by_its_profile"]:
         console.print("The guesses are too many right for the whole privacy profile of the plan.")

@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, By, LedgerFile, Reason, existing, existing_file, in_a_file
-from epsilog.cli.show import figures, note
+from epsilog.cli.ledger import (
+    DEFAULT_LEDGER,
+    By,
+    LedgerFile,
+    Reason,
+    require_file_ledger,
+    require_ledger,
+    require_ledger_file,
+)
+from epsilog.cli.show import print_figures, print_notice
 
 if TYPE_CHECKING:
-    from epsilog.ledger import Verified
+    from epsilog.ledger import LedgerVerification
 
 
 @ledger_app.command("backup")
-def backup(
+def backup_command(
     file: Annotated[Path, typer.Argument(help="The backup to make; not there yet.")],
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
@@ -25,13 +33,13 @@ def backup(
 
     Example: epsilog ledger backup /elsewhere/ledger-2026-05-03.db
     """
-    from epsilog.ledger import back_up
+    from epsilog.ledger import copy_ledger
 
-    _tell(f"Backup {file}", file, back_up(existing(ledger), file), as_json=as_json)
+    _print_verification(f"Backup {file}", file, copy_ledger(require_ledger(ledger), file), as_json=as_json)
 
 
 @ledger_app.command("restore")
-def restore(
+def restore_command(
     file: Annotated[Path, typer.Argument(help="A backup.")],
     by: By,
     reason: Reason,
@@ -42,16 +50,16 @@ def restore(
 
     Example: epsilog ledger restore /elsewhere/ledger-2026-05-03.db --by emil --reason "the disk is gone"
     """
-    from epsilog.ledger import restore as put_back
+    from epsilog.ledger import restore_backup as put_back
 
-    place = in_a_file(ledger)
-    found = put_back(existing_file(file), place, by=by, reason=reason)
-    _tell(f"Ledger {place}", place, found, as_json=as_json)
+    place = require_file_ledger(ledger)
+    found = put_back(require_ledger_file(file), place, by=by, reason=reason)
+    _print_verification(f"Ledger {place}", place, found, as_json=as_json)
     if not as_json:
-        note("Nothing is charged in it until an owner accepts what may be missing: epsilog ledger accept.")
+        print_notice("Nothing is charged in it until an owner accepts what may be missing: epsilog ledger accept.")
 
 
-def _tell(title: str, file: Path, found: Verified, *, as_json: bool) -> None:
+def _print_verification(title: str, file: Path, found: LedgerVerification, *, as_json: bool) -> None:
     if as_json:
         return print_json({"file": str(file), "entries": found.count, "head": found.head})
-    return figures(title, [("entries", str(found.count)), ("head", found.head)])
+    return print_figures(title, [("entries", str(found.count)), ("head", found.head)])

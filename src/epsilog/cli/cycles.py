@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from epsilog.cli.app import Json, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, to_read
-from epsilog.cli.show import console, figures, note, table
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, open_for_reading
+from epsilog.cli.show import console, print_figures, print_notice, print_table
 
 
 @ledger_app.command("cycles")
-def cycles(
+def cycles_command(
     scope: Annotated[str, typer.Argument(help="The budget that all of them are charged to, or fall under.")],
     plans: Annotated[
         list[Path] | None,
@@ -37,19 +37,19 @@ def cycles(
     Example: epsilog ledger cycles acme/claims --plan runs/claims-q3-1a2b3c4d --plan runs/claims-q4-5e6f7a8b
     """
     from epsilog.ledger import read_cycles
-    from epsilog.reports import cycle_rows, cycle_sums, read_plans, render_cycles
+    from epsilog.reports import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
 
-    with to_read(ledger) as books:
-        found = read_cycles(books, scope, plans=read_plans(plans or ()), delta=delta)
+    with open_for_reading(ledger) as books:
+        found = read_cycles(books, scope, plans=read_plan_summaries(plans or ()), delta=delta)
     if output is not None:
         output.write_text(render_cycles(found), encoding="utf-8")
     if as_json:
         return print_json(found.to_json())
     headings = ["cycle", "N", "models", "spent in it", "lifetime", "of that in use"]
-    table(f"Release cycles of {scope}", headings, cycle_rows(found))
-    figures("Budget", cycle_sums(found))
+    print_table(f"Release cycles of {scope}", headings, list_cycle_rows(found))
+    print_figures("Budget", list_cycle_totals(found))
     for says in found.says:
-        note(says)
+        print_notice(says)
     if output is not None:
         console.print(f"wrote {output}", soft_wrap=True)
     return None

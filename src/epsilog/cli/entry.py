@@ -25,7 +25,7 @@ from epsilog.cli import (
     study,
     tokens,
 )
-from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, STOPPED, UNUSABLE, app, fail, stopped
+from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, STOPPED, UNUSABLE, app, exit_on_interrupt, exit_with_error
 from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, LedgerIntegrityError, StorageError
 from epsilog.terms.numerals import require_one_reading
 
@@ -54,20 +54,20 @@ def main() -> None:
         _refuse_typed_groups(sys.argv[1:])
         _run()
     except (BudgetExceededError, CalibrationError) as error:
-        fail(error, REFUSED)
+        exit_with_error(error, REFUSED)
     except LedgerIntegrityError as error:
-        fail(error, NOT_VERIFIED)
+        exit_with_error(error, NOT_VERIFIED)
     except StorageError as error:
-        fail(error, UNUSABLE)
+        exit_with_error(error, UNUSABLE)
     except (EpsilogError, ValueError) as error:
-        fail(error, BAD_INPUT)
+        exit_with_error(error, BAD_INPUT)
     except OSError as error:  # a folder that cannot be written, a full disk
-        fail(error, UNUSABLE)
+        exit_with_error(error, UNUSABLE)
     except (KeyboardInterrupt, typer.Abort):
-        stopped()
+        exit_on_interrupt()
     except SystemExit as end:
         if end.code == STOPPED:  # the framework has caught Ctrl-C, and says nothing
-            stopped()
+            exit_on_interrupt()
         raise
 
 
@@ -80,7 +80,7 @@ def _run() -> None:
         code = app(standalone_mode=False)
     except Exception as error:
         if hasattr(error, "format_message"):  # of the framework, which keeps its classes to itself
-            fail(error, BAD_INPUT)
+            exit_with_error(error, BAD_INPUT)
         raise
     if isinstance(code, int) and code:
         raise SystemExit(code)

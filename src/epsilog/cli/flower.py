@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog.adapters.flower_processes import Processes, end_with_owner, is_running
-from epsilog.pipeline import load, prepare_file, train_only
-from epsilog.terms import CheckError, EpsilogError, ProgrammeError
-from epsilog.terms.codec import toml_string
+from epsilog.adapters.flower_processes import FlowerProcesses, end_with_owner, is_running
+from epsilog.pipeline import load_run_config, prepare_config, train_only
+from epsilog.terms import CheckError, ConfigError, EpsilogError
+from epsilog.terms.codec import quote_toml
 
 if TYPE_CHECKING:
-    from epsilog.pipeline import Observer
+    from epsilog.pipeline import RunObserver
     from epsilog.plan import RegisteredPlan
     from epsilog.terms import RoundRecord
     from epsilog.training import Task
@@ -45,10 +45,10 @@ clientapp = "rounds.apps:client"
 [tool.flwr.app.config]
 """
 MODULE = """\
-from epsilog.cli.flower import client_app, server_app
+from epsilog.cli.flower import run_client_app, run_server_app
 
-server = server_app()
-client = client_app()
+server = run_server_app()
+client = run_client_app()
 """
 
 
@@ -57,7 +57,7 @@ def train_on_flower(
     *,
     runs: Path,
     ledger: str | Path,
-    observer: Observer,
+    observer: RunObserver,
     superlink: str | None = None,
     nodes: int = 2,
     reply_seconds: float = 600.0,
@@ -74,38 +74,38 @@ def train_on_flower(
         reply_seconds: how long a round waits for a node.
 
     Raises:
-        ProgrammeError: no simulation, Flower is not installed, or training fails there.
+        ConfigError: no simulation, Flower is not installed, or training fails there.
     """
     _require_simulation(programme)
     if isinstance(ledger, str):  # Flower keeps what an app is told, and hands it to every node
-        from epsilog.ledger import without_password
+        from epsilog.ledger import redact_password
 
-        ledger = without_password(ledger)
+        ledger = redact_password(ledger)
     with (
         tempfile.TemporaryDirectory(prefix="epsilog-flower-") as place,
-        Processes(Path(place), superlink, tell=observer.stage) as flower,
+        FlowerProcesses(Path(place), superlink, tell=observer.stage) as flower,
     ):
         folder = Path(place)
         settings = {"programme": programme, "runs": runs, "ledger": ledger, "told": folder / "told"}
         texts: dict[str, str | float] = {
             name: str(place.resolve() if isinstance(place, Path) else place) for name, place in settings.items()
         }
-        write_app(folder / "app", {**texts, "nodes": nodes, "reply-seconds": float(reply_seconds)})
+        write_flower_app(folder / "app", {**texts, "nodes": nodes, "reply-seconds": float(reply_seconds)})
         observer.stage(f"starting Flower: {nodes} nodes" if superlink is None else f"asking {superlink}")
         if superlink is None:
             flower.superlink()
             for number in range(nodes):
                 flower.supernode(number)
         flower.run(folder / "app")
-        said = _Said(folder / "told", observer, is_here=superlink is None)
+        said = _ServerOutput(folder / "told", observer, is_here=superlink is None)
         flower.wait(said.begun, "the server app to begin")
         flower.wait(said.finished, "the rounds", None)
 
 
-class _Said:
+class _ServerOutput:
     """What the server app has said so far, line by line; it begins with its process id."""
 
-    def __init__(self, told: Path, observer: Observer, *, is_here: bool) -> None:
+    def __init__(self, told: Path, observer: RunObserver, *, is_here: bool) -> None:
         self._told, self._observer, self._read, self._is_here = told, observer, 0, is_here
 
     def begun(self) -> bool:
@@ -116,19 +116,19 @@ class _Said:
         """Tells the observer what is new.
 
         Raises:
-            ProgrammeError: the app has failed, or is gone without a word.
+            ConfigError: the app has failed, or is gone without a word.
         """
         gone = self._is_here and not is_running(self._lines()[0]["pid"])  # asked first: it may just be ending
         lines = self._lines()
         for line in lines[self._read :]:
             if "error" in line:
-                raise ProgrammeError("Flower", [line["error"]])
+                raise ConfigError("Flower", [line["error"]])
             if "stage" in line:
                 self._observer.stage(f"on Flower: {line['stage']}")
         self._read = len(lines)
         done = "done" in lines[-1]
         if gone and not done:
-            raise ProgrammeError("Flower", ["the server app was killed; the same command goes on from there"])
+            raise ConfigError("Flower", ["the server app was killed; the same command goes on from there"])
         return done
 
     def _lines(self) -> list[dict[str, Any]]:
@@ -153,17 +153,17 @@ class _Teller:
             file.write(json.dumps(what) + "\n")
 
 
-def write_app(folder: Path, settings: dict[str, str | float]) -> None:
+def write_flower_app(folder: Path, settings: dict[str, str | float]) -> None:
     """Writes the app that Flower ships to its nodes: names of functions here, and the settings of one run."""
     (folder / "rounds").mkdir(parents=True)
     (folder / "rounds" / "__init__.py").touch()
     (folder / "rounds" / "apps.py").write_text(MODULE, encoding="utf-8")
-    stated = {name: toml_string(one) if isinstance(one, str) else repr(one) for name, one in settings.items()}
+    stated = {name: quote_toml(one) if isinstance(one, str) else repr(one) for name, one in settings.items()}
     lines = [f"{name} = {one}\n" for name, one in stated.items()]
     (folder / "pyproject.toml").write_text(APP + "".join(lines), encoding="utf-8")
 
 
-def server_app() -> Any:
+def run_server_app() -> Any:
     """A ``ServerApp`` that trains the programme of its run's settings."""
     from flwr.serverapp import ServerApp
 
@@ -184,38 +184,38 @@ def server_app() -> Any:
     return app
 
 
-def client_app() -> Any:
+def run_client_app() -> Any:
     """A ``ClientApp`` that computes for any clients of the programme of its run's settings."""
-    from epsilog.adapters.flower_hosts import host_app
-    from epsilog.training.engines import keep_compilations
+    from epsilog.adapters.flower_hosts import build_simulation_client_app
+    from epsilog.training.engines import enable_compilation_cache
 
     end_with_owner()
-    keep_compilations()
-    return host_app(lambda context: _public(Path(str(context.run_config["programme"]))))
+    enable_compilation_cache()
+    return build_simulation_client_app(lambda context: _public(Path(str(context.run_config["programme"]))))
 
 
 def _public(programme: Path) -> Task:
     """The task of a simulation, whose data anybody may see; of no other is anything told."""
     _require_simulation(programme)
-    return prepare_file(programme).task
+    return prepare_config(programme).task
 
 
 def _require_simulation(programme: Path) -> None:
-    if not load(programme).run.simulation:
+    if not load_run_config(programme).run.simulation:
         bound = "true for --engine flower; real clients keep their rows, and have an app of their own"
-        raise ProgrammeError(str(programme), [CheckError("run.simulation", bound, "false")])
+        raise ConfigError(str(programme), [CheckError("run.simulation", bound, "false")])
 
 
 def _train(grid: Any, settings: Any, told: _Teller) -> None:
-    from epsilog.adapters.flower_hosts import HostCourier
-    from epsilog.training.engines import keep_compilations
-    from epsilog.training.engines.grid import on_hosts
+    from epsilog.adapters.flower_hosts import FlowerSimulationTransport
+    from epsilog.training.engines import enable_compilation_cache
+    from epsilog.training.engines.grid import make_simulated_remote_engine
 
-    keep_compilations()
-    from epsilog.ledger import located
+    enable_compilation_cache()
+    from epsilog.ledger import parse_address
 
     _require_simulation(Path(str(settings["programme"])))
-    courier = HostCourier(grid, float(settings["reply-seconds"]), told.stage)
+    courier = FlowerSimulationTransport(grid, float(settings["reply-seconds"]), told.stage)
     until = time.monotonic() + courier.reply_seconds
     while len(list(grid.get_nodes())) < int(settings["nodes"]):
         if time.monotonic() > until:
@@ -224,7 +224,7 @@ def _train(grid: Any, settings: Any, told: _Teller) -> None:
     train_only(
         Path(str(settings["programme"])),
         runs=Path(str(settings["runs"])),
-        ledger=located(str(settings["ledger"])),
+        ledger=parse_address(str(settings["ledger"])),
         observer=told,
-        engine=lambda scheme, run, task: on_hosts(courier, scheme, run, task),
+        engine=lambda scheme, run, task: make_simulated_remote_engine(courier, scheme, run, task),
     )

@@ -15,7 +15,7 @@ import typer
 
 from epsilog.cli.account import read_release
 from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, echo, ledger_app, print_json
-from epsilog.cli.show import console, figures, note, plain, table
+from epsilog.cli.show import console, escape_control_characters, print_figures, print_notice, print_table
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
@@ -31,59 +31,59 @@ At = Annotated[str | None, typer.Option("--scope", help="The charge's scope; req
 SomeScope = Annotated[str | None, typer.Argument(help="Only what lies at and under this scope.")]
 
 
-def to_write(ledger: str) -> Ledger:
+def open_for_writing(ledger: str) -> Ledger:
     """Opens a ledger that exists: only who makes a budget may make a ledger."""
     from epsilog.ledger import open_ledger
 
-    return open_ledger(existing(ledger))
+    return open_ledger(require_ledger(ledger))
 
 
-def to_read(ledger: str) -> LedgerView:
+def open_for_reading(ledger: str) -> LedgerView:
     """Opens a ledger that exists, to look at it."""
     from epsilog.ledger import read_ledger
 
-    return read_ledger(existing(ledger))
+    return read_ledger(require_ledger(ledger))
 
 
-def existing(ledger: str) -> str | Path:
+def require_ledger(ledger: str) -> str | Path:
     """A ledger that is there: only who makes a budget may make a ledger."""
-    from epsilog.ledger import is_there, located
+    from epsilog.ledger import ledger_exists, parse_address
 
-    where = located(ledger)
+    where = parse_address(ledger)
     if isinstance(where, Path):
-        return existing_file(where)
-    if not is_there(where):
-        raise CheckError("ledger", "one that exists", shown(ledger))
+        return require_ledger_file(where)
+    if not ledger_exists(where):
+        raise CheckError("ledger", "one that exists", redact_address(ledger))
     return where
 
 
-def existing_file(ledger: Path) -> Path:
+def require_ledger_file(ledger: Path) -> Path:
     """A ledger's path, if there is a file."""
     if not ledger.exists():
         raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
     return ledger
 
 
-def in_a_file(ledger: str) -> Path:
+def require_file_ledger(ledger: str) -> Path:
     """A ledger's path, where nothing but a file will do."""
-    from epsilog.ledger import located
+    from epsilog.ledger import parse_address
 
-    where = located(ledger)
+    where = parse_address(ledger)
     if isinstance(where, Path):
         return where
-    raise CheckError("ledger", "a file: a database or a server has tools of its own for this", shown(ledger))
+    raise CheckError("ledger", "a file: a database or a server has tools of its own for this", redact_address(ledger))
 
 
-def shown(ledger: str) -> str:
+def redact_address(ledger: str) -> str:
     """What a ledger is called where people read it: as it was given, and without a password."""
-    from epsilog.ledger import located, without_password
+    from epsilog.ledger import parse_address, redact_password
 
-    where = located(ledger)
-    return ledger if isinstance(where, Path) else without_password(where)
+    where = parse_address(ledger)
+    return ledger if isinstance(where, Path) else redact_password(where)
 
 
 @ledger_app.command("show")
-def show(
+def show_command(
     scope: SomeScope = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     last: Annotated[int, typer.Option("--last", min=1, help="How many entries to show.")] = 20,
@@ -93,7 +93,7 @@ def show(
 
     Example: epsilog ledger show demo/exams --ledger runs/ledger.db
     """
-    with to_read(ledger) as books:
+    with open_for_reading(ledger) as books:
         try:
             verified, trouble = books.verify(), ""
         except LedgerIntegrityError as error:
@@ -113,34 +113,39 @@ def show(
                 "overridden": charges_to_json(verified.overridden) if verified else None,
                 "restored": list(verified.restored) if verified else None,
                 "partitions": list(verified.partitions) if verified else None,
-                "budgets": [told_budget(budget) for budget in balances],
-                "history": [told_entry(entry) for entry in shown],
+                "budgets": [budget_to_json(budget) for budget in balances],
+                "history": [entry_to_json(entry) for entry in shown],
             }
         )
     else:
-        rows = [[_named(b), b.kind, *map(money, (b.caps, b.spent, b.reserved, b.available))] for b in balances]
-        table("Budgets", ["scope", "kind", "cap", "spent", "reserved", "available"], rows)
+        rows = [
+            [_format_budget(b), b.kind, *map(format_amounts, (b.caps, b.spent, b.reserved, b.available))]
+            for b in balances
+        ]
+        print_table("Budgets", ["scope", "kind", "cap", "spent", "reserved", "available"], rows)
         several = len({entry.scope for entry in shown}) > 1
         lines = [_cells(entry, several=several) for entry in shown]
-        table(f"Entries ({len(shown)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
+        print_table(f"Entries ({len(shown)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
         for theorem in dict.fromkeys(b.theorem for b in balances):
-            note(f"These sums may be compared with a cap because: {theorem}")
+            print_notice(f"These sums may be compared with a cap because: {theorem}")
         if verified and verified.overridden:
-            note(f"Priced by the owner's word, not by a proof: {format_charges(verified.overridden)}")
+            print_notice(f"Priced by the owner's word, not by a proof: {format_charges(verified.overridden)}")
         if verified and verified.partitions:
-            note(f"Disjoint blocks by the owner's word, of which one was paid for: {', '.join(verified.partitions)}")
+            print_notice(
+                f"Disjoint blocks by the owner's word, of which one was paid for: {', '.join(verified.partitions)}"
+            )
         if verified and verified.restored:
-            note(f"Restored from a backup, and what came after that is missing: entries {[*verified.restored]}")
+            print_notice(f"Restored from a backup, and what came after that is missing: entries {[*verified.restored]}")
         if verified:
-            figures("Chain", [("entries", str(verified.count)), ("head", verified.head)])
+            print_figures("Chain", [("entries", str(verified.count)), ("head", verified.head)])
         else:
-            note(f"The ledger does not hold: {trouble}")
+            print_notice(f"The ledger does not hold: {trouble}")
     if verified is None:
         raise typer.Exit(NOT_VERIFIED)
 
 
 @ledger_app.command("fits")
-def fits(
+def headroom_command(
     scope: Annotated[str, typer.Argument(help="Where it is charged; every budget at or above it must bear it.")],
     release: Annotated[Path | None, typer.Option("--release", help="A JSON or TOML file holding the release.")] = None,
     delta: Annotated[str | None, typer.Option("--delta", help="What approximate budgets are charged.")] = None,
@@ -151,28 +156,28 @@ def fits(
 
     Example: epsilog ledger fits acme/claims --release release.json --delta 1e-6
     """
-    from epsilog.ledger import room_in_words
+    from epsilog.ledger import format_headroom
 
     term = None if release is None else read_release(release)
-    with to_read(ledger) as books:
+    with open_for_reading(ledger) as books:
         found, path = books.what_fits(scope, term, delta=delta), books.budgets_above(scope)
     if as_json:
         told = {"available": dict(found.available), "charges": found.charges, "repetitions": found.repetitions}
-        print_json({"scope": scope, **told, "budgets": [told_budget(budget) for budget in path]})
+        print_json({"scope": scope, **told, "budgets": [budget_to_json(budget) for budget in path]})
     else:
-        rows = [[b.scope, *map(money, (b.caps, b.spent, b.reserved, b.available))] for b in path]
-        table("Budgets on the path", ["scope", "cap", "spent", "reserved", "available"], rows)
+        rows = [[b.scope, *map(format_amounts, (b.caps, b.spent, b.reserved, b.available))] for b in path]
+        print_table("Budgets on the path", ["scope", "cap", "spent", "reserved", "available"], rows)
         counts = {"charges like it": found.charges, "repetitions as one plan": found.repetitions}
         told_counts = [(name, str(count)) for name, count in counts.items() if count is not None]
-        figures(f"{scope} can bear", [("at most", room_in_words(path)), *told_counts])
+        print_figures(f"{scope} can bear", [("at most", format_headroom(path)), *told_counts])
         if any(budget.retired is not None for budget in path):
-            note("The scope is retired: nothing is charged here any more.")
+            print_notice("The scope is retired: nothing is charged here any more.")
     if term is not None and found.charges == 0:
         raise typer.Exit(REFUSED)
 
 
 @ledger_app.command("history")
-def history(
+def history_command(
     scope: SomeScope = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     after: Annotated[int, typer.Option("--after", min=0, help="Only entries of a higher number.")] = 0,
@@ -183,17 +188,17 @@ def history(
 
     Example: epsilog ledger history acme/claims --after 100 --limit 20
     """
-    with to_read(ledger) as books:
+    with open_for_reading(ledger) as books:
         told = islice(books.history(scope, after=after), limit)
         if as_json:
-            return print_json([told_entry(entry) for entry in told])
+            return print_json([entry_to_json(entry) for entry in told])
         for entry in told:
             echo(_line(entry))
     return None
 
 
 @ledger_app.command("watch")
-def watch(
+def watch_command(
     scope: SomeScope = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     after: Annotated[
@@ -207,12 +212,12 @@ def watch(
 
     Example: epsilog ledger watch acme/claims
     """
-    with to_read(ledger) as books:
+    with open_for_reading(ledger) as books:
         seen, left = books.head()[0] if after is None else after, limit
         while left is None or left > 0:
             count, before = books.head()[0], left
             for entry in islice(books.history(scope, after=seen), left):
-                echo(json.dumps(told_entry(entry), ensure_ascii=False) if as_json else _line(entry))
+                echo(json.dumps(entry_to_json(entry), ensure_ascii=False) if as_json else _line(entry))
                 left = None if left is None else left - 1
             seen = max(seen, count)
             if left == before:
@@ -220,7 +225,7 @@ def watch(
 
 
 @ledger_app.command("export")
-def export(
+def export_command(
     file: Annotated[Path, typer.Argument(help="What to write: .csv, .jsonl or .parquet.")],
     scope: Annotated[str | None, typer.Option("--scope", help="Only what lies at and under it.")] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
@@ -230,9 +235,9 @@ def export(
 
     Example: epsilog ledger export entries.csv --scope acme/claims
     """
-    from epsilog.ledger import export as written
+    from epsilog.ledger import export_entries as written
 
-    with to_read(ledger) as books:
+    with open_for_reading(ledger) as books:
         count = written(books.history(scope), file)
     if as_json:
         return print_json({"file": str(file), "entries": count})
@@ -240,7 +245,7 @@ def export(
     return None
 
 
-def told_budget(budget: Balance) -> dict[str, Any]:
+def budget_to_json(budget: Balance) -> dict[str, Any]:
     """A budget as plain JSON values."""
     sums = ("caps", "reserved", "spent", "active", "available", "set_aside")
     told = {name: None if (sum_ := getattr(budget, name)) is None else dict(sum_) for name in sums}
@@ -259,7 +264,7 @@ def told_budget(budget: Balance) -> dict[str, Any]:
     }
 
 
-def told_entry(entry: Entry) -> dict[str, Any]:
+def entry_to_json(entry: Entry) -> dict[str, Any]:
     """An entry as plain JSON values."""
     return {
         "index": entry.index,
@@ -282,11 +287,11 @@ def format_charges(charges: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{key} at {scope}" for scope, key in charges)
 
 
-def _named(budget: Balance) -> str:
+def _format_budget(budget: Balance) -> str:
     kinds = {"simulation": budget.simulation, f"share of {budget.quota}": budget.quota, "retired": budget.retired}
     kinds["partition: cap of each block, paid for above"] = budget.partition
     marks = [name for name, holds in kinds.items() if holds]
-    return plain(budget.scope) + (f" ({', '.join(marks)})" if marks else "")
+    return escape_control_characters(budget.scope) + (f" ({', '.join(marks)})" if marks else "")
 
 
 def _cells(entry: Entry, *, several: bool) -> list[str]:
@@ -298,7 +303,7 @@ def _cells(entry: Entry, *, several: bool) -> list[str]:
 def _line(entry: Entry) -> str:
     """An entry in one line, its columns where those of the line before are."""
     index, at, verb, charge, detail = _cells(entry, several=True)
-    costs = "; ".join(money(amount) for amount in entry.amounts.values())
+    costs = "; ".join(format_amounts(amount) for amount in entry.amounts.values())
     return f"{index:>7}  {at}  {verb:<16}  " + "  ".join(filter(None, (charge, costs, detail)))
 
 
@@ -312,7 +317,7 @@ def _newest(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
     return list(kept), count
 
 
-def money(amounts: Mapping[str, str]) -> str:
+def format_amounts(amounts: Mapping[str, str]) -> str:
     """Amounts in one line."""
     return ", ".join(f"{quantity} {amount}" for quantity, amount in amounts.items())
 
@@ -322,8 +327,8 @@ def _detail(body: Mapping[str, Any]) -> str:
         return f"round {body['round']} -> {body['output_hash'][:12]}..."
     if "round" in body:
         return f"round {body['round']}"
-    caps = money(body["caps"]) if "caps" in body else ""
-    caps += f" (for {money(body['promise'])})" if "promise" in body else ""
+    caps = format_amounts(body["caps"]) if "caps" in body else ""
+    caps += f" (for {format_amounts(body['promise'])})" if "promise" in body else ""
     plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
-    said = plain(": ".join(filter(None, (body.get("by"), body.get("reason")))))
+    said = escape_control_characters(": ".join(filter(None, (body.get("by"), body.get("reason")))))
     return "; ".join(filter(None, (caps, plan, body.get("until"), said)))

@@ -16,10 +16,17 @@ from typing import Annotated, Any, get_args
 import typer
 
 from epsilog.cli.account import read_release
-from epsilog.cli.app import Json, print_json, told
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, money, shown, to_write, told_budget
+from epsilog.cli.app import Json, option_from_parameter, print_json
+from epsilog.cli.ledger import (
+    DEFAULT_LEDGER,
+    LedgerFile,
+    budget_to_json,
+    format_amounts,
+    open_for_writing,
+    redact_address,
+)
 from epsilog.cli.show import console
-from epsilog.ledger import Balance, ChargeRecord, Command, Done, Ledger, located, open_ledger, rdp_quantity
+from epsilog.ledger import Balance, ChargeRecord, Command, Done, Ledger, make_rdp_quantity, open_ledger, parse_address
 from epsilog.ledger.commands import BUDGET, COMMANDS, RESERVATION, CreateBudget
 from epsilog.terms import CheckError
 
@@ -50,8 +57,10 @@ def _run(kind: type[Command]) -> Callable[..., None]:
     def run(*, ledger: str, as_json: bool, **given: Any) -> None:
         command = kind(**_read(kind, given))
         makes = isinstance(command, CreateBudget)  # only who makes a budget may make a ledger
-        with open_ledger(located(ledger)) if makes else to_write(ledger) as books:
-            document, text = _TOLD.get(kind.name, _told)(books, command, books.execute(command), shown(ledger))
+        with open_ledger(parse_address(ledger)) if makes else open_for_writing(ledger) as books:
+            document, text = _TOLD.get(kind.name, _format_done)(
+                books, command, books.execute(command), redact_address(ledger)
+            )
         print_json(document) if as_json else console.print(text)
 
     parameters = [one for field in fields(kind) for one in _parameters(kind, field)]  # type: ignore[arg-type]
@@ -77,7 +86,7 @@ def _parameters(kind: type[Command], field: Any) -> list[inspect.Parameter]:
     of = {"release": Path, "amount": list[str], "evidence": list[Path], "orders": str, "until": str, "delta": str}.get(
         name, next(part for part in (*get_args(stated), stated) if part is not NoneType)
     )
-    info = told(name, arg, _NOTES.get(name, ""))
+    info = option_from_parameter(name, arg, _NOTES.get(name, ""))
     if arg.positional:
         info = typer.Argument(help=info.help)
     if arg.ge is not None:
@@ -111,7 +120,7 @@ def _by_order(parts: list[str]) -> dict[str, str]:
     if not all("=" in part for part in parts):
         raise CheckError("rdp", "ORDER=CAP", " ".join(parts))
     pairs = [part.split("=", 1) for part in parts]
-    found = {rdp_quantity(order): cap for order, cap in pairs}
+    found = {make_rdp_quantity(order): cap for order, cap in pairs}
     if len(found) < len(pairs):
         raise CheckError("rdp", "given once for each order", " ".join(parts))
     return found
@@ -138,10 +147,10 @@ _READ: dict[str, Callable[[Any], Any]] = {
 Told = tuple[dict[str, Any], str]
 
 
-def _told(books: Ledger, command: Command, done: Done, ledger: str) -> Told:
+def _format_done(books: Ledger, command: Command, done: Done, ledger: str) -> Told:
     """What a command says: the budget, the charge or the ledger that it was about."""
     if command.tells == BUDGET and done.balance is not None:
-        return told_budget(done.balance), _budget_text(done.balance)
+        return budget_to_json(done.balance), _budget_text(done.balance)
     if command.tells == RESERVATION and done.reserved is not None:
         charge = books.charge_record(str(done.reserved.key), scope=done.reserved.scope)
         return _charge_json(charge) | {"replayed": done.replayed}, _charge_text(charge)
@@ -152,20 +161,20 @@ def _told(books: Ledger, command: Command, done: Done, ledger: str) -> Told:
     return {"ledger": ledger, "entries": count, "head": head}, f"{ledger} {text} (entry {count})"
 
 
-def _created(_: Ledger, command: Command, done: Done, ledger: str) -> Told:  # noqa: ARG001
+def _format_created(_: Ledger, command: Command, done: Done, ledger: str) -> Told:  # noqa: ARG001
     assert done.balance is not None, "it is about a budget"
     made, promise = done.balance, done.balance.promise and dict(done.balance.promise)
     document = {"scope": made.scope, "kind": made.kind, "caps": dict(made.caps), "ledger": ledger}
-    keeps = f", which keeps {money(promise)}" if promise else ""
-    text = f"{made.scope} in {ledger}: {money(made.caps)} ({made.kind}){keeps}"
+    keeps = f", which keeps {format_amounts(promise)}" if promise else ""
+    text = f"{made.scope} in {ledger}: {format_amounts(made.caps)} ({made.kind}){keeps}"
     return document | ({"promise": promise} if promise else {}), text
 
 
-def _partitioned(_: Ledger, command: Command, done: Done, ledger: str) -> Told:  # noqa: ARG001
+def _format_partitioned(_: Ledger, command: Command, done: Done, ledger: str) -> Told:  # noqa: ARG001
     assert done.balance is not None, "it is about a budget"
     made = done.balance
-    paid = f"the budgets above have paid {money(made.caps)} ({made.kind}) for whichever block a unit is in"
-    return told_budget(made), f"{made.scope}: {paid}"
+    paid = f"the budgets above have paid {format_amounts(made.caps)} ({made.kind}) for whichever block a unit is in"
+    return budget_to_json(made), f"{made.scope}: {paid}"
 
 
 def _overridden(_: Ledger, command: Command, done: Done, ledger: str) -> Told:  # noqa: ARG001
@@ -176,16 +185,19 @@ def _overridden(_: Ledger, command: Command, done: Done, ledger: str) -> Told:  
 
 
 _TOLD: dict[str, Callable[[Ledger, Command, Done, str], Told]] = {
-    "create": _created,
-    "partition": _partitioned,
+    "create": _format_created,
+    "partition": _format_partitioned,
     "override": _overridden,
 }
 
 
 def _budget_text(budget: Balance) -> str:
     retired = f"; retired (entry {budget.retired})" if budget.retired else ""
-    promise = f" (for {money(budget.promise)})" if budget.promise else ""
-    told = f"cap {money(budget.caps)}{promise}; spent {money(budget.spent)}; available {money(budget.available)}"
+    promise = f" (for {format_amounts(budget.promise)})" if budget.promise else ""
+    told = (
+        f"cap {format_amounts(budget.caps)}{promise}; spent {format_amounts(budget.spent)}; available "
+        f"{format_amounts(budget.available)}"
+    )
     return f"{budget.scope}: {told}{retired}"
 
 
@@ -195,5 +207,5 @@ def _charge_json(charge: ChargeRecord) -> dict[str, Any]:
 
 
 def _charge_text(charge: ChargeRecord) -> str:
-    costs = "; ".join(f"{money(amount)} ({kind})" for kind, amount in charge.amounts.items())
+    costs = "; ".join(f"{format_amounts(amount)} ({kind})" for kind, amount in charge.amounts.items())
     return f"{charge.key} at {charge.scope} is {charge.state}: {costs or 'nothing is charged'}"

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, charges_to_json, format_charges, shown, to_read
-from epsilog.cli.show import figures, note
+from epsilog.cli.ledger import (
+    DEFAULT_LEDGER,
+    LedgerFile,
+    charges_to_json,
+    format_charges,
+    open_for_reading,
+    redact_address,
+)
+from epsilog.cli.show import print_figures, print_notice
 from epsilog.terms import CheckError
 
 if TYPE_CHECKING:
-    from epsilog.ledger import Verified
+    from epsilog.ledger import LedgerVerification
 
 
 @ledger_app.command("verify")
@@ -45,7 +52,7 @@ def verify(
     if since is None and key:
         raise CheckError("key", "absent without --since", "given")
     kept = None if since is None else read_checkpoint(since)
-    with to_read(ledger) as books:
+    with open_for_reading(ledger) as books:
         found = books.verify(since=kept, keys=[verifier_key(one) for one in key or ()])
     if as_json:
         return print_json(
@@ -61,13 +68,13 @@ def verify(
                 "partitions": list(found.partitions),
             }
         )
-    figures(f"Ledger {shown(ledger)}", [("entries", str(found.count)), ("head", found.head)])
-    for said in _said(found):
-        note(said)
+    print_figures(f"Ledger {redact_address(ledger)}", [("entries", str(found.count)), ("head", found.head)])
+    for said in _list_notes(found):
+        print_notice(said)
     return None
 
 
-def _said(found: Verified) -> list[str]:
+def _list_notes(found: LedgerVerification) -> list[str]:
     """What was not worked out, and what its owner has said."""
     said = []
     if found.since:

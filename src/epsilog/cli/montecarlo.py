@@ -14,9 +14,9 @@ from rich.text import Text
 import epsilog as ep
 from epsilog.cli.account import read_release
 from epsilog.cli.app import GOES_ON, NOT_VERIFIED, Json, montecarlo_app, on_stop, print_json
-from epsilog.cli.show import bold, console, figures, interval_text, note, table
+from epsilog.cli.show import console, format_interval, print_figures, print_notice, print_table, style_bold
 from epsilog.terms import CheckError, codec
-from epsilog.terms.digits import upper_text
+from epsilog.terms.digits import format_upper
 
 _PROCESSES, _DASK = "processes", "dask"
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")]
@@ -38,7 +38,7 @@ Terms = Annotated[Path, typer.Argument(help="A JSON or TOML file holding one rel
 
 
 @montecarlo_app.command("overall-delta")
-def overall_delta(samples: int, base_delta: float, as_json: Json = False) -> None:
+def overall_delta_command(samples: int, base_delta: float, as_json: Json = False) -> None:
     """Delta of what a verified sweep releases, by the reference's two-point bound.
 
     Example: epsilog account montecarlo overall-delta 10745967 5e-6
@@ -47,7 +47,7 @@ def overall_delta(samples: int, base_delta: float, as_json: Json = False) -> Non
 
 
 @montecarlo_app.command("base-delta")
-def base_delta(samples: int, target_delta: float, as_json: Json = False) -> None:
+def base_delta_command(samples: int, target_delta: float, as_json: Json = False) -> None:
     """The largest threshold for estimates that keeps a sweep within a delta.
 
     Example: epsilog account montecarlo base-delta 10745967 1e-5
@@ -56,7 +56,7 @@ def base_delta(samples: int, target_delta: float, as_json: Json = False) -> None
 
 
 @montecarlo_app.command("minimum-samples")
-def minimum_samples(base_delta: float, target_delta: float, as_json: Json = False) -> None:
+def minimum_samples_command(base_delta: float, target_delta: float, as_json: Json = False) -> None:
     """The fewest samples for a threshold and a delta: one fewer fails.
 
     Example: epsilog account montecarlo minimum-samples 5e-6 1e-5
@@ -65,7 +65,7 @@ def minimum_samples(base_delta: float, target_delta: float, as_json: Json = Fals
 
 
 @montecarlo_app.command("delta-from-samples")
-def delta_from_samples(
+def delta_from_samples_command(
     file: Annotated[Path, typer.Argument(help="Losses: a JSON list, or lines of a loss and, if you like, its count.")],
     epsilon: Epsilon,
     as_json: Json = False,
@@ -80,7 +80,7 @@ def delta_from_samples(
 
 
 @montecarlo_app.command("losses")
-def losses(
+def sample_losses_command(
     file: Terms,
     samples: Annotated[int, typer.Option("--samples", help="How many to draw.")] = 10_000,
     direction: Annotated[
@@ -93,9 +93,9 @@ def losses(
 
     Example: epsilog account montecarlo losses run.json --samples 100000 > losses.txt
     """
-    of = ep.montecarlo.entropy() if seed is None else seed
+    of = ep.montecarlo.draw_entropy() if seed is None else seed
     found = ep.montecarlo.draw_losses(
-        read_release(file), samples=samples, seed=of, direction=cast("ep.montecarlo.Direction", direction)
+        read_release(file), samples=samples, seed=of, direction=cast("ep.montecarlo.AdjacencyType", direction)
     )
     if as_json:
         return print_json({"direction": direction, "seed": str(of), "losses": found.tolist()})
@@ -122,7 +122,7 @@ def _read_losses(file: Path) -> tuple[list[float], list[float] | None]:
 
 
 @montecarlo_app.command("compare")
-def compare(
+def compare_noise_command(
     rounds: Annotated[int, typer.Option("--rounds", "-T", help="Training rounds.")],
     cycle_length: Annotated[int, typer.Option("--cycle-length", "-b", help="Rounds in an epoch.")],
     epsilon: Goal,
@@ -135,17 +135,19 @@ def compare(
 
     Example: epsilog account montecarlo compare -T 64 -b 16 --epsilon 2 --delta 1e-5 --bands 4
     """
-    from epsilog.plan.correlated import correlated
+    from epsilog.plan.correlated import compare_noise_strategies
 
-    found = correlated(rounds=rounds, cycle_length=cycle_length, epsilon=epsilon, delta=delta, seed=seed, bands=bands)
+    found = compare_noise_strategies(
+        rounds=rounds, cycle_length=cycle_length, epsilon=epsilon, delta=delta, seed=seed, bands=bands
+    )
     if as_json:
         return print_json(found.to_json())
     rows = [
         [row.name, f"{row.noise_stddev:.4g}", f"{row.error:.4g}", "certified" if row.certified else "estimated"]
         for row in found.rows
     ]
-    table(f"Ways to be ({epsilon:g}, {delta:g})", ["way", "noise", "noise in the model", "basis"], rows)
-    note(str(found.sentence))
+    print_table(f"Ways to be ({epsilon:g}, {delta:g})", ["way", "noise", "noise in the model", "basis"], rows)
+    print_notice(str(found.sentence))
     return None
 
 
@@ -158,11 +160,11 @@ def _print_answer(name: str, value: float, given: dict[str, float], as_json: boo
         print_json({name: value, "given": given})
     else:
         title = "Estimate" if "estimate" in name else "Release bound"
-        figures(title, [(name.replace("_", " "), f"{value!r}"), *((k, f"{v!r}") for k, v in given.items())])
+        print_figures(title, [(name.replace("_", " "), f"{value!r}"), *((k, f"{v!r}") for k, v in given.items())])
 
 
 @montecarlo_app.command("certify")
-def certify(
+def certify_command(
     file: Terms,
     epsilon: Epsilon,
     failure: Annotated[float, typer.Option("--failure", help="Chance that the interval is wrong.")] = 1e-6,
@@ -185,35 +187,35 @@ def certify(
 
     Example: epsilog account montecarlo certify run.json --epsilon 2
     """
-    from epsilog.accounting import cut_chance, truncated
+    from epsilog.accounting import build_truncated_poisson_pair, truncation_probability
 
     if (largest_batch is None) != (population is None):
         raise CheckError("population", "given with --largest-batch, and only then", repr(population))
     ask: dict[str, Any] = {"epsilon": epsilon, "failure": failure, "gap": gap, "samples": samples}
     if commit is not None:
         _only_a_plan(seed, journal, output, largest_batch)
-        plan = ep.montecarlo.plan_certificate(read_release(file), seed=ep.montecarlo.entropy(), **ask)
+        plan = ep.montecarlo.plan_certificate(read_release(file), seed=ep.montecarlo.draw_entropy(), **ask)
         return _commit(plan, commit, as_json)
     release = read_release(file)
     if largest_batch is not None and population is not None:  # what is wrong with them is said before anything is drawn
-        cut_chance(release, population=population, largest_batch=largest_batch)
+        truncation_probability(release, population=population, largest_batch=largest_batch)
     with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as how:
-        result = ep.montecarlo.certify(release, **ask, seed=seed, **how)
+        result = ep.montecarlo.certify_delta(release, **ask, seed=seed, **how)
     if largest_batch is None or population is None:
         return _show_certificate(result, output, as_json)
-    cut = truncated(result.interval, release, population=population, largest_batch=largest_batch)
+    cut = build_truncated_poisson_pair(result.interval, release, population=population, largest_batch=largest_batch)
     if as_json:
         _write(result.to_json(), output)
         return print_json({"certificate": result.to_json(), "truncated": cut.to_json()})
     _show_certificate(result, output, as_json)
-    told = Text.assemble(("delta", "bold"), f" at epsilon {epsilon:g}"), bold(interval_text(cut))
-    figures(f"With batches cut to {largest_batch}", [told])
-    note(f"Assumes: {cut.assumptions[-1]}")
+    told = Text.assemble(("delta", "bold"), f" at epsilon {epsilon:g}"), style_bold(format_interval(cut))
+    print_figures(f"With batches cut to {largest_batch}", [told])
+    print_notice(f"Assumes: {cut.assumptions[-1]}")
     return None
 
 
 @montecarlo_app.command("sweep")
-def sweep(
+def search_noise_command(
     file: Terms,
     epsilon: Goal,
     delta: Annotated[float, typer.Option("--delta", "-d", help="Goal: the claim is at most this.")],
@@ -234,16 +236,16 @@ def sweep(
     release = read_release(file)
     if commit is not None:
         _only_a_plan(seed, journal, output)
-        asked = ep.montecarlo.entropy()
-        plan = ep.montecarlo.plan_sweep(release, epsilon=epsilon, target_delta=delta, slack=slack, seed=asked)
+        asked = ep.montecarlo.draw_entropy()
+        plan = ep.montecarlo.plan_noise_search(release, epsilon=epsilon, target_delta=delta, slack=slack, seed=asked)
         return _commit(plan, commit, as_json)
     with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=1e-6) as how:
-        result = ep.montecarlo.sweep(release, epsilon=epsilon, delta=delta, slack=slack, seed=seed, **how)
+        result = ep.montecarlo.search_noise(release, epsilon=epsilon, delta=delta, slack=slack, seed=seed, **how)
     return _show_sweep(result, output, as_json)
 
 
 @montecarlo_app.command("draw")
-def draw(
+def execute_plan_command(
     file: Annotated[Path, typer.Argument(help="A plan, as certify or sweep wrote it with --commit.")],
     nonce: Annotated[str, typer.Option("--nonce", help="Public, and unknown to all when the plan was published.")],
     workers: Workers = 1,
@@ -262,7 +264,7 @@ def draw(
     with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as how:
         if isinstance(plan, ep.montecarlo.CertificatePlan):
             return _show_certificate(ep.montecarlo.run_certificate(plan, nonce=nonce, **how), output, as_json)
-        return _show_sweep(ep.montecarlo.run_sweep(plan, nonce=nonce, **how), output, as_json)
+        return _show_sweep(ep.montecarlo.run_noise_search(plan, nonce=nonce, **how), output, as_json)
 
 
 @contextmanager
@@ -274,7 +276,7 @@ def _drawing(
         raise CheckError("backend", f"one of {_PROCESSES}, {_DASK}", repr(backend))
     if backend == _PROCESSES and scheduler is not None:
         raise CheckError("scheduler", "left out, but with --backend dask", repr(scheduler))
-    cluster = ep.montecarlo.on_dask(scheduler, workers=workers) if backend == _DASK else nullcontext()
+    cluster = ep.montecarlo.use_dask_cluster(scheduler, workers=workers) if backend == _DASK else nullcontext()
     with cluster, _Narrowing(quiet=quiet, failure=failure, kept=journal is not None) as watcher:
         yield {"workers": workers if backend == _PROCESSES else None, "journal": journal, "progress": watcher}
 
@@ -293,8 +295,8 @@ def _commit(plan: Any, path: Path, as_json: bool) -> None:
         raise CheckError("commit", "a new file", f"{path}: {error.strerror}", verb="name") from error
     if as_json:
         return print_json({"commitment": plan.commitment, "plan": str(path)})
-    figures("Plan", [("commitment", plan.commitment), ("plan", str(path))])
-    note("Publish the commitment; then take a public random number that nobody knew before (see `draw`).")
+    print_figures("Plan", [("commitment", plan.commitment), ("plan", str(path))])
+    print_notice("Publish the commitment; then take a public random number that nobody knew before (see `draw`).")
     return None
 
 
@@ -309,48 +311,51 @@ def _show_certificate(result: ep.montecarlo.Certificate, output: Path | None, as
     if as_json:
         return print_json(document)
     ((_, epsilon), (_, failure)) = result.interval.given
-    figures(
+    print_figures(
         "Simulated certificate" + (" (seeded: a simulation)" if result.simulation else ""),
         [
-            (Text.assemble(("delta", "bold"), f" at epsilon {epsilon:g}"), bold(interval_text(result.interval))),
+            (
+                Text.assemble(("delta", "bold"), f" at epsilon {epsilon:g}"),
+                style_bold(format_interval(result.interval)),
+            ),
             ("wrong with chance", f"at most {failure:g}"),
             ("method", str(result.interval.method)),
             ("seed", f"{result.source.provenance} {result.source.value}"),
         ],
     )
     for line in result.interval.assumptions:
-        note(f"Assumes: {line}")
+        print_notice(f"Assumes: {line}")
     return None
 
 
-def _show_sweep(result: ep.montecarlo.SweepResult, output: Path | None, as_json: bool) -> None:
+def _show_sweep(result: ep.montecarlo.NoiseSearchResult, output: Path | None, as_json: bool) -> None:
     document = result.to_json()
     _write(document, output)
     if as_json:
         return print_json(document)
     noise = "none: the first candidate failed" if result.noise is None else f"{result.noise:.6g}"
-    figures(
+    print_figures(
         "Verified sweep" + (" (seeded: a simulation)" if result.simulation else ""),
         [
             ("noise chosen", noise),
-            ("claim", f"epsilon {result.plan.epsilon:g}, delta at most {upper_text(result.delta)}"),
+            ("claim", f"epsilon {result.plan.epsilon:g}, delta at most {format_upper(result.delta)}"),
             ("candidates tested", f"{len(result.evidence) // 2} of {len(result.plan.noises)}"),
             ("evidence", str(output) if output else "not written (use -o)"),
         ],
     )
-    note(f"Assumes: {result.source.assumption}")
+    print_notice(f"Assumes: {result.source.assumption}")
     return None
 
 
 def _document(file: Path) -> Any:
     try:
-        return codec.parse(file.read_bytes())
+        return codec.parse_json(file.read_bytes())
     except (OSError, ValueError) as error:
         raise CheckError("file", "readable JSON", f"{file}: {error}") from error
 
 
 @montecarlo_app.command("check")
-def check(
+def recompute_command(
     file: Annotated[Path, typer.Argument(help="Evidence, as certify, sweep or draw wrote it.")],
     shards: Annotated[int | None, typer.Option("--shards", min=1, help="Redraw only so many of each trial.")] = None,
     commitment: Annotated[str | None, typer.Option("--commitment", help="The plan's, as you saw it published.")] = None,
@@ -362,21 +367,21 @@ def check(
     Example: epsilog account montecarlo check evidence.json --shards 3
     """
     document = _document(file)
-    found = ep.montecarlo.check_document(document, shards=shards, commitment=commitment, nonce=nonce)
-    seen = ep.montecarlo.provenance(document)
+    found = ep.montecarlo.recompute_document(document, shards=shards, commitment=commitment, nonce=nonce)
+    seen = ep.montecarlo.describe_seed_provenance(document)
     if as_json:
         chosen = document["source"]["provenance"] == ep.montecarlo.CHOSEN
         print_json({"agrees": not found, "simulation": chosen, "provenance": seen, "findings": list(found)})
     else:
         if found:
-            table(str(file), ["does not agree"], [[line] for line in found])
+            print_table(str(file), ["does not agree"], [[line] for line in found])
         else:
             drawn = sum(min(shards or len(hits), len(hits)) for hits in document["hits"])
             agrees = Text(f"{file} agrees with its own draws", style="green")
             console.print(agrees, f"({drawn} of {sum(map(len, document['hits']))} shards redrawn)")
-        note(f"Provenance: {seen}")
+        print_notice(f"Provenance: {seen}")
         if document["source"]["provenance"] == ep.montecarlo.NONCE and not (commitment and nonce):
-            note("Not compared with what was published: the plan, the nonce (--commitment and --nonce do)")
+            print_notice("Not compared with what was published: the plan, the nonce (--commitment and --nonce do)")
     if found:
         raise typer.Exit(NOT_VERIFIED)
 
@@ -407,5 +412,5 @@ class _Narrowing:
         key = (trial.candidate, trial.tilt.direction)
         if key not in self._bars:
             self._bars[key] = self._progress.add_task(f"{key[1]} {key[0]}", total=trial.samples, facts="")
-        low, high = ep.montecarlo.narrowing(trial, draws, hits, self._failure)
+        low, high = ep.montecarlo.compute_running_interval(trial, draws, hits, self._failure)
         self._progress.update(self._bars[key], completed=draws, facts=f"delta {low:.3g} .. {high:.3g}")

@@ -33,17 +33,17 @@ import typer
 
 from epsilog.cli.app import app
 from epsilog.cli.neighboring import Pair, pairs
-from epsilog.ledger import RULES, open_ledger, read_ledger
+from epsilog.ledger import TRANSITIONS, open_ledger, read_ledger
 from epsilog.terms.disclosed import Commitment
 
 if TYPE_CHECKING:
-    from epsilog.training.rounds import Outcome
+    from epsilog.training.rounds import RoundResult
 
 ledger, noise, training = (
     import_module(f"epsilog.{name}") for name in ("ledger.ledger", "training.noise", "training.run")
 )
 Leak = Callable[[], contextlib.AbstractContextManager[object]]
-__all__ = ["CONTROLS", "NeighborReport", "compare", "coupled", "neighbor_campaign"]
+__all__ = ["CONTROLS", "NeighborReport", "compare", "neighbor_campaign", "use_common_randomness"]
 
 Seen = dict[str, str]
 
@@ -80,7 +80,7 @@ class NeighborReport:
 def _run(pair: Pair, second: int, work: Path, leak: Leak) -> tuple[Seen, Seen]:
     """Runs one data set of a pair in a new folder; returns what is published, and what is private, by name."""
     work.mkdir(parents=True)
-    with contextlib.chdir(work), coupled(pace=second, leak=leak):
+    with contextlib.chdir(work), use_common_randomness(pace=second, leak=leak):
         for name, content in pair.files(second).items():
             Path(name).write_bytes(content)
         with open_ledger(Path("ledger.db")) as books:
@@ -90,7 +90,7 @@ def _run(pair: Pair, second: int, work: Path, leak: Leak) -> tuple[Seen, Seen]:
         for command in pair.commands:
             (folder,) = [str(one) for one in Path("runs").glob("neighbors-*")] or [""]
             words = [word.format(folder=folder) for word in command]
-            printed[" ".join(command)] = said = _invoked(words)
+            printed[" ".join(command)] = said = _invoke(words)
             if command[0] in ("run", "answer") and not said.startswith("exit code 0\n"):
                 raise RuntimeError(f"{pair.name}: {said}")
         with read_ledger(Path("ledger.db")) as books:
@@ -101,7 +101,7 @@ def _run(pair: Pair, second: int, work: Path, leak: Leak) -> tuple[Seen, Seen]:
     return {**printed, "the ledger's entries": entries, **public}, private
 
 
-def _invoked(words: list[str]) -> str:
+def _invoke(words: list[str]) -> str:
     """The exit code of a command, all that it printed, and all that it logged."""
     from epsilog.cli import entry
 
@@ -158,25 +158,25 @@ def _files(runs: Path) -> tuple[Seen, Seen]:
 
 
 @contextlib.contextmanager
-def coupled(*, pace: int, leak: Leak = contextlib.nullcontext) -> Iterator[None]:
+def use_common_randomness(*, pace: int, leak: Leak = contextlib.nullcontext) -> Iterator[None]:
     """The same random bytes for every run, a clock that goes on by ``pace`` more in each round, and ideal commitments.
 
     Args:
         pace: seconds that each round takes longer.
         leak: a planted one, within all that.
     """
-    clock, computed, drawn = _Clock(), training.next_round, random.Random(1)  # noqa: S311 on purpose: replayed
+    clock, computed, drawn = _Clock(), training.compute_next_round, random.Random(1)  # noqa: S311 on purpose: replayed
 
     def slower(*args: Any, **given: Any) -> Any:
         clock.time += dt.timedelta(seconds=1 + pace)
         return computed(*args, **given)
 
     replaced = (
-        (noise, "_secure", cache(_replayed)),
+        (noise, "_secure", cache(_make_replayed_stream)),
         (secrets, "randbelow", drawn.randrange),
         (secrets, "token_hex", lambda count: drawn.randbytes(count).hex()),
         (ledger, "datetime", clock),
-        (training, "next_round", slower),
+        (training, "compute_next_round", slower),
         (Commitment, "to", classmethod(lambda kind, *_: kind("c0" * 32))),
     )
     with contextlib.ExitStack() as patched:
@@ -186,7 +186,7 @@ def coupled(*, pace: int, leak: Leak = contextlib.nullcontext) -> Iterator[None]
         yield
 
 
-def _replayed(_: int, purpose: str, round: int) -> Any:  # noqa: A002 the field's word
+def _make_replayed_stream(_: int, purpose: str, round: int) -> Any:  # noqa: A002 the field's word
     """What a run draws from, as it would from the operating system: one stream for each purpose of each round."""
     return noise.Randomness.simulated(1).stream(purpose, round)
 
@@ -214,16 +214,16 @@ def _plain_hash() -> contextlib.AbstractContextManager[object]:
 
 def _round_times() -> contextlib.AbstractContextManager[object]:
     """What entries used to carry."""
-    return mock.patch.dict(RULES, {verb: replace(rule, untimed=False) for verb, rule in RULES.items()})
+    return mock.patch.dict(TRANSITIONS, {verb: replace(rule, untimed=False) for verb, rule in TRANSITIONS.items()})
 
 
-def _in_every_round(change: Callable[[Outcome], Outcome]) -> contextlib.AbstractContextManager[object]:
-    computed = training.next_round
-    return mock.patch.object(training, "next_round", lambda *args, **given: change(computed(*args, **given)))
+def _in_every_round(change: Callable[[RoundResult], RoundResult]) -> contextlib.AbstractContextManager[object]:
+    computed = training.compute_next_round
+    return mock.patch.object(training, "compute_next_round", lambda *args, **given: change(computed(*args, **given)))
 
 
 def _count_in_a_record() -> contextlib.AbstractContextManager[object]:
-    def told(outcome: Outcome) -> Outcome:
+    def told(outcome: RoundResult) -> RoundResult:
         first, *rest = outcome.record.padding
         return replace(outcome, record=replace(outcome.record, padding=(first + outcome.custody.unusable_rows, *rest)))
 
@@ -231,7 +231,7 @@ def _count_in_a_record() -> contextlib.AbstractContextManager[object]:
 
 
 def _count_in_a_log() -> contextlib.AbstractContextManager[object]:
-    def told(outcome: Outcome) -> Outcome:
+    def told(outcome: RoundResult) -> RoundResult:
         logging.getLogger("epsilog.training").warning("%d rows cannot be used", outcome.custody.unusable_rows)
         return outcome
 

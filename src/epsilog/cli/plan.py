@@ -8,39 +8,47 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from epsilog.cli.account import read_document, sweep_rows
-from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, plan_app, print_json, told
-from epsilog.cli.show import bold, figures, interval_text, note, table
-from epsilog.mechanisms import LAWS, read_trials
+from epsilog.cli.account import list_tuning_rows, read_document
+from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, option_from_parameter, plan_app, print_json
+from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style_bold
+from epsilog.mechanisms import TRIAL_FORMATS, parse_trials
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, parameters
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.messages import Message
 from epsilog.terms.numerals import read_number
 
 if TYPE_CHECKING:
-    from epsilog.accounting import GaussianFit
-    from epsilog.plan import Sweep
+    from epsilog.accounting import GaussianDPFit
+    from epsilog.plan import TuningCost
 
-Cap = Annotated[float, told("delta_cap", parameters.DELTA_CAP, "0 for no cap")]
+Cap = Annotated[float, option_from_parameter("delta_cap", parameters.DELTA_CAP, "0 for no cap")]
 
 
 @plan_app.command("federated")
-def federated(
-    population: Annotated[int, told("population", parameters.POPULATION, short="-N")],
-    cohort_size: Annotated[int, told("cohort_size", parameters.COHORT_SIZE, short="-m")],
-    rounds: Annotated[int, told("rounds", parameters.ROUNDS, short="-T")],
-    noise_multiplier: Annotated[float | None, told("noise_multiplier", parameters.NOISE_MULTIPLIER, short="-z")] = None,
-    epsilon: Annotated[float | None, told("epsilon", parameters.EPSILON, "the noise is calibrated to it")] = None,
-    delta: Annotated[float | None, told("delta", parameters.DELTA)] = None,
+def plan_federated_command(
+    population: Annotated[int, option_from_parameter("population", parameters.POPULATION, short="-N")],
+    cohort_size: Annotated[int, option_from_parameter("cohort_size", parameters.COHORT_SIZE, short="-m")],
+    rounds: Annotated[int, option_from_parameter("rounds", parameters.ROUNDS, short="-T")],
+    noise_multiplier: Annotated[
+        float | None, option_from_parameter("noise_multiplier", parameters.NOISE_MULTIPLIER, short="-z")
+    ] = None,
+    epsilon: Annotated[
+        float | None, option_from_parameter("epsilon", parameters.EPSILON, "the noise is calibrated to it")
+    ] = None,
+    delta: Annotated[float | None, option_from_parameter("delta", parameters.DELTA)] = None,
     delta_cap: Cap = 1e-6,
-    sampling: Annotated[str, told("sampling", parameters.SAMPLING)] = "poisson",
+    sampling: Annotated[str, option_from_parameter("sampling", parameters.SAMPLING)] = "poisson",
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    privacy_unit: Annotated[str, told("privacy_unit", parameters.PRIVACY_UNIT)] = "client",
-    releases_per_period: Annotated[int, told("releases_per_period", parameters.RELEASES_PER_PERIOD)] = 1,
+    privacy_unit: Annotated[str, option_from_parameter("privacy_unit", parameters.PRIVACY_UNIT)] = "client",
+    releases_per_period: Annotated[
+        int, option_from_parameter("releases_per_period", parameters.RELEASES_PER_PERIOD)
+    ] = 1,
     group: Annotated[int, typer.Option("--group", help="The most units that one person holds: adds that price.")] = 1,
     trials: Annotated[
         str | None,
-        typer.Option("--trials", help=f"The best of a secret number of runs: adds that price. {', '.join(LAWS)}."),
+        typer.Option(
+            "--trials", help=f"The best of a secret number of runs: adds that price. {', '.join(TRIAL_FORMATS)}."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -58,7 +66,7 @@ def federated(
     stated = {"population": population, "cohort_size": cohort_size, "rounds": rounds}
     if noise_multiplier is None:
         assert epsilon is not None
-        noise_multiplier = plan.noise_for(
+        noise_multiplier = plan.calibrate_noise(
             epsilon=epsilon, delta=delta, policy=policy, sampling=sampling, relation=relation, **stated
         )
     priced = plan.federated(
@@ -72,26 +80,26 @@ def federated(
         releases_per_period=releases_per_period,
         group=group,
         fit=True,
-        trials=None if trials is None else read_trials(trials),
+        trials=None if trials is None else parse_trials(trials),
     )
     if as_json:
         return print_json(priced.to_json())
     q = priced.schedule.sampling_probability
-    figures(
+    print_figures(
         "Federated plan",
         [
             ("sampling", f"{sampling}, q = m/N = {q:.6g} ({q:.3%})"),
-            ("noise multiplier", upper_text(noise_multiplier, 6)),
+            ("noise multiplier", format_upper(noise_multiplier, 6)),
             ("delta", f"{priced.delta.delta:g} ({priced.delta.rationale})"),
             ("relation, unit", f"{relation}, one {privacy_unit}"),
-            (bold("epsilon, certified"), bold(interval_text(priced.epsilon))),
+            (style_bold("epsilon, certified"), style_bold(format_interval(priced.epsilon))),
             ("method", str(priced.epsilon.method)),
-            ("participation known", interval_text(priced.unamplified)),
+            ("participation known", format_interval(priced.unamplified)),
             ("closed form (estimate)", f"{priced.formula.total:.4f}"),
-            ("  root term", f"{priced.formula.root_term:.4f}" + _larger(priced.formula.dominates == "root")),
-            ("  linear term", f"{priced.formula.linear_term:.4f}" + _larger(priced.formula.dominates == "linear")),
-            *_together(releases_per_period, interval_text(priced.cumulative)),
-            *([] if priced.person is None else [(f"holder of up to {group}", interval_text(priced.person))]),
+            ("  root term", f"{priced.formula.root_term:.4f}" + _larger(priced.formula.dominant_term == "root")),
+            ("  linear term", f"{priced.formula.linear_term:.4f}" + _larger(priced.formula.dominant_term == "linear")),
+            *_together(releases_per_period, format_interval(priced.cumulative)),
+            *([] if priced.person is None else [(f"holder of up to {group}", format_interval(priced.person))]),
             *_swept(priced.sweep),
             *([] if priced.fit is None else [("mu of Gaussian DP", _fit_text(priced.fit))]),
         ],
@@ -100,21 +108,21 @@ def federated(
     further = [priced.person, priced.sweep.best if priced.sweep else None]
     assumed = dict.fromkeys(line for one in (priced.epsilon, *further) if one is not None for line in one.assumptions)
     for line in (str(priced.verdict), *warned, *(f"Assumes: {a}" for a in assumed)):
-        note(line)
+        print_notice(line)
     return None
 
 
-def _swept(found: Sweep | None) -> list[tuple[str | Text, str | Text]]:
+def _swept(found: TuningCost | None) -> list[tuple[str | Text, str | Text]]:
     if found is None:
         return []
-    first = (bold("this sweep costs"), bold(interval_text(found.best)))
-    return [first, *((f"  {name}", text) for name, text in sweep_rows(found))]
+    first = (style_bold("this sweep costs"), style_bold(format_interval(found.best)))
+    return [first, *((f"  {name}", text) for name, text in list_tuning_rows(found))]
 
 
-def _fit_text(fit: GaussianFit) -> str:
+def _fit_text(fit: GaussianDPFit) -> str:
     """A mu with both its errors, each rounded up."""
     if fit.error == 0:
-        return upper_text(fit.mu, 4)
+        return format_upper(fit.mu, 4)
     errors = Message.of("gdp/fit-errors", mu=fit.mu, beyond=fit.beyond, regret=fit.regret)
     return f"approximately {errors}"
 
@@ -128,16 +136,16 @@ def _larger(dominates: bool) -> str:
 
 
 @plan_app.command("queries")
-def queries(
-    epsilon: Annotated[float, told("epsilon", parameters.TOTAL_EPSILON, short="-e")],
-    number: Annotated[int, told("queries", parameters.QUERIES, short="-Q")],
-    sensitivity: Annotated[float, told("sensitivity", parameters.SENSITIVITY, short="-s")] = 1.0,
-    mechanism: Annotated[str, told("mechanism", parameters.MECHANISM)] = "laplace",
-    delta: Annotated[float | None, told("delta", parameters.TOTAL_DELTA)] = None,
-    queries_used: Annotated[int, told("queries_used", parameters.QUERIES_USED, short="-u")] = 0,
-    population: Annotated[int | None, told("population", parameters.UNITS, short="-N")] = None,
+def plan_queries_command(
+    epsilon: Annotated[float, option_from_parameter("epsilon", parameters.TOTAL_EPSILON, short="-e")],
+    number: Annotated[int, option_from_parameter("queries", parameters.QUERIES, short="-Q")],
+    sensitivity: Annotated[float, option_from_parameter("sensitivity", parameters.SENSITIVITY, short="-s")] = 1.0,
+    mechanism: Annotated[str, option_from_parameter("mechanism", parameters.MECHANISM)] = "laplace",
+    delta: Annotated[float | None, option_from_parameter("delta", parameters.TOTAL_DELTA)] = None,
+    queries_used: Annotated[int, option_from_parameter("queries_used", parameters.QUERIES_USED, short="-u")] = 0,
+    population: Annotated[int | None, option_from_parameter("population", parameters.UNITS, short="-N")] = None,
     delta_cap: Cap = 1e-6,
-    weights: Annotated[str | None, told("weights", parameters.WEIGHTS, "for example 3,1,1")] = None,
+    weights: Annotated[str | None, option_from_parameter("weights", parameters.WEIGHTS, "for example 3,1,1")] = None,
     as_json: Json = False,
 ) -> None:
     """Split a budget over queries: the classic noise, the exact one, and the best.
@@ -165,35 +173,35 @@ def queries(
             [
                 f"{s.weight:g}",
                 f"{s.epsilon:.6g}",
-                *(upper_text(noise.scale, 6) for noise in (s.classic, s.exact, s.optimal)),
+                *(format_upper(noise.scale, 6) for noise in (s.classic, s.exact, s.optimal)),
                 f"{s.optimal.error_95:.4g}",
             ]
             for s in dict.fromkeys(priced.shares)
         ]
         headings = ["weight", "epsilon", f"classic {name}", "exact", "optimal", "95% error (optimal)"]
-        table("Noise of one query", headings, rows)
-        figures(
+        print_table("Noise of one query", headings, rows)
+        print_figures(
             "Budget",
             [
                 ("used", f"{queries_used} of {number} queries; {priced.queries_left} more fit"),
-                ("consumed, optimal noise", interval_text(priced.consumed.optimal)),
-                ("consumed, classic noise", interval_text(priced.consumed.classic)),
+                ("consumed, optimal noise", format_interval(priced.consumed.optimal)),
+                ("consumed, classic noise", format_interval(priced.consumed.classic)),
                 ("consumed, classic split", f"{priced.consumed.split:.6g} of {epsilon:g} (bookkeeping, no bound)"),
-                ("remaining, optimal noise", f"{lower_text(priced.remaining, 6)}, for pure releases"),
+                ("remaining, optimal noise", f"{format_lower(priced.remaining, 6)}, for pure releases"),
                 ("delta", "none: pure DP" if priced.delta is None else f"{priced.delta.delta:g}"),
-                ("saving", f"{priced.saving:.3g} times less noise when composed optimally"),
+                ("saving", f"{priced.noise_reduction:.3g} times less noise when composed optimally"),
             ],
         )
         for finding in priced.findings:
-            note(finding.says)
-    if not priced.compatible:
+            print_notice(finding.says)
+    if not priced.covers_used_queries:
         raise typer.Exit(REFUSED)
 
 
 @plan_app.command("preflight")
-def preflight(
+def preflight_command(
     file: Annotated[Path, typer.Argument(help="A TOML or JSON file that describes the loop.")],
-    delta: Annotated[float, told("delta", parameters.DELTA, "of both figures")],
+    delta: Annotated[float, option_from_parameter("delta", parameters.DELTA, "of both figures")],
     as_json: Json = False,
 ) -> None:
     """Price a loop of DP-SGD as it is, and say where that is not what its own accountant counts.
@@ -204,29 +212,29 @@ def preflight(
     """
     from epsilog import plan
 
-    found = plan.preflight(plan.TrainingSetup.parse(read_document(file)), delta=delta)
+    found = plan.preflight(plan.TrainingLoop.parse(read_document(file)), delta=delta)
     if as_json:
         print_json(found.to_json())
     else:
-        figures(
+        print_figures(
             "Preflight",
             [
-                ("what its accountant will say", upper_text(found.believed.upper)),
-                (bold("what is proved of the loop"), bold(interval_text(found.cost))),
+                ("what its accountant will say", format_upper(found.believed.upper)),
+                (style_bold("what is proved of the loop"), style_bold(format_interval(found.cost))),
                 ("relation", str(found.cost.relation)),
                 ("method", str(found.cost.method)),
             ],
         )
         rows = [[one.verdict.value, one.code, one.says] for one in found.findings]
-        table("Findings", ["", "code", "what was found"], rows)
+        print_table("Findings", ["", "code", "what was found"], rows)
         for line in found.cost.assumptions:
-            note(f"Assumes: {line}")
+            print_notice(f"Assumes: {line}")
     if not found.holds:
         raise typer.Exit(NOT_VERIFIED)
 
 
 @plan_app.command("algorithm-2")
-def algorithm_2(
+def algorithm_2_command(
     sigma: Annotated[float, typer.Option("--sigma", help="The printed noise magnitude.")],
     batch_probability: Annotated[float, typer.Option("--batch-probability", "-p", help="Chance to join a batch.")],
     examples: Annotated[int, typer.Option("--examples", "-n", help="Examples of the client.")],
@@ -242,7 +250,7 @@ def algorithm_2(
     """
     from epsilog import plan
 
-    found = plan.algorithm_two(
+    found = plan.account_algorithm_2(
         sigma=sigma,
         batch_probability=batch_probability,
         examples=examples,
@@ -253,16 +261,16 @@ def algorithm_2(
     )
     if as_json:
         return print_json(found.to_json())
-    figures(
+    print_figures(
         "Algorithm 2, as printed",
         [
-            ("noise multiplier of a step", f"{lower_text(found.noise_multiplier, 6)} (sigma p n / C)"),
-            ("epsilon, E in epochs", interval_text(found.epochs)),
-            ("epsilon, E in iterations", interval_text(found.iterations)),
-            ("epsilon if sigma were the multiplier", interval_text(found.mistaken)),
+            ("noise multiplier of a step", f"{format_lower(found.noise_multiplier, 6)} (sigma p n / C)"),
+            ("epsilon, E in epochs", format_interval(found.epochs)),
+            ("epsilon, E in iterations", format_interval(found.iterations)),
+            ("epsilon if sigma were the multiplier", format_interval(found.mistaken)),
         ],
     )
-    note("For a neighbour with nothing in one example's place: the divisor must not change with the data.")
+    print_notice("For a neighbour with nothing in one example's place: the divisor must not change with the data.")
     return None
 
 

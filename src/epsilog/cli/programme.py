@@ -11,16 +11,24 @@ from typing import Annotated, Any
 import typer
 
 from epsilog.cli.app import GOES_ON, NOT_VERIFIED, Json, app, on_stop, print_json
-from epsilog.cli.ledger import shown
-from epsilog.cli.show import bold, console, figures, interval_text, note, table, verdict_text
-from epsilog.terms import CheckError, RunFile, check, codec
-from epsilog.terms.digits import upper_text
+from epsilog.cli.ledger import redact_address
+from epsilog.cli.show import (
+    console,
+    format_interval,
+    format_status,
+    print_figures,
+    print_notice,
+    print_table,
+    style_bold,
+)
+from epsilog.terms import CheckError, RunArtifact, check, codec
+from epsilog.terms.digits import format_upper
 
 EMBEDDED, FLOWER = "embedded", "flower"
 
 
 @app.command("run")
-def run(
+def run_command(
     programmes: Annotated[list[Path], typer.Argument(help="Programme files (TOML).")],
     runs: Annotated[Path, typer.Option("--runs", help="Where run folders are kept.")] = Path("runs"),
     ledger: Annotated[str | None, typer.Option("--ledger", "-l", help="The ledger; RUNS/ledger.db if blank.")] = None,
@@ -44,17 +52,17 @@ def run(
     if superlink is not None:
         _require_address(superlink, engine)
     from epsilog.cli.flower import train_on_flower
-    from epsilog.ledger import is_served, located
+    from epsilog.ledger import is_remote_address, parse_address
     from epsilog.pipeline import run as run_programme
-    from epsilog.training.engines import keep_compilations
+    from epsilog.training.engines import enable_compilation_cache
 
-    keep_compilations()
+    enable_compilation_cache()
     on_stop(GOES_ON)
     summaries: list[dict[str, Any]] = []
     failed = False
     for path in programmes:
         with _Watcher(quiet=as_json) as watcher:
-            books: str | Path = located(ledger) if ledger else runs / "ledger.db"
+            books: str | Path = parse_address(ledger) if ledger else runs / "ledger.db"
             if engine == FLOWER:
                 train_on_flower(path, runs=runs, ledger=books, observer=watcher, superlink=superlink, nodes=nodes)
             outcome = run_programme(path, runs=runs, ledger=books, observer=watcher)
@@ -67,8 +75,8 @@ def run(
     else:
         if len(summaries) > 1:
             _side_by_side([summary["report"] for summary in summaries])
-        served = is_served(located(ledger)) if ledger else False
-        books_of = [] if served else ["--ledger", shown(ledger or str(runs / "ledger.db"))]
+        served = is_remote_address(parse_address(ledger)) if ledger else False
+        books_of = [] if served else ["--ledger", redact_address(ledger or str(runs / "ledger.db"))]
         command = shlex.join(["epsilog", "serve", "--runs", str(runs), *books_of])
         console.print(f"\nTo look around: {command}", soft_wrap=True)  # one line, so that it can be copied
     if failed:
@@ -78,24 +86,24 @@ def run(
 
 def _check(programmes: list[Path], *, as_json: bool) -> None:
     """What each programme promises and costs."""
-    from epsilog.pipeline import check_file
+    from epsilog.pipeline import check_config
 
-    found = [(path, check_file(path)) for path in programmes]
+    found = [(path, check_config(path)) for path in programmes]
     if as_json:
         return print_json([{"file": str(path), "whole": one.whole, "plan": one.plan.to_json()} for path, one in found])
     for path, one in found:
         plan = one.plan
-        figures(
+        print_figures(
             str(path),
             [
-                (bold("epsilon, certified"), bold(interval_text(plan.epsilon))),
+                (style_bold("epsilon, certified"), style_bold(format_interval(plan.epsilon))),
                 ("budget", f"{plan.budget['epsilon']} at delta {plan.budget['delta']}, of {plan.budget['scope']}"),
-                ("noise multiplier", upper_text(plan.scheme.noise_multiplier, 6)),
-                ("participation known", interval_text(plan.unamplified)),
+                ("noise multiplier", format_upper(plan.scheme.noise_multiplier, 6)),
+                ("participation known", format_interval(plan.unamplified)),
             ],
         )
         if not one.whole:
-            note("It promises, and is priced; to run it, add [data], [model] and [training].")
+            print_notice("It promises, and is priced; to run it, add [data], [model] and [training].")
     return None
 
 
@@ -108,7 +116,7 @@ def _require_address(superlink: str, engine: str) -> None:
 
 
 @app.command("train")
-def train(
+def train_command(
     programme: Annotated[Path, typer.Argument(help="A programme file (TOML).")],
     runs: Annotated[Path, typer.Option("--runs", help="Where run folders are kept.")] = Path("runs"),
     ledger: Annotated[str | None, typer.Option("--ledger", "-l", help="The ledger; RUNS/ledger.db if blank.")] = None,
@@ -119,25 +127,25 @@ def train(
 
     Example: epsilog train examples/central.toml
     """
-    from epsilog.ledger import located
+    from epsilog.ledger import parse_address
     from epsilog.pipeline import train_only
-    from epsilog.training.engines import keep_compilations
+    from epsilog.training.engines import enable_compilation_cache
 
-    keep_compilations()
+    enable_compilation_cache()
     on_stop(GOES_ON)
     with _Watcher(quiet=False, lines=True) as watcher:
-        books = None if ledger is None else located(ledger)
+        books = None if ledger is None else parse_address(ledger)
         model, folder = train_only(programme, runs=runs, ledger=books, observer=watcher)
-    where = ["--runs", str(runs), *(["--ledger", shown(ledger)] if ledger else [])]
-    console.print(bold("\ntrained"))  # the model in one line, so that it can be copied
+    where = ["--runs", str(runs), *(["--ledger", redact_address(ledger)] if ledger else [])]
+    console.print(style_bold("\ntrained"))  # the model in one line, so that it can be copied
     console.print(
-        f"model   {folder / RunFile.MODEL} ({model.vector.size:,} parameters)", soft_wrap=True, highlight=False
+        f"model   {folder / RunArtifact.MODEL} ({model.vector.size:,} parameters)", soft_wrap=True, highlight=False
     )
     console.print(f"\nTo verify and report: {shlex.join(['epsilog', 'run', str(programme), *where])}", soft_wrap=True)
 
 
 @app.command("predict")
-def predict(
+def predict_command(
     programme: Annotated[Path, typer.Argument(help="The programme file that the model was trained under.")],
     model: Annotated[Path, typer.Argument(help="The released model: model.npz of the run's folder.")],
     rows: Annotated[Path, typer.Argument(help="A file with the columns of the features.")],
@@ -153,11 +161,11 @@ def predict(
     """
     import csv
 
-    from epsilog.pipeline import load
-    from epsilog.pipeline import predict as predicted
+    from epsilog.pipeline import load_run_config
+    from epsilog.pipeline import predict_targets as predicted
 
     found = predicted(programme, model, rows)
-    heading = getattr(load(programme).data, "target", "prediction")
+    heading = getattr(load_run_config(programme).data, "target", "prediction")
     with contextlib.nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow([heading])
@@ -168,7 +176,7 @@ def predict(
 
 
 @app.command("init")
-def init(
+def init_command(
     data: Annotated[Path, typer.Argument(help="Your data: CSV, Parquet, NPZ, or a folder of NPY files.")],
     client: Annotated[str, typer.Option("--client", prompt=True, help="The column that says whose a row is.")],
     target: Annotated[str, typer.Option("--target", prompt=True, help="The column to predict.")],
@@ -184,9 +192,9 @@ def init(
 
     Example: epsilog init visits.csv --client clinic --target long_stay --row visit
     """
-    from epsilog.pipeline import draft
+    from epsilog.pipeline import write_config_template
 
-    text = draft(data, client=client, target=target, row=row, level=protect, beside=output.parent)
+    text = write_config_template(data, client=client, target=target, row=row, level=protect, beside=output.parent)
     try:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -231,7 +239,7 @@ class _Watcher:
         none = "diverged" if record.diverged else "none"
         facts = f"loss {_figure(record.test_loss, none)}  score {_figure(record.test_score, none)}"
         if self._lines or done % 5 == 0 or done == rounds:
-            facts += f"  epsilon <= {upper_text(plan.epsilon_after(done).upper)}"
+            facts += f"  epsilon <= {format_upper(plan.epsilon_after(done).upper)}"
         told = f"round {done} of {rounds}"
         if self._lines:
             console.print(f"{told}  {facts}", soft_wrap=True)
@@ -242,38 +250,38 @@ class _Watcher:
 
 
 def _summary(report: dict[str, Any], folder: Path) -> None:
-    from epsilog.reports import counted, lower_bound, tuned
+    from epsilog.reports import format_audit_bound, list_noisy_counts, list_tuning_figures
 
     claim, result, budget = report["claim"], report["result"], report["budget"]
-    utility, none = report["utility"] or {}, _unscored(result)
+    utility, none = report["utility"] or {}, _format_missing_score(result)
     bare = utility.get("without_dp") or []
-    figures(
+    print_figures(
         f"{report['identity']['name']}" + (" (simulation)" if report["simulation"] else ""),
         [
             ("claim", claim["statement"]),
             ("budget", f"epsilon {budget['epsilon']}, delta {budget['delta']} in {budget['scope']}"),
-            ("epsilon, certified", interval_text(codec.decode(claim["epsilon"]))),
-            *((name, f"{value}: {what}") for name, value, what in tuned(report)),
-            *((name, f"{value}: {what}") for name, value, what in counted(report)),
-            *((name, f"{value}, {what}") for name, value, what in lower_bound(report)),
+            ("epsilon, certified", format_interval(codec.decode(claim["epsilon"]))),
+            *((name, f"{value}: {what}") for name, value, what in list_tuning_figures(report)),
+            *((name, f"{value}: {what}") for name, value, what in list_noisy_counts(report)),
+            *((name, f"{value}, {what}") for name, value, what in format_audit_bound(report)),
             ("closed form (estimate)", _figure(report["accounting"]["formula"]["total"], "none")),
-            ("participation known", upper_text(float(claim["unamplified"]["upper"]))),
+            ("participation known", format_upper(float(claim["unamplified"]["upper"]))),
             (
                 result["score_name"],
                 _figure(result["test_score"], none)
                 + (f" (without DP {_figure(bare[-1]['test_score'], none)})" if bare else ""),
             ),
-            ("records against plan and ledger", verdict_text(report["verification"]["verdict"])),
-            ("report", str(folder / RunFile.PAGE)),
+            ("records against plan and ledger", format_status(report["verification"]["verdict"])),
+            ("report", str(folder / RunArtifact.PAGE)),
         ],
     )
     if utility.get("study"):
         points = "  ".join(f"{p['epsilon']:g}: {_figure(p['test_score'], none)}" for p in utility["study"])
-        note(f"Score at other budgets (epsilon: score)  {points}")
-    note(report["accounting"]["formula"]["verdict"])
+        print_notice(f"Score at other budgets (epsilon: score)  {points}")
+    print_notice(report["accounting"]["formula"]["verdict"])
     for finding in report["verification"]["findings"]:
         if finding["verdict"] in ("failed", "warned"):
-            note(f"{finding['check']}: {finding['says']}")
+            print_notice(f"{finding['check']}: {finding['says']}")
 
 
 def _side_by_side(reports: list[dict[str, Any]]) -> None:
@@ -281,23 +289,23 @@ def _side_by_side(reports: list[dict[str, Any]]) -> None:
     rows = []
     for report in reports:
         guarantee, bare = report["claim"]["guarantee"], (report["utility"] or {}).get("without_dp")
-        none = _unscored(report["result"])
+        none = _format_missing_score(report["result"])
         server = next(row["protected_by"] for row in report["claim"]["parties"] if row["party"] == "Server")
         rows.append(
             [
                 report["identity"]["name"],
                 f"one {guarantee['privacy_unit']} of {guarantee['population']:,}",
                 server,
-                upper_text(guarantee["epsilon"]),
+                format_upper(guarantee["epsilon"]),
                 _figure(report["result"]["test_score"], none),
                 _figure(bare[-1]["test_score"], none) if bare else "-",
             ]
         )
     headings = ["programme", "protects", "against the server", "epsilon", "score", "without DP"]
-    table("Side by side (epsilons of different units do not compare)", headings, rows)
+    print_table("Side by side (epsilons of different units do not compare)", headings, rows)
 
 
-def _unscored(result: dict[str, Any]) -> str:
+def _format_missing_score(result: dict[str, Any]) -> str:
     """What stands for a score that is not there: training diverged, or there is no test set."""
     return "diverged" if result["diverged"] or result["test_score"] is not None else "none"
 

@@ -13,17 +13,17 @@ import typer
 from rich.text import Text
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, shown
-from epsilog.cli.show import console, note, table, verdict_text
+from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address
+from epsilog.cli.show import console, format_status, print_notice, print_table
 from epsilog.terms import (
-    EVIDENCE,
-    LOG_EVIDENCE,
+    EVIDENCE_KINDS,
+    LOG_EVIDENCE_KINDS,
     CheckError,
     EpsilogError,
     Finding,
-    RecordsError,
-    RunFile,
-    Verdict,
+    RecordError,
+    RunArtifact,
+    Status,
     check,
     codec,
 )
@@ -31,11 +31,11 @@ from epsilog.terms.legible import legible
 
 if TYPE_CHECKING:
     from epsilog.signing import VerifierKey
-    from epsilog.verification import Brought, Playbook
+    from epsilog.verification import Playbook, TrustAnchors
 
 
 @app.command("verify")
-def verify(
+def verify_command(
     place: Annotated[
         str | None,
         typer.Argument(
@@ -60,7 +60,7 @@ def verify(
             "--require",
             help="Evidence that must be here: report, ledger, custody, page, signature; if blank the first three, and "
             "a signature where --key is given or the path is of a kind that is signed. "
-            f"Of logs: {', '.join(LOG_EVIDENCE)}; all but the last two if blank.",
+            f"Of logs: {', '.join(LOG_EVIDENCE_KINDS)}; all but the last two if blank.",
         ),
     ] = None,
     head: Annotated[
@@ -113,43 +113,47 @@ def verify(
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
-    from epsilog.ledger import located
+    from epsilog.ledger import parse_address
 
     files = _references(reference)
-    path, books = (None if said is None else located(said) for said in (place, ledger))
+    path, books = (None if said is None else parse_address(said) for said in (place, ledger))
     if path is None and logs is None:
         raise CheckError("path", "given, or --logs", "neither")
     rules = _rules(playbook, logs)
     if logs is not None:
-        for name, value in {"ledger": ledger and shown(ledger), "head": head, "checkpoint": checkpoint}.items():
+        for name, value in {
+            "ledger": ledger and redact_address(ledger),
+            "head": head,
+            "checkpoint": checkpoint,
+        }.items():
             if value is not None:
                 raise CheckError(name, "absent with --logs, which no ledger binds", repr(str(value)))
         for name, told in {"key": key, "signature": signature}.items():
             if told and path is None:
                 raise CheckError(name, "absent without a report, which alone can be signed", repr(str(told)))
 
-    def look() -> Verdict:
-        brought = _brought(head, checkpoint, key)
-        found = _found(path, logs, books, require, brought, signature, cells if rigorous else None, files)
+    def look() -> Status:
+        brought = _build_trust_anchors(head, checkpoint, key)
+        found = _find_evidence(path, logs, books, require, brought, signature, cells if rigorous else None, files)
         title = Path("ledger") if isinstance(path, str) else path or logs or Path()
-        _tell(*found, title=title, rules=rules, output=output, as_json=as_json)
-        verdict: Verdict = found[0].verdict
+        _print_outcome(*found, title=title, rules=rules, output=output, as_json=as_json)
+        verdict: Status = found[0].verdict
         return verdict
 
     places = [each for each in (path, logs, books) if isinstance(each, Path)]
-    verdict = look() if watch is None else _watched(look, watch, places)
+    verdict = look() if watch is None else _watch(look, watch, places)
     if verdict != "passed":
         raise typer.Exit(NOT_VERIFIED if verdict == "failed" else NOT_ALL_CHECKED)
 
 
-def _watched(look: Callable[[], Verdict], seconds: float, places: list[Path]) -> Verdict:
+def _watch(look: Callable[[], Status], seconds: float, places: list[Path]) -> Status:
     """Looks again whenever something there has changed, until something fails; half-written files are waited for."""
     while True:
         seen = _stamps(places)
         try:
             verdict = look()
-        except RecordsError as error:  # of a run that is being written, perhaps
-            note(f"not yet: {error}")
+        except RecordError as error:  # of a run that is being written, perhaps
+            print_notice(f"not yet: {error}")
         else:
             if verdict == "failed":
                 return verdict
@@ -168,12 +172,12 @@ def _stamps(places: list[Path]) -> list[tuple[str, int, int]]:
     return found
 
 
-def _found(
+def _find_evidence(
     path: str | Path | None,
     logs: Path | None,
     ledger: str | Path | None,
     require: list[str] | None,
-    brought: Brought,
+    brought: TrustAnchors,
     signature: Path | None,
     cells: int | None,
     references: Mapping[str, str] | None,
@@ -183,7 +187,7 @@ def _found(
         _without(references, "logs")
         return _of_logs(None if path is None else Path(path), logs, require, brought, signature, cells)
     assert path is not None
-    return *_examined(path, ledger, require, brought, signature, cells, references or {}), {}
+    return *_verify_path(path, ledger, require, brought, signature, cells, references or {}), {}
 
 
 def _without(references: Mapping[str, str] | None, kind: str) -> None:
@@ -197,7 +201,7 @@ def _of_calculation(path: Path, files: Mapping[str, str]) -> Any:
     from epsilog import reports
     from epsilog.verification import Reconciliation, read_file
 
-    found = reports.check_calculation(codec.parse(read_file(path)), files=files)
+    found = reports.check_calculation(codec.parse_json(read_file(path)), files=files)
     return Reconciliation(found, required=())
 
 
@@ -216,7 +220,7 @@ def _references(given: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _tell(
+def _print_outcome(
     outcome: Any,
     stands: str,
     files: Mapping[str, str],
@@ -233,44 +237,44 @@ def _tell(
         output.write_text(written, encoding="utf-8")
     if as_json:
         return print_json(outcome.to_json(rules) | {"stands": stands, "required": sorted(outcome.required)})
-    rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
-    table(str(title), ["check", "verdict", "what was found"], rows)
+    rows = [[f.check, format_status(f.verdict), f.says] for f in outcome.findings]
+    print_table(str(title), ["check", "verdict", "what was found"], rows)
     for what_if in outcome.what_ifs:
-        note(what_if.says)
+        print_notice(what_if.says)
     if rules is not None:
-        _triggered(outcome.findings, rules)
-    console.print(f"\n{legible(stands)}" if stands else "", "\n", _whole(outcome), sep="")
+        _run_playbook(outcome.findings, rules)
+    console.print(f"\n{legible(stands)}" if stands else "", "\n", _format_status(outcome), sep="")
     return None
 
 
-def _whole(outcome: Any) -> Text:
+def _format_status(outcome: Any) -> Text:
     """The verdict on all that is required; green only where nothing else was left unchecked."""
-    left = [one.check for one in outcome.findings if one.verdict is Verdict.NOT_CHECKED]
-    if outcome.verdict is Verdict.PASSED and left:
+    left = [one.check for one in outcome.findings if one.verdict is Status.NOT_CHECKED]
+    if outcome.verdict is Status.PASSED and left:
         return Text(f"passed, as far as was required; not checked: {', '.join(left)}")
-    return verdict_text(outcome.verdict)
+    return format_status(outcome.verdict)
 
 
 SIGNED = ("bundle", "checkpoint", "receipt")  # what is made to be signed
 
 
 def _examined_ledger(
-    where: str | Path, kind: str, ledger: str | Path | None, require: list[str] | None, brought: Brought
+    where: str | Path, kind: str, ledger: str | Path | None, require: list[str] | None, brought: TrustAnchors
 ) -> Any:
     """What a whole ledger shows, or a bundle of one."""
     from epsilog import verification as checks
 
     if ledger is not None:
         raise CheckError("ledger", f"absent for a {kind}", repr(str(ledger)))
-    required = _required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
-    return checks.Reconciliation(checks.check_chain(where, brought), required=required)
+    required = _list_required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
+    return checks.Reconciliation(checks.check_ledger_chain(where, brought), required=required)
 
 
-def _examined(
+def _verify_path(
     path: str | Path,
     ledger: str | Path | None,
     require: list[str] | None,
-    brought: Brought,
+    brought: TrustAnchors,
     signature: Path | None,
     cells: int | None,
     references: Mapping[str, str],
@@ -280,8 +284,8 @@ def _examined(
     from epsilog import verification as checks
 
     for name in require or ():
-        check.one_of(EVIDENCE)(require=name)
-    kind = "ledger" if isinstance(path, str) else checks.identify(path)
+        check.one_of(EVIDENCE_KINDS)(require=name)
+    kind = "ledger" if isinstance(path, str) else checks.identify_artifact(path)
     if kind == "calculation":
         return _of_calculation(Path(path), references), ""
     _without(references, f"a {kind}")
@@ -290,7 +294,7 @@ def _examined(
     if isinstance(path, str):
         return _examined_ledger(path, "ledger", ledger, require, brought), ""
     if kind in ("run", "report", "page"):
-        required = _required(reports.REQUIRED, require, brought)
+        required = _list_required(reports.REQUIRED_EVIDENCE, require, brought)
         signed = checks.read_signed(path, brought.keys, signature=signature)
         given: dict[str, Any] = {"required": required, "brought": brought, "signed": signed}
         if cells is not None:
@@ -298,33 +302,33 @@ def _examined(
         if kind == "run":
             beside = path.resolve().parent / Path(DEFAULT_LEDGER).name
             ledger = ledger or (beside if beside.exists() else None)
-        books = checks.Books.read(ledger) if ledger else None
+        books = checks.LedgerReader.read(ledger) if ledger else None
         if kind == "run":
-            found = reports.examine(checks.read_folder(path), books, **given)
+            found = reports.verify_run(checks.read_run_folder(path), books, **given)
         else:
-            found = reports.examine_report(checks.read_file(path), books, **given)
+            found = reports.verify_report(checks.read_file(path), books, **given)
         return found.outcome, found.stands
     if signature is not None:
         raise CheckError("signature", f"absent for a {kind}, which carries its own", repr(str(signature)))
     if kind in ("ledger", "bundle"):
         return _examined_ledger(path, kind, ledger, require, brought), ""
-    required = _required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
-    books = checks.Books.read(ledger) if ledger else None
+    required = _list_required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
+    books = checks.LedgerReader.read(ledger) if ledger else None
     return checks.Reconciliation(checks.check_note(path, kind, books, brought), required=required), ""
 
 
-def _required(default: Sequence[str], require: list[str] | None, brought: Brought) -> tuple[str, ...]:
+def _list_required(default: Sequence[str], require: list[str] | None, brought: TrustAnchors) -> tuple[str, ...]:
     """The evidence that must be here; whoever gives a key wants a signature."""
     required = default if require is None else require
     return tuple(dict.fromkeys((*required, *(("signature",) if brought.keys else ()))))
 
 
-def _brought(head: str | None, checkpoint: Path | None, keys: list[str] | None) -> Brought:
+def _build_trust_anchors(head: str | None, checkpoint: Path | None, keys: list[str] | None) -> TrustAnchors:
     """What whoever verifies has kept elsewhere."""
-    from epsilog.verification import Brought, read_checkpoint
+    from epsilog.verification import TrustAnchors, read_checkpoint
 
     kept = None if checkpoint is None else read_checkpoint(checkpoint)
-    return Brought(head, kept, tuple(verifier_key(key) for key in keys or ()))
+    return TrustAnchors(head, kept, tuple(verifier_key(key) for key in keys or ()))
 
 
 def verifier_key(key: str) -> VerifierKey:
@@ -346,44 +350,44 @@ def _rules(playbook: Path | None, logs: Path | None) -> Playbook | None:
 
     if playbook is not None or logs is None:
         return None if playbook is None else Playbook.read(playbook)
-    from epsilog.verification.logs import playbook_of
+    from epsilog.verification.logs import read_playbook
 
-    return playbook_of(logs)
+    return read_playbook(logs)
 
 
-def _triggered(findings: Sequence[Finding], rules: Playbook) -> None:
+def _run_playbook(findings: Sequence[Finding], rules: Playbook) -> None:
     for finding in findings:
         for step in rules.steps_for(finding):
-            note(f"{finding.code} triggers: {step} (playbook {rules.sha256[:16]}...)")
+            print_notice(f"{finding.code} triggers: {step} (playbook {rules.sha256[:16]}...)")
 
 
 def _of_logs(
     path: Path | None,
     mapping: Path,
     require: list[str] | None,
-    brought: Brought,
+    brought: TrustAnchors,
     signature: Path | None,
     cells: int | None,
 ) -> tuple[Any, str, Mapping[str, str]]:
     """What logs show, and the report of them at ``path`` if there is one; which claim is left; digests of the logs."""
     from epsilog import reports
     from epsilog.verification import check_rigorous, read_file, read_signed
-    from epsilog.verification.logs import REQUIRED, examine_logs
+    from epsilog.verification.logs import REQUIRED, verify_logs
 
     required = tuple(REQUIRED if require is None else require)
     for name in required:
-        check.one_of(LOG_EVIDENCE)(require=name)
-    found = examine_logs(mapping, required=required)
+        check.one_of(LOG_EVIDENCE_KINDS)(require=name)
+    found = verify_logs(mapping, required=required)
     again = () if cells is None else (check_rigorous(found.claim.guarantee, found.claim.scheme.release(), cells=cells),)
     if path is None:
-        return found.outcome.beside(again), reports.logs_statement(found), reports.log_digests(found)
+        return found.outcome.with_findings(again), reports.format_log_statement(found), reports.log_digests(found)
     signed = read_signed(path, brought.keys, signature=signature)
-    compared = reports.examine_logs_report(read_file(path), found, brought=brought, signed=signed)
-    return compared.outcome.beside(again), compared.stands, reports.log_digests(found)
+    compared = reports.verify_log_report(read_file(path), found, brought=brought, signed=signed)
+    return compared.outcome.with_findings(again), compared.stands, reports.log_digests(found)
 
 
 @app.command("report")
-def report(
+def report_command(
     folder: Annotated[Path | None, typer.Argument(help="A run folder that `epsilog run` has finished.")] = None,
     logs: Annotated[
         Path | None, typer.Option("--logs", help="Instead of a folder: a mapping (TOML) of the logs of any other run.")
@@ -405,65 +409,65 @@ def report(
 
     Example: epsilog report runs/exam-scores-central-1a2b3c4d --format summary -o summary.md
     """
-    from epsilog.reports import check_schema, read_about
+    from epsilog.reports import check_schema, read_publication_file
 
     if (folder is None) == (logs is None):
         raise CheckError("folder", "given, or --logs, and not both", repr(str(folder)) if folder else "neither")
     kind = check.one_of(tuple(RENDERED if logs is None else OF_LOGS))(format=kind)
-    document = _built(logs) if logs is not None else _stored(folder or Path())
+    document = _build_log_report(logs) if logs is not None else _read_stored_report(folder or Path())
     check_schema(document)
     if as_json:
         return print_json(document)
-    said = {} if about is None else read_about(about)
+    said = {} if about is None else read_publication_file(about)
     try:
-        content = _rendered(document, kind, said)
+        content = _render_document(document, kind, said)
     except (EpsilogError, ValueError, OSError):
         raise
     except Exception as error:  # whatever a document of the right shape and wrong names does to a template
-        raise RecordsError(f"the report cannot be rendered: {error!r}") from error
+        raise RecordError(f"the report cannot be rendered: {error!r}") from error
     target = output or (logs.parent if logs is not None else folder or Path()) / RENDERED[kind]
     target.write_bytes(content)
     console.print(f"wrote {target}", soft_wrap=True)
     return None
 
 
-def _stored(folder: Path) -> Any:
-    source = folder / RunFile.REPORT
+def _read_stored_report(folder: Path) -> Any:
+    source = folder / RunArtifact.REPORT
     try:
-        return codec.parse(source.read_bytes())
+        return codec.parse_json(source.read_bytes())
     except OSError as error:
-        raise RecordsError(f"{source} cannot be read: {error.strerror}") from error
+        raise RecordError(f"{source} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise RecordsError(f"{source} is not JSON: {error}") from error
+        raise RecordError(f"{source} is not JSON: {error}") from error
 
 
-def _built(mapping: Path) -> dict[str, Any]:
-    from epsilog.reports import build_logs_report
-    from epsilog.verification.logs import examine_logs
+def _build_log_report(mapping: Path) -> dict[str, Any]:
+    from epsilog.reports import build_log_report
+    from epsilog.verification.logs import verify_logs
 
-    return build_logs_report(examine_logs(mapping))
+    return build_log_report(verify_logs(mapping))
 
 
 RENDERED = {
-    "html": RunFile.PAGE,
+    "html": RunArtifact.PAGE,
     "markdown": "report.md",
     "pdf": "report.pdf",
-    "json": RunFile.REPORT,
+    "json": RunArtifact.REPORT,
     "registry": "registry.yaml",
     "summary": "summary.md",
 }
 OF_LOGS = tuple(kind for kind in RENDERED if kind != "registry")
 
 
-def _rendered(document: dict[str, Any], kind: str, about: dict[str, str]) -> bytes:
+def _render_document(document: dict[str, Any], kind: str, about: dict[str, str]) -> bytes:
     from epsilog import reports
 
     if kind in ("html", "json"):
         if about:
             raise CheckError("about", f"absent for {kind}, which is made from the report alone", "a file")
-        return reports.render_html(document).encode() if kind == "html" else codec.canonical(document) + b"\n"
+        return reports.render_html(document).encode() if kind == "html" else codec.encode_canonical(document) + b"\n"
     if kind == "pdf":
         return reports.render_pdf(document, about)
     if kind == "registry":
-        return reports.render_record(reports.registry_record(document, about)).encode()
+        return reports.render_record(reports.build_registry_record(document, about)).encode()
     return reports.render_markdown(document, about, kind=kind).encode()

@@ -16,8 +16,8 @@ import typer
 from rich.console import Console
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, existing_file, in_a_file, shown
-from epsilog.cli.show import bold, console, figures, note, table
+from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address, require_file_ledger, require_ledger_file
+from epsilog.cli.show import console, print_figures, print_notice, print_table, style_bold
 from epsilog.terms import CheckError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ EXTRAS = {
 
 
 @app.command("serve")
-def serve(
+def serve_command(
     host: Annotated[
         str, typer.Option("--host", help="A loopback address; another only with --tokens, and TLS or a proxy.")
     ] = "127.0.0.1",
@@ -75,22 +75,24 @@ def serve(
     Example: epsilog serve --port 8080
     """
     from epsilog import server
-    from epsilog.ledger import is_served, is_there, located
+    from epsilog.ledger import is_remote_address, ledger_exists, parse_address
 
-    if is_served(located(ledger)):
-        raise CheckError("ledger", "a file, or postgresql://...: another server serves this one", shown(ledger))
-    there = is_there(located(ledger))
+    if is_remote_address(parse_address(ledger)):
+        raise CheckError(
+            "ledger", "a file, or postgresql://...: another server serves this one", redact_address(ledger)
+        )
+    there = ledger_exists(parse_address(ledger))
     if tokens is not None and not there:  # a team's server without its ledger is a folder that was not mounted
         raise CheckError(
-            "ledger", "there already, where tokens are given (`epsilog ledger create` makes it)", shown(ledger)
+            "ledger", "there already, where tokens are given (`epsilog ledger create` makes it)", redact_address(ledger)
         )
-    entrance = server.Entrance(tokens, tuple(name or ()), behind_proxy, rate, access_log)
+    entrance = server.AccessConfig(tokens, tuple(name or ()), behind_proxy, rate, access_log)
     told = Console(stderr=True, highlight=False) if access_log else console
 
     server.serve(
         host,
         port,
-        ready=lambda address: told.print("epsilog is at", bold(address), "(Ctrl-C ends it)"),
+        ready=lambda address: told.print("epsilog is at", style_bold(address), "(Ctrl-C ends it)"),
         ledger=ledger if there else None,
         runs=runs if runs.exists() else None,
         certificates_in=certificates,
@@ -101,7 +103,7 @@ def serve(
 
 
 @app.command("embed")
-def embed(
+def embed_command(
     calculator: Annotated[str, typer.Argument(help="federated or queries.")],
     values: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="What its fields hold at first.")
@@ -119,7 +121,7 @@ def embed(
     given = [value.partition("=") for value in values or ()]
     if wrong := [name for name, equals, _ in given if not equals]:
         raise CheckError("values", "name=value", repr(wrong[0]))
-    page = server.embed(calculator, {name: value for name, _, value in given})
+    page = server.build_embed_html(calculator, {name: value for name, _, value in given})
     if output is None:
         typer.echo(page)
     else:
@@ -128,7 +130,7 @@ def embed(
 
 
 @app.command("doctor")
-def doctor(
+def doctor_command(
     ledger: Annotated[str | None, typer.Option("--ledger", "-l", help="A ledger to look at where it lies.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -137,10 +139,10 @@ def doctor(
     Example: epsilog doctor --ledger runs/ledger.db
     """
     if ledger is not None:
-        return _examine(existing_file(in_a_file(ledger)), as_json=as_json)
-    from epsilog.ledger import sqlite_in_use
+        return _examine(require_ledger_file(require_file_ledger(ledger)), as_json=as_json)
+    from epsilog.ledger import get_sqlite_version
 
-    version, journal, package = sqlite_in_use()
+    version, journal, package = get_sqlite_version()
     facts = {
         "epsilog": metadata.version("epsilog"),
         "python": sys.version.split()[0],
@@ -153,27 +155,29 @@ def doctor(
     if as_json:
         return print_json(facts | {"extras": extras})
     here = ", ".join(extra for extra, found in extras.items() if found) or "none"
-    figures("epsilog doctor", [*facts.items(), ("extras", here)])
+    print_figures("epsilog doctor", [*facts.items(), ("extras", here)])
     if journal != "WAL":
-        note(f"SQLite {version} can lose commits in write-ahead logging; the slower TRUNCATE journal is used instead.")
+        print_notice(
+            f"SQLite {version} can lose commits in write-ahead logging; the slower TRUNCATE journal is used instead."
+        )
         if package == "Python":
             wheels = "Linux and Windows on x86-64, and macOS on arm64"
-            note(f"The package pysqlite3 brings an SQLite that is safe; it has wheels for {wheels}.")
+            print_notice(f"The package pysqlite3 brings an SQLite that is safe; it has wheels for {wheels}.")
     if sys.platform != "linux":
-        note("Only Linux is tested.")
+        print_notice("Only Linux is tested.")
     return None
 
 
 def _examine(ledger: Path, *, as_json: bool) -> None:
     """Shows what was found of a ledger's file, and ends with it."""
-    from epsilog.ledger import examine
+    from epsilog.ledger import diagnose_ledger
 
-    found = examine(ledger)
+    found = diagnose_ledger(ledger)
     words = {True: "well", False: "not well", None: "not known"}
     if as_json:
         print_json({"ledger": str(ledger), "remarks": [dataclasses.asdict(remark) for remark in found]})
     else:
-        table(str(ledger), ["what", "", "found"], [[one.about, words[one.well], one.says] for one in found])
+        print_table(str(ledger), ["what", "", "found"], [[one.about, words[one.well], one.says] for one in found])
     troubled = {one.about for one in found if one.well is False}
     if troubled:
         raise typer.Exit(NOT_VERIFIED if "chain" in troubled else NOT_ALL_CHECKED)
@@ -184,7 +188,7 @@ _KILLS = 100
 
 
 @app.command("selftest")
-def selftest(
+def selftest_command(
     folder: Annotated[
         Path | None, typer.Option("--folder", help="On the disk to be tried; a temporary one if blank.")
     ] = None,
@@ -204,7 +208,7 @@ def selftest(
 
     Example: epsilog selftest --folder runs
     """
-    from epsilog.ledger.selftest import KillReport, RaceReport, kill_campaign, race_campaign
+    from epsilog.ledger.selftest import KillReport, RaceReport, run_kill_campaign, run_race_campaign
 
     at = _new_schemas(database)
     if neighbors and (missing := [name for name in ("train", "data") if util.find_spec(EXTRAS[name]) is None]):
@@ -212,8 +216,8 @@ def selftest(
     found: dict[str, KillReport | RaceReport | NeighborReport] = {}
     with tempfile.TemporaryDirectory(dir=folder) as work:
         place = Path(work)
-        found["kills"] = kill_campaign(place, seed=1, kills=_KILLS, url=at("killed"))
-        found["race"] = race_campaign(place, url=at("raced"))
+        found["kills"] = run_kill_campaign(place, seed=1, kills=_KILLS, url=at("killed"))
+        found["race"] = run_race_campaign(place, url=at("raced"))
         if neighbors:
             from epsilog.cli.neighbors import neighbor_campaign
 
@@ -223,12 +227,15 @@ def selftest(
         print_json({name: dataclasses.asdict(report) for name, report in found.items()})
     else:
         for name, report in found.items():
-            figures(_CAMPAIGNS[name], [(field, _told(value)) for field, value in dataclasses.asdict(report).items()])
+            print_figures(
+                _CAMPAIGNS[name],
+                [(field, _format_figure(value)) for field, value in dataclasses.asdict(report).items()],
+            )
     if not all(report.passed for report in found.values()):
         raise typer.Exit(NOT_VERIFIED)
 
 
-def _told(value: object) -> str:
+def _format_figure(value: object) -> str:
     """A figure of a report, or several."""
     if isinstance(value, tuple):
         return "; ".join(" ".join(one) for one in value) or "none"

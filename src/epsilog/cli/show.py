@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from epsilog.terms import Interval
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.legible import legible
 
 
@@ -35,25 +35,25 @@ console = _Console(highlight=False, markup=False, emoji=False)  # what people wr
 VERDICT_STYLE = {"passed": "green", "warned": "yellow", "failed": "bold red", "not checked": "dim"}
 
 
-def interval_text(interval: Interval) -> str:
+def format_interval(interval: Interval) -> str:
     """Both sides of a certified number; the upper one may be claimed."""
     if interval.lower == interval.upper:
-        return upper_text(interval.upper, 6)
-    return f"at most {upper_text(interval.upper, 6)} (at least {lower_text(interval.lower, 6)})"
+        return format_upper(interval.upper, 6)
+    return f"at most {format_upper(interval.upper, 6)} (at least {format_lower(interval.lower, 6)})"
 
 
-def figures(title: str, rows: Sequence[tuple[str | Text, str | Text]]) -> None:
+def print_figures(title: str, rows: Sequence[tuple[str | Text, str | Text]]) -> None:
     """Named values, one a line."""
     grid = Table.grid(padding=(0, 3))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
         grid.add_row(_safe(name), _safe(value))
-    console.print(bold(f"\n{legible(title)}"))
+    console.print(style_bold(f"\n{legible(title)}"))
     console.print(grid)
 
 
-def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+def print_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """A table with a heading line."""
     shown = Table(
         title=legible(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
@@ -66,25 +66,25 @@ def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str | Tex
     console.print(shown)
 
 
-def note(text: str) -> None:
+def print_notice(text: str) -> None:
     """A sentence that a reader must not miss."""
     console.print(Text.assemble(("!", "yellow"), f" {legible(text)}"))
 
 
-def bold(text: str) -> Text:
+def style_bold(text: str) -> Text:
     """What matters most."""
     return Text(text, style="bold")
 
 
-def plain(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""What somebody wrote, in characters that tell a terminal nothing.
 
-    >>> plain("as agreed\x1b[2J")
+    >>> escape_control_characters("as agreed\x1b[2J")
     'as agreed\\x1b[2J'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def verdict_text(verdict: str) -> Text:
+def format_status(verdict: str) -> Text:
     """A verdict in its colour."""
     return Text(verdict, style=VERDICT_STYLE[verdict])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, app, key_app, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, At, LedgerFile, to_read
+from epsilog.cli.ledger import DEFAULT_LEDGER, At, LedgerFile, open_for_reading
 from epsilog.cli.show import console
 from epsilog.terms import CheckError
 
@@ -29,7 +29,7 @@ Origin = Annotated[
 
 
 @key_app.command("create")
-def create_key(
+def create_key_command(
     name: Annotated[str, typer.Argument(help="Who signs, as one word; such as example.org/privacy.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The private key's file; must not be there yet.")],
     passphrase: Annotated[
@@ -48,7 +48,7 @@ def create_key(
 
 
 @key_app.command("show")
-def show_key(
+def show_key_command(
     key: Annotated[Path, typer.Argument(help="A private key's file.")],
     pem: Annotated[bool, typer.Option("--pem", help="As PEM, which OpenSSL and cosign read.")] = False,
 ) -> None:
@@ -56,12 +56,12 @@ def show_key(
 
     Example: epsilog key show privacy.pem
     """
-    verifier = _loaded(key).verifier
+    verifier = _load_key(key).verifier
     typer.echo(verifier.pem() if pem else verifier, nl=not pem)
 
 
 @app.command("sign")
-def sign_file(
+def sign_file_command(
     path: Annotated[Path, typer.Argument(help="The file to sign; a report, as JSON or as its page.")],
     key: Signer,
     output: Annotated[
@@ -76,13 +76,13 @@ def sign_file(
     from epsilog.signing import SUFFIX, Envelope
     from epsilog.verification import read_file
 
-    signer, target = _loaded(key), output or path.with_name(f"{path.name}{SUFFIX}")
-    disk.append(target, f"{Envelope.over(path.name, read_file(path), signer)}\n".encode())
+    signer, target = _load_key(key), output or path.with_name(f"{path.name}{SUFFIX}")
+    disk.append_durably(target, f"{Envelope.over(path.name, read_file(path), signer)}\n".encode())
     console.print(f"wrote {target}, signed by {signer.verifier.label}", soft_wrap=True)
 
 
 @ledger_app.command("checkpoint")
-def checkpoint(
+def checkpoint_command(
     ledger: LedgerFile = DEFAULT_LEDGER,
     sign: MaybeSigner = None,
     origin: Origin = None,
@@ -97,15 +97,15 @@ def checkpoint(
 
     Example: epsilog ledger checkpoint --sign privacy.pem -o checkpoint.txt
     """
-    from epsilog.ledger import Checkpoint, sound_documents
-    from epsilog.ledger import since as proven
+    from epsilog.ledger import Checkpoint, iterate_verified_documents
+    from epsilog.ledger import prove_consistency as proven
     from epsilog.verification import read_checkpoint
 
     if line and since is not None:
         raise CheckError("line", "absent with --since, whose proof needs lines of its own", "given")
     signer, older = _signer(sign), None if since is None else read_checkpoint(since).checkpoint
-    with to_read(ledger) as books:
-        entries = list(sound_documents(books))
+    with open_for_reading(ledger) as books:
+        entries = list(iterate_verified_documents(books))
     made = Checkpoint.over(entries, origin=_origin(origin, signer)).note(signer)
     kept = made if older is None else proven(older, entries, made)
     if as_json:
@@ -115,7 +115,7 @@ def checkpoint(
 
 
 @ledger_app.command("bundle")
-def bundle(
+def bundle_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     ledger: LedgerFile = DEFAULT_LEDGER,
     sign: MaybeSigner = None,
@@ -126,11 +126,11 @@ def bundle(
 
     Example: epsilog ledger bundle --sign privacy.pem -o ledger.bundle
     """
-    from epsilog.ledger import Checkpoint, sound_documents, write_bundle
+    from epsilog.ledger import Checkpoint, iterate_verified_documents, write_bundle
 
     signer = _signer(sign)
-    with to_read(ledger) as books:
-        made = write_bundle(sound_documents(books), output, origin=_origin(origin, signer), key=signer)
+    with open_for_reading(ledger) as books:
+        made = write_bundle(iterate_verified_documents(books), output, origin=_origin(origin, signer), key=signer)
     if as_json:
         return print_json({"file": str(output), "checkpoint": str(made), "signed_by": _label(signer)})
     size = Checkpoint.parse(made.text).size
@@ -139,7 +139,7 @@ def bundle(
 
 
 @ledger_app.command("receipt")
-def receipt(
+def receipt_command(
     charge: Annotated[str, typer.Argument(help="The charge's key.")],
     sign: LedgerSigner,
     scope: At = None,
@@ -151,20 +151,20 @@ def receipt(
 
     Example: epsilog ledger receipt run-17 --sign privacy.pem -o receipt.txt
     """
-    from epsilog.ledger import sound_documents, write_receipt
+    from epsilog.ledger import iterate_verified_documents, write_receipt
 
-    signer = _loaded(sign)
-    with to_read(ledger) as books:
-        entries = list(sound_documents(books))
+    signer = _load_key(sign)
+    with open_for_reading(ledger) as books:
+        entries = list(iterate_verified_documents(books))
     made = write_receipt(entries, key=charge, origin=_origin(origin, signer), signer=signer, scope=scope)
     _put(f"{made.in_one_line()}\n", output)
 
 
 def _signer(key: Path | None) -> SigningKey | None:
-    return None if key is None else _loaded(key)
+    return None if key is None else _load_key(key)
 
 
-def _loaded(key: Path) -> SigningKey:
+def _load_key(key: Path) -> SigningKey:
     from epsilog.signing import SigningKey
 
     return SigningKey.load(key, passphrase=_passphrase)

@@ -9,11 +9,11 @@ import typer
 
 from epsilog.cli.app import GOES_ON, Json, app, on_stop, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
-from epsilog.cli.show import console, note, table
+from epsilog.cli.show import console, print_notice, print_table
 
 
 @app.command("study")
-def study(
+def study_command(
     path: Annotated[Path, typer.Argument(help="The study's file (TOML).")],
     runs: Annotated[Path, typer.Option("--runs", help="Where studies and runs lie.")] = Path("runs"),
     ledger: Annotated[
@@ -28,20 +28,20 @@ def study(
     Example: epsilog study examples/studies/schools.toml
     """
     from epsilog import study as studies
-    from epsilog.ledger import located
+    from epsilog.ledger import parse_address
 
-    whole = studies.load(path)
+    whole = studies.load_study(path)
     on_stop(GOES_ON)
-    document = studies.study(
+    document = studies.run_study(
         whole,
         folder=runs,
-        ledger=located(ledger),
+        ledger=parse_address(ledger),
         tell=(lambda _: None) if as_json else lambda says: console.print(f"{says} ..."),
     )
     if as_json:
         return print_json(document)
-    for one in studies.shown(document):
-        table(f"{whole.name}: {one.title}", list(one.headings), [list(row) for row in one.rows])
+    for one in studies.read_tables(document):
+        print_table(f"{whole.name}: {one.title}", list(one.headings), [list(row) for row in one.rows])
     for line in document["found"]:
-        note(line)
+        print_notice(line)
     return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, print_json, token_app
-from epsilog.cli.show import bold, console, figures, note, plain, table
+from epsilog.cli.show import console, escape_control_characters, print_figures, print_notice, print_table, style_bold
 from epsilog.terms import CheckError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ DEFAULT_FILE = Path("tokens.json")
 
 
 @token_app.command("create")
-def create(
+def create_command(
     name: Name,
     role: Annotated[str, typer.Option("--role", help="reader, spender, owner or auditor.")],
     scope: Annotated[str | None, typer.Option("--scope", help="Where, and everywhere under it.")] = None,
@@ -44,14 +44,14 @@ def create(
     made, text = server.create_token(file, name, role=role, scope=scope, expires=_moment(expires))
     if as_json:
         return print_json(made.to_json() | {"token": text})
-    figures(f"A token for {plain(made.name)}", _told(made))
-    console.print(bold(text), soft_wrap=True)
-    note("It is shown this once. Whoever has it is let in as its holder: keep it as a password.")
+    print_figures(f"A token for {escape_control_characters(made.name)}", _list_token_rows(made))
+    console.print(style_bold(text), soft_wrap=True)
+    print_notice("It is shown this once. Whoever has it is let in as its holder: keep it as a password.")
     return None
 
 
 @token_app.command("list")
-def listed(file: File = DEFAULT_FILE, as_json: Json = False) -> None:
+def list_tokens_command(file: File = DEFAULT_FILE, as_json: Json = False) -> None:
     """Show who holds tokens, and what they may do; never the tokens.
 
     Example: epsilog token list --file tokens.json
@@ -60,14 +60,17 @@ def listed(file: File = DEFAULT_FILE, as_json: Json = False) -> None:
 
     found, now = server.read_tokens(file), dt.datetime.now(dt.UTC).timestamp()
     if as_json:
-        return print_json({"tokens": [token.to_json() | {"expired": token.expired(now)} for token in found]})
-    rows = [[plain(token.name), *(said for _, said in _told(token)), _state(token, now)] for token in found]
-    table(str(file), ["name", "role", "scope", "created (UTC)", "expires (UTC)", "id", "state"], rows)
+        return print_json({"tokens": [token.to_json() | {"expired": token.has_expired(now)} for token in found]})
+    rows = [
+        [escape_control_characters(token.name), *(said for _, said in _list_token_rows(token)), _state(token, now)]
+        for token in found
+    ]
+    print_table(str(file), ["name", "role", "scope", "created (UTC)", "expires (UTC)", "id", "state"], rows)
     return None
 
 
 @token_app.command("revoke")
-def revoke(name: Name, file: File = DEFAULT_FILE, as_json: Json = False) -> None:
+def revoke_token_command(name: Name, file: File = DEFAULT_FILE, as_json: Json = False) -> None:
     """End somebody's token: a server that runs refuses it from the next request on.
 
     Example: epsilog token revoke anna
@@ -77,15 +80,15 @@ def revoke(name: Name, file: File = DEFAULT_FILE, as_json: Json = False) -> None
     ended = server.revoke_token(file, name)
     if as_json:
         return print_json(ended.to_json())
-    console.print(f"the token of {plain(ended.name)} (id {ended.id}) is worth nothing any more")
+    console.print(f"the token of {escape_control_characters(ended.name)} (id {ended.id}) is worth nothing any more")
     return None
 
 
-def _told(token: Token) -> list[tuple[str, str]]:
+def _list_token_rows(token: Token) -> list[tuple[str, str]]:
     expires = "never" if token.expires is None else f"{token.expires:%Y-%m-%d %H:%M}"
     return [
         ("role", token.role.value),
-        ("scope", "the whole ledger" if token.scope is None else plain(token.scope)),
+        ("scope", "the whole ledger" if token.scope is None else escape_control_characters(token.scope)),
         ("created", f"{token.created:%Y-%m-%d %H:%M}"),
         ("expires", expires),
         ("id", token.id),
@@ -93,7 +96,7 @@ def _told(token: Token) -> list[tuple[str, str]]:
 
 
 def _state(token: Token, now: float) -> str:
-    return "expired" if token.expired(now) else "good"
+    return "expired" if token.has_expired(now) else "good"
 
 
 def _moment(text: str | None) -> dt.datetime | None:

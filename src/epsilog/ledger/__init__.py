@@ -15,135 +15,142 @@ What leaves the house is in ``checkpoints`` (one hash over all entries, by ``mer
 file of text) and ``receipts`` (one of them, and where it lies).
 """
 
-from epsilog.ledger.amounts import MOST_ORDERS, Amounts, is_quantity, rdp_quantity
+from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts, is_quantity, make_rdp_quantity
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.bundles import is_bundle, write_bundle
-from epsilog.ledger.chain import Verified
-from epsilog.ledger.checkpoints import Checkpoint, Kept, since
+from epsilog.ledger.chain import LedgerVerification
+from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint, prove_consistency
 from epsilog.ledger.commands import COMMANDS, Caller, Command
-from epsilog.ledger.cycles import Cycle, Cycles, Released, Stated, read_cycles
-from epsilog.ledger.entries import ChargeId, Entry, Verb, digest
+from epsilog.ledger.cycles import Cycle, CycleHistory, PlanSummary, ReleasedCharge, read_cycles
+from epsilog.ledger.entries import ChargeId, Entry, Verb, hash_entry
 from epsilog.ledger.execute import Done
-from epsilog.ledger.exports import export
-from epsilog.ledger.fields import moment as spelled_moment
-from epsilog.ledger.filters import FILTERS, Filter
-from epsilog.ledger.headroom import Headroom, Pricing, headroom_for, most_repetitions, orders_on, room_in_words
-from epsilog.ledger.ledger import Charge, Ledger, RunCharge
-from epsilog.ledger.opening import (
-    Transcript,
-    back_up,
-    examine,
-    is_ledger,
-    is_served,
-    is_there,
-    located,
-    open_here,
-    open_ledger,
-    read_ledger,
-    read_transcript,
-    restore,
-    sound_documents,
-    sqlite_in_use,
-    verify_file,
-    without_password,
+from epsilog.ledger.exports import export_entries
+from epsilog.ledger.fields import parse_timestamp as spelled_moment
+from epsilog.ledger.filters import PRIVACY_FILTERS, PrivacyFilter
+from epsilog.ledger.headroom import (
+    CostModel,
+    Headroom,
+    compute_headroom,
+    count_max_repetitions,
+    format_headroom,
+    list_path_orders,
 )
-from epsilog.ledger.partitions import held_under, is_counted
-from epsilog.ledger.paths import CREATING
-from epsilog.ledger.pricing import Price, price, price_at_once
-from epsilog.ledger.receipts import Receipt, charge_facts, is_receipt, write_receipt
+from epsilog.ledger.ledger import Charge, ChargeProtocol, Ledger
+from epsilog.ledger.opening import (
+    VerifiedEntries,
+    copy_ledger,
+    diagnose_ledger,
+    get_sqlite_version,
+    is_ledger_file,
+    is_remote_address,
+    iterate_verified_documents,
+    ledger_exists,
+    open_ledger,
+    open_local_ledger,
+    parse_address,
+    read_ledger,
+    read_verified_entries,
+    redact_password,
+    restore_backup,
+    verify_ledger,
+)
+from epsilog.ledger.partitions import counts_towards_parent, held_under
+from epsilog.ledger.paths import CREATION_VERBS
+from epsilog.ledger.pricing import Cost, compute_cost, compute_stated_cost
+from epsilog.ledger.receipts import Receipt, is_receipt, read_charge_facts, write_receipt
 from epsilog.ledger.records import ChargeRecord
-from epsilog.ledger.requests import Request
-from epsilog.ledger.scopes import ancestors
-from epsilog.ledger.states import AHEAD, CLOSED, RULES, Rule, Stage, State
+from epsilog.ledger.requests import ChargeRequest
+from epsilog.ledger.scopes import list_ancestors
+from epsilog.ledger.states import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, ChargeState, RoundStage, Transition
 from epsilog.ledger.view import ChargeView, LedgerView
 from epsilog.ledger.wire import (
-    REFUSALS,
+    TRANSMITTED_ERRORS,
+    cost_from_json,
+    cost_to_json,
     done_to_json,
-    price_from_json,
-    price_to_json,
-    refusal_from_json,
-    refusal_to_json,
+    error_from_json,
+    error_to_json,
 )
 
 __all__ = [
-    "AHEAD",
-    "CLOSED",
+    "CLOSED_STATES",
     "COMMANDS",
-    "CREATING",
-    "FILTERS",
-    "MOST_ORDERS",
-    "REFUSALS",
-    "RULES",
+    "CREATION_VERBS",
+    "MAX_RENYI_ORDERS",
+    "PRIVACY_FILTERS",
+    "TRANSITIONS",
+    "TRANSMITTED_ERRORS",
+    "UNRESERVED_STATES",
     "Amounts",
     "Balance",
     "Caller",
     "Charge",
     "ChargeId",
+    "ChargeProtocol",
     "ChargeRecord",
+    "ChargeRequest",
+    "ChargeState",
     "ChargeView",
     "Checkpoint",
     "Command",
+    "Cost",
+    "CostModel",
     "Cycle",
-    "Cycles",
+    "CycleHistory",
     "Done",
     "Entry",
-    "Filter",
     "Headroom",
-    "Kept",
     "Ledger",
+    "LedgerVerification",
     "LedgerView",
-    "Price",
-    "Pricing",
+    "PlanSummary",
+    "PrivacyFilter",
     "Receipt",
-    "Released",
-    "Request",
-    "Rule",
-    "RunCharge",
-    "Stage",
-    "State",
-    "Stated",
-    "Transcript",
+    "ReleasedCharge",
+    "RoundStage",
+    "StoredCheckpoint",
+    "Transition",
     "Verb",
-    "Verified",
-    "ancestors",
-    "back_up",
-    "charge_facts",
-    "digest",
+    "VerifiedEntries",
+    "compute_cost",
+    "compute_headroom",
+    "compute_stated_cost",
+    "copy_ledger",
+    "cost_from_json",
+    "cost_to_json",
+    "count_max_repetitions",
+    "counts_towards_parent",
+    "diagnose_ledger",
     "done_to_json",
-    "examine",
-    "export",
-    "headroom_for",
+    "error_from_json",
+    "error_to_json",
+    "export_entries",
+    "format_headroom",
+    "get_sqlite_version",
+    "hash_entry",
     "held_under",
     "is_bundle",
-    "is_counted",
-    "is_ledger",
+    "is_ledger_file",
     "is_quantity",
     "is_receipt",
-    "is_served",
-    "is_there",
-    "located",
-    "most_repetitions",
-    "open_here",
+    "is_remote_address",
+    "iterate_verified_documents",
+    "ledger_exists",
+    "list_ancestors",
+    "list_path_orders",
+    "make_rdp_quantity",
     "open_ledger",
-    "orders_on",
-    "price",
-    "price_at_once",
-    "price_from_json",
-    "price_to_json",
-    "rdp_quantity",
+    "open_local_ledger",
+    "parse_address",
+    "prove_consistency",
+    "read_charge_facts",
     "read_cycles",
     "read_ledger",
-    "read_transcript",
-    "refusal_from_json",
-    "refusal_to_json",
-    "restore",
-    "room_in_words",
-    "since",
-    "sound_documents",
+    "read_verified_entries",
+    "redact_password",
+    "restore_backup",
     "spelled_moment",
-    "sqlite_in_use",
-    "verify_file",
-    "without_password",
+    "verify_ledger",
     "write_bundle",
     "write_receipt",
 ]

@@ -27,7 +27,7 @@ from epsilog.terms import CheckError, scalars
 
 Number = str | float | Fraction | Decimal  # a decimal string, or a number (numpy's too)
 DECIMALS = {"epsilon": 9, "delta": 18, "rho": 15, "mu_squared": 15}
-MOST_ORDERS = 32  # that one budget can declare
+MAX_RENYI_ORDERS = 32  # that one budget can declare
 _ORDER_DECIMALS = 15  # of Renyi divergence, at any order
 _LARGEST_ORDER = 65536
 _ORDER = re.compile(r"rdp_([1-9]\d{0,4}(?:\.\d{0,3}[1-9])?)", re.ASCII)
@@ -59,23 +59,23 @@ _SCALES: dict[str, int] = {quantity: 10**decimals for quantity, decimals in DECI
 
 def _scale(quantity: str) -> int:
     scale = _SCALES.get(quantity)
-    return 10 ** decimals_of(quantity) if scale is None else scale
+    return 10 ** get_decimals(quantity) if scale is None else scale
 
 
-def decimals_of(quantity: str) -> int:
+def get_decimals(quantity: str) -> int:
     """How many decimals a unit of a quantity has; a ``ValueError`` for what is no quantity."""
     if quantity in DECIMALS:
         return DECIMALS[quantity]
-    if order_of(quantity) is None:
+    if get_renyi_order(quantity) is None:
         raise CheckError("quantity", f"one of {', '.join(DECIMALS)} and rdp_ORDER", repr(quantity)[:_LONGEST])
     return _ORDER_DECIMALS
 
 
 @lru_cache(1024)
-def order_of(quantity: str) -> Fraction | None:
+def get_renyi_order(quantity: str) -> Fraction | None:
     """The Renyi order that a quantity is of, above 1; None for any other.
 
-    >>> order_of("rdp_2"), order_of("rho")
+    >>> get_renyi_order("rdp_2"), get_renyi_order("rho")
     (Fraction(2, 1), None)
     """
     spelled = _ORDER.fullmatch(quantity) if isinstance(quantity, str) else None
@@ -85,36 +85,36 @@ def order_of(quantity: str) -> Fraction | None:
 
 def is_quantity(name: str) -> bool:
     """Whether amounts can be of it."""
-    return name in DECIMALS or order_of(name) is not None
+    return name in DECIMALS or get_renyi_order(name) is not None
 
 
-def rdp_quantity(order: Number) -> str:
+def make_rdp_quantity(order: Number) -> str:
     """The quantity of Renyi divergence at an order.
 
-    >>> rdp_quantity(2), rdp_quantity("1.50")
+    >>> make_rdp_quantity(2), make_rdp_quantity("1.50")
     ('rdp_2', 'rdp_1.5')
     """
     exact = _exact("order", order)
-    found = f"rdp_{as_text('delta', int(exact * 10**18))}" if (exact * 10**4).denominator == 1 else ""
-    if order_of(found) is None:
+    found = f"rdp_{format_units('delta', int(exact * 10**18))}" if (exact * 10**4).denominator == 1 else ""
+    if get_renyi_order(found) is None:
         bound = f"above 1, at most {_LARGEST_ORDER}, and with at most 4 decimals"
         raise CheckError("order", bound, repr(order)[:_LONGEST])
     return found
 
 
-def charge_units(quantity: str, value: Number) -> int:
+def round_charge_up(quantity: str, value: Number) -> int:
     """Rounds a charge up to whole units.
 
-    >>> charge_units("epsilon", "1e-12")
+    >>> round_charge_up("epsilon", "1e-12")
     1
     """
     return math.ceil(_scale(quantity) * _exact(quantity, value))
 
 
-def cap_units(quantity: str, value: Number) -> int:
+def round_cap_down(quantity: str, value: Number) -> int:
     """Rounds a cap down to whole units; one that is not zero but below a unit is refused.
 
-    >>> cap_units("delta", "1e-19")
+    >>> round_cap_down("delta", "1e-19")
     Traceback (most recent call last):
     epsilog.terms.errors.CheckError: delta must be 0 or at least one unit (1e-18), got '1e-19'
     """
@@ -123,17 +123,17 @@ def cap_units(quantity: str, value: Number) -> int:
         raise CheckError("delta", "in [0, 1)", repr(value))
     units = math.floor(exact * _scale(quantity))
     if exact > 0 and units == 0:
-        raise CheckError(quantity, f"0 or at least one unit (1e-{decimals_of(quantity)})", repr(value))
+        raise CheckError(quantity, f"0 or at least one unit (1e-{get_decimals(quantity)})", repr(value))
     return units
 
 
-def units_of(quantity: str, text: str) -> int:
-    """Reads back what ``as_text`` wrote, to the unit; any other spelling is an error."""
+def parse_units(quantity: str, text: str) -> int:
+    """Reads back what ``format_units`` wrote, to the unit; any other spelling is an error."""
     return _units_of(quantity, text) if type(text) is str else _read_units(quantity, text)
 
 
 def _read_units(quantity: str, text: str) -> int:
-    scale, decimals = _scale(quantity), decimals_of(quantity)
+    scale, decimals = _scale(quantity), get_decimals(quantity)
     parts = _STORED.fullmatch(text) if isinstance(text, str) else None
     if parts is None or len(parts[2] or "") > decimals or len(text) > _LONGEST:
         raise CheckError(quantity, "a plain decimal of whole units", repr(text))
@@ -144,20 +144,20 @@ _units_of = lru_cache(4096)(_read_units)  # a charge's price is spelled in each 
 
 
 @lru_cache(4096)
-def as_text(quantity: str, units: int) -> str:
+def format_units(quantity: str, units: int) -> str:
     """The one decimal spelling of an amount: no exponent, no trailing zeros.
 
-    >>> as_text("delta", 10**13)
+    >>> format_units("delta", 10**13)
     '0.00001'
     """
     whole, rest = divmod(units, _scale(quantity))
-    return f"{whole}.{rest:0{decimals_of(quantity)}d}".rstrip("0").rstrip(".")
+    return f"{whole}.{rest:0{get_decimals(quantity)}d}".rstrip("0").rstrip(".")
 
 
 @lru_cache(1024)
 def _place(quantity: str) -> tuple[int, Fraction]:
     """Where a quantity stands among others: orders last, from the least on."""
-    order = order_of(quantity)
+    order = get_renyi_order(quantity)
     return (list(DECIMALS).index(quantity), Fraction(0)) if order is None else (len(DECIMALS), order)
 
 
@@ -185,17 +185,17 @@ class Amounts(Mapping[str, str]):
     @classmethod
     def charged(cls, values: Mapping[str, Number]) -> Self:
         """Amounts to charge: rounded up."""
-        return cls({quantity: charge_units(quantity, value) for quantity, value in values.items()})
+        return cls({quantity: round_charge_up(quantity, value) for quantity, value in values.items()})
 
     @classmethod
-    def capped(cls, values: Mapping[str, Number]) -> Self:
+    def from_cap(cls, values: Mapping[str, Number]) -> Self:
         """Amounts that cap: rounded down."""
-        return cls({quantity: cap_units(quantity, value) for quantity, value in values.items()})
+        return cls({quantity: round_cap_down(quantity, value) for quantity, value in values.items()})
 
     @classmethod
     def stored(cls, texts: Mapping[str, str]) -> Self:
         """Amounts as they were written; refuses any spelling but the canonical one."""
-        return cls({quantity: units_of(quantity, text) for quantity, text in texts.items()})
+        return cls({quantity: parse_units(quantity, text) for quantity, text in texts.items()})
 
     @classmethod
     def zero(cls, quantities: Iterable[str]) -> Self:
@@ -203,7 +203,7 @@ class Amounts(Mapping[str, str]):
         return cls(dict.fromkeys(quantities.units if isinstance(quantities, Amounts) else quantities, 0))
 
     def __getitem__(self, quantity: str) -> str:
-        return as_text(quantity, self.units[quantity])
+        return format_units(quantity, self.units[quantity])
 
     def __iter__(self) -> Iterator[str]:
         return iter(_in_order(tuple(self.units)))
@@ -225,14 +225,14 @@ class Amounts(Mapping[str, str]):
         mine, its = self.units, other.units
         if mine.keys() != its.keys():
             raise _unlike(self, other)
-        return _made({quantity: units + its[quantity] for quantity, units in mine.items()})
+        return _make_amounts({quantity: units + its[quantity] for quantity, units in mine.items()})
 
     def __sub__(self, other: Amounts) -> Amounts:
         mine, its = self.units, other.units
         if mine.keys() != its.keys():
             raise _unlike(self, other)
         left = {quantity: units - its[quantity] for quantity, units in mine.items()}
-        return _made(left) if min(left.values(), default=0) >= 0 else Amounts(left)  # which is an error
+        return _make_amounts(left) if min(left.values(), default=0) >= 0 else Amounts(left)  # which is an error
 
     def part(self, quantities: Iterable[str]) -> Amounts:
         """The same, of some quantities only; each of which must be there."""
@@ -250,13 +250,13 @@ class Amounts(Mapping[str, str]):
         mine, its = self.units, taken.units
         if mine.keys() != its.keys():
             raise _unlike(self, taken)
-        return _made({quantity: max(units - its[quantity], 0) for quantity, units in mine.items()})
+        return _make_amounts({quantity: max(units - its[quantity], 0) for quantity, units in mine.items()})
 
 
 _new, _set_units = object.__new__, vars(Amounts)["units"].__set__
 
 
-def _made(units: Mapping[str, int]) -> Amounts:
+def _make_amounts(units: Mapping[str, int]) -> Amounts:
     """Amounts made of others, which were checked when those were: sums are most of what a ledger works out."""
     made = _new(Amounts)
     _set_units(made, units)

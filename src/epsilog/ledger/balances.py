@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.documents import LATER, spelled
+from epsilog.ledger.documents import FOLLOW_UP_VERBS, serialize_state
 from epsilog.ledger.entries import Entry, Verb
-from epsilog.ledger.filters import Filter, filter_of
-from epsilog.ledger.promises import check_promise
+from epsilog.ledger.filters import PrivacyFilter, get_privacy_filter
+from epsilog.ledger.promises import require_target_guarantee
 from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation
-from epsilog.terms.charts import gauge
-from epsilog.terms.notebook import html_table
+from epsilog.terms.charts import draw_budget_gauge
+from epsilog.terms.notebook import render_html_table
 
 _SHOWN = ("caps", "reserved", "spent", "available")
 _PARALLEL = (
@@ -59,12 +59,12 @@ class Balance:
     reserved: Amounts
     started: Amounts
     committed: Amounts
-    quota: str | None = field(default=None, metadata=LATER)
-    set_aside: Amounts | None = field(default=None, metadata=LATER)
-    decommissioned: Amounts | None = field(default=None, metadata=LATER)
-    retired: int | None = field(default=None, metadata=LATER)
-    promise: Amounts | None = field(default=None, metadata=LATER)
-    partition: int | None = field(default=None, metadata=LATER)
+    quota: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    set_aside: Amounts | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    decommissioned: Amounts | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    retired: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    promise: Amounts | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    partition: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property
     def spent(self) -> Amounts:
@@ -77,14 +77,14 @@ class Balance:
         return self.spent if self.decommissioned is None else self.spent - self.decommissioned
 
     @property
-    def held(self) -> Amounts:
+    def total_reserved(self) -> Amounts:
         """What stands against the cap: spent, or promised."""
         return self.spent + self.reserved
 
     @property
     def available(self) -> Amounts:
         """What a further charge may cost: nothing of a share of another's, and nothing where none is borne."""
-        return room(self, ())
+        return compute_available(self, ())
 
     @property
     def closed(self) -> bool:
@@ -94,7 +94,7 @@ class Balance:
     @property
     def left_of_share(self) -> Amounts:
         """What the budget above must still set aside for this one, where it is a quota."""
-        return Amounts.zero(self.caps) if self.retired is not None else self.caps.left_after(self.held)
+        return Amounts.zero(self.caps) if self.retired is not None else self.caps.left_after(self.total_reserved)
 
     @property
     def terms(self) -> tuple[object, ...]:
@@ -104,9 +104,9 @@ class Balance:
         return self.kind, tuple(self.caps), limit, *made
 
     @property
-    def filter(self) -> Filter:
+    def filter(self) -> PrivacyFilter:
         """By which rule charges are let in."""
-        return filter_of(self.kind, promised=self.promise is not None)
+        return get_privacy_filter(self.kind, promised=self.promise is not None)
 
     @property
     def theorem(self) -> str:
@@ -119,18 +119,18 @@ class Balance:
 
     def _repr_html_(self) -> str:
         rows = [(name, *(getattr(self, part)[name] for part in _SHOWN)) for name in self.caps]
-        drawn = "".join(self._drawn(name) for name in self.caps)
-        return drawn + html_table(f"{self.scope}: {self.kind}, {self.relation}", rows, ["", "cap", *_SHOWN[1:]])
+        drawn = "".join(self._format_reserved(name) for name in self.caps)
+        return drawn + render_html_table(f"{self.scope}: {self.kind}, {self.relation}", rows, ["", "cap", *_SHOWN[1:]])
 
-    def _drawn(self, name: str) -> str:
+    def _format_reserved(self, name: str) -> str:
         """How much of one cap is held."""
         held = [(part, float(getattr(self, part)[name])) for part in ("spent", "reserved")]
         says = ", ".join(f"{part} {getattr(self, part)[name]}" for part in ("spent", "reserved"))
-        return gauge(held, float(self.caps[name]), title=f"{name}: {says}, of a cap of {self.caps[name]}")
+        return draw_budget_gauge(held, float(self.caps[name]), title=f"{name}: {says}, of a cap of {self.caps[name]}")
 
     def document(self) -> str:
         """The JSON that is stored."""
-        return spelled(self)
+        return serialize_state(self)
 
     @classmethod
     def parse(cls, document: str) -> Self:
@@ -143,7 +143,7 @@ class Balance:
         return cls(**data | money | {"relation": NeighboringRelation(data["relation"])})
 
 
-def opened_balance(entry: Entry, *, quota: str | None = None) -> Balance:
+def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
     """The balance of a budget just created; ``quota`` names the budget that it is a share of."""
     caps = Amounts.stored(entry.body["caps"])
     nothing = Amounts.zero(caps)
@@ -158,35 +158,35 @@ def opened_balance(entry: Entry, *, quota: str | None = None) -> Balance:
         started=nothing,
         committed=nothing,
         quota=quota,
-        promise=promise_of(entry, entry.body["kind"]),
+        promise=get_target_guarantee(entry, entry.body["kind"]),
         partition=entry.index if entry.verb is Verb.PARTITION_DECLARED else None,
     )
 
 
-def promise_of(entry: Entry, kind: str) -> Amounts | None:
+def get_target_guarantee(entry: Entry, kind: str) -> Amounts | None:
     """What an entry says that the caps of a budget are to keep."""
     if "promise" not in entry.body:
         return None
     promise = Amounts.stored(entry.body["promise"])
-    check_promise(kind, promise)
+    require_target_guarantee(kind, promise)
     return promise
 
 
-def measures(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
+def list_cost_quantities(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
     """What a charge on a path of budgets is priced in, by kind: all that any of them sums."""
-    found = {balance.kind: filter_of(balance.kind).quantities for balance in path}
+    found = {balance.kind: get_privacy_filter(balance.kind).quantities for balance in path}
     for kind in (kind for kind, quantities in found.items() if not quantities):
         found[kind] = tuple(Amounts.zero(name for balance in path if balance.kind == kind for name in balance.caps))
     return found
 
 
-def shares_on(balance: Balance, below: Sequence[Balance]) -> Amounts:
+def list_remaining_quotas(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """What is left of the shares of a budget that lie on one path."""
     shares = [each.left_of_share for each in below if each.quota == balance.scope]
     return sum(shares, Amounts.zero(balance.caps))
 
 
-def room(balance: Balance, below: Sequence[Balance]) -> Amounts:
+def compute_available(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """What a charge may cost one budget of its path: what is neither spent, nor promised, nor another's share.
 
     What is set aside is a sum over all shares, those on the path among them, and none is negative. So the room is at
@@ -198,23 +198,27 @@ def room(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """
     if balance.closed:
         return Amounts.zero(balance.caps)
-    return balance.caps.left_after(standing(balance, below))
+    return balance.caps.left_after(compute_committed(balance, below))
 
 
-def standing(balance: Balance, below: Sequence[Balance]) -> Amounts:
+def compute_committed(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """What stands against a cap for a charge: spent, promised, or a share that does not lie on the charge's path."""
-    return balance.held if balance.set_aside is None else balance.held + of_others(balance, below)
+    return (
+        balance.total_reserved
+        if balance.set_aside is None
+        else balance.total_reserved + sum_quotas_elsewhere(balance, below)
+    )
 
 
-def bears(balance: Balance, asked: Amounts, below: Sequence[Balance]) -> bool:
+def allows_charge(balance: Balance, asked: Amounts, below: Sequence[Balance]) -> bool:
     """Whether one budget of a path lets a charge in: the one comparison of a charge with a cap, asked or made.
 
     Args:
         balance: the budget.
         asked: what the charge costs it.
-        below: as for ``room``.
+        below: as for ``compute_available``.
     """
-    return not balance.closed and balance.filter.fits(balance.caps, held=standing(balance, below), asked=asked)
+    return not balance.closed and balance.filter.fits(balance.caps, held=compute_committed(balance, below), asked=asked)
 
 
 def require_terms(
@@ -229,25 +233,25 @@ def require_terms(
             )
 
 
-def of_others(balance: Balance, below: Sequence[Balance]) -> Amounts:
+def sum_quotas_elsewhere(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """What a budget sets aside for shares that do not lie on a path."""
     aside = balance.set_aside
-    return Amounts.zero(balance.caps) if aside is None else aside - shares_on(balance, below)
+    return Amounts.zero(balance.caps) if aside is None else aside - list_remaining_quotas(balance, below)
 
 
-def refusal(balance: Balance, asked: Amounts, stands: Amounts, *, reason: str = "") -> BudgetExceededError:
+def build_refusal(balance: Balance, asked: Amounts, stands: Amounts, *, reason: str = "") -> BudgetExceededError:
     """What a budget says when it cannot bear what is asked.
 
     Args:
         balance: the budget.
         asked: what it would have to bear.
-        stands: what stands against its cap: see ``standing``.
+        stands: what stands against its cap: see ``compute_committed``.
         reason: why nothing is available, where that is no matter of amounts.
     """
     left = Amounts.zero(balance.caps) if reason else balance.caps.left_after(stands)
     over = stands.left_after(balance.caps)  # of a cap that was lowered
     short = {name: amount for name, amount in (asked.left_after(left) + over).items() if amount != "0"}
-    aside = stands - balance.held if stands.units != balance.held.units else Amounts({})
+    aside = stands - balance.total_reserved if stands.units != balance.total_reserved.units else Amounts({})
     return BudgetExceededError(
         scope=balance.scope,
         requested=dict(asked),

@@ -19,8 +19,8 @@ from typing import BinaryIO, Self
 from epsilog import disk
 from epsilog.ledger import merkle
 from epsilog.ledger.checkpoints import Checkpoint
-from epsilog.ledger.entries import Entry, digest
-from epsilog.ledger.rows import UNREADABLE, Row
+from epsilog.ledger.entries import Entry, hash_entry
+from epsilog.ledger.rows import UNREADABLE, StoredRow
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
@@ -64,7 +64,7 @@ def _write(documents: Iterable[str], file: BinaryIO, origin: str, key: SigningKe
     file.write(FIRST)
     for document in documents:
         content = document.encode()
-        tree.add(merkle.leaf(content))
+        tree.add(merkle.hash_leaf(content))
         file.write(content + b"\n")
     note = Checkpoint(origin, tree.count, tree.root()).note(key)
     file.write(b"\n" + str(note).encode())
@@ -94,7 +94,7 @@ class Bundle:
             raise StorageError("it is no bundle")
         return cls(file)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoredRow]:
         """The entries as they lie there, and then what the checkpoint says of them.
 
         Raises:
@@ -104,7 +104,7 @@ class Bundle:
             yield self._row(line)
         self._close(self.file.read(LONGEST))
 
-    def _row(self, line: bytes) -> Row:
+    def _row(self, line: bytes) -> StoredRow:
         index = self._tree.count + 1
         if not line.endswith(b"\n"):
             raise LedgerIntegrityError("the bundle ends here, or this line is too long", index=index)
@@ -113,10 +113,10 @@ class Bundle:
             entry = Entry.parse(document)
         except UNREADABLE as error:
             raise LedgerIntegrityError(f"cannot be read: {error}", index=index) from error
-        self._tree.add(merkle.leaf(line[:-1]))
+        self._tree.add(merkle.hash_leaf(line[:-1]))
         self.entries.append(entry)
         self.documents.append(document)
-        return Row(index, entry.scope, document, digest(document))
+        return StoredRow(index, entry.scope, document, hash_entry(document))
 
     def _close(self, content: bytes) -> None:
         """Holds the checkpoint against the entries that were read."""

@@ -1,7 +1,8 @@
 """The whole proof of a ledger: every hash, every rule and every balance, worked out again from the first entry.
 
-Three steps, none of which opens anything: ``fold`` takes in the entries as they lie there, ``compare`` holds what they
-amount to against what is stored beside them, and ``reprice`` asks the accountant what was charged too little.
+Three steps, none of which opens anything: ``replay_entries`` takes in the entries as they lie there,
+``compare_stored_state`` holds what they amount to against what is stored beside them, and ``recheck_costs`` asks the
+accountant what was charged too little.
 
 It shows edits, deletions, insertions and swaps, and balances that are not the sum of their entries. It cannot show that
 the owner of a ledger cut its end off or rewrote all of it: compare the head with one that somebody else kept.
@@ -20,9 +21,9 @@ from epsilog.ledger.balances import Balance
 from epsilog.ledger.checkpoints import Checkpoint
 from epsilog.ledger.commands import check_entry
 from epsilog.ledger.commands import fold as fold_entry
-from epsilog.ledger.entries import GENESIS, ChargeId, Entry, Reader, Verb
-from epsilog.ledger.repricing import Prices
-from epsilog.ledger.rows import UNREADABLE, Row, Stored, parsed
+from epsilog.ledger.entries import GENESIS, ChargeId, Entry, EntryParser, Verb
+from epsilog.ledger.repricing import CostRecheck
+from epsilog.ledger.rows import UNREADABLE, StoredRow, StoredState, parse_row
 from epsilog.terms import EpsilogError, LedgerIntegrityError
 
 REPORT_EVERY = 500  # entries
@@ -31,7 +32,7 @@ PRICE_SECONDS = 20.0  # after which no further price is worked out again
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class LedgerVerification:
     """What a sound ledger amounts to.
 
     Attributes:
@@ -64,7 +65,7 @@ class Verified:
 
 
 @dataclass(slots=True)
-class Books:
+class LedgerReplay:
     """Everything the entries amount to: the whole fold."""
 
     count: int = 0
@@ -72,23 +73,23 @@ class Books:
     balances: dict[str, Balance] = field(default_factory=dict)
     charges: dict[ChargeId, records.ChargeRecord] = field(default_factory=dict)
     rounds: dict[ChargeId, list[records.RoundState]] = field(default_factory=dict)  # in order, the first is number 1
-    prices: Prices = field(default_factory=Prices)
+    prices: CostRecheck = field(default_factory=CostRecheck)
     overridden: list[ChargeId] = field(default_factory=list)
-    populated: set[str] = field(default_factory=set)  # scopes of charges and partitions, and all above them
+    has_budgets: set[str] = field(default_factory=set)  # scopes of charges and partitions, and all above them
     above: set[str] = field(default_factory=set)  # scopes that a budget lies under
-    standing: records.Standing = field(default_factory=records.Standing)
+    restore_state: records.RestoreState = field(default_factory=records.RestoreState)
     restored: list[int] = field(default_factory=list)
     promised: list[tuple[Entry, Balance]] = field(default_factory=list)  # with the budget that it was said of
     since: int = 0  # entries of which the prices are not asked for
-    _reader: Reader = field(default_factory=Reader)
+    _reader: EntryParser = field(default_factory=EntryParser)
     _shapes: dict[tuple[object, ...], Entry] = field(default_factory=dict)
 
-    def read(self, row: Row) -> None:
+    def read(self, row: StoredRow) -> None:
         """Takes in the next row, if it follows from the one before and keeps every rule."""
         index = self.count + 1
         if row.position != index:
             raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=index)
-        entry = parsed(row, self._reader.parse)
+        entry = parse_row(row, self._reader.parse)
         if entry.previous != self.head:
             raise LedgerIntegrityError("does not follow from the entry before it", index=index)
         try:
@@ -101,8 +102,8 @@ class Books:
         """Takes in the next entry; whatever the rules refuse is an error here too."""
         self._check_form(entry)
         step = fold_entry(entry, Onto(self, entry))
-        if step.standing is not None:
-            self.standing = step.standing
+        if step.restore_state is not None:
+            self.restore_state = step.restore_state
             if entry.verb is Verb.LEDGER_RESTORED:
                 self.restored.append(entry.index)
             return
@@ -119,14 +120,14 @@ class Books:
             self.overridden.append(name)
         if entry.verb is Verb.RESERVED and step.charge.waiver is None and entry.index > self.since:
             self.prices.add(entry)
-        self.populated.update(scopes.ancestors(entry.scope))
+        self.has_budgets.update(scopes.list_ancestors(entry.scope))
 
     def _note(self, entry: Entry, balance: Balance) -> None:
         """What an owner's act on a budget means for later ones, and for the proof."""
-        path = scopes.ancestors(entry.scope)
+        path = scopes.list_ancestors(entry.scope)
         self.above.update(path[:-1])
         if entry.verb is Verb.PARTITION_DECLARED:
-            self.populated.update(path)  # no budget comes between it and what paid for it
+            self.has_budgets.update(path)  # no budget comes between it and what paid for it
         if "promise" in entry.body:
             self.promised.append((entry, balance))
 
@@ -139,21 +140,21 @@ class Books:
                 self._shapes.clear()
             self._shapes[same] = entry  # so that what has these ids lives as long as they are known
         elif entry.key is not None:
-            scopes.check_key(entry.key)
+            scopes.require_idempotency_key(entry.key)
 
 
 class Onto:
     """What the entries before amount to, for the next; see ``commands.Known``."""
 
-    __slots__ = ("_books", "_rounds", "charge", "nested", "path", "populated", "standing")
+    __slots__ = ("_books", "_rounds", "charge", "has_budgets", "has_children", "path", "restore_state")
 
-    def __init__(self, books: Books, entry: Entry) -> None:
-        name, self._books, self.standing = entry.charge_id, books, books.standing
+    def __init__(self, books: LedgerReplay, entry: Entry) -> None:
+        name, self._books, self.restore_state = entry.charge_id, books, books.restore_state
         self.charge = None if name is None else books.charges.get(name)
         self._rounds = () if name is None else books.rounds.get(name, ())
-        above = scopes.ancestors(entry.scope) if entry.scope else ()
+        above = scopes.list_ancestors(entry.scope) if entry.scope else ()
         self.path = [books.balances[scope] for scope in above if scope in books.balances]
-        self.populated, self.nested = entry.scope in books.populated, entry.scope in books.above
+        self.has_budgets, self.has_children = entry.scope in books.has_budgets, entry.scope in books.above
 
     @property
     def last(self) -> records.RoundState | None:
@@ -170,9 +171,9 @@ def _at(rounds: Sequence[records.RoundState], number: object) -> records.RoundSt
     return rounds[number - 1] if isinstance(number, int) and 0 < number <= len(rounds) else None
 
 
-def fold(
-    rows: Iterable[Row], *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
-) -> Books:
+def replay_entries(
+    rows: Iterable[StoredRow], *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
+) -> LedgerReplay:
     """Works out what all entries amount to.
 
     Args:
@@ -183,7 +184,7 @@ def fold(
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold.
     """
-    books = Books() if since is None else Books(since=since.size)
+    books = LedgerReplay() if since is None else LedgerReplay(since=since.size)
     for row in rows if since is None else beginning(rows, since):
         books.read(row)
         if progress is not None and books.count % REPORT_EVERY == 0:
@@ -191,10 +192,10 @@ def fold(
     return books
 
 
-def beginning(rows: Iterable[Row], kept: Checkpoint) -> Iterator[Row]:
+def beginning(rows: Iterable[StoredRow], kept: Checkpoint) -> Iterator[StoredRow]:
     """The same rows, which must begin with the entries of a checkpoint.
 
-    A row is hashed once the next is asked for: by then ``Books.read`` has found it to be an entry.
+    A row is hashed once the next is asked for: by then ``LedgerReplay.read`` has found it to be an entry.
 
     Raises:
         LedgerIntegrityError: they are other entries, or fewer.
@@ -204,7 +205,7 @@ def beginning(rows: Iterable[Row], kept: Checkpoint) -> Iterator[Row]:
         yield row
         if tree.count == kept.size:
             continue
-        tree.add(merkle.leaf(row.document.encode()))
+        tree.add(merkle.hash_leaf(row.document.encode()))
         if tree.count == kept.size and tree.root() != kept.root:
             said = "is not the last of the checkpoint: the ledger was rewritten, or the checkpoint is of another"
             raise LedgerIntegrityError(said, index=kept.size)
@@ -215,7 +216,7 @@ def beginning(rows: Iterable[Row], kept: Checkpoint) -> Iterator[Row]:
         raise LedgerIntegrityError(said, index=tree.count)
 
 
-def compare(books: Books, stored: Stored) -> None:
+def compare_stored_state(books: LedgerReplay, stored: StoredState) -> None:
     """Requires that head, balances, charges and rounds are stored as the entries have them, row by row."""
     if stored.head != (books.count, books.head):
         raise LedgerIntegrityError(
@@ -229,31 +230,33 @@ def compare(books: Books, stored: Stored) -> None:
     counts = Counter[ChargeId]()
     for (name, number), state in stored.rounds.items():
         if state.number != number or state != _at(books.rounds.get(name, ()), number):
-            raise _unlike(books, f"stored round {number!r} of charge {_told(name)}")
+            raise _unlike(books, f"stored round {number!r} of charge {_format_charge_id(name)}")
         counts[name] += 1
     for name, rounds in books.rounds.items():
         if counts[name] != len(rounds):
-            raise _unlike(books, f"what is stored of the rounds of charge {_told(name)}")
+            raise _unlike(books, f"what is stored of the rounds of charge {_format_charge_id(name)}")
     seen = 0
     for name, document in stored.charges.items():
         charge = books.charges.get(name)
         if charge is None or document != charge.document():
-            raise _unlike(books, f"stored charge {_told(name)}")
+            raise _unlike(books, f"stored charge {_format_charge_id(name)}")
         seen += 1
     if seen != len(books.charges):
         missing = books.charges.keys() - {name for name, _ in stored.charges.items()}
-        raise _unlike(books, f"stored charge {_told(min(missing))}" if missing else "what is stored of charges")
+        raise _unlike(
+            books, f"stored charge {_format_charge_id(min(missing))}" if missing else "what is stored of charges"
+        )
 
 
-def _told(name: ChargeId) -> str:
+def _format_charge_id(name: ChargeId) -> str:
     return f"{name[1]!r} at {name[0]!r}"
 
 
-def _unlike(books: Books, what: str) -> LedgerIntegrityError:
+def _unlike(books: LedgerReplay, what: str) -> LedgerIntegrityError:
     return LedgerIntegrityError(f"{what} is not what the entries amount to", index=books.count)
 
 
-def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
+def recheck_costs(books: LedgerReplay, *, seconds: float = PRICE_SECONDS) -> LedgerVerification:
     """Compares what was charged with what the accountant proves today; prices that an owner has allowed are not judged.
 
     Args:
@@ -267,7 +270,7 @@ def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
     for entry, balance in books.promised:
         _hold_promise(entry, balance)
     priced, unpriced = books.prices.judge(time.monotonic() + seconds)
-    return Verified(
+    return LedgerVerification(
         books.count,
         books.head,
         books.balances,
@@ -285,7 +288,7 @@ def _hold_promise(entry: Entry, balance: Balance) -> None:
     """Requires that the caps of a budget keep what it promises; an error otherwise."""
     assert balance.promise is not None
     delta, relation = balance.promise["delta"], balance.relation
-    epsilon = promises.kept_epsilon(balance.kind, balance.caps, delta=delta, relation=relation)
+    epsilon = promises.get_epsilon_of_caps(balance.kind, balance.caps, delta=delta, relation=relation)
     if epsilon > Fraction(balance.promise["epsilon"]):
         said = f"promises {dict(balance.promise)} by {dict(balance.caps)}, of which epsilon {epsilon:.9g} is proved"
         raise LedgerIntegrityError(said, index=entry.index)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from epsilog.ledger import merkle
-from epsilog.signing import Note, SigningKey, VerifierKey, decoded, find_note, judged
+from epsilog.signing import Note, SigningKey, VerifierKey, decode_base64, find_note, verify_signatures
 from epsilog.terms import CheckError, check
 
 LARGEST_PROOF = 63  # hashes; C2SP tlog-witness
@@ -42,7 +42,7 @@ class Checkpoint:
     def __post_init__(self) -> None:
         if not self.origin or any(c.isspace() for c in self.origin):
             raise CheckError("origin", "a name without spaces, such as example.org/claims", repr(self.origin))
-        check.fields(self, size=check.integer(0))
+        check.validate_fields(self, size=check.integer(0))
         if len(self.root) != 32:
             raise CheckError("root", "32 bytes", f"{len(self.root)}")
         if self.size == 0 and self.root != merkle.EMPTY:
@@ -53,7 +53,7 @@ class Checkpoint:
         """The checkpoint of some entries, in one pass."""
         tree = merkle.Frontier()
         for document in documents:
-            tree.add(merkle.leaf(document.encode()))
+            tree.add(merkle.hash_leaf(document.encode()))
         return cls(origin, tree.count, tree.root())
 
     def __str__(self) -> str:
@@ -66,14 +66,14 @@ class Checkpoint:
         lines = text.removesuffix("\n").split("\n")
         if len(lines) != 3 or not text.endswith("\n"):
             raise CheckError("checkpoint", "three lines: origin, size, root", repr(text[:200]))
-        return cls(lines[0], whole(lines[1], what="size"), decoded(lines[2], what="root"))
+        return cls(lines[0], parse_decimal(lines[1], what="size"), decode_base64(lines[2], what="root"))
 
     def note(self, key: SigningKey | None) -> Note:
         """Signed, or as it is."""
         note = Note(str(self))
         return note if key is None else note.signed_by(key)
 
-    def is_of_another(self, other: Checkpoint) -> bool:
+    def has_other_origin(self, other: Checkpoint) -> bool:
         """Whether two checkpoints name two ledgers; one that nobody has named may be any."""
         return self.origin != other.origin and self.UNNAMED not in (self.origin, other.origin)
 
@@ -84,7 +84,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredCheckpoint:
     """A checkpoint as it was sent or kept: with its signatures, and perhaps the proof that follows from an older one.
 
     Attributes:
@@ -122,8 +122,8 @@ class Kept:
         first, *lines = before.split("\n")
         if not gap:
             raise CheckError("checkpoint", "below its proof, after an empty line", repr(content[-80:]))
-        old = whole(first.removeprefix(OLD), what="old")
-        return cls(Note.parse(note), old, tuple(decoded(line, what="proof") for line in lines))
+        old = parse_decimal(first.removeprefix(OLD), what="old")
+        return cls(Note.parse(note), old, tuple(decode_base64(line, what="proof") for line in lines))
 
     def signed_by(self, keys: Collection[VerifierKey]) -> Checkpoint:
         """What it says, if one of these keys has signed it, and no signature that claims to be of one is broken.
@@ -131,7 +131,7 @@ class Kept:
         Raises:
             CheckError: none has, or one has not.
         """
-        found = [holds for _, holds in judged(self.note, keys)]
+        found = [holds for _, holds in verify_signatures(self.note, keys)]
         if not found or not all(found):
             bound = f"signed by {' or '.join(key.label for key in keys) or 'a key that is given'}"
             said = ", ".join(signature.label for signature in self.note.signatures)
@@ -145,17 +145,19 @@ class Kept:
             return older.root == now.root
         if self.old != older.size:
             return None
-        return merkle.consistent(old=older.size, old_root=older.root, size=now.size, root=now.root, proof=self.proof)
+        return merkle.verify_consistency(
+            old=older.size, old_root=older.root, size=now.size, root=now.root, proof=self.proof
+        )
 
 
-def whole(text: str, *, what: str) -> int:
+def parse_decimal(text: str, *, what: str) -> int:
     """A count in decimal, in its one spelling."""
     if not (text.isascii() and text.isdecimal()) or (text[0] == "0" and text != "0") or len(text) > 16:
         raise CheckError(what, "a whole number in decimal", repr(text[:40]))
     return int(text)
 
 
-def since(older: Checkpoint, documents: Iterable[str], note: Note) -> Kept:
+def prove_consistency(older: Checkpoint, documents: Iterable[str], note: Note) -> StoredCheckpoint:
     """The checkpoint of a ledger together with the proof that it only grew since an older one.
 
     Args:
@@ -167,13 +169,13 @@ def since(older: Checkpoint, documents: Iterable[str], note: Note) -> Kept:
         CheckError: the ledger does not begin with the older one, or has another name: nobody may sign both.
     """
     now = Checkpoint.parse(note.text)
-    if now.is_of_another(older):
+    if now.has_other_origin(older):
         raise CheckError("since", f"a checkpoint of {now.origin}", older.origin)
     if older.size > now.size:
         raise CheckError("since", f"a checkpoint of at most {now.size} entries", f"{older.size}")
-    hashes = (merkle.leaf(document.encode()) for document in documents)
-    proof = tuple(merkle.roots(hashes, merkle.consistency_spans(older.size, now.size)))
-    found = Kept(note, older.size, proof)
+    hashes = (merkle.hash_leaf(document.encode()) for document in documents)
+    proof = tuple(merkle.compute_subtree_roots(hashes, merkle.list_consistency_ranges(older.size, now.size)))
+    found = StoredCheckpoint(note, older.size, proof)
     if not found.follows(older):
         raise CheckError("since", "a checkpoint of this ledger", f"{older.told}, with which it does not begin")
     return found

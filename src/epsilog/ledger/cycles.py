@@ -16,9 +16,9 @@ from epsilog.ledger import promises
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.entries import ChargeId, Entry, Verb
-from epsilog.ledger.partitions import is_counted
-from epsilog.ledger.promises import float_above
-from epsilog.ledger.states import RULES, State
+from epsilog.ledger.partitions import counts_towards_parent
+from epsilog.ledger.promises import round_up_to_float
+from epsilog.ledger.states import TRANSITIONS, ChargeState
 from epsilog.ledger.view import LedgerView
 from epsilog.terms import LedgerIntegrityError, StorageError, check
 
@@ -33,7 +33,7 @@ IN_USE = "Only the lifetime counts against the cap: what a decommissioned model 
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class PlanSummary:
     """What a plan says of its release, where the ledger has but the plan's hash.
 
     Attributes:
@@ -48,7 +48,7 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleasedCharge:
     """One charge that was started, or what a budget has paid for the blocks of a partition.
 
     Attributes:
@@ -65,16 +65,16 @@ class Released:
     key: str | None
     scope: str
     amounts: Amounts
-    state: State
+    state: ChargeState
     plan_hash: str | None = None
-    stated: Stated | None = None
+    stated: PlanSummary | None = None
     allowed: bool = False
     ended: str = ""
 
     @property
     def in_use(self) -> bool:
         """Whether what it released is still in use."""
-        return self.state is not State.DECOMMISSIONED
+        return self.state is not ChargeState.DECOMMISSIONED
 
     @property
     def name(self) -> str:
@@ -96,7 +96,7 @@ class Cycle:
     """
 
     name: str
-    releases: tuple[Released, ...]
+    releases: tuple[ReleasedCharge, ...]
     spent: Amounts
     lifetime: Amounts
     active: Amounts
@@ -108,7 +108,7 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
-class Cycles:
+class CycleHistory:
     """All cycles under one budget.
 
     Attributes:
@@ -125,7 +125,7 @@ class Cycles:
 
     def epsilon(self, amounts: Amounts) -> float | None:
         """An upper bound on epsilon for an amount of this budget; None where it takes a delta, and none is given."""
-        return epsilon_of(amounts, self.budget, self.delta)
+        return convert_amount_to_epsilon(amounts, self.budget, self.delta)
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -153,25 +153,25 @@ class Cycles:
             "simulation": budget.simulation,
             "delta": self.delta,
             "caps": dict(budget.caps),
-            "lifetime": self._money(budget.spent),
-            "active": self._money(budget.active),
+            "lifetime": self._amounts_to_json(budget.spent),
+            "active": self._amounts_to_json(budget.active),
             "reserved": dict(budget.reserved),
             "available": dict(budget.available),
             "theorem": budget.theorem,
             "says": list(self.says),
-            "cycles": [self._told(cycle) for cycle in self.cycles],
+            "cycles": [self._cycle_to_json(cycle) for cycle in self.cycles],
         }
 
-    def _money(self, amounts: Amounts) -> dict[str, Any]:
+    def _amounts_to_json(self, amounts: Amounts) -> dict[str, Any]:
         found = self.epsilon(amounts)
         return dict(amounts) | {"epsilon_upper_bound": "inf" if found is not None and math.isinf(found) else found}
 
-    def _told(self, cycle: Cycle) -> dict[str, Any]:
+    def _cycle_to_json(self, cycle: Cycle) -> dict[str, Any]:
         return {
             "name": cycle.name,
-            "spent": self._money(cycle.spent),
-            "lifetime": self._money(cycle.lifetime),
-            "active": self._money(cycle.active),
+            "spent": self._amounts_to_json(cycle.spent),
+            "lifetime": self._amounts_to_json(cycle.lifetime),
+            "active": self._amounts_to_json(cycle.active),
             "populations": list(cycle.populations),
             "releases": [
                 {
@@ -193,8 +193,8 @@ class Cycles:
 
 
 def read_cycles(
-    ledger: LedgerView, scope: str, *, plans: Mapping[str, Stated] | None = None, delta: float | None = None
-) -> Cycles:
+    ledger: LedgerView, scope: str, *, plans: Mapping[str, PlanSummary] | None = None, delta: float | None = None
+) -> CycleHistory:
     """Reads the release cycles of a budget.
 
     Args:
@@ -210,17 +210,17 @@ def read_cycles(
     """
     for _ in range(MOST_LOOKS):
         head, budget = ledger.head(), ledger.balance(scope)
-        releases = fold(budget, ledger.history(scope), plans or {})
+        releases = fold_cycles(budget, ledger.history(scope), plans or {})
         if ledger.head() == head:
             break
     else:
         raise StorageError("the ledger is written to while it is read: read a backup of it")
     if delta is not None:
-        delta = check.between(0, 1)(delta=delta)
+        delta = check.in_open_interval(0, 1)(delta=delta)
         check.one_of(promises.KINDS)(**{"the budget's kind, where a delta is given,": budget.kind})
     named = {one.plan_hash for one in releases}
     strange = tuple(sorted(plan.name for digest, plan in (plans or {}).items() if digest not in named))
-    found = Cycles(budget, _grouped(budget, releases), delta, strange)
+    found = CycleHistory(budget, _group_releases(budget, releases), delta, strange)
     last = found.cycles[-1] if found.cycles else None
     nothing = Amounts.zero(budget.caps)
     summed = (last.lifetime, last.active) if last else (nothing, nothing)
@@ -238,29 +238,31 @@ class _Heard:
     amounts: Mapping[str, Amounts] = field(default_factory=dict)
 
 
-def fold(budget: Balance, entries: Iterable[Entry], plans: Mapping[str, Stated]) -> tuple[Released, ...]:
+def fold_cycles(
+    budget: Balance, entries: Iterable[Entry], plans: Mapping[str, PlanSummary]
+) -> tuple[ReleasedCharge, ...]:
     """The charges that were started, in that order, as the entries at and under a budget tell of them."""
     heard: dict[ChargeId, _Heard] = {}
-    found: dict[ChargeId | int, Released] = {}
+    found: dict[ChargeId | int, ReleasedCharge] = {}
     partitions = {budget.scope} if budget.partition is not None else set()
     for entry in entries:
-        rule, name = RULES[entry.verb], entry.charge_id
+        rule, name = TRANSITIONS[entry.verb], entry.charge_id
         if entry.verb is Verb.PARTITION_DECLARED:
             partitions.add(entry.scope)
-        if not is_counted(entry, budget.scope, partitions):
+        if not counts_towards_parent(entry, budget.scope, partitions):
             continue
-        if name is None and rule.spends:
-            found[entry.index] = Released(None, entry.scope, budget.cost(entry.amounts), State.COMMITTED)
+        if name is None and rule.is_spend:
+            found[entry.index] = ReleasedCharge(None, entry.scope, budget.cost(entry.amounts), ChargeState.COMMITTED)
         if name is None or rule.to_state is None:
             continue
         known = heard.setdefault(name, _Heard())
         known.allowed |= entry.verb is Verb.PRICE_OVERRIDDEN
         if entry.verb is Verb.RESERVED:
             known.plan_hash, known.amounts = entry.body["request"]["plan_hash"], entry.amounts
-        if rule.spends:
+        if rule.is_spend:
             stated = plans.get(known.plan_hash or "")
             amounts = budget.cost(known.amounts)
-            found[name] = Released(
+            found[name] = ReleasedCharge(
                 entry.key, entry.scope, amounts, rule.to_state, known.plan_hash, stated, known.allowed
             )
         if name in found:
@@ -269,8 +271,8 @@ def fold(budget: Balance, entries: Iterable[Entry], plans: Mapping[str, Stated])
     return tuple(found.values())
 
 
-def _grouped(budget: Balance, releases: Iterable[Released]) -> tuple[Cycle, ...]:
-    by_name: dict[str, list[Released]] = {}
+def _group_releases(budget: Balance, releases: Iterable[ReleasedCharge]) -> tuple[Cycle, ...]:
+    by_name: dict[str, list[ReleasedCharge]] = {}
     for one in releases:
         by_name.setdefault(_cycle_of(budget, one), []).append(one)
     cycles: list[Cycle] = []
@@ -283,15 +285,19 @@ def _grouped(budget: Balance, releases: Iterable[Released]) -> tuple[Cycle, ...]
     return tuple(cycles)
 
 
-def _cycle_of(budget: Balance, one: Released) -> str:
+def _cycle_of(budget: Balance, one: ReleasedCharge) -> str:
     if one.stated is not None and one.stated.period:
         return one.stated.period
     below = one.scope.removeprefix(budget.scope).strip("/")
     return below.partition("/")[0] or str(one.key)  # a partition lies below its payers
 
 
-def epsilon_of(amounts: Amounts, budget: Balance, delta: float | None) -> float | None:
+def convert_amount_to_epsilon(amounts: Amounts, budget: Balance, delta: float | None) -> float | None:
     """An upper bound on epsilon for an amount of a budget: its own, or what rho or mu squared means at ``delta``."""
     if "epsilon" in amounts:
-        return float_above(Fraction(amounts["epsilon"]))
-    return None if delta is None else promises.epsilon_of(budget.kind, amounts, delta=delta, relation=budget.relation)
+        return round_up_to_float(Fraction(amounts["epsilon"]))
+    return (
+        None
+        if delta is None
+        else promises.convert_caps_to_epsilon(budget.kind, amounts, delta=delta, relation=budget.relation)
+    )

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T")
-LATER = {"later": True}  # a field that states of the first ledgers did not have: stored once it says something
+FOLLOW_UP_VERBS = {
+    "later": True
+}  # a field that states of the first ledgers did not have: stored once it says something
 
 
-def spelled(state: DataclassInstance) -> str:
+def serialize_state(state: DataclassInstance) -> str:
     """The JSON of a dataclass: one for equal states, so that a stored one can be compared with a refolded one."""
     early, late = _fields(type(state))
     said = {name: getattr(state, name) for name in early}
@@ -33,7 +35,7 @@ def _fields(kind: type[DataclassInstance]) -> tuple[tuple[str, ...], tuple[str, 
 _WRITER = json.JSONEncoder(default=dict, sort_keys=True)  # one for all: to make one costs as much as to use it
 
 
-def replace(state: T, /, **changes: Any) -> T:
+def replace_fields(state: T, /, **changes: Any) -> T:
     """``dataclasses.replace`` in a third of the time, of a class with two fields or more that all are arguments."""
     places, read = _parts(type(state))  # type: ignore[arg-type]  # a class can be hashed, whatever its objects can
     values = list(read(state))

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Self, TypeAlias
 
 from epsilog.ledger.amounts import Amounts
 from epsilog.terms import CheckError, check
-from epsilog.terms.codec import canonical
+from epsilog.terms.codec import encode_canonical
 
 VERSION = 0
 GENESIS = "0" * 64  # what the first entry names as the one before
@@ -89,9 +89,9 @@ class Entry:
 
     def __post_init__(self) -> None:
         if type(self.index) is not int or self.index < 1:
-            check.fields(self, index=check.integer(1))
+            check.validate_fields(self, index=check.integer(1))
         if type(self.previous) is not str or not _SHA256.fullmatch(self.previous):
-            sha256(previous=self.previous)
+            require_sha256(previous=self.previous)
         if datetime.fromisoformat(self.time).utcoffset() is None:
             raise CheckError("time", "its offset from UTC", repr(self.time), verb="carry")
 
@@ -102,7 +102,7 @@ class Entry:
 
     def document(self) -> str:
         """The canonical JSON that is stored and hashed."""
-        return canonical(self._fields()).decode()
+        return encode_canonical(self._fields()).decode()
 
     def _fields(self) -> dict[str, Any]:
         return {
@@ -131,7 +131,7 @@ class Entry:
         return cls(**fields)
 
 
-class Reader:
+class EntryParser:
     """Reads entries of which many are alike: the text of amounts and bodies that come again is read once.
 
     What it returns shares them, so it is for whoever looks and shows nobody.
@@ -193,22 +193,22 @@ def _value(text: str) -> Any:
     """The value of a text, if it is its canonical spelling: nobody who spells it again gets another."""
     value = _READER.decode(text)
     # what the fast writer spells so is canonical: the reader has looked at floats, and ASCII names have one order
-    if not (text.isascii() and _WRITER.encode(value) == text) and canonical(value).decode() != text:
+    if not (text.isascii() and _WRITER.encode(value) == text) and encode_canonical(value).decode() != text:
         raise ValueError("an entry must be spelled as canonical JSON")
     return value
 
 
 def _float(text: str) -> float:
     number = float(text)
-    if canonical(number).decode() != text:
+    if encode_canonical(number).decode() != text:
         raise ValueError(f"a number must be spelled as RFC 8785 spells it, got {text}")
     return number
 
 
-def _whole(text: str) -> int:
+def _parse_integer(text: str) -> int:
     """A whole number; beyond what a double holds RFC 8785 has no spelling, and that is a ``ValueError``."""
     number = int(text)
-    return number if len(text) < 16 else json.loads(canonical(number))
+    return number if len(text) < 16 else json.loads(encode_canonical(number))
 
 
 def _no_number(text: str) -> NoReturn:
@@ -216,11 +216,11 @@ def _no_number(text: str) -> NoReturn:
 
 
 # One for all: to make one costs as much as to use it.
-_READER = json.JSONDecoder(parse_float=_float, parse_int=_whole, parse_constant=_no_number)
+_READER = json.JSONDecoder(parse_float=_float, parse_int=_parse_integer, parse_constant=_no_number)
 _WRITER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False)
 
 
-def digest(document: str) -> str:
+def hash_entry(document: str) -> str:
     """SHA-256 of a stored entry, 64 hex digits."""
     return hashlib.sha256(document.encode()).hexdigest()
 
@@ -228,7 +228,7 @@ def digest(document: str) -> str:
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
-def sha256(**named: object) -> None:
+def require_sha256(**named: object) -> None:
     """Requires SHA-256 values: 64 lower-case hex digits."""
     for name, value in named.items():
         if not (isinstance(value, str) and _SHA256.fullmatch(value)):

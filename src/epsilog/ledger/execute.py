@@ -15,12 +15,12 @@ from epsilog.ledger.balances import Balance
 from epsilog.ledger.commands import Caller, Command, Step, apply, fold, require_own
 from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
 from epsilog.ledger.entries import ChargeId, Entry
-from epsilog.ledger.headroom import Pricing
+from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.lazy import lazy
-from epsilog.ledger.records import ChargeRecord, RoundState, Standing
-from epsilog.ledger.rows import Row, parsed
-from epsilog.ledger.states import RULES
-from epsilog.ledger.store import Session, Store, View
+from epsilog.ledger.records import ChargeRecord, RestoreState, RoundState
+from epsilog.ledger.rows import StoredRow, parse_row
+from epsilog.ledger.states import TRANSITIONS
+from epsilog.ledger.store import LedgerSnapshot, Store, WriteTransaction
 from epsilog.terms import BudgetExceededError, ConflictError
 
 REMEMBERED = 4096  # charges
@@ -54,7 +54,7 @@ class Local:
         pricing: works prices out.
     """
 
-    def __init__(self, store: Store, *, clock: Callable[[], datetime], pricing: Pricing) -> None:
+    def __init__(self, store: Store, *, clock: Callable[[], datetime], pricing: CostModel) -> None:
         self._store, self._clock, self._pricing = store, clock, pricing
         self._times: dict[tuple[ChargeId, int], str] = {}  # of reservations: a run asks for its own at each round
 
@@ -68,7 +68,7 @@ class Local:
                     at = Reading(session, command, caller, clock=self._clock, prepared=prepared, times=self._times)
                     require_own(command, at)
                     work = command.prepare(at)
-                    if work is None and (writing or command.stands(at)):
+                    if work is None and (writing or command.was_done(at)):
                         return _write(session, command, at)
             except BudgetExceededError as refusal:
                 raise command.explained(refusal, at, self._pricing) from None
@@ -77,16 +77,16 @@ class Local:
             writing = True
 
 
-def _write(session: Session, command: Command, at: Reading) -> Done:
+def _write(session: WriteTransaction, command: Command, at: Reading) -> Done:
     first = last = apply(command, at)
     if first.entry is None:
-        return _done(command, at, first)
-    rows, now = [Row.of(first.entry)], at
+        return _build_done(command, at, first)
+    rows, now = [StoredRow.of(first.entry)], at
     for later in command.then():
         now = now.after(last, rows[-1].head)
         entry = later.entry(now)  # of a charge that is new, settled and the caller's own
         last = fold(entry, now)
-        rows.append(Row.of(entry))
+        rows.append(StoredRow.of(entry))
     if at.caller.by is not None and _is_free(first.entry):
         at.caller.admit_free(at.caller.by)
     session.append(*rows)
@@ -97,21 +97,21 @@ def _write(session: Session, command: Command, at: Reading) -> Done:
         session.put_round(at.charge.id, last.round)
     elif last.charge is not None:
         session.put_charge(last.charge)
-    return _done(command, at, last, first.entry)
+    return _build_done(command, at, last, first.entry)
 
 
 def _is_free(entry: Entry) -> bool:
     """Whether an entry opens a charge that costs nothing, without an owner."""
-    rule = RULES[entry.verb]
+    rule = TRANSITIONS[entry.verb]
     return rule.opens and not rule.owned and not any(any(cost.units.values()) for cost in entry.amounts.values())
 
 
-def _done(command: Command, at: Reading, last: Step, reserved: Entry | None = None) -> Done:
+def _build_done(command: Command, at: Reading, last: Step, reserved: Entry | None = None) -> Done:
     replayed = last.entry is None
     if command.tells == BUDGET:
         return Done(balance=(at.path if replayed else last.path)[-1], replayed=replayed)
     if command.tells not in (CHARGE, RESERVATION):
-        return Done(accepted=last.standing is not None and last.standing.accepted)
+        return Done(accepted=last.restore_state is not None and last.restore_state.accepted)
     charge = last.charge
     if command.tells == RESERVATION and reserved is None and charge is not None:
         reserved = at.entry(charge.opened)
@@ -123,7 +123,7 @@ class Reading:
 
     def __init__(
         self,
-        session: Session,
+        session: WriteTransaction,
         command: Command,
         caller: Caller,
         *,
@@ -146,20 +146,20 @@ class Reading:
         return self._clock().astimezone(UTC).isoformat(timespec="microseconds")
 
     @lazy
-    def standing(self) -> Standing:  # noqa: D102
-        return Standing.after(self._session.latest(""))
+    def restore_state(self) -> RestoreState:  # noqa: D102
+        return RestoreState.after(self._session.latest(""))
 
     @lazy
     def path(self) -> Sequence[Balance]:  # noqa: D102
         scope = self._command.scope_at(self)
-        return self._session.balances(scopes.ancestors(scope)) if scope else ()
+        return self._session.balances(scopes.list_ancestors(scope)) if scope else ()
 
     @lazy
     def charge(self) -> ChargeRecord | None:  # noqa: D102
         key = self._command.key_of_charge()
         if key is None:
             return None
-        if RULES[self._command.verb].opens:
+        if TRANSITIONS[self._command.verb].opens:
             return self._session.charge((self._command.scope_at(self), key))
         return find_record(self._session, key, getattr(self._command, "scope", None), self.caller.covers)
 
@@ -168,11 +168,11 @@ class Reading:
         return None if self.charge is None else self._session.last_round(self.charge.id)
 
     @lazy
-    def populated(self) -> bool:  # noqa: D102
+    def has_budgets(self) -> bool:  # noqa: D102
         return self._session.has_charges(self._scope) or any(one.partition is not None for one in self._below)
 
     @lazy
-    def nested(self) -> bool:  # noqa: D102
+    def has_children(self) -> bool:  # noqa: D102
         return bool(self._below)
 
     @lazy
@@ -214,19 +214,19 @@ class Reading:
             time = self._times[name] = self._session.entry(self.charge.opened).time
         return time
 
-    def made(self) -> Entry:  # noqa: D102
+    def creation_entry(self) -> Entry:  # noqa: D102
         scope = self.path[-1].scope
         rows = (row for row in self._session.rows(scope=scope) if row.scope == scope)
-        return next(entry for entry in map(parsed, rows) if entry.verb in paths.CREATING)
+        return next(entry for entry in map(parse_row, rows) if entry.verb in paths.CREATION_VERBS)
 
 
 def find_record(
-    session: View, key: str, scope: str | None, covers: Callable[[str], bool] = lambda _: True
+    session: LedgerSnapshot, key: str, scope: str | None, covers: Callable[[str], bool] = lambda _: True
 ) -> ChargeRecord | None:
     """The record of the charge with a key, in the given scope or in the only one that has the key."""
-    scopes.check_key(key)
+    scopes.require_idempotency_key(key)
     if scope is not None:
-        scopes.ancestors(scope)
+        scopes.list_ancestors(scope)
         return session.charge((scope, key)) if covers(scope) else None
     found = [charge for charge in session.find_charges(key) if covers(charge.scope)]
     if len(found) > 1:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from epsilog import disk
-from epsilog.ledger.entries import Entry, digest
-from epsilog.ledger.filters import FILTERS
+from epsilog.ledger.entries import Entry, hash_entry
+from epsilog.ledger.filters import PRIVACY_FILTERS
 from epsilog.terms import CheckError, EpsilogError
 from epsilog.terms.extras import install_command
 
@@ -20,8 +20,10 @@ from epsilog.terms.extras import install_command
 _FORMULA = re.compile('(?<![\\s";])[\\s";]*+(?=[=+@\uff1d\uff0b\uff0d\uff20-])')
 _PARTS = frozenset(";\t\r\n")
 FORMATS = (".csv", ".jsonl", ".parquet")
-_SUMS = [(kind, quantity) for kind, rule in FILTERS.items() for quantity in rule.quantities]
-_BY_ORDER = [kind for kind, rule in FILTERS.items() if rule.by_order]  # of which each budget has orders of its own
+_SUMS = [(kind, quantity) for kind, rule in PRIVACY_FILTERS.items() for quantity in rule.quantities]
+_BY_ORDER = [
+    kind for kind, rule in PRIVACY_FILTERS.items() if rule.by_order
+]  # of which each budget has orders of its own
 COLUMNS = (
     *("index", "time", "verb", "scope", "key"),
     *(f"{kind} {quantity}" for kind, quantity in _SUMS),
@@ -30,7 +32,7 @@ COLUMNS = (
 )
 
 
-def export(entries: Iterable[Entry], path: Path) -> int:
+def export_entries(entries: Iterable[Entry], path: Path) -> int:
     """Writes entries into a file that is not there yet; its name says how.
 
     Amounts are decimal strings, and an empty cell where nothing moves; those at Renyi orders are JSON in one cell.
@@ -52,7 +54,7 @@ def export(entries: Iterable[Entry], path: Path) -> int:
             raise CheckError("file", "one that is not there yet", repr(str(name)))
     try:
         count = _WRITERS[path.suffix](entries, waiting)
-        disk.sync(waiting)
+        disk.sync_file(waiting)
         os.link(waiting, path)  # unlike a rename, refuses a name that somebody else has taken meanwhile
     finally:
         waiting.unlink(missing_ok=True)
@@ -60,26 +62,26 @@ def export(entries: Iterable[Entry], path: Path) -> int:
     return count
 
 
-def row(entry: Entry) -> tuple[str | int | None, ...]:
+def flatten_entry(entry: Entry) -> tuple[str | int | None, ...]:
     """An entry as one line of a table; see ``COLUMNS``."""
     amounts = [entry.amounts[kind][quantity] if kind in entry.amounts else None for kind, quantity in _SUMS]
     orders = [json.dumps(dict(entry.amounts[kind])) if kind in entry.amounts else None for kind in _BY_ORDER]
     said = [str(entry.body[name]) if name in entry.body else None for name in ("by", "reason")]
     body = json.dumps(dict(entry.body), ensure_ascii=False, sort_keys=True)
     where = (entry.index, entry.time, entry.verb.value, entry.scope, entry.key)
-    return (*where, *amounts, *orders, *said, body, digest(entry.document()))
+    return (*where, *amounts, *orders, *said, body, hash_entry(entry.document()))
 
 
-def defused(cell: str | int | None) -> str | int | None:
+def escape_formula(cell: str | int | None) -> str | int | None:
     """A cell that no spreadsheet takes for a formula, nor for several cells with one among them.
 
-    >>> defused("=HYPERLINK(1)"), defused("plain"), defused("-1"), defused("a;=1"), defused(7)
-    ("'=HYPERLINK(1)", 'plain', "'-1", "a;'=1", 7)
+    >>> [escape_formula(cell) for cell in ("=HYPERLINK(1)", "plain", "-1", "a;=1", 7)]
+    ["'=HYPERLINK(1)", 'plain', "'-1", "a;'=1", 7]
     """
-    return _FORMULA.sub(_marked, cell) if isinstance(cell, str) else cell
+    return _FORMULA.sub(_mark_line_start, cell) if isinstance(cell, str) else cell
 
 
-def _marked(before: re.Match[str]) -> str:
+def _mark_line_start(before: re.Match[str]) -> str:
     begins = before.start() == 0 or not _PARTS.isdisjoint(before[0])
     return f"{before[0]}'" if begins else before[0]
 
@@ -89,7 +91,7 @@ def _flat(body: str) -> str:
     return body.replace(";", "\\u003b")
 
 
-def csv_lines(entries: Iterable[Entry]) -> Iterator[str]:
+def format_csv_lines(entries: Iterable[Entry]) -> Iterator[str]:
     """The lines of a CSV file, its head first."""
     line = io.StringIO(newline="")
     writer = csv.writer(line)
@@ -97,14 +99,14 @@ def csv_lines(entries: Iterable[Entry]) -> Iterator[str]:
     yield line.getvalue()
     for entry in entries:
         line.seek(line.truncate(0))
-        *cells, body, hashed = row(entry)
-        writer.writerow([*map(defused, cells), _flat(str(body)), hashed])
+        *cells, body, hashed = flatten_entry(entry)
+        writer.writerow([*map(escape_formula, cells), _flat(str(body)), hashed])
         yield line.getvalue()
 
 
 def _write_csv(entries: Iterable[Entry], path: Path) -> int:
     with path.open("w", encoding="utf-8", newline="") as file:
-        return sum(1 for line in csv_lines(entries) if file.write(line)) - 1
+        return sum(1 for line in format_csv_lines(entries) if file.write(line)) - 1
 
 
 def _write_jsonl(entries: Iterable[Entry], path: Path) -> int:
@@ -118,7 +120,7 @@ def _write_parquet(entries: Iterable[Entry], path: Path) -> int:
     except ImportError as error:
         raise EpsilogError(f"Parquet needs the extra `data`: {install_command('data')} ({error})") from error
     schema = {name: pl.Int64 if name == "index" else pl.String for name in COLUMNS}
-    frame = pl.DataFrame([row(entry) for entry in entries], schema=schema, orient="row")
+    frame = pl.DataFrame([flatten_entry(entry) for entry in entries], schema=schema, orient="row")
     frame.write_parquet(path)
     return frame.height
 

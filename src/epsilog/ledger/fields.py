@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import Annotated, Any, get_args
 
-from epsilog.ledger.amounts import MOST_ORDERS, Amounts, Number, rdp_quantity
-from epsilog.ledger.entries import sha256
-from epsilog.ledger.scopes import ancestors, check_key
+from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts, Number, make_rdp_quantity
+from epsilog.ledger.entries import require_sha256
+from epsilog.ledger.scopes import list_ancestors, require_idempotency_key
 from epsilog.mechanisms import Release
 from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.codec import UNREADABLE, from_json, to_json
@@ -53,12 +53,14 @@ class Arg(Field):
     positional: bool = False
     example: Any = None
 
-    def rule(self, kind: Any, most: float | None = None) -> check.Rule[Any]:
+    def rule(self, kind: Any, most: float | None = None) -> check.Validator[Any]:
         """The rule for a value of ``kind``."""
         if self.kind is None:
             return Field.rule(self, kind, most)
         return (
-            check.optional(check.Rule(self.kind.check)) if NoneType in get_args(kind) else check.Rule(self.kind.check)
+            check.optional(check.Validator(self.kind.check))
+            if NoneType in get_args(kind)
+            else check.Validator(self.kind.check)
         )
 
     @property
@@ -75,7 +77,7 @@ class Arg(Field):
         return None if value is None else self.as_kind.read(value)
 
 
-def moment(**named: object) -> str:
+def parse_timestamp(**named: object) -> str:
     """A moment as entries spell it: UTC, ISO 8601, to the microsecond; from a ``datetime`` or a text."""
     ((name, value),) = named.items()
     if isinstance(value, str):
@@ -92,39 +94,39 @@ def moment(**named: object) -> str:
 
 
 def _scope(_: str, value: Any) -> str:
-    return ancestors(value)[-1]
+    return list_ancestors(value)[-1]
 
 
 def _key(_: str, value: Any) -> str:
-    check_key(value)
+    require_idempotency_key(value)
     return str(value)
 
 
 def _hash(name: str, value: Any) -> str:
-    sha256(**{name: value})
+    require_sha256(**{name: value})
     return str(value)
 
 
 def _hashes(name: str, value: Any) -> dict[str, str]:
     return {
         check.text()(**{name: one}): _hash(one, hashed)
-        for one, hashed in check.instance(Mapping)(**{name: value}).items()
+        for one, hashed in check.instance_of(Mapping)(**{name: value}).items()
     }
 
 
 def _delta(name: str, value: Any) -> str:
     rounded = Amounts.charged({"delta": value})["delta"]
-    check.between(0, 1)(**{name: float(rounded)})
+    check.in_open_interval(0, 1)(**{name: float(rounded)})
     return rounded
 
 
 def _amount(name: str, value: Any) -> dict[str, str]:
-    return dict(Amounts.charged(check.instance(Mapping)(**{name: value})))
+    return dict(Amounts.charged(check.instance_of(Mapping)(**{name: value})))
 
 
 def _release(document: Any) -> Release:
     try:
-        found: Release = check.instance(Release)(release=from_json(document))
+        found: Release = check.instance_of(Release)(release=from_json(document))
     except CheckError as error:
         raise error if error.field == "release" else error.under("release") from None
     except UNREADABLE as error:
@@ -141,19 +143,19 @@ HASHES = Kind(_hashes, json=dict[str, str], most=1000)
 DELTA = Kind(_delta, json=str, most=100)
 AMOUNT = Kind(_amount, json=dict[str, str], most=40)
 CAPS = Kind(  # the kind of the budget says which there are
-    lambda name, value: dict(check.instance(Mapping)(**{name: value})),
-    write=lambda caps: dict(Amounts.capped(caps)),
+    lambda name, value: dict(check.instance_of(Mapping)(**{name: value})),
+    write=lambda caps: dict(Amounts.from_cap(caps)),
     json=dict[str, str],
     most=40,
 )
-RELEASE = Kind(check.instance(Release).read, to_json, _release, dict[str, Any], most=0)
-RELATION = Kind(check.member(NeighboringRelation).read, write=lambda relation: relation.value)
-MOMENT = Kind(lambda name, value: moment(**{name: value}), json=str, most=40)
+RELEASE = Kind(check.instance_of(Release).read, to_json, _release, dict[str, Any], most=0)
+RELATION = Kind(check.enum_member(NeighboringRelation).read, write=lambda relation: relation.value)
+MOMENT = Kind(lambda name, value: parse_timestamp(**{name: value}), json=str, most=40)
 ORDERS = Kind(
-    check.each(check.Rule(lambda _, order: rdp_quantity(order))).read,
+    check.sequence_of(check.Validator(lambda _, order: make_rdp_quantity(order))).read,
     write=lambda orders: [one.removeprefix("rdp_") for one in orders],
     json=list[str],
-    most=MOST_ORDERS,
+    most=MAX_RENYI_ORDERS,
 )
 
 Scope = Annotated[str, Arg("names joined by '/'", kind=SCOPE, positional=True, example="acme/claims")]

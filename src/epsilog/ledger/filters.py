@@ -4,11 +4,12 @@ A charge may depend on what earlier charges showed, and charges may overlap in t
 serve: rules that stay valid when parameters are chosen along the way. Tight accountants (privacy loss distributions)
 price one plan whose schedule is fixed beforehand; they never add plans up. Every filter here is a sum per quantity.
 
->>> caps = Amounts.capped({"epsilon": "1", "delta": "1e-5"})
+>>> caps = Amounts.from_cap({"epsilon": "1", "delta": "1e-5"})
 >>> held = Amounts.charged({"epsilon": "0.9", "delta": "0"})
->>> filter_of("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.1", "delta": "1e-5"}))
+>>> get_privacy_filter("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.1", "delta": "1e-5"}))
 True
->>> filter_of("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.100000001", "delta": "0"}))
+>>> get_privacy_filter("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.100000001", "delta":
+... "0"}))
 False
 """
 
@@ -17,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from epsilog.ledger.amounts import MOST_ORDERS, Amounts, order_of
+from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts, get_renyi_order
 from epsilog.terms import check
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class PrivacyFilter:
     """A kind of budget: the quantities that are summed, and the theorem that allows it.
 
     Attributes:
@@ -49,7 +50,7 @@ class Filter:
         found = set(quantities)
         if not self.by_order:
             return found == set(self.quantities)
-        return 1 <= len(found) <= MOST_ORDERS and all(order_of(quantity) is not None for quantity in found)
+        return 1 <= len(found) <= MAX_RENYI_ORDERS and all(get_renyi_order(quantity) is not None for quantity in found)
 
     def fits(self, caps: Amounts, *, held: Amounts, asked: Amounts) -> bool:
         """Whether ``asked`` on top of ``held`` stays within the caps; a sum that meets its cap fits."""
@@ -60,36 +61,36 @@ class Filter:
 
 _CONCURRENT = "overlapping charges: Haney et al. 2023 (arXiv:2309.05901)"
 
-FILTERS = {
+PRIVACY_FILTERS = {
     rule.kind: rule
     for rule in (
-        Filter(
+        PrivacyFilter(
             "pure",
             ("epsilon",),
             "everything together is epsilon-DP",
             f"basic composition as a filter: Rogers et al. 2016 (arXiv:1605.08294); {_CONCURRENT}",
         ),
-        Filter(
+        PrivacyFilter(
             "approximate",
             ("epsilon", "delta"),
             "everything together is (epsilon, delta)-DP",
             f"basic composition as a filter, sums of epsilon and of delta: Rogers et al. 2016 (arXiv:1605.08294); "
             f"{_CONCURRENT}",
         ),
-        Filter(
+        PrivacyFilter(
             "zcdp",
             ("rho",),
             "everything together is rho-zCDP",
             "sum of rho: the fixed-order Renyi filter of Feldman & Zrnic 2021 (arXiv:2008.11193) at every order at "
             f"once; Whitehouse et al. 2023 (arXiv:2203.05481); {_CONCURRENT}",
         ),
-        Filter(
+        PrivacyFilter(
             "gdp",
             ("mu_squared",),
             "everything together is mu-GDP",
             "sum of mu squared over mu-GDP steps: Smith & Thakurta 2022 (arXiv:2210.17520)",
         ),
-        Filter(
+        PrivacyFilter(
             "rdp",
             (),
             "everything together has at most the capped Renyi divergence, at every declared order",
@@ -99,7 +100,7 @@ FILTERS = {
     )
 }
 
-SOME_ORDER = Filter(
+SOME_ORDER = PrivacyFilter(
     "rdp",
     (),
     "everything together is (epsilon, delta)-DP",
@@ -110,14 +111,14 @@ SOME_ORDER = Filter(
 )
 
 
-def filter_of(kind: str, *, promised: bool = False) -> Filter:
+def get_privacy_filter(kind: str, *, promised: bool = False) -> PrivacyFilter:
     """The filter of a kind of budget; an unknown kind is a ``ValueError``.
 
     Args:
         kind: of the budget.
         promised: whether its caps were worked out from an (epsilon, delta) that they keep.
     """
-    found = FILTERS.get(kind) if type(kind) is str else None
+    found = PRIVACY_FILTERS.get(kind) if type(kind) is str else None
     if found is None:
-        found = FILTERS[check.one_of(FILTERS)(kind=kind)]
+        found = PRIVACY_FILTERS[check.one_of(PRIVACY_FILTERS)(kind=kind)]
     return SOME_ORDER if promised and found.by_order else found

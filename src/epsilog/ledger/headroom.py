@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.balances import Balance, bears, measures, require_terms, room
-from epsilog.ledger.filters import filter_of
-from epsilog.ledger.partitions import reach
-from epsilog.ledger.pricing import Price, price
-from epsilog.ledger.requests import Request
+from epsilog.ledger.balances import Balance, allows_charge, compute_available, list_cost_quantities, require_terms
+from epsilog.ledger.filters import get_privacy_filter
+from epsilog.ledger.partitions import count_budgets_covered_by_partition
+from epsilog.ledger.pricing import Cost, compute_cost
+from epsilog.ledger.requests import ChargeRequest
 from epsilog.mechanisms import Repeated
 from epsilog.terms import BudgetExceededError, EpsilogError, check
 
@@ -31,7 +31,7 @@ class Headroom:
     repetitions: int | None = None
 
 
-def rooms(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
+def list_available(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
     """Each budget that a charge at the end of a path counts in, with what it may cost there; and any that is retired.
 
     What has paid for the charge's block is not asked again. A path that ends at a partition leads into no block: there
@@ -39,14 +39,14 @@ def rooms(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
     """
     nothing = [Amounts.zero(one.caps) for one, _ in _counting(path)]
     return [
-        (one, room(one, below) if bears(one, zero, below) else zero)
+        (one, compute_available(one, below) if allows_charge(one, zero, below) else zero)
         for (one, below), zero in zip(_counting(path), nothing, strict=True)
     ]
 
 
 def _counting(path: Sequence[Balance]) -> list[tuple[Balance, Sequence[Balance]]]:
-    """The budgets of ``rooms``, each with those under it on the path."""
-    beyond = min(reach(path), len(path) - 1)
+    """The budgets of ``list_available``, each with those under it on the path."""
+    beyond = min(count_budgets_covered_by_partition(path), len(path) - 1)
     return [
         (balance, path[depth + 1 :])
         for depth, balance in enumerate(path)
@@ -54,9 +54,9 @@ def _counting(path: Sequence[Balance]) -> list[tuple[Balance, Sequence[Balance]]
     ]
 
 
-def least(path: Sequence[Balance]) -> Amounts:
+def compute_min_available(path: Sequence[Balance]) -> Amounts:
     """The headroom on a path of budgets: for each quantity the least that any of them still has."""
-    return _least(rooms(path))
+    return _least(list_available(path))
 
 
 def _least(found: Sequence[tuple[Balance, Amounts]]) -> Amounts:
@@ -67,7 +67,7 @@ def _least(found: Sequence[tuple[Balance, Amounts]]) -> Amounts:
     return Amounts(left)
 
 
-def headroom_for(request: Request, path: Sequence[Balance]) -> Headroom:
+def compute_headroom(request: ChargeRequest, path: Sequence[Balance]) -> Headroom:
     """The headroom on a path, counted in charges like ``request`` and in repetitions of what it repeats.
 
     A price grows with the count, so the largest count that fits is found by halving; every count returned was priced.
@@ -85,18 +85,18 @@ def headroom_for(request: Request, path: Sequence[Balance]) -> Headroom:
         )
     count = None
     if request.release.repeats and request.amount is None:
-        count = most_repetitions(request, path)
-    return Headroom(least(path), _charges(request, path), count)
+        count = count_max_repetitions(request, path)
+    return Headroom(compute_min_available(path), _charges(request, path), count)
 
 
-def _charges(request: Request, path: Sequence[Balance]) -> int | None:
+def _charges(request: ChargeRequest, path: Sequence[Balance]) -> int | None:
     """How many times the request's price goes into what is left."""
     counts = []
     for balance, below in _counting(path):
-        cost = price(request, balance.kind, orders=orders_of(balance))
-        if not cost.bearable or not bears(balance, cost.amounts, below):
+        cost = compute_cost(request, balance.kind, orders=list_budget_orders(balance))
+        if not cost.is_finite or not allows_charge(balance, cost.amounts, below):
             return 0
-        counts.append(_times(balance, room(balance, below), cost.amounts))
+        counts.append(_times(balance, compute_available(balance, below), cost.amounts))
     return min((count for count in counts if count is not None), default=None)
 
 
@@ -104,68 +104,68 @@ def _times(balance: Balance, available: Amounts, cost: Amounts) -> int | None:
     """How many times a price goes into what a budget has left; None for as often as one likes."""
     if not balance.filter.one_is_enough:
         return min((available.units[name] // units for name, units in cost.units.items() if units), default=None)
-    open_ = [name for name, cap in balance.caps.units.items() if balance.held.units[name] <= cap]
+    open_ = [name for name, cap in balance.caps.units.items() if balance.total_reserved.units[name] <= cap]
     if any(not cost.units[name] for name in open_):
         return None
     return max((available.units[name] // cost.units[name] for name in open_), default=0)
 
 
-def orders_on(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
-    """The kinds of the budgets on a path, each with the orders that a price under it is asked for: see ``price``."""
-    due = sorted(measures(path).items())
-    return {kind: quantities if filter_of(kind).by_order else () for kind, quantities in due}
+def list_path_orders(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
+    """The kinds of budgets on a path, each with the orders at which a cost is computed; see ``compute_cost``."""
+    due = sorted(list_cost_quantities(path).items())
+    return {kind: quantities if get_privacy_filter(kind).by_order else () for kind, quantities in due}
 
 
-def orders_of(balance: Balance) -> tuple[str, ...]:
+def list_budget_orders(balance: Balance) -> tuple[str, ...]:
     """The quantities that a budget has of its own; none where its kind names them."""
     return tuple(balance.caps) if balance.filter.by_order else ()
 
 
-def _fit(request: Request, path: Sequence[Balance]) -> bool:
+def _fit(request: ChargeRequest, path: Sequence[Balance]) -> bool:
     charges = _charges(request, path)
     return charges is None or charges >= 1
 
 
-def most_repetitions(request: Request, path: Sequence[Balance]) -> int:
+def count_max_repetitions(request: ChargeRequest, path: Sequence[Balance]) -> int:
     """How many repetitions of what a request repeats fit as one plan."""
-    from epsilog.numerics.roots import largest  # half of what a command on a ledger would take to start
+    from epsilog.numerics.roots import find_last_integer  # half of what a command on a ledger would take to start
 
-    repeated = check.instance(Repeated)(release=request.release)
+    repeated = check.instance_of(Repeated)(release=request.release)
 
     def fit(count: int) -> bool:
         return _fit(replace(request, release=replace(repeated, count=count)), path)
 
-    return largest(fit, start=repeated.count, limit=_MOST)
+    return find_last_integer(fit, start=repeated.count, limit=_MOST)
 
 
-def _price(request: Request, kind: str, orders: Sequence[str], overridden: bool) -> Price:
-    return price(request, kind, orders=orders, overridden=overridden)
+def _compute_cost(request: ChargeRequest, kind: str, orders: Sequence[str], overridden: bool) -> Cost:
+    return compute_cost(request, kind, orders=orders, overridden=overridden)
 
 
 @dataclass(frozen=True, slots=True)
-class Pricing:
+class CostModel:
     """Who works prices out, which may take long: this process, unless a server has others do it.
 
     Attributes:
         price: see ``pricing.price``.
-        repetitions: see ``most_repetitions``.
+        repetitions: see ``count_max_repetitions``.
     """
 
-    price: Callable[[Request, str, Sequence[str], bool], Price] = _price
-    repetitions: Callable[[Request, Sequence[Balance]], int] = most_repetitions
+    price: Callable[[ChargeRequest, str, Sequence[str], bool], Cost] = _compute_cost
+    repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = count_max_repetitions
 
 
-HERE = Pricing()
+HERE = CostModel()
 _MOST = 2**40  # repetitions; nobody asks for more
 
 
-def refuse_unbearable(prices: Mapping[str, Price], path: Sequence[Balance]) -> None:
+def refuse_above_capacity(prices: Mapping[str, Cost], path: Sequence[Balance]) -> None:
     """Refuses a price above everything that a budget can hold, infinity among them."""
-    for balance, available in rooms(path):
+    for balance, available in list_available(path):
         cost = prices[balance.kind].part(balance.caps)
-        if not cost.bearable:
+        if not cost.is_finite:
             requested = {quantity: str(value) for quantity, value in cost.values.items()}
-            short = {quantity: requested[quantity] for quantity in requested if not cost.part([quantity]).bearable}
+            short = {quantity: requested[quantity] for quantity in requested if not cost.part([quantity]).is_finite}
             raise BudgetExceededError(
                 scope=balance.scope,
                 requested=requested,
@@ -177,17 +177,17 @@ def refuse_unbearable(prices: Mapping[str, Price], path: Sequence[Balance]) -> N
             )
 
 
-def explained(
+def add_remedy(
     refusal: BudgetExceededError,
-    request: Request,
+    request: ChargeRequest,
     path: Sequence[Balance],
-    prices: Mapping[str, Price],
-    repetitions: Callable[[Request, Sequence[Balance]], int] = most_repetitions,
+    prices: Mapping[str, Cost],
+    repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = count_max_repetitions,
 ) -> BudgetExceededError:
     """The same refusal, with what would fit instead, and whose budgets would have to be larger."""
     if refusal.reason:
         return refusal
-    hint = f"at most {room_in_words(path)} fits"
+    hint = f"at most {format_headroom(path)} fits"
     if request.release.repeats and request.amount is None:
         try:
             count = repetitions(request, path)
@@ -195,15 +195,15 @@ def explained(
             count = 0
         if count:
             hint += f", or {count} of the {request.release.repeats} repetitions as one plan"
-    if (beyond := reach(path)) and refusal.scope == path[beyond].scope:
+    if (beyond := count_budgets_covered_by_partition(path)) and refusal.scope == path[beyond].scope:
         hint += f" (a block of {path[beyond - 1].scope!r}: the budgets above have paid for it, and bear nothing here)"
-    if not all(cost.bearable for cost in prices.values()):
+    if not all(cost.is_finite for cost in prices.values()):
         return refusal.explained(hint=f"{hint}; no cap is so high that it bears this", owners=())
-    asked = {kind: prices[kind].amounts for kind in {one.kind for one, _ in rooms(path)}}
+    asked = {kind: prices[kind].amounts for kind in {one.kind for one, _ in list_available(path)}}
     return refusal.explained(hint=hint, owners=_tight(path, asked))
 
 
-def unpaid(
+def refuse_partition(
     refusal: BudgetExceededError, path: Sequence[Balance], amounts: Mapping[str, Amounts]
 ) -> BudgetExceededError:
     """The refusal of a partition that the budgets above cannot pay for, with what they could, and who can allow more.
@@ -213,7 +213,7 @@ def unpaid(
         path: the budgets above the partition.
         amounts: what is to be paid.
     """
-    return refusal.explained(hint=f"at most {room_in_words(path)} can be paid for", owners=_tight(path, amounts))
+    return refusal.explained(hint=f"at most {format_headroom(path)} can be paid for", owners=_tight(path, amounts))
 
 
 def _tight(path: Sequence[Balance], asked: Mapping[str, Amounts]) -> tuple[str, ...]:
@@ -221,19 +221,19 @@ def _tight(path: Sequence[Balance], asked: Mapping[str, Amounts]) -> tuple[str, 
 
     A block may have to cost more than was paid for it: then its partition is raised, and whatever is above pays that.
     """
-    found = [one for one, below in _counting(path) if not bears(one, one.cost(asked), below)]
-    beyond = reach(path)
+    found = [one for one, below in _counting(path) if not allows_charge(one, one.cost(asked), below)]
+    beyond = count_budgets_covered_by_partition(path)
     if beyond and path[beyond] in found:
         partition, block = path[beyond - 1], path[beyond]
-        more = (block.held + block.cost(asked)).left_after(partition.caps)
+        more = (block.total_reserved + block.cost(asked)).left_after(partition.caps)
         if any(more.units.values()):
             return (*_tight(path[: beyond - 1], {block.kind: more}), partition.scope, *(one.scope for one in found))
     return tuple(one.scope for one in found)
 
 
-def room_in_words(path: Sequence[Balance]) -> str:
+def format_headroom(path: Sequence[Balance]) -> str:
     """What fits, in words: the least of all budgets, and of one where an order is enough, what it has at each."""
-    strict = [(one, left) for one, left in rooms(path) if not one.filter.one_is_enough]
+    strict = [(one, left) for one, left in list_available(path) if not one.filter.one_is_enough]
     told = [f"{quantity} {amount}" for quantity, amount in _least(strict).items()]
     told += [
         " or ".join(
@@ -241,7 +241,7 @@ def room_in_words(path: Sequence[Balance]) -> str:
             for quantity, amount in left.items()
             if left.units[quantity] or not any(left.units.values())
         )
-        for one, left in rooms(path)
+        for one, left in list_available(path)
         if one.filter.one_is_enough
     ]
     return ", ".join(told)

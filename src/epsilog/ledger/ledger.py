@@ -17,23 +17,23 @@ from epsilog.ledger.balances import Balance
 from epsilog.ledger.commands import Caller, Command
 from epsilog.ledger.entries import Entry
 from epsilog.ledger.execute import Done, Local
-from epsilog.ledger.headroom import HERE, Pricing
-from epsilog.ledger.requests import Request
+from epsilog.ledger.headroom import HERE, CostModel
+from epsilog.ledger.requests import ChargeRequest
 from epsilog.ledger.store import Store
 from epsilog.ledger.view import ChargeView, LedgerView, Served
-from epsilog.terms import AccessError, NeighboringRelation, check
+from epsilog.terms import NeighboringRelation, PermissionDeniedError, check
 
 ANYBODY = Caller()
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def utc_now() -> datetime:
+def get_utc_now() -> datetime:
     """The time that entries note."""
     return datetime.now(UTC)
 
 
-def _nothing(_: Ledger, __: Done) -> None:
+def _return_nothing(_: Ledger, __: Done) -> None:
     return None
 
 
@@ -68,9 +68,9 @@ def _method(kind: Callable[P, Command], told: Callable[[Ledger, Done], T]) -> Ca
 class Ledger(LedgerView):
     """An append-only, hash-chained ledger of privacy budgets. Use it as a context manager, or ``close`` it.
 
-    ``open_ledger`` opens one, here or at a server. At a server each command may also raise an ``UnansweredError``: no
-    answer came, and what was asked may stand or not. The ledger knows: ``find`` the charge, or ask again with the same
-    key.
+    ``open_ledger`` opens one, here or at a server. At a server each command may also raise an ``OutcomeUnknownError``:
+    no answer came, and what was asked may stand or not. The ledger knows: ``find`` the charge, or ask again with the
+    same key.
 
     Args:
         store: where it is kept, or the server that keeps it; closed with the ledger.
@@ -83,8 +83,8 @@ class Ledger(LedgerView):
         self,
         store: Store | Served,
         *,
-        clock: Callable[[], datetime] = utc_now,
-        pricing: Pricing = HERE,
+        clock: Callable[[], datetime] = get_utc_now,
+        pricing: CostModel = HERE,
         caller: Caller = ANYBODY,
     ) -> None:
         super().__init__(store, covers=caller.covers)
@@ -104,11 +104,11 @@ class Ledger(LedgerView):
             by: their name.
             covers: tells whether they may see the charges of a scope; all others are hidden.
             owns: tells whether they own a scope, or for None the whole ledger. An act that takes an owner whom they are
-                not is an ``AccessError``.
+                not is an ``PermissionDeniedError``.
         """
         by = check.text()(by=by)
         if self._served is not None:
-            raise AccessError("a server knows who asks by their token: open the ledger with that")
+            raise PermissionDeniedError("a server knows who asks by their token: open the ledger with that")
         found = copy(self)
         found._caller = self._caller._replace(by=by, covers=covers, owns=owns)
         found._covers = covers
@@ -210,16 +210,16 @@ class Ledger(LedgerView):
         return _budget(self, self.execute(commands.ChangeCap(scope, caps=caps, by=by, reason=reason)))
 
     retire = _method(commands.Retire, _budget)
-    mark_restored = _method(commands.MarkRestored, _nothing)
-    accept_restored = _method(commands.AcceptRestored, _nothing)
-    register_plan = _method(commands.RegisterPlan, _nothing)
+    mark_restored = _method(commands.MarkRestored, _return_nothing)
+    accept_restored = _method(commands.AcceptRestored, _return_nothing)
+    register_plan = _method(commands.RegisterPlan, _return_nothing)
     reserve = _method(commands.Reserve, _charge)
     charge = _method(commands.ChargeAtOnce, _charge)
-    override_price = _method(commands.OverridePrice, _nothing)
-    expire = _method(commands.Expire, _nothing)
-    revoke = _method(commands.Revoke, _nothing)
-    abandon = _method(commands.Abandon, _nothing)
-    decommission = _method(commands.Decommission, _nothing)
+    override_price = _method(commands.OverrideCost, _return_nothing)
+    expire = _method(commands.Expire, _return_nothing)
+    revoke = _method(commands.Revoke, _return_nothing)
+    abandon = _method(commands.Abandon, _return_nothing)
+    decommission = _method(commands.Decommission, _return_nothing)
 
     def find(self, key: str, *, scope: str | None = None) -> Charge | None:
         """The charge with a key, if there is one that the caller may see."""
@@ -227,11 +227,11 @@ class Ledger(LedgerView):
         return None if entry is None else Charge(self, entry, replayed=True)
 
 
-class RunCharge(Protocol):
+class ChargeProtocol(Protocol):
     """What a run needs of the charge that pays for it: a ``Charge``, or whatever else keeps these promises."""
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ChargeRequest:
         """What was asked of the ledger and priced."""
 
     @property

@@ -1,8 +1,8 @@
 """Merkle trees over entries: one hash that stands for the first n of them, and short proofs about it.
 
-A proof is a few roots of subtrees. Which ones is arithmetic on sizes (``inclusion_spans``, ``consistency_spans``); they
-are worked out in one pass over the leaves (``roots``), which holds a few hashes for each level. The two verifiers take
-sizes and hashes alone.
+A proof is a few roots of subtrees. Which ones is arithmetic on sizes (``list_inclusion_ranges``,
+``list_consistency_ranges``); they are worked out in one pass over the leaves (``compute_subtree_roots``), which holds
+a few hashes for each level. The two verifiers take sizes and hashes alone.
 
 Source:
     RFC 9162, Sec. 2.1 (the tree of RFC 6962, Sec. 2.1): leaves are hashed after a byte 0, nodes after a byte 1.
@@ -21,12 +21,12 @@ EMPTY = hashlib.sha256(b"").digest()  # the root of no entries
 Span = tuple[int, int]  # leaves from one index (of 0, 1, ...) up to and without another
 
 
-def leaf(content: bytes) -> bytes:
+def hash_leaf(content: bytes) -> bytes:
     """The hash of one entry."""
     return hashlib.sha256(b"\x00" + content).digest()
 
 
-def node(left: bytes, right: bytes) -> bytes:
+def hash_children(left: bytes, right: bytes) -> bytes:
     """The hash of two subtrees."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
@@ -40,7 +40,7 @@ class Frontier:
 
     >>> tree = Frontier()
     >>> for content in (b"", b"\x00", b"\x10"):
-    ...     tree.add(leaf(content))
+    ...     tree.add(hash_leaf(content))
     >>> tree.root().hex()[:16]
     'aeb6bcfe274b70a1'
     """
@@ -55,17 +55,17 @@ class Frontier:
         size = self.count
         while size % 2 == 0:  # two subtrees of one size are one of the next
             right = self._peaks.pop()
-            self._peaks[-1] = node(self._peaks[-1], right)
+            self._peaks[-1] = hash_children(self._peaks[-1], right)
             size //= 2
 
     def root(self) -> bytes:
         """The root of all leaves so far."""
         if not self._peaks:
             return EMPTY
-        return reduce(lambda right, left: node(left, right), reversed(self._peaks))
+        return reduce(lambda right, left: hash_children(left, right), reversed(self._peaks))
 
 
-def root_of(leaves: Iterable[bytes]) -> bytes:
+def compute_root(leaves: Iterable[bytes]) -> bytes:
     """The root over some leaves' hashes."""
     tree = Frontier()
     for hashed in leaves:
@@ -73,7 +73,7 @@ def root_of(leaves: Iterable[bytes]) -> bytes:
     return tree.root()
 
 
-def inclusion_spans(index: int, size: int) -> list[Span]:
+def list_inclusion_ranges(index: int, size: int) -> list[Span]:
     """The subtrees that prove a leaf to lie in a tree, from its sibling up.
 
     Args:
@@ -96,7 +96,7 @@ def _path(index: int, start: int, end: int) -> list[Span]:
     return [*_path(index, middle, end), (start, middle)]
 
 
-def consistency_spans(old: int, size: int) -> list[Span]:
+def list_consistency_ranges(old: int, size: int) -> list[Span]:
     """The subtrees that prove a tree to begin with an older one.
 
     Args:
@@ -126,7 +126,7 @@ def _middle(start: int, end: int) -> int:
     return start + (1 << (end - start - 1).bit_length() - 1)
 
 
-def roots(leaves: Iterable[bytes], spans: Sequence[Span]) -> list[bytes]:
+def compute_subtree_roots(leaves: Iterable[bytes], spans: Sequence[Span]) -> list[bytes]:
     """The roots of some subtrees that do not overlap, in one pass over the hashes of all leaves."""
     trees = {span: Frontier() for span in sorted(spans)}
     waiting = iter(trees.items())
@@ -142,7 +142,7 @@ def roots(leaves: Iterable[bytes], spans: Sequence[Span]) -> list[bytes]:
     return [trees[span].root() for span in spans]
 
 
-def included(hashed: bytes, *, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
+def verify_inclusion(hashed: bytes, *, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
     """Whether a proof leads from a leaf to a root.
 
     Args:
@@ -162,11 +162,11 @@ def included(hashed: bytes, *, index: int, size: int, proof: Sequence[bytes], ro
         if last == 0:
             return False
         if at % 2 or at == last:
-            found = node(other, found)
+            found = hash_children(other, found)
             while at % 2 == 0 and at:
                 at, last = at >> 1, last >> 1
         else:
-            found = node(found, other)
+            found = hash_children(found, other)
         at, last = at >> 1, last >> 1
     return last == 0 and found == root
 
@@ -176,7 +176,7 @@ def _hashes(*found: bytes) -> bool:
     return all(len(each) == len(EMPTY) for each in found)
 
 
-def consistent(*, old: int, old_root: bytes, size: int, root: bytes, proof: Sequence[bytes]) -> bool:
+def verify_consistency(*, old: int, old_root: bytes, size: int, root: bytes, proof: Sequence[bytes]) -> bool:
     """Whether a proof shows that a tree begins with an older one.
 
     Args:
@@ -184,7 +184,7 @@ def consistent(*, old: int, old_root: bytes, size: int, root: bytes, proof: Sequ
         old_root: the older tree's.
         size: leaves of the tree.
         root: the tree's.
-        proof: as ``consistency_spans`` names it.
+        proof: as ``list_consistency_ranges`` names it.
 
     Source:
         RFC 9162, Sec. 2.1.4.2; for 0 and for equal sizes RFC 6962, Sec. 2.1.2 has no proof, and none is taken.
@@ -204,10 +204,10 @@ def consistent(*, old: int, old_root: bytes, size: int, root: bytes, proof: Sequ
         if last == 0:
             return False
         if at % 2 or at == last:
-            before, after = node(other, before), node(other, after)
+            before, after = hash_children(other, before), hash_children(other, after)
             while at % 2 == 0 and at:
                 at, last = at >> 1, last >> 1
         else:
-            after = node(after, other)
+            after = hash_children(after, other)
         at, last = at >> 1, last >> 1
     return last == 0 and (before, after) == (old_root, root)

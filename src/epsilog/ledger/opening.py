@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from epsilog.ledger import bundles, chain
-from epsilog.ledger.chain import Verified
+from epsilog.ledger.chain import LedgerVerification
 from epsilog.ledger.commands import Caller
-from epsilog.ledger.entries import GENESIS, Entry, digest
-from epsilog.ledger.headroom import HERE, Pricing
-from epsilog.ledger.ledger import Ledger, utc_now
-from epsilog.ledger.states import State
+from epsilog.ledger.entries import GENESIS, Entry, hash_entry
+from epsilog.ledger.headroom import HERE, CostModel
+from epsilog.ledger.ledger import Ledger, get_utc_now
+from epsilog.ledger.states import ChargeState
 from epsilog.ledger.store import Store
 from epsilog.ledger.view import LedgerView
 from epsilog.signing import Note
@@ -32,7 +32,7 @@ _URL = re.compile(
 )  # and no file's name
 
 
-def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now, token: str | None = None) -> Ledger:
+def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = get_utc_now, token: str | None = None) -> Ledger:
     """Opens a ledger for charging; makes it if there is none, but for one that a server keeps.
 
     Args:
@@ -53,20 +53,20 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now, tok
     ...     ledger.balance("acme/claims").available["epsilon"]
     '0.75'
     """
-    if is_served(url):
+    if is_remote_address(url):
         from epsilog.ledger.remote import Connection, RemoteStore
 
-        if clock is not utc_now:
+        if clock is not get_utc_now:
             raise CheckError("clock", "absent: a server tells its own time", repr(clock))
         return Ledger(RemoteStore(Connection(str(url), token=token)))
-    return open_here(url, clock=clock)
+    return open_local_ledger(url, clock=clock)
 
 
-def open_here(
+def open_local_ledger(
     url: str | Path,
     *,
-    clock: Callable[[], datetime] = utc_now,
-    pricing: Pricing = HERE,
+    clock: Callable[[], datetime] = get_utc_now,
+    pricing: CostModel = HERE,
     within: Callable[[Store], Store] | None = None,
     admit_free: Callable[[str], None] = lambda _: None,
 ) -> Ledger:
@@ -86,26 +86,26 @@ def open_here(
 
 def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:
     """Opens a ledger that exists, to look and verify; nothing is ever written to it. See ``open_ledger``."""
-    if is_served(url):
+    if is_remote_address(url):
         from epsilog.ledger.remote import Connection, RemoteStore
 
         return LedgerView(RemoteStore(Connection(str(url), token=token)))
     return LedgerView(_store(url, read_only=True))
 
 
-def is_served(url: str | Path) -> bool:
+def is_remote_address(url: str | Path) -> bool:
     """Whether it is another server's ledger that a URL names."""
     return isinstance(url, str) and url.lower().startswith(HTTP)
 
 
-def verify_file(url: str | Path) -> Verified:
+def verify_ledger(url: str | Path) -> LedgerVerification:
     """Checks a ledger without writing to it; see ``Ledger.verify``."""
     with read_ledger(url) as ledger:
         return ledger.verify()
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class VerifiedEntries:
     """All that a sound ledger holds, word for word.
 
     Attributes:
@@ -115,13 +115,13 @@ class Transcript:
         note: the checkpoint that came with them; None for a ledger's own file.
     """
 
-    verified: Verified
+    verified: LedgerVerification
     entries: tuple[Entry, ...]
     documents: tuple[str, ...]
     note: Note | None = None
 
 
-def sound_documents(ledger: LedgerView) -> Iterator[str]:
+def iterate_verified_documents(ledger: LedgerView) -> Iterator[str]:
     """Verifies a ledger, and then reads the canonical JSON of its entries, one after another.
 
     Raises:
@@ -131,7 +131,7 @@ def sound_documents(ledger: LedgerView) -> Iterator[str]:
         yield document
 
 
-def read_transcript(url: str | Path | BinaryIO) -> Transcript:
+def read_verified_entries(url: str | Path | BinaryIO) -> VerifiedEntries:
     """Verifies a ledger or a bundle of one, told apart by content, and reads every entry.
 
     Args:
@@ -148,23 +148,23 @@ def read_transcript(url: str | Path | BinaryIO) -> Transcript:
     with read_ledger(url) as ledger:
         verified = ledger.verify()
         every = tuple(_proven(ledger, verified))
-    return Transcript(verified, tuple(entry for entry, _ in every), tuple(document for _, document in every))
+    return VerifiedEntries(verified, tuple(entry for entry, _ in every), tuple(document for _, document in every))
 
 
-def _proven(ledger: LedgerView, verified: Verified) -> Iterator[tuple[Entry, str]]:
+def _proven(ledger: LedgerView, verified: LedgerVerification) -> Iterator[tuple[Entry, str]]:
     """The entries that were verified, and none that a writer has added since."""
     last = GENESIS
     for entry, document in islice(ledger.documents(), verified.count):
-        last = digest(document)
+        last = hash_entry(document)
         yield entry, document
     if last != verified.head:
         raise LedgerIntegrityError("the ledger was changed while it was read")
 
 
-def _of_bundle(file: BinaryIO) -> Transcript:
+def _of_bundle(file: BinaryIO) -> VerifiedEntries:
     bundle = bundles.Bundle.over(file)
-    verified = chain.reprice(chain.fold(bundle.rows()))
-    return Transcript(verified, tuple(bundle.entries), tuple(bundle.documents), bundle.note)
+    verified = chain.recheck_costs(chain.replay_entries(bundle.rows()))
+    return VerifiedEntries(verified, tuple(bundle.entries), tuple(bundle.documents), bundle.note)
 
 
 def _store(url: str | Path, *, read_only: bool) -> Store:
@@ -188,7 +188,7 @@ def _path(url: str | Path) -> Path:
     return Path(name)
 
 
-def back_up(url: str | Path, to: Path) -> Verified:
+def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
     """Copies a ledger into a file while others may write to it; what is not whole and sound is no backup.
 
     Args:
@@ -204,19 +204,21 @@ def back_up(url: str | Path, to: Path) -> Verified:
     from epsilog.ledger.sqlite import backups
 
     if isinstance(url, str) and url.startswith(POSTGRES):
-        raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", without_password(url))
-    if is_served(url):
-        raise CheckError("url", "a file: what a server keeps is backed up where it lies", without_password(str(url)))
-    found: list[Verified] = []
-    backups.copy_ledger(_path(url), to, check=lambda copy: found.append(verify_file(copy)))
+        raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", redact_password(url))
+    if is_remote_address(url):
+        raise CheckError("url", "a file: what a server keeps is backed up where it lies", redact_password(str(url)))
+    found: list[LedgerVerification] = []
+    backups.copy_ledger(_path(url), to, check=lambda copy: found.append(verify_ledger(copy)))
     return found[0]
 
 
-def restore(backup: Path, to: Path, *, by: str, reason: str, clock: Callable[[], datetime] = utc_now) -> Verified:
+def restore_backup(
+    backup: Path, to: Path, *, by: str, reason: str, clock: Callable[[], datetime] = get_utc_now
+) -> LedgerVerification:
     """Makes a ledger of a backup, when the ledger itself is lost. It takes nothing until its owner has accepted that.
 
     Args:
-        backup: what ``back_up`` made.
+        backup: what ``copy_ledger`` made.
         to: the ledger's file, which is not there yet.
         by: who puts it back.
         reason: why, in words; kept for ever.
@@ -228,17 +230,17 @@ def restore(backup: Path, to: Path, *, by: str, reason: str, clock: Callable[[],
     """
     from epsilog.ledger.sqlite import SqliteStore, backups
 
-    found: list[Verified] = []
+    found: list[LedgerVerification] = []
 
     def mark(copy: Path) -> None:
         with Ledger(SqliteStore(copy), clock=clock) as ledger:
             ledger.mark_restored(by=by, reason=reason)
 
-    backups.restore_copy(backup, to, check=lambda copy: found.append(verify_file(copy)), mark=mark)
+    backups.restore_copy(backup, to, check=lambda copy: found.append(verify_ledger(copy)), mark=mark)
     return found[-1]
 
 
-def examine(path: Path, *, clock: Callable[[], datetime] = utc_now) -> tuple[Diagnostic, ...]:
+def diagnose_ledger(path: Path, *, clock: Callable[[], datetime] = get_utc_now) -> tuple[Diagnostic, ...]:
     """Looks at a ledger's file where it lies: names, rights, disk, log, clock, and the whole chain.
 
     Args:
@@ -250,49 +252,49 @@ def examine(path: Path, *, clock: Callable[[], datetime] = utc_now) -> tuple[Dia
     """
     from epsilog.ledger.sqlite import diagnostics
 
-    return diagnostics.diagnose_file(path, now=clock(), verify=_said)
+    return diagnostics.diagnose_file(path, now=clock(), verify=_diagnose)
 
 
-def _said(path: Path) -> str:
+def _diagnose(path: Path) -> str:
     """What a check of a ledger found that its owner should know."""
-    found = verify_file(path)
-    started = sum(charge.state is State.STARTED for charge in found.charges.values())
-    waiting = sum(charge.state is State.RESERVED for charge in found.charges.values())
+    found = verify_ledger(path)
+    started = sum(charge.state is ChargeState.STARTED for charge in found.charges.values())
+    waiting = sum(charge.state is ChargeState.RESERVED for charge in found.charges.values())
     restored = f"; restored from a backup at entries {[*found.restored]}" if found.restored else ""
     return f"{found.count} entries hold; {started} charges run, {waiting} are only reserved{restored}"
 
 
-def located(said: str) -> str | Path:
+def parse_address(said: str) -> str | Path:
     """What a person wrote for a ledger, as ``open_ledger`` takes it: a database's URL as it is, else a path.
 
     No file is named like a URL: whoever mistypes a database's would charge a file of their own, beside all others.
     """
-    if said.startswith(POSTGRES) or is_served(said):
+    if said.startswith(POSTGRES) or is_remote_address(said):
         return said
     return _path(said) if _URL.match(said) else Path(said)
 
 
-def without_password(url: str) -> str:
+def redact_password(url: str) -> str:
     """A database's URL as people may read it; it opens the same ledger where the password is known otherwise."""
-    if is_served(url):
-        from epsilog.ledger.remote import Place
+    if is_remote_address(url):
+        from epsilog.ledger.remote import ServerAddress
 
-        return Place.of(url).url  # it holds none
+        return ServerAddress.of(url).url  # it holds none
     from epsilog.ledger.postgres import redact_url
 
     return redact_url(url)
 
 
-def is_there(url: str | Path) -> bool:
+def ledger_exists(url: str | Path) -> bool:
     """Whether there is a ledger: its file, its tables in a database, or a server that keeps one.
 
     Raises:
         StorageError: the database or the server cannot be asked.
     """
-    if is_served(url):
-        from epsilog.ledger.remote import Connection, is_kept
+    if is_remote_address(url):
+        from epsilog.ledger.remote import Connection, remote_ledger_exists
 
-        return is_kept(Connection(str(url)))
+        return remote_ledger_exists(Connection(str(url)))
     if isinstance(url, str) and url.startswith(POSTGRES):
         from epsilog.ledger.postgres import schema_exists
 
@@ -300,15 +302,15 @@ def is_there(url: str | Path) -> bool:
     return _path(url).exists()
 
 
-def is_ledger(path: Path) -> bool:
+def is_ledger_file(path: Path) -> bool:
     """Tells a ledger's file by its content."""
     from epsilog.ledger import sqlite
 
     return sqlite.is_ledger(path)
 
 
-def sqlite_in_use() -> tuple[str, str, str]:
+def get_sqlite_version() -> tuple[str, str, str]:
     """The version of the SQLite that ledgers here use, the journal mode it is trusted with, and what it comes with."""
     from epsilog.ledger import sqlite
 
-    return sqlite.in_use()
+    return sqlite.get_version()

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.balances import Balance, refusal
+from epsilog.ledger.balances import Balance, build_refusal
 from epsilog.ledger.entries import Entry, Verb
-from epsilog.ledger.scopes import ancestors, parent
-from epsilog.ledger.states import RULES
+from epsilog.ledger.scopes import get_parent, list_ancestors
+from epsilog.ledger.states import TRANSITIONS
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation
 
 _TERMS = ("kind", "relation", "privacy_unit", "simulation")
 
 
-def reach(path: Sequence[Balance]) -> int:
+def count_budgets_covered_by_partition(path: Sequence[Balance]) -> int:
     """How many budgets of a path a charge at its end does not touch: they have paid for its block already."""
     for depth in range(len(path), 0, -1):
         if path[depth - 1].partition is not None:
@@ -42,9 +42,9 @@ def require_block(path: Sequence[Balance], scope: str) -> None:
     if scope == top:
         raise ConflictError(
             f"scope {top!r} is a partition, and bears no charge itself: charge one of its blocks, or, for what reads "
-            f"more than one block, {parent(top)!r} above it"
+            f"more than one block, {get_parent(top)!r} above it"
         )
-    block = next(one for one in ancestors(scope) if parent(one) == top)
+    block = next(one for one in list_ancestors(scope) if get_parent(one) == top)
     raise ConflictError(
         f"block {block!r} of the partition {top!r} has no budget: its owner makes one before it is charged"
     )
@@ -73,7 +73,7 @@ def check_partition(payers: Sequence[Balance], made: Balance) -> None:
 
 def check_block(partition: Balance, block: Balance) -> None:
     """Requires of a budget below a partition that it is a block's, in the partition's terms and within its cap."""
-    if parent(block.scope) != partition.scope or block.partition is not None:
+    if get_parent(block.scope) != partition.scope or block.partition is not None:
         raise ConflictError(
             f"under the partition {partition.scope!r} each block has a budget of its own, directly below it, and "
             f"whatever else is made comes under that, got {block.scope!r}"
@@ -86,7 +86,7 @@ def check_block(partition: Balance, block: Balance) -> None:
     _require_every(block, "a block")
     if not partition.filter.fits(partition.caps, held=Amounts.zero(block.caps), asked=block.caps):
         hint = "the budgets above have paid for that, and for no more, of any one block"
-        found = refusal(partition, block.caps, Amounts.zero(partition.caps))
+        found = build_refusal(partition, block.caps, Amounts.zero(partition.caps))
         raise found.explained(hint=hint, owners=(partition.scope,))
 
 
@@ -106,7 +106,7 @@ def _require_every(made: Balance, what: str) -> None:
         )
 
 
-def risen(partition: Balance, caps: Amounts) -> Amounts:
+def compute_cap_increase(partition: Balance, caps: Amounts) -> Amounts:
     """What the budgets above must pay besides, for blocks that may cost more than before."""
     if set(caps) != set(partition.caps):
         raise ConflictError(f"caps of the partition {partition.scope!r} are {list(partition.caps)}, got {list(caps)}")
@@ -118,7 +118,7 @@ def risen(partition: Balance, caps: Amounts) -> Amounts:
     return caps - partition.caps
 
 
-def is_counted(entry: Entry, scope: str, partitions: AbstractSet[str]) -> bool:
+def counts_towards_parent(entry: Entry, scope: str, partitions: AbstractSet[str]) -> bool:
     """Whether what an entry costs is part of the balance of a budget above it, or was paid for by a partition between.
 
     Args:
@@ -126,7 +126,7 @@ def is_counted(entry: Entry, scope: str, partitions: AbstractSet[str]) -> bool:
         scope: of the budget.
         partitions: scopes of all partitions at and under it.
     """
-    between = {one for one in ancestors(entry.scope) if len(one) >= len(scope)}
+    between = {one for one in list_ancestors(entry.scope) if len(one) >= len(scope)}
     if entry.key is None:  # the partition's own payment, which those above it make
         between.discard(entry.scope)
     return bool(between) and between.isdisjoint(partitions)
@@ -150,8 +150,8 @@ def held_under(entries: Iterable[Entry], scope: str) -> Amounts:
             continue
         if entry.verb is Verb.PARTITION_DECLARED:
             partitions.add(entry.scope)
-        rule = RULES[entry.verb]
-        if (rule.credit is None) == (rule.debit is None) or not is_counted(entry, scope, partitions):
+        rule = TRANSITIONS[entry.verb]
+        if (rule.credit is None) == (rule.debit is None) or not counts_towards_parent(entry, scope, partitions):
             continue
         amounts = entry.amounts["approximate"]
         held = held + amounts if rule.debit is None else held - amounts

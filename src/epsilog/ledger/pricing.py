@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from epsilog.ledger.amounts import Amounts, Number, charge_units, decimals_of, order_of
-from epsilog.ledger.filters import filter_of
-from epsilog.ledger.promises import float_above, float_below
-from epsilog.ledger.requests import Request
+from epsilog.ledger.amounts import Amounts, Number, get_decimals, get_renyi_order, round_charge_up
+from epsilog.ledger.filters import get_privacy_filter
+from epsilog.ledger.promises import round_down_to_float, round_up_to_float
+from epsilog.ledger.requests import ChargeRequest
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.messages import Message
 
@@ -29,7 +29,7 @@ _LARGEST = 1e9  # dearer than any cap can be
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class Cost:
     """What a request costs under one kind of budget.
 
     Attributes:
@@ -41,11 +41,11 @@ class Price:
     method: Message
 
     @property
-    def bearable(self) -> bool:
+    def is_finite(self) -> bool:
         """Whether any budget at all could bear it."""
         return all(float(value) <= _LARGEST for value in self.values.values())
 
-    def part(self, quantities: Iterable[str]) -> Price:
+    def part(self, quantities: Iterable[str]) -> Cost:
         """The same, of some quantities only."""
         return replace(self, values={quantity: self.values[quantity] for quantity in quantities})
 
@@ -55,7 +55,7 @@ class Price:
         return Amounts.charged(self.values)
 
 
-def price(request: Request, kind: str, *, orders: Sequence[str] = (), overridden: bool = False) -> Price:
+def compute_cost(request: ChargeRequest, kind: str, *, orders: Sequence[str] = (), overridden: bool = False) -> Cost:
     """Prices a request under a kind of budget.
 
     Args:
@@ -68,7 +68,7 @@ def price(request: Request, kind: str, *, orders: Sequence[str] = (), overridden
         UnsupportedMechanismError: no proven price for this release under this kind.
         ValueError: ``delta`` or a part of ``amount`` is missing, or ``amount`` is below what the accountant proves.
     """
-    if bool(orders) != filter_of(kind).by_order:
+    if bool(orders) != get_privacy_filter(kind).by_order:
         raise CheckError("orders", "named for an rdp budget, and for no other", f"{list(orders)} for {kind}", verb="be")
     stated = None if request.amount is None else _stated_amount(request.amount, kind, orders)
     if stated is not None and overridden:
@@ -84,30 +84,32 @@ def price(request: Request, kind: str, *, orders: Sequence[str] = (), overridden
     return stated
 
 
-def price_at_once(request: Request, kind: str, *, orders: Sequence[str] = (), overridden: bool = False) -> Price | None:
+def compute_stated_cost(
+    request: ChargeRequest, kind: str, *, orders: Sequence[str] = (), overridden: bool = False
+) -> Cost | None:
     """The price where nothing has to be worked out: by an owner's word, or by the release's own statement."""
     if request.amount is not None:
-        return price(request, kind, orders=orders, overridden=True) if overridden else None
+        return compute_cost(request, kind, orders=orders, overridden=True) if overridden else None
     return _by_statement(request, kind, orders)
 
 
-def states_price(request: Request) -> bool:
+def has_stated_cost(request: ChargeRequest) -> bool:
     """Whether a request is likely to be priced at once, under budgets of the kind that its release speaks of."""
     return request.amount is None and bool(request.release.statement)
 
 
-def _by_statement(request: Request, kind: str, orders: Sequence[str]) -> Price | None:
+def _by_statement(request: ChargeRequest, kind: str, orders: Sequence[str]) -> Cost | None:
     """What a release states of itself, where a budget of this kind is charged just that."""
     stated = {quantity: repr(number) for quantity, number in request.release.statement.items()}
     match kind, stated:
         case "pure", {"epsilon": _} if "delta" not in stated:
-            return Price(stated, _STATED)
+            return Cost(stated, _STATED)
         case "approximate", {"epsilon": _} if request.delta is None:
-            return Price(stated | {"delta": stated.get("delta", "0")}, _STATED)
+            return Cost(stated | {"delta": stated.get("delta", "0")}, _STATED)
         case "zcdp", {"rho": _}:
-            return Price(stated, _STATED)
+            return Cost(stated, _STATED)
         case "gdp", {"mu": mu}:
-            return Price({"mu_squared": Fraction(mu) ** 2}, _STATED)
+            return Cost({"mu_squared": Fraction(mu) ** 2}, _STATED)
         case "rdp", {"rho": rho}:
             return _at_each(orders, Fraction(rho))
         case "rdp", {"mu": mu}:
@@ -115,13 +117,13 @@ def _by_statement(request: Request, kind: str, orders: Sequence[str]) -> Price |
     return None
 
 
-def _at_each(orders: Sequence[str], rho: Fraction) -> Price:
+def _at_each(orders: Sequence[str], rho: Fraction) -> Cost:
     """What is stated in rho, or in the mu of Gaussians, at each order: that many times as much."""
-    return Price({quantity: rho * _order(quantity) for quantity in orders}, _STATED)
+    return Cost({quantity: rho * _order(quantity) for quantity in orders}, _STATED)
 
 
 def _order(quantity: str) -> Fraction:
-    order = order_of(quantity)
+    order = get_renyi_order(quantity)
     assert order is not None, "quantities of an rdp budget are orders"
     return order
 
@@ -132,37 +134,37 @@ def _doubles(orders: Iterable[str], rounded: Callable[[Fraction], float]) -> npt
     return np.array([rounded(_order(quantity)) for quantity in orders])
 
 
-def _proven(request: Request, kind: str, orders: Sequence[str]) -> Price:
+def _proven(request: ChargeRequest, kind: str, orders: Sequence[str]) -> Cost:
     stated = _by_statement(request, kind, orders)
     if stated is not None:
         return stated
     if kind in ("pure", "approximate"):
-        return _epsilon_price(request, kind)
+        return _compute_epsilon_cost(request, kind)
     from epsilog.accounting import mu, rdp, rho
-    from epsilog.numerics.rounding import MU, up
+    from epsilog.numerics.rounding import MU, round_up
 
     relation = _relation(request)
     if kind == "rdp":  # at a double that is not below the order: the divergence grows with it
-        found_at = rdp(request.release, _doubles(orders, float_above), relation=relation)
-        return Price(
+        found_at = rdp(request.release, _doubles(orders, round_up_to_float), relation=relation)
+        return Cost(
             dict(zip(orders, found_at.tolist(), strict=True)),
             Message("method/renyi-divergence@1"),
         )
     if kind == "zcdp":
-        return Price({"rho": rho(request.release, relation)}, Message("method/rho-sum@1"))
+        return Cost({"rho": rho(request.release, relation)}, Message("method/rho-sum@1"))
     found = mu(request.release, relation)
     if found is None:
         raise UnsupportedMechanismError(request.release, method="gdp pricing", reason="it has no finite mu")
-    rounded = up(found, MU)  # no fraction is infinite
+    rounded = round_up(found, MU)  # no fraction is infinite
     squared = Fraction(rounded) ** 2 if math.isfinite(rounded) else math.inf
-    return Price({"mu_squared": squared}, Message("method/gaussian-mu@1"))
+    return Cost({"mu_squared": squared}, Message("method/gaussian-mu@1"))
 
 
-def _refuse_unproven(request: Request, kind: str, stated: Price, orders: Sequence[str]) -> None:
+def _refuse_unproven(request: ChargeRequest, kind: str, stated: Cost, orders: Sequence[str]) -> None:
     """A stated amount stands if one of the proven prices at its delta is no dearer, in every quantity."""
     proven = _proven_at(request, kind, str(stated.values.get("delta", "0")), orders)
     for price_ in proven:
-        if price_.bearable and all(
+        if price_.is_finite and all(
             units <= stated.amounts.units[quantity] for quantity, units in price_.amounts.units.items()
         ):
             return
@@ -175,45 +177,45 @@ def _refuse_unproven(request: Request, kind: str, stated: Price, orders: Sequenc
     )
 
 
-def _proven_at(request: Request, kind: str, delta: str, orders: Sequence[str]) -> list[Price]:
+def _proven_at(request: ChargeRequest, kind: str, delta: str, orders: Sequence[str]) -> list[Cost]:
     """Every price that is proven for a release at a delta."""
     bare, found = replace(request, amount=None), []
     if kind in ("pure", "approximate"):
-        accounted = _accounted(bare, delta)
+        accounted = _account_request(bare, delta)
         found.append(accounted if kind == "approximate" else accounted.part(("epsilon",)))
     if kind not in ("pure", "approximate") or "epsilon" in request.release.statement:
         found.append(_proven(bare, kind, orders))  # a statement, to its last decimal
     return found
 
 
-def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | None:
+def bound_cost_below(request: ChargeRequest, kind: str, charged: Amounts) -> Amounts | None:
     """What a charged request costs at least, by proof and rounded down; None where nothing proves a lower bound.
 
     The epsilon is the accountant's certified lower bound at the delta that was charged, and that delta is at least what
     was asked for. Under zCDP and GDP budgets it is the rho or mu squared of Gaussians, or of the statement; under RDP
     budgets the divergence that some neighbours attain.
     """
-    from epsilog.accounting import epsilon, mu, rdp_attained
-    from epsilog.numerics.rounding import MU, down
+    from epsilog.accounting import epsilon, mu, rdp_lower_bound
+    from epsilog.numerics.rounding import MU, round_down
 
     if kind in ("pure", "approximate"):
-        below = float_below(charged["delta"] if kind == "approximate" else "0")
+        below = round_down_to_float(charged["delta"] if kind == "approximate" else "0")
         delta = math.nextafter(below, 1.0) if below > 0 else 0.0  # not less than what was charged: then a lower bound
         lower = epsilon(request.release, delta=delta, relation=_relation(request)).lower
         least = {"epsilon": _units_below("epsilon", lower)}
-        return Amounts(least | ({"delta": charge_units("delta", request.delta or "0")} if kind != "pure" else {}))
+        return Amounts(least | ({"delta": round_charge_up("delta", request.delta or "0")} if kind != "pure" else {}))
     if {"rho", "mu"} & request.release.statement.keys():
         return _proven(request, kind, list(charged) if kind == "rdp" else ()).amounts
     if kind == "rdp":
-        orders = _doubles(charged, float_below)
-        attained = rdp_attained(request.release, orders, relation=_relation(request))
+        orders = _doubles(charged, round_down_to_float)
+        attained = rdp_lower_bound(request.release, orders, relation=_relation(request))
         if attained is None:
             return None
         return Amounts({q: _units_below(q, lower) for q, lower in zip(charged, attained.tolist(), strict=True)})
     found = mu(request.release, _relation(request))
     if found is None:
         return None
-    squared = Fraction(down(found, MU)) ** 2
+    squared = Fraction(round_down(found, MU)) ** 2
     if kind == "gdp":
         return Amounts({"mu_squared": _units_below("mu_squared", squared)})
     return Amounts({"rho": _units_below("rho", squared / 2)})
@@ -222,43 +224,43 @@ def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | Non
 def _units_below(quantity: str, lower: float | Fraction) -> int:
     """Whole units that are not above a lower bound; dearer than everything where the bound is infinite."""
     return (
-        charge_units(quantity, _LARGEST) + 1
+        round_charge_up(quantity, _LARGEST) + 1
         if lower > _LARGEST
-        else math.floor(Fraction(lower) * 10 ** decimals_of(quantity))
+        else math.floor(Fraction(lower) * 10 ** get_decimals(quantity))
     )
 
 
-def _stated_amount(amount: Mapping[str, Number], kind: str, orders: Sequence[str]) -> Price:
+def _stated_amount(amount: Mapping[str, Number], kind: str, orders: Sequence[str]) -> Cost:
     """The caller's own figures: a pure budget bears no delta, and delta left out is 0."""
-    quantities = filter_of(kind).quantities or orders
+    quantities = get_privacy_filter(kind).quantities or orders
     given = {"delta": "0"} | dict(amount)
     missing = [quantity for quantity in quantities if quantity not in given]
     if missing:
         raise CheckError("amount", f"{', '.join(missing)} for a {kind} budget", repr(dict(amount)), verb="name")
-    if kind == "pure" and charge_units("delta", given["delta"]):
+    if kind == "pure" and round_charge_up("delta", given["delta"]):
         raise CheckError("amount", "delta 0 under a pure budget", repr(given["delta"]), verb="have")
-    return Price({quantity: given[quantity] for quantity in quantities}, Message("method/caller-stated@1"))
+    return Cost({quantity: given[quantity] for quantity in quantities}, Message("method/caller-stated@1"))
 
 
-def _epsilon_price(request: Request, kind: str) -> Price:
+def _compute_epsilon_cost(request: ChargeRequest, kind: str) -> Cost:
     if kind == "approximate" and request.delta is not None:
-        return _accounted(request, str(request.delta))
-    priced = _accounted(request, "0")
+        return _account_request(request, str(request.delta))
+    priced = _account_request(request, "0")
     if kind == "approximate":
-        if not priced.bearable:
+        if not priced.is_finite:
             raise ValueError("delta must be given: under an approximate budget this release has no epsilon at delta 0")
         return priced
-    return Price({"epsilon": priced.values["epsilon"]}, priced.method)
+    return Cost({"epsilon": priced.values["epsilon"]}, priced.method)
 
 
-def _accounted(request: Request, delta: str) -> Price:
+def _account_request(request: ChargeRequest, delta: str) -> Cost:
     """The accountant's certified upper bound, at a double that is at most the delta charged."""
     from epsilog.accounting import epsilon
 
-    interval = epsilon(request.release, delta=float_below(delta), relation=_relation(request))
-    return Price({"epsilon": interval.upper, "delta": delta}, interval.method)
+    interval = epsilon(request.release, delta=round_down_to_float(delta), relation=_relation(request))
+    return Cost({"epsilon": interval.upper, "delta": delta}, interval.method)
 
 
-def _relation(request: Request) -> NeighboringRelation:
+def _relation(request: ChargeRequest) -> NeighboringRelation:
     assert request.relation is not None, "a request is priced under its budget's relation"
     return request.relation

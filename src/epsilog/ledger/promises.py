@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from epsilog.ledger.amounts import DECIMALS, Amounts, order_of
+from epsilog.ledger.amounts import DECIMALS, Amounts, get_renyi_order
 from epsilog.mechanisms import GaussianDP, Release, ZeroConcentratedDP
 from epsilog.terms import CheckError, NeighboringRelation
 
@@ -26,7 +26,7 @@ _BEYOND = 1e12  # more than any promise
 _MOST = 1e6  # of rho or mu squared: nothing is left of a guarantee long before
 
 
-def check_promise(kind: str, promise: Amounts) -> None:
+def require_target_guarantee(kind: str, promise: Amounts) -> None:
     """Requires a promise that a budget of this kind can make; anything else is a ``CheckError``."""
     if kind not in KINDS:
         raise CheckError("promise", f"of a {' or '.join(KINDS)} budget", repr(kind))
@@ -35,7 +35,9 @@ def check_promise(kind: str, promise: Amounts) -> None:
             raise CheckError(quantity, f"above 0 where a {kind} budget promises (epsilon, delta)", "0")
 
 
-def cap_of(kind: str, promise: Amounts, relation: NeighboringRelation, orders: Sequence[str] = ()) -> Amounts:
+def convert_guarantee_to_caps(
+    kind: str, promise: Amounts, relation: NeighboringRelation, orders: Sequence[str] = ()
+) -> Amounts:
     """The largest rho, mu squared, or divergence at each order, but for rounding, that keeps (epsilon, delta).
 
     Args:
@@ -51,11 +53,12 @@ def cap_of(kind: str, promise: Amounts, relation: NeighboringRelation, orders: S
         The conversions of ``accounting.epsilon``: Asoodeh et al. 2021 (arXiv:2008.06529), over all orders
         (docs/accounting/moments.md); Balle & Wang 2018 (arXiv:1805.06530), Theorem 8.
 
-    >>> cap = cap_of("gdp", Amounts.capped({"epsilon": "1", "delta": "1e-5"}), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    >>> cap = convert_guarantee_to_caps("gdp", Amounts.from_cap({"epsilon": "1", "delta": "1e-5"}),
+    ... NeighboringRelation.ADD_OR_REMOVE_ONE)
     >>> round(float(cap["mu_squared"]), 6)
     0.071851
     """
-    check_promise(kind, promise)
+    require_target_guarantee(kind, promise)
     if kind == "rdp":
         return _caps_by_order(promise, orders)
     quantity, target = QUANTITIES[kind], float(Fraction(promise["epsilon"])) * (1 - _SPARE)
@@ -71,7 +74,7 @@ def cap_of(kind: str, promise: Amounts, relation: NeighboringRelation, orders: S
     found = ends[1] if excess(ends[1]) <= 0 else brentq(excess, *ends, xtol=1e-10)
     for back in (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-4):
         if excess(found - back) <= 0:
-            return Amounts.capped({quantity: math.exp(found - back)})
+            return Amounts.from_cap({quantity: math.exp(found - back)})
     raise ArithmeticError(f"no {quantity} was found that keeps epsilon {promise['epsilon']} at {promise['delta']}")
 
 
@@ -80,7 +83,7 @@ def _caps_by_order(promise: Amounts, orders: Sequence[str]) -> Amounts:
     share, epsilon = Fraction(promise["delta"]) / len(orders), Fraction(promise["epsilon"])
     caps: dict[str, str | float] = {}
     for quantity in orders:
-        least = _converted(quantity, 0.0, share)
+        least = _convert_divergence(quantity, 0.0, share)
         cap = float(epsilon) * (1 - _SPARE) - least
         if cap <= 0:
             raise CheckError(
@@ -90,7 +93,7 @@ def _caps_by_order(promise: Amounts, orders: Sequence[str]) -> Amounts:
                 ", ".join(one.removeprefix("rdp_") for one in orders),
             )
         caps[quantity] = cap
-    found = Amounts.capped(caps)
+    found = Amounts.from_cap(caps)
     if max(_at_orders(found, share)) > epsilon:
         raise ArithmeticError(f"no caps were found that keep epsilon {promise['epsilon']} at {promise['delta']}")
     return found
@@ -99,38 +102,40 @@ def _caps_by_order(promise: Amounts, orders: Sequence[str]) -> Amounts:
 def _at_orders(amounts: Amounts, share: Fraction) -> list[float]:
     """An upper bound on epsilon by each order alone, at a delta."""
     return [
-        max(_converted(quantity, float_above(Fraction(amount)), share), 0.0) if amounts.units[quantity] else 0.0
+        max(_convert_divergence(quantity, round_up_to_float(Fraction(amount)), share), 0.0)
+        if amounts.units[quantity]
+        else 0.0
         for quantity, amount in amounts.items()
     ]
 
 
-def _converted(quantity: str, divergence: float, delta: Fraction) -> float:
+def _convert_divergence(quantity: str, divergence: float, delta: Fraction) -> float:
     """Epsilon at a delta by a Renyi divergence, at a double that is at most its order; below 0 where that is no bound.
 
     Source: Canonne et al. 2020 (arXiv:2004.00010v4), Proposition 12.
     """
     import numpy as np
 
-    from epsilog.accounting import epsilon_by_order
+    from epsilog.accounting import rdp_to_epsilon_by_order
 
-    order, most = order_of(quantity), float_below(delta)
+    order, most = get_renyi_order(quantity), round_down_to_float(delta)
     assert order is not None, "quantities of an rdp budget are orders"
     if most <= 0:
         return math.inf
-    return float(epsilon_by_order(np.array([divergence]), np.array([float_below(order)]), delta=most)[0])
+    return float(rdp_to_epsilon_by_order(np.array([divergence]), np.array([round_down_to_float(order)]), delta=most)[0])
 
 
-def kept_epsilon(kind: str, caps: Amounts, *, delta: str | float, relation: NeighboringRelation) -> float:
+def get_epsilon_of_caps(kind: str, caps: Amounts, *, delta: str | float, relation: NeighboringRelation) -> float:
     """The epsilon that a budget with these caps keeps at a delta, as it was promised: an upper bound.
 
     At orders of which any one is enough, it is the largest that some order may come to at its share of delta.
     """
     if kind == "rdp":
         return max(_at_orders(caps, Fraction(delta) / len(caps)))
-    return epsilon_of(kind, caps, delta=delta, relation=relation)
+    return convert_caps_to_epsilon(kind, caps, delta=delta, relation=relation)
 
 
-def epsilon_of(kind: str, amounts: Amounts, *, delta: str | float, relation: NeighboringRelation) -> float:
+def convert_caps_to_epsilon(kind: str, amounts: Amounts, *, delta: str | float, relation: NeighboringRelation) -> float:
     """An upper bound on epsilon at a delta, for an amount of a zcdp, gdp or rdp budget.
 
     Which order says least is seen from the sums: so each is read at its share of delta.
@@ -139,7 +144,7 @@ def epsilon_of(kind: str, amounts: Amounts, *, delta: str | float, relation: Nei
         return 0.0
     if kind == "rdp":
         return min(_at_orders(amounts, Fraction(delta) / len(amounts)))
-    return _epsilon(kind, float_above(Fraction(amounts[QUANTITIES[kind]])), delta, relation)
+    return _epsilon(kind, round_up_to_float(Fraction(amounts[QUANTITIES[kind]])), delta, relation)
 
 
 def _epsilon(kind: str, amount: float, delta: str | float, relation: NeighboringRelation) -> float:
@@ -147,20 +152,20 @@ def _epsilon(kind: str, amount: float, delta: str | float, relation: Neighboring
 
     mu = math.nextafter(math.sqrt(amount), math.inf)
     release: Release = ZeroConcentratedDP(amount) if kind == "zcdp" else GaussianDP(mu)
-    return epsilon(release, delta=float_below(delta), relation=relation).upper
+    return epsilon(release, delta=round_down_to_float(delta), relation=relation).upper
 
 
-def float_below(number: str | float | Fraction) -> float:
+def round_down_to_float(number: str | float | Fraction) -> float:
     """The largest double that is not above a decimal.
 
-    >>> Fraction(float_below("0.1")) < Fraction("0.1") < Fraction(float("0.1"))
+    >>> Fraction(round_down_to_float("0.1")) < Fraction("0.1") < Fraction(float("0.1"))
     True
     """
     nearest = float(number)
     return nearest if Fraction(nearest) <= Fraction(number) else math.nextafter(nearest, 0.0)
 
 
-def float_above(exact: Fraction) -> float:
+def round_up_to_float(exact: Fraction) -> float:
     """The least double that is not below a fraction."""
     nearest = float(exact)
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)

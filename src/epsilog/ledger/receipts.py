@@ -18,13 +18,13 @@ from typing import Any, Self
 
 from epsilog.ledger import merkle
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.checkpoints import LARGEST_PROOF, Checkpoint, whole
-from epsilog.ledger.entries import Entry, Verb, sha256
-from epsilog.ledger.filters import FILTERS
-from epsilog.ledger.states import AHEAD, RULES, State
-from epsilog.signing import Note, SigningKey, decoded
+from epsilog.ledger.checkpoints import LARGEST_PROOF, Checkpoint, parse_decimal
+from epsilog.ledger.entries import Entry, Verb, require_sha256
+from epsilog.ledger.filters import PRIVACY_FILTERS
+from epsilog.ledger.states import TRANSITIONS, UNRESERVED_STATES, ChargeState
+from epsilog.signing import Note, SigningKey, decode_base64
 from epsilog.terms import CheckError, NeighboringRelation, check
-from epsilog.terms.codec import UNREADABLE, canonical, parse
+from epsilog.terms.codec import UNREADABLE, encode_canonical, parse_json
 
 FIRST = "epsilog-receipt/v0"
 SHOWN = ("plan_hash", "privacy_unit", "relation", "simulation")  # of a charge's request
@@ -56,12 +56,18 @@ class Receipt:
     def included(self) -> bool:
         """Whether the proof leads from the entry to the root."""
         at = self.checkpoint
-        return merkle.included(self.leaf, index=self.index, size=at.size, proof=self.proof, root=at.root)
+        return merkle.verify_inclusion(self.leaf, index=self.index, size=at.size, proof=self.proof, root=at.root)
 
     def __str__(self) -> str:
         """The text that is signed."""
         hashes = [base64.b64encode(hashed).decode() for hashed in (self.leaf, *self.proof)]
-        lines = [FIRST, canonical(dict(self.facts)).decode(), *str(self.checkpoint).split(), str(self.index), *hashes]
+        lines = [
+            FIRST,
+            encode_canonical(dict(self.facts)).decode(),
+            *str(self.checkpoint).split(),
+            str(self.index),
+            *hashes,
+        ]
         return "".join(f"{line}\n" for line in lines)
 
     @classmethod
@@ -71,30 +77,30 @@ class Receipt:
         if lines[0] != FIRST or len(lines) < 7:
             raise CheckError("receipt", f"{FIRST}, and six lines at least", repr(text[:80]))
         try:
-            facts = _checked(parse(lines[1].encode()))
+            facts = _check_facts(parse_json(lines[1].encode()))
         except UNREADABLE as error:
             raise CheckError("receipt", f"one that says what was charged ({error})", repr(lines[1][:200])) from error
-        hashes = [decoded(line, what="proof") for line in lines[6:]]
+        hashes = [decode_base64(line, what="proof") for line in lines[6:]]
         checkpoint = Checkpoint.parse("".join(f"{line}\n" for line in lines[2:5]))
-        found = cls(facts, checkpoint, whole(lines[5], what="index"), hashes[0], tuple(hashes[1:]))
+        found = cls(facts, checkpoint, parse_decimal(lines[5], what="index"), hashes[0], tuple(hashes[1:]))
         if str(found) != text:
             raise CheckError("receipt", "written in its one spelling", repr(text[:80]))
         return found
 
 
-def _checked(facts: Any) -> dict[str, Any]:
+def _check_facts(facts: Any) -> dict[str, Any]:
     """What a receipt says, if it is what one can say."""
     if set(facts) != {"amounts", "state", *SHOWN}:
         raise CheckError("facts", f"amounts, state, {', '.join(SHOWN)}", repr(sorted(facts)))
     for kind, amount in facts["amounts"].items():
-        check.one_of(tuple(FILTERS))(kind=kind)
+        check.one_of(tuple(PRIVACY_FILTERS))(kind=kind)
         Amounts.stored(amount)
-    check.one_of(tuple(state.value for state in State if state not in AHEAD))(state=facts["state"])
-    check.member(NeighboringRelation)(relation=facts["relation"])
-    check.flag()(simulation=facts["simulation"])
+    check.one_of(tuple(state.value for state in ChargeState if state not in UNRESERVED_STATES))(state=facts["state"])
+    check.enum_member(NeighboringRelation)(relation=facts["relation"])
+    check.boolean()(simulation=facts["simulation"])
     check.optional(check.text())(privacy_unit=facts["privacy_unit"])
     if facts["plan_hash"] is not None:
-        sha256(plan_hash=facts["plan_hash"])
+        require_sha256(plan_hash=facts["plan_hash"])
     found: dict[str, Any] = facts
     return found
 
@@ -104,14 +110,14 @@ def is_receipt(note: Note) -> bool:
     return note.text.startswith(f"{FIRST}\n")
 
 
-def charge_facts(entries: Sequence[Entry], index: int) -> dict[str, Any]:
+def read_charge_facts(entries: Sequence[Entry], index: int) -> dict[str, Any]:
     """What a receipt says of the charge that an entry (from 0) belongs to, as the ledger stood with that entry."""
     name = entries[index].charge_id
     own = [entry for entry in entries[: index + 1] if name is not None and entry.charge_id == name]
     opened = [entry for entry in own if entry.verb is Verb.RESERVED]
     if not opened:
         raise CheckError("index", "that of a charge", str(index))
-    state = RULES[own[-1].verb].to_state
+    state = TRANSITIONS[own[-1].verb].to_state
     assert state is not None, "every verb of a charge leads to a state"
     request = opened[-1].body["request"]
     amounts = {kind: dict(amount) for kind, amount in opened[-1].amounts.items()}
@@ -139,9 +145,9 @@ def write_receipt(
         raise CheckError("scope", f"one of {', '.join(sorted(reserved))}: each has this key", "None")
     name = reserved.pop(), key
     places = [index for index, entry in enumerate(entries) if entry.charge_id == name]
-    index, leaves = places[-1], [merkle.leaf(document.encode()) for document in documents]
-    proof = tuple(merkle.roots(leaves, merkle.inclusion_spans(index, len(leaves))))
-    checkpoint = Checkpoint(origin, len(leaves), merkle.root_of(leaves))
-    receipt = Receipt(charge_facts(entries, index), checkpoint, index, leaves[index], proof)
+    index, leaves = places[-1], [merkle.hash_leaf(document.encode()) for document in documents]
+    proof = tuple(merkle.compute_subtree_roots(leaves, merkle.list_inclusion_ranges(index, len(leaves))))
+    checkpoint = Checkpoint(origin, len(leaves), merkle.compute_root(leaves))
+    receipt = Receipt(read_charge_facts(entries, index), checkpoint, index, leaves[index], proof)
     assert receipt.included, "a proof that we have made holds"
     return Note(str(receipt)).signed_by(signer)

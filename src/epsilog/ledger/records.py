@@ -1,8 +1,8 @@
 """Charges and their rounds as folds over entries: what each entry does to them, or why it is refused.
 
 ``Ledger`` folds one entry onto the stored state before it writes; ``chain`` folds all of them from nothing and
-compares. Both call the same pure functions, and those read the table in ``states``: ``advance`` for a charge,
-``advance_round`` for a round of it; ``refuse_unsettled`` knows what a ledger that came out of a backup refuses.
+compares. Both call the same pure functions, and those read the table in ``states``: ``apply_to_charge`` for a charge,
+``apply_to_round`` for a round of it; ``refuse_until_accepted`` knows what a ledger that came out of a backup refuses.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from datetime import datetime
 from typing import Any, Self
 
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.documents import LATER, replace, spelled
+from epsilog.ledger.documents import FOLLOW_UP_VERBS, replace_fields, serialize_state
 from epsilog.ledger.entries import ChargeId, Entry, Verb
-from epsilog.ledger.requests import waiver_of
-from epsilog.ledger.states import CLOSED, RULES, Rule, Stage, State
+from epsilog.ledger.requests import hash_overridden_request
+from epsilog.ledger.states import CLOSED_STATES, TRANSITIONS, ChargeState, RoundStage, Transition
 from epsilog.terms import ConflictError, check
 
 
@@ -42,16 +42,16 @@ class ChargeRecord:
 
     key: str
     scope: str
-    state: State
+    state: ChargeState
     amounts: Mapping[str, Amounts]
     rounds: int | None
     opened: int
     closed: int | None = None
     waiver: str | None = None
-    plan: str | None = field(default=None, metadata=LATER)
-    until: str | None = field(default=None, metadata=LATER)
-    decommissioned: int | None = field(default=None, metadata=LATER)
-    by: str | None = field(default=None, metadata=LATER)
+    plan: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    until: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    decommissioned: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    by: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property
     def id(self) -> ChargeId:
@@ -60,14 +60,14 @@ class ChargeRecord:
 
     def document(self) -> str:
         """The JSON that is stored."""
-        return spelled(self)
+        return serialize_state(self)
 
     @classmethod
     def parse(cls, document: str) -> Self:
         """Reads what ``document`` wrote."""
         data = json.loads(document)
         amounts = {kind: Amounts.stored(amount) for kind, amount in data["amounts"].items()}
-        return cls(**data | {"state": State(data["state"]), "amounts": amounts})
+        return cls(**data | {"state": ChargeState(data["state"]), "amounts": amounts})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class RoundState:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RestoreState:
     """Whether a ledger came out of a backup, and whether its owner has accepted what may be missing since.
 
     Attributes:
@@ -100,14 +100,14 @@ class Standing:
         return cls(entry.body["restored"] if accepted else entry.index, accepted)
 
 
-def restand(standing: Standing, entry: Entry) -> Standing:
+def apply_restore(standing: RestoreState, entry: Entry) -> RestoreState:
     """What an entry of the whole ledger does: it is restored, or that restore is accepted, once."""
     if entry.verb is Verb.RESTORE_ACCEPTED and (standing.accepted or entry.body["restored"] != standing.restored):
         raise ConflictError(f"no restore waits to be accepted, got entry {entry.body['restored']}")
-    return Standing.after(entry)
+    return RestoreState.after(entry)
 
 
-def refuse_unsettled(standing: Standing, verb: Verb, charge: ChargeRecord | None = None) -> None:
+def refuse_until_accepted(standing: RestoreState, verb: Verb, charge: ChargeRecord | None = None) -> None:
     """What a restored ledger refuses: everything until its owner has spoken, and what a lost entry may have done.
 
     Of a charge that was open in the backup nobody knows what became of it: it may have started, run and released. So it
@@ -132,14 +132,14 @@ def refuse_unsettled(standing: Standing, verb: Verb, charge: ChargeRecord | None
         )
 
 
-def stage_of(state: RoundState | None) -> Stage:
+def get_round_stage(state: RoundState | None) -> RoundStage:
     """Where a round stands; None is one that never began."""
     if state is None:
-        return Stage.AHEAD
-    return Stage.OPEN if state.output_hash is None else Stage.RELEASED
+        return RoundStage.AHEAD
+    return RoundStage.OPEN if state.output_hash is None else RoundStage.RELEASED
 
 
-def advance(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | None = None) -> ChargeRecord:
+def apply_to_charge(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | None = None) -> ChargeRecord:
     """What an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``.
 
     Args:
@@ -147,25 +147,25 @@ def advance(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | Non
         entry: what happens.
         last: the last round that it began.
     """
-    rule = RULES[entry.verb]
+    rule = TRANSITIONS[entry.verb]
     if rule.opens:
-        return _opened(charge, entry, rule)
+        return _open_charge(charge, entry, rule)
     if charge is None:
         raise ConflictError(f"charge {entry.key!r} must have been reserved at {entry.scope!r}")
     if charge.state not in rule.from_states:
         needed = " or ".join(str(state) for state in rule.from_states)
         raise ConflictError(f"{entry.verb} needs charge {charge.key!r} to be {needed}, and it is {charge.state}")
-    if rule.stage is None and stage_of(last) not in rule.rounds:
+    if rule.stage is None and get_round_stage(last) not in rule.rounds:
         assert last is not None, "a charge without rounds has none in a wrong stage"
         raise ConflictError(f"round {last.number} of charge {charge.key!r} is open: it releases before the commit")
-    if rule.moves and entry.amounts != charge.amounts:
+    if rule.changes_balance and entry.amounts != charge.amounts:
         raise ConflictError(f"charge {charge.key!r} must move what was reserved")
     assert rule.to_state is not None, "every verb of a charge leads to a state"
-    closed = charge.closed if charge.closed or rule.to_state not in CLOSED else entry.index
-    return replace(charge, state=rule.to_state, closed=closed, **_noted(charge, entry))
+    closed = charge.closed if charge.closed or rule.to_state not in CLOSED_STATES else entry.index
+    return replace_fields(charge, state=rule.to_state, closed=closed, **_read_notes(charge, entry))
 
 
-def _noted(charge: ChargeRecord, entry: Entry) -> dict[str, Any]:
+def _read_notes(charge: ChargeRecord, entry: Entry) -> dict[str, Any]:
     """What a verb notes of a charge beside its state."""
     if entry.verb is Verb.HELD_UNTIL:
         return {"until": entry.body["until"]}
@@ -187,7 +187,7 @@ def _require_expired(charge: ChargeRecord, entry: Entry) -> None:
         raise ConflictError(f"charge {charge.key!r} {held}, and it is {entry.time}")
 
 
-def _opened(charge: ChargeRecord | None, entry: Entry, rule: Rule) -> ChargeRecord:
+def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) -> ChargeRecord:
     """A charge whose plan is registered, whose price an owner overrides, or that is reserved: once each, in this order.
 
     What was announced binds what comes: a reservation is for the plan that was registered, and the request allowed.
@@ -199,11 +199,13 @@ def _opened(charge: ChargeRecord | None, entry: Entry, rule: Rule) -> ChargeReco
     if request is None:
         plan, by = entry.body["plan_hash"], entry.body.get("by")
         return ChargeRecord(key, entry.scope, rule.to_state, entry.amounts, None, opened=entry.index, plan=plan, by=by)
-    waiver = waiver_of(request) if rule.to_state is State.ALLOWED else None
+    waiver = hash_overridden_request(request) if rule.to_state is ChargeState.ALLOWED else None
     if charge is not None:
         _require_announced(charge, entry)
         waiver = waiver or charge.waiver
-    allowing = rule.to_state is State.ALLOWED  # whoever allows a price does not take the charge from who announced it
+    allowing = (
+        rule.to_state is ChargeState.ALLOWED
+    )  # whoever allows a price does not take the charge from who announced it
     return ChargeRecord(
         key,
         entry.scope,
@@ -220,13 +222,13 @@ def _opened(charge: ChargeRecord | None, entry: Entry, rule: Rule) -> ChargeReco
 def _require_announced(charge: ChargeRecord, entry: Entry) -> None:
     """A known key comes with the plan and the request that it is known for."""
     request = entry.body["request"]
-    if charge.waiver is not None and charge.waiver != waiver_of(request):
+    if charge.waiver is not None and charge.waiver != hash_overridden_request(request):
         raise ConflictError(f"charge {charge.key!r} was allowed for another request (entry {charge.opened})")
     if charge.plan is not None and charge.plan != request["plan_hash"]:
         raise ConflictError(f"charge {charge.key!r} was registered for another plan ({charge.plan})")
 
 
-def advance_round(
+def apply_to_round(
     charge: ChargeRecord, state: RoundState | None, entry: Entry, *, last: RoundState | None
 ) -> RoundState:
     """What a round entry does to its round.
@@ -245,25 +247,25 @@ def advance_round(
         raise ConflictError(
             f"round must be at most {charge.rounds}, as charge {charge.key!r} was planned, got {number}"
         )
-    rule, stage = RULES[entry.verb], stage_of(state)
+    rule, stage = TRANSITIONS[entry.verb], get_round_stage(state)
     if stage not in rule.rounds:
         refusal = {
-            Stage.AHEAD: "must start before it releases",
-            Stage.RELEASED: "is released: it is neither rerun nor released again",
+            RoundStage.AHEAD: "must start before it releases",
+            RoundStage.RELEASED: "is released: it is neither rerun nor released again",
         }
         raise ConflictError(f"round {number} of charge {charge.key!r} {refusal[stage]}")
     if state is None:
         _require_turn(charge, number, last)
         return RoundState(number, attempts=1)
-    if rule.stage is Stage.RELEASED:
-        return replace(state, output_hash=entry.body["output_hash"])
-    return replace(state, attempts=state.attempts + 1)
+    if rule.stage is RoundStage.RELEASED:
+        return replace_fields(state, output_hash=entry.body["output_hash"])
+    return replace_fields(state, attempts=state.attempts + 1)
 
 
 def _require_turn(charge: ChargeRecord, number: int, last: RoundState | None) -> None:
     """A round begins when the one before it is released."""
     begun = 0 if last is None else last.number
-    if number != begun + 1 or stage_of(last) is Stage.OPEN:
+    if number != begun + 1 or get_round_stage(last) is RoundStage.OPEN:
         raise ConflictError(
             f"round {number} of charge {charge.key!r} must begin when round {number - 1} is released, and "
             f"{'round ' + str(begun) if begun else 'none'} was the last to begin"

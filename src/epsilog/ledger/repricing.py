@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.entries import Entry
-from epsilog.ledger.pricing import proven_least
-from epsilog.ledger.requests import Request
+from epsilog.ledger.pricing import bound_cost_below
+from epsilog.ledger.requests import ChargeRequest
 from epsilog.terms import LedgerIntegrityError, UnsupportedMechanismError
 
 _UNASKED = {"plan_hash": None, "rounds": None}  # what a price does not depend on
@@ -18,7 +18,7 @@ _REMEMBERED = 4096
 
 
 @dataclass(slots=True)
-class Alike:
+class IdenticalCharges:
     """Reservations that asked the same and were charged the same.
 
     Attributes:
@@ -35,11 +35,11 @@ class Alike:
 
 
 @dataclass(slots=True)
-class Prices:
+class CostRecheck:
     """Reservations whose price is to be worked out again."""
 
-    _alike: dict[tuple[str, str], Alike] = field(default_factory=dict)
-    _seen: dict[tuple[int, int], tuple[Entry, Alike]] = field(default_factory=dict)  # by what entries share
+    _alike: dict[tuple[str, str], IdenticalCharges] = field(default_factory=dict)
+    _seen: dict[tuple[int, int], tuple[Entry, IdenticalCharges]] = field(default_factory=dict)  # by what entries share
 
     def add(self, entry: Entry) -> None:
         """Takes in a reservation, of any index above those before."""
@@ -47,13 +47,13 @@ class Prices:
         if same not in self._seen:
             if len(self._seen) == _REMEMBERED:
                 self._seen.clear()
-            self._seen[same] = entry, self._placed(entry)  # the entry too, so that nothing else gets these ids
+            self._seen[same] = entry, self._find_group(entry)  # the entry too, so that nothing else gets these ids
         self._seen[same][1].count += 1
 
-    def _placed(self, entry: Entry) -> Alike:
+    def _find_group(self, entry: Entry) -> IdenticalCharges:
         asked = json.dumps(dict(entry.body["request"]) | _UNASKED, sort_keys=True)
         charged = json.dumps({kind: amount.units for kind, amount in entry.amounts.items()}, sort_keys=True)
-        return self._alike.setdefault((asked, charged), Alike(asked, entry.amounts, entry.index))
+        return self._alike.setdefault((asked, charged), IdenticalCharges(asked, entry.amounts, entry.index))
 
     def judge(self, deadline: float) -> tuple[int, int]:
         """How many reservations were priced again, and how many could not be.
@@ -87,7 +87,9 @@ def _least(
     if question not in known:
         try:
             late = time.monotonic() > deadline
-            known[question] = None if late else proven_least(Request.from_json(json.loads(asked)), kind, charged)
+            known[question] = (
+                None if late else bound_cost_below(ChargeRequest.from_json(json.loads(asked)), kind, charged)
+            )
         except (UnsupportedMechanismError, ArithmeticError):
             known[question] = None
     return known[question]

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from epsilog.ledger.entries import digest
+from epsilog.ledger.entries import hash_entry
 from epsilog.ledger.fields import Amount, Arg, Delta, PlanHash, PrivacyUnit, Relation, ReleaseField, Rounds, Simulation
 from epsilog.terms import CheckError, NeighboringRelation
-from epsilog.terms.codec import canonical
+from epsilog.terms.codec import encode_canonical
 from epsilog.terms.fields import check_fields, document_fields, list_fields
 
 
 @document_fields
 @dataclass(frozen=True, slots=True)
-class Request:
+class ChargeRequest:
     """What is asked of the ledger; the same key may only ever come with the same request."""
 
     release: ReleaseField
@@ -54,9 +54,9 @@ class Request:
         return found
 
 
-_ARGS = {name: arg for name, arg in list_fields(Request).items() if isinstance(arg, Arg)}
+_ARGS = {name: arg for name, arg in list_fields(ChargeRequest).items() if isinstance(arg, Arg)}
 
 
-def waiver_of(request: Mapping[str, Any]) -> str:
+def hash_overridden_request(request: Mapping[str, Any]) -> str:
     """What stands for a request whose price an owner has overridden."""
-    return digest(canonical(dict(request)).decode())
+    return hash_entry(encode_canonical(dict(request)).decode())

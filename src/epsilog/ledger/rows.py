@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from epsilog.ledger.entries import ChargeId, Entry, digest
+from epsilog.ledger.entries import ChargeId, Entry, hash_entry
 from epsilog.ledger.records import RoundState
 from epsilog.terms import LedgerIntegrityError
 
@@ -16,7 +16,7 @@ Name_co = TypeVar("Name_co", covariant=True)
 What_co = TypeVar("What_co", covariant=True)
 
 
-class Row(NamedTuple):
+class StoredRow(NamedTuple):
     """An entry as it lies there; in a store that was tampered with, any of these may be anything.
 
     Attributes:
@@ -32,10 +32,10 @@ class Row(NamedTuple):
     hash: Any
 
     @classmethod
-    def of(cls, entry: Entry) -> Row:
+    def of(cls, entry: Entry) -> StoredRow:
         """An entry as it is written."""
         document = entry.document()
-        return cls(entry.index, entry.scope, document, digest(document))
+        return cls(entry.index, entry.scope, document, hash_entry(document))
 
     @property
     def head(self) -> tuple[int, str]:
@@ -43,7 +43,7 @@ class Row(NamedTuple):
         return self.position, self.hash
 
 
-class Items(Protocol[Name_co, What_co]):
+class RowMapping(Protocol[Name_co, What_co]):
     """Rows by name, as a dictionary has them, or read as they are asked for: there may be many."""
 
     def items(self) -> Iterable[tuple[Name_co, What_co]]:
@@ -51,7 +51,7 @@ class Items(Protocol[Name_co, What_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Streamed(Generic[Name_co, What_co]):
+class StreamedRows(Generic[Name_co, What_co]):
     """Rows that are read as they are asked for, while the view that they are of is open."""
 
     ask: Callable[[], Iterator[tuple[Name_co, What_co]]]
@@ -62,7 +62,7 @@ class Streamed(Generic[Name_co, What_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredState:
     """Everything that a store keeps beside the entries, as it lies there: what their fold should amount to.
 
     Attributes:
@@ -73,12 +73,12 @@ class Stored:
     """
 
     head: tuple[int, str]
-    balances: Items[str, str]
-    charges: Items[ChargeId, str]
-    rounds: Items[tuple[ChargeId, int], RoundState]
+    balances: RowMapping[str, str]
+    charges: RowMapping[ChargeId, str]
+    rounds: RowMapping[tuple[ChargeId, int], RoundState]
 
 
-def stored_state(parse: Callable[[str], T], document: str, **named: str) -> T:
+def parse_state(parse: Callable[[str], T], document: str, **named: str) -> T:
     """A balance or charge as it was stored; what cannot be read, or is another's, was not stored by a ledger."""
     try:
         found = parse(document)
@@ -90,16 +90,16 @@ def stored_state(parse: Callable[[str], T], document: str, **named: str) -> T:
     return found
 
 
-def digest_of(row: Row) -> str:
+def hash_row(row: StoredRow) -> str:
     """The hash of a row's document; what is no text is no entry."""
     if not isinstance(row.document, str):
         raise LedgerIntegrityError(f"must be text, got {type(row.document).__name__}", index=row.position)
-    return digest(row.document)
+    return hash_entry(row.document)
 
 
-def parsed(row: Row, read: Callable[[str], Entry] = Entry.parse) -> Entry:
+def parse_row(row: StoredRow, read: Callable[[str], Entry] = Entry.parse) -> Entry:
     """The entry of a row, if the row is what its hash says, as ``read`` reads it."""
-    hashed = digest_of(row)
+    hashed = hash_row(row)
     try:
         entry = read(row.document)
     except UNREADABLE as error:

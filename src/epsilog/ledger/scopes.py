@@ -9,10 +9,10 @@ from functools import lru_cache
 from epsilog.terms import CheckError, ConflictError, check
 
 
-def ancestors(scope: str) -> tuple[str, ...]:
+def list_ancestors(scope: str) -> tuple[str, ...]:
     """The scope and everything above it, from the top; a malformed scope is a ``ValueError``.
 
-    >>> ancestors("acme/claims/2026-Q4")
+    >>> list_ancestors("acme/claims/2026-Q4")
     ('acme', 'acme/claims', 'acme/claims/2026-Q4')
     """
     if type(scope) is not str:
@@ -34,12 +34,12 @@ def _plain(text: str) -> bool:
     return len(text) <= 500 and text.isprintable() and unicodedata.is_normalized("NFC", text)
 
 
-def parent(scope: str) -> str:
+def get_parent(scope: str) -> str:
     """The scope above; "" for one at the top."""
     return scope.rpartition("/")[0]
 
 
-def check_key(key: str) -> None:
+def require_idempotency_key(key: str) -> None:
     """Requires an idempotency key: printable text of at most 500 characters."""
     _check_key(key) if type(key) is str else _check_key(check.text()(key=key))
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.ledger import Ledger
-from epsilog.ledger.opening import open_ledger, verify_file
+from epsilog.ledger.opening import open_ledger, verify_ledger
 from epsilog.ledger.view import LedgerView
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError
 
-__all__ = ["KillReport", "RaceReport", "kill_campaign", "race_campaign"]
+__all__ = ["KillReport", "RaceReport", "run_kill_campaign", "run_race_campaign"]
 
 SCOPE = "selftest/campaign"
 STEPS = ("reserved", "started", "round-released", "committed")  # in the order in which a writer acknowledges them
@@ -81,7 +81,9 @@ class RaceReport:
         return self.accepted == min(self.cap, self.attempts)
 
 
-def kill_campaign(folder: Path, *, seed: int, kills: int = 40, writers: int = 2, url: str | None = None) -> KillReport:
+def run_kill_campaign(
+    folder: Path, *, seed: int, kills: int = 40, writers: int = 2, url: str | None = None
+) -> KillReport:
     """Let writers charge side by side, kill them at random moments, and compare the ledger with what they saw.
 
     Args:
@@ -100,10 +102,15 @@ def kill_campaign(folder: Path, *, seed: int, kills: int = 40, writers: int = 2,
     lines = [line for notes in folder.glob("*.acks") for line in notes.read_text().splitlines(keepends=True)]
     seen = [(key, step) for line in lines if line.endswith("\n") for key, step in [line.split()]]
     with open_ledger(path) as ledger:
-        count, found, told = ledger.verify().count, reached(ledger), _furthest(seen)
+        count, found, told = ledger.verify().count, find_last_steps(ledger), _furthest(seen)
         unacknowledged = sum(told.get(key, -1) < step for key, step in found.items())
         return KillReport(
-            lives * writers, len(seen), lost_of(found, seen), unacknowledged, made_again(ledger), entries=count
+            lives * writers,
+            len(seen),
+            list_lost_charges(found, seen),
+            unacknowledged,
+            list_duplicates(ledger),
+            entries=count,
         )
 
 
@@ -114,7 +121,7 @@ def _kill_writers(path: str | Path, notes: list[Path], moments: random.Random) -
     writers = [context.Process(target=write_steps, args=(path, note, note.stem)) for note in notes]
 
     try:
-        with _uninterrupted():  # a start that breaks off would leave a process that nobody knows
+        with _defer_interrupts():  # a start that breaks off would leave a process that nobody knows
             for writer in writers:
                 writer.start()
         for writer, note in zip(writers, notes, strict=True):
@@ -134,7 +141,7 @@ def _kill_writers(path: str | Path, notes: list[Path], moments: random.Random) -
 
 
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _defer_interrupts() -> Iterator[None]:
     """Put off an interrupt until the block is through; elsewhere than in the main thread there is none."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -195,7 +202,7 @@ def write_one(ledger: Ledger, number: int, name: str, confirm: Callable[[str, st
     confirm(key, "committed")
 
 
-def reached(ledger: LedgerView) -> dict[str, int]:
+def find_last_steps(ledger: LedgerView) -> dict[str, int]:
     """Return the last of the steps that each charge of a campaign has taken."""
     return _furthest((entry.key, entry.verb) for entry in ledger.history() if entry.key is not None)
 
@@ -208,12 +215,12 @@ def _furthest(steps: Iterable[tuple[str, str]]) -> dict[str, int]:
     return found
 
 
-def lost_of(found: Mapping[str, int], confirmed: Iterable[tuple[str, str]]) -> int:
+def list_lost_charges(found: Mapping[str, int], confirmed: Iterable[tuple[str, str]]) -> int:
     """Count the charges of which a ledger has less than was confirmed."""
     return sum(found.get(key, -1) < step for key, step in _furthest(confirmed).items())
 
 
-def made_again(ledger: Ledger) -> int:
+def list_duplicates(ledger: Ledger) -> int:
     """Count the charges that a retry of all that are there makes a second time."""
     before = ledger.verify().charges
     for charge in before.values():
@@ -221,12 +228,14 @@ def made_again(ledger: Ledger) -> int:
     return len(ledger.verify().charges) - len(before)
 
 
-def over_a_cap(balances: Iterable[Balance]) -> bool:
+def exceeds_a_cap(balances: Iterable[Balance]) -> bool:
     """Return whether more stands against some cap than it bears."""
-    return any(balance.held.units[name] > cap for balance in balances for name, cap in balance.caps.units.items())
+    return any(
+        balance.total_reserved.units[name] > cap for balance in balances for name, cap in balance.caps.units.items()
+    )
 
 
-def race_campaign(
+def run_race_campaign(
     folder: Path, *, processes: int = 8, attempts: int = 50, cap: int = 200, url: str | None = None
 ) -> RaceReport:
     """Let processes charge at the same time against a budget that cannot bear them all.
@@ -236,14 +245,14 @@ def race_campaign(
         processes: how many take part.
         attempts: charges that each attempts.
         cap: charges that the budget bears.
-        url: as in ``kill_campaign``.
+        url: as in ``run_kill_campaign``.
     """
     path = folder / "raced.db" if url is None else url
     with open_ledger(path) as ledger:
         ledger.create_budget("selftest", kind="pure", epsilon=f"{cap}e-3")
     with multiprocessing.get_context("forkserver").Pool(processes) as pool:
         accepted = sum(pool.starmap(_race, [(path, name, attempts) for name in range(processes)], chunksize=1))
-    verified = verify_file(path)
+    verified = verify_ledger(path)
     if len(verified.charges) != accepted:
         raise RuntimeError(f"{len(verified.charges)} charges for {accepted} that were accepted")
     return RaceReport(processes * attempts, cap, accepted, processes * attempts - accepted, verified.count)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from epsilog.ledger.entries import Verb
 
 
-class State(StrEnum):
+class ChargeState(StrEnum):
     """Where a charge stands. A key of which nothing is known is in none of them: None in the table."""
 
     REGISTERED = "registered"  # its plan is known, and nothing else has happened
@@ -26,7 +26,7 @@ class State(StrEnum):
     DECOMMISSIONED = "decommissioned"  # what it released is no longer used, and stays charged
 
 
-class Stage(StrEnum):
+class RoundStage(StrEnum):
     """Where one round of a charge stands."""
 
     AHEAD = "ahead"
@@ -34,19 +34,21 @@ class Stage(StrEnum):
     RELEASED = "released"
 
 
-CLOSED = frozenset({State.COMMITTED, State.CANCELLED, State.ABANDONED, State.DECOMMISSIONED})  # no charge leaves these
-AHEAD = frozenset({State.REGISTERED, State.ALLOWED})  # known, and nothing is reserved yet
-HELD: dict[State | None, str] = {  # in which sum of a budget a charge's price is; of other states in none
-    State.RESERVED: "reserved",
-    State.STARTED: "started",
-    State.COMMITTED: "committed",
-    State.ABANDONED: "committed",
-    State.DECOMMISSIONED: "committed",
+CLOSED_STATES = frozenset(
+    {ChargeState.COMMITTED, ChargeState.CANCELLED, ChargeState.ABANDONED, ChargeState.DECOMMISSIONED}
+)  # no charge leaves these
+UNRESERVED_STATES = frozenset({ChargeState.REGISTERED, ChargeState.ALLOWED})  # known, and nothing is reserved yet
+HELD: dict[ChargeState | None, str] = {  # in which sum of a budget a charge's price is; of other states in none
+    ChargeState.RESERVED: "reserved",
+    ChargeState.STARTED: "started",
+    ChargeState.COMMITTED: "committed",
+    ChargeState.ABANDONED: "committed",
+    ChargeState.DECOMMISSIONED: "committed",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Transition:
     """What a verb does.
 
     Attributes:
@@ -66,12 +68,12 @@ class Rule:
         retired: whether it is allowed at or under a scope that is retired: it ends a charge, or goes on with a round.
     """
 
-    from_states: tuple[State | None, ...] = ()
-    to_state: State | None = None
+    from_states: tuple[ChargeState | None, ...] = ()
+    to_state: ChargeState | None = None
     pays: bool = False
     memo: str | None = None
-    rounds: tuple[Stage, ...] = tuple(Stage)
-    stage: Stage | None = None
+    rounds: tuple[RoundStage, ...] = tuple(RoundStage)
+    stage: RoundStage | None = None
     whole: bool = False
     owned: bool = False
     prices: bool = False
@@ -87,7 +89,7 @@ class Rule:
         moves = debit != credit and (self.pays or bool(self.from_states))
         object.__setattr__(self, "debit", debit if moves else None)
         object.__setattr__(self, "credit", credit if moves else None)
-        object.__setattr__(self, "retired", self.to_state in CLOSED or self.stage is not None)
+        object.__setattr__(self, "retired", self.to_state in CLOSED_STATES or self.stage is not None)
 
     @property
     def opens(self) -> bool:
@@ -95,14 +97,14 @@ class Rule:
         return None in self.from_states
 
     @property
-    def moves(self) -> bool:
+    def changes_balance(self) -> bool:
         """Whether a price goes from one sum to another, or to a first one."""
         return self.debit is not None or self.credit is not None or self.memo is not None
 
     @property
-    def spends(self) -> bool:
+    def is_spend(self) -> bool:
         """Whether a price becomes spent by it: for ever."""
         return self.credit in ("started", "committed") and self.debit != "started"
 
 
-RULES: dict[Verb, Rule] = {}  # what each verb does; the commands fill it, each with its own row
+TRANSITIONS: dict[Verb, Transition] = {}  # what each verb does; the commands fill it, each with its own row

@@ -13,12 +13,12 @@ from typing import Protocol
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.entries import ChargeId, Entry
 from epsilog.ledger.records import ChargeRecord, RoundState
-from epsilog.ledger.rows import Row, Stored
+from epsilog.ledger.rows import StoredRow, StoredState
 
-__all__ = ["Readable", "Session", "Store", "View"]
+__all__ = ["LedgerSnapshot", "ReadableStore", "Store", "WriteTransaction"]
 
 
-class View(Protocol):
+class LedgerSnapshot(Protocol):
     """One consistent view of the ledger.
 
     What cannot be read as it was written is a ``LedgerIntegrityError``, whichever row it is in.
@@ -30,7 +30,9 @@ class View(Protocol):
     def head(self) -> tuple[int, str]:
         """Count of entries and hash of the last, once the last entry bears them out."""
 
-    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
+    def rows(
+        self, *, start: int | None = None, scope: str | None = None, limit: int | None = None
+    ) -> Iterator[StoredRow]:
         """The entries as they lie there, oldest first.
 
         Args:
@@ -48,7 +50,7 @@ class View(Protocol):
     def latest(self, scope: str) -> Entry | None:
         """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
 
-    def stored(self) -> Stored:
+    def stored(self) -> StoredState:
         """Everything that is kept beside the entries, as it lies there."""
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
@@ -67,7 +69,7 @@ class View(Protocol):
         """The rounds of a charge, in order."""
 
 
-class Session(View, Protocol):
+class WriteTransaction(LedgerSnapshot, Protocol):
     """One transaction: a view that sees its own writes.
 
     Attributes:
@@ -88,7 +90,7 @@ class Session(View, Protocol):
     def last_round(self, name: ChargeId) -> RoundState | None:
         """The last round of a charge that began, if any did."""
 
-    def append(self, *rows: Row) -> None:
+    def append(self, *rows: StoredRow) -> None:
         """Adds entries after the head, at least one, and moves the head to the last."""
 
     def put_balances(self, changed: Iterable[Balance]) -> None:
@@ -101,27 +103,27 @@ class Session(View, Protocol):
         """Stores a round of a charge."""
 
 
-class Readable(Protocol):
+class ReadableStore(Protocol):
     """Where a ledger can be looked at."""
 
     @property
     def address(self) -> str:
         """Where that is, as ``open_ledger`` takes it."""
 
-    def reading(self) -> AbstractContextManager[View]:
+    def reading(self) -> AbstractContextManager[LedgerSnapshot]:
         """A view, undisturbed by whoever writes meanwhile."""
 
     def close(self) -> None:
         """Closes it for this process; whatever is asked of it afterwards is a ``StorageError``."""
 
 
-class Store(Readable, Protocol):
+class Store(ReadableStore, Protocol):
     """Where a ledger is kept, shared by threads and processes; opened and made by its own constructor."""
 
-    def reading(self) -> AbstractContextManager[Session]:
+    def reading(self) -> AbstractContextManager[WriteTransaction]:
         """One consistent view, undisturbed by whoever writes meanwhile."""
 
-    def writing(self) -> AbstractContextManager[Session]:
+    def writing(self) -> AbstractContextManager[WriteTransaction]:
         """The only writer, of all processes, until the block ends; all of it lasts, or nothing.
 
         Raises:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.entries import GENESIS, ChargeId, Entry
 from epsilog.ledger.records import ChargeRecord, RoundState
-from epsilog.ledger.rows import Row, Stored, Streamed, digest_of, parsed, stored_state
+from epsilog.ledger.rows import StoredRow, StoredState, StreamedRows, hash_row, parse_row, parse_state
 from epsilog.terms import LedgerIntegrityError
 
 FORMAT = 2
@@ -130,15 +130,15 @@ class SqlSession:
     def _rows(self, query: str, *values: object) -> list[Any]:
         return self._execute(query, values).fetchall()  # type: ignore[no-any-return]
 
-    def _entries(self, query: str, *values: object) -> list[Row]:
-        return [Row(*row) for row in self._rows(f"{_ENTRIES} {query}", *values)]
+    def _entries(self, query: str, *values: object) -> list[StoredRow]:
+        return [StoredRow(*row) for row in self._rows(f"{_ENTRIES} {query}", *values)]
 
     def head(self) -> Head:  # noqa: D102
         if self._head is None:
             found = self._rows(_HEAD_AND_LAST)
             head = read_head(row[:3] for row in found)
-            last = Row(*found[0][3:])
-            stands = (0, GENESIS) if last.position is None else (last.position, digest_of(last))
+            last = StoredRow(*found[0][3:])
+            stands = (0, GENESIS) if last.position is None else (last.position, hash_row(last))
             if stands != head:
                 raise LedgerIntegrityError("the last entry is not the one that the head names", index=stands[0])
             self._head = head
@@ -151,7 +151,7 @@ class SqlSession:
             held = head == seen[1]
         else:
             rows = self._entries("WHERE position = ?", seen[0]) if seen[0] else []
-            held = seen[0] == 0 or (bool(rows) and digest_of(rows[0]) == seen[1])
+            held = seen[0] == 0 or (bool(rows) and hash_row(rows[0]) == seen[1])
         if not held:
             raise LedgerIntegrityError(
                 "is not the one that this process has seen: an older or another file was put in its place",
@@ -162,15 +162,19 @@ class SqlSession:
         rows = self._entries("WHERE position = ?", position)
         if not rows:
             raise LedgerIntegrityError("is missing", index=position)
-        return parsed(rows[0])
+        return parse_row(rows[0])
 
     def latest(self, scope: str) -> Entry | None:  # noqa: D102
         rows = self._entries(f"WHERE scope = ? {_NEWEST_FIRST} 1", scope)
-        return parsed(rows[0]) if rows else None
+        return parse_row(rows[0]) if rows else None
 
-    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:  # noqa: D102
+    def rows(  # noqa: D102
+        self, *, start: int | None = None, scope: str | None = None, limit: int | None = None
+    ) -> Iterator[StoredRow]:
         if scope is None and limit is None:
-            return (Row(*row) for row in self._scan(_ENTRIES, "position", None if start is None else (start - 1,)))
+            return (
+                StoredRow(*row) for row in self._scan(_ENTRIES, "position", None if start is None else (start - 1,))
+            )
         where: list[str] = []
         values: list[object] = []
         if scope is not None:
@@ -186,10 +190,10 @@ class SqlSession:
             values.append(limit)
         return self._stream(f"{_ENTRIES} {query}", values)
 
-    def _stream(self, query: str, values: Sequence[object]) -> Iterator[Row]:
+    def _stream(self, query: str, values: Sequence[object]) -> Iterator[StoredRow]:
         for row in self._execute(query, values):
             self._store.require_here()
-            yield Row(*row)
+            yield StoredRow(*row)
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:  # noqa: D102
         query = "WHERE position < ?"
@@ -200,7 +204,7 @@ class SqlSession:
         if verb is not None:  # the last name of a canonical document; no database need read JSON
             query += " AND document LIKE ?"
             values.append(f'%"verb":"{verb}"}}')
-        return [parsed(row) for row in self._entries(f"{query} {_NEWEST_FIRST} ?", *values, limit)]
+        return [parse_row(row) for row in self._entries(f"{query} {_NEWEST_FIRST} ?", *values, limit)]
 
     def use_balances(self, balances: Balances) -> None:
         """Use cached balances at the head; others are read on demand."""
@@ -225,7 +229,7 @@ class SqlSession:
 
     def _stored_balances(self, where: str, *values: object) -> list[Balance]:
         rows = self._rows(f"{_BALANCES} {where} ORDER BY scope", *values)
-        return [stored_state(Balance.parse, document, scope=scope) for scope, document in rows]
+        return [parse_state(Balance.parse, document, scope=scope) for scope, document in rows]
 
     def charge(self, name: ChargeId) -> ChargeRecord | None:  # noqa: D102
         scope, key = name
@@ -236,7 +240,7 @@ class SqlSession:
 
     def _charge_records(self, query: str, *values: object) -> list[ChargeRecord]:
         rows = self._rows(f"{_CHARGES} {query}", *values)
-        return [stored_state(ChargeRecord.parse, document, key=key, scope=scope) for key, scope, document in rows]
+        return [parse_state(ChargeRecord.parse, document, key=key, scope=scope) for key, scope, document in rows]
 
     def has_charges(self, scope: str) -> bool:  # noqa: D102
         return bool(self._rows(f"{_CHARGES} WHERE {_UNDER} LIMIT 1", *_subtree(scope)))
@@ -254,12 +258,12 @@ class SqlSession:
         scope, key = name
         return [RoundState(*state) for _, _, *state in self._rows(f"{_OF_CHARGE} {query}", key, scope, *values)]
 
-    def stored(self) -> Stored:  # noqa: D102
-        return Stored(
+    def stored(self) -> StoredState:  # noqa: D102
+        return StoredState(
             read_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),
-            Streamed(self._charge_rows),
-            Streamed(self._round_rows),
+            StreamedRows(self._charge_rows),
+            StreamedRows(self._round_rows),
         )
 
     def _charge_rows(self) -> Iterator[tuple[ChargeId, str]]:
@@ -292,7 +296,7 @@ class SqlSession:
         self._store.check(self._raw)
         self.check_continues()
 
-    def append(self, *rows: Row) -> None:  # noqa: D102
+    def append(self, *rows: StoredRow) -> None:  # noqa: D102
         self._write(_APPEND, rows)
         self._head = rows[-1].head
         self._write(_MOVE_HEAD, [self._head])

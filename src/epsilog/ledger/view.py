@@ -10,16 +10,16 @@ from typing import Protocol, Self, runtime_checkable
 from epsilog.ledger import chain, headroom, records, scopes
 from epsilog.ledger.amounts import Amounts, Number
 from epsilog.ledger.balances import Balance
-from epsilog.ledger.checkpoints import Checkpoint, Kept
+from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint
 from epsilog.ledger.commands import Command
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.execute import Done, find_record
 from epsilog.ledger.headroom import Headroom
-from epsilog.ledger.partitions import is_counted, require_block
-from epsilog.ledger.requests import Request
-from epsilog.ledger.rows import parsed
-from epsilog.ledger.states import AHEAD, RULES
-from epsilog.ledger.store import Readable, View
+from epsilog.ledger.partitions import counts_towards_parent, require_block
+from epsilog.ledger.requests import ChargeRequest
+from epsilog.ledger.rows import parse_row
+from epsilog.ledger.states import TRANSITIONS, UNRESERVED_STATES
+from epsilog.ledger.store import LedgerSnapshot, ReadableStore
 from epsilog.mechanisms import Release
 from epsilog.signing import VerifierKey
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, check
@@ -28,7 +28,7 @@ _AT_FIRST, _AT_ONCE = 50, 500  # entries that a history reads in one view: a pag
 
 
 @runtime_checkable
-class Served(Readable, Protocol):
+class Served(ReadableStore, Protocol):
     """A ledger that a server keeps: what is not asked of its entries is asked of the server."""
 
     def execute(self, command: Command, /) -> Done:
@@ -37,12 +37,12 @@ class Served(Readable, Protocol):
     def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
         """See ``LedgerView.spending``."""
 
-    def what_fits(self, scope: str, request: Request | None) -> Headroom:
+    def what_fits(self, scope: str, request: ChargeRequest | None) -> Headroom:
         """See ``LedgerView.what_fits``."""
 
     def verify(
         self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
-    ) -> chain.Verified:
+    ) -> chain.LedgerVerification:
         """See ``LedgerView.verify``."""
 
 
@@ -57,7 +57,7 @@ class LedgerView:
         covers: tells whether the caller may see the charges of a scope; the view hides all others.
     """
 
-    def __init__(self, store: Readable, *, covers: Callable[[str], bool] = lambda _: True) -> None:
+    def __init__(self, store: ReadableStore, *, covers: Callable[[str], bool] = lambda _: True) -> None:
         self._store, self._covers = store, covers
         self._served = store if isinstance(store, Served) else None
 
@@ -95,7 +95,7 @@ class LedgerView:
         """The entry that reserved a charge, if there is one."""
         with self._store.reading() as session:
             known = self._find_record(session, key, scope)
-            return None if known is None or known.state in AHEAD else session.entry(known.opened)
+            return None if known is None or known.state in UNRESERVED_STATES else session.entry(known.opened)
 
     def charge_rounds(self, key: str, *, scope: str | None = None) -> list[records.RoundState]:
         """The rounds of a charge, in order."""
@@ -103,11 +103,11 @@ class LedgerView:
             known = self._find_record(session, key, scope)
             return [] if known is None else session.rounds(known.id)
 
-    def _find_record(self, session: View, key: str, scope: str | None) -> records.ChargeRecord | None:
+    def _find_record(self, session: LedgerSnapshot, key: str, scope: str | None) -> records.ChargeRecord | None:
         """Return the record of the charge with a key, in the given scope or in the only one that has the key."""
         return find_record(session, key, scope, self._covers)
 
-    def _require_record(self, session: View, key: str, scope: str | None) -> records.ChargeRecord:
+    def _require_record(self, session: LedgerSnapshot, key: str, scope: str | None) -> records.ChargeRecord:
         """Return the record of a charge that must exist."""
         charge = self._find_record(session, key, scope)
         if charge is None:
@@ -118,7 +118,7 @@ class LedgerView:
     def balance(self, scope: str) -> Balance:
         """The budget of exactly this scope; a scope without one is a ``ValueError``."""
         with self._store.reading() as session:
-            return budget_of(session, scope)
+            return get_budget(session, scope)
 
     def budgets(self) -> list[Balance]:
         """Every budget, by scope."""
@@ -128,7 +128,7 @@ class LedgerView:
     def budgets_above(self, scope: str) -> list[Balance]:
         """The budgets that a charge at this scope must fit, from the top."""
         with self._store.reading() as session:
-            return session.balances(scopes.ancestors(scope))
+            return session.balances(scopes.list_ancestors(scope))
 
     def history(self, prefix: str | None = None, *, after: int = 0) -> Iterator[Entry]:
         """Entries at and under a scope, oldest first; all of them for None.
@@ -145,18 +145,18 @@ class LedgerView:
     def documents(self, prefix: str | None = None, *, after: int = 0) -> Iterator[tuple[Entry, str]]:
         """The same entries with the text that their hashes are of; see ``history``."""
         if prefix is not None:
-            scopes.ancestors(prefix)
+            scopes.list_ancestors(prefix)
         after = check.integer(0)(after=after)
-        return self._told(prefix, after=after, end=self.head()[0])
+        return self._read_page(prefix, after=after, end=self.head()[0])
 
-    def _told(self, prefix: str | None, *, after: int, end: int) -> Iterator[tuple[Entry, str]]:
+    def _read_page(self, prefix: str | None, *, after: int, end: int) -> Iterator[tuple[Entry, str]]:
         some, full = _AT_FIRST, True
         while full and after < end:
             with self._store.reading() as session:  # short views: a long one would stand in the way of writers
                 rows = list(session.rows(start=after + 1, scope=prefix, limit=some))
             full, some = len(rows) == some, _AT_ONCE
             for row in rows:
-                entry = parsed(row)
+                entry = parse_row(row)
                 if entry.index > end:
                     return
                 after = entry.index
@@ -179,11 +179,11 @@ class LedgerView:
             verb: only entries that do this; needs a scope.
         """
         if prefix is not None:
-            scopes.ancestors(prefix)
+            scopes.list_ancestors(prefix)
         elif verb is not None:
             raise CheckError("prefix", "a scope where a verb is asked for", "None")
         limit, before = check.integer(1)(limit=limit), check.optional(check.integer(1))(before=before)
-        verb = check.optional(check.member(Verb))(verb=verb)
+        verb = check.optional(check.enum_member(Verb))(verb=verb)
         with self._store.reading() as session:
             until = session.head()[0] + 1 if before is None else before
             return session.page(before=until, limit=limit, scope=prefix, verb=verb)
@@ -204,20 +204,20 @@ class LedgerView:
         if self._served is not None:
             return self._served.spending(scope, limit=limit)
         with self._store.reading() as session:
-            budget = budget_of(session, scope)
+            budget = get_budget(session, scope)
             now = session.head()[0] + 1
             under = [budget, *session.below(scope)]
             spent = [
                 session.page(before=now, limit=limit, scope=scope, verb=verb)
-                for verb, rule in RULES.items()
-                if rule.spends
+                for verb, rule in TRANSITIONS.items()
+                if rule.is_spend
             ]
         newest = sorted(chain_of(*spent), key=lambda entry: entry.index, reverse=True)[:limit]
         partitions = {one.scope for one in under if one.partition is not None}
         sums = [budget.spent]  # no charge is older than the budget it falls under
         for entry in newest:
             try:
-                counted = is_counted(entry, scope, partitions)
+                counted = counts_towards_parent(entry, scope, partitions)
                 sums.append(sums[-1] - budget.cost(entry.amounts) if counted else sums[-1])
             except (KeyError, ValueError) as error:
                 raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
@@ -228,9 +228,9 @@ class LedgerView:
         *,
         progress: Callable[[int], None] | None = None,
         seconds: float = chain.PRICE_SECONDS,
-        since: Kept | None = None,
+        since: StoredCheckpoint | None = None,
         keys: Collection[VerifierKey] = (),
-    ) -> chain.Verified:
+    ) -> chain.LedgerVerification:
         """Works the whole ledger out again: its entries in one consistent view of it, and then its prices.
 
         Args:
@@ -248,8 +248,8 @@ class LedgerView:
         if self._served is not None:
             return self._served.verify(progress=progress, seconds=seconds, since=begins)
         with self._store.reading() as session:
-            books = refolded(session, progress=progress, since=begins)
-        return chain.reprice(books, seconds=seconds)
+            books = check_by_replay(session, progress=progress, since=begins)
+        return chain.recheck_costs(books, seconds=seconds)
 
     def what_fits(
         self,
@@ -265,13 +265,13 @@ class LedgerView:
             UnsupportedMechanismError: no proven price for the release.
             ConflictError: no such charge is accepted, whatever is left; see ``headroom_for`` and ``open_path``.
         """
-        request = None if release is None else Request(release, relation, delta=delta)
+        request = None if release is None else ChargeRequest(release, relation, delta=delta)
         if self._served is not None:
             return self._served.what_fits(scope, request)
         if request is None:
             with self._store.reading() as session:
-                return Headroom(headroom.least(path_of(session, scope)))
-        return headroom.headroom_for(request, self.open_path(scope))
+                return Headroom(headroom.compute_min_available(get_budget_path(session, scope)))
+        return headroom.compute_headroom(request, self.open_path(scope))
 
     def open_path(self, scope: str) -> list[Balance]:
         """The budgets that a charge at this scope would be held against now, from the top.
@@ -280,8 +280,8 @@ class LedgerView:
             ConflictError: the ledger came out of a backup, and takes no charge before its owner accepts that.
         """
         with self._store.reading() as session:
-            path = path_of(session, scope)
-            records.refuse_unsettled(records.Standing.after(session.latest("")), Verb.RESERVED)
+            path = get_budget_path(session, scope)
+            records.refuse_until_accepted(records.RestoreState.after(session.latest("")), Verb.RESERVED)
         return path
 
 
@@ -305,9 +305,9 @@ class ChargeView:
         return f"{type(self).__name__}(key={self.key!r}, scope={self.scope!r}, amounts={dict(self.amounts)})"
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ChargeRequest:
         """What was asked."""
-        return Request.from_json(self.entry.body["request"])
+        return ChargeRequest.from_json(self.entry.body["request"])
 
     @property
     def state(self) -> str:
@@ -328,27 +328,27 @@ class ChargeView:
         return self._charges.charge_rounds(self.key, scope=self.scope)
 
 
-def refolded(
-    session: View, *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
-) -> chain.Books:
+def check_by_replay(
+    session: LedgerSnapshot, *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
+) -> chain.LedgerReplay:
     """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
     session.check()
-    books = chain.fold(session.rows(), progress=progress, since=since)
-    chain.compare(books, session.stored())
+    books = chain.replay_entries(session.rows(), progress=progress, since=since)
+    chain.compare_stored_state(books, session.stored())
     return books
 
 
-def path_of(session: View, scope: str) -> list[Balance]:
+def get_budget_path(session: LedgerSnapshot, scope: str) -> list[Balance]:
     """The budgets at and above the scope of a charge, from the top, at least one; a partition bears none itself."""
-    path = session.balances(scopes.ancestors(scope))
+    path = session.balances(scopes.list_ancestors(scope))
     scopes.require_budget(scope, path)
     require_block(path, scope)
     return path
 
 
-def budget_of(session: View, scope: str) -> Balance:
+def get_budget(session: LedgerSnapshot, scope: str) -> Balance:
     """The budget of exactly this scope, which there must be."""
-    scopes.ancestors(scope)
+    scopes.list_ancestors(scope)
     found = session.balances([scope])
     if not found:
         raise CheckError("scope", "a budget", repr(scope), verb="have")

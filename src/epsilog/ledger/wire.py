@@ -16,16 +16,16 @@ from typing import Any
 from epsilog.ledger.amounts import Number
 from epsilog.ledger.commands.base import BUDGET, CHARGE, Command
 from epsilog.ledger.execute import Done
-from epsilog.ledger.pricing import Price
+from epsilog.ledger.pricing import Cost
 from epsilog.terms import (
-    AccessError,
     BudgetExceededError,
     CheckError,
     ConflictError,
     EpsilogError,
     LedgerIntegrityError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
     StorageError,
-    UnansweredError,
     UnsupportedMechanismError,
 )
 from epsilog.terms.codec import UNREADABLE, decode, encode
@@ -35,15 +35,15 @@ PREFIX = "/api/v1/ledger"
 
 _WORDS: dict[str, type[Exception]] = {  # failures that are all in their words
     "conflict": ConflictError,
-    "access": AccessError,
-    "unanswered": UnansweredError,
+    "access": PermissionDeniedError,
+    "unanswered": OutcomeUnknownError,
     "storage": StorageError,
     "value": ValueError,
     "failed": EpsilogError,
 }
 
 
-def refusal_to_json(error: Exception) -> dict[str, Any]:
+def error_to_json(error: Exception) -> dict[str, Any]:
     """The members of a problem document that a client raises the same error from."""
     match error:
         case CheckError():
@@ -68,7 +68,7 @@ def _term(term: object) -> dict[str, Any]:
     return {"term": repr(term)[:1000]}
 
 
-def refusal_from_json(problem: Mapping[str, Any]) -> Exception:
+def error_from_json(problem: Mapping[str, Any]) -> Exception:
     """The error that a problem document tells of."""
     detail = str(problem.get("detail") or problem.get("title") or "the server refuses")
     try:
@@ -77,29 +77,29 @@ def refusal_from_json(problem: Mapping[str, Any]) -> Exception:
         return EpsilogError(detail)
 
 
-def _exceeded(problem: Mapping[str, Any]) -> Exception:
+def _budget_error_from_json(problem: Mapping[str, Any]) -> Exception:
     refusal = dict(problem["refusal"])
     return BudgetExceededError(**refusal | {"owners": tuple(refusal["owners"])})
 
 
-def _unsupported(problem: Mapping[str, Any]) -> Exception:
+def _unsupported_error_from_json(problem: Mapping[str, Any]) -> Exception:
     term = problem["term"]
     return UnsupportedMechanismError(
         decode(term) if isinstance(term, dict) else term, method=str(problem["method"]), reason=str(problem["reason"])
     )
 
 
-def _spoken(kind: type[Exception]) -> Callable[[Mapping[str, Any]], Exception]:
+def _make_error_reader(kind: type[Exception]) -> Callable[[Mapping[str, Any]], Exception]:
     return lambda problem: kind(str(problem["says"]))
 
 
 _RAISED: dict[str, Callable[[Mapping[str, Any]], Exception]] = {
     "check": lambda problem: CheckError(*map(str, problem["check"])),
-    "budget-exceeded": _exceeded,
+    "budget-exceeded": _budget_error_from_json,
     "integrity": lambda problem: LedgerIntegrityError(str(problem["says"]), index=problem["index"]),
-    "unsupported": _unsupported,
-} | {code: _spoken(kind) for code, kind in _WORDS.items()}
-REFUSALS = frozenset(_RAISED)
+    "unsupported": _unsupported_error_from_json,
+} | {code: _make_error_reader(kind) for code, kind in _WORDS.items()}
+TRANSMITTED_ERRORS = frozenset(_RAISED)
 
 
 def done_to_json(command: Command, done: Done) -> dict[str, Any]:
@@ -116,20 +116,22 @@ def done_to_json(command: Command, done: Done) -> dict[str, Any]:
     return {"accepted": done.accepted}
 
 
-def price_to_json(price: Price) -> dict[str, Any]:
+def cost_to_json(price: Cost) -> dict[str, Any]:
     """A price as plain JSON values, to the last bit."""
     return {"values": {name: _number(value) for name, value in price.values.items()}, "method": price.method.code}
 
 
-def price_from_json(data: Mapping[str, Any]) -> Price:
-    """Reads what ``price_to_json`` wrote.
+def cost_from_json(data: Mapping[str, Any]) -> Cost:
+    """Reads what ``cost_to_json`` wrote.
 
     >>> cost = Message("method/stated-cost@1")
-    >>> price = Price({"epsilon": math.inf, "rho": Fraction(1, 3), "delta": "1e-6"}, cost)
-    >>> price_from_json(price_to_json(price)).values
+    >>> price = Cost({"epsilon": math.inf, "rho": Fraction(1, 3), "delta": "1e-6"}, cost)
+    >>> cost_from_json(cost_to_json(price)).values
     {'epsilon': inf, 'rho': Fraction(1, 3), 'delta': '1e-6'}
     """
-    return Price({name: _numbered(value) for name, value in data["values"].items()}, Message.read(data["method"]))
+    return Cost(
+        {name: _number_from_json(value) for name, value in data["values"].items()}, Message.read(data["method"])
+    )
 
 
 def _number(value: Number) -> float | str:
@@ -140,7 +142,7 @@ def _number(value: Number) -> float | str:
     return float(value) if math.isfinite(value) else "inf"
 
 
-def _numbered(value: float | str) -> Number:
+def _number_from_json(value: float | str) -> Number:
     if not isinstance(value, str):
         return value
     return Fraction(value) if "/" in value else math.inf if value == "inf" else value

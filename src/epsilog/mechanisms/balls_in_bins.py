@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
-from epsilog.mechanisms.composition import Repeated, check_absence, flatten, total_mu
+from epsilog.mechanisms.composition import Repeated, compose_mu, flatten, require_absent_output
 from epsilog.mechanisms.gaussian import Gaussian
-from epsilog.numerics.rounding import ONCE, up
+from epsilog.numerics.rounding import ONCE, round_up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.fields import Field, term
 
@@ -38,32 +38,32 @@ class BallsInBins(Release):
 
     def batches(self) -> list[tuple[float, int]]:
         """The bins."""
-        return [(up(1 / self.bins, ONCE), self.bins)]
+        return [(round_up(1 / self.bins, ONCE), self.bins)]
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
         """Independent noise, and whole cycles of so many slots."""
-        from epsilog.mechanisms.matrix import BinnedParticipation, MatrixMechanism, ToeplitzStrategy
+        from epsilog.mechanisms.matrix import BallsInBinsParticipation, MatrixMechanism, ToeplitzStrategy
 
         rounds = self.bins * self.epochs
         if count > 1 or not isinstance(self.release, Gaussian) or rounds > check.LARGEST_INTEGER:
             return None
         noise = self.release.noise_multiplier
-        return MatrixMechanism(ToeplitzStrategy((1.0,)), BinnedParticipation(self.bins), rounds, noise)
+        return MatrixMechanism(ToeplitzStrategy((1.0,)), BallsInBinsParticipation(self.bins), rounds, noise)
 
-    def renoised(self, noise: float) -> Release:
+    def with_noise(self, noise: float) -> Release:
         """With another noise inside."""
-        return replace(self, release=self.release.renoised(noise))
+        return replace(self, release=self.release.with_noise(noise))
 
-    def revealed(self, relation: NeighboringRelation) -> Release:
+    def reveal_samples(self, relation: NeighboringRelation) -> Release:
         """The release in each epoch, for whoever sees the bins."""
-        return Repeated(self.release.revealed(relation), self.epochs)
+        return Repeated(self.release.reveal_samples(relation), self.epochs)
 
     def allocation(self, relation: NeighboringRelation) -> tuple[int, float]:
         """The distance of the base Gaussians over the noise, all epochs of the same bins together."""
         if relation is NeighboringRelation.REPLACE_ONE:
             raise self._refusal(f"no pair is proven under {relation}")
-        check_absence(self, self.release, relation)
-        base = total_mu(flatten(self.release), relation)
+        require_absent_output(self, self.release, relation)
+        base = compose_mu(flatten(self.release), relation)
         if base is None:
             raise self._refusal("only independent Gaussian noise is proven")
         return self.bins, math.sqrt(self.epochs) * base
@@ -73,6 +73,6 @@ class BallsInBins(Release):
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
         """Sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)."""
-        from epsilog.numerics.balls_in_bins.pair import binned
+        from epsilog.numerics.balls_in_bins.pair import build_balls_in_bins_pair
 
-        return binned(*self.allocation(relation), effort.tail_mass)
+        return build_balls_in_bins_pair(*self.allocation(relation), effort.tail_mass)

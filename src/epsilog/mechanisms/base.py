@@ -15,17 +15,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from epsilog import numerics
-from epsilog.numerics.rounding import UNDERFLOW, rounded
+from epsilog.numerics.rounding import UNDERFLOW, round_outward
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.terms.fields import Field, check_fields, list_fields
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
-    from epsilog.mechanisms.composition import Bag
+    from epsilog.mechanisms.composition import ReleaseCounts
     from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.mechanisms.sampling import RandBelow
-    from epsilog.mechanisms.tuned import Trials
-    from epsilog.numerics.laws.base import BaseLaw
+    from epsilog.mechanisms.tuned import TrialDistribution
+    from epsilog.numerics.laws.base import BasePair
 
 SENSITIVITY = "largest change of the sum by one privacy unit, in {} norm"
 
@@ -43,7 +43,7 @@ def sensitivity_factor(relation: NeighboringRelation) -> int:
 
 def times(number: float, factor: int, *, above: bool) -> float:
     """A parameter times a whole number, rounded outwards; what no double holds becomes a very large one."""
-    found = rounded(Fraction(number) * factor, up=above)
+    found = round_outward(Fraction(number) * factor, up=above)
     return found if math.isfinite(found) else 1e300
 
 
@@ -125,24 +125,24 @@ class Release:
                 found |= dict.fromkeys(map(Message, self.assumes_of_statements))
         return tuple(found)
 
-    def plainly(self) -> Release:
+    def canonicalize(self) -> Release:
         """The same mechanism by its plainest name."""
         return self
 
-    def revealed(self, relation: NeighboringRelation) -> Release:
+    def reveal_samples(self, relation: NeighboringRelation) -> Release:
         """What dominates it for an adversary who sees every sample (docs/accounting/certified-bounds.md, 1.5).
 
         What is computed on a sample; of what has one ``release`` in it, the same with that revealed.
         """
         if not self.inner:
             return self
-        inside = self.inner[0].revealed(relation)
+        inside = self.inner[0].reveal_samples(relation)
         made: Any = self
         return inside if self.is_sample else replace(made, release=inside)
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:
+    def without_sampling(self, relation: NeighboringRelation) -> Release:
         """The same for an adversary from whom nothing random about the unit's part is hidden."""
-        return self.revealed(relation)
+        return self.reveal_samples(relation)
 
     def gaussian_mu(self, relation: NeighboringRelation) -> float | None:  # noqa: ARG002
         """The mu of the one Gaussian that it exactly is; None if it is none."""
@@ -152,7 +152,7 @@ class Release:
         """The largest privacy loss, which neighbors attain and which adds up; None if that is not known."""
         return None
 
-    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
+    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
         """The family and the parameters, unrounded, of a pair that dominates it unsampled; None if it tells nothing.
 
         Families are those of ``accounting.rigorous``. By default randomized response with its largest loss.
@@ -178,7 +178,7 @@ class Release:
         if (mu := self.gaussian_mu(relation)) is not None:
             return half_square(mu)
         loss = self.pure_loss(relation)
-        return None if loss is None else half_square(rounded(loss, up=True))
+        return None if loss is None else half_square(round_outward(loss, up=True))
 
     @property
     def statement(self) -> dict[str, float]:
@@ -200,7 +200,7 @@ class Release:
         """
         return None
 
-    def thinned(self, chance: Fraction, *, above: bool) -> Release | None:  # noqa: ARG002
+    def subsample(self, chance: Fraction, *, above: bool) -> Release | None:  # noqa: ARG002
         """What a unit meets that is in a sample with a ``chance``, rounded outwards, if that is no plain sample."""
         return None
 
@@ -234,7 +234,7 @@ class Release:
         return None
 
     @property
-    def one_trial(self) -> tuple[Release, Trials] | None:
+    def one_trial(self) -> tuple[Release, TrialDistribution] | None:
         """One trial and the law of their number, where the best of several is released."""
         return None
 
@@ -257,7 +257,7 @@ class Release:
         """
         return None
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Base laws of what is not sampled: one that dominates it, and one that some neighbors attain.
 
         Known of Gaussians, and of what is exactly some simpler releases.
@@ -265,13 +265,13 @@ class Release:
         Raises:
             UnsupportedMechanismError: no pair is proven.
         """
-        from epsilog.mechanisms.composition import laws_together
+        from epsilog.mechanisms.composition import build_joint_pairs
 
         if self.parts() is None and self.gaussian_mu(relation) is None:
             raise lacking(self, "laws", method=numerics.pairs.METHOD)
-        return laws_together(self, relation)
+        return build_joint_pairs(self, relation)
 
-    def instances(self, *, alone: bool) -> Sequence[BaseLaw]:  # noqa: ARG002
+    def instances(self, *, alone: bool) -> Sequence[BasePair]:  # noqa: ARG002
         """Several laws that neighbors attain, where the best one depends on the question; more, if it is ``alone``."""
         return ()
 
@@ -281,7 +281,7 @@ class Release:
         Raises:
             UnsupportedMechanismError: none is proven.
         """
-        return numerics.pairs.plain(self.laws(relation), self.instances(alone=effort.alone))
+        return numerics.pairs.plain(self.base_pairs(relation), self.instances(alone=effort.alone))
 
     def group_pairs(self, relation: NeighboringRelation, units: int) -> numerics.pairs.Pairs:
         """The same as a group of so many units meets it that acts as a whole.
@@ -292,9 +292,9 @@ class Release:
         above, below = (self.for_group(relation, units, above=side) for side in (True, False))
         if above is None or below is None:
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason="no pair is proven for a group")
-        return numerics.pairs.plain((above.laws(relation)[0], below.laws(relation)[1]))
+        return numerics.pairs.plain((above.base_pairs(relation)[0], below.base_pairs(relation)[1]))
 
-    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:  # noqa: ARG002
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:  # noqa: ARG002
         """Base laws of Poisson sampling under replace-one, where the unit's absence stands beside both contributions.
 
         Args:
@@ -306,7 +306,7 @@ class Release:
         """
         return None
 
-    def shuffled(self, units: int, largest: float) -> numerics.shuffling.Reports:  # noqa: ARG002
+    def shuffle_reports(self, units: int, largest: float) -> numerics.shuffling.Reports:  # noqa: ARG002
         """What is known of it as the report of so many units, shuffled, beyond its largest loss."""
         return numerics.shuffling.Reports()
 
@@ -334,7 +334,7 @@ class Release:
         """The matrix mechanism that so many of it are exactly, for Monte Carlo to draw from; None if they are none."""
         return None
 
-    def renoised(self, noise: float) -> Release:  # noqa: ARG002
+    def with_noise(self, noise: float) -> Release:  # noqa: ARG002
         """The same with another noise parameter.
 
         Raises:

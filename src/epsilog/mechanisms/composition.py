@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
-from epsilog.numerics.rounding import MU, down, rounded, union
+from epsilog.numerics.rounding import MU, round_down, round_outward, union_probability
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.terms.fields import Field, term
 
+__all__ = ["flatten"]  # what other packages may import from here; ``mechanisms`` names the classes
+
 if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
-    from epsilog.mechanisms.tuned import Trials
+    from epsilog.mechanisms.tuned import TrialDistribution
 
-Bag = Mapping[Release, int]
+ReleaseCounts = Mapping[Release, int]
 """Distinct single releases, with their counts."""
 
 T = TypeVar("T")
@@ -33,7 +35,7 @@ _DEEPEST = 32  # samples, groups and trials in one another; each takes a dozen o
 _MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
 
 
-@codec.term("composed")
+@codec.register_term("composed")
 @dataclass(frozen=True, slots=True)
 class Composed(Release):
     """All of several releases, in any order; none at all costs nothing.
@@ -46,7 +48,7 @@ class Composed(Release):
 
     def __init__(self, releases: Iterable[Release]) -> None:
         listed = tuple(releases) if isinstance(releases, Set) else releases  # their order is of no account
-        object.__setattr__(self, "releases", check.each(check.instance(Release))(releases=listed))
+        object.__setattr__(self, "releases", check.sequence_of(check.instance_of(Release))(releases=listed))
 
     @property
     def inner(self) -> tuple[Release, ...]:
@@ -57,9 +59,9 @@ class Composed(Release):
         """Its parts."""
         return tuple((one, 1) for one in self.releases)
 
-    def revealed(self, relation: NeighboringRelation) -> Release:
+    def reveal_samples(self, relation: NeighboringRelation) -> Release:
         """Of each part."""
-        return Composed([one.revealed(relation) for one in self.releases])
+        return Composed([one.reveal_samples(relation) for one in self.releases])
 
 
 @term("repeated")
@@ -87,9 +89,9 @@ class Repeated(Release):
         """Of what is repeated."""
         return self.release.as_matrix(count * self.count)
 
-    def renoised(self, noise: float) -> Release:
+    def with_noise(self, noise: float) -> Release:
         """With another noise inside."""
-        return replace(self, release=self.release.renoised(noise))
+        return replace(self, release=self.release.with_noise(noise))
 
 
 def flatten(release: Release) -> dict[Release, int]:
@@ -99,10 +101,10 @@ def flatten(release: Release) -> dict[Release, int]:
     >>> flatten(Repeated(Composed([Gaussian(1.0), Repeated(Gaussian(2.0), 3)]), 10))
     {Gaussian(noise_multiplier=1.0, sensitivity=1.0): 10, Gaussian(noise_multiplier=2.0, sensitivity=1.0): 30}
     """
-    return _counted([(release, 1)])
+    return _count_releases([(release, 1)])
 
 
-def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
+def _count_releases(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
     bag: dict[Release, int] = {}
     todo = list(releases)[::-1]
     while todo:
@@ -136,13 +138,13 @@ def _innermost(release: Release) -> Release:
     return release
 
 
-def total_mu(bag: Bag, relation: NeighboringRelation) -> float | None:
+def compose_mu(bag: ReleaseCounts, relation: NeighboringRelation) -> float | None:
     """The mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else.
 
     k Gaussians are one with mu^2 = sum mu_i^2; no square is formed that could underflow to nothing.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> total_mu({Gaussian(1e200): 4}, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    >>> compose_mu({Gaussian(1e200): 4}, NeighboringRelation.ADD_OR_REMOVE_ONE)
     2e-200
     """
     parts = [(part.gaussian_mu(relation), count) for part, count in bag.items()]
@@ -150,7 +152,7 @@ def total_mu(bag: Bag, relation: NeighboringRelation) -> float | None:
     return math.hypot(*known) if len(known) == len(parts) else None
 
 
-def check_absence(part: Release, base: Release, relation: NeighboringRelation) -> None:
+def require_absent_output(part: Release, base: Release, relation: NeighboringRelation) -> None:
     """Requires that a sampled base says what it releases without the unit, where its relation does not (docs, 1.8).
 
     Raises:
@@ -208,11 +210,13 @@ class Composition:
         stretches: what laws of trials of it may stretch a loss by.
     """
 
-    bag: Bag
+    bag: ReleaseCounts
     relation: NeighboringRelation
     curves: dict[float, Composition] = field(default_factory=dict, init=False, repr=False)
-    stretches: dict[Trials, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
-    _orderings: dict[float, tuple[numerics.pairs.Ordering, ...]] = field(default_factory=dict, init=False, repr=False)
+    stretches: dict[TrialDistribution, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
+    _orderings: dict[float, tuple[numerics.pairs.PairComposition, ...]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @classmethod
     def of(cls, release: Release, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Composition:
@@ -222,8 +226,8 @@ class Composition:
         >>> Composition.of(Repeated(Gaussian(2.0), 16)).mu
         2.0
         """
-        parts = flatten(check.instance(Release)(release=release))
-        return cls(parts, check.member(NeighboringRelation)(relation=relation))
+        parts = flatten(check.instance_of(Release)(release=release))
+        return cls(parts, check.enum_member(NeighboringRelation)(relation=relation))
 
     @cached_property
     def rounds(self) -> int:
@@ -233,7 +237,7 @@ class Composition:
     @cached_property
     def mu(self) -> float | None:
         """The mu of Gaussians alone; None if a part is something else."""
-        return total_mu(self.bag, self.relation)
+        return compose_mu(self.bag, self.relation)
 
     @cached_property
     def pure_loss(self) -> Fraction | None:
@@ -281,7 +285,7 @@ class Composition:
         """Whether it is composed of pairs: each part has some, and it is not balls-in-bins with nothing beside it."""
         return self.bins is None and all(part.has_pairs for part in self.bag)
 
-    def orderings(self, size: float = 1e-7) -> tuple[numerics.pairs.Ordering, ...]:
+    def orderings(self, size: float = 1e-7) -> tuple[numerics.pairs.PairComposition, ...]:
         """Every order in which neighbors can differ, as composed pairs; ``size`` is a delta that matters, about.
 
         Raises:
@@ -297,7 +301,9 @@ class Composition:
         tail_mass = _TAILS * size / self.rounds if any(part.is_binned for part in self.bag) else 0.0
         if tail_mass not in self._orderings:
             replaced = self.relation is NeighboringRelation.REPLACE_ONE
-            self._orderings[tail_mass] = numerics.pairs.orderings(self._pairs(tail_mass), replaced=replaced)
+            self._orderings[tail_mass] = numerics.pairs.build_dominating_pairs(
+                self._pairs(tail_mass), replaced=replaced
+            )
         return self._orderings[tail_mass]
 
     def _pairs(self, tail_mass: float) -> numerics.pairs.Pairs:
@@ -305,22 +311,22 @@ class Composition:
         effort = numerics.pairs.Effort(tail_mass, alone=sum(others.values()) == 1)
         found = [(part.pairs(self.relation, effort), count) for part, count in others.items()]
         gaussians = {part: count for part, count in self.bag.items() if part not in others}
-        if (total := total_mu(gaussians, self.relation) or 0.0) > 0:  # all Gaussians are one Gaussian
-            found.insert(0, (numerics.pairs.plain(numerics.gaussian.normal(total)), 1))
-        return numerics.pairs.composed(found)
+        if (total := compose_mu(gaussians, self.relation) or 0.0) > 0:  # all Gaussians are one Gaussian
+            found.insert(0, (numerics.pairs.plain(numerics.gaussian.build_gaussian_pair(total)), 1))
+        return numerics.pairs.compose_pairs(found)
 
     @cached_property
     def largest_loss(self) -> numerics.questions.Bounds:
         """Bounds the largest possible loss: epsilon at delta 0."""
         bounds = numerics.questions.Bounds
         if (added := self.pure_loss) is not None:
-            return bounds(rounded(added, up=False), rounded(added, up=True))
+            return bounds(round_outward(added, up=False), round_outward(added, up=True))
         binned = (part.allocation(self.relation) for part in self.bag)
         if any(one is not None and one[1] > 0 for one in binned):
             return bounds(math.inf, math.inf)
         if not self.has_pairs:
             return bounds(0.0, 0.0 if self.bins is not None else math.inf)
-        orderings, largest = self.orderings(), numerics.pairs.largest_loss
+        orderings, largest = self.orderings(), numerics.pairs.bound_max_loss
         lower = max((largest(parts)[0] for order in orderings for parts in order.lowers), default=0.0)
         return bounds(lower, max((order.largest_loss for order in orderings), default=0.0))
 
@@ -336,7 +342,7 @@ class Composition:
             sides.append(Composition(found, self.relation))
         return sides[0], sides[1]
 
-    def unsampled(self, parts: Collection[Release]) -> Composition:
+    def without_sampling(self, parts: Collection[Release]) -> Composition:
         """The same with every unit in each of ``parts``, in every round of them: it dominates (certified-bounds, 1.5).
 
         Raises:
@@ -346,10 +352,13 @@ class Composition:
         for part in parts:
             check_coins(part, self.relation)
         return self._mix(
-            (part.unsampled(self.relation) if part in chosen else part, count) for part, count in self.bag.items()
+            (part.without_sampling(self.relation) if part in chosen else part, count)
+            for part, count in self.bag.items()
         )
 
-    def _replaced(self, hook: Callable[[Release], tuple[Release, T] | None]) -> tuple[Bag, list[tuple[T, int]]] | None:
+    def _replace_parts(
+        self, hook: Callable[[Release], tuple[Release, T] | None]
+    ) -> tuple[ReleaseCounts, list[tuple[T, int]]] | None:
         """The mix with what a hook puts in the place of parts, and what it says beside, with counts; None of none."""
         rest: dict[Release, int] = {}
         said: list[tuple[T, int]] = []
@@ -368,7 +377,7 @@ class Composition:
         >>> Composition.of(Repeated(ApproximateDP(1.0, 1e-6), 2)).failing[1]
         [(1e-06, 2)]
         """
-        taken = self._replaced(lambda part: part.failing())
+        taken = self._replace_parts(lambda part: part.failing())
         given_away = [(chance, count) for chance, count in taken[1] if chance > 0] if taken else []
         return (Composition(taken[0], self.relation), given_away) if taken and given_away else None
 
@@ -381,11 +390,11 @@ class Composition:
         >>> Composition.of(Repeated(run, 5)).uncut[1]  # doctest: +ELLIPSIS
         5.503...e-13
         """
-        taken = self._replaced(lambda part: part.uncut())
+        taken = self._replace_parts(lambda part: part.uncut())
         if taken is None:
             return None
-        chances = [(numerics.tails.binomial_above(*coins), count) for coins, count in taken[1]]
-        return Composition(taken[0], self.relation), union(chances)[1]
+        chances = [(numerics.tails.binomial_tail(*coins), count) for coins, count in taken[1]]
+        return Composition(taken[0], self.relation), union_probability(chances)[1]
 
     @cached_property
     def truncated(self) -> tuple[Release, ...]:
@@ -408,10 +417,10 @@ class Composition:
         return above, below
 
     def _mix(self, parts: Iterable[tuple[Release, int]]) -> Composition:
-        return Composition(_counted(parts), self.relation)
+        return Composition(_count_releases(parts), self.relation)
 
     @cached_property
-    def trials(self) -> tuple[Composition, Trials] | None:
+    def trials(self) -> tuple[Composition, TrialDistribution] | None:
         """One trial, and the law of their number, where the best of several is all there is."""
         found = next(iter(self.bag)).one_trial if self.rounds == 1 else None
         return None if found is None else (Composition(flatten(found[0]), self.relation), found[1])
@@ -453,11 +462,11 @@ class Composition:
         from epsilog.mechanisms.gaussian import MOST_NOISE
         from epsilog.mechanisms.statements import GaussianDP
 
-        one = GaussianDP(min(down(distance, MU), MOST_NOISE))
+        one = GaussianDP(min(round_down(distance, MU), MOST_NOISE))
         return Composition(rest | {one: rest.get(one, 0) + 1}, self.relation)
 
 
-def laws_together(release: Release, relation: NeighboringRelation) -> numerics.pairs.Laws:
+def build_joint_pairs(release: Release, relation: NeighboringRelation) -> numerics.pairs.Laws:
     """Base laws of several releases on one sample: all Gaussians are one; the product of all pairs (docs, 1.11).
 
     Raises:
@@ -466,18 +475,20 @@ def laws_together(release: Release, relation: NeighboringRelation) -> numerics.p
     reach, products = numerics.pairs, numerics.products
     bag = flatten(release)
     gaussians = {part: count for part, count in bag.items() if part.gaussian_mu(relation) is not None}
-    found = [(part.laws(relation), count) for part, count in bag.items() if part not in gaussians]
-    if (mu := total_mu(gaussians, relation) or 0.0) > 0:
-        found.append((numerics.gaussian.normal(mu), 1))
+    found = [(part.base_pairs(relation), count) for part, count in bag.items() if part not in gaussians]
+    if (mu := compose_mu(gaussians, relation) or 0.0) > 0:
+        found.append((numerics.gaussian.build_gaussian_pair(mu), 1))
     if not found:
-        return reach.same(reach.pure(0.0, 0.0))
+        return reach.use_exact_pair(reach.pure(0.0, 0.0))
     if len(found) == 1 and found[0][1] == 1:
         return found[0][0]
     if sum(count for _, count in found) > products.MOST_PARTS:
         reason = f"more than {products.MOST_PARTS} releases on one sample"
         raise UnsupportedMechanismError(release, method=reach.METHOD, reason=reason)
     above, below = ([(laws[side], count) for laws, count in found] for side in (0, 1))
-    if any(law.only_p >= 1 for law, _ in above):  # one part alone gives everything away
-        return reach.nothing_hidden(products.largest(above)), max((law for law, _ in below), key=lambda law: law.only_p)
-    upper, lower = products.product(above, upper=True), products.product(below, upper=False)
-    return upper or reach.nothing_hidden(products.largest(above)), lower or reach.pure(0.0, 0.0)
+    if any(law.infinity_mass >= 1 for law, _ in above):  # one part alone gives everything away
+        return reach.build_non_private_pair(products.sum_max_losses(above)), max(
+            (law for law, _ in below), key=lambda law: law.infinity_mass
+        )
+    upper, lower = products.build_product_pair(above, upper=True), products.build_product_pair(below, upper=False)
+    return upper or reach.build_non_private_pair(products.sum_max_losses(above)), lower or reach.pure(0.0, 0.0)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from epsilog import numerics
 from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, half_square, sensitivity_factor
-from epsilog.mechanisms.composition import Bag
+from epsilog.mechanisms.composition import ReleaseCounts
 from epsilog.mechanisms.sampling import RandBelow, discrete_gaussian
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
@@ -60,17 +60,19 @@ class DiscreteGaussian(Release):
         shift = sensitivity_factor(relation) * self.sensitivity
         return half_square(shift / self.noise_stddev if self.noise_stddev > 0 else math.inf)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Noise on the integers, moved by the sensitivity."""
         if self.noise_stddev == 0:
-            return numerics.pairs.same(numerics.pairs.nothing_hidden())
-        found = numerics.noise.discrete_gaussian(self.noise_stddev, sensitivity_factor(relation) * self.sensitivity)
+            return numerics.pairs.use_exact_pair(numerics.pairs.build_non_private_pair())
+        found = numerics.noise.build_discrete_gaussian_pair(
+            self.noise_stddev, sensitivity_factor(relation) * self.sensitivity
+        )
         if found is None:
             reason = "steps that leave the numbers when squared"
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return found
 
-    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:
         """One such noise alone."""
         if sample != {self: 1}:
             return None

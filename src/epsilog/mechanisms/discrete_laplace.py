@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from epsilog import numerics
 from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
-from epsilog.mechanisms.composition import Bag
+from epsilog.mechanisms.composition import ReleaseCounts
 from epsilog.mechanisms.sampling import RandBelow, discrete_laplace
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
@@ -37,7 +37,7 @@ class DiscreteLaplace(Release):
             return None
         return sensitivity_factor(relation) * self.sensitivity / Fraction(self.noise_scale)
 
-    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...]:
+    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...]:
         """The noise scale, and the distance of the counts."""
         shift = sensitivity_factor(relation) * self.sensitivity
         return ("discrete-laplace", Fraction(self.noise_scale), shift) if self.noise_scale else ("all",)
@@ -63,13 +63,15 @@ class DiscreteLaplace(Release):
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Noise on the integers, moved by the sensitivity."""
         if self.noise_scale == 0:
-            return numerics.pairs.same(numerics.pairs.nothing_hidden())
-        return numerics.noise.discrete_laplace(self.noise_scale, sensitivity_factor(relation) * self.sensitivity)
+            return numerics.pairs.use_exact_pair(numerics.pairs.build_non_private_pair())
+        return numerics.noise.build_discrete_laplace_pair(
+            self.noise_scale, sensitivity_factor(relation) * self.sensitivity
+        )
 
-    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:
         """One such noise alone."""
         if sample != {self: 1}:
             return None

@@ -13,7 +13,7 @@ from epsilog.terms.fields import UP, Field, term
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilog.numerics.laws.base import BaseLaw
+    from epsilog.numerics.laws.base import BasePair
 
 
 @term("exponential")
@@ -35,7 +35,7 @@ class ExponentialMechanism(Release):
     states_absence: ClassVar[bool] = False
     assumes: ClassVar[tuple[str, ...]] = ("assumes/score-sensitivity",)
 
-    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
+    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
         """The range of its losses."""
         spread: Fraction = Fraction(self.epsilon) / (2 if self.monotone else 1)
         return ("bounded-range", spread) if spread > 0 else None
@@ -57,11 +57,11 @@ class ExponentialMechanism(Release):
         """How far apart the losses of its outputs lie, at most."""
         return self.epsilon / 2 if self.monotone else self.epsilon
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
         """Bounded range."""
-        return numerics.selection.bounded_range(self.spread)
+        return numerics.selection.build_bounded_range_pairs(self.spread)
 
-    def instances(self, *, alone: bool) -> Sequence[BaseLaw]:
+    def instances(self, *, alone: bool) -> Sequence[BasePair]:
         """Of two outputs, whose losses lie the whole range apart."""
         return numerics.selection.instances(self.spread, alone=alone)
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
-from epsilog.mechanisms.composition import flatten, require_unshuffled, total_mu
-from epsilog.numerics.rounding import rounded
+from epsilog.mechanisms.composition import compose_mu, flatten, require_unshuffled
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
 
@@ -49,12 +49,14 @@ class FixedSizeSampled(Release):
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         require_unshuffled(self, self.release)
         exact = self.exact_share
-        laws, instances = self.release.laws(relation), self.release.instances(alone=effort.alone)
-        return numerics.pairs.sampled(laws, (rounded(exact, up=False), rounded(exact, up=True)), instances)
+        laws, instances = self.release.base_pairs(relation), self.release.instances(alone=effort.alone)
+        return numerics.pairs.build_sampled_pairs(
+            laws, (round_outward(exact, up=False), round_outward(exact, up=True)), instances
+        )
 
     def group_pairs(self, relation: NeighboringRelation, units: int) -> numerics.pairs.Pairs:
         """A mixture of Gaussians: how many of the group are in the sample (docs/accounting/groups.md)."""
-        mu = total_mu(flatten(self.release), relation)
+        mu = compose_mu(flatten(self.release), relation)
         if mu is not None and relation is NeighboringRelation.REPLACE_ONE:
             found = numerics.mixtures.fixed_size_group(mu, self.population, self.sample_size, units)
             if found is not None:

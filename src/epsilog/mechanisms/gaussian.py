@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
-from epsilog.mechanisms.composition import Bag, total_mu
+from epsilog.mechanisms.composition import ReleaseCounts, compose_mu
 from epsilog.mechanisms.sampling import RandBelow, rounded_gaussian
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
 
@@ -53,23 +53,23 @@ class Gaussian(Release):
         stddev = Fraction(self.noise_multiplier) * Fraction(self.sensitivity)
         return rounded_gaussian(stddev, below=below) if stddev else 0
 
-    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...]:
+    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...]:
         """The distance of the sums, over the noise."""
         return ("gaussian", sensitivity_factor(relation), self.noise_multiplier) if self.noise_multiplier else ("all",)
 
-    def renoised(self, noise: float) -> Release:
+    def with_noise(self, noise: float) -> Release:
         """With another ``noise_multiplier``."""
         return Gaussian(noise, self.sensitivity)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Gaussian:  # noqa: ARG002
         """Noise that is so many times smaller."""
-        return Gaussian(rounded(Fraction(self.noise_multiplier) / units, up=not above))
+        return Gaussian(round_outward(Fraction(self.noise_multiplier) / units, up=not above))
 
-    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:
         """Gaussians together are one."""
         if not all(isinstance(one, Gaussian) for one in sample):
             return None
-        mu = total_mu(sample, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
+        mu = compose_mu(sample, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
         return numerics.replace_one.replaced_gaussian(mu, share)
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:

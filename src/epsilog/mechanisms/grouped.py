@@ -13,7 +13,7 @@ from epsilog.terms.fields import Field, term
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
-    from epsilog.mechanisms.tuned import Trials
+    from epsilog.mechanisms.tuned import TrialDistribution
 
 GROUPED = 2048
 """Roundings of a delta times ``group_factor``: docs/accounting/rounding.md, 4."""
@@ -48,7 +48,7 @@ class Grouped(Release):
         return self.release, self.units
 
     @property
-    def one_trial(self) -> tuple[Release, Trials] | None:
+    def one_trial(self) -> tuple[Release, TrialDistribution] | None:
         """What a trial costs a group, the best of several costs it; a group of groups is left to ``group``."""
         found = None if self.release.group else self.release.one_trial
         return None if found is None else (Grouped(found[0], self.units), found[1])
@@ -60,7 +60,7 @@ class Grouped(Release):
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:  # noqa: ARG002
         """Those of each of its parts, for the group."""
         parts = flatten(self.release).items()
-        return numerics.pairs.composed((one.group_pairs(relation, self.units), count) for one, count in parts)
+        return numerics.pairs.compose_pairs((one.group_pairs(relation, self.units), count) for one, count in parts)
 
 
 def group_factor(share: float, units: int) -> float:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
-from epsilog.mechanisms.composition import Bag
-from epsilog.numerics.rounding import rounded
+from epsilog.mechanisms.composition import ReleaseCounts
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
 
@@ -31,25 +31,25 @@ class Laplace(Release):
         """The distance of the sums over the noise scale, which neighbors a whole sensitivity apart attain."""
         return sensitivity_factor(relation) / Fraction(self.noise_multiplier) if self.noise_multiplier > 0 else None
 
-    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...]:
+    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...]:
         """The distance of the sums, over the noise scale."""
         return ("laplace", sensitivity_factor(relation), self.noise_multiplier) if self.noise_multiplier else ("all",)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Laplace:  # noqa: ARG002
         """Noise that is so many times smaller."""
-        return Laplace(rounded(Fraction(self.noise_multiplier) / units, up=not above))
+        return Laplace(round_outward(Fraction(self.noise_multiplier) / units, up=not above))
 
     def zcdp(self, relation: NeighboringRelation) -> float | None:
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """One Laplace with the whole L1 shift (certified-bounds, 1.3)."""
         if self.noise_multiplier == 0:
-            return numerics.pairs.same(numerics.pairs.nothing_hidden())
-        return numerics.noise.laplace(sensitivity_factor(relation) / self.noise_multiplier)
+            return numerics.pairs.use_exact_pair(numerics.pairs.build_non_private_pair())
+        return numerics.noise.build_laplace_pair(sensitivity_factor(relation) / self.noise_multiplier)
 
-    def replaced(self, sample: Bag, share: float) -> numerics.pairs.Laws | None:
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:
         """Laplace noises on one sample, whatever their sensitivities are."""
         scales: dict[float, int] = {}
         for one, count in sample.items():

@@ -21,7 +21,7 @@ from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composition import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
-from epsilog.numerics.rounding import ONCE, down, rounded, up
+from epsilog.numerics.rounding import ONCE, round_down, round_outward, round_up
 from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
 
@@ -67,7 +67,7 @@ class DenseStrategy:
 
 
 @term("tree-strategy")
-class TreeStrategy:
+class TreeAggregationStrategy:
     """Tree aggregation (DP-FTRL): of every complete block of 1, 2, 4, 8, ... rounds, in a row, the sum is released.
 
     C has a row for each block [j 2^h, (j + 1) 2^h) that ends by the last round, 1 for the rounds in it, else 0; sums of
@@ -80,7 +80,7 @@ class TreeStrategy:
 
 @document_fields
 @dataclass(frozen=True, slots=True)
-class BufferedStrategy:
+class BufferedToeplitzStrategy:
     """A buffered linear Toeplitz matrix (BLT) by its parameters: its column is 1, then sum_i w_i d_i^(t-1).
 
     ``ToeplitzStrategy(strategy.column(rounds))`` is the same matrix written out.
@@ -108,7 +108,7 @@ class BufferedStrategy:
     def column(self, rounds: int) -> tuple[float, ...]:
         """The first column, of so many rounds; each entry within (rounds + 1) roundings of itself.
 
-        >>> BufferedStrategy(decays=(0.5,), weights=(0.5,)).column(4)
+        >>> BufferedToeplitzStrategy(decays=(0.5,), weights=(0.5,)).column(4)
         (1.0, 0.5, 0.25, 0.125)
         """
         return _column(self, check.integer(1)(rounds=rounds))
@@ -120,7 +120,7 @@ class BufferedStrategy:
             The norm of the sum of its columns, which no unit with fewer turns, or with later ones as far apart,
             exceeds; and the largest entry of that sum.
 
-        >>> norm, row = BufferedStrategy(decays=(0.5,), weights=(0.5,)).turns(4, 2)
+        >>> norm, row = BufferedToeplitzStrategy(decays=(0.5,), weights=(0.5,)).turns(4, 2)
         >>> round(norm**2, 6), round(row, 6)  # 1, 0.5, 1 + 0.25, 0.5 + 0.125
         (3.203125, 1.25)
         """
@@ -128,14 +128,14 @@ class BufferedStrategy:
 
 
 @lru_cache(maxsize=4)
-def _column(strategy: BufferedStrategy, rounds: int) -> tuple[float, ...]:
+def _column(strategy: BufferedToeplitzStrategy, rounds: int) -> tuple[float, ...]:
     pairs = zip(strategy.weights, strategy.decays, strict=True)
     fading = (accumulate(repeat(decay, rounds - 2), mul, initial=weight) for weight, decay in pairs)
     return (1.0, *map(math.fsum, zip(*fading, strict=True))) if rounds > 1 else (1.0,)
 
 
 @lru_cache(maxsize=64)
-def _turns(strategy: BufferedStrategy, rounds: int, separation: int) -> tuple[float, float]:
+def _turns(strategy: BufferedToeplitzStrategy, rounds: int, separation: int) -> tuple[float, float]:
     """Sums and products of numbers that are not below 0: each rounding moves the result by a rounding at most.
 
     There are T to an entry of the column, one for each turn in a sum, and few in squares and roots; twice that many are
@@ -165,12 +165,12 @@ class _Participation:
 
 
 @term("every-round")
-class EveryRound(_Participation):
+class FullParticipation(_Participation):
     """Every unit takes part in every round: no sampling."""
 
 
 @term("limited-participation")
-class LimitedParticipation(_Participation):
+class BoundedParticipation(_Participation):
     """Every unit takes part in few rounds, far apart; which ones may be known to everybody, so nothing is sampled.
 
     One pass over the data is one participation; several, in the same order, are a pass's rounds apart.
@@ -181,18 +181,18 @@ class LimitedParticipation(_Participation):
 
 
 @term("binned-participation")
-class BinnedParticipation(_Participation):
+class BallsInBinsParticipation(_Participation):
     """Balls-in-bins: each unit draws one slot of the cycle at random and keeps it in every cycle; slots stay hidden."""
 
     cycle_length: Annotated[int, CYCLE_LENGTH]
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """The slots."""
-        return [(up(1 / self.cycle_length, ONCE), min(self.cycle_length, rounds))]
+        return [(round_up(1 / self.cycle_length, ONCE), min(self.cycle_length, rounds))]
 
 
 @term("spaced-participation")
-class SpacedParticipation(_Participation):
+class MinSepParticipation(_Participation):
     """b-min-sep: a unit joins with a fixed chance unless it took part in the last b - 1 rounds (b = 1: Poisson)."""
 
     min_separation: Annotated[int, Field("smallest distance between two participations", "b", ge=1)]
@@ -205,16 +205,16 @@ class SpacedParticipation(_Participation):
         """Who is free in a round joins; who joined b rounds ago, or was free and did not, is free."""
         apart, chance = self.min_separation, self.probability
         if self.warm_start:  # stationary: free in a share f of the rounds, f + (b - 1) p f = 1
-            return [(up(chance / (1 + (apart - 1) * chance), 4), rounds)]
+            return [(round_up(chance / (1 + (apart - 1) * chance), 4), rounds)]
         free = [1.0]
         for t in range(1, rounds):
             free.append((1 - chance) * free[t - 1] + (chance * free[t - apart] if t >= apart else 0.0))
         often = Counter(math.ceil(one * _SHARES) / _SHARES for one in free)  # it settles: most of them are one number
-        return [(up(chance * one, 4 * rounds + 8), count) for one, count in often.items()]
+        return [(round_up(chance * one, 4 * rounds + 8), count) for one, count in often.items()]
 
 
 @term("cyclic-participation")
-class CyclicParticipation(_Participation):
+class CyclicPoissonParticipation(_Participation):
     """Cyclic Poisson: each unit draws one slot of the cycle, and joins with a fixed chance whenever its slot comes."""
 
     cycle_length: Annotated[int, CYCLE_LENGTH]
@@ -224,28 +224,28 @@ class CyclicParticipation(_Participation):
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """A slot that comes, and a coin."""
-        return [(up(self.probability / self.cycle_length, ONCE), rounds)]
+        return [(round_up(self.probability / self.cycle_length, ONCE), rounds)]
 
 
 @term("chosen-participation")
-class ChosenParticipation(_Participation):
+class RandomAllocationParticipation(_Participation):
     """k of t, or random allocation: each unit is in exactly so many rounds, any of them alike; which stay hidden."""
 
     participations: Annotated[int, Field("number of rounds that each unit takes part in", "k", ge=1)]
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """Any round alike."""
-        return [(up(self.participations / rounds, ONCE), rounds)]
+        return [(round_up(self.participations / rounds, ONCE), rounds)]
 
 
-Strategy = ToeplitzStrategy | DenseStrategy | TreeStrategy
+Strategy = ToeplitzStrategy | DenseStrategy | TreeAggregationStrategy
 Participation = (
-    EveryRound
-    | LimitedParticipation
-    | BinnedParticipation
-    | SpacedParticipation
-    | CyclicParticipation
-    | ChosenParticipation
+    FullParticipation
+    | BoundedParticipation
+    | BallsInBinsParticipation
+    | MinSepParticipation
+    | CyclicPoissonParticipation
+    | RandomAllocationParticipation
 )
 
 
@@ -276,7 +276,10 @@ class MatrixMechanism(Release):
         check_fields(self)
         if isinstance(self.strategy, DenseStrategy) and len(self.strategy.rows) != self.rounds:
             raise CheckError("rounds", f"the number of rows, {len(self.strategy.rows)}", f"{self.rounds}")
-        if isinstance(self.participation, ChosenParticipation) and self.participation.participations > self.rounds:
+        if (
+            isinstance(self.participation, RandomAllocationParticipation)
+            and self.participation.participations > self.rounds
+        ):
             raise CheckError(
                 "participations", f"at most rounds = {self.rounds}", f"{self.participation.participations}"
             )
@@ -284,18 +287,18 @@ class MatrixMechanism(Release):
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Balls in bins, where the noise is independent and slots are drawn."""
         match self.strategy, self.participation:
-            case ToeplitzStrategy((scale, *others)), BinnedParticipation(bins) if not any(others):
+            case ToeplitzStrategy((scale, *others)), BallsInBinsParticipation(bins) if not any(others):
                 if self.rounds % bins == 0:
                     return ((BallsInBins(Gaussian(self.noise_stddev / scale), bins, self.rounds // bins), 1),)
         return None
 
     def between(self) -> tuple[Release, Release]:
         """The Gaussian of its sensitivity, which is known from both sides (docs/accounting/matrices.md)."""
-        from epsilog.mechanisms.sensitivity import sensitivity
+        from epsilog.mechanisms.sensitivity import matrix_sensitivity
 
         noise = self.noise_stddev
-        moved = sensitivity(self)
-        weak, strong = down(noise / moved.upper, ONCE), up(noise / moved.lower, ONCE)
+        moved = matrix_sensitivity(self)
+        weak, strong = round_down(noise / moved.upper, ONCE), round_up(noise / moved.lower, ONCE)
         least = Gaussian(strong) if math.isfinite(strong) and (strong > 0 or noise == 0) else Composed([])
         return Gaussian(min(weak, MOST_NOISE)), least
 
@@ -307,10 +310,10 @@ class MatrixMechanism(Release):
         """Itself, once."""
         return self if count == 1 else None
 
-    def renoised(self, noise: float) -> MatrixMechanism:
+    def with_noise(self, noise: float) -> MatrixMechanism:
         """With another ``noise_stddev``."""
         return replace(self, noise_stddev=noise)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> MatrixMechanism:  # noqa: ARG002
         """Noise that is so many times smaller."""
-        return replace(self, noise_stddev=rounded(Fraction(self.noise_stddev) / units, up=not above))
+        return replace(self, noise_stddev=round_outward(Fraction(self.noise_stddev) / units, up=not above))

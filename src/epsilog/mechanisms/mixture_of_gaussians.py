@@ -12,7 +12,7 @@ from epsilog.mechanisms.base import Release, sensitivity_factor
 from epsilog.mechanisms.composition import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, check_fields, term
 
@@ -81,13 +81,13 @@ class MixtureOfGaussians(Release):
         """The plainer release that it exactly is, if there is one that doubles hold."""
         if not self.is_plain:
             return None
-        above, below = (self.thinned(Fraction(1), above=side) for side in (True, False))
+        above, below = (self.subsample(Fraction(1), above=side) for side in (True, False))
         return ((above, 1),) if above == below else None
 
-    def unsampled(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002
+    def without_sampling(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002
         """For whoever knows that the unit contributes the most; in a sample it keeps its draws (``revealed``)."""
         law = self.chances(above=True)
-        return self._sampled(law[-1][0], Fraction(1), above=True) if law else NOTHING
+        return self._sample_moves(law[-1][0], Fraction(1), above=True) if law else NOTHING
 
     def chances(self, *, above: bool) -> tuple[tuple[float, Fraction], ...]:
         """The sensitivities above 0, ascending, each with its chance: together at most 1, and the rest is 0's.
@@ -109,10 +109,10 @@ class MixtureOfGaussians(Release):
         pairs = zip(self.sensitivities, self.sampling_probabilities, strict=True)
         return self.noise_stddev == 0 or len({move for move, chance in pairs if move > 0 and chance > 0}) <= 1
 
-    def thinned(self, chance: Fraction, *, above: bool) -> Release:
+    def subsample(self, chance: Fraction, *, above: bool) -> Release:
         """What a unit meets that is in a sample with a ``chance``: a plain release where it is one, rounded outwards.
 
-        >>> MixtureOfGaussians(1.0, [0.0, 2.0], [0.5, 0.5]).thinned(Fraction(1, 2), above=True)
+        >>> MixtureOfGaussians(1.0, [0.0, 2.0], [0.5, 0.5]).subsample(Fraction(1, 2), above=True)
         PoissonSampled(release=Gaussian(noise_multiplier=0.5, sensitivity=1.0), sampling_probability=0.25)
         """
         law = self.chances(above=above)
@@ -120,18 +120,18 @@ class MixtureOfGaussians(Release):
             return NOTHING
         if self.is_plain:
             total = sum((weight for _, weight in law), Fraction(0))
-            return self._sampled(law[-1 if above else 0][0], chance * total, above=above)
-        weights = [rounded(chance * weight, up=above) for _, weight in law]
+            return self._sample_moves(law[-1 if above else 0][0], chance * total, above=above)
+        weights = [round_outward(chance * weight, up=above) for _, weight in law]
         rest = max(1 - sum(map(Fraction, weights), Fraction(0)), Fraction(0))
         return MixtureOfGaussians(
-            self.noise_stddev, (0.0, *(move for move, _ in law)), (rounded(rest, up=not above), *weights)
+            self.noise_stddev, (0.0, *(move for move, _ in law)), (round_outward(rest, up=not above), *weights)
         )
 
     def between(self) -> tuple[Release, Release] | None:
         """Poisson-sampled Gaussians, where it is one but for rounding."""
         if not self.is_plain:
             return None
-        return self.thinned(Fraction(1), above=True), self.thinned(Fraction(1), above=False)
+        return self.subsample(Fraction(1), above=True), self.subsample(Fraction(1), above=False)
 
     def most(self) -> Release:
         """A Poisson sample that loses no less: whoever contributes at all contributes the most.
@@ -142,7 +142,7 @@ class MixtureOfGaussians(Release):
         law = self.chances(above=True)
         if not law:
             return NOTHING
-        return self._sampled(law[-1][0], sum((weight for _, weight in law), Fraction(0)), above=True)
+        return self._sample_moves(law[-1][0], sum((weight for _, weight in law), Fraction(0)), above=True)
 
     def least(self) -> Release:
         """A Poisson sample that loses no more: whoever draws less than a certain sensitivity contributes nothing.
@@ -159,16 +159,16 @@ class MixtureOfGaussians(Release):
         if not sides:
             return NOTHING
         _, move, tail = max(sides)
-        return self._sampled(move, tail, above=False)
+        return self._sample_moves(move, tail, above=False)
 
-    def _sampled(self, move: float, chance: Fraction, *, above: bool) -> Release:
-        noise = rounded(Fraction(self.noise_stddev) / Fraction(move), up=not above)
+    def _sample_moves(self, move: float, chance: Fraction, *, above: bool) -> Release:
+        noise = round_outward(Fraction(self.noise_stddev) / Fraction(move), up=not above)
         if above:
             noise = min(noise, MOST_NOISE)
         elif not math.isfinite(noise):
             return NOTHING
         gaussian = Gaussian(noise)
-        return gaussian if chance == 1 else PoissonSampled(gaussian, rounded(chance, up=above))
+        return gaussian if chance == 1 else PoissonSampled(gaussian, round_outward(chance, up=above))
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:  # noqa: ARG002
         """The mixture (Ganesh 2024); beyond its reach, and with units replaced, Poisson samples (docs: mixtures)."""
@@ -178,9 +178,9 @@ class MixtureOfGaussians(Release):
         """At most that of whoever is told the draw, and that of a sample that contributes the most."""
         law = self.chances(above=True)
         if not law:
-            return numerics.renyi.nothing(orders)
+            return numerics.renyi.zero_divergence(orders)
         if self.noise_stddev == 0:
-            return numerics.renyi.unbounded(orders)
+            return numerics.renyi.infinite_divergence(orders)
         far = sensitivity_factor(relation)
         reaches = [numerics.renyi.reach(far * move, self.noise_stddev) for move, _ in law]
         told = numerics.renyi.mean_rdp(reaches, [float(chance) for _, chance in law], orders)

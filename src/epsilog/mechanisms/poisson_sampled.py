@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
-from epsilog.mechanisms.composition import check_absence, flatten, require_unshuffled, total_mu
+from epsilog.mechanisms.composition import compose_mu, flatten, require_absent_output, require_unshuffled
 from epsilog.mechanisms.gaussian import Gaussian
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
@@ -52,7 +52,7 @@ class PoissonSampled(Release):
     def between(self) -> tuple[Release, Release] | None:
         """Of a sample of a sample, or of a mixture: samples with the product of all chances, rounded up and down."""
         chance = Fraction(self.sampling_probability)
-        above, below = (self.release.thinned(chance, above=side) for side in (True, False))
+        above, below = (self.release.subsample(chance, above=side) for side in (True, False))
         return None if above is None or below is None else (above, below)
 
     @property
@@ -60,11 +60,11 @@ class PoissonSampled(Release):
         """That of samples of samples, and those of what is sampled."""
         return ("accounting/certified-bounds, 1.10", *self.release.proofs)
 
-    def thinned(self, chance: Fraction, *, above: bool) -> Release:
+    def subsample(self, chance: Fraction, *, above: bool) -> Release:
         """With the product of both chances."""
         chance *= Fraction(self.sampling_probability)
-        found = self.release.thinned(chance, above=above)
-        return PoissonSampled(self.release, rounded(chance, up=above)) if found is None else found
+        found = self.release.subsample(chance, above=above)
+        return PoissonSampled(self.release, round_outward(chance, up=above)) if found is None else found
 
     def batches(self) -> list[tuple[float, int]]:
         """One."""
@@ -78,32 +78,32 @@ class PoissonSampled(Release):
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
         """Independent noise, and a cycle of one slot."""
-        from epsilog.mechanisms.matrix import CyclicParticipation, MatrixMechanism, ToeplitzStrategy
+        from epsilog.mechanisms.matrix import CyclicPoissonParticipation, MatrixMechanism, ToeplitzStrategy
 
         if not isinstance(self.release, Gaussian) or self.sampling_probability == 0:
             return None
-        drawn = CyclicParticipation(1, self.sampling_probability)
+        drawn = CyclicPoissonParticipation(1, self.sampling_probability)
         return MatrixMechanism(ToeplitzStrategy((1.0,)), drawn, count, self.release.noise_multiplier)
 
-    def renoised(self, noise: float) -> Release:
+    def with_noise(self, noise: float) -> Release:
         """With another noise inside."""
-        return replace(self, release=self.release.renoised(noise))
+        return replace(self, release=self.release.with_noise(noise))
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
         """What sampling makes of the laws; under replace-one laws of their own, which are symmetric as they are."""
-        check_absence(self, self.release, relation)
+        require_absent_output(self, self.release, relation)
         require_unshuffled(self, self.release)
         if relation is NeighboringRelation.REPLACE_ONE:
-            return numerics.pairs.plain(self._replaced())
-        laws, instances = self.release.laws(relation), self.release.instances(alone=effort.alone)
-        return numerics.pairs.sampled(laws, (self.sampling_probability,) * 2, instances)
+            return numerics.pairs.plain(self._build_replace_one_pairs())
+        laws, instances = self.release.base_pairs(relation), self.release.instances(alone=effort.alone)
+        return numerics.pairs.build_sampled_pairs(laws, (self.sampling_probability,) * 2, instances)
 
-    def _replaced(self) -> numerics.pairs.Laws:
+    def _build_replace_one_pairs(self) -> numerics.pairs.Laws:
         """The unit's absence beside both contributions (docs/accounting/replace-one.md)."""
         sample, share = flatten(self.release), self.sampling_probability
         if not sample:
-            return numerics.pairs.same(numerics.pairs.pure(0.0, 0.0))
-        laws = next(iter(sample)).replaced(sample, share)
+            return numerics.pairs.use_exact_pair(numerics.pairs.pure(0.0, 0.0))
+        laws = next(iter(sample)).replace_one_pairs(sample, share)
         if laws is None:
             reason = (
                 f"under {NeighboringRelation.REPLACE_ONE} Poisson sampling has a proven pair over Gaussian noise, over "
@@ -118,7 +118,7 @@ class PoissonSampled(Release):
         Source:
             Ganesh 2024 (arXiv:2401.10294); docs/accounting/groups.md.
         """
-        mu = total_mu(flatten(self.release), relation)
+        mu = compose_mu(flatten(self.release), relation)
         if mu is not None and relation is not NeighboringRelation.REPLACE_ONE:
             found = numerics.mixtures.poisson_group(mu, self.sampling_probability, units)
             if found is not None:
@@ -132,7 +132,7 @@ class PoissonSampled(Release):
             Mironov, Talwar & Zhang 2019, Theorem 4 (arXiv:1908.10530).
         """
         if self.sampling_probability == 0:
-            return numerics.renyi.nothing(orders)
+            return numerics.renyi.zero_divergence(orders)
         if self.sampling_probability == 1:
             return self.release.rdp(orders, relation)
         if relation is NeighboringRelation.REPLACE_ONE or not isinstance(self.release, Gaussian):
@@ -141,7 +141,7 @@ class PoissonSampled(Release):
         if noise > 1e100:  # nobody's contribution is seen, in the sample or not; and squares would leave the numbers
             return plain
         if noise < 1e-100:  # the least loss of a sampled round is beyond what doubles can tell from infinity
-            return numerics.renyi.unbounded(orders)
+            return numerics.renyi.infinite_divergence(orders)
         sampled = numerics.renyi.sampled_rdp(noise, self.sampling_probability, orders)
         return numerics.renyi.least(sampled, plain)  # by convexity
 
@@ -153,4 +153,4 @@ class PoissonSampled(Release):
 
     def rdp_orders(self, orders: numerics.renyi.Array) -> numerics.renyi.Array:
         """Whole ones: the bound at others is a chord."""
-        return numerics.renyi.whole_orders(orders)
+        return numerics.renyi.floor_orders(orders)

@@ -28,7 +28,7 @@ class RandomizedResponse(Release):
 
     attains_rdp: ClassVar[bool] = True
 
-    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
+    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
         """The chance of a uniform answer, and the number of answers."""
         if relation is not NeighboringRelation.REPLACE_ONE:
             raise UnsupportedMechanismError(self, method="an exact law", reason="its neighbors replace one unit")
@@ -36,14 +36,14 @@ class RandomizedResponse(Release):
             return ("all",)
         return None if self.flip_probability == 1 else ("answers", Fraction(self.flip_probability), self.categories)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Three answers: against the truth, neither, and the truth."""
         if relation is not NeighboringRelation.REPLACE_ONE:
             reason = "its neighbours replace one unit"
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
-        return numerics.responses.randomized_response(self.flip_probability, self.categories)
+        return numerics.responses.build_randomized_response_pair(self.flip_probability, self.categories)
 
-    def shuffled(self, units: int, largest: float) -> numerics.shuffling.Reports:
+    def shuffle_reports(self, units: int, largest: float) -> numerics.shuffling.Reports:
         """The responses themselves."""
         return numerics.shuffling.of_responses(self.flip_probability, self.categories, units, largest=largest)
 

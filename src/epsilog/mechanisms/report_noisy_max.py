@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from epsilog import numerics
 from epsilog.mechanisms.base import MONOTONE, Release, times
 from epsilog.mechanisms.exponential import ExponentialMechanism
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilog.numerics.laws.base import BaseLaw
+    from epsilog.numerics.laws.base import BasePair
 
 NOISES = {
     "gumbel": "Gumbel noise: the exponential mechanism",
@@ -47,17 +47,17 @@ class ReportNoisyMax(Release):
     states_absence: ClassVar[bool] = False
     assumes: ClassVar[tuple[str, ...]] = ("assumes/score-sensitivity", "assumes/hidden-scores")
 
-    def plainly(self) -> Release:
+    def canonicalize(self) -> Release:
         """The same by its other name: with Gumbel noise it is the exponential mechanism.
 
-        >>> ReportNoisyMax(1.0, "gumbel").plainly()
+        >>> ReportNoisyMax(1.0, "gumbel").canonicalize()
         ExponentialMechanism(epsilon=1.0, monotone=False)
         """
         return ExponentialMechanism(self.epsilon, self.monotone) if self.noise == "gumbel" else self
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """The exponential mechanism, where it is that."""
-        return None if (other := self.plainly()) is self else ((other, 1),)
+        return None if (other := self.canonicalize()) is self else ((other, 1),)
 
     def pure_loss(self, relation: NeighboringRelation) -> Fraction:  # noqa: ARG002
         """What one candidate's noise must make up for, over its scale; neighbors come as close as one likes.
@@ -71,19 +71,19 @@ class ReportNoisyMax(Release):
         """A sensitivity that is so many times larger."""
         return ReportNoisyMax(times(self.epsilon, units, above=above), self.noise, self.monotone)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """A choice with its largest loss, and two candidates that are compared."""
-        if (other := self.plainly()) is not self:
-            return other.laws(relation)
+        if (other := self.canonicalize()) is not self:
+            return other.base_pairs(relation)
         own = self.pure_loss(relation)
-        return numerics.selection.chosen(own, half=own / 2, laplace=self.noise == "laplace")
+        return numerics.selection.build_selection_pairs(own, half=own / 2, laplace=self.noise == "laplace")
 
-    def instances(self, *, alone: bool) -> Sequence[BaseLaw]:
+    def instances(self, *, alone: bool) -> Sequence[BasePair]:
         """Of the exponential mechanism, where it is that."""
-        return () if (other := self.plainly()) is self else other.instances(alone=alone)
+        return () if (other := self.canonicalize()) is self else other.instances(alone=alone)
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """No more than of randomized response with its largest loss."""
-        if (other := self.plainly()) is not self:
+        if (other := self.canonicalize()) is not self:
             return other.rdp(orders, relation)
-        return numerics.renyi.pure_rdp(rounded(self.pure_loss(relation), up=True), orders)
+        return numerics.renyi.pure_rdp(round_outward(self.pure_loss(relation), up=True), orders)

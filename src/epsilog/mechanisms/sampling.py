@@ -134,7 +134,7 @@ def _falls_below(x: _Unfolding, k: int, divisor: int, below: RandBelow) -> bool:
 def _exactly(**named: object) -> Fraction:
     """The number as it is, without rounding; above 0."""
     check.positive(check.DOWN)(**named)
-    return check.ratio()(**named)
+    return check.exact_rational()(**named)
 
 
 def negative_binomial(shape: Fraction, stops: Fraction, below: RandBelow) -> int:

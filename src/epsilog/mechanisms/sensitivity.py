@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.mechanisms.matrix import (
+    BoundedParticipation,
     DenseStrategy,
-    EveryRound,
-    LimitedParticipation,
+    FullParticipation,
     MatrixMechanism,
     ToeplitzStrategy,
-    TreeStrategy,
+    TreeAggregationStrategy,
 )
 from epsilog.numerics.questions import Bounds
-from epsilog.numerics.rounding import down, up
+from epsilog.numerics.rounding import round_down, round_up
 from epsilog.terms import UnsupportedMechanismError
 
 Array = npt.NDArray[np.float64]
@@ -36,7 +36,7 @@ _CLIMBS = 20  # from one way to take part to a worse one
 
 
 @lru_cache(maxsize=64)
-def sensitivity(release: MatrixMechanism) -> Bounds:
+def matrix_sensitivity(release: MatrixMechanism) -> Bounds:
     """Bounds what one unit moves C G by, in clip norms, if it joins or leaves; replaced, it moves it twice as far.
 
     Raises:
@@ -46,16 +46,16 @@ def sensitivity(release: MatrixMechanism) -> Bounds:
         Choquette-Choo et al. 2023 (arXiv:2211.06530), Corollary 2.1, and (arXiv:2306.08153), Section 3, for C^T C from
         0 on; Kalinin & Lampert 2024, Theorem 2 (arXiv:2405.13763), for a falling column.
 
-    >>> from epsilog.mechanisms import BinnedParticipation
-    >>> banded = MatrixMechanism(ToeplitzStrategy((1.0, 0.5)), LimitedParticipation(3, 10), 100, 1.0)
-    >>> round(sensitivity(banded).lower**2, 12), round(sensitivity(banded).upper**2, 12)  # three columns: no row shared
+    >>> from epsilog.mechanisms import BallsInBinsParticipation
+    >>> banded = MatrixMechanism(ToeplitzStrategy((1.0, 0.5)), BoundedParticipation(3, 10), 100, 1.0)
+    >>> round(matrix_sensitivity(banded).lower**2, 12), round(matrix_sensitivity(banded).upper**2, 12)
     (3.75, 3.75)
     """
     rounds = release.rounds
     match release.participation:
-        case EveryRound():
+        case FullParticipation():
             most, apart = rounds, 1
-        case LimitedParticipation(participations=most, min_separation=apart):
+        case BoundedParticipation(participations=most, min_separation=apart):
             apart = min(apart, rounds)
             most = min(most, -(-rounds // apart))
         case _:
@@ -63,38 +63,38 @@ def sensitivity(release: MatrixMechanism) -> Bounds:
     match release.strategy:
         case ToeplitzStrategy(coefficients=column):
             scale = max(column[:rounds])
-            found = _toeplitz(release, _trimmed(column[:rounds], scale), most, apart)
+            found = _toeplitz(release, _trim_column(column[:rounds], scale), most, apart)
         case DenseStrategy(rows=rows):
             scale = max(max(row) for row in rows)
             if most == rounds:  # more rounds are never less
                 square = math.fsum(math.fsum(value / scale for value in row) ** 2 for row in rows)
-                found = _rooted(square, square, 8)
-                return Bounds(down(scale * found.lower, _SCALED), up(scale * found.upper, _SCALED))
+                found = _take_root(square, square, 8)
+                return Bounds(round_down(scale * found.lower, _SCALED), round_up(scale * found.upper, _SCALED))
             if rounds > _MOST_ROUNDS:
                 raise _too_much(release)
             matrix = np.zeros((rounds, rounds))
             for t, row in enumerate(rows):
                 matrix[t, : t + 1] = row
             matrix /= scale
-            found = _searched(matrix.T @ matrix, most, apart)
-        case TreeStrategy():
+            found = _search_patterns(matrix.T @ matrix, most, apart)
+        case TreeAggregationStrategy():
             scale, found = 1.0, _tree(rounds, most, apart)
-    return Bounds(down(scale * found.lower, _SCALED), up(scale * found.upper, _SCALED))
+    return Bounds(round_down(scale * found.lower, _SCALED), round_up(scale * found.upper, _SCALED))
 
 
 def _too_much(release: MatrixMechanism) -> UnsupportedMechanismError:
     return UnsupportedMechanismError(release, method=METHOD, reason="there are too many ways to take part to search")
 
 
-def _trimmed(column: tuple[float, ...], scale: float) -> Array:
+def _trim_column(column: tuple[float, ...], scale: float) -> Array:
     """A column over its largest entry (so no square of it vanishes), without the zeros at its end."""
     values = np.array(column) / scale
     return values[: int(np.flatnonzero(values)[-1]) + 1]
 
 
-def _rooted(low: float, high: float, roundings: float) -> Bounds:
+def _take_root(low: float, high: float, roundings: float) -> Bounds:
     """Norms, from squares that took so many roundings; what underflowed is a rounding beside a norm near 1."""
-    return Bounds(math.sqrt(down(low, roundings + 8)), math.sqrt(up(high, roundings + 8)))
+    return Bounds(math.sqrt(round_down(low, roundings + 8)), math.sqrt(round_up(high, roundings + 8)))
 
 
 def _toeplitz(release: MatrixMechanism, column: Array, most: int, apart: int) -> Bounds:
@@ -105,18 +105,18 @@ def _toeplitz(release: MatrixMechanism, column: Array, most: int, apart: int) ->
         square = whole * math.fsum(column**2)
         if whole < most:  # at most one is cut off by the end
             square += math.fsum(column[: rounds - whole * apart] ** 2)
-        return _rooted(square, square, 4)
+        return _take_root(square, square, 4)
     if rounds > _LONGEST or (most * apart < rounds and most * bands > _MOST_WORK):
         raise _too_much(release)
     falling = np.maximum.accumulate(column[::-1])[::-1]
     lower = _first_turns(column, rounds, most, apart)
     upper = lower if most == rounds or np.array_equal(column, falling) else _first_turns(falling, rounds, most, apart)
-    found = _rooted(lower, upper, rounds + 2 * most)
+    found = _take_root(lower, upper, rounds + 2 * most)
     if upper > lower and rounds <= _MOST_ROUNDS:
         matrix = np.zeros((rounds, rounds))
         for t in range(rounds):
             matrix[t : t + bands, t] = column[: rounds - t]
-        found = found.meet(_searched(matrix.T @ matrix, most, apart))
+        found = found.intersect(_search_patterns(matrix.T @ matrix, most, apart))
     return found
 
 
@@ -137,7 +137,7 @@ def _first_turns(column: Array, rounds: int, most: int, apart: int) -> float:
     return math.fsum(image**2)
 
 
-def _searched(gram: Array, most: int, apart: int) -> Bounds:
+def _search_patterns(gram: Array, most: int, apart: int) -> Bounds:
     """Bounds the norm for any Gram matrix from 0 on, by the best of all ways to take part.
 
     Above, sum_ij over S is the sum over i in S of what i shares with S, at most what it shares with the best of all
@@ -156,7 +156,7 @@ def _searched(gram: Array, most: int, apart: int) -> Bounds:
             break
         lower = value
         _, chosen = _best(gram[chosen].sum(axis=0), most, apart)
-    return _rooted(lower, max(upper, lower), 2 * rounds + 4 * most)
+    return _take_root(lower, max(upper, lower), 2 * rounds + 4 * most)
 
 
 def _reaching(gram: Array, most: int, apart: int) -> Array:
@@ -199,7 +199,7 @@ def _tree(rounds: int, most: int, apart: int) -> Bounds:
     levels = [2**h for h in range(rounds.bit_length())]
     if most == rounds:
         square = sum(rounds // size * size**2 for size in levels)
-        return _rooted(square, square, 4)
+        return _take_root(square, square, 4)
     upper = lower = 0
     for size in levels:
         held = min(most, -(-size // apart))
@@ -209,14 +209,14 @@ def _tree(rounds: int, most: int, apart: int) -> Bounds:
         if full < blocks:
             upper += (most - full * held) ** 2
     if rounds <= _MOST_ROUNDS and most > 1:
-        found = _searched(_tree_gram(rounds), most, apart)
-        return found.meet(_rooted(0.0, upper, 4))
+        found = _search_patterns(_tree_gram(rounds), most, apart)
+        return found.intersect(_take_root(0.0, upper, 4))
     if most <= _LONGEST:
         starts = np.arange(most) * apart
         for size in levels:
             counts = np.bincount(starts // size)[: rounds // size]
             lower += int(np.sum(counts.astype(np.int64) ** 2))
-    return _rooted(lower, upper, 4)
+    return _take_root(lower, upper, 4)
 
 
 def _tree_gram(rounds: int) -> Array:

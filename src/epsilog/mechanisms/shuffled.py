@@ -26,7 +26,7 @@ class Shuffled(Release):
     fixes_population: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/shuffled-reports",)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Above by what a report can lose at most, below by what is known of it (docs/accounting/shuffling.md)."""
         inner = Composition.of(self.release, relation)
         if relation is not NeighboringRelation.REPLACE_ONE:
@@ -38,8 +38,8 @@ class Shuffled(Release):
             raise self._refusal("only reports that have a largest loss (pure DP) are amplified")
         reports = numerics.shuffling.Reports()
         if inner.rounds == 1:
-            reports = next(iter(inner.bag)).shuffled(self.population, epsilon)
-        return numerics.shuffling.shuffled(epsilon, self.population, reports)
+            reports = next(iter(inner.bag)).shuffle_reports(self.population, epsilon)
+        return numerics.shuffling.build_shuffled_pairs(epsilon, self.population, reports)
 
     def _refusal(self, reason: str) -> UnsupportedMechanismError:
         return UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, Field, term
 
@@ -57,22 +57,22 @@ class SparseVector(Release):
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> SparseVector:  # noqa: ARG002
         """Both noises so many times smaller."""
         noises = (self.threshold_noise_multiplier, self.query_noise_multiplier)
-        once, often = (rounded(Fraction(noise) / units, up=not above) for noise in noises)
+        once, often = (round_outward(Fraction(noise) / units, up=not above) for noise in noises)
         return SparseVector(once, often, self.positives, self.monotone)
 
     def zcdp(self, relation: NeighboringRelation) -> float | None:
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """A choice with its largest loss, and two noisy numbers that are compared."""
         loss = self.pure_loss(relation)
         if loss is None:
-            return numerics.pairs.nothing_hidden(), numerics.pairs.pure(0.0, 0.0)
+            return numerics.pairs.build_non_private_pair(), numerics.pairs.pure(0.0, 0.0)
         half = 1 / (2 * max(Fraction(self.threshold_noise_multiplier), Fraction(self.query_noise_multiplier)))
-        return numerics.selection.chosen(loss, half=half, laplace=True)
+        return numerics.selection.build_selection_pairs(loss, half=half, laplace=True)
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """No more than of randomized response with its largest loss."""
         loss = self.pure_loss(relation)
-        return numerics.renyi.pure_rdp(math.inf if loss is None else rounded(loss, up=True), orders)
+        return numerics.renyi.pure_rdp(math.inf if loss is None else round_outward(loss, up=True), orders)

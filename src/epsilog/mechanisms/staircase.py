@@ -60,9 +60,9 @@ class Staircase(Release):
         """``epsilon`` for each sensitivity, which neighbors a whole sensitivity apart attain."""
         return sensitivity_factor(relation) * Fraction(self.epsilon)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Noise moved by whole steps (docs/accounting/staircase.md)."""
-        return numerics.noise.staircase(self.epsilon, self.first_step, sensitivity_factor(relation))
+        return numerics.noise.build_staircase_pairs(self.epsilon, self.first_step, sensitivity_factor(relation))
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """Exactly, for neighbors one sensitivity apart; else no more than of randomized response."""

@@ -11,7 +11,7 @@ from epsilog.mechanisms.base import Release, sensitivity_factor, times
 from epsilog.mechanisms.gaussian import MOST_NOISE
 from epsilog.mechanisms.grouped import GROUPED, group_factor
 from epsilog.mechanisms.laplace import Laplace
-from epsilog.numerics.rounding import MU, down, rounded, up
+from epsilog.numerics.rounding import MU, round_down, round_outward, round_up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
@@ -37,13 +37,13 @@ class PureDP(Release):
         """A statement that is so many times weaker; below, Laplace noise that satisfies what is stated."""
         if above:
             return PureDP(times(self.epsilon, units, above=True))
-        return _attained(self.epsilon, relation, units)
+        return _build_attained_release(self.epsilon, relation, units)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
         """Randomized response."""
-        return numerics.responses.statement(self.epsilon, 0.0)
+        return numerics.responses.build_approximate_dp_pair(self.epsilon, 0.0)
 
-    def shuffled(self, units: int, largest: float) -> numerics.shuffling.Reports:  # noqa: ARG002
+    def shuffle_reports(self, units: int, largest: float) -> numerics.shuffling.Reports:  # noqa: ARG002
         """A randomizer of three answers, or two, that satisfies what is stated."""
         return numerics.shuffling.of_statement(self.epsilon, units)
 
@@ -67,24 +67,28 @@ class ApproximateDP(Release):
         """The statement of epsilon alone, and ``delta``."""
         return PureDP(self.epsilon), self.delta
 
-    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
+    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
         """Both numbers."""
         return ("statement", Fraction(self.epsilon), Fraction(self.delta)) if self.epsilon or self.delta else None
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
         """As of ``PureDP``, with delta (1 + e^epsilon + ... + e^((units - 1) epsilon)) above."""
         if not above:
-            return _attained(self.epsilon, relation, units)
-        delta = min(1.0, up(self.delta * group_factor(self.epsilon, units), GROUPED)) if self.delta > 0 else 0.0
+            return _build_attained_release(self.epsilon, relation, units)
+        delta = min(1.0, round_up(self.delta * group_factor(self.epsilon, units), GROUPED)) if self.delta > 0 else 0.0
         return ApproximateDP(times(self.epsilon, units, above=True), delta)
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
         """Randomized response that gives everything away with the chance delta."""
-        return numerics.responses.statement(self.epsilon, self.delta)
+        return numerics.responses.build_approximate_dp_pair(self.epsilon, self.delta)
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """Infinite, unless delta is 0."""
-        return numerics.renyi.unbounded(orders) if self.delta > 0 else numerics.renyi.pure_rdp(self.epsilon, orders)
+        return (
+            numerics.renyi.infinite_divergence(orders)
+            if self.delta > 0
+            else numerics.renyi.pure_rdp(self.epsilon, orders)
+        )
 
 
 @term("zcdp")
@@ -112,18 +116,18 @@ class ZeroConcentratedDP(Release):
         if above:
             return ZeroConcentratedDP(times(self.rho, units**2, above=True))
         mu = units * math.sqrt(2.0) * math.sqrt(self.rho)
-        return GaussianDP(min(down(mu, MU), MOST_NOISE))
+        return GaussianDP(min(round_down(mu, MU), MOST_NOISE))
 
     def zcdp(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated."""
         return self.rho
 
-    def laws(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
         """Where something is lost, none dominates all that satisfies the statement."""
         if self.rho > 0:
             reason = "rho-zCDP has no dominating pair"
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
-        return Release.laws(self, relation)
+        return Release.base_pairs(self, relation)
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """What is stated."""
@@ -151,7 +155,7 @@ class GaussianDP(Release):
         """What is stated, under the relation that it is stated for."""
         return self.mu
 
-    def exact_law(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
+    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
         """The distance that is stated, of unit Gaussians."""
         return ("gaussian", self.mu, 1) if self.mu > 0 else None
 
@@ -164,9 +168,9 @@ class GaussianDP(Release):
         return numerics.renyi.gaussian_rdp(self.mu, orders)
 
 
-def _attained(epsilon: float, relation: NeighboringRelation, units: int) -> Release:
+def _build_attained_release(epsilon: float, relation: NeighboringRelation, units: int) -> Release:
     """Laplace noise that satisfies a statement, as a group meets it."""
     if epsilon == 0:
         return PureDP(0.0)
-    noise = rounded(sensitivity_factor(relation) / (Fraction(epsilon) * units), up=True)
+    noise = round_outward(sensitivity_factor(relation) / (Fraction(epsilon) * units), up=True)
     return Laplace(noise) if math.isfinite(noise) else PureDP(0.0)

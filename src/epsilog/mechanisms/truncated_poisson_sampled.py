@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import ON_SAMPLE, Release
-from epsilog.mechanisms.composition import flatten, total_mu
+from epsilog.mechanisms.composition import compose_mu, flatten
 from epsilog.mechanisms.grouped import Grouped
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -43,9 +43,9 @@ class TruncatedPoissonSampled(Release):
         coins = (self.population, self.sampling_probability, self.largest_batch)
         return PoissonSampled(self.release, self.sampling_probability), coins
 
-    def revealed(self, relation: NeighboringRelation) -> Release:
+    def reveal_samples(self, relation: NeighboringRelation) -> Release:
         """What is computed on the sample, for two units: one that joins may leave another one out."""
-        whole = self.release.revealed(relation)
+        whole = self.release.reveal_samples(relation)
         return Grouped(whole, 2) if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else whole
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
@@ -56,9 +56,9 @@ class TruncatedPoissonSampled(Release):
         a batch holds is never cut, which bounds from below.
         """
         plain = PoissonSampled(self.release, self.sampling_probability).pairs(relation, effort)
-        mu = total_mu(flatten(self.release), NeighboringRelation.ADD_OR_REMOVE_ONE)
+        mu = compose_mu(flatten(self.release), NeighboringRelation.ADD_OR_REMOVE_ONE)
         share = self.sampling_probability
-        full = numerics.tails.binomial_above(self.population - 1, share, self.largest_batch - 1)
+        full = numerics.tails.binomial_tail(self.population - 1, share, self.largest_batch - 1)
         uppers = None if mu is None else numerics.cut_samples.cut_samples(mu, share, full, relation)
         if uppers is None:
             reason = "a cut sample has a proven pair over Gaussian noise within reach only"

@@ -20,7 +20,7 @@ MOST_TRIALS = 10**9
 _MOST_DRAWN = 1e6  # on average: more are not run, and take long to draw
 
 
-class Trials:
+class TrialDistribution:
     """The law of the number of trials: public, fixed beforehand, drawn once, and never told. Abstract."""
 
     __slots__ = ()
@@ -38,14 +38,14 @@ class Trials:
             CheckError: more than a million trials are to be expected.
 
         >>> import random
-        >>> NegativeBinomialTrials(shape=1.0, stopping_probability=0.1).draw(random.Random(1).randrange)
+        >>> NegativeBinomialTrialCount(shape=1.0, stopping_probability=0.1).draw(random.Random(1).randrange)
         5
         """
         raise NotImplementedError
 
 
 @term("negative-binomial-trials")
-class NegativeBinomialTrials(Trials):
+class NegativeBinomialTrialCount(TrialDistribution):
     """At least one trial: the negative binomial distribution, truncated to whole numbers from 1 on.
 
     The chance of k trials is proportional to (1 - stopping_probability)^k (shape + k - 1 over k). Shape 1 is the
@@ -73,7 +73,7 @@ class NegativeBinomialTrials(Trials):
 
 
 @term("poisson-trials")
-class PoissonTrials(Trials):
+class PoissonTrialCount(TrialDistribution):
     """A Poisson number of trials; perhaps none, and then nothing is released but that."""
 
     mean: Annotated[float, Field("mean number of trials", gt=0, lt=MOST_TRIALS, rounding=UP)]
@@ -86,7 +86,7 @@ class PoissonTrials(Trials):
 
 
 @term("binomial-trials")
-class BinomialTrials(Trials):
+class BinomialTrialCount(TrialDistribution):
     """Each of so many trials takes place by its own coin; with probability 1 their number is fixed."""
 
     most: Annotated[int, Field("largest number of trials", ge=1, le=10**6)]
@@ -98,7 +98,7 @@ class BinomialTrials(Trials):
 
 
 @term("tuned")
-class Tuned(Release):
+class BestOfTrials(Release):
     """The best of a random number of trials of one release, by any order that was stated beforehand.
 
     A trial draws its hyperparameters, computes on private data, and scores what it found. Its output with its score is
@@ -108,7 +108,7 @@ class Tuned(Release):
     release: Annotated[
         Release, Field("one trial; where hyperparameters are drawn anew for each, the one that costs most")
     ]
-    trials: Annotated[Trials, Field("distribution of the number of trials")]
+    trials: Annotated[TrialDistribution, Field("distribution of the number of trials")]
 
     assumes: ClassVar[tuple[str, ...]] = (
         "assumes/hidden-trial-count",
@@ -117,39 +117,39 @@ class Tuned(Release):
     )
 
     @property
-    def one_trial(self) -> tuple[Release, Trials]:
+    def one_trial(self) -> tuple[Release, TrialDistribution]:
         """Both of its fields."""
         return self.release, self.trials
 
 
-def _whole(number: float) -> int:
+def _parse_integer(number: float) -> int:
     if not number.is_integer():
         raise CheckError("trials", "a whole number of trials", repr(number))
     return int(number)
 
 
-LAWS: dict[str, tuple[int, Callable[..., Trials]]] = {
-    "geometric:STOP": (1, partial(NegativeBinomialTrials, 1.0)),
-    "logarithmic:STOP": (1, partial(NegativeBinomialTrials, 0.0)),
-    "negative-binomial:SHAPE,STOP": (2, NegativeBinomialTrials),
-    "poisson:MEAN": (1, PoissonTrials),
-    "binomial:MOST,CHANCE": (2, lambda most, chance: BinomialTrials(_whole(most), chance)),
-    "fixed:COUNT": (1, lambda count: BinomialTrials(_whole(count), 1.0)),
+TRIAL_FORMATS: dict[str, tuple[int, Callable[..., TrialDistribution]]] = {
+    "geometric:STOP": (1, partial(NegativeBinomialTrialCount, 1.0)),
+    "logarithmic:STOP": (1, partial(NegativeBinomialTrialCount, 0.0)),
+    "negative-binomial:SHAPE,STOP": (2, NegativeBinomialTrialCount),
+    "poisson:MEAN": (1, PoissonTrialCount),
+    "binomial:MOST,CHANCE": (2, lambda most, chance: BinomialTrialCount(_parse_integer(most), chance)),
+    "fixed:COUNT": (1, lambda count: BinomialTrialCount(_parse_integer(count), 1.0)),
 }
 """Laws of trials by how they are written, each with how many numbers it takes."""
 
 
-def read_trials(text: str) -> Trials:
+def parse_trials(text: str) -> TrialDistribution:
     """A law of trials as programme files, the command line and the API write it.
 
     Raises:
-        CheckError: a law that is none of ``LAWS``, or numbers that are none of its own.
+        CheckError: a law that is none of ``TRIAL_FORMATS``, or numbers that are none of its own.
 
-    >>> read_trials("geometric:0.1")
-    NegativeBinomialTrials(shape=1.0, stopping_probability=0.1)
+    >>> parse_trials("geometric:0.1")
+    NegativeBinomialTrialCount(shape=1.0, stopping_probability=0.1)
     """
     name, _, numbers = check.text()(trials=text).partition(":")
-    for written, (count, law) in LAWS.items():
+    for written, (count, law) in TRIAL_FORMATS.items():
         if written.partition(":")[0] == name:
             try:
                 given = [float(read_number("trials", number)) for number in numbers.split(",")]
@@ -158,26 +158,26 @@ def read_trials(text: str) -> Trials:
             if len(given) == count:
                 return law(*given)
             raise CheckError("trials", f"written as {written}", repr(text))
-    raise CheckError("trials", f"one of {', '.join(LAWS)}", repr(text))
+    raise CheckError("trials", f"one of {', '.join(TRIAL_FORMATS)}", repr(text))
 
 
-def write_trials(trials: Trials) -> str:
+def format_trials(trials: TrialDistribution) -> str:
     """The same the other way round.
 
-    >>> write_trials(BinomialTrials(8, 0.5)), write_trials(BinomialTrials(8, 1.0))
+    >>> format_trials(BinomialTrialCount(8, 0.5)), format_trials(BinomialTrialCount(8, 1.0))
     ('binomial:8,0.5', 'fixed:8')
     """
     match trials:
-        case NegativeBinomialTrials(shape=1.0, stopping_probability=stops):
+        case NegativeBinomialTrialCount(shape=1.0, stopping_probability=stops):
             return f"geometric:{stops!r}"
-        case NegativeBinomialTrials(shape=0.0, stopping_probability=stops):
+        case NegativeBinomialTrialCount(shape=0.0, stopping_probability=stops):
             return f"logarithmic:{stops!r}"
-        case NegativeBinomialTrials(shape=shape, stopping_probability=stops):
+        case NegativeBinomialTrialCount(shape=shape, stopping_probability=stops):
             return f"negative-binomial:{shape!r},{stops!r}"
-        case PoissonTrials(mean=mean):
+        case PoissonTrialCount(mean=mean):
             return f"poisson:{mean!r}"
-        case BinomialTrials(most=most, probability=1.0):
+        case BinomialTrialCount(most=most, probability=1.0):
             return f"fixed:{most}"
-        case BinomialTrials(most=most, probability=chance):
+        case BinomialTrialCount(most=most, probability=chance):
             return f"binomial:{most},{chance!r}"
     raise CheckError("trials", "a law of trials", repr(trials))

@@ -62,7 +62,7 @@ def binomial(trials: int, chance: float, *, above: bool) -> Counts | None:
     def up(j: Array) -> Array:
         return (many - j) / (j + 1) * odds
 
-    return _law(up, start, (0, trials), trials * math.log1p(-chance), above=above, roundings=roundings)
+    return _build_counts(up, start, (0, trials), trials * math.log1p(-chance), above=above, roundings=roundings)
 
 
 def hypergeometric(population: int, marked: int, drawn: int, *, above: bool) -> Counts | None:
@@ -79,13 +79,13 @@ def hypergeometric(population: int, marked: int, drawn: int, *, above: bool) -> 
 
     i = np.arange(min(drawn, marked), dtype=np.float64) if low == 0 and high <= _WIDEST else None
     least = -math.inf if i is None else math.fsum(np.log1p(-max(drawn, marked) / (population - i)).tolist())
-    return _law(up, start, (low, high), least, above=above, roundings=16.0)
+    return _build_counts(up, start, (low, high), least, above=above, roundings=16.0)
 
 
-def most_likely(counts: Counts, chance: float) -> int | None:
+def compute_upper_quantile(counts: Counts, chance: float) -> int | None:
     """The least number that is exceeded with at most this chance; None if an upper law does not tell.
 
-    >>> most_likely(binomial(2, 0.5, above=True), 0.3)
+    >>> compute_upper_quantile(binomial(2, 0.5, above=True), 0.3)
     1
     """
     beyond = (
@@ -97,7 +97,9 @@ def most_likely(counts: Counts, chance: float) -> int | None:
     return 0 if which[0] == 0 else int(counts.values[which[0] - 1])
 
 
-def _law(up: Ratio, start: int, ends: tuple[int, int], least: float, *, above: bool, roundings: float) -> Counts | None:
+def _build_counts(
+    up: Ratio, start: int, ends: tuple[int, int], least: float, *, above: bool, roundings: float
+) -> Counts | None:
     """The chances by their ratios from the likeliest on, which add up to 1 but for tails that are bounded."""
     first, terms = _terms(up, start, ends)
     if terms is None:

@@ -12,17 +12,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Masses, Normal
-from epsilog.numerics.laws.replaced import LARGEST_MU, ReplacedSample
-from epsilog.numerics.pairs import Direction, Pair
-from epsilog.numerics.rounding import MU, ONCE, gamma, up
+from epsilog.numerics.laws.base import LARGEST_LOSS, Array, CellMasses, GaussianPair
+from epsilog.numerics.laws.replaced import LARGEST_MU, ReplaceOneGaussianPair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair
+from epsilog.numerics.rounding import MU, ONCE, gamma, round_up
 from epsilog.terms import NeighboringRelation
 
 _ROUNDINGS = 64 * LARGEST_LOSS  # of 1, in a loss or a ratio of that size at most
 
 
 @dataclass(frozen=True)
-class ToldWhich:
+class PublicMixturePair:
     """The pair ``seldom`` with the chance ``chance``, else ``often``; neither has atoms, and it is told which.
 
     Attributes:
@@ -31,24 +31,24 @@ class ToldWhich:
         chance: between 0 and 1.
     """
 
-    often: Pair
-    seldom: Pair
+    often: DominatingPair
+    seldom: DominatingPair
     chance: float
 
-    only_p: ClassVar[float] = 0.0
+    infinity_mass: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = False
 
     @property
-    def _shares(self) -> tuple[tuple[Pair, float], ...]:
+    def _shares(self) -> tuple[tuple[DominatingPair, float], ...]:
         return (self.often, 1 - self.chance), (self.seldom, self.chance)
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns how far ``masses`` moves edges: the roundings of two losses, and what the base laws lose."""
         rare = sum(abs(math.log(pair.sampling_probability)) for pair, _ in self._shares)
-        return gamma(_ROUNDINGS + 64 * rare) + max(pair.law.misplacement for pair, _ in self._shares)
+        return gamma(_ROUNDINGS + 64 * rare) + max(pair.law.ratio_error for pair, _ in self._shares)
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Returns the mean of the masses of both."""
         total = [np.zeros(len(edges) + 1) for _ in range(4)]
         for pair, share in self._shares:
@@ -57,50 +57,62 @@ class ToldWhich:
             for mean, one in zip(total, own, strict=True):
                 np.add(mean, share * one, out=mean)
         p, q, p_error, q_error = total
-        return Masses(p, q, p_error + gamma(16.0) * p, q_error + gamma(16.0) * q)
+        return CellMasses(p, q, p_error + gamma(16.0) * p, q_error + gamma(16.0) * q)
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the tails of both."""
-        lows, highs = zip(*(pair.reach(tail) for pair, _ in self._shares), strict=True)
+        lows, highs = zip(*(pair.tail_bounds(tail) for pair, _ in self._shares), strict=True)
         return min(lows), max(highs)
 
-    def ends(self) -> tuple[float, float]:
+    def finite_range(self) -> tuple[float, float]:
         """Returns the lowest and the highest loss of either."""
-        found = [pair.from_base(np.array(pair.law.ends())) for pair, _ in self._shares]
+        found = [pair.from_base(np.array(pair.law.finite_range())) for pair, _ in self._shares]
         return min(float(one[0]) for one in found), max(float(one[1]) for one in found)
 
-    def largest(self) -> tuple[float, float]:
+    def max_loss(self) -> tuple[float, float]:
         """Returns the larger of both."""
         lows, highs = zip(*(pair.largest_loss() for pair, _ in self._shares), strict=True)
         return max(lows), max(highs)
 
-    def landmarks(self, tail: float) -> Array:
+    def breakpoints(self, tail: float) -> Array:
         """Returns those of both."""
-        return np.unique(np.concatenate([pair.from_base(pair.law.landmarks(tail)) for pair, _ in self._shares]))
+        return np.unique(np.concatenate([pair.from_base(pair.law.breakpoints(tail)) for pair, _ in self._shares]))
 
 
 _NEAREST, _RAREST = 1e-6, 1e-290  # a distance, and a probability whose inverse, times any loss, a double holds
 
 
-def cut_samples(mu: float, share: float, full: float, relation: NeighboringRelation) -> dict[Direction, Pair] | None:
+def cut_samples(
+    mu: float, share: float, full: float, relation: NeighboringRelation
+) -> dict[AdjacencyType, DominatingPair] | None:
     """Pairs over Gaussians ``mu`` apart, where others fill the batch with at most the chance ``full``.
 
     None out of reach.
     """
     if not _NEAREST < mu < LARGEST_MU / 2 or not _RAREST < share < 1:
         return None
-    near, far = Normal(up(mu, MU)), Normal(up(2 * mu, MU))
+    near, far = GaussianPair(round_up(mu, MU)), GaussianPair(round_up(2 * mu, MU))
     match relation:
         case NeighboringRelation.REPLACE_ONE:
-            law = ToldWhich(Pair(ReplacedSample(near.mu, share)), Pair(ReplacedSample(far.mu, share)), full)
-            return dict.fromkeys(Direction, Pair(law))
+            law = PublicMixturePair(
+                DominatingPair(ReplaceOneGaussianPair(near.mu, share)),
+                DominatingPair(ReplaceOneGaussianPair(far.mu, share)),
+                full,
+            )
+            return dict.fromkeys(AdjacencyType, DominatingPair(law))
         case NeighboringRelation.ADD_OR_REMOVE_ONE:
             return {
-                way: Pair(ToldWhich(Pair(near, share, way), Pair(far, share, way), full))
-                for way in (Direction.REMOVE, Direction.ADD)
+                way: DominatingPair(
+                    PublicMixturePair(DominatingPair(near, share, way), DominatingPair(far, share, way), full)
+                )
+                for way in (AdjacencyType.REMOVE, AdjacencyType.ADD)
             }
         case NeighboringRelation.ZERO_OUT:
             return {
-                way: Pair(ToldWhich(Pair(near, share, way), Pair(near), up(full * share, ONCE)))
-                for way in (Direction.REMOVE, Direction.ADD)
+                way: DominatingPair(
+                    PublicMixturePair(
+                        DominatingPair(near, share, way), DominatingPair(near), round_up(full * share, ONCE)
+                    )
+                )
+                for way in (AdjacencyType.REMOVE, AdjacencyType.ADD)
             }

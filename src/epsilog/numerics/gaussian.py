@@ -12,11 +12,11 @@ from functools import lru_cache
 
 from scipy.special import erfcx, ndtr
 
-from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.pairs import NEAREST, Laws, nothing_hidden, pure, same
+from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.pairs import NEAREST, Laws, build_non_private_pair, pure, use_exact_pair
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
-from epsilog.numerics.roots import bracket, secant
-from epsilog.numerics.rounding import BOUND, LEAST, MU, TINY, down, gamma, up
+from epsilog.numerics.roots import bisect_doubles, estimate_root
+from epsilog.numerics.rounding import BOUND, LEAST, MU, TINY, gamma, round_down, round_up
 from epsilog.terms import CheckError, check
 
 _ENOUGH = 1e-13  # of delta, relatively: about what it is known to
@@ -40,7 +40,7 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
     >>> round(lower, 12) == round(upper, 12) == 0.126936737507
     True
     """
-    mu, epsilon = check.number()(mu=mu), check.finite()(epsilon=epsilon)
+    mu, epsilon = check.real()(mu=mu), check.finite()(epsilon=epsilon)
     floor = max(0.0, -math.expm1(min(epsilon, 0.0)))  # no mechanism does better, and mu = 0 attains it
     if not mu >= 0:
         raise CheckError("mu", "at least 0", repr(mu))
@@ -83,7 +83,7 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
     >>> round(lower, 6), round(upper, 6)
     (4.377178, 4.377178)
     """
-    mu, delta = check.number()(mu=mu), check.between(0, 1, check.DOWN)(delta=delta)
+    mu, delta = check.real()(mu=mu), check.in_open_interval(0, 1, check.DOWN)(delta=delta)
     return _least(mu, delta), _most(mu, delta)
 
 
@@ -96,7 +96,7 @@ def _most(mu: float, delta: float) -> float:
         return 0.0
     reach = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + TINY  # Gaussian tail bound: delta there is met
     high, near = reach * (1 + BOUND), _near(mu, delta)
-    return bracket(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, high, near=near)[1]
+    return bisect_doubles(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, high, near=near)[1]
 
 
 @lru_cache(maxsize=256)
@@ -106,7 +106,7 @@ def _least(mu: float, delta: float) -> float:
     if upper == 0 or math.isinf(upper):
         return upper
     near = _near(mu, delta)
-    return bracket(lambda epsilon: gaussian_delta(mu, epsilon)[0] <= delta, 0.0, upper, near=near)[0]
+    return bisect_doubles(lambda epsilon: gaussian_delta(mu, epsilon)[0] <= delta, 0.0, upper, near=near)[0]
 
 
 def _near(mu: float, delta: float) -> float | None:
@@ -115,7 +115,9 @@ def _near(mu: float, delta: float) -> float | None:
     guess, slope = mu * (far + mu / 2), -far / mu
     if not (TINY < guess < 1 / TINY and 0 < -slope < 1 / TINY):
         return None
-    return secant(lambda at: math.log(gaussian_delta(mu, at)[1] / delta), guess, slope, enough=_ENOUGH, attempts=20)
+    return estimate_root(
+        lambda at: math.log(gaussian_delta(mu, at)[1] / delta), guess, slope, enough=_ENOUGH, attempts=20
+    )
 
 
 def gaussian_mu(*, epsilon: float, delta: float) -> float:
@@ -125,7 +127,7 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     4.2247
     """
     epsilon = check.at_least(0, check.DOWN)(epsilon=epsilon)
-    delta = check.between(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
     small = 1.0
     while gaussian_delta(small, epsilon)[1] > delta:
         small /= 2
@@ -134,16 +136,16 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     large = 2 * small
     while gaussian_delta(large, epsilon)[1] <= delta:
         large *= 2
-    return bracket(lambda mu: gaussian_delta(mu, epsilon)[1] > delta, small, large)[0]
+    return bisect_doubles(lambda mu: gaussian_delta(mu, epsilon)[1] > delta, small, large)[0]
 
 
-def gaussian_bounds(mu: float, question: Question, *, roundings: float = MU) -> Bounds:
+def bound_gaussian(mu: float, question: Question, *, roundings: float = MU) -> Bounds:
     """Bounds an answer about Gaussians that are ``mu`` apart, which took so many roundings.
 
-    >>> gaussian_bounds(math.inf, DeltaAt(1.0))
+    >>> bound_gaussian(math.inf, DeltaAt(1.0))
     Bounds(lower=1.0, upper=1.0)
     """
-    low, high = down(mu, roundings), up(mu, roundings)
+    low, high = round_down(mu, roundings), round_up(mu, roundings)
     match question:
         case EpsilonAt(0):
             return Bounds(math.inf, math.inf) if mu > 0 else Bounds(0.0, 0.0)
@@ -153,10 +155,12 @@ def gaussian_bounds(mu: float, question: Question, *, roundings: float = MU) -> 
             return Bounds(gaussian_delta(low, epsilon)[0], gaussian_delta(high, epsilon)[1])
 
 
-def normal(mu: float) -> Laws:
+def build_gaussian_pair(mu: float) -> Laws:
     """Two Gaussians mu apart, with room for the rounding of mu; nothing is nearer than a lattice can tell."""
     if math.isinf(mu):
-        return same(nothing_hidden())
+        return use_exact_pair(build_non_private_pair())
     if mu > FARTHEST:
-        return nothing_hidden(), Normal(FARTHEST)
-    return Normal(up(max(mu, NEAREST), MU)), Normal(down(mu, MU)) if mu > NEAREST else pure(0.0, 0.0)
+        return build_non_private_pair(), GaussianPair(FARTHEST)
+    return GaussianPair(round_up(max(mu, NEAREST), MU)), GaussianPair(round_down(mu, MU)) if mu > NEAREST else pure(
+        0.0, 0.0
+    )

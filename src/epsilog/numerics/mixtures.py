@@ -19,11 +19,11 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from epsilog.numerics.counts import Counts, binomial, hypergeometric
-from epsilog.numerics.cut_samples import ToldWhich
-from epsilog.numerics.laws.base import Array, BaseLaw, Masses, Normal, Unbounded, normal_cells
-from epsilog.numerics.laws.replaced import LARGEST_MU, ReplacedSample
-from epsilog.numerics.pairs import Direction, Ordering, Pair, Pairs, bent, single
-from epsilog.numerics.rounding import MU, ONCE, RATIO, down, gamma, rounded, up
+from epsilog.numerics.cut_samples import PublicMixturePair
+from epsilog.numerics.laws.base import Array, BasePair, CellMasses, GaussianPair, Unbounded, compute_normal_masses
+from epsilog.numerics.laws.replaced import LARGEST_MU, ReplaceOneGaussianPair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition, Pairs, bent, single
+from epsilog.numerics.rounding import MU, ONCE, RATIO, gamma, round_down, round_outward, round_up
 from epsilog.terms import CalibrationError
 
 _FARTHEST = 300.0  # a distance of the mixture's Gaussians
@@ -35,7 +35,7 @@ _INVERTED = 2e5  # roundings of 1 by which inverting the ratio may move an edge
 
 @dataclass(frozen=True, eq=False)
 class GaussianMixture:
-    """The pair (mixture, N(0, 1)) for ``Direction.REMOVE``, turned round for ``Direction.ADD``, by its log ratio.
+    """The pair (mixture, N(0, 1)) for ``AdjacencyType.REMOVE``, reversed for ``AdjacencyType.ADD``, by its log ratio.
 
     Attributes:
         distances: ascending, above 0, at least one, shape (k,).
@@ -50,16 +50,16 @@ class GaussianMixture:
     distances: Array
     weights: Array
     rest: float
-    direction: Direction
+    direction: AdjacencyType
     beyond: float = 0.0
     roundings: float = 0.0
     least: float | None = None
 
-    only_p: ClassVar[float] = 0.0
+    infinity_mass: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = False
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns how far ``masses`` moves edges."""
         return gamma(_INVERTED + self.roundings + 8 * float(self.distances[-1]) ** 2)
 
@@ -85,10 +85,10 @@ class GaussianMixture:
         goal = u[seen] + np.log(-np.expm1(-over[seen]))
         if goal.size:
             pieces = -(-goal.size * len(self.distances) // _PIECE)
-            x[seen] = np.concatenate([self._inverted(piece) for piece in np.array_split(goal, pieces)])
+            x[seen] = np.concatenate([self._invert(piece) for piece in np.array_split(goal, pieces)])
         return x
 
-    def _inverted(self, goal: Array) -> Array:
+    def _invert(self, goal: Array) -> Array:
         far, start = self.distances, self._starts
         at = ((goal[:, None] - start) / far).min(axis=1)
         for _ in range(_ROUNDS):
@@ -101,53 +101,53 @@ class GaussianMixture:
                 return np.asarray(at)
         raise CalibrationError(f"the likelihood ratio of {self!r} could not be inverted")
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Returns the mixture's and the normal's masses between the x that belong to the edges."""
         edges = np.asarray(edges, dtype=np.float64)
-        x = self._where(edges if self.direction is Direction.REMOVE else -edges[::-1])
+        x = self._where(edges if self.direction is AdjacencyType.REMOVE else -edges[::-1])
         x = np.clip(x, -1e9, 1e9)
-        plain, plain_error = normal_cells(x)
+        plain, plain_error = compute_normal_masses(x)
         mixed, mixed_error = self.rest * plain, self.rest * plain_error
         for far, weight in zip(self.distances, self.weights, strict=True):
-            cells, error = normal_cells(x - far)
+            cells, error = compute_normal_masses(x - far)
             mixed += weight * cells
             mixed_error += weight * error
         mixed_error += gamma(64.0 * (len(self.weights) + 8) + self.roundings) * mixed
-        if self.direction is Direction.REMOVE:
+        if self.direction is AdjacencyType.REMOVE:
             mixed[int(np.searchsorted(edges, np.inf, side="left"))] += self.beyond
-            return Masses(mixed, plain, mixed_error, plain_error)
-        return Masses(plain[::-1], mixed[::-1], plain_error[::-1], mixed_error[::-1])
+            return CellMasses(mixed, plain, mixed_error, plain_error)
+        return CellMasses(plain[::-1], mixed[::-1], plain_error[::-1], mixed_error[::-1])
 
     def _ratio(self, x: Array) -> Array:
         moved = logsumexp(self._starts + x[:, None] * self.distances, axis=1)
         return np.asarray(np.logaddexp(self._least, moved))
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the tails of both laws."""
         far = -float(ndtri(tail))
         low, high = (float(v) for v in self._ratio(np.array([-far, far + float(self.distances[-1])])))
-        return (low, high) if self.direction is Direction.REMOVE else (-high, -low)
+        return (low, high) if self.direction is AdjacencyType.REMOVE else (-high, -low)
 
-    def ends(self) -> tuple[float, float]:
+    def finite_range(self) -> tuple[float, float]:
         """Returns the lowest and the highest ratio."""
-        return (self._least, math.inf) if self.direction is Direction.REMOVE else (-math.inf, -self._least)
+        return (self._least, math.inf) if self.direction is AdjacencyType.REMOVE else (-math.inf, -self._least)
 
-    def largest(self) -> tuple[float, float]:
+    def max_loss(self) -> tuple[float, float]:
         """Returns the highest ratio of what the law stands for, with room for its rounding."""
-        if self.direction is Direction.REMOVE:
+        if self.direction is AdjacencyType.REMOVE:
             return math.inf, math.inf
         high = -(self._least if self.least is None else self.least)
-        return down(high, RATIO + self.roundings), up(high, RATIO + self.roundings)
+        return round_down(high, RATIO + self.roundings), round_up(high, RATIO + self.roundings)
 
-    def landmarks(self, tail: float) -> Array:
+    def breakpoints(self, tail: float) -> Array:
         """Returns even steps in x."""
         far = -float(ndtri(tail))
         u = self._ratio(np.linspace(-far, far + float(self.distances[-1]), 257))
-        return np.unique(u if self.direction is Direction.REMOVE else -u)
+        return np.unique(u if self.direction is AdjacencyType.REMOVE else -u)
 
 
 @dataclass(frozen=True, eq=False)
-class ToldDistance(Unbounded):
+class RevealedDistance(Unbounded):
     """Two Gaussians at a random distance that is told; without atoms, and symmetric.
 
     Attributes:
@@ -163,35 +163,35 @@ class ToldDistance(Unbounded):
     roundings: float = 0.0
 
     @cached_property
-    def _laws(self) -> tuple[Normal, ...]:
-        return tuple(map(Normal, map(float, self.distances)))
+    def _list_normals(self) -> tuple[GaussianPair, ...]:
+        return tuple(map(GaussianPair, map(float, self.distances)))
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns that of the farthest."""
-        return self._laws[-1].misplacement
+        return self._list_normals[-1].ratio_error
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Returns the mean of the masses of all."""
         edges = np.asarray(edges, dtype=np.float64)
         total = [np.zeros(len(edges) + 1) for _ in range(4)]
-        for law, weight in zip(self._laws, self.weights, strict=True):
+        for law, weight in zip(self._list_normals, self.weights, strict=True):
             for mean, one in zip(total, law.masses(edges), strict=True):
                 np.add(mean, weight * one, out=mean)
         p, q, p_error, q_error = total
         error = gamma(16.0 + 4 * len(self.weights) + self.roundings)
         p[int(np.searchsorted(edges, np.inf, side="left"))] += self.beyond
         q[int(np.searchsorted(edges, -np.inf, side="right"))] += self.beyond
-        return Masses(p, q, p_error + error * p, q_error + error * q)
+        return CellMasses(p, q, p_error + error * p, q_error + error * q)
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the tails of the farthest that matters."""
         left = np.cumsum(self.weights[::-1])[::-1]
-        return self._laws[max(int((left > tail).sum()) - 1, 0)].reach(tail)
+        return self._list_normals[max(int((left > tail).sum()) - 1, 0)].tail_bounds(tail)
 
-    def landmarks(self, tail: float) -> Array:
+    def breakpoints(self, tail: float) -> Array:
         """Returns even steps."""
-        return np.linspace(*self.reach(tail), 257)
+        return np.linspace(*self.tail_bounds(tail), 257)
 
 
 @lru_cache(maxsize=64)
@@ -202,18 +202,18 @@ def poisson_group(mu: float, share: float, units: int) -> Pairs | None:
     sides = [binomial(units, share, above=above) for above in (True, False)]
     if any(side is None or not float(side.values[-1]) * mu < _FARTHEST for side in sides):
         return None
-    found: dict[Direction, Ordering] = {}
-    for direction in (Direction.REMOVE, Direction.ADD):
+    found: dict[AdjacencyType, PairComposition] = {}
+    for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD):
         above, below = (
-            Pair(mixture(side, outwards(mu, MU), direction))
-            for side, outwards in zip(sides, (up, down), strict=True)
+            DominatingPair(mixture(side, outwards(mu, MU), direction))
+            for side, outwards in zip(sides, (round_up, round_down), strict=True)
             if side is not None
         )
         found[direction] = single(above, below)
     return found
 
 
-def mixture(counts: Counts, mu: float, direction: Direction) -> GaussianMixture:
+def mixture(counts: Counts, mu: float, direction: AdjacencyType) -> GaussianMixture:
     """A random number of units, each ``mu`` away."""
     return GaussianMixture(
         counts.values * mu,
@@ -238,18 +238,24 @@ def fixed_size_group(mu: float, population: int, size: int, units: int) -> Pairs
     above, below = (hypergeometric(population, units, size, above=side) for side in (True, False))
     if above is None or below is None or not float(above.values[-1]) * mu < _FARTHEST:
         return None
-    taken = min(up(float(above.chances.sum()) + above.beyond, above.roundings), 1.0)
+    taken = min(round_up(float(above.chances.sum()) + above.beyond, above.roundings), 1.0)
     if above.rest == 0:
         taken = 1.0
-    law = ToldDistance(
-        above.values * up(mu, MU), above.chances / taken, beyond=above.beyond / taken, roundings=above.roundings + 8
+    law = RevealedDistance(
+        above.values * round_up(mu, MU),
+        above.chances / taken,
+        beyond=above.beyond / taken,
+        roundings=above.roundings + 8,
     )
-    both = Pair(law, taken, Direction.BOTH) if taken < 1 else Pair(law)
-    removed, added = (Pair(mixture(below, down(mu, MU), direction)) for direction in (Direction.REMOVE, Direction.ADD))
+    both = DominatingPair(law, taken, AdjacencyType.BOTH) if taken < 1 else DominatingPair(law)
+    removed, added = (
+        DominatingPair(mixture(below, round_down(mu, MU), direction))
+        for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD)
+    )
     return {
-        Direction.REMOVE: single(both, removed),
-        Direction.ADD: single(both, added),
-        Direction.BOTH: single(both, removed),
+        AdjacencyType.REMOVE: single(both, removed),
+        AdjacencyType.ADD: single(both, added),
+        AdjacencyType.BOTH: single(both, removed),
     }
 
 
@@ -274,20 +280,20 @@ def mixture_pairs(
     """
     (over, under), (most, least) = laws, samples
     if replaced:
-        law = told(over, noise)
-        upper = most[Direction.PLAIN].upper if law is None else ((Pair(law), 1),)
-        return dict.fromkeys(Direction, Ordering(upper, least[Direction.PLAIN].lowers))
-    found: dict[Direction, Ordering] = {}
-    for way in (Direction.REMOVE, Direction.ADD):
-        above, below = mixed(over, noise, way, above=True), mixed(under, noise, way, above=False)
-        found[way] = Ordering(
+        law = build_revealed_mixture(over, noise)
+        upper = most[AdjacencyType.PLAIN].upper if law is None else ((DominatingPair(law), 1),)
+        return dict.fromkeys(AdjacencyType, PairComposition(upper, least[AdjacencyType.PLAIN].lowers))
+    found: dict[AdjacencyType, PairComposition] = {}
+    for way in (AdjacencyType.REMOVE, AdjacencyType.ADD):
+        above, below = build_mixture(over, noise, way, above=True), build_mixture(under, noise, way, above=False)
+        found[way] = PairComposition(
             most[way].upper if above is None else ((above, 1),),
             least[way].lowers if below is None else (((below, 1),),),
         )
     return found
 
 
-def mixed(law: Chances, noise: float, direction: Direction, *, above: bool) -> Pair | None:
+def build_mixture(law: Chances, noise: float, direction: AdjacencyType, *, above: bool) -> DominatingPair | None:
     """The mixture with distances and probabilities rounded outwards; None where no distance is within reach.
 
     It is a sample, with the chance of any distance above 0, of the mixture of those: no small chance cancels.
@@ -296,7 +302,7 @@ def mixed(law: Chances, noise: float, direction: Direction, *, above: bool) -> P
     near: dict[float, Fraction] = {}
     beyond = Fraction(0)
     for move, chance in law:
-        far = rounded(Fraction(move) / Fraction(noise), up=above)
+        far = round_outward(Fraction(move) / Fraction(noise), up=above)
         if far > _FARTHEST and above:
             beyond += chance
             continue
@@ -304,7 +310,7 @@ def mixed(law: Chances, noise: float, direction: Direction, *, above: bool) -> P
         if far >= _NEAREST:
             near[far] = near.get(far, Fraction(0)) + chance
     total = sum(near.values(), beyond)
-    share = rounded(total, up=above)
+    share = round_outward(total, up=above)
     if not near or (not above and share < _RAREST) or (above and not beyond and max(near) <= _NEAREST):
         return None
     near = _without_rare({far: chance / total for far, chance in near.items()}, above=above)
@@ -316,7 +322,7 @@ def mixed(law: Chances, noise: float, direction: Direction, *, above: bool) -> P
         np.array([float(chance) for chance in near.values()]),
         0.0,
         direction,
-        beyond=rounded(beyond / total, up=True),
+        beyond=round_outward(beyond / total, up=True),
     )
     return bent(base, max(share, _RAREST), direction)
 
@@ -351,18 +357,24 @@ def _fewer(law: dict[float, Fraction], *, above: bool, kept: int = _MOST) -> dic
     return dict(zip(far.tolist(), whole, strict=True))
 
 
-def told(law: Chances, noise: float) -> BaseLaw | None:
+def build_revealed_mixture(law: Chances, noise: float) -> BasePair | None:
     """Replaced units, where it is told what was drawn if it is not 0: a mean of Poisson samples; None beyond reach."""
     near: dict[float, Fraction] = {}
     for move, chance in law:
-        far = max(rounded(Fraction(move) / Fraction(noise), up=True), _NEAREST)
+        far = max(round_outward(Fraction(move) / Fraction(noise), up=True), _NEAREST)
         near[far] = near.get(far, Fraction(0)) + chance
     total, so_far, found = sum(near.values(), Fraction(0)), Fraction(0), None
     if total < _RAREST or max(near) >= LARGEST_MU / 2:
         return None
-    share = rounded(total, up=True)
+    share = round_outward(total, up=True)
     for far, chance in _fewer(near, above=True, kept=_MOST_TOLD).items():
-        pair = Pair(Normal(up(2 * far, ONCE)) if share == 1 else ReplacedSample(far, share))
+        pair = DominatingPair(
+            GaussianPair(round_up(2 * far, ONCE)) if share == 1 else ReplaceOneGaussianPair(far, share)
+        )
         so_far += chance
-        found = pair if found is None else Pair(ToldWhich(found, pair, rounded(chance / so_far, up=True)))
+        found = (
+            pair
+            if found is None
+            else DominatingPair(PublicMixturePair(found, pair, round_outward(chance / so_far, up=True)))
+        )
     return None if found is None else found.law

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.numerics.roots import bracket, secant
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, gamma, up
+from epsilog.numerics.roots import bisect_doubles, estimate_root
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, gamma, round_up
 
 Array = npt.NDArray[np.float64]
 Curve = Callable[[Array], Array]
@@ -34,7 +34,7 @@ _SURE = 100.0  # nats of a loss: the other answer is nowhere to be seen
 _ENOUGH = 1e-7  # of a delta: how near to it an epsilon is looked for
 
 
-def epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -> Array:
+def rdp_to_epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -> Array:
     """Bounds epsilon from above by the Renyi divergence at each order alone, in nats; a bound below 0 means 0.
 
     Args:
@@ -48,7 +48,7 @@ def epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -> Array
     Source:
         Canonne et al. 2020, Prop. 12 (arXiv:2004.00010v4).
 
-    >>> epsilon_by_order(np.array([0.5, 1.0]), np.array([8.0, 16.0]), delta=1e-5).round(3)
+    >>> rdp_to_epsilon_by_order(np.array([0.5, 1.0]), np.array([8.0, 16.0]), delta=1e-5).round(3)
     array([1.714, 1.518])
     """
     logs, less = np.log(orders), np.log(orders - 1)
@@ -57,21 +57,21 @@ def epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -> Array
         return np.asarray(divergence + less - logs - (math.log(delta) + logs) / (orders - 1) + gamma(16.0) * sizes)
 
 
-def epsilon_of(curve: Curve, orders: Array, delta: float, *, between: bool = False) -> float:
+def rdp_to_epsilon(curve: Curve, orders: Array, delta: float, *, between: bool = False) -> float:
     """Bounds epsilon at ``delta`` by a curve of divergences at orders; with ``between``, at orders between them, too.
 
     >>> orders, curve = np.array([1.5, 2.0, 4.0, 8.0]), lambda orders: 0.02 * orders
-    >>> round(epsilon_of(curve, orders, 1e-6), 3), round(epsilon_of(curve, orders, 0.05), 3)
+    >>> round(rdp_to_epsilon(curve, orders, 1e-6), 3), round(rdp_to_epsilon(curve, orders, 0.05), 3)
     (1.647, 0.132)
     """
     divergence = curve(orders)
-    by_order = epsilon_by_order(divergence, orders, delta=delta)
+    by_order = rdp_to_epsilon_by_order(divergence, orders, delta=delta)
     upper, best = by_order.min(), int(by_order.argmin())
     nearer = orders
     for _ in range(_ZOOMS if between and math.isfinite(upper) else 0):
         nearer = _about(nearer, best)
         divergence = curve(nearer)
-        by_order = epsilon_by_order(divergence, nearer, delta=delta)
+        by_order = rdp_to_epsilon_by_order(divergence, nearer, delta=delta)
         upper, best = min(upper, by_order.min()), int(by_order.argmin())
     upper = float(np.maximum(upper, 0.0))  # keeps a NaN, as max(0.0, nan) would not
     if not 0 < upper < math.inf or (nearer[best] - 1) * divergence[best] > _GAIN:
@@ -80,44 +80,48 @@ def epsilon_of(curve: Curve, orders: Array, delta: float, *, between: bool = Fal
     whole = curve if between else lambda _: divergence  # known already
 
     def excess(epsilon: float) -> float:
-        return math.log(delta_of(whole, orders, epsilon, between=between) / delta)
+        return math.log(rdp_to_delta(whole, orders, epsilon, between=between) / delta)
 
     if excess(0.0) <= 0:
         return 0.0
-    found = secant(excess, upper, -float(nearer[best]), enough=_ENOUGH) * (1 + _ENOUGH)
+    found = estimate_root(excess, upper, -float(nearer[best]), enough=_ENOUGH) * (1 + _ENOUGH)
     return found if found < upper and excess(found) <= 0 else upper
 
 
-def delta_of(curve: Curve, orders: Array, epsilon: float, *, between: bool = False) -> float:
+def rdp_to_delta(curve: Curve, orders: Array, epsilon: float, *, between: bool = False) -> float:
     """Bounds delta at ``epsilon`` by a curve of divergences at orders; with ``between``, at orders between them, too.
 
     >>> orders = np.array([1.5, 2.0, 4.0, 8.0])
-    >>> round(delta_of(lambda orders: 0.02 * orders, orders, 0.132), 3)
+    >>> round(rdp_to_delta(lambda orders: 0.02 * orders, orders, 0.132), 3)
     0.05
     """
-    by_order = best_order(curve, orders, epsilon, between=between)[0]
+    by_order = rdp_to_delta_with_order(curve, orders, epsilon, between=between)[0]
     if not by_order > _LIKELY:
         return by_order
-    both = math.tanh(even_loss(up(float(curve(orders[:1])[0]), 8)) / 2)  # the divergence at order 1 is at most that
-    return min(by_order, up(both, 8) + LEAST)
+    both = math.tanh(
+        symmetric_pair_loss(round_up(float(curve(orders[:1])[0]), 8)) / 2
+    )  # the divergence at order 1 is at most that
+    return min(by_order, round_up(both, 8) + LEAST)
 
 
-def even_loss(divergence: float) -> float:
+def symmetric_pair_loss(divergence: float) -> float:
     """The loss of a mechanism with two answers, fair between neighbours, of so much Kullback-Leibler divergence.
 
     It is x with x tanh(x / 2) = divergence, to 8 roundings; no others with that much in either order of the neighbours
     are told apart by as much as its tanh(x / 2), delta at 0.
 
-    >>> round(even_loss(0.5), 4), even_loss(0.0)
+    >>> round(symmetric_pair_loss(0.5), 4), symmetric_pair_loss(0.0)
     (1.0436, 0.0)
     """
     if not 0 < divergence < _SURE:
         return divergence and _SURE
     far = divergence + 2 * math.sqrt(divergence)
-    return bracket(lambda loss: loss * math.tanh(loss / 2) >= divergence, 0.0, far)[1]
+    return bisect_doubles(lambda loss: loss * math.tanh(loss / 2) >= divergence, 0.0, far)[1]
 
 
-def best_order(curve: Curve, orders: Array, epsilon: float, *, between: bool = False) -> tuple[float, float]:
+def rdp_to_delta_with_order(
+    curve: Curve, orders: Array, epsilon: float, *, between: bool = False
+) -> tuple[float, float]:
     """Bounds delta in the same way, and says at which order that was."""
     divergence, depths = curve(orders), _DEPTHS
     least, at = math.inf, 0.0
@@ -136,7 +140,7 @@ def best_order(curve: Curve, orders: Array, epsilon: float, *, between: bool = F
         if depth is not None:
             ends = depths[max(depth - _NEARER, 0)], depths[min(depth + _NEARER, len(depths) - 1)]
             depths = np.geomspace(*ends, len(depths))
-    return float(up(math.exp(min(least, 0.0)), ELEMENTARY) + LEAST), at
+    return float(round_up(math.exp(min(least, 0.0)), ELEMENTARY) + LEAST), at
 
 
 def _about(orders: Array, best: int) -> Array:
@@ -207,8 +211,8 @@ def _touching(moments: Array, orders: Array, epsilon: float, widths: Array) -> A
         u -= gamma(32.0) * (epsilon + base + np.abs(rest) + np.abs(narrow) + np.abs(wide) + widths)
         v = widths - u  # l, the distance of v below 1
         k = less * v
-        near = np.exp(-k) * (beyond(np.minimum(k, 1.0)) + less * beyond(-v))
-        far = -np.expm1(-k) - k * np.exp(-k) + less * np.exp(-k) * beyond(-v)
+        near = np.exp(-k) * (expm1_minus_x(np.minimum(k, 1.0)) + less * expm1_minus_x(-v))
+        far = -np.expm1(-k) - k * np.exp(-k) + less * np.exp(-k) * expm1_minus_x(-v)
         missed = np.where(k < 1, near, far)  # 1 - order v^(order - 1) + (order - 1) v^order, in [0, 1]
         few = np.log(np.expm1(np.minimum(moments, _LARGE)) + missed)
         many = moments + np.log1p((missed - 1) * np.exp(-moments))
@@ -217,7 +221,7 @@ def _touching(moments: Array, orders: Array, epsilon: float, widths: Array) -> A
     return np.asarray(np.where((v >= 0) & ~np.isnan(logs), logs, np.inf))
 
 
-def beyond(x: Array) -> Array:
+def expm1_minus_x(x: Array) -> Array:
     """The exponential less the first two terms of its series, e^x - 1 - x: at least 0."""
     small = np.clip(x, -1.0, 1.0)
     term = np.ones_like(x)

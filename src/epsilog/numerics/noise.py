@@ -11,17 +11,17 @@ from dataclasses import replace
 import numpy as np
 
 from epsilog.numerics.gaussian import FARTHEST
-from epsilog.numerics.laws.base import Array, Atoms, BaseLaw, Tent, WideDiscrete
+from epsilog.numerics.laws.base import Array, BasePair, DiscretePair, LaplacePair, WideDiscrete
 from epsilog.numerics.pairs import (
     LONGEST,
     MOST_ATOMS,
     NEAREST,
     NO_LARGEST,
-    around,
-    nothing_hidden,
+    bound_rounded,
+    build_non_private_pair,
+    clamp_to_doubles,
     pure,
-    same,
-    within_reach,
+    use_exact_pair,
 )
 from epsilog.numerics.rounding import gamma
 
@@ -29,12 +29,12 @@ _NARROW, _WIDEST = 1e3, 1e90  # standard deviations, in counts, and in shifts, o
 _WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings, over a sum of such
 
 
-def laplace(epsilon: float) -> tuple[BaseLaw, BaseLaw]:
+def build_laplace_pair(epsilon: float) -> tuple[BasePair, BasePair]:
     """One Laplace with the whole L1 shift dominates the coordinates together (docs, 1.3)."""
-    return within_reach(lambda at: Tent(at, 0.25 * math.exp(-at / 2), 0.5), epsilon, around(epsilon))
+    return clamp_to_doubles(lambda at: LaplacePair(at, 0.25 * math.exp(-at / 2), 0.5), epsilon, bound_rounded(epsilon))
 
 
-def staircase(epsilon: float, share: float, steps: int) -> tuple[BaseLaw, BaseLaw]:
+def build_staircase_pairs(epsilon: float, share: float, steps: int) -> tuple[BasePair, BasePair]:
     """Staircase noise moved by whole steps (docs: accounting/staircase), or what stands for it out of reach."""
     largest = steps * epsilon
     stated = (largest, largest)
@@ -42,37 +42,39 @@ def staircase(epsilon: float, share: float, steps: int) -> tuple[BaseLaw, BaseLa
         return replace(pure(NEAREST, 0.0), stated=stated), replace(pure(0.0, 0.0), stated=stated)
     if largest > LONGEST:  # below: beyond either centre, and between
         rare = math.exp(-LONGEST) / 2
-        ends = Atoms(np.array([-LONGEST, 0.0, LONGEST]), np.array([rare, 0.5 - rare, 0.5]), step=LONGEST)
-        return nothing_hidden(stated), replace(ends, stated=stated)
-    return same(replace(staircase_law(epsilon, share, steps), stated=stated))
+        ends = DiscretePair(np.array([-LONGEST, 0.0, LONGEST]), np.array([rare, 0.5 - rare, 0.5]), step=LONGEST)
+        return build_non_private_pair(stated), replace(ends, stated=stated)
+    return use_exact_pair(replace(staircase_law(epsilon, share, steps), stated=stated))
 
 
-def discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
+def build_discrete_laplace_pair(scale: float, shift: int) -> tuple[BasePair, BasePair]:
     """Losses (abs(k) - abs(k - shift)) / scale, one step of 2 / scale apart; beyond the shift they are constant.
 
     Too many steps to be counted are a statement above and, with the rest of two exponential draws, Laplace noise below.
     """
     epsilon = shift / scale
     if shift > MOST_ATOMS:
-        return within_reach(lambda at: pure(at, 0.0), epsilon, around(epsilon))[0], laplace(epsilon)[1]
+        return clamp_to_doubles(lambda at: pure(at, 0.0), epsilon, bound_rounded(epsilon))[0], build_laplace_pair(
+            epsilon
+        )[1]
 
-    def law(at: float) -> Atoms:
+    def law(at: float) -> DiscretePair:
         if at < epsilon:  # out of reach: what lies between the two centres is one outcome
             top = 1 / (1 + math.exp(-1 / scale))
             low = top * math.exp(-at)
-            return Atoms(np.array([-at, 0.0, at]), np.array([low, max(1 - top - low, 0.0), top]), step=at)
+            return DiscretePair(np.array([-at, 0.0, at]), np.array([low, max(1 - top - low, 0.0), top]), step=at)
         scaled = shift / at
         k = np.arange(shift + 1)
         centre = math.tanh(0.5 / scaled)  # mass at the centre: (1 - r) / (1 + r), r = e^(-1/scale)
         p = centre * np.exp(-(shift - k) / scaled)
         p[-1] = 1 / (1 + math.exp(-1 / scaled))  # the centre and all beyond it
         p[0] = p[-1] * math.exp(-shift / scaled)
-        return Atoms((2 * k - shift) / scaled, p, step=2 / scaled, relative_error=gamma(64 + 4 * at))
+        return DiscretePair((2 * k - shift) / scaled, p, step=2 / scaled, relative_error=gamma(64 + 4 * at))
 
-    return within_reach(law, epsilon, around(epsilon))
+    return clamp_to_doubles(law, epsilon, bound_rounded(epsilon))
 
 
-def discrete_gaussian(stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw] | None:
+def build_discrete_gaussian_pair(stddev: float, shift: int) -> tuple[BasePair, BasePair] | None:
     """Losses are linear in the outcome; the tails beyond 40 standard deviations (below e^-800) count as lost.
 
     None where steps are so small that their squares leave the numbers.
@@ -86,13 +88,13 @@ def discrete_gaussian(stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw] | No
         weight = np.exp(-0.5 * away**2)
         top = float(weight.sum() / (2 * weight.sum() - 1))
         rare = top * math.exp(-LONGEST)
-        atoms = Atoms(
+        atoms = DiscretePair(
             np.array([-LONGEST, 0.0, LONGEST]),
             np.array([rare, 1 - top, top]),
             relative_error=_WEIGHT_ERROR,
             stated=NO_LARGEST,
         )
-        return nothing_hidden(), atoms
+        return build_non_private_pair(), atoms
     k = np.arange(-far, far + shift + 1)
     logs = -((k - shift) ** 2) / (2 * stddev**2)
     p = np.exp(logs)
@@ -100,23 +102,23 @@ def discrete_gaussian(stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw] | No
     u = shift * (2 * k - shift) / (2 * stddev**2)
     keep = (np.abs(u) < LONGEST) & (p > 0)
     tail_mass = float(p[~keep].sum()) * (1 + _WEIGHT_ERROR) + 1e-290
-    atoms = Atoms(u[keep], p[keep], tail_mass, step=shift / stddev**2, relative_error=_WEIGHT_ERROR)
-    return atoms, replace(atoms, only_p=0.0, stated=NO_LARGEST)
+    atoms = DiscretePair(u[keep], p[keep], tail_mass, step=shift / stddev**2, relative_error=_WEIGHT_ERROR)
+    return atoms, replace(atoms, infinity_mass=0.0, stated=NO_LARGEST)
 
 
-def _wide(stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw] | None:
+def _wide(stddev: float, shift: int) -> tuple[BasePair, BasePair] | None:
     """Noise of too many atoms is as good as continuous (docs, 1.13)."""
     if shift / stddev < 1 / _WIDEST:
         return None
     if shift / stddev > FARTHEST:
-        return nothing_hidden(), WideDiscrete(stddev, math.floor(FARTHEST * stddev))
-    return same(WideDiscrete(stddev, shift))
+        return build_non_private_pair(), WideDiscrete(stddev, math.floor(FARTHEST * stddev))
+    return use_exact_pair(WideDiscrete(stddev, shift))
 
 
-__all__ = ["staircase"]
+__all__ = ["build_staircase_pairs"]
 
 
-def staircase_law(epsilon: float, share: float, steps: int) -> Atoms:
+def staircase_law(epsilon: float, share: float, steps: int) -> DiscretePair:
     """The pair of staircase noise moved by so many steps, and not moved: a law of a few atoms, one step apart.
 
     No shorter shift loses more anywhere (docs/accounting/staircase.md). Each of the k steps between the two centers has
@@ -142,4 +144,4 @@ def staircase_law(epsilon: float, share: float, steps: int) -> Atoms:
         p[2 * i] += narrow * far
         p[2 * i + 1] += inner * (near if share >= 0.5 else far)
         p[2 * i + 2] += narrow * near
-    return Atoms(u, p, step=epsilon, relative_error=gamma(64.0 + 16 * k * (1 + epsilon)))
+    return DiscretePair(u, p, step=epsilon, relative_error=gamma(64.0 + 16 * k * (1 + epsilon)))

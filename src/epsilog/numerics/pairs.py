@@ -22,8 +22,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Atoms, BaseLaw, Normal, Tent, ratio_misplacement
-from epsilog.numerics.laws.replaced import ReplacedLaplace
+from epsilog.numerics.laws.base import (
+    LARGEST_LOSS,
+    Array,
+    BasePair,
+    DiscretePair,
+    GaussianPair,
+    LaplacePair,
+    bound_ratio_misplacement,
+)
+from epsilog.numerics.laws.replaced import ReplaceOneLaplacePair
 from epsilog.numerics.rounding import (
     BOUND,
     ELEMENTARY,
@@ -32,11 +40,11 @@ from epsilog.numerics.rounding import (
     ONCE,
     RATIO,
     UNDERFLOW,
-    down,
     gamma,
-    rounded,
-    union,
-    up,
+    round_down,
+    round_outward,
+    round_up,
+    union_probability,
 )
 
 _NEAR = 10.0  # a shift of Laplace noise from which on next to nothing lies beyond it
@@ -44,7 +52,7 @@ _SUM = 3  # roundings of a sum times one more, and what is added to it
 _FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
 
 
-class Outcomes(NamedTuple):
+class OutcomeTable(NamedTuple):
     """The atoms of a pair, each with bounds of its loss and of its mass under P; they tell all that delta needs.
 
     Attributes:
@@ -70,17 +78,17 @@ class Outcomes(NamedTuple):
         total = float(np.sum(self.mass[beyond] * -np.expm1(-away[beyond])))
         error = self.relative_error + gamma(16.0 + len(self.mass))
         if upper:
-            return min(up(total * (1 + error) + self.infinite[1], _SUM) + UNDERFLOW, 1.0)
-        return max(down(total * (1 - error) + self.infinite[0], _SUM) - UNDERFLOW, 0.0)
+            return min(round_up(total * (1 + error) + self.infinite[1], _SUM) + UNDERFLOW, 1.0)
+        return max(round_down(total * (1 - error) + self.infinite[0], _SUM) - UNDERFLOW, 0.0)
 
 
-def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float], error: float) -> Outcomes:
+def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float], error: float) -> OutcomeTable:
     order = np.argsort(low, kind="stable")
     order = order[mass[order] > 0]
-    return Outcomes(low[order], high[order], mass[order], infinite, error)
+    return OutcomeTable(low[order], high[order], mass[order], infinite, error)
 
 
-class Direction(StrEnum):
+class AdjacencyType(StrEnum):
     """How the loss of a pair follows from the ratio u of its base law."""
 
     PLAIN = "plain"  # (P, Q)
@@ -90,18 +98,18 @@ class Direction(StrEnum):
 
 
 @dataclass(frozen=True)
-class Pair:
+class DominatingPair:
     """A dominating pair: a base law, the chance q that the unit is in the sample, and the direction."""
 
-    law: BaseLaw
+    law: BasePair
     sampling_probability: float = 1.0
-    direction: Direction = Direction.PLAIN
+    direction: AdjacencyType = AdjacencyType.PLAIN
 
     def to_base(self, g: Array) -> Array:
         """Returns the base ratio u at each loss g; infinite where no outcome has such a loss."""
-        if self.direction is Direction.PLAIN:
+        if self.direction is AdjacencyType.PLAIN:
             return g
-        sign, share = (1.0 if self.direction is Direction.REMOVE else -1.0), self.sampling_probability
+        sign, share = (1.0 if self.direction is AdjacencyType.REMOVE else -1.0), self.sampling_probability
         v = sign * g
         with np.errstate(divide="ignore", over="ignore"):
             near = np.log1p(np.maximum(np.expm1(np.minimum(v, 1.0)) / share, -1.0))
@@ -114,19 +122,19 @@ class Pair:
     @property
     def atom_misplacement(self) -> float:
         """Bounds how far, in loss, rounding may move an atom; 0 if there is none."""
-        if self.direction is Direction.PLAIN or not self.law.has_atoms:
-            return self.law.misplacement if self.law.has_atoms else 0.0
-        ends = np.array(self.law.ends())
+        if self.direction is AdjacencyType.PLAIN or not self.law.has_atoms:
+            return self.law.ratio_error if self.law.has_atoms else 0.0
+        ends = np.array(self.law.finite_range())
         loss = self.from_base(ends)
         steepest = float(self._slope(ends, loss).max())  # the slope is monotone
-        return steepest * self.law.misplacement + gamma(64.0) * float(np.abs(loss).max()) + UNDERFLOW
+        return steepest * self.law.ratio_error + gamma(64.0) * float(np.abs(loss).max()) + UNDERFLOW
 
     def _slope(self, u: Array, g: Array) -> Array:
         """The derivative of the loss g in u, or a little more: the chance of having been sampled, given the outcome."""
-        away = u - g if self.direction is Direction.REMOVE else g - u
+        away = u - g if self.direction is AdjacencyType.REMOVE else g - u
         return np.asarray(np.exp(np.minimum(math.log(self.sampling_probability) + away + BOUND, 0.0)))
 
-    def misplacement(self, g: Array, offset: float = 0.0) -> float:
+    def ratio_error(self, g: Array, offset: float = 0.0) -> float:
         """Bounds how far, in loss, ``to_base`` and ``masses`` may misplace an outcome at any of the losses g.
 
         ``offset`` is the largest number that g was made from. docs/accounting/certified-bounds.md, section 2.
@@ -135,8 +143,8 @@ class Pair:
         seen = np.isfinite(u)
         losses = gamma(32.0) * np.abs(g) + gamma(4.0) * abs(offset) + UNDERFLOW
         u, g = u[seen], g[seen]
-        slope = np.ones(len(u)) if self.direction is Direction.PLAIN else self._slope(u, g)
-        edges = slope * ratio_misplacement(self.law, u)
+        slope = np.ones(len(u)) if self.direction is AdjacencyType.PLAIN else self._slope(u, g)
+        edges = slope * bound_ratio_misplacement(self.law, u)
         return float(np.max(losses, initial=0.0)) + float(np.max(edges, initial=0.0))
 
     def from_base(self, u: Array) -> Array:
@@ -144,9 +152,9 @@ class Pair:
 
         docs/accounting/certified-bounds.md, section 2.
         """
-        if self.direction is Direction.PLAIN:
+        if self.direction is AdjacencyType.PLAIN:
             return u
-        sign, q = (-1.0 if self.direction is Direction.ADD else 1.0), self.sampling_probability
+        sign, q = (-1.0 if self.direction is AdjacencyType.ADD else 1.0), self.sampling_probability
         v = sign * u
         with np.errstate(divide="ignore"):
             near = np.minimum(v, _FARTHEST)
@@ -158,36 +166,36 @@ class Pair:
 
     def largest_loss(self) -> tuple[float, float]:
         """Bounds the largest loss of what the pair stands for from below and above; ``inf`` if none is the largest."""
-        low, high = self.law.largest()
-        if self.direction is Direction.PLAIN or (low == math.inf and self.direction is not Direction.ADD):
+        low, high = self.law.max_loss()
+        if self.direction is AdjacencyType.PLAIN or (low == math.inf and self.direction is not AdjacencyType.ADD):
             return low, high
         lows, highs = self._outwards(np.array([low, high]), RATIO)
         return max(float(lows[0]), 0.0), max(float(highs[1]), 0.0)
 
     def _outwards(self, u: Array, roundings: float) -> tuple[Array, Array]:
         """Bounds the losses at ratios that took so many roundings: the loss rises with the ratio."""
-        low, high = self.from_base(down(u, roundings)), self.from_base(up(u, roundings))
-        return down(low, LOSS) - UNDERFLOW, up(high, LOSS) + UNDERFLOW
+        low, high = self.from_base(round_down(u, roundings)), self.from_base(round_up(u, roundings))
+        return round_down(low, LOSS) - UNDERFLOW, round_up(high, LOSS) + UNDERFLOW
 
-    def outcomes(self) -> Outcomes | None:
+    def outcomes(self) -> OutcomeTable | None:
         """The pair's atoms if it has nothing else, sampled or not: nothing in them cancels."""
         law, q = self.law, self.sampling_probability
-        if not isinstance(law, Atoms) or self.direction is Direction.BOTH:
+        if not isinstance(law, DiscretePair) or self.direction is AdjacencyType.BOTH:
             return None
         far, error = float(np.abs(law.u).max(initial=0.0)), law.relative_error
-        if self.direction is Direction.PLAIN:
-            low, high = down(law.u, law.roundings), up(law.u, law.roundings)
-            return _outcomes(low, high, law.p, (law.only_p, law.only_p), error)
+        if self.direction is AdjacencyType.PLAIN:
+            low, high = round_down(law.u, law.roundings), round_up(law.u, law.roundings)
+            return _outcomes(low, high, law.p, (law.infinity_mass, law.infinity_mass), error)
         low, high = self._outwards(law.u, RATIO + law.roundings)
-        if self.direction is Direction.ADD:
+        if self.direction is AdjacencyType.ADD:
             alone = -math.log1p(-q)  # of what the unit alone produces: it may not have been sampled
-            low, high = np.append(low, down(alone, ELEMENTARY)), np.append(high, up(alone, ELEMENTARY))
-            return _outcomes(low, high, np.append(law.p, law.only_p), (0.0, 0.0), error)
+            low, high = np.append(low, round_down(alone, ELEMENTARY)), np.append(high, round_up(alone, ELEMENTARY))
+            return _outcomes(low, high, np.append(law.p, law.infinity_mass), (0.0, 0.0), error)
         alone = math.log1p(-q)
         mass = law.p * ((1 - q) * np.exp(-law.u) + q)
-        low, high = np.append(low, down(alone, ELEMENTARY)), np.append(high, up(alone, ELEMENTARY))
-        mass = np.append(mass, (1 - q) * law.only_p)
-        certain = down(q * law.only_p, ONCE), up(q * law.only_p, ONCE)
+        low, high = np.append(low, round_down(alone, ELEMENTARY)), np.append(high, round_up(alone, ELEMENTARY))
+        mass = np.append(mass, (1 - q) * law.infinity_mass)
+        certain = round_down(q * law.infinity_mass, ONCE), round_up(q * law.infinity_mass, ONCE)
         return _outcomes(low, high, mass, certain, error + gamma(24 + 16 * far))
 
     def coefficients(self, g: Array) -> tuple[Array, Array]:
@@ -197,9 +205,9 @@ class Pair:
         """
         share = self.sampling_probability
         match self.direction:
-            case Direction.REMOVE:
+            case AdjacencyType.REMOVE:
                 return np.full_like(g, share), np.expm1(g) + share
-            case Direction.ADD:
+            case AdjacencyType.ADD:
                 return np.exp(g) * (np.expm1(-g) + share), share * np.exp(g)
             case _:
                 return np.ones_like(g), np.exp(g)
@@ -208,9 +216,9 @@ class Pair:
         """Returns A and B with every term taken positive: what their rounding errors are relative to."""
         share = self.sampling_probability
         match self.direction:
-            case Direction.REMOVE:
+            case AdjacencyType.REMOVE:
                 return np.full_like(g, share), np.abs(np.expm1(g)) + share
-            case Direction.ADD:
+            case AdjacencyType.ADD:
                 return np.exp(g) * (np.abs(np.expm1(-g)) + share), share * np.exp(g)
             case _:
                 return np.ones_like(g), np.exp(g)
@@ -219,20 +227,20 @@ class Pair:
         """Returns the masses under the pair's own two laws, from base masses (or from their errors)."""
         share = self.sampling_probability
         match self.direction:
-            case Direction.REMOVE:
+            case AdjacencyType.REMOVE:
                 return (1 - share) * q + share * p, q
-            case Direction.ADD:
+            case AdjacencyType.ADD:
                 return p, (1 - share) * p + share * q
             case _:
                 return p, q
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the losses beyond which P has at most ``tail`` (or which e^loss cannot follow)."""
-        low, high = self.law.reach(tail)
-        if self.law.only_p > 0:  # what one law alone produces has a finite loss if sampling can hide it
+        low, high = self.law.tail_bounds(tail)
+        if self.law.infinity_mass > 0:  # what one law alone produces has a finite loss if sampling can hide it
             low, high = (
-                (-math.inf if self.direction is Direction.REMOVE else low),
-                (math.inf if self.direction is Direction.ADD else high),
+                (-math.inf if self.direction is AdjacencyType.REMOVE else low),
+                (math.inf if self.direction is AdjacencyType.ADD else high),
             )
         low, high = self.from_base(np.array([low, high]))
         return max(float(low), -LARGEST_LOSS), min(float(high), LARGEST_LOSS)
@@ -240,22 +248,22 @@ class Pair:
     def anchor(self) -> float:
         """Returns a loss worth a lattice point of its own: where most of P sits."""
         match self.law:
-            case Normal(mu=mu) if self.direction is not Direction.PLAIN:
+            case GaussianPair(mu=mu) if self.direction is not AdjacencyType.PLAIN:
                 bulk = float(ndtr(1 - mu) / ndtr(1.0)) - 1
                 offset = math.log1p(self.sampling_probability * bulk)
-                return offset if self.direction is Direction.REMOVE else -offset
-            case Tent(epsilon=eps, top=top) if top > 0:
-                return float(self.from_base(np.array([-eps if self.direction is Direction.REMOVE else eps]))[0])
-            case ReplacedLaplace(shift=shift) if shift < _NEAR:
+                return offset if self.direction is AdjacencyType.REMOVE else -offset
+            case LaplacePair(epsilon=eps, top=top) if top > 0:
+                return float(self.from_base(np.array([-eps if self.direction is AdjacencyType.REMOVE else eps]))[0])
+            case ReplaceOneLaplacePair(shift=shift) if shift < _NEAR:
                 return self.law.top
-            case Atoms(u=u, p=p) if len(u):
+            case DiscretePair(u=u, p=p) if len(u):
                 mass = self.own(p, p * np.exp(-u))[0]
                 return float(self.from_base(u[[int(np.argmax(mass))]])[0])
             case _:
                 return 0.0
 
 
-Parts = tuple[tuple[Pair, int], ...]
+Parts = tuple[tuple[DominatingPair, int], ...]
 """Composed pairs, with their counts."""
 
 
@@ -266,28 +274,32 @@ LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome
 NO_LARGEST = (math.inf, math.inf)  # bounds of the largest loss where none is the largest
 
 
-def same(law: BaseLaw) -> tuple[BaseLaw, BaseLaw]:
+def use_exact_pair(law: BasePair) -> tuple[BasePair, BasePair]:
     """A law that dominates and is attained."""
     return law, law
 
 
-def pure(epsilon: float, delta: float) -> Atoms:
+def pure(epsilon: float, delta: float) -> DiscretePair:
     """Randomized response, with a chance delta of giving everything away: Kairouz, Oh & Viswanath 2015, Thm 3.1."""
     if epsilon == 0:
-        return Atoms(np.zeros(1), np.array([1 - delta]), only_p=delta, step=1.0)
+        return DiscretePair(np.zeros(1), np.array([1 - delta]), infinity_mass=delta, step=1.0)
     often = 1 / (1 + math.exp(-epsilon))
     rare = often * math.exp(-epsilon)  # not 1 - often: under Q this is nearly everything, so every digit counts
-    return Atoms(np.array([-epsilon, epsilon]), (1 - delta) * np.array([rare, often]), delta, 2 * epsilon)
+    return DiscretePair(np.array([-epsilon, epsilon]), (1 - delta) * np.array([rare, often]), delta, 2 * epsilon)
 
 
-def nothing_hidden(stated: tuple[float, float] | None = None) -> Atoms:
+def build_non_private_pair(stated: tuple[float, float] | None = None) -> DiscretePair:
     """Whatever happens gives everything away; the largest loss remains what is ``stated``, if anything is."""
-    return Atoms(np.zeros(0), np.zeros(0), only_p=1.0, stated=stated)
+    return DiscretePair(np.zeros(0), np.zeros(0), infinity_mass=1.0, stated=stated)
 
 
-def within_reach(
-    law: Callable[[float], Tent | Atoms], epsilon: float, stated: tuple[float, float] | None, *, certain: float = 0.0
-) -> tuple[BaseLaw, BaseLaw]:
+def clamp_to_doubles(
+    law: Callable[[float], LaplacePair | DiscretePair],
+    epsilon: float,
+    stated: tuple[float, float] | None,
+    *,
+    certain: float = 0.0,
+) -> tuple[BasePair, BasePair]:
     """A law of a family that grows with ``epsilon``, and its stand-ins where doubles cannot hold it.
 
     Losses that are too small to be squared become the least that are not, or (below) none, but for the chance
@@ -297,19 +309,19 @@ def within_reach(
     if epsilon < NEAREST:
         return replace(law(NEAREST), stated=stated), replace(pure(0.0, certain), stated=stated)
     if epsilon > LONGEST:
-        return nothing_hidden(stated), replace(law(LONGEST), stated=stated)
-    return same(replace(law(epsilon), stated=stated))
+        return build_non_private_pair(stated), replace(law(LONGEST), stated=stated)
+    return use_exact_pair(replace(law(epsilon), stated=stated))
 
 
-def around(epsilon: float) -> tuple[float, float]:
+def bound_rounded(epsilon: float) -> tuple[float, float]:
     """Bounds a number from 0 on that was rounded a few times."""
-    return down(epsilon, RATIO), up(epsilon, RATIO) + LEAST
+    return round_down(epsilon, RATIO), round_up(epsilon, RATIO) + LEAST
 
 
-Laws = tuple[BaseLaw, BaseLaw]
+Laws = tuple[BasePair, BasePair]
 """A law that dominates, and one that some neighbors attain."""
 
-_EITHER = (Direction.REMOVE, Direction.ADD)
+_EITHER = (AdjacencyType.REMOVE, AdjacencyType.ADD)
 _RAREST = 1e-290  # a sampling probability whose inverse, times any loss, a double holds
 
 
@@ -326,7 +338,7 @@ class Effort(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ordering:
+class PairComposition:
     """One of the ways in which two neighbors can be ordered, as composed pairs.
 
     Attributes:
@@ -340,7 +352,7 @@ class Ordering:
     @cached_property
     def largest_loss(self) -> float:
         """Bounds the largest loss from above."""
-        return largest_loss(self.upper)[1]
+        return bound_max_loss(self.upper)[1]
 
     @cached_property
     def rounds(self) -> int:
@@ -348,22 +360,24 @@ class Ordering:
         return sum(count for _, count in self.upper)
 
 
-Pairs = Mapping[Direction, Ordering]
-"""By direction; ``Direction.PLAIN`` is there if neighbors look the same in either order."""
+Pairs = Mapping[AdjacencyType, PairComposition]
+"""By direction; ``AdjacencyType.PLAIN`` is there if neighbors look the same in either order."""
 
 
-def single(above: Pair, *below: Pair) -> Ordering:
+def single(above: DominatingPair, *below: DominatingPair) -> PairComposition:
     """One release: the pair that dominates it, and others that neighbors attain."""
-    return Ordering(((above, 1),), tuple(((pair, 1),) for pair in below))
+    return PairComposition(((above, 1),), tuple(((pair, 1),) for pair in below))
 
 
-def plain(laws: Laws, instances: Sequence[BaseLaw] = ()) -> Pairs:
+def plain(laws: Laws, instances: Sequence[BasePair] = ()) -> Pairs:
     """A release that is not sampled; ``instances`` are laws that neighbors attain, where there are several."""
     above, below = laws
-    return dict.fromkeys(Direction, single(Pair(above), *(Pair(law) for law in instances or (below,))))
+    return dict.fromkeys(
+        AdjacencyType, single(DominatingPair(above), *(DominatingPair(law) for law in instances or (below,)))
+    )
 
 
-def sampled(laws: Laws, shares: tuple[float, float], instances: Sequence[BaseLaw] = ()) -> Pairs:
+def build_sampled_pairs(laws: Laws, shares: tuple[float, float], instances: Sequence[BasePair] = ()) -> Pairs:
     """A release on a sample that a unit is in with a chance between these two: a pair loses more the larger it is.
 
     Next to none counts as none below, above as some.
@@ -374,28 +388,28 @@ def sampled(laws: Laws, shares: tuple[float, float], instances: Sequence[BaseLaw
     belows = (instances or (below,)) if low > 0 else (nothing,)
     return {
         way: single(bent(above if high > 0 else nothing, high, way), *(bent(law, low, way) for law in belows))
-        for way in Direction
-        if low == 1 or way is not Direction.PLAIN
+        for way in AdjacencyType
+        if low == 1 or way is not AdjacencyType.PLAIN
     }
 
 
-def bent(law: BaseLaw, share: float, direction: Direction) -> Pair:
+def bent(law: BasePair, share: float, direction: AdjacencyType) -> DominatingPair:
     """What sampling makes of a law in one direction."""
-    return Pair(law) if share in (0.0, 1.0) else Pair(law, share, direction)
+    return DominatingPair(law) if share in (0.0, 1.0) else DominatingPair(law, share, direction)
 
 
-def composed(parts: Iterable[tuple[Pairs, int]]) -> Pairs:
+def compose_pairs(parts: Iterable[tuple[Pairs, int]]) -> Pairs:
     """All of several releases, each so often."""
     found = list(parts)
-    ways = [way for way in Direction if all(way in pairs for pairs, _ in found)]
-    return {way: _composed([(pairs[way], count) for pairs, count in found]) for way in ways}
+    ways = [way for way in AdjacencyType if all(way in pairs for pairs, _ in found)]
+    return {way: _compose_orderings([(pairs[way], count) for pairs, count in found]) for way in ways}
 
 
-def _composed(parts: list[tuple[Ordering, int]]) -> Ordering:
+def _compose_orderings(parts: list[tuple[PairComposition, int]]) -> PairComposition:
     many = max((len(one.lowers) for one, _ in parts), default=1)
     each = [one.lowers if len(one.lowers) == many else one.lowers * many for one, _ in parts]
     counts = [count for _, count in parts]
-    return Ordering(
+    return PairComposition(
         _times([one.upper for one, _ in parts], counts),
         tuple(_times(lowers, counts) for lowers in zip(*each, strict=True)) if parts else ((),),
     )
@@ -405,31 +419,31 @@ def _times(parts: Iterable[Parts], counts: Iterable[int]) -> Parts:
     return tuple((pair, often * n) for part, n in zip(parts, counts, strict=True) for pair, often in part)
 
 
-def orderings(pairs: Pairs, *, replaced: bool) -> tuple[Ordering, ...]:
+def build_dominating_pairs(pairs: Pairs, *, replaced: bool) -> tuple[PairComposition, ...]:
     """Every order in which neighbors can differ; the worst of them counts.
 
     With units that are ``replaced`` either neighbor may come first in each release.
     """
-    if Direction.PLAIN in pairs:
-        return (pairs[Direction.PLAIN],)
+    if AdjacencyType.PLAIN in pairs:
+        return (pairs[AdjacencyType.PLAIN],)
     removed, added = (pairs[way] for way in _EITHER)
     if not replaced:
         return removed, added
     sides = zip(removed.lowers, added.lowers, strict=True)
     lowers = ((first, other, _half_and_half(first, other)) for first, other in sides)
-    return (Ordering(pairs[Direction.BOTH].upper, tuple(chain.from_iterable(lowers))),)
+    return (PairComposition(pairs[AdjacencyType.BOTH].upper, tuple(chain.from_iterable(lowers))),)
 
 
 def _half_and_half(removed: Parts, added: Parts) -> Parts:
     """The analyst may turn the question round at every other release: then both orders occur."""
-    mixed: list[tuple[Pair, int]] = []
+    mixed: list[tuple[DominatingPair, int]] = []
     for (first, count), (other, _) in zip(removed, added, strict=True):
         turned = count // 2 if first != other else 0
         mixed += [(first, count - turned)] + ([(other, turned)] if turned else [])
     return tuple(mixed)
 
 
-def largest_loss(parts: Parts) -> tuple[float, float]:
+def bound_max_loss(parts: Parts) -> tuple[float, float]:
     """Bounds the largest loss of a composition from below and above: epsilon at delta 0; ``inf`` if none is largest.
 
     The parts' bounds are added as they are and rounded once, outwards.
@@ -440,14 +454,14 @@ def largest_loss(parts: Parts) -> tuple[float, float]:
             sides.append(math.inf)
         else:
             total = sum((Fraction(losses[side]) * count for losses, count in largest), Fraction(0))
-            sides.append(rounded(total, up=side == 1))
+            sides.append(round_outward(total, up=side == 1))
     return sides[0], sides[1]
 
 
-def certain_mass(parts: Parts) -> float:
+def bound_infinity_mass(parts: Parts) -> float:
     """The mass under P of what Q cannot produce, rounded down."""
     alone = [
-        (0.0 if pair.direction is Direction.ADD else pair.law.only_p * pair.sampling_probability, n)
+        (0.0 if pair.direction is AdjacencyType.ADD else pair.law.infinity_mass * pair.sampling_probability, n)
         for pair, n in parts
     ]
-    return union(alone)[0]
+    return union_probability(alone)[0]

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from epsilog.numerics.lattice.law import LatticeLaw, connect, merge
-from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Atoms, BaseLaw
-from epsilog.numerics.pairs import Pair
-from epsilog.numerics.rounding import TWICE, down, gamma, union, up
+from epsilog.numerics.lattice.law import LatticeDistribution, connect_dots, merge_outcomes
+from epsilog.numerics.laws.base import LARGEST_LOSS, Array, BasePair, DiscretePair
+from epsilog.numerics.pairs import DominatingPair
+from epsilog.numerics.rounding import TWICE, gamma, round_down, round_up, union_probability
 
 MOST_PARTS = 16
 """Releases on one sample, as far as they are worked out."""
@@ -27,15 +27,15 @@ _SCALE = 4  # roundings of a factor: two operations, and those of the masses it 
 _COARSE = 0.5  # nats: how far an outcome may move when it is merged
 
 
-def product(parts: Sequence[tuple[BaseLaw, int]], *, upper: bool) -> Atoms | None:
+def build_product_pair(parts: Sequence[tuple[BasePair, int]], *, upper: bool) -> DiscretePair | None:
     """A law that dominates all of several, with their counts, or that they dominate; None beyond all lattices.
 
-    >>> from epsilog.numerics.laws.base import Normal
-    >>> both = product([(Normal(0.6), 1), (Normal(0.8), 1)], upper=True)  # one Gaussian at distance 1
-    >>> round(Pair(both).outcomes().delta(1.0, upper=True), 4)
+    >>> from epsilog.numerics.laws.base import GaussianPair
+    >>> both = build_product_pair([(GaussianPair(0.6), 1), (GaussianPair(0.8), 1)], upper=True)  # mu = 1
+    >>> round(DominatingPair(both).outcomes().delta(1.0, upper=True), 4)
     0.1269
     """
-    reaches = [max(abs(end) for end in law.reach(_TAIL)) for law, _ in parts]
+    reaches = [max(abs(end) for end in law.tail_bounds(_TAIL)) for law, _ in parts]
     far = math.fsum(reach * count for reach, (_, count) in zip(reaches, parts, strict=True))
     if not 1e-90 < far < LARGEST_LOSS:
         return None
@@ -49,28 +49,30 @@ def product(parts: Sequence[tuple[BaseLaw, int]], *, upper: bool) -> Atoms | Non
             weight = np.convolve(weight, law.weight)
     away = gamma(64.0) * far
     u = offset + step * (low + np.arange(len(weight))) + (away if upper else -away)
-    infinite = union((law.infinite, count) for law, count in laws)[upper]
+    infinite = union_probability((law.infinite, count) for law, count in laws)[upper]
     of_q, error = float(np.sum(weight * np.exp(-u))) + infinite, gamma(roundings + 64 + 4 * far)
     scale = (
-        up(max(1.0, 1 / (of_q * (1 - error))), _SCALE) if upper else down(min(1.0, 1 / (of_q * (1 + error))), _SCALE)
+        round_up(max(1.0, 1 / (of_q * (1 - error))), _SCALE)
+        if upper
+        else round_down(min(1.0, 1 / (of_q * (1 + error))), _SCALE)
     )
     weight, infinite = weight * scale, min(infinite * scale, 1.0)
     kept = weight > 0
     losses: Array = np.asarray(u[kept], dtype=np.float64)
     masses: Array = np.asarray(weight[kept], dtype=np.float64)
-    return Atoms(losses, masses, infinite, relative_error=gamma(roundings + 8), stated=largest(parts))
+    return DiscretePair(losses, masses, infinite, relative_error=gamma(roundings + 8), stated=sum_max_losses(parts))
 
 
-def largest(parts: Sequence[tuple[BaseLaw, int]]) -> tuple[float, float]:
+def sum_max_losses(parts: Sequence[tuple[BasePair, int]]) -> tuple[float, float]:
     """Bounds the largest loss of all of several from both sides: their largest ones add up."""
-    ends = [(law.largest(), count) for law, count in parts]
+    ends = [(law.max_loss(), count) for law, count in parts]
     low, high = (math.fsum(count * one[side] for one, count in ends) for side in (0, 1))
-    return down(low, TWICE), up(high, TWICE)
+    return round_down(low, TWICE), round_up(high, TWICE)
 
 
-def _on_lattice(law: BaseLaw, reach: float, step: float, *, upper: bool) -> LatticeLaw:
+def _on_lattice(law: BasePair, reach: float, step: float, *, upper: bool) -> LatticeDistribution:
     edge = math.ceil(reach / step) + 2
     index = np.arange(-edge, edge + 1)
     if upper:
-        return connect(Pair(law), index, step=step, offset=0.0)
-    return merge(Pair(law), index, step=step, offset=0.0, coarse=_COARSE)
+        return connect_dots(DominatingPair(law), index, step=step, offset=0.0)
+    return merge_outcomes(DominatingPair(law), index, step=step, offset=0.0, coarse=_COARSE)

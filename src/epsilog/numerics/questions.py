@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilog.numerics.laws.base import LARGEST_LOSS
-from epsilog.numerics.roots import bracket, secant
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, TWICE, Number, down, gamma, up
+from epsilog.numerics.roots import bisect_doubles, estimate_root
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, TWICE, Number, gamma, round_down, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Bounds:
     Raises:
         ArithmeticError: the two contradict each other.
 
-    >>> Bounds(1.0, 2.0).meet(Bounds(1.5, 3.0))
+    >>> Bounds(1.0, 2.0).intersect(Bounds(1.5, 3.0))
     Bounds(lower=1.5, upper=2.0)
     """
 
@@ -46,7 +46,7 @@ class Bounds:
         """Unpacks as ``lower, upper``."""
         return iter((self.lower, self.upper))
 
-    def meet(self, other: Bounds) -> Bounds:
+    def intersect(self, other: Bounds) -> Bounds:
         """What both say together.
 
         Raises:
@@ -87,15 +87,15 @@ _POWER = 1 / 16  # from one chance that may be spent to the next
 _LITTLE = 1e-3  # of a bound on delta: a chance that is not worth spending
 
 
-def size(question: Question) -> float:
+def relevant_delta(question: Question) -> float:
     """A delta that matters to the answer, about."""
     return question.delta if isinstance(question, EpsilonAt) else 1e-10
 
 
-def anything(question: Question) -> Bounds:
+def trivial_bounds(question: Question) -> Bounds:
     """What is known before anything is computed.
 
-    >>> anything(DeltaAt(1.0))
+    >>> trivial_bounds(DeltaAt(1.0))
     Bounds(lower=0.0, upper=1.0)
     """
     match question:
@@ -105,36 +105,36 @@ def anything(question: Question) -> Bounds:
             return Bounds(0.0, 1.0)
 
 
-def everything(question: Question) -> float:
+def no_privacy_answer(question: Question) -> float:
     """The answer where nothing is hidden.
 
-    >>> everything(EpsilonAt(1e-6)), everything(DeltaAt(1.0))
+    >>> no_privacy_answer(EpsilonAt(1e-6)), no_privacy_answer(DeltaAt(1.0))
     (inf, 1.0)
     """
-    return anything(question).upper
+    return trivial_bounds(question).upper
 
 
-def at_most(question: Question, largest: float) -> float:
+def bound_from_max_loss(question: Question, largest: float) -> float:
     """Bounds the answer from above when no loss exceeds ``largest``.
 
     An outcome of loss L adds its mass times 1 - e^(epsilon - L) to delta, if that is above 0.
 
-    >>> at_most(EpsilonAt(1e-6), 2.0), at_most(DeltaAt(2.0), 2.0)
+    >>> bound_from_max_loss(EpsilonAt(1e-6), 2.0), bound_from_max_loss(DeltaAt(2.0), 2.0)
     (2.0, 0.0)
     """
     match question:
         case EpsilonAt():
             return largest
         case DeltaAt(epsilon) if epsilon < largest:
-            return min(up(-math.expm1(epsilon - largest), 1 + ELEMENTARY) + LEAST, 1.0)
+            return min(round_up(-math.expm1(epsilon - largest), 1 + ELEMENTARY) + LEAST, 1.0)
         case DeltaAt():
             return 0.0
 
 
-def at_least(question: Question, certain: float) -> float:
+def bound_from_infinity_mass(question: Question, certain: float) -> float:
     """Bounds the answer from below when a mass of at least ``certain`` gives everything away: delta counts it whole.
 
-    >>> at_least(EpsilonAt(1e-6), 1e-3), at_least(DeltaAt(2.0), 1e-3)
+    >>> bound_from_infinity_mass(EpsilonAt(1e-6), 1e-3), bound_from_infinity_mass(DeltaAt(2.0), 1e-3)
     (inf, 0.001)
     """
     match question:
@@ -162,13 +162,13 @@ def spend(question: Question, known: float, ask: Callable[[float, Question], flo
     match question:
         case EpsilonAt(delta):
             spent = next((chance for chance in _chances() if chance <= delta / 2), None)
-            found = None if spent is None else ask(spent, EpsilonAt(down(delta - spent, SPENT)))
+            found = None if spent is None else ask(spent, EpsilonAt(round_down(delta - spent, SPENT)))
             return known if found is None else min(known, found)
         case DeltaAt():
             for spent in _chances():
                 if spent < _LITTLE * known or (found := ask(spent, question)) is None:
                     break
-                known = min(known, up(found + spent, TWICE))  # a sum
+                known = min(known, round_up(found + spent, TWICE))  # a sum
             return known
 
 
@@ -179,13 +179,13 @@ def _chances() -> Iterator[float]:
         chance *= _POWER
 
 
-def read(question: Question, curve: Callable[[float], float], *, upper: bool) -> float:
+def solve_on_curve(question: Question, curve: Callable[[float], float], *, upper: bool) -> float:
     """Reads the answer off a falling curve that bounds delta at each epsilon from one side.
 
     An epsilon is checked: the curve was evaluated there, and is at most delta above, more than delta below. Beyond the
     largest loss that a double can carry the curve there still bounds delta from above.
 
-    >>> read(EpsilonAt(0.25), lambda epsilon: 2.0**-epsilon, upper=True)
+    >>> solve_on_curve(EpsilonAt(0.25), lambda epsilon: 2.0**-epsilon, upper=True)
     2.0
     """
     match question:
@@ -194,7 +194,7 @@ def read(question: Question, curve: Callable[[float], float], *, upper: bool) ->
                 return 0.0
             if curve(LARGEST_LOSS) > delta:
                 return math.inf if upper else LARGEST_LOSS
-            below, first = bracket(lambda at: curve(at) <= delta, 0.0, LARGEST_LOSS)
+            below, first = bisect_doubles(lambda at: curve(at) <= delta, 0.0, LARGEST_LOSS)
             return first if upper else below
         case DeltaAt(epsilon):
             return curve(min(epsilon, LARGEST_LOSS)) if upper or epsilon <= LARGEST_LOSS else 0.0
@@ -226,14 +226,14 @@ class Readable(ABC):
         here = max(near, 1e-9 * self.width)
         if self.infinite[1] < delta:
             here = _root(lambda at: self.delta(at).upper / delta, here, self.theta)
-            upper = self._checked(here, 1.0, lambda at: self.delta(at).upper <= delta)
+            upper = self._move_until(here, 1.0, lambda at: self.delta(at).upper <= delta)
         else:
             upper = math.inf
         here = _root(lambda at: self.delta(at).lower / delta, here, self.theta)
-        lower = self._checked(here, -1.0, lambda at: at == 0 or self.delta(at).lower >= delta)
+        lower = self._move_until(here, -1.0, lambda at: at == 0 or self.delta(at).lower >= delta)
         return Bounds(lower if math.isfinite(lower) else 0.0, upper)
 
-    def _checked(self, here: float, side: float, holds: Callable[[float], bool]) -> float:
+    def _move_until(self, here: float, side: float, holds: Callable[[float], bool]) -> float:
         """Moves ``here`` to one side until the test holds; ``inf`` if it never does."""
         nudge = max(1e-12 / self.theta, gamma(4.0) * here)
         for _ in range(60):
@@ -250,22 +250,22 @@ def _root(ratio: Callable[[float], float], guess: float, theta: float) -> float:
     def excess(here: float) -> float:
         return math.log(value) if (value := ratio(here)) > 0 else -50.0
 
-    return secant(excess, guess, -theta, enough=1e-13)
+    return estimate_root(excess, guess, -theta, enough=1e-13)
 
 
-def peak(theta: float) -> float:
+def kernel_max(theta: float) -> float:
     """The kernel's largest value, theta^theta / (theta + 1)^(theta + 1), to a few roundings: nothing cancels.
 
-    >>> peak(1.0)
+    >>> kernel_max(1.0)
     0.25
     """
     return math.exp(-theta * math.log1p(1 / theta)) / (1 + theta)
 
 
-def log_peak(theta: Number) -> Number:
+def log_kernel_max(theta: Number) -> Number:
     """Its logarithm; shape (k,) to (k,), too.
 
-    >>> math.isclose(log_peak(1.0), math.log(0.25))
+    >>> math.isclose(log_kernel_max(1.0), math.log(0.25))
     True
     """
     if isinstance(theta, np.ndarray):

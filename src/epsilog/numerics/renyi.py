@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.numerics.laws.base import LARGEST_LOSS
-from epsilog.numerics.moments import beyond
-from epsilog.numerics.rounding import LEAST, UNDERFLOW, gamma, up
+from epsilog.numerics.moments import expm1_minus_x
+from epsilog.numerics.rounding import LEAST, UNDERFLOW, gamma, round_up
 
 Array = npt.NDArray[np.float64]
 
@@ -33,7 +33,7 @@ def reach(shift: float, noise: float) -> float:
 
 def gaussian_rdp(reach: float, orders: Array) -> Array:
     """Two unit Gaussians ``reach`` apart: order reach^2 / 2, rounded up."""
-    return np.asarray(up(orders / 2 * reach * reach, FEW) + (LEAST if reach else 0.0))  # twice it may overflow
+    return np.asarray(round_up(orders / 2 * reach * reach, FEW) + (LEAST if reach else 0.0))  # twice it may overflow
 
 
 def pure_rdp(epsilon: float, orders: Array) -> Array:
@@ -53,12 +53,12 @@ def three_answers_rdp(often: float, largest: float, orders: Array) -> Array:
     with np.errstate(divide="ignore"):
         excess = np.where(z < 30, np.log1p(share * np.expm1(np.minimum(z, 30.0))), np.logaddexp(0, np.log(share) + z))
     rounding = 1 + gamma(64 + 16 * np.minimum(z, 1500.0))
-    return np.asarray(np.minimum((excess * rounding + UNDERFLOW) / (orders - 1) + LEAST, up(largest, FEW)))
+    return np.asarray(np.minimum((excess * rounding + UNDERFLOW) / (orders - 1) + LEAST, round_up(largest, FEW)))
 
 
 def over(logs: Array, orders: Array | float) -> Array:
     """Logarithms of power sums, known to within a hundred units of round-off, over the order less 1; rounded up."""
-    return np.asarray((up(logs, 254) + UNDERFLOW) / (orders - 1) + LEAST)
+    return np.asarray((round_up(logs, 254) + UNDERFLOW) / (orders - 1) + LEAST)
 
 
 def sampled_gaussian_rdp(order: float, noise: float, share: float) -> float:
@@ -102,7 +102,7 @@ def laplace_rdp(reach: float, orders: Array) -> Array:
         return np.full_like(orders, np.inf)
     z = (orders - 1) * reach
     near = np.minimum(z, LARGE)
-    parts = orders * beyond(near) + (orders - 1) * beyond(-(near + reach))
+    parts = orders * expm1_minus_x(near) + (orders - 1) * expm1_minus_x(-(near + reach))
     far = np.logaddexp(np.log(orders) + z, np.log(orders - 1) - (z + reach)) - np.log(2 * orders - 1)
     return np.minimum(over(np.where(z < LARGE, np.log1p(parts / (2 * orders - 1)), far), orders), reach)
 
@@ -133,19 +133,19 @@ def pure_noise(shift: float, noise: float, orders: Array) -> Array:
     return pure_rdp(reach(shift, noise), orders)
 
 
-def nothing(orders: Array) -> Array:
+def zero_divergence(orders: Array) -> Array:
     """Where nothing is lost."""
     return np.zeros_like(orders)
 
 
-def unbounded(orders: Array) -> Array:
+def infinite_divergence(orders: Array) -> Array:
     """Where nothing bounds the loss."""
     return np.full_like(orders, np.inf)
 
 
 def zcdp_rdp(rho: float, orders: Array) -> Array:
     """What a statement of rho-zCDP says."""
-    return up(orders * rho, FEW) + (LEAST if rho else 0.0)
+    return round_up(orders * rho, FEW) + (LEAST if rho else 0.0)
 
 
 def bounded_range_rdp(spread: float, orders: Array) -> Array:
@@ -163,13 +163,13 @@ def staircase_rdp(epsilon: float, first_step: float, orders: Array) -> Array:
         return pure_rdp(epsilon, orders)
     from epsilog.numerics.noise import staircase_law
 
-    return three_answers_rdp(up(float(staircase_law(epsilon, first_step, 1).p[-1]), 16), epsilon, orders)
+    return three_answers_rdp(round_up(float(staircase_law(epsilon, first_step, 1).p[-1]), 16), epsilon, orders)
 
 
 def response_rdp(flip: float, categories: int, orders: Array) -> Array:
     """Randomized response: against the truth, neither, and the truth."""
     if flip == 0:
-        return unbounded(orders)
+        return infinite_divergence(orders)
     rare = flip / categories
     ratio = (1 - flip) / rare if rare > 1e-290 else math.inf
     largest = math.log1p(ratio) if ratio < math.inf else math.log1p(-flip) + math.log(categories) - math.log(flip)
@@ -186,6 +186,6 @@ def least(first: Array, second: Array) -> Array:
     return np.asarray(np.minimum(first, second))
 
 
-def whole_orders(orders: Array) -> Array:
+def floor_orders(orders: Array) -> Array:
     """The largest whole orders that are not above; at least 2."""
     return np.maximum(np.floor(orders), 2.0)

@@ -13,79 +13,87 @@ from fractions import Fraction
 import numpy as np
 
 from epsilog.numerics.laws import replaced as laws
-from epsilog.numerics.laws.base import Atoms, BaseLaw
-from epsilog.numerics.laws.replaced import LARGEST_MU, LARGEST_SHIFT, RAREST, ReplacedLaplace, ReplacedSample
-from epsilog.numerics.pairs import MOST_ATOMS, NEAREST, NO_LARGEST, pure, same
-from epsilog.numerics.rounding import MU, down, rounded, up
+from epsilog.numerics.laws.base import BasePair, DiscretePair
+from epsilog.numerics.laws.replaced import (
+    LARGEST_MU,
+    LARGEST_SHIFT,
+    RAREST,
+    ReplaceOneGaussianPair,
+    ReplaceOneLaplacePair,
+)
+from epsilog.numerics.pairs import MOST_ATOMS, NEAREST, NO_LARGEST, pure, use_exact_pair
+from epsilog.numerics.rounding import MU, round_down, round_outward, round_up
 
 _ROUNDED = 1e-12  # a part that is left out of a mass below: far above its roundings
 
 
-def replaced_gaussian(mu: float, q: float) -> tuple[BaseLaw, BaseLaw]:
+def replaced_gaussian(mu: float, q: float) -> tuple[BasePair, BasePair]:
     """Gaussian noise and one contribution ``mu`` away."""
     if mu == 0:
-        return same(pure(0.0, 0.0))
+        return use_exact_pair(pure(0.0, 0.0))
     if math.isinf(mu):
-        return same(_revealed(q))
+        return use_exact_pair(_build_revealed_sample(q))
     if mu > LARGEST_MU:  # above as if who is in the sample were told (joint convexity), below a shorter contribution
-        return _revealed(q), ReplacedSample(LARGEST_MU, q)
-    return ReplacedSample(up(mu, MU), q), ReplacedSample(down(mu, MU), q)
+        return _build_revealed_sample(q), ReplaceOneGaussianPair(LARGEST_MU, q)
+    return ReplaceOneGaussianPair(round_up(mu, MU), q), ReplaceOneGaussianPair(round_down(mu, MU), q)
 
 
-def replaced_laplace(scales: Mapping[float, int], q: float) -> tuple[BaseLaw, BaseLaw]:
+def replaced_laplace(scales: Mapping[float, int], q: float) -> tuple[BasePair, BasePair]:
     """Laplace noises on one sample: above as if their shifts added up in one coordinate, below the largest alone."""
     if 0.0 in scales:
-        return same(_revealed(q))
-    most = rounded(sum((count / Fraction(noise) for noise, count in scales.items()), Fraction(0)), up=True)
-    least = rounded(1 / Fraction(min(scales)), up=False)
-    above: BaseLaw = _revealed(q) if most > LARGEST_SHIFT else ReplacedLaplace(max(most, NEAREST), max(q, RAREST))
-    if above.largest()[1] < NEAREST:  # too small to be squared
+        return use_exact_pair(_build_revealed_sample(q))
+    most = round_outward(sum((count / Fraction(noise) for noise, count in scales.items()), Fraction(0)), up=True)
+    least = round_outward(1 / Fraction(min(scales)), up=False)
+    above: BasePair = (
+        _build_revealed_sample(q) if most > LARGEST_SHIFT else ReplaceOneLaplacePair(max(most, NEAREST), max(q, RAREST))
+    )
+    if above.max_loss()[1] < NEAREST:  # too small to be squared
         above = pure(NEAREST, 0.0)
     if least > LARGEST_SHIFT:
-        return above, _ends_apart(q)
-    below = ReplacedLaplace(max(least, NEAREST), max(q, RAREST))
+        return above, _build_separated_outputs(q)
+    below = ReplaceOneLaplacePair(max(least, NEAREST), max(q, RAREST))
     seen = q >= RAREST and least >= NEAREST and below.top >= NEAREST
     return above, below if seen else pure(0.0, 0.0)
 
 
-def _revealed(q: float) -> Atoms:
+def _build_revealed_sample(q: float) -> DiscretePair:
     """It is told who is in the sample."""
-    return Atoms(np.zeros(1), np.array([1 - q]), q)
+    return DiscretePair(np.zeros(1), np.array([1 - q]), q)
 
 
-def _ends_apart(q: float) -> Atoms:
+def _build_separated_outputs(q: float) -> DiscretePair:
     """What any noise attains that a contribution moves beyond reach: its two ends and the rest (docs, replace-one)."""
-    far = ReplacedLaplace(LARGEST_SHIFT, max(q, RAREST)).largest()[0]
+    far = ReplaceOneLaplacePair(LARGEST_SHIFT, max(q, RAREST)).max_loss()[0]
     if q < RAREST or far < NEAREST:
         return pure(0.0, 0.0)
     often = q / 2 * (1 - _ROUNDED) / (1 + math.exp(-far))
     rare = often * math.exp(-far)
-    return Atoms(np.array([-far, 0.0, far]), np.array([rare, 1 - often - rare, often]), step=far)
+    return DiscretePair(np.array([-far, 0.0, far]), np.array([rare, 1 - often - rare, often]), step=far)
 
 
-def replaced_discrete_laplace(scale: float, shift: int, q: float) -> tuple[BaseLaw, BaseLaw] | None:
+def replaced_discrete_laplace(scale: float, shift: int, q: float) -> tuple[BasePair, BasePair] | None:
     """Discrete Laplace noise; None where it has too many atoms."""
-    return _on_integers(laws.replaced_discrete_laplace, scale, shift, q, most=LARGEST_SHIFT * scale)
+    return _on_integers(laws.build_replace_one_discrete_laplace_pair, scale, shift, q, most=LARGEST_SHIFT * scale)
 
 
-def replaced_discrete_gaussian(stddev: float, shift: int, q: float) -> tuple[BaseLaw, BaseLaw] | None:
+def replaced_discrete_gaussian(stddev: float, shift: int, q: float) -> tuple[BasePair, BasePair] | None:
     """Discrete Gaussian noise; None where it has too many atoms."""
     if 2 * (40 * stddev + shift) > MOST_ATOMS:
         return None
-    return _on_integers(laws.replaced_discrete_gaussian, stddev, shift, q, most=40 * stddev)
+    return _on_integers(laws.build_replace_one_discrete_gaussian_pair, stddev, shift, q, most=40 * stddev)
 
 
 def _on_integers(
-    law: Callable[[float, int, float], Atoms], noise: float, shift: int, q: float, *, most: float
-) -> tuple[BaseLaw, BaseLaw] | None:
+    law: Callable[[float, int, float], DiscretePair], noise: float, shift: int, q: float, *, most: float
+) -> tuple[BasePair, BasePair] | None:
     """Discrete noise; beyond ``most`` it is told above who was in the sample, and below a shorter shift is attained."""
     if most < 1:
-        return _revealed(q), _ends_apart(q)
+        return _build_revealed_sample(q), _build_separated_outputs(q)
     if min(shift, most) > MOST_ATOMS:
         return None
     found = law(noise, min(shift, math.floor(most)), max(q, RAREST))
     faint = (np.abs(found.u) < NEAREST) & (found.u != 0)
     above = replace(found, u=np.where(faint, np.copysign(NEAREST, found.u), found.u))
-    stated = NO_LARGEST if found.only_p > 0 else None
-    below = replace(found, u=np.where(faint, 0.0, found.u), only_p=0.0, stated=stated)
-    return _revealed(q) if shift > most else above, below if q >= RAREST else pure(0.0, 0.0)
+    stated = NO_LARGEST if found.infinity_mass > 0 else None
+    below = replace(found, u=np.where(faint, 0.0, found.u), infinity_mass=0.0, stated=stated)
+    return _build_revealed_sample(q) if shift > most else above, below if q >= RAREST else pure(0.0, 0.0)

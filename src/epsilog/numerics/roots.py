@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Callable
 
-__all__ = ["bracket", "first", "largest", "proven", "secant"]
+__all__ = ["bisect_doubles", "estimate_root", "find_first_integer", "find_last_integer", "find_safe_root"]
 
 _ATTEMPTS = 10  # by secants, before bisecting
 _STRIDE = 16  # doubles from where a test was thought to begin; then as many times more
@@ -15,7 +15,7 @@ _HALVINGS = 30  # of a place where a curve was seen to be low
 _APART = 1e-14  # of a root: a bracket that a secant search does not narrow
 
 
-def bracket(
+def bisect_doubles(
     holds: Callable[[float], bool], low: float, high: float, *, near: float | None = None
 ) -> tuple[float, float]:
     """Narrows ``[low, high]``, 0 or above, to two neighbouring doubles between which a test begins to hold.
@@ -27,7 +27,7 @@ def bracket(
     first, last = _rank(low), _rank(high)
     middle, step = -1 if near is None else _rank(near), _STRIDE
     while first < middle < last:
-        if holds(_ranked(middle)):
+        if holds(_double_at_rank(middle)):
             middle, last = middle - step, middle
         else:
             middle, first = middle + step, middle
@@ -36,17 +36,17 @@ def bracket(
         step *= _STRIDE
     while last - first > 1:
         middle = (first + last) // 2
-        if holds(_ranked(middle)):
+        if holds(_double_at_rank(middle)):
             last = middle
         else:
             first = middle
-    return _ranked(first), _ranked(last)
+    return _double_at_rank(first), _double_at_rank(last)
 
 
-def first(holds: Callable[[int], bool], low: int, high: int) -> int:
+def find_first_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
     """The first whole number above ``low`` at which a test holds that begins to hold somewhere up to ``high``.
 
-    >>> first(lambda n: n * n >= 50, 0, 100)
+    >>> find_first_integer(lambda n: n * n >= 50, 0, 100)
     8
     """
     while high - low > 1:
@@ -55,14 +55,16 @@ def first(holds: Callable[[int], bool], low: int, high: int) -> int:
     return high
 
 
-def largest(holds: Callable[[int], bool], *, start: int = 1, low: int = 0, limit: int | None = None) -> int:
+def find_last_integer(holds: Callable[[int], bool], *, start: int = 1, low: int = 0, limit: int | None = None) -> int:
     """The largest whole number up to ``limit`` at which a test holds that then ceases to hold; ``low`` if none does.
 
     ``start`` is tried first, then numbers four times as large, and then halves. What is returned was tried, unless it
     is ``low``, and so was the number above it, unless it is ``limit``.
 
-    >>> largest(lambda n: n * n < 50), largest(lambda n: n * n < 50, limit=5), largest(lambda n: n < 1)
-    (7, 5, 0)
+    >>> find_last_integer(lambda n: n * n < 50), find_last_integer(lambda n: n * n < 50, limit=5)
+    (7, 5)
+    >>> find_last_integer(lambda n: n < 1)
+    0
     """
     high = start
     while (limit is None or high < limit) and holds(high):
@@ -71,10 +73,12 @@ def largest(holds: Callable[[int], bool], *, start: int = 1, low: int = 0, limit
         if holds(limit):
             return limit
         high = limit
-    return first(lambda number: not holds(number), low, high) - 1
+    return find_first_integer(lambda number: not holds(number), low, high) - 1
 
 
-def secant(excess: Callable[[float], float], guess: float, slope: float, *, enough: float, attempts: int = 60) -> float:
+def estimate_root(
+    excess: Callable[[float], float], guess: float, slope: float, *, enough: float, attempts: int = 60
+) -> float:
     """About where a curve that falls from above 0 meets it, by secants inside a bracket; no bound rests on it.
 
     Args:
@@ -84,7 +88,7 @@ def secant(excess: Callable[[float], float], guess: float, slope: float, *, enou
         enough: how near to 0 the curve should come.
         attempts: how often to look.
 
-    >>> round(secant(lambda x: 2 - x * x, 1.0, -1.0, enough=1e-12), 9)
+    >>> round(estimate_root(lambda x: 2 - x * x, 1.0, -1.0, enough=1e-12), 9)
     1.414213562
     """
     low, high, here, flattest = 0.0, math.inf, guess, 1e-3 * slope
@@ -103,7 +107,7 @@ def secant(excess: Callable[[float], float], guess: float, slope: float, *, enou
     return here
 
 
-def proven(excess: Callable[[float], float], guess: float, *, gap: float, most: float) -> float:
+def find_safe_root(excess: Callable[[float], float], guess: float, *, gap: float, most: float) -> float:
     """A place, about the least, where a falling curve was seen at or below 0; inf if there is none in reach.
 
     Args:
@@ -112,12 +116,12 @@ def proven(excess: Callable[[float], float], guess: float, *, gap: float, most: 
         gap: how far above the least place it may be, relatively, about.
         most: how far to look, or to eight times the guess.
 
-    >>> 2.0 <= proven(lambda x: 4 - x * x, 1.0, gap=1e-3, most=100.0) < 2.004
+    >>> 2.0 <= find_safe_root(lambda x: 4 - x * x, 1.0, gap=1e-3, most=100.0) < 2.004
     True
-    >>> proven(lambda x: 1.0, 1.0, gap=1e-3, most=100.0)
+    >>> find_safe_root(lambda x: 1.0, 1.0, gap=1e-3, most=100.0)
     inf
     """
-    near = secant(excess, guess, -1.0, enough=gap, attempts=_ATTEMPTS) * (1 + gap)
+    near = estimate_root(excess, guess, -1.0, enough=gap, attempts=_ATTEMPTS) * (1 + gap)
     low, high, far = near, 2 * near, max(most, 8 * guess)
     if (value := excess(near)) <= 0:
         if value > _FAR_BELOW:
@@ -144,5 +148,5 @@ def _rank(x: float) -> int:
     return int.from_bytes(struct.pack(">d", x + 0.0), "big")
 
 
-def _ranked(rank: int) -> float:
+def _double_at_rank(rank: int) -> float:
     return float(struct.unpack(">d", rank.to_bytes(8, "big"))[0])

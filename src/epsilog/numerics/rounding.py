@@ -16,7 +16,7 @@ import typing
 from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = ["MU", "PLANNED", "down", "up"]
+__all__ = ["MU", "PLANNED", "round_down", "round_up"]
 
 if typing.TYPE_CHECKING:
     import numpy as np
@@ -46,7 +46,7 @@ MU = 8
 """Roundings in a mu: quotients, products and roots, and two for ``hypot``; docs/accounting/rounding.md, 4."""
 
 UNION = 2 + 2 * ELEMENTARY
-"""Roundings in ``union``: a product and a sum, ``log1p`` and ``expm1``."""
+"""Roundings in ``union_probability``: a product and a sum, ``log1p`` and ``expm1``."""
 
 RATIO = 8
 """Roundings in the ratio of an atom, a largest loss included: docs/accounting/certified-bounds.md, 1.6."""
@@ -87,35 +87,35 @@ def gamma(roundings: Number) -> Number:
         return np.asarray(roundings * UNIT / np.maximum(1 - roundings * UNIT, 0.0))
 
 
-def up(number: Number, roundings: float) -> Number:
+def round_up(number: Number, roundings: float) -> Number:
     """At least what ``roundings`` roundings can have made ``number`` of; 0 stays 0, and infinite numbers stay.
 
     The two roundings in here are counted. It knows nothing of underflow: where a factor may have fallen below the
     normal numbers, ``UNDERFLOW`` is added.
 
-    >>> up(1.0, 2) == 1 + 4 * UNIT, up(-1.0, 2) == -1 + 4 * UNIT
+    >>> round_up(1.0, 2) == 1 + 4 * UNIT, round_up(-1.0, 2) == -1 + 4 * UNIT
     (True, True)
     """
-    return _moved(number, gamma(roundings + 2.0))
+    return _move(number, gamma(roundings + 2.0))
 
 
-def down(number: Number, roundings: float) -> Number:
-    """At most what ``roundings`` roundings can have made ``number`` of; the mirror image of ``up``.
+def round_down(number: Number, roundings: float) -> Number:
+    """At most what ``roundings`` roundings can have made ``number`` of; the mirror image of ``round_up``.
 
-    >>> down(1.0, 2) == 1 - 4 * UNIT, down(0.0, 100)
+    >>> round_down(1.0, 2) == 1 - 4 * UNIT, round_down(0.0, 100)
     (True, 0.0)
     """
-    return _moved(number, -gamma(roundings + 2.0))
+    return _move(number, -gamma(roundings + 2.0))
 
 
-def union(chances: Iterable[tuple[float, float]]) -> tuple[float, float]:
+def union_probability(chances: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """The least and the most chance that something happens in at least one of independent rounds.
 
     It is 1 - prod (1 - p)^n over (p, n): off by ``UNION`` roundings, and below the normal numbers by ``LEAST``.
 
-    >>> union([(0.0, 10)]), union([(1.0, 1), (0.5, 2)])
+    >>> union_probability([(0.0, 10)]), union_probability([(1.0, 1), (0.5, 2)])
     ((0.0, 0.0), (1.0, 1.0))
-    >>> least, most = union([(0.5, 2)])
+    >>> least, most = union_probability([(0.5, 2)])
     >>> least < 0.75 < most < least + 1e-14
     True
     """
@@ -125,10 +125,10 @@ def union(chances: Iterable[tuple[float, float]]) -> tuple[float, float]:
     if any(chance >= 1 for chance, _ in chances):
         return 1.0, 1.0
     found = -math.expm1(math.fsum(count * math.log1p(-chance) for chance, count in chances))
-    return max(down(found, UNION) - LEAST, 0.0), min(up(found, UNION) + LEAST, 1.0)
+    return max(round_down(found, UNION) - LEAST, 0.0), min(round_up(found, UNION) + LEAST, 1.0)
 
 
-def _moved(number: Number, by: float) -> Number:
+def _move(number: Number, by: float) -> Number:
     """A number moved up (or down, if ``by`` is negative) by a part of itself."""
     if isinstance(number, (float, int)):
         return number * (1 - by if number < 0 else 1 + by)
@@ -138,10 +138,10 @@ def _moved(number: Number, by: float) -> Number:
         return np.asarray(number * np.where(number < 0, 1 - by, 1 + by))
 
 
-def rounded(number: Fraction, *, up: bool) -> float:
+def round_outward(number: Fraction, *, up: bool) -> float:
     """The nearest double that is not below (or not above) a number from 0 on.
 
-    >>> rounded(Fraction(2, 5), up=True), rounded(Fraction(2, 5), up=False) < 0.4
+    >>> round_outward(Fraction(2, 5), up=True), round_outward(Fraction(2, 5), up=False) < 0.4
     (0.4, True)
     """
     try:
@@ -164,4 +164,4 @@ def rounded_sum(numbers: Iterable[tuple[float, int]]) -> float:
         if number == math.inf:
             return math.inf
         total += Fraction(number) * count
-    return rounded(total, up=True)
+    return round_outward(total, up=True)

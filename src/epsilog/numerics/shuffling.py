@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.numerics.laws.base import Array, Atoms, BaseLaw
-from epsilog.numerics.pairs import LONGEST, NEAREST, pure, same, within_reach
-from epsilog.numerics.rounding import RATIO, down, gamma, up
+from epsilog.numerics.laws.base import Array, BasePair, DiscretePair
+from epsilog.numerics.pairs import LONGEST, NEAREST, clamp_to_doubles, pure, use_exact_pair
+from epsilog.numerics.rounding import RATIO, gamma, round_down, round_up
 
 MOST_UNITS = 10**9
 """Units of which more hide no more above, as far as is worked out, and whose answers are not looked at below."""
@@ -35,19 +35,19 @@ _MOST_ATOMS = 300_000
 _MOST_BUCKETS = 3_000
 
 
-def clones(epsilon: float, units: int, *, categories: int = 2) -> Atoms:
+def build_clone_pair(epsilon: float, units: int, *, categories: int = 2) -> DiscretePair:
     """The pair that dominates ``units`` shuffled reports of any epsilon-DP randomizer.
 
     With more ``categories`` of randomized response only, whose reports hide more.
 
-    >>> clones(1.0, 1).ends()  # one report hides among none
+    >>> build_clone_pair(1.0, 1).finite_range()  # one report hides among none
     (-1.0, 1.0)
     """
-    odds = up(math.expm1(epsilon), 8)  # more of it loses no less, so it is taken as exact
+    odds = round_up(math.expm1(epsilon), 8)  # more of it loses no less, so it is taken as exact
     return _clones(odds, categories, min(units, MOST_UNITS), epsilon)
 
 
-def attained(epsilon: float, units: int) -> Atoms | None:
+def build_attained_pair(epsilon: float, units: int) -> DiscretePair | None:
     """A pair that an epsilon-DP randomizer attains; None of too many units.
 
     It has three answers, equally likely but for the true one, and all others hold the third; or, if epsilon is small,
@@ -55,19 +55,19 @@ def attained(epsilon: float, units: int) -> Atoms | None:
     """
     if units > MOST_UNITS:
         return None
-    odds = down(math.expm1(epsilon), 8)
+    odds = round_down(math.expm1(epsilon), 8)
     if odds > _SEVERAL:
         return _attained(odds, (2 + odds) / (3 + odds), 2 / (3 + odds), units)
     return _attained(odds, 1.0, 1.0, units)
 
 
-def responses(flip: float, categories: int, units: int) -> Atoms | None:
+def build_shuffled_response_pair(flip: float, categories: int, units: int) -> DiscretePair | None:
     """A pair that shuffled randomized response attains: all others hold a third category, or half of them each."""
     rare = flip / categories
     if units > MOST_UNITS or not 1e-100 < rare < (1 - flip) * 1e100:
         return None
     if categories == 2:
-        return _balanced(flip, units)
+        return _build_balanced_pair(flip, units)
     return _attained((1 - flip) / rare, (1 - flip) + 2 * rare, 2 * rare, units)
 
 
@@ -92,7 +92,7 @@ class _Buckets(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _clones(odds: float, categories: int, units: int, largest: float) -> Atoms:
+def _clones(odds: float, categories: int, units: int, largest: float) -> DiscretePair:
     """The pair of blankets: how many reports of others might as well have been the unit's own is told, in buckets.
 
     Of B reports in the blanket, its own among them, N are 0 or 1. Its own is among these with the odds (2 + ``odds``) N
@@ -114,7 +114,9 @@ def _clones(odds: float, categories: int, units: int, largest: float) -> Atoms:
             size = int(low) + 1
             a, share, lost = _halves(size)
             b = size - a
-            beside = max(down(size * (1 + (others - high) / (high + 1)), 6), float(size))  # less of it loses no less
+            beside = max(
+                round_down(size * (1 + (others - high) / (high + 1)), 6), float(size)
+            )  # less of it loses no less
             u = np.log1p(odds * (a - b) / (beside + odds * b))
             share = float(weight) / (beside + odds * size / 2) * share
             parts.append((u, share * (beside + odds * a), share * (beside + odds * b)))
@@ -129,7 +131,7 @@ def _over(one: float, other: float) -> float:
 
 
 @lru_cache(maxsize=16)
-def _attained(odds: float, own: float, coin: float, units: int) -> Atoms | None:
+def _attained(odds: float, own: float, coin: float, units: int) -> DiscretePair | None:
     """A unit answers 0 or 1 with the chance ``own``, with odds of 1 + ``odds`` for the truth, others with ``coin``.
 
     What is seen is N, how many answered so: c coins and the unit's answer, or c + 1 coins and none of it, c = N - 1.
@@ -154,7 +156,7 @@ def _attained(odds: float, own: float, coin: float, units: int) -> Atoms | None:
 
 
 @lru_cache(maxsize=16)
-def _balanced(flip: float, units: int) -> Atoms | None:
+def _build_balanced_pair(flip: float, units: int) -> DiscretePair | None:
     """Two categories: as many of the others hold one as the other, with one made up where their number is odd.
 
     Then X - Y of two alike binomial laws is how many more answers than half there are; z_k is the chance of k more, or
@@ -220,7 +222,9 @@ def _halves(size: int) -> tuple[Array, Array, float]:
     return a, share / whole, 5.0 * len(a) + 8
 
 
-def _atoms(parts: list[tuple[Array, Array, Array]], roundings: float, *, largest: float | None, tails: float) -> Atoms:
+def _atoms(
+    parts: list[tuple[Array, Array, Array]], roundings: float, *, largest: float | None, tails: float
+) -> DiscretePair:
     """Both halves of symmetric laws, given by losses from 0 on with masses under P and under Q, as one.
 
     Above (where ``largest`` is) what was cut off gives away as much as there is. Below, losses are made smaller by more
@@ -237,7 +241,7 @@ def _atoms(parts: list[tuple[Array, Array, Array]], roundings: float, *, largest
     u, p = np.concatenate((-u[away], u)), np.concatenate((q[away], p))
     order = np.argsort(u, kind="stable")
     far = float(np.abs(u).max())
-    return Atoms(u[order], p[order], relative_error=(1 + far) * 16 * error + gamma(64 + 16 * far))
+    return DiscretePair(u[order], p[order], relative_error=(1 + far) * 16 * error + gamma(64 + 16 * far))
 
 
 class Reports(NamedTuple):
@@ -249,26 +253,28 @@ class Reports(NamedTuple):
         categories: how many answers there are.
     """
 
-    law: Atoms | None = None
+    law: DiscretePair | None = None
     least: float = 0.0
     categories: int = 2
 
 
 def of_statement(epsilon: float, units: int) -> Reports:
     """Reports of a randomizer of three answers, or two, that satisfies the statement."""
-    return Reports(attained(min(epsilon, LONGEST), units), epsilon) if epsilon > NEAREST else Reports()
+    return Reports(build_attained_pair(min(epsilon, LONGEST), units), epsilon) if epsilon > NEAREST else Reports()
 
 
 def of_responses(flip: float, categories: int, units: int, *, largest: float) -> Reports:
     """Randomized responses, by their largest loss."""
-    return Reports(responses(flip, categories, units), down(largest, 2 * RATIO), categories)
+    return Reports(build_shuffled_response_pair(flip, categories, units), round_down(largest, 2 * RATIO), categories)
 
 
-def shuffled(epsilon: float, units: int, reports: Reports) -> tuple[BaseLaw, BaseLaw]:
+def build_shuffled_pairs(epsilon: float, units: int, reports: Reports) -> tuple[BasePair, BasePair]:
     """Reports of so many units that lose at most ``epsilon`` each."""
     if epsilon == 0:
-        return same(pure(0.0, 0.0))
-    above, _ = within_reach(lambda at: clones(at, units, categories=reports.categories), epsilon, (0.0, epsilon))
+        return use_exact_pair(pure(0.0, 0.0))
+    above, _ = clamp_to_doubles(
+        lambda at: build_clone_pair(at, units, categories=reports.categories), epsilon, (0.0, epsilon)
+    )
     if reports.law is None:
         return above, pure(0.0, 0.0)
     return above, replace(reports.law, stated=(reports.least, epsilon))

@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, ONCE, TINY, down, up
+from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, ONCE, TINY, round_down, round_up
 from epsilog.terms import check
 
 _TERMS = 2048  # of the law that are summed one by one
 _ROUNDINGS = 32  # of 1, in an exponent: what each of its two terms may err by, as a part of it
 
 
-def binomial_above(trials: int, chance: float, most: int) -> float:
+def binomial_tail(trials: int, chance: float, most: int) -> float:
     """Bounds from above the chance that more than ``most`` of ``trials`` independent coins of ``chance`` fall.
 
     The term of the binomial law at k = most + 1 is sqrt(n / (2 pi k (n - k))) e^(-n KL(k / n, p)) but for what
@@ -35,11 +35,11 @@ def binomial_above(trials: int, chance: float, most: int) -> float:
 
     >>> from math import comb
     >>> exact = sum(comb(100, k) for k in range(71, 101)) / 2**100
-    >>> exact < binomial_above(100, 0.5, 70) < 1.01 * exact
+    >>> exact < binomial_tail(100, 0.5, 70) < 1.01 * exact
     True
     """
     trials, most = check.integer(0)(trials=trials), check.integer(-1)(most=most)
-    chance = check.within(0, 1, check.UP)(chance=chance)
+    chance = check.in_closed_interval(0, 1, check.UP)(chance=chance)
     k, n, p = most + 1, trials, Fraction(max(chance, TINY))  # a larger chance falls no less often
     if k > n or chance == 0:
         return 0.0
@@ -47,14 +47,14 @@ def binomial_above(trials: int, chance: float, most: int) -> float:
         return 1.0
     if k > (n + 1) * p:
         return _beyond(n, k, p, above=True)
-    return min(up(1 - _beyond(n, n - k + 1, 1 - p, above=False), ONCE), 1.0)
+    return min(round_up(1 - _beyond(n, n - k + 1, 1 - p, above=False), ONCE), 1.0)
 
 
 def _beyond(n: int, k: int, p: Fraction, *, above: bool) -> float:
     """Bounds the chance of k or more of n coins from one side, for k about the mean or beyond it."""
     if k > n:
         return 0.0
-    outwards, sign = (up, 1) if above else (down, -1)
+    outwards, sign = (round_up, 1) if above else (round_down, -1)
     if k == n:
         exponent = n * (math.log1p(-float(1 - p)) if p > Fraction(1, 2) else math.log(p))  # no digit cancels near 1
         return min(max(outwards(math.exp(_off(exponent, n, sign)), ELEMENTARY) + sign * LEAST, 0.0), 1.0)

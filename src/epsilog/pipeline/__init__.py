@@ -1,28 +1,29 @@
 """The programme file and the whole run: one federated programme from plan to proof.
 
-``load`` reads and checks the TOML file; ``run`` tells the whole story in one short file, ``train_only`` its first half.
+``load_run_config`` reads and checks the TOML file; ``run`` tells the whole story in one short file, ``train_only`` its
+first half.
 """
 
-from epsilog.pipeline.drafting import draft
-from epsilog.pipeline.model import Programme, ProgrammeFile, load
-from epsilog.pipeline.predicting import predict
-from epsilog.pipeline.prepare import Prepared, prepare_file
-from epsilog.pipeline.sketching import Checked, check_file, sketch
-from epsilog.pipeline.story import Observer, Outcome, run, train_only
+from epsilog.pipeline.drafting import write_config_template
+from epsilog.pipeline.model import PlanConfig, RunConfig, load_run_config
+from epsilog.pipeline.predicting import predict_targets
+from epsilog.pipeline.prepare import PreparedRun, prepare_config
+from epsilog.pipeline.sketching import CheckedConfig, check_config, export_config
+from epsilog.pipeline.story import RunObserver, RunResult, run, train_only
 
 __all__ = [
-    "Checked",
-    "Observer",
-    "Outcome",
-    "Prepared",
-    "Programme",
-    "ProgrammeFile",
-    "check_file",
-    "draft",
-    "load",
-    "predict",
-    "prepare_file",
+    "CheckedConfig",
+    "PlanConfig",
+    "PreparedRun",
+    "RunConfig",
+    "RunObserver",
+    "RunResult",
+    "check_config",
+    "export_config",
+    "load_run_config",
+    "predict_targets",
+    "prepare_config",
     "run",
-    "sketch",
     "train_only",
+    "write_config_template",
 ]

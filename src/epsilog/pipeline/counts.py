@@ -22,10 +22,10 @@ from pydantic import model_validator
 from epsilog.ledger import Charge, Ledger, LedgerView
 from epsilog.pipeline.amounts import Amount
 from epsilog.plan import RegisteredPlan
-from epsilog.queries import Answer, Mean, Query, ask, reserve_answer
 from epsilog.queries import Count as CountRows
-from epsilog.sections import Count, Part
-from epsilog.terms import CheckError, ConflictError, EpsilogError, ProgrammeError, RunFile
+from epsilog.queries import Mean, Query, QueryResult, reserve_answer, run_query
+from epsilog.sections import ConfigSection, Count
+from epsilog.terms import CheckError, ConfigError, ConflictError, EpsilogError, RunArtifact
 
 if TYPE_CHECKING:
     from epsilog.training import Task
@@ -38,7 +38,7 @@ FOLDER = "answers"  # within a run's own folder
 _COLUMN = {USABLE: "usable", EVALUATION: "correct"}
 
 
-class Counts(Part):
+class Counts(ConfigSection):
     """[counts]: noisy counts of private rows, by the epsilon of each.
 
     Attributes:
@@ -115,7 +115,7 @@ class Counting:
 
         Raises:
             BudgetExceededError: a budget cannot bear one.
-            ProgrammeError: an earlier call counted too few rows.
+            ConfigError: an earlier call counted too few rows.
         """
         made: list[Charge] = []
         for name in self._names:
@@ -124,7 +124,7 @@ class Counting:
                 self.require_enough(books, [])  # an earlier call ended there
         try:
             for name in self._names:
-                made.append(reserve_answer(books, *self._asked(name), **self._how(books, name)))  # noqa: PERF401
+                made.append(reserve_answer(books, *self._get_query(name), **self._how(books, name)))  # noqa: PERF401
         except EpsilogError as refusal:
             give_back(made, f"another charge of the run was refused: {refusal}"[:1000])
             raise
@@ -134,7 +134,7 @@ class Counting:
         """Counts the units with a usable row; where they are too few, gives back what has not started.
 
         Raises:
-            ProgrammeError: the noisy count is below what the programme states; nothing else is charged.
+            ConfigError: the noisy count is below what the programme states; nothing else is charged.
         """
         stated = self.stated
         if stated is None or stated.usable is None:
@@ -149,7 +149,7 @@ class Counting:
             "a range, a list or a type may misread a column"
         )
         give_back(reserved, "too few rows can be used")
-        raise ProgrammeError(self.plan.name, [said])
+        raise ConfigError(self.plan.name, [said])
 
     def told(self, books: Ledger, vector: NDArray[np.float64]) -> tuple[dict[str, Any], ...]:
         """Every count, drawn by now, as the owner's word tells it."""
@@ -159,10 +159,10 @@ class Counting:
         found = []
         if stated.usable is not None:
             usable = self._answer(books, USABLE, lambda: self.task.clients.usable(self.task.model))
-            found.append(_told(USABLE, usable))
+            found.append(_count_to_json(USABLE, usable))
         if stated.evaluation is not None:
             right = self._answer(books, EVALUATION, lambda: self._right(vector))
-            found.append(_told(EVALUATION, right))
+            found.append(_count_to_json(EVALUATION, right))
         return tuple(found)
 
     @property
@@ -170,7 +170,7 @@ class Counting:
         stated = self.stated
         return [] if stated is None else [n for n in (USABLE, EVALUATION) if getattr(stated, n) is not None]
 
-    def _asked(self, name: str) -> tuple[str, Query]:
+    def _get_query(self, name: str) -> tuple[str, Query]:
         column = _COLUMN[name]
         query: Query = CountRows(column) if name == USABLE else Mean(column, (0.0, 1.0))
         return self._scope, query
@@ -194,28 +194,28 @@ class Counting:
             "simulation": self.plan.simulation,
         }
 
-    def _answer(self, books: Ledger, name: str, counted: Callable[[], NDArray[Any]]) -> Answer:
-        scope, query = self._asked(name)
+    def _answer(self, books: Ledger, name: str, counted: Callable[[], NDArray[Any]]) -> QueryResult:
+        scope, query = self._get_query(name)
         frame = _Frame(self.task, _COLUMN[name], counted)
         below = None if self.seed is None else random.Random(f"{self.seed}/{name}").randrange  # noqa: S311
-        return ask(books, scope, query, frame, keep=self.folder / FOLDER, below=below, **self._how(books, name))
+        return run_query(books, scope, query, frame, keep=self.folder / FOLDER, below=below, **self._how(books, name))
 
     def _right(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """1 where the model is right, 0 where it is wrong, NaN in a row that cannot be used; shape (rows,)."""
-        from epsilog.training import blocks
-        from epsilog.training.models import Released
+        from epsilog.training import iterate_blocks
+        from epsilog.training.models import ReleasedModel
 
-        clients, made = self.task.clients, Released(self.task.model, vector)
+        clients, made = self.task.clients, ReleasedModel(self.task.model, vector)
         kept = clients.usable(self.task.model)
         right = np.full(len(kept), np.nan)
-        for block in blocks(clients.features):
+        for block in iterate_blocks(clients.features):
             predicted = made.predict(clients.features[block])
             right[block] = np.where(kept[block], predicted == clients.targets[block], np.nan)
         return right
 
 
 class _Frame(dict[str, Any]):
-    """The rows as ``ask`` takes them: whose each is, and what is counted, which is worked out when it is read."""
+    """The rows as ``run_query`` takes them: whose each is, and what is counted, which is worked out when it is read."""
 
     def __init__(self, task: Task, column: str, counted: Callable[[], NDArray[Any]]) -> None:
         whose = np.repeat(np.arange(task.clients.count), task.clients.sizes)
@@ -248,7 +248,7 @@ def give_back(reserved: list[Charge], reason: str) -> None:
                 continue
 
 
-def _told(name: str, answer: Answer) -> dict[str, Any]:
+def _count_to_json(name: str, answer: QueryResult) -> dict[str, Any]:
     plain = {"value": answer.value, "error": answer.error, "lower": answer.lower, "upper": answer.upper}
     charged = {kind: dict(amounts) for kind, amounts in answer.charged.items()}
     return {"name": name, "key": answer.key, **plain, "charged": charged}
@@ -256,6 +256,6 @@ def _told(name: str, answer: Answer) -> dict[str, Any]:
 
 def released_vector(folder: Path, task: Task) -> NDArray[np.float64]:
     """The parameters that were released last."""
-    from epsilog.training.models import Released
+    from epsilog.training.models import ReleasedModel
 
-    return Released.read(folder / RunFile.MODEL, task.model).vector
+    return ReleasedModel.read(folder / RunArtifact.MODEL, task.model).vector

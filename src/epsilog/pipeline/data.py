@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from epsilog.sections import Part, Text
+from epsilog.sections import ConfigSection, Text
 from epsilog.terms import CheckError
 from epsilog.training import Dataset
-from epsilog.training.data import Feature, OwnData, Schema, Target, feature, goal, load_dataset
+from epsilog.training.data import CustomData, DataSchema, Feature, Target, load_dataset, parse_feature, parse_target
 
 NO_TEST = "none"
 KINDS_OF_DATA = ("shipped-data", "own-data")
 
 
-class ShippedSection(Part):
+class BundledDataSection(ConfigSection):
     """[data] of a set that ships with a package."""
 
     name: Text
@@ -35,7 +35,7 @@ class ShippedSection(Part):
         return load_dataset(self.name, unit=unit)
 
 
-def _said(read: Callable[[Any], object], given: Any) -> Any:
+def _check_spelling(read: Callable[[Any], object], given: Any) -> Any:
     """Stays as it was written, once it is known to say something."""
     try:
         read(given)
@@ -44,16 +44,20 @@ def _said(read: Callable[[Any], object], given: Any) -> Any:
     return given
 
 
-class OwnSection(Part):
+class CustomDataSection(ConfigSection):
     """[data] of one's own file."""
 
     path: Text
     client: Text
     row: Text
     target: Text
-    features: Annotated[dict[str, Annotated[Any, AfterValidator(partial(_said, feature))]], Field(min_length=1)]
-    classes: Annotated[Any, AfterValidator(lambda given: _said(goal, given))] = None
-    target_range: Annotated[Any, AfterValidator(lambda given: _said(partial(goal, None), given))] = None
+    features: Annotated[
+        dict[str, Annotated[Any, AfterValidator(partial(_check_spelling, parse_feature))]], Field(min_length=1)
+    ]
+    classes: Annotated[Any, AfterValidator(lambda given: _check_spelling(parse_target, given))] = None
+    target_range: Annotated[Any, AfterValidator(lambda given: _check_spelling(partial(parse_target, None), given))] = (
+        None
+    )
     missing: dict[str, Any] = Field(default_factory=dict)
     test: Text | None = None
     test_share: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
@@ -63,7 +67,7 @@ class OwnSection(Part):
     withdrawn: Text | None = None
 
     @model_validator(mode="after")
-    def _holds_together(self) -> OwnSection:
+    def _holds_together(self) -> CustomDataSection:
         if (self.test is None) == (self.test_share is None):
             bound = f'given (a public file, or "{NO_TEST}" for no scores), or test_share, and not both'
             raise CheckError("test", bound, "neither" if self.test is None else "both")
@@ -79,11 +83,11 @@ class OwnSection(Part):
         """Reads the data for a privacy unit; paths are relative to ``base``."""
         return self.own(base, counts_are_public=counts_are_public).load(unit)
 
-    def own(self, base: Path, *, counts_are_public: bool) -> OwnData:
+    def own(self, base: Path, *, counts_are_public: bool) -> CustomData:
         """Where the data lies, and what is public about it."""
-        return OwnData(
+        return CustomData(
             base / self.path,
-            Schema(self.client, self._features(), self.target, self._goal(), self.id),
+            DataSchema(self.client, self._features(), self.target, self._goal(), self.id),
             row=self.row,
             test=None if self.test in (None, NO_TEST) else base / str(self.test),
             test_share=self.test_share,
@@ -99,17 +103,17 @@ class OwnSection(Part):
         found = {}
         for name, given in self.features.items():
             try:
-                found[name] = feature(given, self.missing.get(name))
+                found[name] = parse_feature(given, self.missing.get(name))
             except CheckError as error:
                 raise CheckError(f"missing.{name}", error.bound, error.value) from None
         return found
 
     def _goal(self) -> Target:
-        return goal(self.classes, self.target_range)
+        return parse_target(self.classes, self.target_range)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Withdrawals:
+class WithdrawalList:
     """A file of clients that take part no more, one name a line; read again whenever it is asked.
 
     Attributes:
@@ -134,7 +138,7 @@ class Withdrawals:
 
 
 def _kind(given: Any) -> str:
-    return KINDS_OF_DATA[0 if isinstance(given, dict | ShippedSection) and "name" in _keys(given) else 1]
+    return KINDS_OF_DATA[0 if isinstance(given, dict | BundledDataSection) and "name" in _keys(given) else 1]
 
 
 def _keys(given: Any) -> Any:
@@ -142,6 +146,6 @@ def _keys(given: Any) -> Any:
 
 
 Data = Annotated[
-    Annotated[ShippedSection, Tag(KINDS_OF_DATA[0])] | Annotated[OwnSection, Tag(KINDS_OF_DATA[1])],
+    Annotated[BundledDataSection, Tag(KINDS_OF_DATA[0])] | Annotated[CustomDataSection, Tag(KINDS_OF_DATA[1])],
     Discriminator(_kind),
 ]

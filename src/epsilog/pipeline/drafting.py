@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from epsilog.terms import CheckError, check
-from epsilog.terms.codec import toml_string
-from epsilog.training.data import columns_of
+from epsilog.terms.codec import quote_toml
+from epsilog.training.data import read_column_types
 
 LEVELS = ("client", "row")
 _IDENTIFIERS = {  # words of names of columns
@@ -50,7 +50,7 @@ TRAINING = {
 PARTICIPATION = {"client": "Poisson: each client joins each round by a coin of its own", "row": "?"}
 
 
-def draft(data: Path, *, client: str, target: str, row: str, level: str, beside: Path) -> str:
+def write_config_template(data: Path, *, client: str, target: str, row: str, level: str, beside: Path) -> str:
     """Writes a programme file for a file of data; only its columns' names and types are looked at.
 
     Args:
@@ -64,7 +64,7 @@ def draft(data: Path, *, client: str, target: str, row: str, level: str, beside:
     Raises:
         CheckError: a column that is not there, or a file that cannot be read.
     """
-    level, columns = check.one_of(LEVELS)(protect=level), columns_of(data)
+    level, columns = check.one_of(LEVELS)(protect=level), read_column_types(data)
     for name, column in (("client", client), ("target", target)):
         if column not in columns:
             raise CheckError(name, f"one of the columns {', '.join(map(repr, columns))}", repr(column))
@@ -90,7 +90,7 @@ purpose = "?"
 owner = "?"
 
 [guarantee]
-privacy_unit = {toml_string(client if level == "client" else row)}
+privacy_unit = {quote_toml(client if level == "client" else row)}
 relation = "add-or-remove-one"
 population = "?"                  # privacy units in all: a number with room to spare, which need not be exact
 
@@ -102,11 +102,11 @@ delta_rationale = "?"
 
 {SCHEMES[level]}
 [data]
-path = {toml_string(str(shown))}
+path = {quote_toml(str(shown))}
 # public = true                   # only if anybody may see the file; else it cannot be simulated with
-client = {toml_string(client)}
-row = {toml_string(row)}
-target = {toml_string(target)}
+client = {quote_toml(client)}
+row = {quote_toml(row)}
+target = {quote_toml(target)}
 classes = "?"                     # a list of labels, or how many there are; for numbers: target_range = [low, high]
 test = "?"                        # a public file, or "none" for no scores; or test_share = 0.2 of the units
 
@@ -119,7 +119,7 @@ kind = "linear"
 [training]
 {TRAINING[level]}
 [boundary]                        # what the claim covers
-participation = {toml_string(PARTICIPATION[level])}
+participation = {quote_toml(PARTICIPATION[level])}
 rounds_per_release = 40
 adaptive_clip = false
 post_processing = "?"
@@ -153,4 +153,4 @@ def _line(name: str, kind: str) -> str:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_string(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quote_toml(name)

@@ -21,15 +21,15 @@ from epsilog import training
 from epsilog.pipeline.amounts import Amount, decimal
 from epsilog.pipeline.counts import Counts
 from epsilog.pipeline.data import KINDS_OF_DATA, Data
-from epsilog.pipeline.tuning import Tuning, require_law
-from epsilog.refusals import refusals
+from epsilog.pipeline.tuning import TuningSection, require_trial_distribution
+from epsilog.refusals import convert_validation_errors
 from epsilog.reports import require_field
-from epsilog.schemes import SCHEMES, Against, Party, Scheme
-from epsilog.sections import LARGEST, Count, Part, Positive, Text
-from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, fields
-from epsilog.training import OPTIMIZERS, SCHEDULES, Server
-from epsilog.training.models import Kind, choose, is_own, require_name
-from epsilog.verification.audits import METHODS, ONE_RUN, Guesses, Protocol
+from epsilog.schemes import SCHEMES, Party, ProtectionLevel, Scheme
+from epsilog.sections import LARGEST, ConfigSection, Count, Positive, Text
+from epsilog.terms import CheckError, ConfigError, NeighboringRelation, fields
+from epsilog.training import OPTIMIZERS, SCHEDULES, ServerOptimizer
+from epsilog.training.models import ModelKind, is_custom, parse_model_kind, require_factory_name
+from epsilog.verification.audits import METHODS, ONE_RUN, AuditProtocol, Guesses
 
 UNSAID = "not said: a simulation"
 FEWEST_CANARIES, MOST_CANARIES = 16, 10**5
@@ -37,7 +37,7 @@ MANY = LARGEST - 1  # units, where the data has still to tell how many there are
 MOST_EPSILON = 1000.0  # of a study: no guarantee is left long before
 
 
-class Identity(Part):
+class IdentitySection(ConfigSection):
     """[programme]: what it is, what for, and who answers for it."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
@@ -45,7 +45,7 @@ class Identity(Part):
     owner: Text
 
 
-class Promise(Part):
+class GuaranteeSection(ConfigSection):
     """[guarantee]: what is protected, against which neighbour, among how many."""
 
     privacy_unit: Text
@@ -55,12 +55,12 @@ class Promise(Part):
     sizes_are_public: Annotated[bool, Field(strict=True)] = False
 
     @property
-    def stated(self) -> int | None:
+    def to_guarantee(self) -> int | None:
         """The population, where it is stated and not read from the data."""
         return self.population if isinstance(self.population, int) else None
 
 
-class Budget(Part):
+class BudgetSection(ConfigSection):
     """[budget]: the cap, where it is booked, and why this delta."""
 
     scope: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
@@ -75,8 +75,8 @@ class Budget(Part):
         return (Decimal(1) / population).quantize(Decimal("1e-12"), rounding="ROUND_DOWN")
 
 
-class SchemeSection(Part):
-    """[scheme]: the fields of a scheme's term, except what other sections say; see ``section``."""
+class SchemeSection(ConfigSection):
+    """[scheme]: the fields of a scheme's term, except what other sections say; see ``make_scheme_section``."""
 
     describes: ClassVar[type[Scheme]]
 
@@ -100,7 +100,7 @@ class SchemeSection(Part):
         return self.describes(**given | {"noise_multiplier": noise_multiplier})
 
 
-def section(scheme: type[Scheme]) -> type[SchemeSection]:
+def make_scheme_section(scheme: type[Scheme]) -> type[SchemeSection]:
     """[scheme] for one kind, made from its term; where whole clients are protected, the population counts them."""
     made: dict[str, Any] = {"kind": (Literal[scheme.kind], ...)}
     for name, described in fields.list_fields(scheme).items():
@@ -114,7 +114,9 @@ def section(scheme: type[Scheme]) -> type[SchemeSection]:
 def _field(scheme: type[Scheme], name: str, described: fields.Field) -> tuple[Any, Any]:
     """A field of the file with its default, which few have."""
     stated = (
-        Literal[tuple(described.choices)] if described.choices else _stated(fields.field_type(scheme, name), described)
+        Literal[tuple(described.choices)]
+        if described.choices
+        else _build_section_field(fields.field_type(scheme, name), described)
     )
     if fields.is_list(scheme, name):
         stated = tuple[stated, ...]  # type: ignore[valid-type]
@@ -123,7 +125,7 @@ def _field(scheme: type[Scheme], name: str, described: fields.Field) -> tuple[An
     return (stated | None if described.default is None else stated), described.default
 
 
-def _stated(kind: type, described: fields.Field) -> Any:
+def _build_section_field(kind: type, described: fields.Field) -> Any:
     """A field of the file that keeps to the bounds of a scheme's field."""
     bounds: dict[str, Any] = {"ge": described.ge, "gt": described.gt, "lt": described.lt, "le": described.le}
     if kind is int:
@@ -134,12 +136,12 @@ def _stated(kind: type, described: fields.Field) -> Any:
 def _usual_relation(scheme: type[Scheme], stated: dict[str, Any], population: int) -> NeighboringRelation:
     """The first neighbours that a scheme is priced for; of one that does not hold together, whichever."""
     try:
-        return section(scheme).model_validate(stated).term(population, 1.0).relations[0]
+        return make_scheme_section(scheme).model_validate(stated).term(population, 1.0).relations[0]
     except ValueError:  # told where the whole programme is read
         return NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
-class ModelSection(Part):
+class ModelSection(ConfigSection):
     """[model]: what is trained: a kind of model, and that kind's options."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -148,19 +150,19 @@ class ModelSection(Part):
     initial: Text | None = None
 
     @model_validator(mode="after")
-    def _known(self) -> ModelSection:
-        if is_own(self.kind):
-            require_name(self.kind)
+    def _check_options(self) -> ModelSection:
+        if is_custom(self.kind):
+            require_factory_name(self.kind)
         else:
-            choose(self.kind, **(self.model_extra or {}))
+            parse_model_kind(self.kind, **(self.model_extra or {}))
         return self
 
-    def chosen(self, beside: Path) -> Kind:
+    def to_model_kind(self, beside: Path) -> ModelKind:
         """The kind of model with its options; a module of the user's own is read from the folder ``beside``."""
-        return choose(self.kind, beside, self.initial, **(self.model_extra or {}))
+        return parse_model_kind(self.kind, beside, self.initial, **(self.model_extra or {}))
 
 
-class Pace(Part):
+class ServerSection(ConfigSection):
     """The part of [training] that says how fast everybody goes, and how far; all of it may be left out."""
 
     schedule: Literal[SCHEDULES] | None = None  # type: ignore[valid-type]
@@ -171,39 +173,39 @@ class Pace(Part):
     example_cap: Count | None = None
 
     @model_validator(mode="after")
-    def _served(self) -> Pace:
+    def _check_server(self) -> ServerSection:
         self.server()
         return self
 
-    def server(self) -> Server:
+    def server(self) -> ServerOptimizer:
         """How the server moves the model."""
         stated = {
             name: getattr(self, f"server_{name}") for name in ("optimizer", "learning_rate", "momentum", "schedule")
         }
         try:
-            return Server(**{name: value for name, value in stated.items() if value is not None})
+            return ServerOptimizer(**{name: value for name, value in stated.items() if value is not None})
         except CheckError as error:
             raise CheckError(f"server_{error.field}", error.bound, error.value) from None
 
 
-class Training(Pace):
+class TrainingSection(ServerSection):
     """[training]: how a client computes its update; everything here is public."""
 
     learning_rate: Positive
     local_steps: Count | None = None
     nominal_examples: Count | None = None
 
-    def chosen(self) -> training.Training:
+    def to_local_training(self) -> training.LocalTraining:
         """The same as the trainer takes it."""
         stated = {
             name: getattr(self, name)
             for name in ("learning_rate", "local_steps", "nominal_examples", "schedule", "example_cap")
         }
         given = {name: value for name, value in stated.items() if value is not None}
-        return training.Training(**given, server=self.server())
+        return training.LocalTraining(**given, server=self.server())
 
 
-class Boundary(Part):
+class BoundarySection(ConfigSection):
     """[boundary]: what the claim covers, and what it does not."""
 
     participation: Text
@@ -213,7 +215,7 @@ class Boundary(Part):
     records_per_person: Count | None = None
 
 
-class Audit(Part):
+class AuditSection(ConfigSection):
     """[audit]: canaries among the units, and what is guessed of them; all of it fixed before the run."""
 
     canaries: Annotated[int, Field(ge=FEWEST_CANARIES, le=MOST_CANARIES, strict=True)]
@@ -221,13 +223,13 @@ class Audit(Part):
     method: Literal[tuple(METHODS)] = ONE_RUN  # type: ignore[valid-type]
     guesses: tuple[tuple[int, int], ...] = ()
 
-    def protocol(self, delta: float) -> Protocol:
+    def protocol(self, delta: float) -> AuditProtocol:
         """What is guessed, at the claim's delta."""
         made = tuple(Guesses(*one) for one in self.guesses)
-        return Protocol(self.canaries, delta, self.confidence, self.method, made)
+        return AuditProtocol(self.canaries, delta, self.confidence, self.method, made)
 
 
-class Reporting(Part):
+class ReportingSection(ConfigSection):
     """[reporting]: the calendar period that the report belongs to, and what else the publisher says of it.
 
     The further fields are those of ``epsilog.reports.FIELDS``; each may be left out.
@@ -238,13 +240,13 @@ class Reporting(Part):
     period: Text
 
     @model_validator(mode="after")
-    def _asked_for(self) -> Reporting:
+    def _asked_for(self) -> ReportingSection:
         for name, value in (self.model_extra or {}).items():
             require_field(name, value)
         return self
 
 
-class Run(Part):
+class RunSection(ConfigSection):
     """[run]: whether this is a simulation, and what is shown only then."""
 
     simulation: Annotated[bool, Field(strict=True)]
@@ -254,7 +256,7 @@ class Run(Part):
     checkpoints: Literal["keep", "remove"] = "keep"
 
     @model_validator(mode="after")
-    def _seeded_only_in_simulation(self) -> Run:
+    def _seeded_only_in_simulation(self) -> RunSection:
         if self.simulation and self.seed is None:
             raise CheckError("seed", "given when simulation = true", "nothing")
         if not self.simulation and (self.seed is not None or self.study):
@@ -268,24 +270,24 @@ class Run(Part):
         return self
 
 
-class Programme(Part):
+class PlanConfig(ConfigSection):
     """What is promised, and how it is kept: a programme file without its data and model."""
 
-    programme: Identity
-    guarantee: Promise
-    budget: Budget
+    programme: IdentitySection
+    guarantee: GuaranteeSection
+    budget: BudgetSection
     scheme: SchemeSection
-    boundary: Boundary
-    reporting: Reporting
-    run: Run
+    boundary: BoundarySection
+    reporting: ReportingSection
+    run: RunSection
     references: dict[str, str] = Field(default_factory=dict)
-    audit: Audit | None = None
-    tuning: Tuning | None = None
+    audit: AuditSection | None = None
+    tuning: TuningSection | None = None
     counts: Counts | None = None
 
     @model_validator(mode="after")
-    def _holds_together(self) -> Programme:
-        priced = [relation.value for relation in self._scheme_among(self.guarantee.stated or MANY).relations]
+    def _holds_together(self) -> PlanConfig:
+        priced = [relation.value for relation in self._scheme_among(self.guarantee.to_guarantee or MANY).relations]
         if self.guarantee.relation not in priced:
             bound = f"{' or '.join(priced)} for {self.scheme.kind}"
             raise CheckError("guarantee.relation", bound, self.guarantee.relation.value)
@@ -312,10 +314,10 @@ class Programme(Part):
         if self.tuning is None:
             return
         try:
-            require_law(self.tuning, simulation=self.run.simulation)
+            require_trial_distribution(self.tuning, simulation=self.run.simulation)
         except CheckError as error:
             raise error.under("tuning") from None
-        if not any(party.holds is Against.NOTHING for party in self._parties if party.name == "Server"):
+        if not any(party.holds is ProtectionLevel.NOTHING for party in self._parties if party.name == "Server"):
             bound = f"absent for {self.scheme.kind}, whose server is not trusted: it would see every trial"
             raise CheckError("tuning", bound, "given")
         if self.audit is not None:
@@ -327,7 +329,7 @@ class Programme(Part):
 
     @property
     def _parties(self) -> tuple[Party, ...]:
-        return self._scheme_among(self.guarantee.stated or MANY).parties
+        return self._scheme_among(self.guarantee.to_guarantee or MANY).parties
 
     def _audit_fits(self) -> None:
         """What is guessed is of so many canaries; and there is somebody besides."""
@@ -337,7 +339,7 @@ class Programme(Part):
             self.audit.protocol(0.5)
         except CheckError as error:
             raise error.under("audit") from None
-        most = (self.guarantee.stated or MANY) - 1
+        most = (self.guarantee.to_guarantee or MANY) - 1
         if self.audit.canaries > most:
             raise CheckError("audit.canaries", f"at most {most}, below the population", f"{self.audit.canaries}")
 
@@ -370,9 +372,9 @@ class Programme(Part):
         """Reads and checks the sections of a programme, each a dictionary that says what the file's section says.
 
         Raises:
-            ProgrammeError: unknown, missing or wrong fields; all are named.
+            ConfigError: unknown, missing or wrong fields; all are named.
         """
-        return _checked(cls, sections, "programme")
+        return _check_document(cls, sections, "programme")
 
     @classmethod
     def simulated(
@@ -404,11 +406,11 @@ class Programme(Part):
             **facts: what else the scheme states, such as ``rounds`` and ``clip_norm``.
 
         Raises:
-            ProgrammeError: unknown, missing or wrong facts; all are named.
+            ConfigError: unknown, missing or wrong facts; all are named.
         """
         kind = SCHEMES.get(scheme)
         if kind is None:
-            raise ProgrammeError("programme", [CheckError("scheme.kind", f"one of {', '.join(SCHEMES)}", repr(scheme))])
+            raise ConfigError("programme", [CheckError("scheme.kind", f"one of {', '.join(SCHEMES)}", repr(scheme))])
         name = re.sub("[^a-z0-9]+", "-", task.name.lower()).strip("-")[:63] or "simulation"
         clients = {} if kind.unit_is_client else {"clients": task.clients.count}
         stated = {"kind": scheme, "noise_multiplier": noise_multiplier, **clients, **facts}
@@ -438,18 +440,18 @@ class Programme(Part):
         )
 
 
-class ProgrammeFile(Programme):
+class RunConfig(PlanConfig):
     """A whole programme file."""
 
     data: Data
     model: ModelSection
-    training: Training
+    training: TrainingSection
 
     @model_validator(mode="after")
-    def _fits_its_data(self) -> ProgrammeFile:
+    def _fits_its_data(self) -> RunConfig:
         self._training_fits()
         public = self.data.is_public
-        if self.guarantee.stated is None and not (public or self.guarantee.population_is_public):
+        if self.guarantee.to_guarantee is None and not (public or self.guarantee.population_is_public):
             raise CheckError("guarantee.population_is_public", "true for a population from data", "false")
         if self.run.simulation and not public:
             bound = "false for data that is not stated to be public (data.public): a simulation protects nobody"
@@ -462,8 +464,8 @@ class ProgrammeFile(Programme):
     def _training_fits(self) -> None:
         """A scheme's training settings are stated, and no others: they would say something that is not done."""
         kind, wanted = self.scheme.kind, self.scheme.describes.local_settings
-        for name, field in Training.model_fields.items():
-            if field.is_required() or name in Pace.model_fields:
+        for name, field in TrainingSection.model_fields.items():
+            if field.is_required() or name in ServerSection.model_fields:
                 continue
             stated = getattr(self.training, name) is not None
             if stated != (name in wanted):
@@ -471,49 +473,51 @@ class ProgrammeFile(Programme):
                 raise CheckError(f"training.{name}", f"{'absent' if stated else 'given'} for {kind}", f"{value}")
 
 
-P = TypeVar("P", bound=Programme)
+P = TypeVar("P", bound=PlanConfig)
 
 
-def _checked(kind: type[P], document: Any, source: str) -> P:
+def _check_document(kind: type[P], document: Any, source: str) -> P:
     """Checks a document against a kind of programme, with a [scheme] section of every scheme that is known by now."""
     model: type[P] = _of_schemes(kind, tuple(SCHEMES.values()))
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise ProgrammeError(source, refusals(error.errors(), hidden={*SCHEMES, *KINDS_OF_DATA})) from error
+        raise ConfigError(
+            source, convert_validation_errors(error.errors(), hidden={*SCHEMES, *KINDS_OF_DATA})
+        ) from error
 
 
 @cache
-def _of_schemes(kind: type[Programme], schemes: tuple[type[Any], ...]) -> Any:
-    sections: Any = Union[tuple(section(scheme) for scheme in schemes)]  # noqa: UP007 - made at run time
+def _of_schemes(kind: type[PlanConfig], schemes: tuple[type[Any], ...]) -> Any:
+    sections: Any = Union[tuple(make_scheme_section(scheme) for scheme in schemes)]  # noqa: UP007 - made at run time
     told: Any = Annotated[sections, Field(discriminator="kind")]
     return create_model(kind.__name__, __base__=kind, scheme=(told, ...))
 
 
-def load(path: Path) -> ProgrammeFile:
+def load_run_config(path: Path) -> RunConfig:
     """Reads and checks a programme file.
 
     Raises:
-        ProgrammeError: the file is missing, is no TOML, or holds unknown, missing or wrong fields; all are named.
+        ConfigError: the file is missing, is no TOML, or holds unknown, missing or wrong fields; all are named.
     """
-    return _checked(ProgrammeFile, _document(path), str(path))
+    return _check_document(RunConfig, _document(path), str(path))
 
 
-def load_promise(path: Path) -> Programme:
+def load_plan_config(path: Path) -> PlanConfig:
     """Reads and checks a programme file, or one that stops at what is promised: without [data], [model] and [training].
 
     Raises:
-        ProgrammeError: as ``load`` does.
+        ConfigError: as ``load_run_config`` does.
     """
     document = _document(path)
     whole = any(name in document for name in ("data", "model", "training"))
-    return _checked(ProgrammeFile if whole else Programme, document, str(path))
+    return _check_document(RunConfig if whole else PlanConfig, document, str(path))
 
 
 def _document(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ProgrammeError(str(path), [f"cannot be read: {error.strerror}"]) from error
+        raise ConfigError(str(path), [f"cannot be read: {error.strerror}"]) from error
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or numbers and nesting beyond all bounds
-        raise ProgrammeError(str(path), [f"is not TOML: {error}"]) from error
+        raise ConfigError(str(path), [f"is not TOML: {error}"]) from error

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.pipeline.data import OwnSection
-from epsilog.pipeline.model import load
-from epsilog.pipeline.prepare import told_of
+from epsilog.pipeline.data import CustomDataSection
+from epsilog.pipeline.model import load_run_config
+from epsilog.pipeline.prepare import attribute_errors_to
 from epsilog.terms import CheckError
-from epsilog.training.models import Released, built
+from epsilog.training.models import ReleasedModel, get_cached_model
 
 
-def predict(programme: Path, model: Path, rows: Path) -> list[Any]:
+def predict_targets(programme: Path, model: Path, rows: Path) -> list[Any]:
     """Predicts the target of every row of a file.
 
     Args:
@@ -26,18 +26,18 @@ def predict(programme: Path, model: Path, rows: Path) -> list[Any]:
         A label, a number or a date for each row, within the target's own range; None where a row cannot be used.
 
     Raises:
-        ProgrammeError: the programme, the file of rows or the model are wrong; each is named.
+        ConfigError: the programme, the file of rows or the model are wrong; each is named.
     """
-    stated = load(programme)
-    with told_of(str(programme)):
-        if not isinstance(stated.data, OwnSection):
+    stated = load_run_config(programme)
+    with attribute_errors_to(str(programme)):
+        if not isinstance(stated.data, CustomDataSection):
             raise CheckError(
                 "name", "absent: only a file of one's own says what its columns mean", repr(stated.data.name)
             )
         own = stated.data.own(programme.parent, counts_are_public=False)
         features, goal = own.features(rows), own.schema.goal
-        kind = stated.model.chosen(programme.parent)
-        made = built(kind, inputs=features.shape[1], classes=own.schema.classes)
-        found = Released.read(model, made).predict(features)
+        kind = stated.model.to_model_kind(programme.parent)
+        made = get_cached_model(kind, inputs=features.shape[1], classes=own.schema.classes)
+        found = ReleasedModel.read(model, made).predict(features)
     usable = np.isfinite(found) if made.classes is None else found >= 0
     return [goal.told(value) if can else None for value, can in zip(found.tolist(), usable.tolist(), strict=True)]

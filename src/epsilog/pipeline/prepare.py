@@ -11,13 +11,13 @@ from typing import Any
 
 from epsilog import disk
 from epsilog.pipeline.counts import COUNTS, require_countable
-from epsilog.pipeline.data import OwnSection, Withdrawals
-from epsilog.pipeline.model import Programme, ProgrammeFile, load
+from epsilog.pipeline.data import CustomDataSection, WithdrawalList
+from epsilog.pipeline.model import PlanConfig, RunConfig, load_run_config
 from epsilog.pipeline.tuning import TUNING
-from epsilog.plan import RegisteredPlan, register
-from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, RecordsError, check, codec
+from epsilog.plan import RegisteredPlan, build_registered_plan
+from epsilog.terms import CheckError, ConfigError, NeighboringRelation, RecordError, check, codec
 from epsilog.terms.disclosed import Public
-from epsilog.training import Task, Training
+from epsilog.training import LocalTraining, Task
 
 OF_A_MODEL = (
     "kind",
@@ -33,7 +33,7 @@ OF_A_MODEL = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class PreparedRun:
     """A programme with the task that it is about.
 
     Attributes:
@@ -46,7 +46,7 @@ class Prepared:
         notes: sentences on the data that may be told, for whoever starts a run.
     """
 
-    programme: Programme
+    programme: PlanConfig
     task: Task
     learning: dict[str, Any]
     settings: str
@@ -55,25 +55,25 @@ class Prepared:
     notes: tuple[str, ...] = ()
 
 
-def prepare_file(path: Path) -> Prepared:
+def prepare_config(path: Path) -> PreparedRun:
     """Reads a programme file, brings in its data and holds one against the other.
 
     Raises:
-        ProgrammeError: the file is wrong, the data is not what it says, or counts do not fit.
+        ConfigError: the file is wrong, the data is not what it says, or counts do not fit.
     """
-    stated = load(path)
-    with told_of(str(path)):
+    stated = load_run_config(path)
+    with attribute_errors_to(str(path)):
         unit, public = stated.guarantee.privacy_unit, stated.guarantee.population_is_public
         dataset = stated.data.load(unit, path.parent, counts_are_public=public)
         _require_level(stated, unit, unit_is_client=dataset.unit_is_client)
         canaries = 0 if stated.audit is None else stated.audit.canaries
-        programme = stated.counting(dataset.units + canaries) if stated.guarantee.stated is None else stated
+        programme = stated.counting(dataset.units + canaries) if stated.guarantee.to_guarantee is None else stated
         clients = getattr(programme.scheme, "clients", programme.population)
         misfits = dataset.misfits(population=programme.population, clients=clients, canaries=canaries)
         _refuse(str(path), misfits)
         task = dataset.task(
-            stated.model.chosen(path.parent),
-            stated.training.chosen(),
+            stated.model.to_model_kind(path.parent),
+            stated.training.to_local_training(),
             population=programme.population,
             clients=clients,
             sizes_are_public=stated.guarantee.sizes_are_public,
@@ -83,31 +83,29 @@ def prepare_file(path: Path) -> Prepared:
         require_countable(stated.counts, task)
         withdrawn = None
         if stated.data.withdrawn is not None:
-            withdrawn = Withdrawals(path.parent / stated.data.withdrawn, dataset)
+            withdrawn = WithdrawalList(path.parent / stated.data.withdrawn, dataset)
             withdrawn()
     sections = {"model": stated.model, "training": stated.training}
     learning = {name: each.model_dump(mode="json", exclude_none=True) for name, each in sections.items()}
-    return Prepared(programme, task, learning, settings_hash(programme), path.parent, withdrawn, dataset.notes)
+    return PreparedRun(programme, task, learning, hash_settings(programme), path.parent, withdrawn, dataset.notes)
 
 
-def prepare_task(programme: Programme, task: Task) -> Prepared:
+def prepare_task(programme: PlanConfig, task: Task) -> PreparedRun:
     """Holds a programme against a task that was made in Python.
 
     Raises:
-        ProgrammeError: the task protects another unit than the programme says, or another number of them.
+        ConfigError: the task protects another unit than the programme says, or another number of them.
     """
-    if isinstance(programme, ProgrammeFile):
-        raise ProgrammeError(
-            "programme", [CheckError("task", "absent for a programme that brings its data", task.name)]
-        )
-    with told_of("programme"):
+    if isinstance(programme, RunConfig):
+        raise ConfigError("programme", [CheckError("task", "absent for a programme that brings its data", task.name)])
+    with attribute_errors_to("programme"):
         unit = programme.guarantee.privacy_unit
         check.one_of((task.unit,))(privacy_unit=unit)
         _require_level(programme, unit, unit_is_client=task.unit_is_client)
         _require_kept_rows(programme, task)
         _require_scored(programme, task)
         require_countable(programme.counts, task)
-        programme = programme.counting(task.units) if programme.guarantee.stated is None else programme
+        programme = programme.counting(task.units) if programme.guarantee.to_guarantee is None else programme
         counted = {"population": (programme.population, task.units)}
         if hasattr(programme.scheme, "clients"):
             counted["clients"] = (programme.scheme.clients, task.clients.count)
@@ -115,16 +113,16 @@ def prepare_task(programme: Programme, task: Task) -> Prepared:
         _refuse("programme", [CheckError(name, f"{there} for this task", f"{said}") for name, said, there in wrong])
     training = {name: value for name, value in asdict(task.training).items() if value is not None}
     learning = {"model": task.model.describe(), "training": training}
-    settings = codec.fingerprint([settings_hash(programme), task.describe(), learning])
-    return Prepared(programme, task, learning, settings, Path())
+    settings = codec.hash_canonical([hash_settings(programme), task.describe(), learning])
+    return PreparedRun(programme, task, learning, settings, Path())
 
 
-def _require_level(programme: Programme, unit: str, *, unit_is_client: bool) -> None:
+def _require_level(programme: PlanConfig, unit: str, *, unit_is_client: bool) -> None:
     if unit_is_client != programme.scheme.describes.unit_is_client:
         raise CheckError("scheme.kind", f"one that protects one {unit}", repr(programme.scheme.kind))
 
 
-def _require_scored(programme: Programme, task: Task) -> None:
+def _require_scored(programme: PlanConfig, task: Task) -> None:
     """Trials are compared by their score on a public test set, and their settings are settings."""
     if programme.tuning is None:
         return
@@ -137,9 +135,9 @@ def _require_scored(programme: Programme, task: Task) -> None:
             raise error.under("tuning.candidates") from None
 
 
-def _require_kept_rows(programme: Programme, task: Task) -> None:
+def _require_kept_rows(programme: PlanConfig, task: Task) -> None:
     """Where sizes show, the promise is for neighbours that keep all their rows."""
-    if task.tells_sizes and programme.guarantee.relation is not NeighboringRelation.ZERO_OUT:
+    if task.reveals_sizes and programme.guarantee.relation is not NeighboringRelation.ZERO_OUT:
         bound = f"{NeighboringRelation.ZERO_OUT.value} with training.example_cap, since sizes are public"
         raise CheckError("relation", bound, programme.guarantee.relation.value)
 
@@ -151,12 +149,12 @@ SECTIONS = {
     **dict.fromkeys(OF_A_MODEL, "model"),
     "clients": "scheme",
     "canaries": "audit",
-    **dict.fromkeys((field.name for field in fields(Training)), "training"),
+    **dict.fromkeys((field.name for field in fields(LocalTraining)), "training"),
 }
 """Where a field stands that is held against the data; the rest is about the data."""
 
 
-def _placed(error: CheckError) -> CheckError:
+def _add_path(error: CheckError) -> CheckError:
     placed = error.field.startswith(("scheme.", "tuning", "counts."))
     return error if placed else error.under(SECTIONS.get(error.field, "data"))
 
@@ -164,38 +162,40 @@ def _placed(error: CheckError) -> CheckError:
 def _refuse(source: str, wrong: Sequence[CheckError]) -> None:
     """What does not fit is told by the section and the field where it stands."""
     if wrong:
-        raise ProgrammeError(source, [_placed(each) for each in wrong])
+        raise ConfigError(source, [_add_path(each) for each in wrong])
 
 
 @contextlib.contextmanager
-def told_of(source: str) -> Iterator[None]:
+def attribute_errors_to(source: str) -> Iterator[None]:
     """What is wrong with a field is told of the section where it stands, in ``source``."""
     try:
         yield
     except CheckError as error:
-        raise ProgrammeError(source, [_placed(error)]) from None
+        raise ConfigError(source, [_add_path(error)]) from None
 
 
-def settings_hash(programme: Programme) -> str:
+def hash_settings(programme: PlanConfig) -> str:
     """SHA-256 of the programme as stated."""
     unsaid = {name for name in ("audit", "tuning", "counts") if getattr(programme, name) is None}
-    return codec.fingerprint(programme.model_dump(mode="json", exclude=unsaid))
+    return codec.hash_canonical(programme.model_dump(mode="json", exclude=unsaid))
 
 
-def require_same(plan: RegisteredPlan, task: Task, folder: Path) -> None:
+def require_same_inputs(plan: RegisteredPlan, task: Task, folder: Path) -> None:
     """Refuses to go on with a stored plan whose data or model are no longer what it says.
 
     Raises:
-        ProgrammeError: the code of a model, or a file of data, has changed since the plan was registered.
+        ConfigError: the code of a model, or a file of data, has changed since the plan was registered.
     """
     stated, found = plan.details["data"], task.describe()
     names = sorted({*stated, *found})
-    differ = [name for name in names if codec.canonical(stated.get(name)) != codec.canonical(found.get(name))]
+    differ = [
+        name for name in names if codec.encode_canonical(stated.get(name)) != codec.encode_canonical(found.get(name))
+    ]
     if differ:
-        raise ProgrammeError(plan.name, [f"{folder} holds a plan that was made for another {' and '.join(differ)}"])
+        raise ConfigError(plan.name, [f"{folder} holds a plan that was made for another {' and '.join(differ)}"])
 
 
-def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType({})) -> RegisteredPlan:
+def make_plan(prepared: PreparedRun, *, audit: Mapping[str, Any] = MappingProxyType({})) -> RegisteredPlan:
     """Prices a programme.
 
     Args:
@@ -204,7 +204,7 @@ def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType
 
     Raises:
         CalibrationError: the budget cannot be met.
-        ProgrammeError: a reference that is not there.
+        ConfigError: a reference that is not there.
     """
     programme = prepared.programme
     details = {
@@ -214,15 +214,15 @@ def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType
         "data": prepared.task.describe(),
         "boundary": programme.boundary.model_dump(mode="json", exclude_none=True),
         "reporting": programme.reporting.model_dump(mode="json"),
-        "references": _hashed(programme, prepared.base),
+        "references": _hash_files(programme, prepared.base),
         **audit,
         **({} if programme.tuning is None else {TUNING: {"candidates": list(programme.tuning.candidates)}}),
         **({} if programme.counts is None else {COUNTS: programme.counts.to_json()}),
     }
-    return priced(programme, programme.population, details)
+    return compute_plan_interval(programme, programme.population, details)
 
 
-def priced(programme: Programme, population: int, details: dict[str, Any]) -> RegisteredPlan:
+def compute_plan_interval(programme: PlanConfig, population: int, details: dict[str, Any]) -> RegisteredPlan:
     """What a programme promises and costs: the same before its data is read and after.
 
     Args:
@@ -234,7 +234,7 @@ def priced(programme: Programme, population: int, details: dict[str, Any]) -> Re
         CalibrationError: the budget cannot be met.
     """
     scheme, guarantee, budget = programme.scheme, programme.guarantee, programme.budget
-    return register(
+    return build_registered_plan(
         lambda z: scheme.term(population, z),
         name=programme.programme.name,
         noise_multiplier=None if scheme.noise_multiplier == "calibrate" else scheme.noise_multiplier,
@@ -255,27 +255,27 @@ def priced(programme: Programme, population: int, details: dict[str, Any]) -> Re
     )
 
 
-def _hashed(programme: Programme, base: Path) -> dict[str, Public]:
+def _hash_files(programme: PlanConfig, base: Path) -> dict[str, Public]:
     """SHA-256 of each file that the plan refers to; never of the data, since whoever guesses them could check it."""
     hashes, private = {}, _private_files(programme, base)
     for name, file in programme.references.items():
         try:
             if any(_lies_in(base / file, one) for one in private):
                 bound = "another file than the data and the withdrawals: a plan publishes its hash"
-                raise ProgrammeError(programme.programme.name, [CheckError(f"references.{name}", bound, file)])
+                raise ConfigError(programme.programme.name, [CheckError(f"references.{name}", bound, file)])
             hashes[name] = Public.of((base / file).read_bytes())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise ProgrammeError(f"references.{name}", [f"{file} cannot be read: {reason}"]) from error
+            raise ConfigError(f"references.{name}", [f"{file} cannot be read: {reason}"]) from error
     return hashes
 
 
-def _private_files(programme: Programme, base: Path) -> list[Path]:
+def _private_files(programme: PlanConfig, base: Path) -> list[Path]:
     """The files of a programme that are not public, as far as they are there."""
-    if not isinstance(programme, ProgrammeFile):
+    if not isinstance(programme, RunConfig):
         return []
     data = programme.data
-    named = (data.withdrawn, data.path if isinstance(data, OwnSection) and not data.public else None)
+    named = (data.withdrawn, data.path if isinstance(data, CustomDataSection) and not data.public else None)
     return [base / one for one in named if one is not None and (base / one).exists()]
 
 
@@ -283,16 +283,16 @@ def _lies_in(file: Path, private: Path) -> bool:
     return file.samefile(private) or file.resolve().is_relative_to(private.resolve())
 
 
-def stored_plan(file: Path) -> RegisteredPlan | None:
+def read_stored_plan(file: Path) -> RegisteredPlan | None:
     """The plan that an earlier call registered, if any: a resumed run keeps to it, whatever has been upgraded since."""
     if not file.exists():
         return None
     try:
-        return RegisteredPlan.from_json(codec.parse(file.read_bytes()))
+        return RegisteredPlan.from_json(codec.parse_json(file.read_bytes()))
     except (ValueError, TypeError, KeyError) as error:
-        raise RecordsError(f"{file} is not a plan: {error}") from error
+        raise RecordError(f"{file} is not a plan: {error}") from error
 
 
 def write_json(file: Path, document: Any) -> None:
     """Writes plain JSON values as canonical JSON, atomically."""
-    disk.write_atomically(file, codec.canonical(document) + b"\n")
+    disk.write_atomically(file, codec.encode_canonical(document) + b"\n")

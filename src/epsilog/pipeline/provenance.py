@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.pipeline.prepare import write_json
-from epsilog.terms import RunFile, codec
+from epsilog.terms import RunArtifact, codec
 
 BASE = ("epsilog", "numpy", "scipy")
 FRAMEWORKS = {"jax": ("jax", "jaxlib"), "torch": ("torch",)}
@@ -40,18 +40,18 @@ def note_engine(folder: Path, framework: str, *, elsewhere: bool, seeded: bool) 
         "generator": [f"{PHILOX if seeded else AES} ({noise} {_version(noise)})"],
         "software": {name: [_version(name)] for name in (*FRAMEWORKS.get(framework, ()), *reached, noise)},
     }
-    write_json(folder / RunFile.SOFTWARE, _merged(_noted(folder), now))
+    write_json(folder / RunArtifact.SOFTWARE, _merge_notes(_read_notes(folder), now))
 
 
 def software(folder: Path) -> dict[str, str]:
     """Versions by name of what ran; of a run that went on with another version, each."""
-    noted = _noted(folder).get("software", {})
+    noted = _read_notes(folder).get("software", {})
     return {name: _version(name) for name in BASE} | {name: ", ".join(each) for name, each in noted.items()}
 
 
-def made(folder: Path) -> dict[str, str]:
+def describe_provenance(folder: Path) -> dict[str, str]:
     """When the run was closed (a day, UTC), from which commit of the source, and what trained and drew its noise."""
-    noted = _noted(folder)
+    noted = _read_notes(folder)
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": source_commit(),
@@ -87,13 +87,13 @@ def _git(folder: Path, *words: str) -> str | None:
     return done.stdout.strip()
 
 
-def _noted(folder: Path) -> dict[str, Any]:
-    file = folder / RunFile.SOFTWARE
-    found: dict[str, Any] = codec.parse(file.read_bytes()) if file.exists() else {}
+def _read_notes(folder: Path) -> dict[str, Any]:
+    file = folder / RunArtifact.SOFTWARE
+    found: dict[str, Any] = codec.parse_json(file.read_bytes()) if file.exists() else {}
     return found
 
 
-def _merged(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
+def _merge_notes(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
     """Both notes, each value once."""
     listed = {name: _each(one.get(name, ()), two[name]) for name in ("engine", "generator")}
     old, new = one.get("software", {}), two["software"]

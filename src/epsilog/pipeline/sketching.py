@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from epsilog.pipeline.model import ProgrammeFile, load_promise
-from epsilog.pipeline.prepare import priced, settings_hash
+from epsilog.pipeline.model import RunConfig, load_plan_config
+from epsilog.pipeline.prepare import compute_plan_interval, hash_settings
 from epsilog.plan import FederatedPlan, RegisteredPlan
-from epsilog.terms import CheckError, ProgrammeError
-from epsilog.terms.codec import toml_string
-from epsilog.terms.digits import upper_text
+from epsilog.terms import CheckError, ConfigError
+from epsilog.terms.codec import quote_toml
+from epsilog.terms.digits import format_upper
 
 UNSAID = "not said yet"
 PARTICIPATION = {
@@ -21,7 +21,7 @@ PARTICIPATION = {
 }
 
 
-def sketch(plan: FederatedPlan, *, cap: float | None = None, rounds_per_release: int | None = None) -> str:
+def export_config(plan: FederatedPlan, *, cap: float | None = None, rounds_per_release: int | None = None) -> str:
     """Writes the sections of a programme file that a plan fills; [data], [model] and [training] are left out.
 
     Each fact stands as it was stated. ``epsilog run --check`` reads and prices the file, and refuses it where its price
@@ -42,7 +42,7 @@ def sketch(plan: FederatedPlan, *, cap: float | None = None, rounds_per_release:
     if schedule.sampling == "balls-in-bins" and schedule.rounds > schedule.bins:
         bound = f"at most {schedule.bins}: a programme draws bins anew for each cycle, where this plan keeps them"
         raise CheckError("rounds", bound, f"{schedule.rounds}")
-    budget = upper_text(own, 6) if cap is None else repr(float(cap))
+    budget = format_upper(own, 6) if cap is None else repr(float(cap))
     picked = {
         "poisson": f"sampling_probability = {schedule.sampling_probability!r}",
         "fixed-size": f'sampling = "fixed-size"\ncohort_size = {schedule.cohort_size}',
@@ -62,7 +62,7 @@ purpose = "{UNSAID}"
 owner = "{UNSAID}"
 
 [guarantee]
-privacy_unit = {toml_string(plan.privacy_unit)}
+privacy_unit = {quote_toml(plan.privacy_unit)}
 relation = "{plan.relation.value}"
 population = {schedule.population}
 
@@ -70,7 +70,7 @@ population = {schedule.population}
 scope = "not-said-yet"
 epsilon = "{budget}"
 delta = "{plan.delta.delta!r}"
-delta_rationale = {toml_string(plan.delta.rationale)}
+delta_rationale = {quote_toml(plan.delta.rationale)}
 
 [scheme]
 kind = "client-level-central"
@@ -80,7 +80,7 @@ rounds = {schedule.rounds}
 noise_multiplier = {schedule.noise_multiplier!r}
 
 [boundary]
-participation = {toml_string(PARTICIPATION[schedule.sampling])}
+participation = {quote_toml(PARTICIPATION[schedule.sampling])}
 rounds_per_release = {schedule.rounds if rounds_per_release is None else rounds_per_release}
 adaptive_clip = false
 post_processing = "{UNSAID}"
@@ -94,7 +94,7 @@ simulation = false
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedConfig:
     """A programme file that was read and priced, without its data.
 
     Attributes:
@@ -106,16 +106,16 @@ class Checked:
     whole: bool
 
 
-def check_file(path: Path) -> Checked:
+def check_config(path: Path) -> CheckedConfig:
     """Reads a programme file, or the part of one that promises, and prices it; nothing is booked, and no data is read.
 
     Raises:
-        ProgrammeError: the file is wrong, or its population is in the data.
+        ConfigError: the file is wrong, or its population is in the data.
         CalibrationError: its budget cannot be met.
     """
-    programme = load_promise(path)
-    stated = programme.guarantee.stated
+    programme = load_plan_config(path)
+    stated = programme.guarantee.to_guarantee
     if stated is None:
-        raise ProgrammeError(str(path), [CheckError("guarantee.population", "a number without its data", "from data")])
-    plan = priced(programme, stated, {"settings": settings_hash(programme)})
-    return Checked(plan, isinstance(programme, ProgrammeFile))
+        raise ConfigError(str(path), [CheckError("guarantee.population", "a number without its data", "from data")])
+    plan = compute_plan_interval(programme, stated, {"settings": hash_settings(programme)})
+    return CheckedConfig(plan, isinstance(programme, RunConfig))

@@ -9,34 +9,42 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from epsilog import disk
-from epsilog.ledger import Charge, located, open_ledger
-from epsilog.pipeline.canaries import enrolled, planned, require_canaries
+from epsilog.ledger import Charge, open_ledger, parse_address
+from epsilog.pipeline.canaries import describe_audit, insert_run_canaries, require_planned_canaries
 from epsilog.pipeline.counts import Counting, give_back, released_vector
-from epsilog.pipeline.model import Programme
+from epsilog.pipeline.model import PlanConfig
 from epsilog.pipeline.prepare import (
-    Prepared,
+    PreparedRun,
     make_plan,
-    prepare_file,
+    prepare_config,
     prepare_task,
-    require_same,
-    stored_plan,
+    read_stored_plan,
+    require_same_inputs,
     write_json,
 )
 from epsilog.pipeline.provenance import note_engine
-from epsilog.pipeline.simulation import Studied, simulate, study_plans
-from epsilog.pipeline.steps import charge_key, close, is_closed, require_budget, reserve, train, try_all
-from epsilog.pipeline.tuning import Sweeping
+from epsilog.pipeline.simulation import Studied, measure_utility, plan_comparison_runs
+from epsilog.pipeline.steps import (
+    commit_charge,
+    is_charge_closed,
+    make_charge_key,
+    require_budget,
+    reserve_plan,
+    run_smoke_tests,
+    train_under_charge,
+)
+from epsilog.pipeline.tuning import TrialRunner
 from epsilog.plan import RegisteredPlan
 from epsilog.reports import build_report, check_schema, render_html
 from epsilog.schemes import Scheme
-from epsilog.terms import CheckError, EpsilogError, ProgrammeError, RoundRecord, RunFile
-from epsilog.terms.charts import band_plot
-from epsilog.terms.notebook import html_table
-from epsilog.training import Task, exclusive, forget
+from epsilog.terms import CheckError, ConfigError, EpsilogError, RoundRecord, RunArtifact
+from epsilog.terms.charts import draw_band_plot
+from epsilog.terms.notebook import render_html_table
+from epsilog.training import Task, delete_run_state, lock_exclusively
 from epsilog.training.engines import Engine
-from epsilog.training.engines.unreliable import unreliable
-from epsilog.training.models import Released
-from epsilog.verification import Reconciliation, Utility, read_evidence, reconcile
+from epsilog.training.engines.unreliable import add_dropout
+from epsilog.training.models import ReleasedModel
+from epsilog.verification import Reconciliation, SimulatedUtility, read_evidence, reconcile
 
 EngineOf = Callable[[Scheme, str, Task], Callable[[Task], Engine]]
 """(scheme, the charge's key, the task) -> what ``run_rounds`` takes as its engine."""
@@ -44,7 +52,7 @@ OnRound = Callable[[RoundRecord], object]
 """Takes the public record of a round that was released."""
 
 
-class Observer(Protocol):
+class RunObserver(Protocol):
     """Who watches a run."""
 
     def stage(self, says: str) -> None:
@@ -55,7 +63,7 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class RunResult:
     """A finished run.
 
     Attributes:
@@ -69,25 +77,25 @@ class Outcome:
     plan: RegisteredPlan
     reconciliation: Reconciliation = field(repr=False)
     report: dict[str, Any]
-    model: Released | None
+    model: ReleasedModel | None
     folder: Path
 
     def _repr_html_(self) -> str:
-        claim = html_table(self.plan.name, [("claim", self.report["claim"]["statement"])])
+        claim = render_html_table(self.plan.name, [("claim", self.report["claim"]["statement"])])
         return claim + self.plan._repr_html_() + self._curve() + self._verdicts()
 
     def _verdicts(self) -> str:
         """What the report says of each check: notebooks travel, and figures of who took part are not for them."""
         told = self.report["verification"]
         rows = [(one["check"], one["verdict"], one["says"]) for one in told["findings"]]
-        return html_table(
+        return render_html_table(
             f"Records against plan and ledger: {told['verdict']}", rows, ["check", "verdict", "what was found"]
         )
 
     def _curve(self) -> str:
         """How the loss grew from round to round, under the budget."""
         points = self.report.get("accounting", {}).get("curve", [])
-        return band_plot(
+        return draw_band_plot(
             [("certified", [(one["round"], float(one["lower"]), float(one["upper"])) for one in points])],
             title="What the rounds have cost so far",
             x_label="round",
@@ -96,25 +104,25 @@ class Outcome:
         )
 
 
-class Silent:
+class NullObserver:
     """Nobody watches."""
 
     def stage(self, says: str) -> None:
-        """As ``Observer`` says."""
+        """As ``RunObserver`` says."""
 
     def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
-        """As ``Observer`` says."""
+        """As ``RunObserver`` says."""
 
 
 def run(
-    programme: Path | str | Programme,
+    programme: Path | str | PlanConfig,
     task: Task | None = None,
     *,
     runs: Path | str = "runs",
     ledger: Path | str | None = None,
-    observer: Observer | None = None,
+    observer: RunObserver | None = None,
     on_round: OnRound | None = None,
-) -> Outcome:
+) -> RunResult:
     """Takes one programme from plan to proof, or goes on where a killed run stopped.
 
     Args:
@@ -126,36 +134,36 @@ def run(
         on_round: called with the public record of each round of the model, as in ``run_rounds``.
 
     Raises:
-        ProgrammeError: the file, or the data against it, is wrong, or a rehearsal fails (engine, settings, disk);
+        ConfigError: the file, or the data against it, is wrong, or a rehearsal fails (engine, settings, disk);
             nothing was written.
         CalibrationError: the plan cannot meet its budget; nothing was written.
         BudgetExceededError: the ledger refuses the plan; nothing of it was written.
         LedgerIntegrityError: the ledger was edited.
         ConflictError: another process is running this programme, or the ledger's budget is of another kind.
     """
-    start = _planned(programme, task, Path(runs), ledger, observer=observer or Silent(), on_round=on_round)
-    if is_closed(start.plan, start.ledger):
-        with exclusive(start.folder / "lock", start.folder.name):
-            return _proved(start)
+    start = _plan_run(programme, task, Path(runs), ledger, observer=observer or NullObserver(), on_round=on_round)
+    if is_charge_closed(start.plan, start.ledger):
+        with lock_exclusively(start.folder / "lock", start.folder.name):
+            return _verify_and_report(start)
     _require_same(start)
-    studied = study_plans(start.programme, start.plan, start.task)
-    with _charged(start) as charge:
+    studied = plan_comparison_runs(start.programme, start.plan, start.task)
+    with _reserve_charge(start) as charge:
         if charge.state != "committed":  # another process may have been faster
-            _trained(start, charge)
-            close(charge, start.folder, _utility(start, studied), _counted(start))
-        return _proved(start)
+            _train(start, charge)
+            commit_charge(charge, start.folder, _utility(start, studied), _draw_counts(start))
+        return _verify_and_report(start)
 
 
 def train_only(
-    programme: Path | str | Programme,
+    programme: Path | str | PlanConfig,
     task: Task | None = None,
     *,
     runs: Path | str = "runs",
     ledger: Path | str | None = None,
-    observer: Observer | None = None,
+    observer: RunObserver | None = None,
     on_round: OnRound | None = None,
     engine: EngineOf | None = None,
-) -> tuple[Released, Path]:
+) -> tuple[ReleasedModel, Path]:
     """Takes one programme from plan to model, booked as ever; ``run`` goes on from there to the proof.
 
     The charge stays started: nothing is compared, checked or reported yet.
@@ -175,32 +183,32 @@ def train_only(
     Raises:
         EpsilogError: as in ``run``.
     """
-    start = _planned(programme, task, Path(runs), ledger, observer=observer or Silent(), on_round=on_round)
+    start = _plan_run(programme, task, Path(runs), ledger, observer=observer or NullObserver(), on_round=on_round)
     if engine is not None and start.task.canaries is not None:
         bound = "absent where clients compute elsewhere"
-        raise ProgrammeError(start.plan.name, [CheckError("audit", bound, f"{start.task.canaries.count} canaries")])
-    if not is_closed(start.plan, start.ledger):
+        raise ConfigError(start.plan.name, [CheckError("audit", bound, f"{start.task.canaries.count} canaries")])
+    if not is_charge_closed(start.plan, start.ledger):
         _require_same(start)
-        with _charged(start) as charge:
+        with _reserve_charge(start) as charge:
             if charge.state != "committed":
-                _trained(start, charge, engine)
-                disk.level_times(start.folder, to=start.folder / RunFile.PLAN)
-    return Released.read(start.folder / RunFile.MODEL, start.task.model), start.folder
+                _train(start, charge, engine)
+                disk.level_times(start.folder, to=start.folder / RunArtifact.PLAN)
+    return ReleasedModel.read(start.folder / RunArtifact.MODEL, start.task.model), start.folder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Start:
     """A programme that is planned: everything that a run goes on from."""
 
-    prepared: Prepared
+    prepared: PreparedRun
     plan: RegisteredPlan
     folder: Path
     ledger: str | Path
-    observer: Observer
+    observer: RunObserver
     on_round: OnRound | None
 
     @property
-    def programme(self) -> Programme:
+    def programme(self) -> PlanConfig:
         return self.prepared.programme
 
     @property
@@ -209,7 +217,7 @@ class _Start:
 
     @property
     def counting(self) -> Counting:
-        return Counting(self.plan, self.task, self.folder, self.programme.run.seed, charge_key(self.plan))
+        return Counting(self.plan, self.task, self.folder, self.programme.run.seed, make_charge_key(self.plan))
 
     def show(self, record: RoundRecord) -> None:
         """Hands on a round that was released."""
@@ -220,61 +228,61 @@ class _Start:
     def over(self, engine: Callable[[Task], Engine] | None) -> Callable[[Task], Engine] | None:
         """The engine, None for the task's own; with clients who do not reply, where the programme simulates them."""
         dropout = self.programme.run.dropout
-        return engine if dropout is None else unreliable(dropout, engine)
+        return engine if dropout is None else add_dropout(dropout, engine)
 
 
-def _planned(
-    programme: Path | str | Programme,
+def _plan_run(
+    programme: Path | str | PlanConfig,
     task: Task | None,
     runs: Path,
     ledger: Path | str | None,
     *,
-    observer: Observer,
+    observer: RunObserver,
     on_round: OnRound | None,
 ) -> _Start:
     observer.stage("reading the data")
-    prepared = _prepared(programme, task)
+    prepared = _prepare(programme, task)
     for note in prepared.notes:
         observer.stage(note)
     folder = runs / f"{prepared.programme.programme.name}-{prepared.settings[:8]}"
-    prepared = enrolled(prepared, folder)
+    prepared = insert_run_canaries(prepared, folder)
     observer.stage("planning")
-    audit = planned(prepared.programme, prepared.task)
-    plan = stored_plan(folder / RunFile.PLAN) or make_plan(prepared, audit=audit)
+    audit = describe_audit(prepared.programme, prepared.task)
+    plan = read_stored_plan(folder / RunArtifact.PLAN) or make_plan(prepared, audit=audit)
     return _Start(prepared, plan, folder, runs / "ledger.db" if ledger is None else _where(ledger), observer, on_round)
 
 
 def _where(ledger: str | Path) -> str | Path:
-    return located(ledger) if isinstance(ledger, str) else ledger
+    return parse_address(ledger) if isinstance(ledger, str) else ledger
 
 
 def _require_same(start: _Start) -> None:
     """Refuses a stored plan of other data, another model or other canaries."""
-    require_same(start.plan, start.task, start.folder)
-    require_canaries(start.plan, start.task, start.folder)
+    require_same_inputs(start.plan, start.task, start.folder)
+    require_planned_canaries(start.plan, start.task, start.folder)
 
 
 @contextlib.contextmanager
-def _charged(start: _Start) -> Iterator[Charge]:
+def _reserve_charge(start: _Start) -> Iterator[Charge]:
     """The plan's charge, reserved once everything that can fail has been tried, in a folder that is ours alone."""
     start.observer.stage("rehearsing")
-    try_all(start.plan, start.task, start.folder)
+    run_smoke_tests(start.plan, start.task, start.folder)
     with open_ledger(start.ledger) as books:
         books.verify()  # nothing is booked on top of a ledger that does not hold
         require_budget(books, start.plan)
         beside = start.counting.reserve(books)
         try:
-            charge = reserve(books, start.plan, start.folder, start.task.canaries)
+            charge = reserve_plan(books, start.plan, start.folder, start.task.canaries)
         except EpsilogError as refusal:
             give_back(beside, f"another charge of the run was refused: {refusal}"[:1000])
             raise
-        with exclusive(start.folder / "lock", start.folder.name):
+        with lock_exclusively(start.folder / "lock", start.folder.name):
             if charge.state == "reserved":
                 start.counting.require_enough(books, [charge, *beside])
             yield charge
 
 
-def _counted(start: _Start) -> tuple[dict[str, Any], ...]:
+def _draw_counts(start: _Start) -> tuple[dict[str, Any], ...]:
     """The noisy counts beside the model, each drawn once under its own charge."""
     if start.counting.stated is None:
         return ()
@@ -283,18 +291,18 @@ def _counted(start: _Start) -> tuple[dict[str, Any], ...]:
         return start.counting.told(books, released_vector(start.folder, start.task))
 
 
-def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> None:
+def _train(start: _Start, charge: Charge, engine: EngineOf | None = None) -> None:
     seeded = start.programme.run.seed is not None
     note_engine(start.folder, start.task.model.framework, elsewhere=engine is not None, seeded=seeded)
     if start.plan.trials is not None:
         if engine is not None:
             bound = "absent where clients compute elsewhere: they would see every trial"
-            raise ProgrammeError(start.plan.name, [CheckError("tuning", bound, "given")])
+            raise ConfigError(start.plan.name, [CheckError("tuning", bound, "given")])
         folder, seed, stage = start.folder, start.programme.run.seed, start.observer.stage
-        Sweeping(start.plan, start.task, folder, seed, start.over(None), start.prepared.withdrawn, stage).run(charge)
+        TrialRunner(start.plan, start.task, folder, seed, start.over(None), start.prepared.withdrawn, stage).run(charge)
         return
     start.observer.stage("training")
-    train(
+    train_under_charge(
         start.plan,
         start.task,
         seed=start.programme.run.seed,
@@ -306,12 +314,12 @@ def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> N
     )
 
 
-def _utility(start: _Start, studied: Studied) -> Utility | None:
+def _utility(start: _Start, studied: Studied) -> SimulatedUtility | None:
     """What a simulation compares itself with, on who has not withdrawn by now; None of training for people."""
     seed, withdrawn = start.programme.run.seed, start.prepared.withdrawn
     if seed is None:
         return None
-    return simulate(
+    return measure_utility(
         studied,
         start.plan,
         start.task,
@@ -322,30 +330,30 @@ def _utility(start: _Start, studied: Studied) -> Utility | None:
     )
 
 
-def _prepared(programme: Path | str | Programme, task: Task | None) -> Prepared:
-    if not isinstance(programme, Programme):
+def _prepare(programme: Path | str | PlanConfig, task: Task | None) -> PreparedRun:
+    if not isinstance(programme, PlanConfig):
         if task is not None:
-            raise ProgrammeError(
+            raise ConfigError(
                 str(programme), [CheckError("task", "absent for a file, which brings its data", task.name)]
             )
-        return prepare_file(Path(programme))
+        return prepare_config(Path(programme))
     if task is None:
-        raise ProgrammeError("programme", [CheckError("task", "given for a programme without data", "nothing")])
+        raise ConfigError("programme", [CheckError("task", "given for a programme without data", "nothing")])
     return prepare_task(programme, task)
 
 
-def _proved(start: _Start) -> Outcome:
+def _verify_and_report(start: _Start) -> RunResult:
     """Verifies a finished run and writes its report."""
     if start.programme.run.checkpoints == "remove":
-        forget(start.folder)
+        delete_run_state(start.folder)
     start.observer.stage("verifying")
-    folder, stored = start.folder, start.folder / RunFile.MODEL
+    folder, stored = start.folder, start.folder / RunArtifact.MODEL
     evidence = read_evidence(folder, start.ledger)
     outcome = reconcile(evidence)
     report = build_report(evidence, outcome)
     check_schema(report)
-    write_json(folder / RunFile.REPORT, report)
-    disk.write_atomically(folder / RunFile.PAGE, render_html(report).encode())
-    model = Released.read(stored, start.task.model) if stored.exists() else None
-    disk.level_times(folder, to=folder / RunFile.PLAN)  # how long training took depends on the data
-    return Outcome(start.plan, outcome, report, model, folder)
+    write_json(folder / RunArtifact.REPORT, report)
+    disk.write_atomically(folder / RunArtifact.PAGE, render_html(report).encode())
+    model = ReleasedModel.read(stored, start.task.model) if stored.exists() else None
+    disk.level_times(folder, to=folder / RunArtifact.PLAN)  # how long training took depends on the data
+    return RunResult(start.plan, outcome, report, model, folder)

@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilog import disk, npz
-from epsilog.accounting import epsilon, mean_trials
+from epsilog.accounting import epsilon, expected_trials
 from epsilog.ledger import Charge, Ledger, open_ledger
-from epsilog.mechanisms import BinomialTrials, Trials, read_trials
+from epsilog.mechanisms import BinomialTrialCount, TrialDistribution, parse_trials
 from epsilog.plan import RegisteredPlan
-from epsilog.sections import Part, Text
-from epsilog.terms import CheckError, RecordsError, RunFile, check, codec
+from epsilog.sections import ConfigSection, Text
+from epsilog.terms import CheckError, RecordError, RunArtifact, check, codec
 
 if TYPE_CHECKING:
-    from epsilog.training import Task, Trained
+    from epsilog.training import Task, TrainingResult
     from epsilog.training.engines import Engine
 
-__all__ = ["TUNING", "Sweeping", "Tuning", "chosen", "require_law"]
+__all__ = ["TUNING", "TrialRunner", "TuningSection", "get_selected_settings", "require_trial_distribution"]
 
 TUNING = "tuning"  # in a plan's details
 FOLDER, DRAWN, CHOSEN, BOOKS = "trials", "drawn.json", "chosen.json", "ledger.db"  # within a run's own folder
@@ -37,29 +37,29 @@ MOST = 1000  # runs: on average, or at most where there is a most
 VARIED = ("learning_rate", "local_steps", "schedule")  # settings that no price depends on
 
 
-class Tuning(Part):
+class TuningSection(ConfigSection):
     """[tuning]: the run is the best of a random number of trials, whose law is stated beforehand."""
 
     trials: Text
     candidates: tuple[dict[str, Any], ...] = ()
 
     @property
-    def law(self) -> Trials:
+    def law(self) -> TrialDistribution:
         """The law of the number of trials."""
-        return read_trials(self.trials)
+        return parse_trials(self.trials)
 
 
-def require_law(tuning: Tuning, *, simulation: bool) -> None:
+def require_trial_distribution(tuning: TuningSection, *, simulation: bool) -> None:
     """Refuses laws that are none, too many trials, settings that are no candidates, and a number that a clock tells.
 
     Raises:
         CheckError: named within [tuning].
     """
     law = tuning.law
-    expected = float(law.most) if isinstance(law, BinomialTrials) else mean_trials(law)
+    expected = float(law.most) if isinstance(law, BinomialTrialCount) else expected_trials(law)
     if not expected <= MOST:
         raise CheckError("trials", f"of at most {MOST} runs", repr(tuning.trials))
-    if not simulation and not isinstance(law, BinomialTrials):
+    if not simulation and not isinstance(law, BinomialTrialCount):
         bound = "fixed or binomial when simulation = false: any other number is told by how long the run takes"
         raise CheckError("trials", bound, repr(tuning.trials))
     for candidate in tuning.candidates:
@@ -67,7 +67,7 @@ def require_law(tuning: Tuning, *, simulation: bool) -> None:
             raise CheckError("candidates", f"settings among {', '.join(VARIED)}", repr(dict(candidate)), verb="name")
 
 
-def candidates(plan: RegisteredPlan, task: Task) -> list[Task]:
+def list_candidate_tasks(plan: RegisteredPlan, task: Task) -> list[Task]:
     """The task with each candidate's settings, or as it is where there are none.
 
     Raises:
@@ -77,15 +77,15 @@ def candidates(plan: RegisteredPlan, task: Task) -> list[Task]:
     return [replace(task, training=replace(task.training, **one)) for one in stated] or [task]
 
 
-def chosen(folder: Path) -> dict[str, Any] | None:
+def get_selected_settings(folder: Path) -> dict[str, Any] | None:
     """The winner's settings, as the owner tells them; None where no trial was chosen."""
     file = folder / FOLDER / CHOSEN
-    found = codec.parse(file.read_bytes()) if file.exists() else None
+    found = codec.parse_json(file.read_bytes()) if file.exists() else None
     return found if isinstance(found, dict) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sweeping:
+class TrialRunner:
     """A sweep under its started charge; whatever of it was done before is not done again.
 
     Attributes:
@@ -114,14 +114,14 @@ class Sweeping:
         """Trains what is left to train, chooses, and releases the winner under the charge.
 
         Raises:
-            RecordsError: what was drawn is no draw.
+            RecordError: what was drawn is no draw.
         """
         self._place.mkdir(mode=0o700, exist_ok=True)
         if charge.state == "reserved":
             charge.start()  # before the first trial
-        looked_at, settings = self._drawn()
-        tasks = candidates(self.plan, self.task)
-        best: tuple[float, int, Trained, Mapping[int, int]] | None = None
+        looked_at, settings = self._draw_trials()
+        tasks = list_candidate_tasks(self.plan, self.task)
+        best: tuple[float, int, TrainingResult, Mapping[int, int]] | None = None
         with open_ledger(self._place / BOOKS) as books:
             for number, which in enumerate(settings, start=1):
                 self.stage(f"training trial {number}")
@@ -137,20 +137,20 @@ class Sweeping:
         stated = self.plan.details[TUNING]["candidates"]
         disk.write_atomically(
             self._place / CHOSEN,
-            codec.canonical(dict(stated[settings[number - 1]]) if stated else {}) + b"\n",
+            codec.encode_canonical(dict(stated[settings[number - 1]]) if stated else {}) + b"\n",
             private=True,
         )
         _release(charge, trained, attempts)
-        self._put((own / RunFile.ROUNDS).read_bytes(), (own / RunFile.CUSTODY).read_bytes())
-        from epsilog.training.models import Released
+        self._put((own / RunArtifact.ROUNDS).read_bytes(), (own / RunArtifact.CUSTODY).read_bytes())
+        from epsilog.training.models import ReleasedModel
 
-        arrays = Released(task.model, trained.model).arrays
-        disk.write_atomically(self.folder / RunFile.MODEL, npz.written(arrays))
+        arrays = ReleasedModel(task.model, trained.model).arrays
+        disk.write_atomically(self.folder / RunArtifact.MODEL, npz.encode_npz(arrays))
 
     def _of(self, number: int) -> Path:
         return self._place / f"{number:04d}"
 
-    def _drawn(self) -> tuple[int, list[int]]:
+    def _draw_trials(self) -> tuple[int, list[int]]:
         """How many trials are looked at, and each one's settings, by place: drawn once, for the curator alone.
 
         Where a law has a most, so many are trained in any case, and as many of them looked at as the law drew: how long
@@ -161,22 +161,22 @@ class Sweeping:
         if not file.exists():
             below = secrets.randbelow if self.seed is None else random.Random(self._seed("drawn")).randrange  # noqa: S311
             count = law.draw(below)
-            trained = law.most if isinstance(law, BinomialTrials) else count
+            trained = law.most if isinstance(law, BinomialTrialCount) else count
             among = max(len(self.plan.details[TUNING]["candidates"]), 1)
             drawn = {"looked_at": count, "settings": [below(among) for _ in range(trained)]}
-            disk.write_atomically(file, codec.canonical(drawn) + b"\n", private=True)
+            disk.write_atomically(file, codec.encode_canonical(drawn) + b"\n", private=True)
         try:
-            found = codec.parse(file.read_bytes())
+            found = codec.parse_json(file.read_bytes())
             return check.integer(0)(looked_at=found["looked_at"]), [check.integer(0)(one=n) for n in found["settings"]]
         except codec.UNREADABLE as error:
-            raise RecordsError(f"{file} does not hold what was drawn: {error!r}") from error
+            raise RecordError(f"{file} does not hold what was drawn: {error!r}") from error
 
     def _seed(self, purpose: str) -> int:
         return int.from_bytes(hashlib.sha256(f"epsilog/trials/{self.seed}/{purpose}".encode()).digest()[:6], "big")
 
-    def _trial(self, books: Ledger, number: int, task: Task) -> tuple[Trained, Mapping[int, int]]:
+    def _trial(self, books: Ledger, number: int, task: Task) -> tuple[TrainingResult, Mapping[int, int]]:
         """One whole run, in a folder and under a charge of its own; and how often each of its rounds was begun."""
-        from epsilog.training import PaidRun, Randomness, run_rounds
+        from epsilog.training import AuthorizedRun, Randomness, run_rounds
 
         plan, guarantee, scope = self.plan, self.plan.guarantee, f"trials/{number:04d}"
         release, relation = plan.scheme.release(), guarantee.relation
@@ -203,7 +203,7 @@ class Sweeping:
         )
         fresh = Randomness.from_os() if self.seed is None else Randomness.simulated(self._seed(f"{number}"))
         trained = run_rounds(
-            PaidRun(plan.scheme, paid, fresh),
+            AuthorizedRun(plan.scheme, paid, fresh),
             task,
             folder=self._of(number),
             engine=self.engine,
@@ -214,11 +214,11 @@ class Sweeping:
 
     def _put(self, rounds: bytes, custody: bytes) -> None:
         """The winner's records, where everybody finds them."""
-        disk.write_atomically(self.folder / RunFile.CUSTODY, custody, private=True)
-        disk.write_atomically(self.folder / RunFile.ROUNDS, rounds)
+        disk.write_atomically(self.folder / RunArtifact.CUSTODY, custody, private=True)
+        disk.write_atomically(self.folder / RunArtifact.ROUNDS, rounds)
 
 
-def _release(charge: Charge, trained: Trained, attempts: Mapping[int, int]) -> None:
+def _release(charge: Charge, trained: TrainingResult, attempts: Mapping[int, int]) -> None:
     """Tells the ledger of the winner's rounds, each begun as often as it was."""
     begun, told = charge.rounds_started, charge.rounds_released
     for record in trained.records:
@@ -228,7 +228,7 @@ def _release(charge: Charge, trained: Trained, attempts: Mapping[int, int]) -> N
             charge.round_released(record.round, output_hash=record.output_hash)
 
 
-def _score(trained: Trained) -> float:
+def _score(trained: TrainingResult) -> float:
     """By which trials are compared: the last score on the public test set; where training diverged, the lowest."""
     score = trained.records[-1].test_score if trained.records else None
     return -math.inf if score is None else score

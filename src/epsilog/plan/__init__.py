@@ -1,76 +1,92 @@
 """Before anything runs: a goal becomes a noise multiplier, a schedule and a price.
 
-``federated`` and ``queries`` are the two calculators; ``register`` prices a whole programme's scheme and gives the
-document whose hash goes into the ledger; ``preflight`` prices somebody else's loop of DP-SGD as it is. Pure functions;
-no disk, no clock, no randomness.
+``federated`` and ``queries`` are the two calculators; ``build_registered_plan`` prices a whole programme's scheme and
+gives the document whose hash goes into the ledger; ``preflight`` prices somebody else's loop of DP-SGD as it is. Pure
+functions; no disk, no clock, no randomness.
 """
 
-from epsilog.plan.compared import SideBySide, side_by_side
-from epsilog.plan.consumed import Consumed
-from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
-from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, profile_view
+from epsilog.plan.compared import ReleaseComparison, compare_releases
+from epsilog.plan.consumed import ConsumedBudget
+from epsilog.plan.federated_plan import (
+    EpsilonCurvePoint,
+    FederatedPlan,
+    Schedule,
+    calibrate_noise,
+    calibrate_rounds,
+    compute_epsilon_curve,
+    federated,
+)
+from epsilog.plan.mixed import CompositionPlan, PartCost, ProfileView, compute_profile_view, plan_composition
 from epsilog.plan.phases import PhasedPlan, plan_phases
 from epsilog.plan.pricing import price
-from epsilog.plan.printed import AsPrinted, algorithm_two
-from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
+from epsilog.plan.printed import PrintedAlgorithmCost, account_algorithm_2
+from epsilog.plan.query_plan import (
+    Crossover,
+    CrossoverRow,
+    QueryNoise,
+    QueryPlan,
+    QueryShare,
+    compare_query_noise,
+    queries,
+)
 from epsilog.plan.questions import QUESTIONS, Question
-from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, register
-from epsilog.plan.risks import RISK_GAP, close_fit, risk_reading
-from epsilog.plan.sensitivities import Sensitivity, sensitivity
+from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, build_registered_plan
+from epsilog.plan.risks import RISK_GAP, compute_risk_metrics, fit_gaussian_dp_quickly
+from epsilog.plan.sensitivities import QuerySensitivity, compute_query_sensitivity
 from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
-from epsilog.plan.sweeps import Sweep, sweep
-from epsilog.plan.training_loop import Preflight, preflight
-from epsilog.plan.training_setup import TrainingSetup
-from epsilog.plan.verdicts import Verdict, odds, verdict
+from epsilog.plan.sweeps import TuningCost, plan_tuning
+from epsilog.plan.training_loop import PreflightResult, preflight
+from epsilog.plan.training_setup import TrainingLoop
+from epsilog.plan.verdicts import Interpretation, bound_log_odds_factor, interpret_guarantee
 
 __all__ = [
     "OUTCOME_SHARE",
     "QUESTIONS",
     "RISK_GAP",
-    "AsPrinted",
-    "Consumed",
-    "Contribution",
+    "CompositionPlan",
+    "ConsumedBudget",
     "Crossover",
     "CrossoverRow",
-    "CurvePoint",
+    "EpsilonCurvePoint",
     "FederatedPlan",
-    "Mix",
-    "Noise",
+    "Interpretation",
+    "PartCost",
     "PhasedPlan",
-    "Preflight",
+    "PreflightResult",
+    "PrintedAlgorithmCost",
     "ProfileView",
+    "QueryNoise",
     "QueryPlan",
+    "QuerySensitivity",
     "QueryShare",
     "Question",
     "RegisteredPlan",
+    "ReleaseComparison",
     "Schedule",
-    "Sensitivity",
-    "SideBySide",
-    "Sweep",
-    "TrainingSetup",
-    "Verdict",
-    "algorithm_two",
-    "close_fit",
-    "crossover",
-    "curve",
+    "TrainingLoop",
+    "TuningCost",
+    "account_algorithm_2",
+    "bound_log_odds_factor",
+    "build_registered_plan",
+    "calibrate_noise",
+    "calibrate_rounds",
+    "compare_query_noise",
+    "compare_releases",
+    "compute_epsilon_curve",
+    "compute_profile_view",
+    "compute_query_sensitivity",
+    "compute_risk_metrics",
     "federated",
+    "fit_gaussian_dp_quickly",
     "grade_delta",
+    "interpret_guarantee",
     "list_limits",
     "list_query_limits",
-    "mix",
-    "noise_for",
-    "odds",
+    "plan_composition",
     "plan_phases",
+    "plan_tuning",
     "preflight",
     "price",
-    "profile_view",
     "queries",
-    "register",
-    "risk_reading",
-    "rounds_for",
-    "sensitivity",
-    "side_by_side",
-    "sweep",
-    "verdict",
     "write_formula",
 ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilog.accounting import Comparison, GaussianFit, Standing, compare
+from epsilog.accounting import GaussianDPFit, PointComparison, ProfileComparison, compare_profiles
 from epsilog.mechanisms import Release
-from epsilog.plan.risks import close_fit
+from epsilog.plan.risks import fit_gaussian_dp_quickly
 from epsilog.terms import NeighboringRelation, check
 from epsilog.terms.messages import Message
 
-__all__ = ["SideBySide", "side_by_side"]
+__all__ = ["ReleaseComparison", "compare_releases"]
 
 DELTAS = (0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
 FPRS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
@@ -18,7 +18,7 @@ _TOLERANCE, _GAP = 0.005, 0.01  # an excess that is of no account; the relative 
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
+class ReleaseComparison:
     """Two releases, compared as curves and at one point of each.
 
     Attributes:
@@ -28,10 +28,10 @@ class SideBySide:
         fits: the mu that each comes close to; None where none does.
     """
 
-    found: Comparison
-    at_delta: Standing
-    at_fpr: Standing | None
-    fits: tuple[GaussianFit | None, GaussianFit | None]
+    found: ProfileComparison
+    at_delta: PointComparison
+    at_fpr: PointComparison | None
+    fits: tuple[GaussianDPFit | None, GaussianDPFit | None]
 
     @property
     def says(self) -> tuple[Message, ...]:
@@ -56,14 +56,14 @@ class SideBySide:
         return said, weaker
 
 
-def side_by_side(
+def compare_releases(
     first: Release,
     second: Release,
     *,
     delta: float,
     fpr: float,
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-) -> SideBySide:
+) -> ReleaseComparison:
     """Compares two releases for a reader: whole curves, and one delta and one false positive rate of interest.
 
     Args:
@@ -77,12 +77,12 @@ def side_by_side(
         UnsupportedMechanismError: no method has a proof for a part of one under this relation.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> side_by_side(Gaussian(2.0), Gaussian(1.0), delta=1e-6, fpr=0.01).found.verdict
+    >>> compare_releases(Gaussian(2.0), Gaussian(1.0), delta=1e-6, fpr=0.01).found.verdict
     'first'
     """
-    delta, fpr = check.between(0, 1)(delta=delta), check.between(0, 1)(fpr=fpr)
+    delta, fpr = check.in_open_interval(0, 1)(delta=delta), check.in_open_interval(0, 1)(fpr=fpr)
     deltas, fprs = sorted({*DELTAS, delta}, reverse=True), sorted({*FPRS, fpr})
-    found = compare(first, second, deltas=deltas, fprs=fprs, relation=relation, tolerance=_TOLERANCE, gap=_GAP)
+    found = compare_profiles(first, second, deltas=deltas, fprs=fprs, relation=relation, tolerance=_TOLERANCE, gap=_GAP)
     at_fpr = found.at_fprs[fprs.index(fpr)] if found.at_fprs else None
-    fits = (close_fit(first, relation), close_fit(second, relation))
-    return SideBySide(found, found.at_deltas[deltas.index(delta)], at_fpr, fits)
+    fits = (fit_gaussian_dp_quickly(first, relation), fit_gaussian_dp_quickly(second, relation))
+    return ReleaseComparison(found, found.at_deltas[deltas.index(delta)], at_fpr, fits)

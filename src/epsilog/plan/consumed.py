@@ -15,7 +15,7 @@ _MOST_SHARES = 48  # different shares priced one by one; beyond it near-equal on
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
+class ConsumedBudget:
     """What the queries answered so far cost together, by the noise that they were answered with.
 
     Attributes:
@@ -32,7 +32,7 @@ class Consumed:
     optimal: Interval
 
 
-def taken(counts: Sequence[int], used: int) -> list[int]:
+def count_used_queries(counts: Sequence[int], used: int) -> list[int]:
     """How many of each group the first ``used`` queries are; those beyond the plan are counted to its last group."""
     found, left = [], used
     for count in counts:
@@ -42,7 +42,7 @@ def taken(counts: Sequence[int], used: int) -> list[int]:
     return found
 
 
-def consumed(
+def compute_consumed_budget(
     mechanism: str,
     delta: float,
     *,
@@ -51,7 +51,7 @@ def consumed(
     classic: Sequence[float],
     exact: Sequence[float],
     optimal: Sequence[float],
-) -> Consumed:
+) -> ConsumedBudget:
     """Prices the queries used, under each way's noise for unit sensitivity; the same noise is priced once."""
 
     def price(scales: Sequence[float]) -> Interval:
@@ -61,22 +61,24 @@ def consumed(
                 used[scale] += count
             groups = [(count, scale) for scale, count in used.items() if count]
         else:
-            groups = [(n, 1 / share) for n, share in stepped([(n, 1 / b) for n, b in zip(counts, scales, strict=True)])]
+            groups = [
+                (n, 1 / share) for n, share in bucket_shares([(n, 1 / b) for n, b in zip(counts, scales, strict=True)])
+            ]
         kind = Gaussian if mechanism == "gaussian" else Laplace
         parts = [Repeated(kind(scale), count) for count, scale in groups if math.isfinite(scale)]
         return bound_epsilon(Composed(parts), delta=delta)
 
     prices = {tuple(scales): price(scales) for scales in (classic, exact, optimal)}
     split = math.fsum(count * each for count, each in zip(counts, epsilons, strict=True))
-    return Consumed(split, prices[tuple(classic)], prices[tuple(exact)], prices[tuple(optimal)])
+    return ConsumedBudget(split, prices[tuple(classic)], prices[tuple(exact)], prices[tuple(optimal)])
 
 
-def at_most(total: float, found: Interval) -> Interval:
+def cap_at_total(total: float, found: Interval) -> Interval:
     """A part of a plan costs no more than the plan, which was calibrated to ``total``."""
     return replace(found, lower=min(found.lower, total), upper=min(found.upper, total))
 
 
-def stepped(groups: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+def bucket_shares(groups: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """(count, share) with at most ``_MOST_SHARES`` different shares: near-equal ones become the largest of them.
 
     A larger share means less noise, so the price is on the safe side.

@@ -15,7 +15,7 @@ from epsilog import accounting
 from epsilog.accounting.montecarlo import estimate_noise, strategies
 from epsilog.mechanisms import (
     BallsInBins,
-    BinnedParticipation,
+    BallsInBinsParticipation,
     Gaussian,
     MatrixMechanism,
     PoissonSampled,
@@ -26,11 +26,11 @@ from epsilog.mechanisms import (
 from epsilog.terms import check, codec
 from epsilog.terms.messages import Message
 
-__all__ = ["Comparison", "Row", "correlated"]
+__all__ = ["NoiseComparison", "NoiseOption", "compare_noise_strategies"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NoiseOption:
     """One way to run the training.
 
     Attributes:
@@ -49,7 +49,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class NoiseComparison:
     """Ways to run the same training under the same guarantee, the least noise first.
 
     Attributes:
@@ -64,10 +64,10 @@ class Comparison:
     cycle_length: int
     epsilon: float
     delta: float
-    rows: tuple[Row, ...]
+    rows: tuple[NoiseOption, ...]
 
     @property
-    def winner(self) -> Row:
+    def winner(self) -> NoiseOption:
         """The way with the least noise in the model."""
         return self.rows[0]
 
@@ -87,7 +87,7 @@ class Comparison:
         return codec.plain_fields(self) | {"winner": self.winner.name, "sentence": self.sentence.to_json()}
 
 
-def correlated(
+def compare_noise_strategies(
     *,
     rounds: int,
     cycle_length: int,
@@ -95,7 +95,7 @@ def correlated(
     delta: float,
     seed: int,
     bands: Sequence[int] | None = None,
-) -> Comparison:
+) -> NoiseComparison:
     """Compares independent noise + Poisson sampling with correlated noise + balls-in-bins at one guarantee.
 
     Args:
@@ -109,40 +109,42 @@ def correlated(
     Raises:
         CalibrationError: the goal is out of reach.
 
-    >>> found = correlated(rounds=64, cycle_length=16, epsilon=2.0, delta=1e-5, seed=1, bands=[4])
+    >>> found = compare_noise_strategies(rounds=64, cycle_length=16, epsilon=2.0, delta=1e-5, seed=1, bands=[4])
     >>> found.winner.name
     'correlated noise (4 bands), balls-in-bins'
     """
     rounds = check.integer(1)(rounds=rounds)
     cycle_length = check.integer(1)(cycle_length=cycle_length)
     epsilon = check.positive()(epsilon=epsilon)
-    delta = check.between(0, 1)(delta=delta)
+    delta = check.in_open_interval(0, 1)(delta=delta)
     if bands is None:
         bands = [2**k for k in range(1, 12) if 2**k <= min(cycle_length, rounds)]
     rows = [
         _poisson(rounds, cycle_length, epsilon=epsilon, delta=delta),
-        _binned(rounds, cycle_length, epsilon=epsilon, delta=delta),
+        _account_balls_in_bins(rounds, cycle_length, epsilon=epsilon, delta=delta),
     ]
-    for size in check.each(check.integer(1))(bands=bands):
-        strategy = strategies.optimal(size, rounds)
-        release = MatrixMechanism(strategy, BinnedParticipation(cycle_length), rounds, 1.0)
+    for size in check.sequence_of(check.integer(1))(bands=bands):
+        strategy = strategies.optimize_banded_column(size, rounds)
+        release = MatrixMechanism(strategy, BallsInBinsParticipation(cycle_length), rounds, 1.0)
         noise = estimate_noise(release, epsilon=epsilon, delta=delta, seed=seed)
-        made = MatrixMechanism(strategy, BinnedParticipation(cycle_length), rounds, noise)
+        made = MatrixMechanism(strategy, BallsInBinsParticipation(cycle_length), rounds, noise)
         name = f"correlated noise ({size} bands), balls-in-bins"
-        rows.append(Row(name, made, noise, noise * strategies.prefix_error(strategy, rounds), certified=False))
-    return Comparison(rounds, cycle_length, epsilon, delta, tuple(sorted(rows, key=lambda row: row.error)))
+        rows.append(
+            NoiseOption(name, made, noise, noise * strategies.compute_prefix_error(strategy, rounds), certified=False)
+        )
+    return NoiseComparison(rounds, cycle_length, epsilon, delta, tuple(sorted(rows, key=lambda row: row.error)))
 
 
-def _poisson(rounds: int, cycle_length: int, *, epsilon: float, delta: float) -> Row:
+def _poisson(rounds: int, cycle_length: int, *, epsilon: float, delta: float) -> NoiseOption:
     def make(noise: float) -> Release:
         return Repeated(PoissonSampled(Gaussian(noise), 1 / cycle_length), rounds)
 
     noise = accounting.calibrate(make, epsilon=epsilon, delta=delta)
-    error = noise * strategies.prefix_error(ToeplitzStrategy((1.0,)), rounds)
-    return Row("independent noise, Poisson sampling", make(noise), noise, error, certified=True)
+    error = noise * strategies.compute_prefix_error(ToeplitzStrategy((1.0,)), rounds)
+    return NoiseOption("independent noise, Poisson sampling", make(noise), noise, error, certified=True)
 
 
-def _binned(rounds: int, cycle_length: int, *, epsilon: float, delta: float) -> Row:
+def _account_balls_in_bins(rounds: int, cycle_length: int, *, epsilon: float, delta: float) -> NoiseOption:
     """Units take part once more or once less if the last epoch is cut short: counted as if all had the one more."""
 
     def make(noise: float) -> Release:
@@ -150,6 +152,6 @@ def _binned(rounds: int, cycle_length: int, *, epsilon: float, delta: float) -> 
 
     noise = accounting.calibrate(make, epsilon=epsilon, delta=delta)
     strategy = ToeplitzStrategy((1.0,))
-    made = MatrixMechanism(strategy, BinnedParticipation(cycle_length), rounds, noise)
-    error = noise * strategies.prefix_error(strategy, rounds)
-    return Row("independent noise, balls-in-bins", made, noise, error, certified=True)
+    made = MatrixMechanism(strategy, BallsInBinsParticipation(cycle_length), rounds, noise)
+    error = noise * strategies.compute_prefix_error(strategy, rounds)
+    return NoiseOption("independent noise, balls-in-bins", made, noise, error, certified=True)

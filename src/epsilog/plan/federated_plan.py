@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from epsilog.accounting import FederatedEstimate, GaussianFit, calibrate, fl_formula, rounds_that_fit
+from epsilog.accounting import FederatedClosedForm, GaussianDPFit, calibrate, federated_closed_form, rounds_that_fit
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import (
     BallsInBins,
@@ -15,17 +15,17 @@ from epsilog.mechanisms import (
     PoissonSampled,
     Release,
     Repeated,
-    Trials,
+    TrialDistribution,
 )
-from epsilog.numerics.roots import largest
+from epsilog.numerics.roots import find_last_integer
 from epsilog.plan.pricing import GAP, formula_json, price
-from epsilog.plan.risks import close_fit, fit_json
+from epsilog.plan.risks import fit_gaussian_dp_quickly, fit_json
 from epsilog.plan.sentences import write_formula
-from epsilog.plan.sweeps import Sweep, sweep
-from epsilog.plan.verdicts import Verdict, verdict
+from epsilog.plan.sweeps import TuningCost, plan_tuning
+from epsilog.plan.verdicts import Interpretation, interpret_guarantee
 from epsilog.terms import (
     CalibrationError,
-    DeltaDecision,
+    DeltaChoice,
     DeltaPolicy,
     Interval,
     NeighboringRelation,
@@ -35,10 +35,10 @@ from epsilog.terms import (
     fields,
     parameters,
 )
-from epsilog.terms.charts import interval_bar
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.charts import draw_interval_bar
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.messages import Message
-from epsilog.terms.notebook import html_table
+from epsilog.terms.notebook import render_html_table
 
 _MOST_EPOCHS = 2**30
 
@@ -68,11 +68,11 @@ class Schedule:
         """The share of units expected in a round (q = m / N)."""
         return self.cohort_size / self.population
 
-    def formula(self, delta: float, rounds: int | None = None) -> FederatedEstimate:
+    def formula(self, delta: float, rounds: int | None = None) -> FederatedClosedForm:
         """The popular closed form, whole or after the first rounds: an estimate, never charged."""
         q, noise = self.sampling_probability, self.noise_multiplier
         rounds = self.rounds if rounds is None else rounds
-        return fl_formula(sampling_probability=q, noise_multiplier=noise, rounds=rounds, delta=delta)
+        return federated_closed_form(sampling_probability=q, noise_multiplier=noise, rounds=rounds, delta=delta)
 
     @property
     def bins(self) -> int:
@@ -130,27 +130,27 @@ class FederatedPlan:
     """
 
     schedule: Schedule
-    delta: DeltaDecision
+    delta: DeltaChoice
     relation: NeighboringRelation
     privacy_unit: str
-    formula: FederatedEstimate
+    formula: FederatedClosedForm
     epsilon: Interval
     unamplified: Interval
     releases_per_period: int
     cumulative: Interval
     group: int = 1
     person: Interval | None = None
-    fit: GaussianFit | None = None
-    sweep: Sweep | None = None
+    fit: GaussianDPFit | None = None
+    sweep: TuningCost | None = None
 
     @property
     def release(self) -> Release:
         """What one run releases, as it is priced: without noise whoever is sampled is seen."""
         return self.schedule.release() if self.schedule.noise_multiplier > 0 else self.schedule.unamplified()
 
-    def meaning(self, cap: float | None = None) -> Verdict:
+    def meaning(self, cap: float | None = None) -> Interpretation:
         """What the price of one run means for one person; ``cap`` is the policy's on epsilon."""
-        return verdict(
+        return interpret_guarantee(
             self.release,
             self.epsilon,
             delta=self.delta.delta,
@@ -167,21 +167,21 @@ class FederatedPlan:
 
     def _repr_html_(self) -> str:
         rows = [
-            ("epsilon", upper_text(self.epsilon.upper), f"certified, at delta {upper_text(self.delta.delta)}"),
-            ("lower bound", lower_text(self.epsilon.lower), self.epsilon.method),
-            ("if participation is known", upper_text(self.unamplified.upper), "no amplification by sampling"),
+            ("epsilon", format_upper(self.epsilon.upper), f"certified, at delta {format_upper(self.delta.delta)}"),
+            ("lower bound", format_lower(self.epsilon.lower), self.epsilon.method),
+            ("if participation is known", format_upper(self.unamplified.upper), "no amplification by sampling"),
             ("closed form", f"{self.formula.total:.4g}", "an estimate, never charged"),
-            ("releases together", upper_text(self.cumulative.upper), f"{self.releases_per_period} in a period"),
+            ("releases together", format_upper(self.cumulative.upper), f"{self.releases_per_period} in a period"),
             ("beside the closed form", "", str(self.verdict)),
         ]
-        drawn = interval_bar(
+        drawn = draw_interval_bar(
             self.epsilon.lower,
             self.epsilon.upper,
-            title=f"epsilon: between {lower_text(self.epsilon.lower)} and {upper_text(self.epsilon.upper)}; "
+            title=f"epsilon: between {format_lower(self.epsilon.lower)} and {format_upper(self.epsilon.upper)}; "
             f"the closed form says {self.formula.total:.4g}",
             estimate=("closed form", self.formula.total),
         )
-        return drawn + html_table(f"one {self.privacy_unit}, {self.relation}", rows)
+        return drawn + render_html_table(f"one {self.privacy_unit}, {self.relation}", rows)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""
@@ -212,7 +212,7 @@ def federated(
     gap: float = GAP,
     group: int = 1,
     fit: bool = False,
-    trials: Trials | None = None,
+    trials: TrialDistribution | None = None,
 ) -> FederatedPlan:
     """Prices a federated schedule of the central model.
 
@@ -246,9 +246,9 @@ def federated(
     schedule = Schedule(population, cohort_size, rounds, noise_multiplier, sampling, clip_norm)
     privacy_unit = parameters.PRIVACY_UNIT.rule(str)(privacy_unit=privacy_unit)
     releases_per_period = parameters.RELEASES_PER_PERIOD.rule(int)(releases_per_period=releases_per_period)
-    gap = check.between(0, 1)(gap=gap)
-    relation = check.member(NeighboringRelation)(relation=relation)
-    decision = (policy or DeltaPolicy()).decide(delta, population=population)
+    gap = check.in_open_interval(0, 1)(gap=gap)
+    relation = check.enum_member(NeighboringRelation)(relation=relation)
+    decision = (policy or DeltaPolicy()).choose_delta(delta, population=population)
 
     def priced(count: int, group: int = 1) -> Interval:
         return price(schedule, decision.delta, relation, count=count, gap=gap, group=group)
@@ -266,18 +266,18 @@ def federated(
         cumulative=first if releases_per_period == 1 else priced(releases_per_period),
         group=group,
         person=None if group == 1 else priced(1, group),
-        fit=_fitted(schedule, relation) if check.flag()(fit=fit) else None,
+        fit=_fit_gaussian_dp(schedule, relation) if check.boolean()(fit=fit) else None,
         sweep=None
         if trials is None
-        else sweep(schedule.release(), trials, delta=decision.delta, relation=relation, gap=gap),
+        else plan_tuning(schedule.release(), trials, delta=decision.delta, relation=relation, gap=gap),
     )
 
 
-def _fitted(schedule: Schedule, relation: NeighboringRelation) -> GaussianFit | None:
-    return None if schedule.noise_multiplier == 0 else close_fit(schedule.release(), relation)
+def _fit_gaussian_dp(schedule: Schedule, relation: NeighboringRelation) -> GaussianDPFit | None:
+    return None if schedule.noise_multiplier == 0 else fit_gaussian_dp_quickly(schedule.release(), relation)
 
 
-def noise_for(
+def calibrate_noise(
     *,
     epsilon: float,
     population: int,
@@ -293,12 +293,12 @@ def noise_for(
     Raises:
         CalibrationError: no noise meets the goal.
 
-    >>> 0.83 < noise_for(epsilon=2.0, population=50_000, cohort_size=500, rounds=200) < 0.85
+    >>> 0.83 < calibrate_noise(epsilon=2.0, population=50_000, cohort_size=500, rounds=200) < 0.85
     True
     """
     epsilon = parameters.EPSILON.rule(float)(epsilon=epsilon)
-    relation = check.member(NeighboringRelation)(relation=relation)
-    decision = (policy or DeltaPolicy()).decide(delta, population=population)
+    relation = check.enum_member(NeighboringRelation)(relation=relation)
+    decision = (policy or DeltaPolicy()).choose_delta(delta, population=population)
     schedule = Schedule(population, cohort_size, rounds, 1.0, sampling)
 
     def release(noise: float) -> Release:
@@ -307,7 +307,7 @@ def noise_for(
     return calibrate(release, epsilon=epsilon, delta=decision.delta, relation=relation, gap=GAP)
 
 
-def rounds_for(
+def calibrate_rounds(
     *,
     epsilon: float,
     population: int,
@@ -324,34 +324,34 @@ def rounds_for(
         CalibrationError: any number of rounds fits.
         UnsupportedMechanismError: a round by itself has no proven price.
 
-    >>> rounds_for(epsilon=2.0, population=50_000, cohort_size=500, noise_multiplier=1.2) > 200
+    >>> calibrate_rounds(epsilon=2.0, population=50_000, cohort_size=500, noise_multiplier=1.2) > 200
     True
     """
     epsilon = parameters.EPSILON.rule(float)(epsilon=epsilon)
-    relation = check.member(NeighboringRelation)(relation=relation)
-    decision = (policy or DeltaPolicy()).decide(delta, population=population)
+    relation = check.enum_member(NeighboringRelation)(relation=relation)
+    decision = (policy or DeltaPolicy()).choose_delta(delta, population=population)
     schedule = Schedule(population, cohort_size, 1, noise_multiplier, sampling)
     if sampling == "balls-in-bins":
-        return _whole_epochs(schedule, epsilon=epsilon, delta=decision.delta, relation=relation)
+        return _count_whole_epochs(schedule, epsilon=epsilon, delta=decision.delta, relation=relation)
     step, delta = schedule.step(), decision.delta
     return rounds_that_fit(step, epsilon=epsilon, delta=delta, relation=relation, gap=GAP)
 
 
-def _whole_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation: NeighboringRelation) -> int:
+def _count_whole_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation: NeighboringRelation) -> int:
     """The rounds of the most epochs that fit: with balls-in-bins the rounds of an epoch cost what the epoch costs."""
 
     def fits(epochs: int) -> bool:
         release = replace(schedule, rounds=epochs * schedule.bins).release()
         return bound_epsilon(release, delta=delta, relation=relation, gap=GAP).upper <= epsilon
 
-    epochs = largest(fits, limit=_MOST_EPOCHS)
+    epochs = find_last_integer(fits, limit=_MOST_EPOCHS)
     if epochs == _MOST_EPOCHS:
         raise CalibrationError(f"any number of rounds meets epsilon {epsilon:g}")
     return epochs * schedule.bins
 
 
 @dataclass(frozen=True, slots=True)
-class CurvePoint:
+class EpsilonCurvePoint:
     """What the first ``rounds`` rounds cost: the certified interval, and what the closed form says."""
 
     rounds: int
@@ -359,7 +359,7 @@ class CurvePoint:
     formula: float
 
 
-def curve(plan: FederatedPlan, *, points: int = 12, gap: float = 0.02) -> tuple[CurvePoint, ...]:
+def compute_epsilon_curve(plan: FederatedPlan, *, points: int = 12, gap: float = 0.02) -> tuple[EpsilonCurvePoint, ...]:
     """Epsilon over rounds, at evenly spaced rounds up to the plan's own.
 
     Args:
@@ -368,17 +368,17 @@ def curve(plan: FederatedPlan, *, points: int = 12, gap: float = 0.02) -> tuple[
         gap: relative width of each interval to aim for.
 
     >>> plan = federated(population=1000, cohort_size=10, rounds=4, noise_multiplier=2.0)
-    >>> [point.rounds for point in curve(plan)]
+    >>> [point.rounds for point in compute_epsilon_curve(plan)]
     [1, 2, 3, 4]
     """
     points = check.integer(2)(points=points)
     schedule, delta = plan.schedule, plan.delta.delta
-    rounds = _spaced(schedule.rounds, points)
+    rounds = _space_rounds(schedule.rounds, points)
     bounds = (price(schedule, delta, plan.relation, rounds=n, gap=gap) for n in rounds)
-    return tuple(map(CurvePoint, rounds, bounds, (schedule.formula(delta, n).total for n in rounds)))
+    return tuple(map(EpsilonCurvePoint, rounds, bounds, (schedule.formula(delta, n).total for n in rounds)))
 
 
-def _spaced(last: int, points: int) -> Sequence[int]:
+def _space_rounds(last: int, points: int) -> Sequence[int]:
     if last <= points:
         return range(1, last + 1)
     return sorted({1, *(-(-last * i // (points - 1)) for i in range(1, points))})

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from epsilog.accounting import delta as bound_delta
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.accounting import true_positive_rate
+from epsilog.accounting import tpr_upper_bound
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
@@ -93,7 +93,7 @@ _MADE: Mapping[str, Callable[[Part], Release]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution:
+class PartCost:
     """One part of a mix.
 
     Attributes:
@@ -106,7 +106,7 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class CompositionPlan:
     """A mix of releases, priced.
 
     Attributes:
@@ -115,7 +115,7 @@ class Mix:
     """
 
     epsilon: Interval
-    parts: tuple[Contribution, ...]
+    parts: tuple[PartCost, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +135,12 @@ class ProfileView:
     def true_positive_rate(self, fpr: float) -> float:
         """Bounds from above how often an attacker who may be wrong ``fpr`` of the time is right."""
         points = zip(self.epsilons, (delta.upper for delta in self.deltas), strict=True)
-        return true_positive_rate(points, fpr=fpr)
+        return tpr_upper_bound(points, fpr=fpr)
 
 
-def mix(releases: Sequence[Release], *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE) -> Mix:
+def plan_composition(
+    releases: Sequence[Release], *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE
+) -> CompositionPlan:
     """Prices several releases together, each alone, and the rest without each.
 
     Args:
@@ -150,35 +152,35 @@ def mix(releases: Sequence[Release], *, delta: float, relation: NeighboringRelat
         UnsupportedMechanismError: no proof covers a part under this relation.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> both = mix([Gaussian(4.0), Gaussian(8.0)], delta=1e-6)
+    >>> both = plan_composition([Gaussian(4.0), Gaussian(8.0)], delta=1e-6)
     >>> both.epsilon.upper > both.parts[0].alone.upper > both.parts[1].alone.upper
     True
     """
-    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
 
     def price(parts: Sequence[Release], gap: float = _SHOWN) -> Interval:
         return bound_epsilon(Composed(parts), delta=delta, relation=relation, gap=gap)
 
-    return Mix(
+    return CompositionPlan(
         epsilon=price(releases, gap=_CLOSE),
         parts=tuple(
-            Contribution(alone=price([part]), without=price([*releases[:i], *releases[i + 1 :]]))
+            PartCost(alone=price([part]), without=price([*releases[:i], *releases[i + 1 :]]))
             for i, part in enumerate(releases)
         ),
     )
 
 
-def profile_view(
+def compute_profile_view(
     release: Release, *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE, points: int = 25
 ) -> ProfileView:
     """Bounds delta over a grid of epsilons that reaches down to about ``delta``.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> view = profile_view(Gaussian(1.0), delta=1e-6)
+    >>> view = compute_profile_view(Gaussian(1.0), delta=1e-6)
     >>> round(view.advantage.upper, 4), 0.05 < view.true_positive_rate(0.01) < 0.13
     (0.3829, True)
     """
-    delta = check.between(0, 1)(delta=delta)
+    delta = check.in_open_interval(0, 1)(delta=delta)
     points = check.integer(2)(points=points)
     reach = bound_epsilon(release, delta=delta, relation=relation).upper
     last = reach * 1.1 if math.isfinite(reach) and reach > 0 else 1.0

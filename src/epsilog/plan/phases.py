@@ -17,7 +17,7 @@ from epsilog.plan.federated_plan import Schedule
 from epsilog.plan.pricing import GAP, price
 from epsilog.terms import (
     CheckError,
-    DeltaDecision,
+    DeltaChoice,
     DeltaPolicy,
     Interval,
     NeighboringRelation,
@@ -25,9 +25,9 @@ from epsilog.terms import (
     codec,
     parameters,
 )
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.messages import Message
-from epsilog.terms.notebook import html_table
+from epsilog.terms.notebook import render_html_table
 
 __all__ = ["PhasedPlan", "plan_phases"]
 
@@ -50,7 +50,7 @@ class PhasedPlan:
 
     phases: tuple[Schedule, ...]
     enrolled: int
-    delta: DeltaDecision
+    delta: DeltaChoice
     relation: NeighboringRelation
     privacy_unit: str
     epsilon: Interval
@@ -77,11 +77,11 @@ class PhasedPlan:
 
     def _repr_html_(self) -> str:
         rows = [
-            ("epsilon", upper_text(self.epsilon.upper), f"certified, at delta {upper_text(self.delta.delta)}"),
-            ("lower bound", lower_text(self.epsilon.lower), str(self.epsilon.method)),
-            ("unamplified", upper_text(self.unamplified.upper), "if participation is known"),
+            ("epsilon", format_upper(self.epsilon.upper), f"certified, at delta {format_upper(self.delta.delta)}"),
+            ("lower bound", format_lower(self.epsilon.lower), str(self.epsilon.method)),
+            ("unamplified", format_upper(self.unamplified.upper), "if participation is known"),
         ]
-        return html_table(f"one {self.privacy_unit}, {self.relation}", rows)
+        return render_html_table(f"one {self.privacy_unit}, {self.relation}", rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; infinite numbers are the text "inf"."""
@@ -125,15 +125,15 @@ def plan_phases(
     >>> plan_phases([slow_start, main]).enrolled
     60000
     """
-    phases = check.each(check.instance(Schedule))(phases=phases)
+    phases = check.sequence_of(check.instance_of(Schedule))(phases=phases)
     if not 1 <= len(phases) <= _MAX_PHASES:
         raise CheckError("phases", f"1 to {_MAX_PHASES} schedules", f"{len(phases)}")
-    relation = check.member(NeighboringRelation)(relation=relation)
+    relation = check.enum_member(NeighboringRelation)(relation=relation)
     privacy_unit = parameters.PRIVACY_UNIT.rule(str)(privacy_unit=privacy_unit)
     largest = max(phase.population for phase in phases)
     enrolled = largest if enrolled is None else check.integer(largest)(enrolled=enrolled)
-    decision = (policy or DeltaPolicy()).decide(delta, population=enrolled)
-    gap = check.between(0, 1)(gap=gap)
+    decision = (policy or DeltaPolicy()).choose_delta(delta, population=enrolled)
+    gap = check.in_open_interval(0, 1)(gap=gap)
     known = Composed([phase.unamplified() for phase in phases])
     return PhasedPlan(
         phases=phases,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from epsilog.accounting import FederatedEstimate, epsilon
+from epsilog.accounting import FederatedClosedForm, epsilon
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.terms import Interval, NeighboringRelation, check, codec
 from epsilog.terms.messages import Message
@@ -55,7 +55,7 @@ def price(
     Raises:
         UnsupportedMechanismError: a part has no proven price under this relation.
     """
-    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
     parts = list(schedule) if isinstance(schedule, Sequence) else [schedule]
     left = sum(part.rounds for part in parts) if rounds is None else check.integer(1)(rounds=rounds)
     releases = []
@@ -68,12 +68,12 @@ def price(
     return epsilon(Repeated(Composed(releases), count), delta=delta, relation=relation, gap=gap, group=group)
 
 
-def formula_json(formula: FederatedEstimate) -> dict[str, Any]:
+def formula_json(formula: FederatedClosedForm) -> dict[str, Any]:
     """The popular closed form as plain JSON values."""
     return {
         "root_term": codec.encode(formula.root_term),
         "linear_term": codec.encode(formula.linear_term),
         "total": codec.encode(formula.total),
-        "dominates": formula.dominates,
+        "dominates": formula.dominant_term,
         "side": "estimate",
     }

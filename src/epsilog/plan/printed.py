@@ -14,13 +14,13 @@ from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 from epsilog.terms import Interval, NeighboringRelation, check, codec
 
-__all__ = ["AsPrinted", "algorithm_two"]
+__all__ = ["PrintedAlgorithmCost", "account_algorithm_2"]
 
 ROUNDED = 1.0 - 2.0**-50  # three products and a quotient, rounded down
 
 
 @dataclass(frozen=True, slots=True)
-class AsPrinted:
+class PrintedAlgorithmCost:
     """The price of one client's part of a run, under both readings of E.
 
     Attributes:
@@ -40,7 +40,7 @@ class AsPrinted:
         return codec.plain_fields(self)
 
 
-def algorithm_two(
+def account_algorithm_2(
     *,
     sigma: float,
     batch_probability: float,
@@ -49,7 +49,7 @@ def algorithm_two(
     epochs: int,
     participations: int,
     delta: float,
-) -> AsPrinted:
+) -> PrintedAlgorithmCost:
     """Prices the printed algorithm for one client, in nats.
 
     The divisor p D holds still only if the size of a client does not change, so a neighbour has nothing in one
@@ -64,16 +64,16 @@ def algorithm_two(
         participations: rounds that the client takes part in.
         delta: of the guarantee, in (0, 1).
 
-    >>> found = algorithm_two(
+    >>> found = account_algorithm_2(
     ...     sigma=1.0, batch_probability=0.1, examples=64, clip_norm=1.0, epochs=1, participations=10, delta=1e-5
     ... )
     >>> round(found.noise_multiplier, 6), round(found.epochs.upper, 3), round(found.mistaken.upper, 2)
     (6.4, 0.572, 7.05)
     """
     sigma, clip_norm = check.positive()(sigma=sigma), check.positive()(clip_norm=clip_norm)
-    p, examples = check.share()(batch_probability=batch_probability), check.integer(1)(examples=examples)
+    p, examples = check.in_unit_interval()(batch_probability=batch_probability), check.integer(1)(examples=examples)
     epochs, participations = check.integer(1)(epochs=epochs), check.integer(1)(participations=participations)
-    delta = check.between(0, 1)(delta=delta)
+    delta = check.in_open_interval(0, 1)(delta=delta)
     multiplier = ROUNDED * sigma * p * examples / clip_norm
 
     def price(noise: float, steps: int) -> Interval:
@@ -81,4 +81,4 @@ def algorithm_two(
         return bound_epsilon(release, delta=delta, relation=NeighboringRelation.ZERO_OUT)
 
     passes = max(1, round(epochs / p))
-    return AsPrinted(multiplier, price(sigma, passes), price(multiplier, epochs), price(multiplier, passes))
+    return PrintedAlgorithmCost(multiplier, price(sigma, passes), price(multiplier, epochs), price(multiplier, passes))

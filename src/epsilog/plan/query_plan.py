@@ -12,15 +12,21 @@ from epsilog.accounting import delta as bound_delta
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Gaussian, Laplace, Release, Repeated
 from epsilog.numerics.rounding import PLANNED
-from epsilog.plan.consumed import Consumed, at_most, consumed, stepped, taken
+from epsilog.plan.consumed import (
+    ConsumedBudget,
+    bucket_shares,
+    cap_at_total,
+    compute_consumed_budget,
+    count_used_queries,
+)
 from epsilog.plan.sentences import list_query_limits
-from epsilog.plan.verdicts import Verdict as Meaning
-from epsilog.plan.verdicts import verdict
-from epsilog.terms import CheckError, DeltaDecision, DeltaPolicy, Finding, Interval, Verdict, check, codec, parameters
-from epsilog.terms.charts import gauge
-from epsilog.terms.digits import upper_text
+from epsilog.plan.verdicts import Interpretation as Meaning
+from epsilog.plan.verdicts import interpret_guarantee
+from epsilog.terms import CheckError, DeltaChoice, DeltaPolicy, Finding, Interval, Status, check, codec, parameters
+from epsilog.terms.charts import draw_budget_gauge
+from epsilog.terms.digits import format_upper
 from epsilog.terms.messages import Message
-from epsilog.terms.notebook import html_table
+from epsilog.terms.notebook import render_html_table
 
 _NORMAL_95 = 1.959963984540054  # half-width of the central 95% of a unit Gaussian
 _LAPLACE_95 = math.log(20)  # half-width of the central 95% of a unit Laplace: P(|x| > t) = exp(-t)
@@ -29,7 +35,7 @@ _LEAST_SHARE = 1e-290  # of epsilon, for one query; its noise must still be a nu
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class QueryNoise:
     """The noise of one query, in the query's own unit.
 
     Attributes:
@@ -43,10 +49,10 @@ class Noise:
     error_95: float
 
     @classmethod
-    def of(cls, mechanism: str, scale: float) -> Noise:
+    def of(cls, mechanism: str, scale: float) -> QueryNoise:
         """The noise of a mechanism at a scale.
 
-        >>> round(Noise.of("gaussian", 10.0).error_95, 3)
+        >>> round(QueryNoise.of("gaussian", 10.0).error_95, 3)
         19.6
         """
         if mechanism == "laplace":
@@ -70,9 +76,9 @@ class QueryShare:
     count: int
     weight: float
     epsilon: float
-    classic: Noise
-    exact: Noise
-    optimal: Noise
+    classic: QueryNoise
+    exact: QueryNoise
+    optimal: QueryNoise
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +99,12 @@ class QueryPlan:
     """
 
     epsilon: float
-    delta: DeltaDecision | None
+    delta: DeltaChoice | None
     mechanism: str
     sensitivity: float
     shares: tuple[QueryShare, ...]
     queries_used: int
-    consumed: Consumed
+    consumed: ConsumedBudget
     classic_total_delta: float
     findings: tuple[Finding, ...]
     magnitude: float | None = None
@@ -122,15 +128,17 @@ class QueryPlan:
         this: prices do not add up. Negative when more was asked than planned.
         """
         left = self.epsilon - self.consumed.optimal.upper
-        return max(left, 0.0) if self.compatible else left  # a plan that is kept never overdraws, whatever the rounding
+        return (
+            max(left, 0.0) if self.covers_used_queries else left
+        )  # a plan that is kept never overdraws, whatever the rounding
 
     @property
-    def compatible(self) -> bool:
+    def covers_used_queries(self) -> bool:
         """Whether what was used fits the plan."""
         return self.queries_used <= self.queries
 
     @property
-    def saving(self) -> float:
+    def noise_reduction(self) -> float:
         """How many times less noise the first query needs when composed optimally."""
         classic, optimal = self.shares[0].classic.scale, self.shares[0].optimal.scale
         return 1.0 if classic == optimal else classic / optimal
@@ -146,10 +154,10 @@ class QueryPlan:
         return Composed([Repeated(noise(scale), count) for scale, count in counts.items()])
 
     @property
-    def price(self) -> Interval:
+    def interval(self) -> Interval:
         """The certified interval of all answers together, never above what was planned."""
         delta = 0.0 if self.delta is None else self.delta.delta
-        found = at_most(self.epsilon, bound_epsilon(self.release, delta=delta))
+        found = cap_at_total(self.epsilon, bound_epsilon(self.release, delta=delta))
         return replace(found, assumptions=(*found.assumptions, *list_query_limits(self.mechanism)))
 
     def meaning(self, privacy_unit: str = "person", cap: float | None = None) -> Meaning:
@@ -159,9 +167,9 @@ class QueryPlan:
             privacy_unit: whose data the sensitivity is of.
             cap: the policy's on epsilon, to tell the room under it.
         """
-        return verdict(
+        return interpret_guarantee(
             self.release,
-            self.price,
+            self.interval,
             delta=0.0 if self.delta is None else self.delta.delta,
             relation=None,
             privacy_unit=privacy_unit,
@@ -173,9 +181,11 @@ class QueryPlan:
         rows = [(s.count, *(f"{noise.scale:.6g}" for noise in (s.classic, s.exact, s.optimal))) for s in self.shares]
         title = f"{self.queries} queries within epsilon {self.epsilon:g}: noise scales ({self.mechanism})"
         spent = self.consumed.optimal.upper
-        says = f"{self.queries_used} of {self.queries} queries: at most {upper_text(spent)} of epsilon {self.epsilon:g}"
-        drawn = gauge([("used", spent)], self.epsilon, title=says)
-        return drawn + html_table(title, rows, ["queries", "classic", "exact", "optimal"])
+        says = (
+            f"{self.queries_used} of {self.queries} queries: at most {format_upper(spent)} of epsilon {self.epsilon:g}"
+        )
+        drawn = draw_budget_gauge([("used", spent)], self.epsilon, title=says)
+        return drawn + render_html_table(title, rows, ["queries", "classic", "exact", "optimal"])
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -184,8 +194,8 @@ class QueryPlan:
             "queries": self.queries,
             "queries_left": self.queries_left,
             "remaining": codec.encode(self.remaining),
-            "compatible": self.compatible,
-            "saving": codec.encode(self.saving),
+            "compatible": self.covers_used_queries,
+            "saving": codec.encode(self.noise_reduction),
             "relative_error_95": typical and codec.encode(self.shares[0].optimal.error_95 / abs(typical)),
         }
 
@@ -252,23 +262,23 @@ def queries(
             count=count,
             weight=weight,
             epsilon=each,
-            classic=Noise.of(mechanism, sensitivity * classic[each]),
-            exact=Noise.of(mechanism, sensitivity * exact[each]),
-            optimal=Noise.of(mechanism, sensitivity * scale),
+            classic=QueryNoise.of(mechanism, sensitivity * classic[each]),
+            exact=QueryNoise.of(mechanism, sensitivity * exact[each]),
+            optimal=QueryNoise.of(mechanism, sensitivity * scale),
         )
         for (count, weight), each, scale in zip(groups, epsilons, optimal, strict=True)
     )
-    used = consumed(
+    used = compute_consumed_budget(
         mechanism,
         at,
-        counts=taken([count for count, _ in groups], queries_used),
+        counts=count_used_queries([count for count, _ in groups], queries_used),
         epsilons=epsilons,
         classic=[classic[each] for each in epsilons],
         exact=[exact[each] for each in epsilons],
         optimal=optimal,
     )
     if at > 0 and queries_used <= queries:
-        used = replace(used, optimal=at_most(epsilon, used.optimal))
+        used = replace(used, optimal=cap_at_total(epsilon, used.optimal))
     return QueryPlan(
         epsilon=epsilon,
         delta=decision,
@@ -321,7 +331,7 @@ class Crossover:
     against_optimal: int | None
 
 
-def crossover(
+def compare_query_noise(
     *, epsilon: float, delta: float, counts: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 ) -> Crossover:
     """Compares Laplace and Gaussian noise for equal queries under one budget.
@@ -331,14 +341,14 @@ def crossover(
         delta: the total failure probability, in (0, 1).
         counts: the numbers of queries to compare at, rising.
 
-    >>> crossover(epsilon=1.0, delta=1e-6, counts=(1, 10)).against_pure
+    >>> compare_query_noise(epsilon=1.0, delta=1e-6, counts=(1, 10)).against_pure
     8
     """
     epsilon = check.positive(check.DOWN)(epsilon=epsilon)
-    delta = check.between(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
     stddev = 1 / gaussian_mu(epsilon=epsilon, delta=delta)
     rows = []
-    for count in check.each(check.integer(1))(counts=counts):
+    for count in check.sequence_of(check.integer(1))(counts=counts):
         laplace = _optimal("laplace", epsilon, delta, [(count, 1 / count)])[0]
         rows.append(
             CrossoverRow(
@@ -365,7 +375,7 @@ def _groups(weights: Sequence[float] | None, queries: int) -> list[tuple[int, fl
         return [(queries, 1.0)]
     if len(weights) != queries:
         raise CheckError("weights", f"one for each of {queries} queries", f"{len(weights)}")
-    groups = [(1, weight) for weight in check.each(check.positive())(weights=weights)]
+    groups = [(1, weight) for weight in check.sequence_of(check.positive())(weights=weights)]
     least, most = (extreme(weight for _, weight in groups) for extreme in (min, max))
     if least < most / _WIDEST:
         raise CheckError("weights", f"within a factor {_WIDEST:g} of each other", f"{least!r} and {most!r}")
@@ -381,12 +391,12 @@ def _parts(groups: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def _delta(
     delta: float | None, *, mechanism: str, population: int | None, policy: DeltaPolicy | None
-) -> DeltaDecision | None:
+) -> DeltaChoice | None:
     if population is not None and (delta is not None or mechanism == "gaussian"):
-        return (policy or DeltaPolicy()).decide(delta, population=population)
+        return (policy or DeltaPolicy()).choose_delta(delta, population=population)
     if delta is not None:
-        delta = check.between(0, 1, check.DOWN)(delta=delta)
-        return DeltaDecision(delta, "as given; no population was named to compare it with 1/N")
+        delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
+        return DeltaChoice(delta, "as given; no population was named to compare it with 1/N")
     if mechanism == "gaussian":
         raise CheckError("delta", "in (0, 1) for the Gaussian mechanism, or population given", "None")
     return None
@@ -422,7 +432,7 @@ def _optimal(mechanism: str, epsilon: float, delta: float, groups: Sequence[tupl
     if delta == 0:
         return split
 
-    coarse = stepped(groups)
+    coarse = bucket_shares(groups)
 
     def release(scale: float) -> Release:
         return Composed([Repeated(Laplace(scale / share), count) for count, share in coarse])
@@ -434,15 +444,15 @@ def _optimal(mechanism: str, epsilon: float, delta: float, groups: Sequence[tupl
 def _overuse(queries: int, used: int) -> tuple[Finding, ...]:
     if used <= queries:
         return ()
-    return (Finding.of(Message.of("queries/too-many", planned=queries, used=used), Verdict.FAILED),)
+    return (Finding.of(Message.of("queries/too-many", planned=queries, used=used), Status.FAILED),)
 
 
 def _classic_faults(worst: float, queries: int, delta: float) -> Iterator[Finding]:
     """Where the classic Gaussian formula spends more than it says; ``worst`` is the largest epsilon of one query."""
     if queries > 1:
         total = Message.of("classic-formula/delta-for-each", total_delta=queries * delta)
-        yield Finding.of(total, Verdict.WARNED)
+        yield Finding.of(total, Status.WARNED)
     real = bound_delta(Gaussian(_classic("gaussian", worst, delta)), epsilon=worst)
     if real.lower > delta:
         found: dict[str, float] = {"delta": real.lower, "epsilon": worst, "factor": real.lower / delta}
-        yield Finding.of(Message.of("classic-formula/delta-exceeded", **found), Verdict.FAILED)
+        yield Finding.of(Message.of("classic-formula/delta-exceeded", **found), Status.FAILED)

@@ -10,16 +10,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 
-from epsilog.accounting import Standing, profile
-from epsilog.mechanisms import Composed, Release, read_trials
+from epsilog.accounting import PointComparison, profile
+from epsilog.mechanisms import Composed, Release, parse_trials
 from epsilog.plan import sentences
-from epsilog.plan.compared import side_by_side
-from epsilog.plan.federated_plan import FederatedPlan, curve, federated, noise_for, rounds_for
-from epsilog.plan.mixed import Part, mix, profile_view
-from epsilog.plan.query_plan import QueryPlan, crossover, queries
-from epsilog.plan.risks import RISK_GAP, fit_json, risk_reading
-from epsilog.plan.sensitivities import QUERIES, sensitivity
-from epsilog.plan.verdicts import verdict
+from epsilog.plan.compared import compare_releases
+from epsilog.plan.federated_plan import (
+    FederatedPlan,
+    calibrate_noise,
+    calibrate_rounds,
+    compute_epsilon_curve,
+    federated,
+)
+from epsilog.plan.mixed import Part, compute_profile_view, plan_composition
+from epsilog.plan.query_plan import QueryPlan, compare_query_noise, queries
+from epsilog.plan.risks import RISK_GAP, compute_risk_metrics, fit_json
+from epsilog.plan.sensitivities import QUERIES, compute_query_sensitivity
+from epsilog.plan.verdicts import interpret_guarantee
 from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields, parameters
 from epsilog.terms.fields import DOWN, Field
 from epsilog.terms.messages import Message
@@ -111,7 +117,7 @@ class FederatedCurve(FederatedSchedule, path="/federated/curve", work=0.6):
 
     def answer(self) -> dict[str, Any]:
         """Certified bounds and the closed form at up to 16 numbers of rounds."""
-        points = curve(federated(**self.without()))
+        points = compute_epsilon_curve(federated(**self.without()))
         return {
             "points": [
                 {
@@ -141,7 +147,7 @@ class FederatedNoise(FederatedGoal, path="/federated/noise", work=0.6):
 
     def answer(self) -> dict[str, Any]:
         """On the certified side; the schedule's own noise is ignored."""
-        return {"noise_multiplier": noise_for(**self.goal("noise_multiplier"))}
+        return {"noise_multiplier": calibrate_noise(**self.goal("noise_multiplier"))}
 
 
 class FederatedRounds(FederatedGoal, path="/federated/rounds", work=0.6):
@@ -149,7 +155,7 @@ class FederatedRounds(FederatedGoal, path="/federated/rounds", work=0.6):
 
     def answer(self) -> dict[str, Any]:
         """On the certified side; the schedule's own rounds are ignored."""
-        return {"rounds": rounds_for(**self.goal("rounds"))}
+        return {"rounds": calibrate_rounds(**self.goal("rounds"))}
 
 
 class FederatedQuestion(
@@ -163,13 +169,13 @@ class FederatedQuestion(
     without_replacement: Annotated[bool, parameters.WITHOUT_REPLACEMENT] = True
     rounds_per_release: Annotated[int, parameters.ROUNDS_PER_RELEASE] = 1
     adaptive_clip: Annotated[bool, parameters.ADAPTIVE_CLIP] = False
-    late_replies: Annotated[str, parameters.LATE] = "zero"
-    group: Annotated[int, parameters.GROUP] = 1
+    late_replies: Annotated[str, parameters.LATE_REPLY_POLICY] = "zero"
+    group: Annotated[int, parameters.GROUP_SIZE] = 1
     trials: Annotated[str | None, parameters.TRIALS] = None
 
     def plan(self, *, fit: bool = False) -> FederatedPlan:
         """The schedule, priced."""
-        trials = None if self.trials is None else read_trials(self.trials)
+        trials = None if self.trials is None else parse_trials(self.trials)
         return federated(**self.without(), group=self.group, trials=trials, fit=fit)
 
     def plan_of_one(self) -> FederatedPlan:
@@ -212,7 +218,9 @@ class FederatedRisk(FederatedQuestion, path="/federated/risk", work=10.0):
         """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
         found, held = self.plan_of_one(), None if self.group == 1 else self.group
         delta, known = found.delta.delta, found.schedule.unamplified()
-        reading = risk_reading(found.release, delta=delta, relation=found.relation, known=known, held=held, fit=False)
+        reading = compute_risk_metrics(
+            found.release, delta=delta, relation=found.relation, known=known, held=held, fit=False
+        )
         return _tables(reading, self.privacy_unit, delta)
 
 
@@ -268,7 +276,9 @@ class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 
         """True positive rates, and epsilon for those who hold several units, of all answers: a report's tables."""
         found = self.plan()
         delta = found.delta.delta if found.delta else 0.0
-        reading = risk_reading(found.release, delta=delta, relation=_ADD_OR_REMOVE, known=found.release, fit=False)
+        reading = compute_risk_metrics(
+            found.release, delta=delta, relation=_ADD_OR_REMOVE, known=found.release, fit=False
+        )
         return _tables(reading | {"unamplified_mu": None}, "person", delta)  # nobody is sampled
 
 
@@ -285,7 +295,7 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work
     def answer(self) -> dict[str, Any]:
         """95% errors at unit sensitivity over the number of queries, and where Gaussian noise becomes the smaller."""
         counts = sorted({*_COUNTS, *(() if self.queries is None else (self.queries,))})
-        return codec.plain_fields(crossover(epsilon=self.epsilon, delta=self.delta, counts=counts))
+        return codec.plain_fields(compare_query_noise(epsilon=self.epsilon, delta=self.delta, counts=counts))
 
 
 class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"):
@@ -301,7 +311,7 @@ class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"
     def answer(self) -> dict[str, Any]:
         """The most one privacy unit can move the answer, and why."""
         given = {name: getattr(self, name) for name in fields.list_fields(SensitivityQuestion)}
-        return codec.plain_fields(sensitivity(given.pop("query"), **given))
+        return codec.plain_fields(compute_query_sensitivity(given.pop("query"), **given))
 
 
 class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0.5 + len(ask.parts) ** 2 / 100):
@@ -321,7 +331,7 @@ class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0
 
     def answer(self) -> dict[str, Any]:
         """The certified interval, and what each part costs alone and adds to the rest."""
-        return codec.plain_fields(mix(self.releases(), delta=self.delta, relation=self.relation))
+        return codec.plain_fields(plan_composition(self.releases(), delta=self.delta, relation=self.relation))
 
 
 class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + len(ask.parts) / 2):
@@ -330,7 +340,7 @@ class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + le
     def answer(self) -> dict[str, Any]:
         """Delta over epsilon, the bound on the attacker's ROC curve, its value at one rate, and the advantage."""
         release = Composed(self.releases())
-        view = profile_view(release, delta=self.delta, relation=self.relation)
+        view = compute_profile_view(release, delta=self.delta, relation=self.relation)
         return {
             "profile": [
                 {"epsilon": eps, "lower": delta.lower, "upper": delta.upper}
@@ -360,7 +370,7 @@ class MixVerdict(
     def answer(self) -> dict[str, Any]:
         """Odds, several such mixes together, delta at worst and room under a cap, in a report's sentences."""
         asked: dict[str, Any] = {"delta": self.delta, "relation": self.relation, "cap": self.cap}
-        found = verdict(Composed(self.releases()), privacy_unit="person", subject="releases", **asked)
+        found = interpret_guarantee(Composed(self.releases()), privacy_unit="person", subject="releases", **asked)
         return found.to_json() | {"limits": []}
 
 
@@ -374,7 +384,7 @@ class MixRisk(
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of all together: a report's tables."""
         release, known = Composed(self.releases()), Composed(self.releases(sampled=False))
-        reading = risk_reading(release, delta=self.delta, relation=self.relation, known=known, fit=False)
+        reading = compute_risk_metrics(release, delta=self.delta, relation=self.relation, known=known, fit=False)
         if release == known:  # nobody is sampled
             reading |= {"unamplified_mu": None}
         return _tables(reading, "person", self.delta)
@@ -394,14 +404,14 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", wo
     def answer(self) -> dict[str, Any]:
         """Epsilons over deltas and attacks over false-positive rates of both, the mu of both, and words."""
         pair = self.first.release("first"), self.second.release("second")
-        both = side_by_side(*pair, delta=self.delta, fpr=self.fpr, relation=self.relation)
+        both = compare_releases(*pair, delta=self.delta, fpr=self.fpr, relation=self.relation)
         found, fits = both.found, [None if fit is None else fit_json(fit) for fit in both.fits]
         return {
             "verdict": found.verdict,
             "better": f"better/{found.verdict}",
             "says": codec.plain(both.says),
-            "deltas": [_standing(each) for each in found.at_deltas],
-            "fprs": [_standing(each) for each in found.at_fprs],
+            "deltas": [_describe_comparison(each) for each in found.at_deltas],
+            "fprs": [_describe_comparison(each) for each in found.at_fprs],
             "first_excess": found.first_excess,
             "second_excess": found.second_excess,
             "tolerance": found.tolerance,
@@ -410,7 +420,7 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", wo
         }
 
 
-def _standing(each: Standing) -> dict[str, Any]:
+def _describe_comparison(each: PointComparison) -> dict[str, Any]:
     (_, at), *_ = each.first.given
     return {"at": at, "first": codec.encode(each.first), "second": codec.encode(each.second), "better": each.better}
 
@@ -418,8 +428,8 @@ def _standing(each: Standing) -> dict[str, Any]:
 def _tables(reading: dict[str, Any], privacy_unit: str, delta: float) -> dict[str, Any]:
     """What a reading of risk is answered with: a report's tables and sentences."""
     return {
-        "rows": codec.plain(sentences.reading_rows(reading)),
+        "rows": codec.plain(sentences.list_risk_rows(reading)),
         "of_attacks": sentences.write_attacks(privacy_unit).to_json(),
-        "copies": sentences.copies_rows(reading),
+        "copies": sentences.list_group_rows(reading),
         "of_copies": sentences.write_copies(delta).to_json(),
     }

@@ -12,24 +12,24 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Protocol, Self
 
-from epsilog.accounting import FederatedEstimate, calibrate, epsilon, fl_formula
-from epsilog.mechanisms import Release, Trials, Tuned
+from epsilog.accounting import FederatedClosedForm, calibrate, epsilon, federated_closed_form
+from epsilog.mechanisms import BestOfTrials, Release, TrialDistribution
 from epsilog.schemes import Scheme
 from epsilog.terms import CalibrationError, CheckError, Guarantee, Interval, NeighboringRelation, check, codec
-from epsilog.terms.charts import interval_bar
-from epsilog.terms.digits import lower_text, upper_text
-from epsilog.terms.notebook import html_table
+from epsilog.terms.charts import draw_interval_bar
+from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.notebook import render_html_table
 
 VERSION = 0
-FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "unamplified", "formula", "budget"}
-FIELDS |= {"simulation", "details"}
+PLAN_FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "unamplified", "formula", "budget"}
+PLAN_FIELDS |= {"simulation", "details"}
 _NUMBER = re.compile(r"\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 DIGITS = 6  # significant digits of a calibrated noise multiplier
 OUTCOME_SHARE = 2.0**-32
 """Share of delta that is kept for the published outcomes of the checks that read hidden draws."""
 
 
-class SchemeFor(Protocol):
+class SchemeFactory(Protocol):
     """Gives the scheme for a noise multiplier; everything else in it is fixed."""
 
     def __call__(self, noise_multiplier: float, /) -> Scheme:
@@ -44,7 +44,8 @@ class RegisteredPlan:
         name: the programme's name.
         guarantee: what is claimed; its epsilon is the certified upper bound of the whole schedule.
         scheme: the arrangement of noise, clipping and sampling.
-        epsilon: the certified interval behind the claim, published outcomes of checks included (see ``register``).
+        epsilon: the certified interval behind the claim, published outcomes of checks included (see
+        ``build_registered_plan``).
         unamplified: the same against whoever knows who took part.
         formula: the popular closed form with its two terms: an estimate, shown and never charged.
         budget: scope, caps and the reason for delta, as stated (decimal strings).
@@ -59,38 +60,38 @@ class RegisteredPlan:
     scheme: Scheme
     epsilon: Interval
     unamplified: Interval
-    formula: FederatedEstimate
+    formula: FederatedClosedForm
     budget: dict[str, str]
     simulation: bool
     details: dict[str, Any] = field(default_factory=dict)
-    trials: Trials | None = None
+    trials: TrialDistribution | None = None
 
     @property
     def release(self) -> Release:
         """What is released, and charged: the scheme's release, or that of the best of several trials of it."""
-        return self.of_best(self.scheme.release())
+        return self.best_of_trials(self.scheme.release())
 
     @property
-    def beside(self) -> Decimal:
+    def epsilon_of_counts(self) -> Decimal:
         """The epsilon of the noisy counts that are released beside the model, each under a charge of its own."""
-        return _beside(self.details)
+        return _sum_count_epsilons(self.details)
 
-    def of_best(self, one: Release) -> Release:
+    def best_of_trials(self, one: Release) -> Release:
         """What is released if one run releases ``one``."""
-        return best(one, self.trials)
+        return wrap_best_of_trials(one, self.trials)
 
     def _repr_html_(self) -> str:
         rows = [
-            ("epsilon", upper_text(self.epsilon.upper), f"at delta {upper_text(self.guarantee.delta)}, certified"),
+            ("epsilon", format_upper(self.epsilon.upper), f"at delta {format_upper(self.guarantee.delta)}, certified"),
             ("budget", self.budget["epsilon"], self.budget["scope"]),
-            ("if participation is known", upper_text(self.unamplified.upper), "no amplification by sampling"),
+            ("if participation is known", format_upper(self.unamplified.upper), "no amplification by sampling"),
             ("noise multiplier", f"{self.scheme.noise_multiplier:.6g}", self.scheme.kind),
             ("one", self.guarantee.privacy_unit, f"of {self.guarantee.population:,}; {self.guarantee.relation}"),
         ]
-        says = f"epsilon: between {lower_text(self.epsilon.lower)} and {upper_text(self.epsilon.upper)}"
+        says = f"epsilon: between {format_lower(self.epsilon.lower)} and {format_upper(self.epsilon.upper)}"
         cap = ("budget", float(self.budget["epsilon"]))
-        drawn = interval_bar(self.epsilon.lower, self.epsilon.upper, title=says, cap=cap)
-        return drawn + html_table(f"{self.name}{' (simulation)' if self.simulation else ''}", rows)
+        drawn = draw_interval_bar(self.epsilon.lower, self.epsilon.upper, title=says, cap=cap)
+        return drawn + render_html_table(f"{self.name}{' (simulation)' if self.simulation else ''}", rows)
 
     def to_json(self) -> dict[str, Any]:
         """The document that is stored and hashed."""
@@ -114,16 +115,16 @@ class RegisteredPlan:
         """Reads a stored plan; its release must be the scheme's, or the best of several: a hash covers one meaning."""
         if not isinstance(document, dict) or document.get("kind") != "plan" or document.get("v") != VERSION:
             raise ValueError(f"plan must be a version {VERSION} plan document")
-        unlike = set(document) ^ FIELDS
+        unlike = set(document) ^ PLAN_FIELDS
         if unlike:
-            raise CheckError("plan", f"the fields {sorted(FIELDS)}", f"{sorted(document)}", verb="have")
+            raise CheckError("plan", f"the fields {sorted(PLAN_FIELDS)}", f"{sorted(document)}", verb="have")
         scheme, budget = codec.decode(document["scheme"]), document["budget"]
-        check.instance(Scheme)(scheme=scheme)
-        released = check.instance(Release)(release=codec.decode(document["release"]))
+        check.instance_of(Scheme)(scheme=scheme)
+        released = check.instance_of(Release)(release=codec.decode(document["release"]))
         _, trials = released.one_trial or (None, None)
-        if released != best(scheme.release(), trials):
+        if released != wrap_best_of_trials(scheme.release(), trials):
             raise ValueError("release must be what the scheme releases, or the best of several trials of that")
-        formula = FederatedEstimate(**document["formula"])
+        formula = FederatedClosedForm(**document["formula"])
         for term in ("root_term", "linear_term"):
             check.at_least(0)(**{term: document["formula"][term]})
         for name, stated in {"name": document["name"], **budget}.items():
@@ -133,12 +134,12 @@ class RegisteredPlan:
         for name in ("epsilon", "delta"):
             if not _NUMBER.fullmatch(budget[name]):
                 raise CheckError(f"budget.{name}", "a decimal number such as '4' or '1e-6'", repr(budget[name])[:100])
-        check.flag()(simulation=document["simulation"])
-        check.instance(dict)(details=document["details"])
-        _beside(document["details"])
+        check.boolean()(simulation=document["simulation"])
+        check.instance_of(dict)(details=document["details"])
+        _sum_count_epsilons(document["details"])
         terms = {name: codec.decode(document[name]) for name in ("guarantee", "epsilon", "unamplified")}
         for name, kind in (("guarantee", Guarantee), ("epsilon", Interval), ("unamplified", Interval)):
-            check.instance(kind)(**{name: terms[name]})
+            check.instance_of(kind)(**{name: terms[name]})
         return cls(
             name=document["name"],
             scheme=scheme,
@@ -153,16 +154,16 @@ class RegisteredPlan:
     @property
     def hash(self) -> str:
         """SHA-256 of the canonical document; the ledger holds it from before the run."""
-        return codec.fingerprint(self.to_json())
+        return codec.hash_canonical(self.to_json())
 
     def epsilon_after(self, rounds: int) -> Interval:
         """The certified interval after the first ``rounds`` rounds, published outcomes of checks included."""
-        release, guarantee = self.of_best(self.scheme.after(rounds)), self.guarantee
+        release, guarantee = self.best_of_trials(self.scheme.after(rounds)), self.guarantee
         return _with_outcomes(release, guarantee.delta, guarantee.relation)
 
 
-def _beside(details: dict[str, Any]) -> Decimal:
-    stated = check.instance(dict)(counts=details.get("counts", {}))
+def _sum_count_epsilons(details: dict[str, Any]) -> Decimal:
+    stated = check.instance_of(dict)(counts=details.get("counts", {}))
     amounts = [stated[name] for name in ("usable", "evaluation") if name in stated]
     for amount in amounts:
         if not isinstance(amount, str) or not _NUMBER.fullmatch(amount):
@@ -170,13 +171,13 @@ def _beside(details: dict[str, Any]) -> Decimal:
     return sum(map(Decimal, amounts), Decimal(0))
 
 
-def best(release: Release, trials: Trials | None) -> Release:
+def wrap_best_of_trials(release: Release, trials: TrialDistribution | None) -> Release:
     """The release itself, or the best of several trials of it."""
-    return release if trials is None else Tuned(release, trials)
+    return release if trials is None else BestOfTrials(release, trials)
 
 
-def register(
-    scheme_for: SchemeFor,
+def build_registered_plan(
+    scheme_for: SchemeFactory,
     *,
     name: str,
     noise_multiplier: float | None,
@@ -188,7 +189,7 @@ def register(
     budget: dict[str, str],
     simulation: bool,
     details: dict[str, Any],
-    trials: Trials | None = None,
+    trials: TrialDistribution | None = None,
 ) -> RegisteredPlan:
     """Prices a scheme, calibrating its noise if none is given.
 
@@ -216,21 +217,23 @@ def register(
         CalibrationError: no noise meets the budget, or the noise that was given costs more than it.
     """
     cap = check.positive()(budget_epsilon=budget_epsilon)
-    at = check.between(0, 1)(delta=delta)
+    at = check.in_open_interval(0, 1)(delta=delta)
     noise_multiplier = check.optional(check.at_least(0))(noise_multiplier=noise_multiplier)
-    trials = check.optional(check.instance(Trials))(trials=trials)
-    _require_priced(scheme_for(1.0 if noise_multiplier is None else noise_multiplier), relation)
+    trials = check.optional(check.instance_of(TrialDistribution))(trials=trials)
+    _require_cost(scheme_for(1.0 if noise_multiplier is None else noise_multiplier), relation)
     if noise_multiplier is None:
-        noise_multiplier = _least_noise(lambda z: best(scheme_for(z).release(), trials), cap, _for_model(at), relation)
+        noise_multiplier = _least_noise(
+            lambda z: wrap_best_of_trials(scheme_for(z).release(), trials), cap, _for_model(at), relation
+        )
     scheme = scheme_for(noise_multiplier)
-    interval = _with_outcomes(best(scheme.release(), trials), at, relation)
+    interval = _with_outcomes(wrap_best_of_trials(scheme.release(), trials), at, relation)
     if not interval.upper <= cap:
         raise CalibrationError(
             f"noise_multiplier {noise_multiplier:g} costs epsilon {interval.upper:.6g} at delta {at:g}, "
             f"above the budget of {budget_epsilon}; use more noise, fewer rounds or a smaller sample"
         )
     share, sums = scheme.closed_form
-    formula = fl_formula(
+    formula = federated_closed_form(
         sampling_probability=share,
         noise_multiplier=scheme.accounted_multiplier,
         rounds=sums,
@@ -241,16 +244,16 @@ def register(
         guarantee=Guarantee(interval.upper, at, relation, privacy_unit, population),
         scheme=scheme,
         epsilon=interval,
-        unamplified=epsilon(best(scheme.unamplified(), trials), delta=at, relation=relation),
+        unamplified=epsilon(wrap_best_of_trials(scheme.unamplified(), trials), delta=at, relation=relation),
         formula=formula,
         budget=budget,
-        simulation=check.flag()(simulation=simulation),
+        simulation=check.boolean()(simulation=simulation),
         details=details,
         trials=trials,
     )
 
 
-def _require_priced(scheme: Scheme, relation: NeighboringRelation) -> None:
+def _require_cost(scheme: Scheme, relation: NeighboringRelation) -> None:
     if relation not in scheme.relations:
         priced = " or ".join(each.value for each in scheme.relations)
         raise CheckError("relation", f"{priced} for {scheme.kind}", relation.value)

@@ -7,19 +7,19 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from epsilog.accounting import GaussianFit, Profile, epsilon, gaussian_fit, mu, profile
+from epsilog.accounting import GaussianDPFit, PrivacyProfile, epsilon, fit_gaussian_dp, mu, profile
 from epsilog.mechanisms import Release
 from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, check, codec
 
-FALSE_ALARMS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
+REPORTED_FPRS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
 DELTAS = (1e-3, 1e-6, 1e-9)
-COPIES = (1, 2, 8, 64)  # of one record, or units that one person holds
+GROUP_SIZES = (1, 2, 8, 64)  # of one record, or units that one person holds
 RISK_GAP, ROUGH = 0.005, 0.05  # relative widths to aim for; the second where many copies make each place dear
 MANY = 8
 SLACK, _PLACES = 5e-3, 24  # what the mu of a fit may leave out, and at how many places the curve is priced
 
 
-def risk_reading(
+def compute_risk_metrics(
     release: Release,
     *,
     delta: float,
@@ -48,7 +48,7 @@ def risk_reading(
     Source:
         Dong, Roth & Su 2019 (arXiv:1905.02383) for mu and rates; docs/accounting/groups.md and comparing.md.
     """
-    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
     held = check.optional(check.integer(1))(held=held)
     return {
         "mu": _mean(release, relation),
@@ -62,8 +62,8 @@ def risk_reading(
 def _groups(held: int | None) -> tuple[int, ...]:
     """The stated most first, and those that are always told."""
     if held is None or held == 1:
-        return COPIES
-    return (check.integer(1)(records_per_person=held), *(units for units in COPIES if units != held))
+        return GROUP_SIZES
+    return (check.integer(1)(records_per_person=held), *(units for units in GROUP_SIZES if units != held))
 
 
 def _mean(release: Release, relation: NeighboringRelation) -> float | str | None:
@@ -80,12 +80,12 @@ def _readings(release: Release, relation: NeighboringRelation, delta: float) -> 
     }
 
 
-def _attack(curve: Profile, claimed: float, delta: float) -> list[dict[str, float]]:
+def _attack(curve: PrivacyProfile, claimed: float, delta: float) -> list[dict[str, float]]:
     """No rate above what the claim itself leaves, where other bounds on the curve are wider."""
-    most = [min(1.0, math.exp(min(claimed, 700.0)) * fpr * (1 + 1e-12) + delta) for fpr in FALSE_ALARMS]
+    most = [min(1.0, math.exp(min(claimed, 700.0)) * fpr * (1 + 1e-12) + delta) for fpr in REPORTED_FPRS]
     try:
         return [
-            {"fpr": fpr, "tpr": min(curve.tpr(fpr).upper, rate)} for fpr, rate in zip(FALSE_ALARMS, most, strict=True)
+            {"fpr": fpr, "tpr": min(curve.tpr(fpr).upper, rate)} for fpr, rate in zip(REPORTED_FPRS, most, strict=True)
         ]
     except UnsupportedMechanismError:
         return []
@@ -115,7 +115,7 @@ def _of_copies(
 def _fit(release: Release, relation: NeighboringRelation) -> dict[str, Any] | None:
     if release.one_trial:  # each place of its curve is an answer about many trials
         return None
-    found = close_fit(release, relation)
+    found = fit_gaussian_dp_quickly(release, relation)
     return None if found is None else fit_json(found)
 
 
@@ -123,20 +123,20 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else "inf"
 
 
-def close_fit(release: Release, relation: NeighboringRelation) -> GaussianFit | None:
+def fit_gaussian_dp_quickly(release: Release, relation: NeighboringRelation) -> GaussianDPFit | None:
     """Fits mu to what is released, with both errors; None where no mu comes close, or the curve has no price.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> close_fit(Gaussian(2.0), NeighboringRelation.ADD_OR_REMOVE_ONE).mu
+    >>> fit_gaussian_dp_quickly(Gaussian(2.0), NeighboringRelation.ADD_OR_REMOVE_ONE).mu
     0.5
     """
     try:
-        found = gaussian_fit(release, slack=SLACK, relation=relation, gap=RISK_GAP, places=_PLACES)
+        found = fit_gaussian_dp(release, slack=SLACK, relation=relation, gap=RISK_GAP, places=_PLACES)
     except (CalibrationError, UnsupportedMechanismError):
         return None
     return found if math.isfinite(found.mu) else None
 
 
-def fit_json(fit: GaussianFit) -> dict[str, Any]:
+def fit_json(fit: GaussianDPFit) -> dict[str, Any]:
     """A fit as plain JSON values."""
     return {"mu": codec.encode(fit.mu), "beyond": fit.beyond, "regret": fit.regret}

@@ -11,7 +11,7 @@ QUERIES = ("count", "sum", "mean")
 
 
 @dataclass(frozen=True, slots=True)
-class Sensitivity:
+class QuerySensitivity:
     """How far one unit can move an answer.
 
     Attributes:
@@ -23,7 +23,7 @@ class Sensitivity:
     reason: Message
 
 
-def sensitivity(
+def compute_query_sensitivity(
     query: str,
     *,
     contributions: int = 1,
@@ -31,7 +31,7 @@ def sensitivity(
     high: float = 1.0,
     size: int | None = None,
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-) -> Sensitivity:
+) -> QuerySensitivity:
     """The sensitivity of one answer to one privacy unit.
 
     Args:
@@ -45,14 +45,15 @@ def sensitivity(
     Returns:
         The sensitivity under that relation, to be used as it is: no factor is left to apply.
 
-    >>> sensitivity("sum", low=0, high=100).value, sensitivity("mean", low=0, high=100, size=1000).value
+    >>> compute_query_sensitivity("sum", low=0, high=100).value, compute_query_sensitivity("mean", low=0, high=100,
+    ... size=1000).value
     (100.0, 0.1)
     """
     query = check.one_of(QUERIES)(query=query)
     contributions = check.integer(1)(contributions=contributions)
-    relation = check.member(NeighboringRelation)(relation=relation)
+    relation = check.enum_member(NeighboringRelation)(relation=relation)
     if query == "count":
-        return Sensitivity(float(contributions), Message.of("sensitivity/count", rows=contributions))
+        return QuerySensitivity(float(contributions), Message.of("sensitivity/count", rows=contributions))
     low = check.finite()(low=low)
     high = check.finite()(high=high)
     if not low < high:
@@ -65,8 +66,8 @@ def sensitivity(
         largest = max(abs(low), abs(high))
         move, how = contributions * largest, Message.of("sensitivity/sum", rows=contributions, size=largest)
     if query == "sum":
-        return Sensitivity(move, how)
+        return QuerySensitivity(move, how)
     if size is None:
         raise CheckError("size", "a declared public divisor for a mean", "None")
     size = check.integer(1)(size=size)
-    return Sensitivity(move / size, Message.of("sensitivity/mean", sum=how, size=size))
+    return QuerySensitivity(move / size, Message.of("sensitivity/mean", sum=how, size=size))

@@ -9,20 +9,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from epsilog.terms import Finding, Interval, NeighboringRelation, Verdict, check
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms import Finding, Interval, NeighboringRelation, Status, check, delta_finding
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.messages import KINDS, Message
-from epsilog.terms.policy import delta_finding
 
 __all__ = [
     "PRIORS",
-    "attack_label",
-    "copies_rows",
+    "format_tpr_label",
     "grade_delta",
+    "list_group_rows",
     "list_limits",
     "list_query_limits",
-    "posterior",
-    "reading_rows",
+    "list_risk_rows",
+    "posterior_probability",
     "write_attacks",
     "write_claim",
     "write_copies",
@@ -75,11 +74,11 @@ def write_claim(
     return Message.of("claim/simulated", claim=claim) if simulation else claim
 
 
-def posterior(prior: float, log: float) -> float:
+def posterior_probability(prior: float, log: float) -> float:
     """Return the probability whose odds are e^log times those of ``prior``.
 
-    >>> posterior(0.5, 0.0), round(posterior(0.5, math.log(3)), 12), posterior(0.001, math.inf)
-    (0.5, 0.75, 1.0)
+    >>> [round(posterior_probability(0.5, log_odds), 12) for log_odds in (0.0, math.log(3), math.inf)]
+    [0.5, 0.75, 1.0]
     """
     if math.isinf(log):
         return 1.0
@@ -102,7 +101,7 @@ def write_odds(
     what = Message.of("odds-of/value" if relation == "replace-one" else "odds-of/participation", unit=privacy_unit)
     if moved >= _MAX_LOG:  # whatever the randomness
         return Message.of("odds/unbounded", odds=what)
-    even, rare = (posterior(prior, moved) for prior in PRIORS)
+    even, rare = (posterior_probability(prior, moved) for prior in PRIORS)
     bound: dict[str, float] = {"factor": moved, "even": even, "rare": rare} | ({"delta": delta} if delta > 0 else {})
     found = Message.of("odds/approximate" if delta > 0 else "odds/pure", odds=what, **bound)
     return Message.of("odds/simulated", odds=found) if simulation else found
@@ -113,17 +112,17 @@ def write_attacks(privacy_unit: str) -> Message:
     return Message.of("attack/meaning", unit=privacy_unit)
 
 
-def attack_label(fpr: float) -> Message:
+def format_tpr_label(fpr: float) -> Message:
     """Return the label of the largest TPR at a false-positive rate."""
     return Message.of("attack/tpr", fpr=fpr)
 
 
-def reading_rows(reading: Mapping[str, Any] | None) -> list[tuple[Message, str]]:
+def list_risk_rows(reading: Mapping[str, Any] | None) -> list[tuple[Message, str]]:
     """Return label and figure for each metric of ``risk_reading``; nothing without one."""
     if reading is None:
         return []
     percent = KINDS["percent"]
-    rows = [(attack_label(point["fpr"]), percent(point["tpr"])) for point in reading["attack"]]
+    rows = [(format_tpr_label(point["fpr"]), percent(point["tpr"])) for point in reading["attack"]]
     rows += [
         (Message.of("attack/posterior", prior=prior, fpr=point["fpr"]), percent(_accused(prior, **point)))
         for prior in PRIORS
@@ -150,7 +149,7 @@ def write_copies(delta: float) -> Message:
     return Message("copies/approximate" if delta > 0 else "copies/pure")
 
 
-def copies_rows(reading: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
+def list_group_rows(reading: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
     """Return number of units, upper and lower bound of epsilon for each group size of ``risk_reading``."""
     groups = [] if reading is None else reading["groups"]
     return [(f"{point['units']:,}", *_sides(point)) for point in sorted(groups, key=lambda point: point["units"])]
@@ -163,12 +162,12 @@ def _sides(point: Mapping[str, Any]) -> tuple[str, str]:
     unbounded = str(Message("copies/unbounded"))
     return (
         unbounded if upper == "inf" else _upper(upper),
-        unbounded if lower == "inf" else lower_text(float(lower)),
+        unbounded if lower == "inf" else format_lower(float(lower)),
     )
 
 
 def _upper(value: float | str) -> str:
-    return upper_text(float(value))
+    return format_upper(float(value))
 
 
 def grade_delta(delta: float, population: int) -> tuple[str, str]:
@@ -228,12 +227,12 @@ def list_limits(
         Finding.of(Message.of("limits/participation-hidden", unit=privacy_unit, sampling=scheme)),
         Finding.of(Message("limits/one-update"))
         if without_replacement
-        else Finding.of(Message("limits/several-updates"), Verdict.WARNED),
+        else Finding.of(Message("limits/several-updates"), Status.WARNED),
         Finding.of(Message.of("limits/models-published", rounds=rounds)),
-        Finding.of(Message("limits/clip-learnt"), Verdict.WARNED)
+        Finding.of(Message("limits/clip-learnt"), Status.WARNED)
         if adaptive_clip
         else Finding.of(Message("limits/clip-fixed")),
-        Finding.of(Message(late), Verdict.PASSED if late_replies == "zero" else Verdict.WARNED),
+        Finding.of(Message(late), Status.PASSED if late_replies == "zero" else Status.WARNED),
         Finding.of(Message("limits/server-trusted")),
     )
 

@@ -6,18 +6,18 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from epsilog.accounting import epsilon, mean_trials
-from epsilog.mechanisms import Release, Repeated, Trials, Tuned, write_trials
+from epsilog.accounting import epsilon, expected_trials
+from epsilog.mechanisms import BestOfTrials, Release, Repeated, TrialDistribution, format_trials
 from epsilog.plan.pricing import GAP
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
 
-__all__ = ["Sweep", "sweep"]
+__all__ = ["TuningCost", "plan_tuning"]
 
 _HAIR = 1e-9  # by which a mean that is rounded up may be above a whole number
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class TuningCost:
     """The price of a run that is chosen as the best of several.
 
     Attributes:
@@ -29,14 +29,14 @@ class Sweep:
         shown: epsilon of all of them shown, None where that has no price.
     """
 
-    trials: Trials
+    trials: TrialDistribution
     expected: float
     best: Interval
     one: Interval
     count: int
     shown: Interval | None
 
-    def covering(self, other: Sweep) -> Sweep:
+    def covering(self, other: TuningCost) -> TuningCost:
         """The same prices with upper bounds that are no lower than another's."""
         shown = self.shown
         if shown is not None and other.shown is not None:
@@ -45,14 +45,16 @@ class Sweep:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return codec.plain_fields(self) | {"law": write_trials(self.trials)}
+        return codec.plain_fields(self) | {"law": format_trials(self.trials)}
 
 
 def _covering(one: Interval, other: Interval) -> Interval:
     return replace(one, upper=max(one.upper, other.upper))
 
 
-def sweep(release: Release, trials: Trials, *, delta: float, relation: NeighboringRelation, gap: float = GAP) -> Sweep:
+def plan_tuning(
+    release: Release, trials: TrialDistribution, *, delta: float, relation: NeighboringRelation, gap: float = GAP
+) -> TuningCost:
     """Prices the best of several runs of one release.
 
     Args:
@@ -65,14 +67,14 @@ def sweep(release: Release, trials: Trials, *, delta: float, relation: Neighbori
     Raises:
         UnsupportedMechanismError: one run has no price under this relation.
 
-    >>> from epsilog.mechanisms import BinomialTrials, Gaussian
+    >>> from epsilog.mechanisms import BinomialTrialCount, Gaussian
     >>> relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    >>> found = sweep(Gaussian(8.0), BinomialTrials(8, 0.5), delta=1e-6, relation=relation)
+    >>> found = plan_tuning(Gaussian(8.0), BinomialTrialCount(8, 0.5), delta=1e-6, relation=relation)
     >>> found.one.upper < found.best.upper < 3 * found.one.upper, found.count
     (True, 4)
     """
-    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
-    expected = mean_trials(trials)
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
+    expected = expected_trials(trials)
     count = max(math.ceil(expected * (1 - _HAIR)), 1)
 
     def priced(one: Release) -> Interval:
@@ -82,4 +84,4 @@ def sweep(release: Release, trials: Trials, *, delta: float, relation: Neighbori
         shown = priced(Repeated(release, count))
     except UnsupportedMechanismError:  # what is repeated may have no price of its own
         shown = None
-    return Sweep(trials, expected, priced(Tuned(release, trials)), priced(release), count, shown)
+    return TuningCost(trials, expected, priced(BestOfTrials(release, trials)), priced(release), count, shown)

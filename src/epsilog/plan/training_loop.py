@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from epsilog.accounting import binomial_above, profile
+from epsilog.accounting import binomial_tail, profile
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import (
     Composed,
@@ -25,13 +25,13 @@ from epsilog.mechanisms import (
     Repeated,
     TruncatedPoissonSampled,
 )
-from epsilog.plan.training_setup import EPOCHS, TrainingSetup, less
+from epsilog.plan.training_setup import EPOCHS, TrainingLoop, less
 from epsilog.terms import (
     Finding,
     Interval,
     NeighboringRelation,
+    Status,
     UnsupportedMechanismError,
-    Verdict,
     check,
     codec,
     fields,
@@ -52,7 +52,7 @@ NOT_LOOKED_AT = ("gradients", "changes", "randomness", "other-uses", "earlier-st
 
 
 @dataclass(frozen=True, slots=True)
-class Preflight:
+class PreflightResult:
     """What a loop will cost, beside what its accountant will say.
 
     Attributes:
@@ -64,7 +64,7 @@ class Preflight:
         findings: what differs, and what was looked at and does not.
     """
 
-    setup: TrainingSetup
+    setup: TrainingLoop
     delta: float
     believed: Interval
     release: Release | None
@@ -77,7 +77,7 @@ class Preflight:
 
         That is said of what was looked at: findings that were not checked name the rest.
         """
-        return all(one.verdict is not Verdict.FAILED for one in self.findings)
+        return all(one.verdict is not Status.FAILED for one in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""
@@ -92,36 +92,36 @@ class Preflight:
         }
 
 
-def preflight(setup: TrainingSetup, *, delta: float) -> Preflight:
+def preflight(setup: TrainingLoop, *, delta: float) -> PreflightResult:
     """Prices a loop of DP-SGD as it is, and says where that is not what its accountant counts.
 
     Args:
         setup: the loop; nothing in it is private, and nothing of the data is looked at.
         delta: failure probability, in (0, 1).
 
-    >>> loop = TrainingSetup(examples=60_000, batch_size=600, updates=1000, noise_multiplier=1.0, sampler="shuffled")
+    >>> loop = TrainingLoop(examples=60_000, batch_size=600, updates=1000, noise_multiplier=1.0, sampler="shuffled")
     >>> found = preflight(loop, delta=1e-6)
     >>> round(found.believed.upper, 2), round(found.cost.upper, 2)
     (2.12, 19.42)
-    >>> [one.code for one in found.findings if one.verdict is Verdict.FAILED]
+    >>> [one.code for one in found.findings if one.verdict is Status.FAILED]
     ['sampler/shuffled', 'believed/too-low']
     """
-    delta = check.between(0, 1, check.DOWN)(delta=delta)
-    setup = check.instance(TrainingSetup)(setup=setup)
+    delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
+    setup = check.instance_of(TrainingLoop)(setup=setup)
     rate = setup.believed_rate or min(setup.expected_batch / setup.examples, 1.0)
-    believed = bound_epsilon(_told(setup, rate), delta=delta)
-    release, cost = _priced(setup, delta)
+    believed = bound_epsilon(_build_accountant_release(setup, rate), delta=delta)
+    release, cost = _account_loop(setup, delta)
     found = [
-        _sampler(setup), _rate(setup, rate), _several(setup), _noise(setup), _told_noise(setup), _clipping(setup),
-        _divisor(setup), *_truncation(setup, delta), *_signal(setup), _believed(believed, cost),
+        _sampler(setup), _rate(setup, rate), _several(setup), _noise(setup), _check_noise(setup), _clipping(setup),
+        _divisor(setup), *_truncation(setup, delta), *_signal(setup), _compare_epsilons(believed, cost),
     ]  # fmt: skip
     if _within(believed, cost):  # differences that cost nothing
-        found = [replace(one, verdict=Verdict.WARNED) if one.verdict is Verdict.FAILED else one for one in found]
-    found += [Finding.of(Message(f"{what}/not-looked-at"), Verdict.NOT_CHECKED) for what in NOT_LOOKED_AT]
-    return Preflight(setup, delta, believed, release, cost, tuple(found))
+        found = [replace(one, verdict=Status.WARNED) if one.verdict is Status.FAILED else one for one in found]
+    found += [Finding.of(Message(f"{what}/not-looked-at"), Status.NOT_CHECKED) for what in NOT_LOOKED_AT]
+    return PreflightResult(setup, delta, believed, release, cost, tuple(found))
 
 
-def _told(setup: TrainingSetup, rate: float) -> Release:
+def _build_accountant_release(setup: TrainingLoop, rate: float) -> Release:
     """What the loop's accountant counts."""
     steps = setup.believed_updates or setup.updates
     if setup.believed_noise is not None or len(setup.stages) == 1:
@@ -136,9 +136,9 @@ def _told(setup: TrainingSetup, rate: float) -> Release:
     return Composed(counted)
 
 
-def _each_update(setup: TrainingSetup, sampled: Callable[[Gaussian], Release]) -> Release:
+def _each_update(setup: TrainingLoop, sampled: Callable[[Gaussian], Release]) -> Release:
     """All updates, each with its own noise."""
-    parts = [Repeated(sampled(Gaussian(setup.summed(noise))), count) for count, noise in setup.stages]
+    parts = [Repeated(sampled(Gaussian(setup.get_summed_noise(noise))), count) for count, noise in setup.stages]
     return parts[0] if len(parts) == 1 else Composed(parts)
 
 
@@ -151,7 +151,7 @@ def _within(believed: Interval, cost: Interval) -> bool:
     return same and math.isfinite(cost.upper) and cost.upper <= believed.upper * (1 + _NEAR)
 
 
-def _priced(setup: TrainingSetup, delta: float) -> tuple[Release | None, Interval]:
+def _account_loop(setup: TrainingLoop, delta: float) -> tuple[Release | None, Interval]:
     """The release that the loop is, or one that dominates it, and its cost."""
     draws = setup.draws
     unamplified = _each_update(setup, lambda noise: _over(noise, draws))
@@ -160,7 +160,9 @@ def _priced(setup: TrainingSetup, delta: float) -> tuple[Release | None, Interva
     if setup.sampler in EPOCHS:
         return _of(_epochs(setup), delta, _ZERO, "epochs without amplification")
     if setup.sampler == "with-replacement":
-        return _of(_replaced(setup, delta), delta * (1 - _SET_APART), _ZERO, "unlikely repeats apart", at=delta)
+        return _of(
+            _account_replacement(setup, delta), delta * (1 - _SET_APART), _ZERO, "unlikely repeats apart", at=delta
+        )
     if setup.clipped == "microbatch":
         return _of(unamplified, delta, _ZERO, "micro-batches without amplification")
     if setup.sampler == "fixed-size":
@@ -223,7 +225,7 @@ def _several_samples(
     return release, replace(found, method=method, assumptions=assumed, given=(("delta", delta),))
 
 
-def _epochs(setup: TrainingSetup) -> Release:
+def _epochs(setup: TrainingLoop) -> Release:
     """Epochs, each of which uses every example at most once a worker that could draw it; nothing is amplified.
 
     An update that sums batches over the end of an epoch may hold an example several times: w times at most. Then the
@@ -235,7 +237,7 @@ def _epochs(setup: TrainingSetup) -> Release:
     return Repeated(_over(Gaussian(setup.noise), math.sqrt(_together(setup))), epochs * repeats)
 
 
-def _together(setup: TrainingSetup) -> int:
+def _together(setup: TrainingLoop) -> int:
     """How often one update of a loop over epochs may hold an example, at most."""
     repeats = setup.draws // setup.accumulation
     batches = max(setup.smallest_pool // setup.places, 1)
@@ -245,7 +247,7 @@ def _together(setup: TrainingSetup) -> int:
     return min(together * repeats, setup.draws)
 
 
-def _replaced(setup: TrainingSetup, delta: float) -> Release:
+def _account_replacement(setup: TrainingLoop, delta: float) -> Release:
     """Places that are drawn anew: but for half of delta an example is in no more of them, in one update or in all."""
     places, chance, apart = setup.places * setup.draws, 1 / setup.smallest_pool, _SET_APART * delta / 2
     times = _most(places, chance, apart / setup.updates)
@@ -258,7 +260,7 @@ def _most(trials: int, chance: float, failure: float) -> int:
     low, high = 0, trials
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if binomial_above(trials, chance, middle) <= failure else (middle + 1, high)
+        low, high = (low, middle) if binomial_tail(trials, chance, middle) <= failure else (middle + 1, high)
     return max(low, 1)
 
 
@@ -266,15 +268,15 @@ def _holds(name: str, **numbers: float) -> Finding:
     return Finding.of(Message.of(f"{name}/holds", **numbers))
 
 
-def _differs(code: str, *, verdict: Verdict = Verdict.FAILED, **numbers: float) -> Finding:
+def _differs(code: str, *, verdict: Status = Status.FAILED, **numbers: float) -> Finding:
     return Finding.of(Message.of(code, **numbers), verdict)
 
 
-def _sampler(setup: TrainingSetup) -> Finding:
+def _sampler(setup: TrainingLoop) -> Finding:
     return _holds("sampler") if setup.sampler == "poisson" else _differs(f"sampler/{setup.sampler}")
 
 
-def _rate(setup: TrainingSetup, believed: float) -> Finding:
+def _rate(setup: TrainingLoop, believed: float) -> Finding:
     drawn, taken = setup.expected_batch / setup.examples, setup.updates
     counted = setup.believed_updates or taken
     if counted < taken:
@@ -283,52 +285,52 @@ def _rate(setup: TrainingSetup, believed: float) -> Finding:
         return _differs("rate/too-low", drawn=drawn, believed=believed)
     if drawn < believed * (1 - _NEAR) or counted > taken:
         more = {"drawn": drawn, "believed": believed, "counted": counted, "taken": taken}
-        return _differs("rate/too-high", verdict=Verdict.WARNED, **more)
+        return _differs("rate/too-high", verdict=Status.WARNED, **more)
     return _holds("rate")
 
 
-def _several(setup: TrainingSetup) -> Finding:
+def _several(setup: TrainingLoop) -> Finding:
     times = _together(setup) if setup.sampler in EPOCHS else setup.draws
     if setup.sampler == "with-replacement":
         times *= setup.places
     return _differs("batches/several-samples", samples=times) if times > 1 else _holds("batches")
 
 
-def _noise(setup: TrainingSetup) -> Finding:
+def _noise(setup: TrainingLoop) -> Finding:
     if setup.noise_added != "update" and setup.noise > setup.least_noise:
-        return _differs("noise-added/more-than-counted", verdict=Verdict.WARNED, noise=setup.noise)
+        return _differs("noise-added/more-than-counted", verdict=Status.WARNED, noise=setup.noise)
     return _holds("noise-added")
 
 
-def _told_noise(setup: TrainingSetup) -> Finding:
+def _check_noise(setup: TrainingLoop) -> Finding:
     told, least, most = setup.believed_noise, setup.least_noise, max(noise for _, noise in setup.stages)
     if told is not None and least < told * (1 - _NEAR):
         return _differs("noise-told/too-high", told=told, least=least)
     if told is not None and most > told * (1 + _NEAR):
-        return _differs("noise-told/too-low", verdict=Verdict.WARNED, told=told, most=most)
+        return _differs("noise-told/too-low", verdict=Status.WARNED, told=told, most=most)
     return _holds("noise-told")
 
 
-def _clipping(setup: TrainingSetup) -> Finding:
+def _clipping(setup: TrainingLoop) -> Finding:
     return _holds("clipping") if setup.clipped == "example" else _differs("clipping/microbatches")
 
 
-def _divisor(setup: TrainingSetup) -> Finding:
+def _divisor(setup: TrainingLoop) -> Finding:
     known = setup.divisor == "public" or setup.sampler != "poisson"
     return _holds("divisor") if known else _differs("divisor/realised-cohort")
 
 
-def _truncation(setup: TrainingSetup, delta: float) -> tuple[Finding, ...]:
+def _truncation(setup: TrainingLoop, delta: float) -> tuple[Finding, ...]:
     if setup.largest_batch is None:
         return ()
     batches = setup.updates * setup.accumulation * setup.workers
-    chance = min(batches * binomial_above(setup.pool, setup.rate, setup.largest_batch), 1.0)
+    chance = min(batches * binomial_tail(setup.pool, setup.rate, setup.largest_batch), 1.0)
     if chance <= delta:
         return (_holds("truncation", chance=chance),)
     return (_differs("truncation/frequent", chance=chance),)
 
 
-def _signal(setup: TrainingSetup) -> tuple[Finding, ...]:
+def _signal(setup: TrainingLoop) -> tuple[Finding, ...]:
     """The noise's length beside the longest that a sum of clipped gradients could be: both public."""
     if setup.parameters is None:
         return ()
@@ -336,13 +338,13 @@ def _signal(setup: TrainingSetup) -> tuple[Finding, ...]:
     part = noise * math.sqrt(setup.parameters) / setup.expected_batch
     if part <= _DROWNED:
         return (_holds("signal", part=part),)
-    return (_differs("signal/drowned", verdict=Verdict.WARNED, part=part),)
+    return (_differs("signal/drowned", verdict=Status.WARNED, part=part),)
 
 
-def _believed(believed: Interval, cost: Interval) -> Finding:
+def _compare_epsilons(believed: Interval, cost: Interval) -> Finding:
     if cost.upper <= believed.upper < math.inf or _within(believed, cost):
         return _holds("believed", believed=believed.upper)
     if math.isinf(cost.upper):
         return _differs("believed/nothing-proved", believed=believed.upper)
     proved = {"believed": believed.upper, "proved": cost.upper, "lower": cost.lower}
-    return Finding.of(Message.of("believed/too-low", relation=cost.relation.value, **proved), Verdict.FAILED)
+    return Finding.of(Message.of("believed/too-low", relation=cost.relation.value, **proved), Status.FAILED)

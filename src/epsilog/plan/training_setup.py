@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from epsilog.numerics.rounding import down
+from epsilog.numerics.rounding import round_down
 from epsilog.terms import CheckError, check, fields
 from epsilog.terms.fields import Field
 
@@ -33,7 +33,7 @@ _MOST_LEVELS = 1000  # of noise in a run: each is priced
 
 @fields.document_fields
 @dataclass(frozen=True, slots=True)
-class TrainingSetup:
+class TrainingLoop:
     """What a loop of DP-SGD does, as its configuration and its code say."""
 
     examples: Annotated[int, Field("examples in the training set, a public number", "n", ge=1)]
@@ -160,16 +160,16 @@ class TrainingSetup:
     @property
     def noise(self) -> float:
         """The least deviation of all noise on an update's sum, over what one example moves it by in one batch."""
-        return self.summed(self.least_noise)
+        return self.get_summed_noise(self.least_noise)
 
-    def summed(self, noise_multiplier: float) -> float:
+    def get_summed_noise(self, noise_multiplier: float) -> float:
         """The same of an update with this noise multiplier."""
         drawings = {"update": 1, "worker": self.workers, "batch": self.workers * self.accumulation}[self.noise_added]
         moved = 2 if self.clipped == "microbatch" else 1
         return less(noise_multiplier, math.sqrt(drawings) / moved)
 
     @classmethod
-    def parse(cls, document: Mapping[str, Any]) -> TrainingSetup:
+    def parse(cls, document: Mapping[str, Any]) -> TrainingLoop:
         """Reads names of fields with their values, as TOML and JSON have them.
 
         Raises:
@@ -180,4 +180,4 @@ class TrainingSetup:
 
 def less(noise: float, factor: float) -> float:
     """Noise times a factor, and never more."""
-    return noise if factor == 1 else down(noise * factor, 4)
+    return noise if factor == 1 else round_down(noise * factor, 4)

@@ -6,25 +6,25 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from epsilog.accounting import Profile, profile
+from epsilog.accounting import PrivacyProfile, profile
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Release, Repeated
-from epsilog.numerics.rounding import down, up
+from epsilog.numerics.rounding import round_down, round_up
 from epsilog.plan import sentences
 from epsilog.plan.pricing import GAP
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.terms.messages import Message
 
-__all__ = ["Verdict", "odds", "verdict"]
+__all__ = ["Interpretation", "bound_log_odds_factor", "interpret_guarantee"]
 
-RELEASES = (1, 2, 8, 64)
+RELEASE_COUNTS = (1, 2, 8, 64)
 _GAP, _ROUGH = 0.005, 0.02  # relative widths to aim for; the second for several releases together
 _DEEPER = 1000  # times smaller: where it is looked whether epsilon stays finite
-_LEAST_STEP, _MOST_STEP = 0.02, 3.0  # between which the step of ``odds`` is taken
+_LEAST_STEP, _MOST_STEP = 0.02, 3.0  # between which the step of ``bound_log_odds_factor`` is taken
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Interpretation:
     """What a claim means for one person, every figure an upper bound but ``fits``, which is a lower one.
 
     Attributes:
@@ -73,7 +73,7 @@ class Verdict:
         return sentences.write_odds(self.moved, self.delta, self.privacy_unit, self.relation)
 
     @property
-    def worst(self) -> tuple[Message, ...]:
+    def delta_notes(self) -> tuple[Message, ...]:
         """What delta alone would permit, and what is proven of this release at a smaller delta."""
         if math.isinf(self.epsilon):
             return (Message("delta/none"),)
@@ -97,7 +97,7 @@ class Verdict:
             return Message.of("headroom/none", cap=self.cap, epsilon=self.epsilon)
         if self.fits == 1:
             return Message.of("headroom/one", cap=self.cap)
-        kind = "many" if self.fits >= RELEASES[-1] else "some"
+        kind = "many" if self.fits >= RELEASE_COUNTS[-1] else "some"
         return Message.of(f"headroom/{kind}", cap=self.cap, fits=self.fits)
 
     def to_json(self) -> dict[str, Any]:
@@ -107,16 +107,17 @@ class Verdict:
             "statement": self.statement.to_json(),
             "odds": self.odds.to_json(),
             "posteriors": [
-                {"prior": prior, "posterior": sentences.posterior(prior, self.moved)} for prior in sentences.PRIORS
+                {"prior": prior, "posterior": sentences.posterior_probability(prior, self.moved)}
+                for prior in sentences.PRIORS
             ],
-            "worst": [line.to_json() for line in self.worst],
+            "worst": [line.to_json() for line in self.delta_notes],
             "releases": [{"count": count, "epsilon": codec.encode(found)} for count, found in self.releases],
             "of_releases": Message("releases/together").to_json(),
             "headroom": self.headroom.to_json(),
         }
 
 
-def odds(curve: Profile, delta: float) -> float:
+def bound_log_odds_factor(curve: PrivacyProfile, delta: float) -> float:
     """Bounds the logarithm of the factor by which an outcome moves the odds between neighbours, from above.
 
     Outcomes that move them further, either way, come up with a chance of at most ``delta`` whichever of both neighbours
@@ -131,29 +132,29 @@ def odds(curve: Profile, delta: float) -> float:
 
     >>> from epsilog.mechanisms import Laplace
     >>> from epsilog.accounting import profile
-    >>> round(odds(profile(Laplace(2.0)), 1e-6), 6)
+    >>> round(bound_log_odds_factor(profile(Laplace(2.0)), 1e-6), 6)
     0.5
     """
-    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
     everywhere = curve.epsilon(0.0).upper
     if delta == 0:
         return everywhere
     near, far = curve.epsilon(delta), curve.epsilon(delta / 10).upper
     slope = max(0.0, far - near.upper) / math.log(10) if math.isfinite(far) else math.inf
     step = min(max(math.log1p(slope), _LEAST_STEP), _MOST_STEP)  # about the best
-    found = _stepped(curve, delta, step, near.lower)
+    found = _bound_per_step(curve, delta, step, near.lower)
     if math.isinf(found):  # a small step asks at a delta that is too small for what may fail outright
-        found = _stepped(curve, delta, _MOST_STEP, near.lower)
+        found = _bound_per_step(curve, delta, _MOST_STEP, near.lower)
     return min(everywhere, found)
 
 
-def _stepped(curve: Profile, delta: float, step: float, least: float) -> float:
+def _bound_per_step(curve: PrivacyProfile, delta: float, step: float, least: float) -> float:
     """A bound for any step above 0; ``least`` is at most epsilon at ``delta`` (docs/accounting/odds.md)."""
-    one_way = down(-math.expm1(-step) * delta / (1 + math.exp(-(least + step))), 16)
-    return up(curve.epsilon(one_way).upper + step, 8)
+    one_way = round_down(-math.expm1(-step) * delta / (1 + math.exp(-(least + step))), 16)
+    return round_up(curve.epsilon(one_way).upper + step, 8)
 
 
-def verdict(
+def interpret_guarantee(
     release: Release,
     price: Interval | None = None,
     *,
@@ -164,7 +165,7 @@ def verdict(
     subject: str = "released models",
     cap: float | None = None,
     epsilon: float | None = None,
-) -> Verdict:
+) -> Interpretation:
     """Says what a price means for one person, and works out what that takes.
 
     Args:
@@ -181,28 +182,29 @@ def verdict(
     >>> from epsilog.accounting import epsilon
     >>> from epsilog.mechanisms import Gaussian
     >>> noise = Gaussian(4.0)
-    >>> found = verdict(noise, epsilon(noise, delta=1e-6), delta=1e-6, relation=None, privacy_unit="person", cap=2.5)
+    >>> found = interpret_guarantee(noise, epsilon(noise, delta=1e-6), delta=1e-6, relation=None,
+    ... privacy_unit="person", cap=2.5)
     >>> str(found.headroom)
     '4 such releases, including this one, fit within the cap of 2.5; one more does not.'
     """
-    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
     cap = check.optional(check.positive(check.DOWN))(cap=cap)
-    epsilon = check.optional(check.upper_side())(epsilon=epsilon)
+    epsilon = check.optional(check.upper_bound())(epsilon=epsilon)
     under = relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     if price is None:
         price = bound_epsilon(release, delta=delta, relation=under, gap=GAP)
     curve = profile(release, relation=under, gap=_GAP)
     claimed = price.upper if epsilon is None else min(price.upper, epsilon)
-    together = {1: claimed} | {count: _together(release, count, delta, under) for count in RELEASES[1:]}
+    together = {1: claimed} | {count: _together(release, count, delta, under) for count in RELEASE_COUNTS[1:]}
     smaller = delta / _DEEPER
-    return Verdict(
+    return Interpretation(
         epsilon=claimed,
         delta=delta,
         relation=relation,
         privacy_unit=check.text()(privacy_unit=privacy_unit),
         population=check.optional(check.integer(1))(population=population),
         subject=subject,
-        moved=odds(curve, delta),
+        moved=bound_log_odds_factor(curve, delta),
         releases=tuple(together.items()),
         deeper=(smaller, curve.epsilon(smaller).upper if delta > 0 else claimed),
         cap=cap,

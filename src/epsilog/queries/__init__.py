@@ -6,29 +6,46 @@ draws and adds the error bar, ``shelf`` keeps, and ``asking`` leads through them
 can be told that was not paid for. ``best`` runs trials of anything and tells the best alone.
 """
 
-from epsilog.queries.asking import Answer, Budgets, Payer, Quote, ask, quote, reserve_answer
-from epsilog.queries.best import best_of
-from epsilog.queries.columns import types_of
-from epsilog.queries.files import scan
-from epsilog.queries.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum
+from epsilog.queries.asking import (
+    BudgetReader,
+    ChargeClient,
+    QueryCostEstimate,
+    QueryResult,
+    estimate_query_cost,
+    reserve_answer,
+    run_query,
+)
+from epsilog.queries.best import run_best_of_trials
+from epsilog.queries.columns import get_column_types
+from epsilog.queries.files import scan_file
+from epsilog.queries.queries import (
+    Count,
+    CountAbove,
+    FirstCategoryAbove,
+    Histogram,
+    Mean,
+    MostCommonCategory,
+    Query,
+    Sum,
+)
 
 __all__ = [
-    "Above",
-    "Answer",
-    "Budgets",
+    "BudgetReader",
+    "ChargeClient",
     "Count",
-    "FirstAbove",
+    "CountAbove",
+    "FirstCategoryAbove",
     "Histogram",
     "Mean",
-    "MostCommon",
-    "Payer",
+    "MostCommonCategory",
     "Query",
-    "Quote",
+    "QueryCostEstimate",
+    "QueryResult",
     "Sum",
-    "ask",
-    "best_of",
-    "quote",
+    "estimate_query_cost",
+    "get_column_types",
     "reserve_answer",
-    "scan",
-    "types_of",
+    "run_best_of_trials",
+    "run_query",
+    "scan_file",
 ]

@@ -24,34 +24,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from epsilog.ledger import Balance, Charge, Request, State, digest, orders_on, price
+from epsilog.ledger import Balance, Charge, ChargeRequest, ChargeState, compute_cost, hash_entry, list_path_orders
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.sampling import RandBelow
-from epsilog.queries.columns import check_frame, totals
-from epsilog.queries.noise import CONFIDENCE, Number, Plan, planned
+from epsilog.queries.columns import check_frame, sum_contributions
+from epsilog.queries.noise import CONFIDENCE, NoisePlan, Number, plan_noise
 from epsilog.queries.queries import Query
-from epsilog.queries.shelf import Shelf
-from epsilog.queries.telling import expected_error, told
-from epsilog.terms import CheckError, ConflictError, NeighboringRelation, RecordsError, check
-from epsilog.terms.charts import interval_bar
-from epsilog.terms.codec import canonical, to_json
-from epsilog.terms.notebook import html_table
+from epsilog.queries.shelf import ResultStore
+from epsilog.queries.telling import draw_noisy_values, estimate_error
+from epsilog.terms import CheckError, ConflictError, NeighboringRelation, RecordError, check
+from epsilog.terms.charts import draw_interval_bar
+from epsilog.terms.codec import encode_canonical, to_json
+from epsilog.terms.notebook import render_html_table
 
-__all__ = ["Answer", "Budgets", "Payer", "Quote", "ask", "quote", "reserve_answer"]
+__all__ = [
+    "BudgetReader",
+    "ChargeClient",
+    "QueryCostEstimate",
+    "QueryResult",
+    "estimate_query_cost",
+    "reserve_answer",
+    "run_query",
+]
 
 VERSION = 0
 _EVIDENCE = "answer.json"
 _LARGEST_ROWS = 1_000_000  # that one unit may add
 
 
-class Budgets(Protocol):
+class BudgetReader(Protocol):
     """What a quote asks of a ledger, in this process or far away, or of one to look at."""
 
     def budgets_above(self, scope: str) -> Sequence[Balance]:
         """The budgets that a charge at this scope must fit."""
 
 
-class Payer(Budgets, Protocol):
+class ChargeClient(BudgetReader, Protocol):
     """What an answer asks of a ledger."""
 
     def find(self, key: str, *, scope: str | None = None) -> Charge | None:
@@ -72,15 +80,15 @@ class Payer(Budgets, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """What was released: the same whenever it is asked for again.
 
     Attributes:
-        value: a number; of a histogram one for each cell; of ``Above`` True or False; of ``MostCommon`` a category; of
-            ``FirstAbove`` a category, or None.
+        value: a number; of a histogram one for each cell; of ``Above`` True or False; of ``MostCommonCategory`` a
+        category; of ``FirstCategoryAbove`` a category, or None.
         error: with 95% confidence noise moved the answer no further: each cell of a histogram, the threshold of
-            ``Above`` and of ``FirstAbove``, the count of what was chosen below the largest. Of a mean, the longer side
-            of its interval.
+            ``Above`` and of ``FirstCategoryAbove``, the count of what was chosen below the largest. Of a mean, the
+            longer side of its interval.
         lower: the interval's lower end; of a histogram one for each cell, None where there is none.
         upper: its upper end.
         rounding: what rounding to the grid may have moved each row, at most; it is not in the interval of a sum.
@@ -107,35 +115,35 @@ class Answer:
         paid = [("charged", f"{charged} at {self.scope}"), ("key", self.key)]
         title = f"{self.question.get('query', 'answer')}, 95% error {self.error:.6g}"
         if isinstance(self.value, Mapping):
-            return html_table(title, [*((name, f"{cell:g}") for name, cell in self.value.items()), *paid])
+            return render_html_table(title, [*((name, f"{cell:g}") for name, cell in self.value.items()), *paid])
         number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         rows = [("answer", f"{self.value:.7g}" if number else f"{self.value}")]
         if not number or not all(isinstance(end, int | float) for end in (self.lower, self.upper)):
-            return html_table(title, [*rows, *paid])
+            return render_html_table(title, [*rows, *paid])
         says = f"{self.value:.7g}; with 95% confidence between {self.lower:.7g} and {self.upper:.7g}"
-        drawn = interval_bar(self.lower, self.upper, title=says, estimate=("answer", self.value), from_zero=False)
-        return drawn + html_table(title, [*rows, ("between", f"{self.lower:.7g} and {self.upper:.7g}"), *paid])
+        drawn = draw_interval_bar(self.lower, self.upper, title=says, estimate=("answer", self.value), from_zero=False)
+        return drawn + render_html_table(title, [*rows, ("between", f"{self.lower:.7g} and {self.upper:.7g}"), *paid])
 
     @classmethod
-    def read(cls, document: bytes) -> Answer:
+    def read(cls, document: bytes) -> QueryResult:
         """Reads what is kept.
 
         Raises:
-            RecordsError: the frame could not be read when the answer was due.
+            RecordError: the frame could not be read when the answer was due.
         """
         said = json.loads(document)
         if said.pop("v", None) != VERSION:
             raise CheckError("v", f"{VERSION}", "another")
         if said.get("failed"):
-            raise RecordsError(
+            raise RecordError(
                 f"the frame could not be read under key {said.get('key')!r}; the charge stands, and the key is used "
                 "up: ask under another key"
             )
         return cls(**{name: said[name] for name in cls.__slots__ if name in said}, document=document)
 
 
-def ask(
-    ledger: Payer,
+def run_query(
+    ledger: ChargeClient,
     scope: str,
     query: Query,
     frame: Any,
@@ -150,13 +158,13 @@ def ask(
     error: float | None = None,
     simulation: bool = False,
     below: RandBelow | None = None,
-) -> Answer:
+) -> QueryResult:
     """Answers a question about a data frame with exact discrete noise, once it is charged.
 
     Args:
         ledger: that has the budgets.
         scope: where it is charged; every budget at or above it must bear it.
-        query: ``Count``, ``Sum``, ``Mean``, ``Histogram``, ``MostCommon``, ``Above`` or ``FirstAbove``.
+        query: ``Count``, ``Sum``, ``Mean``, ``Histogram``, ``MostCommonCategory``, ``Above`` or ``FirstCategoryAbove``.
         frame: of Polars, pandas or Arrow, a stored table of DuckDB, or a mapping of columns. Its rows may have been
             chosen and changed each by itself, and by nothing that depends on other units' rows. A lazy frame of Polars
             may have only steps that cannot fail because of a value.
@@ -177,39 +185,39 @@ def ask(
     Raises:
         BudgetExceededError: some budget cannot bear it; nothing was charged.
         ConflictError: the key came with another question to this scope, or its answer is kept elsewhere.
-        RecordsError: the frame could not be read; the charge stands, and the key says so from here on.
+        RecordError: the frame could not be read; the charge stands, and the key says so from here on.
         UnsupportedMechanismError: the noise has no proven price under a budget (discrete Laplace noise under gdp).
 
     >>> import tempfile, epsilog as ep
     >>> with tempfile.TemporaryDirectory() as folder, ep.open_ledger(Path(folder) / "budget.db") as ledger:
     ...     _ = ledger.create_budget("acme/claims", kind="pure", epsilon="1")
     ...     frame, query = {"age": [30] * 1000}, ep.queries.Count()
-    ...     told = ask(ledger, "acme/claims", query, frame, unit=None, key="q-1", keep=folder, epsilon="0.5")
-    ...     told.error, dict(told.charged["pure"]), abs(told.value - 1000) < 100
+    ...     result = run_query(ledger, "acme/claims", query, frame, unit=None, key="q-1", keep=folder, epsilon="0.5")
+    ...     result.error, dict(result.charged["pure"]), abs(result.value - 1000) < 100
     (6, {'epsilon': '0.5'}, True)
     """
-    below = _source(below, simulation=check.flag()(simulation=simulation))
-    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
+    below = _source(below, simulation=check.boolean()(simulation=simulation))
+    asked = _plan_query(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
     key = check.text()(key=key)
     check_frame(frame, query, unit)
-    shelf = Shelf(Path(keep), scope, key)
+    shelf = ResultStore(Path(keep), scope, key)
     if not shelf.holds():
         shelf.prepare()
     elif ledger.find(key, scope=scope) is None:  # looked up after the shelf: whoever drew had reserved before
         raise ConflictError(f"{shelf.folder} holds an answer under key {key!r} of {scope!r} that is not this ledger's")
-    charge = _reserved(ledger, scope, asked, key=key, simulation=simulation)
+    charge = _reserve(ledger, scope, asked, key=key, simulation=simulation)
     bound = _bound(charge, asked.question)
 
     def draw() -> bytes:
-        sums = _summed(frame, asked)
-        said = {"failed": True} if sums is None else told(query, asked.plan, sums, below)
+        sums = _sum_rows(frame, asked)
+        said = {"failed": True} if sums is None else draw_noisy_values(query, asked.plan, sums, below)
         return _document(charge, bound, asked.plan, said)
 
-    return Answer.read(_once(charge, shelf, bound, draw))
+    return QueryResult.read(_once(charge, shelf, bound, draw))
 
 
 def reserve_answer(
-    ledger: Payer,
+    ledger: ChargeClient,
     scope: str,
     query: Query,
     *,
@@ -222,32 +230,32 @@ def reserve_answer(
     error: float | None = None,
     simulation: bool = False,
 ) -> Charge:
-    """Reserves the price of a question; ``ask`` with the same key goes on from there. No data is read.
+    """Reserves the price of a question; ``run_query`` with the same key goes on from there. No data is read.
 
     Args:
-        ledger: see ``ask``.
-        scope: see ``ask``.
-        query: see ``ask``.
-        unit: see ``ask``.
-        key: see ``ask``.
-        rows: see ``ask``.
-        epsilon: see ``ask``.
-        rho: see ``ask``.
-        mu: see ``ask``.
-        error: see ``ask``.
-        simulation: see ``ask``.
+        ledger: see ``run_query``.
+        scope: see ``run_query``.
+        query: see ``run_query``.
+        unit: see ``run_query``.
+        key: see ``run_query``.
+        rows: see ``run_query``.
+        epsilon: see ``run_query``.
+        rho: see ``run_query``.
+        mu: see ``run_query``.
+        error: see ``run_query``.
+        simulation: see ``run_query``.
 
     Raises:
         BudgetExceededError: some budget cannot bear it.
         ConflictError: the key came with another question.
     """
-    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
-    simulation = check.flag()(simulation=simulation)
-    return _reserved(ledger, scope, asked, key=check.text()(key=key), simulation=simulation)
+    asked = _plan_query(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
+    simulation = check.boolean()(simulation=simulation)
+    return _reserve(ledger, scope, asked, key=check.text()(key=key), simulation=simulation)
 
 
-def quote(
-    ledger: Budgets,
+def estimate_query_cost(
+    ledger: BudgetReader,
     scope: str,
     query: Query,
     *,
@@ -257,40 +265,41 @@ def quote(
     rho: Number | None = None,
     mu: Number | None = None,
     error: float | None = None,
-) -> Quote:
+) -> QueryCostEstimate:
     """Says what a question would cost and how exact its answer would be; charges nothing and reads no data.
 
     Args:
-        ledger: see ``ask``.
-        scope: see ``ask``.
-        query: see ``ask``.
-        unit: see ``ask``.
-        rows: see ``ask``.
-        epsilon: see ``ask``.
-        rho: see ``ask``.
-        mu: see ``ask``.
-        error: see ``ask``.
+        ledger: see ``run_query``.
+        scope: see ``run_query``.
+        query: see ``run_query``.
+        unit: see ``run_query``.
+        rows: see ``run_query``.
+        epsilon: see ``run_query``.
+        rho: see ``run_query``.
+        mu: see ``run_query``.
+        error: see ``run_query``.
 
     >>> import tempfile, epsilog as ep
     >>> with tempfile.TemporaryDirectory() as folder, ep.open_ledger(Path(folder) / "budget.db") as ledger:
     ...     _ = ledger.create_budget("acme/claims", kind="pure", epsilon="1")
-    ...     quote(ledger, "acme/claims", ep.queries.Count(), unit=None, error=20).charged["pure"]["epsilon"]
+    ...     estimate_query_cost(ledger, "acme/claims", ep.queries.Count(), unit=None,
+    ... error=20).charged["pure"]["epsilon"]
     '0.146003416'
     """
-    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
-    request = Request(asked.plan.release, asked.relation)
-    due = orders_on(asked.path).items()
-    charged = {kind: dict(price(request, kind, orders=orders).amounts) for kind, orders in due}
-    return Quote(charged, expected_error(asked.query, asked.plan), asked.plan.release)
+    asked = _plan_query(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
+    request = ChargeRequest(asked.plan.release, asked.relation)
+    due = list_path_orders(asked.path).items()
+    charged = {kind: dict(compute_cost(request, kind, orders=orders).amounts) for kind, orders in due}
+    return QueryCostEstimate(charged, estimate_error(asked.query, asked.plan), asked.plan.release)
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class QueryCostEstimate:
     """What a question would cost, and how far its answer would be off.
 
     Attributes:
         charged: its price, by kind of budget and quantity.
-        error: as ``Answer`` says; None for a mean whose count is not public, since it depends on the count.
+        error: as ``QueryResult`` says; None for a mean whose count is not public, since it depends on the count.
         release: what would be charged for.
     """
 
@@ -300,7 +309,7 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PendingQuery:
     """A question under the budgets that pay for it: all that is known before any data is."""
 
     query: Query
@@ -308,7 +317,7 @@ class _Asked:
     rows: int
     relation: NeighboringRelation
     path: Sequence[Balance]
-    plan: Plan
+    plan: NoisePlan
 
     @property
     def question(self) -> dict[str, Any]:
@@ -316,8 +325,8 @@ class _Asked:
         return {**self.query.to_json(), "unit": self.unit, "rows": self.rows, "relation": self.relation.value}
 
 
-def _asked(
-    ledger: Budgets,
+def _plan_query(
+    ledger: BudgetReader,
     scope: str,
     query: Query,
     *,
@@ -327,9 +336,9 @@ def _asked(
     rho: Number | None,
     mu: Number | None,
     error: float | None,
-) -> _Asked:
+) -> _PendingQuery:
     """Checks a question, and plans the noise that answers it."""
-    query, unit = check.instance(Query)(query=query), check.optional(check.text())(unit=unit)
+    query, unit = check.instance_of(Query)(query=query), check.optional(check.text())(unit=unit)
     rows = check.integer(1, _LARGEST_ROWS)(rows=rows)
     if unit is None and rows != 1:
         raise CheckError("rows", "1 where each row is a unit of its own", repr(rows))
@@ -337,26 +346,26 @@ def _asked(
     if not path:
         raise CheckError("scope", "a budget at or above it", repr(scope), verb="have")
     relation, kinds = path[-1].relation, frozenset(budget.kind for budget in path)
-    plan = planned(query, rows=rows, relation=relation, kinds=kinds, epsilon=epsilon, rho=rho, mu=mu, error=error)
-    return _Asked(query, unit, rows, relation, path, plan)
+    plan = plan_noise(query, rows=rows, relation=relation, kinds=kinds, epsilon=epsilon, rho=rho, mu=mu, error=error)
+    return _PendingQuery(query, unit, rows, relation, path, plan)
 
 
-def _reserved(ledger: Payer, scope: str, asked: _Asked, *, key: str, simulation: bool) -> Charge:
+def _reserve(ledger: ChargeClient, scope: str, asked: _PendingQuery, *, key: str, simulation: bool) -> Charge:
     return ledger.reserve(
         scope,
         asked.plan.release,
         key=key,
         relation=asked.relation,
-        plan_hash=hashlib.sha256(canonical(asked.question)).hexdigest(),
+        plan_hash=hashlib.sha256(encode_canonical(asked.question)).hexdigest(),
         rounds=1,
         simulation=simulation,
     )
 
 
-def _summed(frame: Any, asked: _Asked) -> list[list[int]] | None:
+def _sum_rows(frame: Any, asked: _PendingQuery) -> list[list[int]] | None:
     """The true sums; None where the frame cannot be read, whatever the reason: it may be a value."""
     try:
-        return totals(frame, asked.query, asked.plan.parts, unit=asked.unit, rows=asked.rows)
+        return sum_contributions(frame, asked.query, asked.plan.parts, unit=asked.unit, rows=asked.rows)
     except Exception:  # noqa: BLE001 - see above
         return None
     except BaseException as error:
@@ -378,18 +387,18 @@ def _bound(charge: Charge, question: Mapping[str, Any]) -> dict[str, Any]:
     The hash of its reservation tells it from every other charge: a simulation's draft, whose noise somebody may know,
     is never told for one that protects people.
     """
-    release, opened = to_json(charge.request.release), digest(charge.entry.document())
+    release, opened = to_json(charge.request.release), hash_entry(charge.entry.document())
     said = {"key": charge.key, "scope": charge.scope, "opened": opened, "question": dict(question), "release": release}
     return {"v": VERSION, **said}
 
 
-def _once(charge: Charge, shelf: Shelf, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
+def _once(charge: Charge, shelf: ResultStore, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
     """What a charge released: drawn and released now, unless it was before."""
     _start(charge)
     while 1 not in charge.rounds_released:
         try:
             charge.round_started(1)
-            drafted = shelf.drafted(bound, draw)
+            drafted = shelf.read_draft(bound, draw)
             charge.round_released(1, output_hash=hashlib.sha256(drafted).hexdigest())
         except ConflictError:
             if 1 not in charge.rounds_released:  # nobody was faster
@@ -403,23 +412,23 @@ def _once(charge: Charge, shelf: Shelf, bound: Mapping[str, Any], draw: Callable
             "look it up where it is kept, or ask under another key, at its price"
         )
     shelf.publish(digest)
-    if charge.state == State.STARTED:
+    if charge.state == ChargeState.STARTED:
         charge.commit({_EVIDENCE: digest})
     return document
 
 
 def _start(charge: Charge) -> None:
     """Spends the price, unless it is spent; of two who do so at once, one does."""
-    if charge.state != State.RESERVED:
+    if charge.state != ChargeState.RESERVED:
         return
     try:
         charge.start()
     except ConflictError:
-        if charge.state == State.RESERVED:
+        if charge.state == ChargeState.RESERVED:
             raise
 
 
-def _document(charge: Charge, bound: Mapping[str, Any], plan: Plan, said: Mapping[str, Any]) -> bytes:
+def _document(charge: Charge, bound: Mapping[str, Any], plan: NoisePlan, said: Mapping[str, Any]) -> bytes:
     """What is kept of an answer, and all that is.
 
     The nonce keeps two draws apart that came out the same: whether they did would tell of the data.
@@ -428,6 +437,6 @@ def _document(charge: Charge, bound: Mapping[str, Any], plan: Plan, said: Mappin
         {"law": to_json(law), "step": float(part.step)} for part, law in zip(plan.parts, plan.noises, strict=False)
     ]
     charged = {kind: dict(amount) for kind, amount in charge.amounts.items()}
-    return canonical(
+    return encode_canonical(
         {**bound, "nonce": secrets.token_hex(16), "noise": noise, "confidence": CONFIDENCE, "charged": charged, **said}
     )

@@ -7,15 +7,17 @@ import secrets
 from collections.abc import Callable
 from typing import TypeVar
 
-from epsilog.mechanisms import Trials
+from epsilog.mechanisms import TrialDistribution
 from epsilog.mechanisms.sampling import RandBelow
 
-__all__ = ["best_of"]
+__all__ = ["run_best_of_trials"]
 
 T = TypeVar("T")
 
 
-def best_of(trial: Callable[[], tuple[float, T]], trials: Trials, *, below: RandBelow = secrets.randbelow) -> T | None:
+def run_best_of_trials(
+    trial: Callable[[], tuple[float, T]], trials: TrialDistribution, *, below: RandBelow = secrets.randbelow
+) -> T | None:
     """Runs a random number of trials and returns what the best one found; how many there were is told to nobody.
 
     Charge the ``Tuned`` release first. Let nothing else of the trials out: no score, no log, no count; how long it took
@@ -36,9 +38,9 @@ def best_of(trial: Callable[[], tuple[float, T]], trials: Trials, *, below: Rand
         docs/accounting/tuning.md.
 
     >>> import itertools
-    >>> from epsilog.mechanisms import BinomialTrials
+    >>> from epsilog.mechanisms import BinomialTrialCount
     >>> found = itertools.count(1)
-    >>> best_of(lambda: (-abs(next(found) - 3), "found"), BinomialTrials(most=5, probability=1.0))
+    >>> run_best_of_trials(lambda: (-abs(next(found) - 3), "found"), BinomialTrialCount(most=5, probability=1.0))
     'found'
     """
     best: T | None = None

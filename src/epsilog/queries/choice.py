@@ -2,8 +2,8 @@
 
 Permute-and-flip walks through the candidates in random order and takes the first whose coin, of the chance
 exp(-(best - score) / scale), shows heads. That is the largest score under exponential noise of this scale. A neighbour
-who moves the difference of any two scores by at most ``spread`` moves by no more what the noise of one candidate must
-exceed, so every candidate's chance changes by at most a factor of exp(spread / scale).
+who moves the difference of any two scores by at most ``bound_difference_shift`` moves by no more what the noise of one
+candidate must exceed, so every candidate's chance changes by at most a factor of exp(spread / scale).
 
 Source: McKenna & Sheldon 2020 (arXiv:2010.12603), permute-and-flip; Ding et al. 2021 (arXiv:2105.07260), that the two
 are one; what one neighbour changes is worked out here, for the largest noisy score.
@@ -18,10 +18,10 @@ from fractions import Fraction
 from epsilog.mechanisms.sampling import RandBelow, exp_coin
 from epsilog.terms import NeighboringRelation
 
-__all__ = ["permute_and_flip", "spread"]
+__all__ = ["bound_difference_shift", "sample_permute_and_flip"]
 
 
-def spread(rows: int, relation: NeighboringRelation) -> int:
+def bound_difference_shift(rows: int, relation: NeighboringRelation) -> int:
     """How far a neighbour moves the difference of two counts, if a unit adds at most ``rows`` rows.
 
     One that is added or removed moves all counts one way; one that is replaced takes from one and gives to another.
@@ -29,7 +29,7 @@ def spread(rows: int, relation: NeighboringRelation) -> int:
     return 2 * rows if relation is NeighboringRelation.REPLACE_ONE else rows
 
 
-def permute_and_flip(scores: Sequence[int], scale: Fraction, *, below: RandBelow = secrets.randbelow) -> int:
+def sample_permute_and_flip(scores: Sequence[int], scale: Fraction, *, below: RandBelow = secrets.randbelow) -> int:
     """Returns the place of a score that is the largest, or about so.
 
     Args:
@@ -38,7 +38,7 @@ def permute_and_flip(scores: Sequence[int], scale: Fraction, *, below: RandBelow
         below: where randomness comes from; anything but the default is a simulation.
 
     >>> import random
-    >>> permute_and_flip([3, 50, 4], Fraction(2), below=random.Random(1).randrange)
+    >>> sample_permute_and_flip([3, 50, 4], Fraction(2), below=random.Random(1).randrange)
     1
     """
     best, left = max(scores), list(range(len(scores)))

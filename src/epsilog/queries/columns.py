@@ -19,12 +19,22 @@ from numpy.typing import NDArray
 
 from epsilog import cells
 from epsilog.queries.lazy import require_total
-from epsilog.queries.noise import Part, middle_of
-from epsilog.queries.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
-from epsilog.terms import CheckError, RecordsError
+from epsilog.queries.noise import NoisySum, round_midpoint_down
+from epsilog.queries.queries import (
+    Count,
+    CountAbove,
+    FirstCategoryAbove,
+    Histogram,
+    Mean,
+    MostCommonCategory,
+    Query,
+    Sum,
+    build_value_grid,
+)
+from epsilog.terms import CheckError, RecordError
 from epsilog.terms.extras import install_command
 
-__all__ = ["check_frame", "totals", "types_of"]
+__all__ = ["check_frame", "get_column_types", "sum_contributions"]
 
 Array = NDArray[np.int64]
 _NUMERIC = re.compile(r"(u?int|float)\d+|bool(ean)?", re.IGNORECASE)
@@ -36,7 +46,7 @@ def check_frame(frame: Any, query: Query, unit: str | None) -> None:
     Raises:
         CheckError: another frame, or a lazy one with a step that can fail because of a value.
     """
-    types = types_of(frame)
+    types = get_column_types(frame)
     if _is_lazy(frame):
         require_total(frame)
     for name in (*query.columns, *(() if unit is None else (unit,))):
@@ -50,7 +60,9 @@ def check_frame(frame: Any, query: Query, unit: str | None) -> None:
             raise CheckError(name, "a column of numbers", types[name])
 
 
-def totals(frame: Any, query: Query, parts: Sequence[Part], *, unit: str | None, rows: int) -> list[list[int]]:
+def sum_contributions(
+    frame: Any, query: Query, parts: Sequence[NoisySum], *, unit: str | None, rows: int
+) -> list[list[int]]:
     """What the rows add up to, in steps: a list of cells for each part.
 
     Args:
@@ -60,9 +72,9 @@ def totals(frame: Any, query: Query, parts: Sequence[Part], *, unit: str | None,
         unit: the column that says whose a row is; None where each row is a unit of its own.
         rows: the most rows of a unit that count: the first that have what is asked for.
     """
-    table = _collected(frame, (*query.columns, *(() if unit is None else (unit,))))
+    table = _collect_columns(frame, (*query.columns, *(() if unit is None else (unit,))))
     with np.errstate(all="ignore"):  # a warning about one value would tell of it
-        added, counted = _added(table, query)
+        added, counted = _list_row_contributions(table, query)
     kept = counted if unit is None else _first(_values(table, unit), counted, rows)
     match query:
         case Sum():
@@ -79,47 +91,47 @@ def _sum(steps: Array) -> int:
     return int(steps.sum(dtype=np.int64))
 
 
-def _added(table: Any, query: Query) -> tuple[Array, NDArray[np.bool_]]:
+def _list_row_contributions(table: Any, query: Query) -> tuple[Array, NDArray[np.bool_]]:
     """What each row adds (steps, or the place of its cell), and whether it adds anything."""
     match query:
-        case Count(column=None) | Above(column=None):
+        case Count(column=None) | CountAbove(column=None):
             height = _height(table)
             return np.zeros(height, np.int64), np.ones(height, np.bool_)
-        case Count(column=str(name)) | Above(column=str(name)):
+        case Count(column=str(name)) | CountAbove(column=str(name)):
             there = np.fromiter((not cells.is_missing(value) for value in _values(table, name)), np.bool_)
             return np.zeros(len(there), np.int64), there
         case Sum(column=name, bounds=bounds) | Mean(column=name, bounds=bounds):
-            return _snapped(_numbers(table, name), bounds, centred=isinstance(query, Mean))
+            return _snap_to_grid(_numbers(table, name), bounds, centred=isinstance(query, Mean))
         case Histogram(column=name, edges=edges) if edges is not None:
-            return _binned(_numbers(table, name), edges)
+            return _bin_values(_numbers(table, name), edges)
         case (
             Histogram(column=name, categories=names)
-            | MostCommon(column=name, categories=names)
-            | FirstAbove(column=name, categories=names)
+            | MostCommonCategory(column=name, categories=names)
+            | FirstCategoryAbove(column=name, categories=names)
         ):
             assert names is not None, "a histogram without edges has categories"
-            return _placed(_values(table, name), names)
+            return _place_categories(_values(table, name), names)
     raise CheckError("query", "a question that epsilog.queries has", repr(query))
 
 
-def _snapped(
+def _snap_to_grid(
     values: NDArray[np.float64], bounds: tuple[float, float], *, centred: bool
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Values clamped to their bounds and rounded to the grid, in steps; a step is a power of two, so this is exact."""
-    step, low, high = grid(bounds)
+    step, low, high = build_value_grid(bounds)
     there = ~np.isnan(values)
     clamped = np.clip(np.where(there, values, bounds[0]), *bounds)
     steps = np.clip(np.rint(clamped / float(step)).astype(np.int64), low, high)
-    return steps - (middle_of(low, high) if centred else 0), there
+    return steps - (round_midpoint_down(low, high) if centred else 0), there
 
 
-def _binned(values: NDArray[np.float64], edges: Sequence[float]) -> tuple[Array, NDArray[np.bool_]]:
+def _bin_values(values: NDArray[np.float64], edges: Sequence[float]) -> tuple[Array, NDArray[np.bool_]]:
     there = (values >= edges[0]) & (values <= edges[-1])  # NaN is neither
     places = np.searchsorted(np.array(edges), values, side="right") - 1
     return np.clip(places, 0, len(edges) - 2).astype(np.int64), there
 
 
-def _placed(values: Iterable[Any], names: Sequence[str | int]) -> tuple[Array, NDArray[np.bool_]]:
+def _place_categories(values: Iterable[Any], names: Sequence[str | int]) -> tuple[Array, NDArray[np.bool_]]:
     """The place of each value among the categories: texts by their letters, numbers by their value."""
     known = {name: place for place, name in enumerate(names)}
     places = np.fromiter((_place(known, value) for value in values), np.int64)
@@ -185,7 +197,7 @@ def _of(value: Any, library: str) -> bool:
     return type(value).__module__.split(".")[0] == library
 
 
-def types_of(frame: Any) -> dict[str, str]:
+def get_column_types(frame: Any) -> dict[str, str]:
     """The columns of a frame that have a text for a name, each with the name of its type."""
     if _of(frame, "polars") and hasattr(frame, "collect_schema"):
         found = _read(lambda: dict(frame.collect_schema()))
@@ -207,7 +219,7 @@ def types_of(frame: Any) -> dict[str, str]:
     return {name: str(kind) for name, kind in found.items() if isinstance(name, str)}
 
 
-def _collected(frame: Any, names: Sequence[str]) -> Any:
+def _collect_columns(frame: Any, names: Sequence[str]) -> Any:
     """The columns that are wanted, in memory."""
     if _is_arrow(frame):
         return _read(lambda: cells.from_arrow(frame))
@@ -250,9 +262,9 @@ def _read(reading: Callable[[], Any]) -> Any:
     """What a library says of data that it cannot read may repeat it, so it is not passed on."""
     try:
         return reading()
-    except (CheckError, RecordsError):
+    except (CheckError, RecordError):
         raise
     except ImportError:
-        raise RecordsError(f"tables of Arrow and DuckDB need polars: {install_command('data')}") from None
+        raise RecordError(f"tables of Arrow and DuckDB need polars: {install_command('data')}") from None
     except Exception:  # noqa: BLE001 - see above
-        raise RecordsError("the frame could not be read") from None
+        raise RecordError("the frame could not be read") from None

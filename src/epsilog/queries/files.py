@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilog import delimited
-from epsilog.terms import CheckError, RecordsError, check
+from epsilog.terms import CheckError, RecordError, check
 from epsilog.terms.extras import install_command
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["scan"]
+__all__ = ["scan_file"]
 
 _PARQUET = b"PAR1"
 _OTHER = {  # how a file begins that is no CSV file in UTF-8
@@ -26,7 +26,7 @@ _LONGEST_HEADER = 1 << 20  # bytes
 _TWIN = re.compile(r"(.+)_duplicated_\d+", re.DOTALL)  # what polars makes of a name that comes twice
 
 
-def scan(path: str | Path, *, separator: str = ",") -> pl.LazyFrame:
+def scan_file(path: str | Path, *, separator: str = ",") -> pl.LazyFrame:
     """A file as a lazy frame: Parquet with its types, and anything else as CSV, whose columns are all text.
 
     Types that are guessed from a CSV file's values would depend on them: one row could turn numbers into text. A row
@@ -39,7 +39,7 @@ def scan(path: str | Path, *, separator: str = ",") -> pl.LazyFrame:
         separator: between the columns of a CSV file.
 
     Raises:
-        RecordsError: it cannot be read as what it is, whatever its rows hold.
+        RecordError: it cannot be read as what it is, whatever its rows hold.
     """
     path, separator = Path(path), check.text()(separator=separator) if separator != "\t" else separator
     if not path.is_file():
@@ -49,7 +49,7 @@ def scan(path: str | Path, *, separator: str = ",") -> pl.LazyFrame:
     try:
         import polars as pl
     except ImportError:
-        raise RecordsError(f"CSV and Parquet files need polars: {install_command('data')}") from None
+        raise RecordError(f"CSV and Parquet files need polars: {install_command('data')}") from None
     try:
         with path.open("rb") as file:
             begins = file.read(4)
@@ -59,14 +59,14 @@ def scan(path: str | Path, *, separator: str = ",") -> pl.LazyFrame:
             return table
         for magic, name in _OTHER.items():
             if begins.startswith(magic):
-                raise RecordsError(f"{path.name} is {name}: a CSV file is text in UTF-8, plain or with gzip")
+                raise RecordError(f"{path.name} is {name}: a CSV file is text in UTF-8, plain or with gzip")
         if b"\r" in delimited.header_line(path, _LONGEST_HEADER):
-            raise RecordsError(f"{path.name} must have lines that end in a line feed, got a carriage return alone")
+            raise RecordError(f"{path.name} must have lines that end in a line feed, got a carriage return alone")
         frame = delimited.scan_lines(path, separator)
         names = set(frame.collect_schema())
     except (OSError, EOFError, pl.exceptions.PolarsError) as error:  # what they say may repeat the data
-        raise RecordsError(f"{path.name} cannot be read ({type(error).__name__})") from None
+        raise RecordError(f"{path.name} cannot be read ({type(error).__name__})") from None
     for twin in filter(None, map(_TWIN.fullmatch, names)):
         if twin[1] in names:
-            raise RecordsError(f"{path.name} must have columns of different names, got {twin[1]!r} twice")
+            raise RecordError(f"{path.name} must have columns of different names, got {twin[1]!r} twice")
     return frame

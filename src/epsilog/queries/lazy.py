@@ -128,7 +128,7 @@ def _require_expression(plan: Any, place: int) -> None:
                 _require_cast(one, _kind(plan, one.expr))
         case "BinaryExpr":
             inner = [one.left, one.right]
-            _require_operator(_named(one.op).removeprefix("Operator."), {_kind(plan, each) for each in inner})
+            _require_operator(_name_step(one.op).removeprefix("Operator."), {_kind(plan, each) for each in inner})
         case "Ternary":
             inner = [one.predicate, one.truthy, one.falsy]
         case "Function":
@@ -157,7 +157,7 @@ def _require_operator(name: str, kinds: set[str]) -> None:
 
 def _require_function(plan: Any, one: Any) -> None:
     name, *options = one.function_data
-    name = _named(name)
+    name = _name_step(name)
     if name not in _FUNCTIONS:
         raise _RefusedError(name)
     rest = [plan.view_expression(each) for each in one.input[1:]]
@@ -174,7 +174,7 @@ def _require_function(plan: Any, one: Any) -> None:
         raise _RefusedError(f"{name} of {' and '.join(sorted(kinds))}")
 
 
-def _named(one: Any) -> str:
+def _name_step(one: Any) -> str:
     return one if isinstance(one, str) else repr(one)
 
 

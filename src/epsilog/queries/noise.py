@@ -28,25 +28,35 @@ from epsilog.mechanisms import (
     Release,
     ZeroConcentratedDP,
 )
-from epsilog.numerics.rounding import MU, up
-from epsilog.queries.choice import spread
-from epsilog.queries.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
-from epsilog.queries.sparse import reach
+from epsilog.numerics.rounding import MU, round_up
+from epsilog.queries.choice import bound_difference_shift
+from epsilog.queries.queries import (
+    Count,
+    CountAbove,
+    FirstCategoryAbove,
+    Histogram,
+    Mean,
+    MostCommonCategory,
+    Query,
+    Sum,
+    build_value_grid,
+)
+from epsilog.queries.sparse import bound_threshold_shift
 from epsilog.terms import CalibrationError, CheckError, NeighboringRelation, check
 
 __all__ = [
     "CONFIDENCE",
     "Noise",
+    "NoisePlan",
+    "NoisySum",
     "Number",
-    "Part",
-    "Plan",
-    "half_width",
-    "margin_of_choice",
-    "margin_of_first",
-    "middle_of",
-    "parts_of",
-    "planned",
-    "worth",
+    "compute_half_width",
+    "compute_noisy_max_margin",
+    "compute_sparse_vector_margin",
+    "list_noisy_sums",
+    "parse_exact_parameter",
+    "plan_noise",
+    "round_midpoint_down",
 ]
 
 Noise = DiscreteLaplace | DiscreteGaussian | Gaussian  # the last is rounded to whole steps
@@ -61,7 +71,7 @@ _REPLACE = NeighboringRelation.REPLACE_ONE
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NoisySum:
     """Sums over the rows that get noise of one law.
 
     Attributes:
@@ -89,7 +99,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class NoisePlan:
     """How a question is answered, known before any data is.
 
     Attributes:
@@ -101,45 +111,45 @@ class Plan:
     """
 
     release: Release
-    parts: tuple[Part, ...]
+    parts: tuple[NoisySum, ...]
     noises: tuple[Noise, ...] = ()
     spread: int = 0
 
 
-def parts_of(query: Query, rows: int, relation: NeighboringRelation) -> tuple[Part, ...]:
+def list_noisy_sums(query: Query, rows: int, relation: NeighboringRelation) -> tuple[NoisySum, ...]:
     """The sums that answer a question.
 
     Counts are of whole steps. Where that would round half of a sensitivity up to twice itself, steps are finer.
     """
-    count = _counted(2 if relation is _REPLACE and rows % 2 else 1)
+    count = _plan_count(2 if relation is _REPLACE and rows % 2 else 1)
     match query:
-        case Count() | Above():
+        case Count() | CountAbove():
             return (count,)
         case Sum(bounds=bounds):
-            step, low, high = grid(bounds)
-            return (Part(step, min(low, 0), max(high, 0)),)
+            step, low, high = build_value_grid(bounds)
+            return (NoisySum(step, min(low, 0), max(high, 0)),)
         case Mean(bounds=bounds, population=population):
-            step, low, high = grid(bounds)
-            middle = middle_of(low, high)
-            about = Part(step, low - middle, high - middle)
+            step, low, high = build_value_grid(bounds)
+            middle = round_midpoint_down(low, high)
+            about = NoisySum(step, low - middle, high - middle)
             return (about,) if population is not None else (about, count)
         case Histogram():
-            return (_counted(1, cells=len(query.labels)),)
-        case MostCommon(categories=categories) | FirstAbove(categories=categories):
-            return (_counted(1, cells=len(categories)),)
+            return (_plan_count(1, cells=len(query.labels)),)
+        case MostCommonCategory(categories=categories) | FirstCategoryAbove(categories=categories):
+            return (_plan_count(1, cells=len(categories)),)
     raise CheckError("query", "a question that epsilog.queries has", repr(query))
 
 
-def middle_of(low: int, high: int) -> int:
+def round_midpoint_down(low: int, high: int) -> int:
     """The grid point in the middle of two, or just below it."""
     return (low + high) // 2
 
 
-def _counted(steps: int, *, cells: int = 1) -> Part:
-    return Part(Fraction(1, steps), 0, steps, cells)
+def _plan_count(steps: int, *, cells: int = 1) -> NoisySum:
+    return NoisySum(Fraction(1, steps), 0, steps, cells)
 
 
-def planned(
+def plan_noise(
     query: Query,
     *,
     rows: int,
@@ -149,7 +159,7 @@ def planned(
     rho: Number | None = None,
     mu: Number | None = None,
     error: float | None = None,
-) -> Plan:
+) -> NoisePlan:
     """Finds the noise for a price, or the least price for an error.
 
     Args:
@@ -170,8 +180,8 @@ def planned(
     if sum(value is not None for value in stated.values()) != 1:
         said = ", ".join(name for name, value in stated.items() if value is not None) or "none"
         raise CheckError("price", "one of epsilon, rho, mu and error", said)
-    if isinstance(query, MostCommon | FirstAbove):
-        return _chosen(query, rows, relation, epsilon)
+    if isinstance(query, MostCommonCategory | FirstCategoryAbove):
+        return _plan_selection(query, rows, relation, epsilon)
     law: type[Noise] = DiscreteLaplace
     if epsilon is None and kinds <= {"zcdp", "rdp", "gdp"}:
         law = Gaussian if "gdp" in kinds else DiscreteGaussian
@@ -179,21 +189,21 @@ def planned(
         raise CheckError("price", "epsilon, mu or error, unless every budget is zcdp or rdp", "rho")
     if mu is not None and law is not Gaussian:
         raise CheckError("price", "epsilon, rho or error, unless budgets are gdp, or gdp beside zcdp and rdp", "mu")
-    price = _Price(epsilon, rho, None if mu is None else _squared(mu))
-    parts = parts_of(query, rows, relation)
+    price = _CostLimit(epsilon, rho, None if mu is None else _square(mu))
+    parts = list_noisy_sums(query, rows, relation)
     if isinstance(query, Histogram) and (relation is _REPLACE or rows > 1):
         return _of_many_cells(query, parts[0], rows, relation, price=price, error=error, law=law)
     moves = [check.integer(1)(sensitivity=part.sensitivity(rows, relation)) for part in parts]
     if error is not None:
         noises = [_for_error(query, parts, moves[0], error, law=law)]
     else:
-        noises = _for_price(moves, relation, price)
+        noises = _fit_noise_to_cost(moves, relation, price)
     release = noises[0] if len(noises) == 1 else Composed(noises)
-    return Plan(release, parts, tuple(noises))
+    return NoisePlan(release, parts, tuple(noises))
 
 
 @dataclass(frozen=True, slots=True)
-class _Price:
+class _CostLimit:
     """What may be charged: at most one of these is stated."""
 
     epsilon: Number | None
@@ -201,10 +211,10 @@ class _Price:
     mu_squared: Fraction | None
 
 
-def _squared(mu: Number) -> Fraction:
+def _square(mu: Number) -> Fraction:
     """The square of a mu, as it was said."""
     try:
-        found = Fraction(mu) if isinstance(mu, str) else check.ratio()(mu=mu)
+        found = Fraction(mu) if isinstance(mu, str) else check.exact_rational()(mu=mu)
     except (ValueError, ZeroDivisionError):
         raise CheckError("mu", "a finite number", repr(mu)[:80]) from None
     if found <= 0:
@@ -214,14 +224,14 @@ def _squared(mu: Number) -> Fraction:
 
 def _of_many_cells(
     query: Query,
-    part: Part,
+    part: NoisySum,
     rows: int,
     relation: NeighboringRelation,
     *,
-    price: _Price,
+    price: _CostLimit,
     error: float | None,
     law: type[Noise],
-) -> Plan:
+) -> NoisePlan:
     """A histogram in which one neighbour moves several cells: charged by its statement.
 
     The accountant's discrete noise is that of one count. Counts of one unit are no less than 0 and add up to at most
@@ -238,22 +248,22 @@ def _of_many_cells(
     if error is not None:
         scale = float(_for_error(query, (part,), rows, error, law=law).scale)
     elif price.rho is not None:
-        scale = _scale(_up(math.sqrt(squared / (2 * _float_within(_whole_units("rho", price.rho))))))
+        scale = _scale(_up(math.sqrt(squared / (2 * _float_within(_round_to_units("rho", price.rho))))))
     elif price.mu_squared is not None:
-        scale = _scale(_up(math.sqrt(squared / _float_within(_whole_units("mu_squared", price.mu_squared)))))
+        scale = _scale(_up(math.sqrt(squared / _float_within(_round_to_units("mu_squared", price.mu_squared)))))
     else:
         assert price.epsilon is not None, "a price is an epsilon, a rho or a mu"
-        scale = _scale(_up(norm / _float_within(_whole_units("epsilon", price.epsilon))))
+        scale = _scale(_up(norm / _float_within(_round_to_units("epsilon", price.epsilon))))
     if law is Gaussian:
         noise = Gaussian(scale)
-        return Plan(GaussianDP(_root_of(Fraction(squared) / Fraction(scale) ** 2)), (part,), (noise,))
+        return NoisePlan(GaussianDP(_root_of(Fraction(squared) / Fraction(scale) ** 2)), (part,), (noise,))
     if law is DiscreteGaussian:
         stated = _statement("rho", Fraction(squared) / (2 * Fraction(scale) ** 2))
-        return Plan(ZeroConcentratedDP(stated), (part,), (DiscreteGaussian(scale, rows),))
-    return Plan(PureDP(_statement("epsilon", norm / Fraction(scale))), (part,), (DiscreteLaplace(scale, rows),))
+        return NoisePlan(ZeroConcentratedDP(stated), (part,), (DiscreteGaussian(scale, rows),))
+    return NoisePlan(PureDP(_statement("epsilon", norm / Fraction(scale))), (part,), (DiscreteLaplace(scale, rows),))
 
 
-def worth(stated: float) -> Fraction:
+def parse_exact_parameter(stated: float) -> Fraction:
     """What a stated number promises, read as the double that it is and as the decimal that the ledger charges."""
     return min(Fraction(stated), Fraction(repr(stated)))
 
@@ -261,7 +271,7 @@ def worth(stated: float) -> Fraction:
 def _statement(quantity: str, loss: Fraction) -> float:
     """The number to state for a loss: whole units of the ledger's money, and no less."""
     stated = float(Amounts.charged({quantity: loss})[quantity])
-    while worth(stated) < loss:
+    while parse_exact_parameter(stated) < loss:
         stated = math.nextafter(stated, math.inf)
     return stated
 
@@ -269,7 +279,7 @@ def _statement(quantity: str, loss: Fraction) -> float:
 def _root_of(loss: Fraction) -> float:
     """The mu to state for its square, and no less."""
     stated = math.sqrt(loss)
-    while worth(stated) ** 2 < loss:
+    while parse_exact_parameter(stated) ** 2 < loss:
         stated = math.nextafter(stated, math.inf)
     return stated
 
@@ -285,41 +295,43 @@ def _up(scale: float) -> float:
     return scale * (1 + 2.0**-50)
 
 
-def _chosen(query: MostCommon | FirstAbove, rows: int, relation: NeighboringRelation, epsilon: Number | None) -> Plan:
+def _plan_selection(
+    query: MostCommonCategory | FirstCategoryAbove, rows: int, relation: NeighboringRelation, epsilon: Number | None
+) -> NoisePlan:
     if epsilon is None:
         raise CheckError("price", "epsilon for a choice", "another")
-    stated = PureDP(_float_within(_whole_units("epsilon", epsilon)))
-    moved = spread if isinstance(query, MostCommon) else reach
-    return Plan(stated, parts_of(query, rows, relation), spread=moved(rows, relation))
+    stated = PureDP(_float_within(_round_to_units("epsilon", epsilon)))
+    moved = bound_difference_shift if isinstance(query, MostCommonCategory) else bound_threshold_shift
+    return NoisePlan(stated, list_noisy_sums(query, rows, relation), spread=moved(rows, relation))
 
 
-def _whole_units(quantity: str, value: Number) -> Fraction:
+def _round_to_units(quantity: str, value: Number) -> Fraction:
     """A price in whole units of the ledger's money, rounded down, so that what is charged is at most what was said."""
-    found = Fraction(Amounts.capped({quantity: value})[quantity])
+    found = Fraction(Amounts.from_cap({quantity: value})[quantity])
     if found == 0:
         raise CheckError(quantity, "above 0", repr(value))
     return found
 
 
-def _for_price(moves: list[int], relation: NeighboringRelation, price: _Price) -> list[Noise]:
+def _fit_noise_to_cost(moves: list[int], relation: NeighboringRelation, price: _CostLimit) -> list[Noise]:
     """The least noise that the accountant prices at what was said, which the parts share evenly."""
     far = 2 if relation is _REPLACE else 1
     if price.mu_squared is not None:
-        whole = _whole_units("mu_squared", price.mu_squared)
+        whole = _round_to_units("mu_squared", price.mu_squared)
         multiplier = far * math.sqrt(len(moves) / float(whole))
         gaussians: list[Noise] = [Gaussian(_scale(multiplier * steps) / steps, float(steps)) for steps in moves]
-        return _paid(gaussians, lambda release: _mu_squared(release, relation) <= whole)
+        return _enlarge_until_fits(gaussians, lambda release: _mu_squared(release, relation) <= whole)
     if price.rho is not None:
-        whole = _whole_units("rho", price.rho)
+        whole = _round_to_units("rho", price.rho)
         noises: list[Noise] = []
         for steps in moves:
             guess = far * steps / math.sqrt(2 * float(whole / len(moves)))
             noises.append(DiscreteGaussian(_scale(guess), steps))
-        return _paid(noises, lambda release: Fraction(accounted_rho(release, relation)) <= whole)
+        return _enlarge_until_fits(noises, lambda release: Fraction(accounted_rho(release, relation)) <= whole)
     assert price.epsilon is not None, "a price is an epsilon, a rho or a mu"
-    whole = _whole_units("epsilon", price.epsilon)
+    whole = _round_to_units("epsilon", price.epsilon)
     laplace: list[Noise] = [DiscreteLaplace(_scale(float(far * steps * len(moves) / whole)), steps) for steps in moves]
-    return _paid(
+    return _enlarge_until_fits(
         laplace, lambda release: Fraction(accounted_epsilon(release, delta=0.0, relation=relation).upper) <= whole
     )
 
@@ -328,10 +340,10 @@ def _mu_squared(release: Release, relation: NeighboringRelation) -> Fraction:
     """What a gdp budget is charged."""
     found = accounted_mu(release, relation)
     assert found is not None, "Gaussians have a mu"
-    return Fraction(up(found, MU)) ** 2
+    return Fraction(round_up(found, MU)) ** 2
 
 
-def _paid(noises: list[Noise], fits: Callable[[Release], bool]) -> list[Noise]:
+def _enlarge_until_fits(noises: list[Noise], fits: Callable[[Release], bool]) -> list[Noise]:
     """The same noises, larger by as little as it takes until the accountant's price of them fits."""
     for power in range(-51, -30):
         if fits(Composed(noises)):
@@ -350,7 +362,7 @@ def _larger(noise: Noise, factor: float) -> Noise:
     return noise.with_scale(_scale(noise.scale * factor))
 
 
-def _of_law(law: type[Noise], scale: float, sensitivity: int) -> Noise:
+def _make_noise(law: type[Noise], scale: float, sensitivity: int) -> Noise:
     """Noise of a law, of at most this scale."""
     if law is not Gaussian:
         return law(scale, sensitivity)
@@ -358,7 +370,7 @@ def _of_law(law: type[Noise], scale: float, sensitivity: int) -> Noise:
     return made if made.scale <= scale else Gaussian(math.nextafter(made.noise_multiplier, 0.0), made.sensitivity)
 
 
-def half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided: bool = False) -> int:
+def compute_half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided: bool = False) -> int:
     """The least h, in steps, that noise exceeds in size with at most the chance ``miss``; rounded towards more.
 
     Args:
@@ -366,10 +378,10 @@ def half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided: bool = 
         miss: the chance, in (0, 1).
         one_sided: whether only noise above h counts.
 
-    >>> half_width(DiscreteLaplace(10.0)), half_width(DiscreteGaussian(10.0))
+    >>> compute_half_width(DiscreteLaplace(10.0)), compute_half_width(DiscreteGaussian(10.0))
     (30, 20)
     """
-    miss = check.between(0, 1)(miss=miss) / _ROUNDING * (1 if one_sided else 0.5)
+    miss = check.in_open_interval(0, 1)(miss=miss) / _ROUNDING * (1 if one_sided else 0.5)
     tails = {DiscreteLaplace: _laplace_tail, DiscreteGaussian: _gaussian_tail, Gaussian: _rounded_tail}
     tail = tails[type(noise)]
     low, high = -1, 1
@@ -404,7 +416,7 @@ def _rounded_tail(stddev: float, h: int) -> float:
     return NormalDist().cdf(-(h + 0.5) / stddev)
 
 
-def _for_error(query: Query, parts: tuple[Part, ...], sensitivity: int, error: float, *, law: type[Noise]) -> Noise:
+def _for_error(query: Query, parts: tuple[NoisySum, ...], sensitivity: int, error: float, *, law: type[Noise]) -> Noise:
     """The most noise whose half-width is at most the error; its price is the least that such an answer has."""
     error = check.positive()(error=error)
     if len(parts) > 1:
@@ -413,11 +425,11 @@ def _for_error(query: Query, parts: tuple[Part, ...], sensitivity: int, error: f
     if isinstance(query, Mean):
         assert query.population is not None, "a mean of one part has a public count"
         steps = (Fraction(error) - parts[0].step / 2) / parts[0].step * query.population
-    one_sided = isinstance(query, Above)
+    one_sided = isinstance(query, CountAbove)
     wanted = math.floor(steps) - one_sided
 
     def fits(scale: float) -> bool:
-        return half_width(_of_law(law, scale, sensitivity), one_sided=one_sided) <= wanted
+        return compute_half_width(_make_noise(law, scale, sensitivity), one_sided=one_sided) <= wanted
 
     low, high = 2.0**-4, 2.0**-4
     if wanted < 0 or not fits(low):
@@ -427,18 +439,18 @@ def _for_error(query: Query, parts: tuple[Part, ...], sensitivity: int, error: f
     for _ in range(52):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return _of_law(law, low, sensitivity)
+    return _make_noise(law, low, sensitivity)
 
 
-def margin_of_first(scale: Fraction, cells: int) -> int:
+def compute_sparse_vector_margin(scale: Fraction, cells: int) -> int:
     """How far the count that is shown is below the threshold at most, and those passed over above, with 95% confidence.
 
     Each of the draws stays within its own half-width but for its share of the chance to miss, and two decide at a time.
     """
-    return 2 * half_width(DiscreteLaplace(float(scale) * _ROUNDING), miss=(1 - CONFIDENCE) / (cells + 1))
+    return 2 * compute_half_width(DiscreteLaplace(float(scale) * _ROUNDING), miss=(1 - CONFIDENCE) / (cells + 1))
 
 
-def margin_of_choice(epsilon: float, cells: int, moved: int) -> int:
+def compute_noisy_max_margin(epsilon: float, cells: int, moved: int) -> int:
     """How far below the largest count the chosen one is at most, with 95% confidence.
 
     The choice is that of the largest count under exponential noise of scale moved / epsilon: one that lies t below is

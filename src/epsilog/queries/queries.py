@@ -16,7 +16,7 @@ from typing import Any
 
 from epsilog.terms import CheckError, check
 
-__all__ = ["Above", "Count", "FirstAbove", "Histogram", "Mean", "MostCommon", "Query", "Sum"]
+__all__ = ["Count", "CountAbove", "FirstCategoryAbove", "Histogram", "Mean", "MostCommonCategory", "Query", "Sum"]
 
 _FINE = 20  # a bound is 2^20 to 2^21 steps: what rounding to the grid moves is far below the noise
 _LEAST, _LARGEST = 1e-100, 1e100  # of a bound, so that steps and sums stay within what a double holds
@@ -56,7 +56,7 @@ class Count(Query):
     column: str | None = None
 
     def __post_init__(self) -> None:
-        check.fields(self, column=check.optional(check.text()))
+        check.validate_fields(self, column=check.optional(check.text()))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class Count(Query):
 
 
 @dataclass(frozen=True, slots=True)
-class Above(Query):
+class CountAbove(Query):
     """Whether a count reaches a threshold: yes or no, and nothing else is shown.
 
     Attributes:
@@ -77,7 +77,7 @@ class Above(Query):
     column: str | None = None
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
             threshold=check.integer(-_LARGEST_THRESHOLD, _LARGEST_THRESHOLD),
             column=check.optional(check.text()),
@@ -102,7 +102,7 @@ class Sum(Query):
     bounds: tuple[float, float]
 
     def __post_init__(self) -> None:
-        check.fields(self, column=check.text(), bounds=check.pair(check.finite(), check.finite()))
+        check.validate_fields(self, column=check.text(), bounds=check.pair_of(check.finite(), check.finite()))
         _check_bounds(self.bounds)
 
     @property
@@ -127,10 +127,10 @@ class Mean(Query):
     population: int | None = None
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
             column=check.text(),
-            bounds=check.pair(check.finite(), check.finite()),
+            bounds=check.pair_of(check.finite(), check.finite()),
             population=check.optional(check.integer(1)),
         )
         _check_bounds(self.bounds)
@@ -158,7 +158,7 @@ class Histogram(Query):
     edges: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        check.fields(self, column=check.text(), edges=check.optional(check.each(check.finite())))
+        check.validate_fields(self, column=check.text(), edges=check.optional(check.sequence_of(check.finite())))
         if (self.categories is None) == (self.edges is None):
             raise CheckError("categories", "given, or else edges, and not both", repr(self.categories))
         if self.edges is not None:
@@ -189,7 +189,7 @@ class Histogram(Query):
 
 
 @dataclass(frozen=True, slots=True)
-class MostCommon(Query):
+class MostCommonCategory(Query):
     """Which of several categories most rows have; the category alone is shown, and no count.
 
     Attributes:
@@ -201,7 +201,7 @@ class MostCommon(Query):
     categories: tuple[str | int, ...]
 
     def __post_init__(self) -> None:
-        check.fields(self, column=check.text())
+        check.validate_fields(self, column=check.text())
         object.__setattr__(self, "categories", _categories(self.categories))
 
     @property
@@ -211,7 +211,7 @@ class MostCommon(Query):
 
 
 @dataclass(frozen=True, slots=True)
-class FirstAbove(Query):
+class FirstCategoryAbove(Query):
     """The first of several categories that as many rows have as a threshold says, or none of them.
 
     They are looked at in the order in which they are stated, and the price is the same however many are passed over.
@@ -227,7 +227,9 @@ class FirstAbove(Query):
     categories: tuple[str | int, ...]
 
     def __post_init__(self) -> None:
-        check.fields(self, threshold=check.integer(-_LARGEST_THRESHOLD, _LARGEST_THRESHOLD), column=check.text())
+        check.validate_fields(
+            self, threshold=check.integer(-_LARGEST_THRESHOLD, _LARGEST_THRESHOLD), column=check.text()
+        )
         object.__setattr__(self, "categories", _categories(self.categories))
 
     @property
@@ -236,10 +238,10 @@ class FirstAbove(Query):
         return (self.column,)
 
 
-def grid(bounds: tuple[float, float]) -> tuple[Fraction, int, int]:
+def build_value_grid(bounds: tuple[float, float]) -> tuple[Fraction, int, int]:
     """The step of a column's grid, a power of two, and its bounds in steps.
 
-    >>> grid((0.0, 120.0))
+    >>> build_value_grid((0.0, 120.0))
     (Fraction(1, 16384), 0, 1966080)
     """
     _, exponent = math.frexp(max(abs(side) for side in bounds))
@@ -254,7 +256,7 @@ def _check_bounds(bounds: tuple[float, float]) -> None:
         raise CheckError("bounds", "the least and the largest value, one below the other", repr(bounds))
     if not _LEAST <= max(-low, high) <= _LARGEST:
         raise CheckError("bounds", f"such that the larger is in [{_LEAST:g}, {_LARGEST:g}]", repr(bounds))
-    step, least, largest = grid(bounds)
+    step, least, largest = build_value_grid(bounds)
     if least == largest:
         raise CheckError("bounds", f"at least {float(step):g} apart: values are rounded to that", repr(bounds))
 
@@ -266,7 +268,7 @@ def _check_edges(edges: Sequence[float]) -> None:
 
 def _categories(given: Any) -> tuple[str | int, ...]:
     """Texts or whole numbers, none twice, and none that is shown as another one is."""
-    listed = check.each(check.Rule(lambda _, value: value))(categories=given)
+    listed = check.sequence_of(check.Validator(lambda _, value: value))(categories=given)
     names = tuple(name if isinstance(name, str) else _WHOLE(categories=name) for name in listed)
     if not 1 <= len(names) <= _MOST_CELLS or len({str(name) for name in names}) < len(names):
         raise CheckError("categories", f"1 to {_MOST_CELLS} names, none twice", f"{len(names)} of them")

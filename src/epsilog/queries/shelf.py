@@ -18,14 +18,14 @@ from typing import Any
 
 from epsilog import disk
 from epsilog.terms import CheckError, ConflictError
-from epsilog.terms.codec import canonical
+from epsilog.terms.codec import encode_canonical
 
-__all__ = ["Shelf"]
+__all__ = ["ResultStore"]
 
 _READABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
-class Shelf:
+class ResultStore:
     """The files of one charge.
 
     Args:
@@ -35,7 +35,7 @@ class Shelf:
     """
 
     def __init__(self, folder: Path, scope: str, key: str) -> None:
-        digest = hashlib.sha256(canonical([scope, key])).hexdigest()
+        digest = hashlib.sha256(encode_canonical([scope, key])).hexdigest()
         name = f"{key}-{digest[:8]}" if _READABLE.fullmatch(key) else digest
         self.folder = folder
         self.released, self.draft = folder / f"{name}.json", folder / f"{name}.draft"
@@ -49,7 +49,7 @@ class Shelf:
         for last in (False, False, True):
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                with self._written(b"") as waiting:
+                with self._write_private_file(b"") as waiting:
                     linked = waiting.with_suffix(".link")
                     linked.hardlink_to(waiting)
                     linked.unlink()
@@ -60,7 +60,7 @@ class Shelf:
                 bound = "a folder to write to, with links"
                 raise CheckError("keep", bound, f"{self.folder} ({error.strerror})") from None
 
-    def drafted(self, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
+    def read_draft(self, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
         """The draft, drawn now if there is none; of two who draw at once, both get the draft of one.
 
         Args:
@@ -78,18 +78,18 @@ class Shelf:
             document = self.draft.read_bytes()
         except FileNotFoundError:
             raise ConflictError(f"{self.draft} was released or discarded just now") from None
-        if not _says(document, bound):
+        if not _matches_charge(document, bound):
             raise ConflictError(f"{self.draft} holds an answer that is not this charge's")
         return document
 
     def _put(self, document: bytes) -> None:
         """Writes the draft, all of it or nothing, unless somebody else was first."""
-        with self._written(document) as waiting, suppress(FileExistsError, FileNotFoundError):
+        with self._write_private_file(document) as waiting, suppress(FileExistsError, FileNotFoundError):
             self.draft.hardlink_to(waiting)  # no longer there: what it waited for is released, and strays were removed
         disk.sync_folder(self.folder)
 
     @contextmanager
-    def _written(self, document: bytes) -> Iterator[Path]:
+    def _write_private_file(self, document: bytes) -> Iterator[Path]:
         """A file that nobody knows of, for its owner's eyes, while it is wanted."""
         descriptor, name = tempfile.mkstemp(prefix=f".{self.draft.stem}.", suffix=".tmp", dir=self.folder)
         try:
@@ -124,11 +124,11 @@ class Shelf:
     def discard(self, bound: Mapping[str, Any]) -> None:
         """Takes away a draft that the ledger will never release, since it released another."""
         with suppress(FileNotFoundError):
-            if _says(self.draft.read_bytes(), bound):
+            if _matches_charge(self.draft.read_bytes(), bound):
                 self.draft.unlink()
 
 
-def _says(document: bytes, bound: Mapping[str, Any]) -> bool:
+def _matches_charge(document: bytes, bound: Mapping[str, Any]) -> bool:
     """Whether a document is of one charge: another ledger may keep its answers in the same folder."""
     said = json.loads(document)
     return all(said.get(name) == value for name, value in bound.items())

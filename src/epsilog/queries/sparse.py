@@ -22,15 +22,15 @@ from fractions import Fraction
 from epsilog.mechanisms.sampling import RandBelow, discrete_laplace
 from epsilog.terms import NeighboringRelation
 
-__all__ = ["first_above", "reach"]
+__all__ = ["bound_threshold_shift", "find_first_above"]
 
 
-def reach(rows: int, relation: NeighboringRelation) -> int:
+def bound_threshold_shift(rows: int, relation: NeighboringRelation) -> int:
     """How far the two draws that decide are shifted together, if a unit adds at most ``rows`` rows."""
     return (3 if relation is NeighboringRelation.REPLACE_ONE else 2) * rows
 
 
-def first_above(
+def find_first_above(
     counts: Sequence[int], threshold: int, scale: Fraction, *, below: RandBelow = secrets.randbelow
 ) -> int | None:
     """Returns the place of the first count that reaches a threshold, or about so; None if none does.
@@ -42,7 +42,7 @@ def first_above(
         below: where randomness comes from; anything but the default is a simulation.
 
     >>> import random
-    >>> first_above([3, 50, 90], 40, Fraction(1), below=random.Random(1).randrange)
+    >>> find_first_above([3, 50, 90], 40, Fraction(1), below=random.Random(1).randrange)
     1
     """
     wanted = threshold + discrete_laplace(scale, below=below)

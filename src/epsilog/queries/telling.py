@@ -7,16 +7,33 @@ from fractions import Fraction
 from typing import Any
 
 from epsilog.mechanisms.sampling import RandBelow
-from epsilog.queries.choice import permute_and_flip
-from epsilog.queries.noise import CONFIDENCE, Plan, half_width, margin_of_choice, margin_of_first, middle_of, worth
-from epsilog.queries.queries import Above, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
-from epsilog.queries.sparse import first_above
+from epsilog.queries.choice import sample_permute_and_flip
+from epsilog.queries.noise import (
+    CONFIDENCE,
+    NoisePlan,
+    compute_half_width,
+    compute_noisy_max_margin,
+    compute_sparse_vector_margin,
+    parse_exact_parameter,
+    round_midpoint_down,
+)
+from epsilog.queries.queries import (
+    CountAbove,
+    FirstCategoryAbove,
+    Histogram,
+    Mean,
+    MostCommonCategory,
+    Query,
+    Sum,
+    build_value_grid,
+)
+from epsilog.queries.sparse import find_first_above
 from epsilog.terms import check
 
-__all__ = ["expected_error", "told"]
+__all__ = ["draw_noisy_values", "estimate_error"]
 
 
-def told(query: Query, plan: Plan, sums: list[list[int]], below: RandBelow) -> dict[str, Any]:
+def draw_noisy_values(query: Query, plan: NoisePlan, sums: list[list[int]], below: RandBelow) -> dict[str, Any]:
     """Draws the noise: value and error bar, as ``Answer`` names them.
 
     Args:
@@ -25,58 +42,62 @@ def told(query: Query, plan: Plan, sums: list[list[int]], below: RandBelow) -> d
         sums: the true ones, in steps.
         below: where randomness comes from.
     """
-    if isinstance(query, MostCommon):
-        return _chosen(query, plan, sums[0], below)
-    if isinstance(query, FirstAbove):
+    if isinstance(query, MostCommonCategory):
+        return _draw_selection(query, plan, sums[0], below)
+    if isinstance(query, FirstCategoryAbove):
         return _first(query, plan, sums[0], below)
     noisy = [[total + noise.sample(below) for total in cells] for cells, noise in zip(sums, plan.noises, strict=True)]
-    return _shown(query, plan, noisy)
+    return _draw_sums(query, plan, noisy)
 
 
-def expected_error(query: Query, plan: Plan) -> float | None:
+def estimate_error(query: Query, plan: NoisePlan) -> float | None:
     """How far off an answer will be at most; None for a mean over a noisy count, which that depends on."""
     if isinstance(query, Mean) and query.population is None:
         return None
     nothing = [[0] * part.cells for part in plan.parts]  # a mean is in its middle then, where its interval is longest
-    if isinstance(query, FirstAbove):
+    if isinstance(query, FirstCategoryAbove):
         return float(_first(query, plan, nothing[0], secrets.randbelow)["error"])
-    if isinstance(query, MostCommon):
-        return float(_chosen(query, plan, nothing[0], secrets.randbelow)["error"])
-    return float(_shown(query, plan, nothing)["error"])
+    if isinstance(query, MostCommonCategory):
+        return float(_draw_selection(query, plan, nothing[0], secrets.randbelow)["error"])
+    return float(_draw_sums(query, plan, nothing)["error"])
 
 
-def _chosen(query: MostCommon, plan: Plan, counts: list[int], below: RandBelow) -> dict[str, Any]:
+def _draw_selection(query: MostCommonCategory, plan: NoisePlan, counts: list[int], below: RandBelow) -> dict[str, Any]:
     stated = plan.release.statement["epsilon"]
-    place = permute_and_flip(counts, plan.spread / worth(stated), below=below)
-    return _said(query.categories[place], margin_of_choice(stated, len(counts), plan.spread))
+    place = sample_permute_and_flip(counts, plan.spread / parse_exact_parameter(stated), below=below)
+    return _describe_value(query.categories[place], compute_noisy_max_margin(stated, len(counts), plan.spread))
 
 
-def _first(query: FirstAbove, plan: Plan, counts: list[int], below: RandBelow) -> dict[str, Any]:
-    scale = plan.spread / worth(plan.release.statement["epsilon"])
-    place = first_above(counts, query.threshold, scale, below=below)
-    return _said(None if place is None else query.categories[place], margin_of_first(scale, len(counts)))
+def _first(query: FirstCategoryAbove, plan: NoisePlan, counts: list[int], below: RandBelow) -> dict[str, Any]:
+    scale = plan.spread / parse_exact_parameter(plan.release.statement["epsilon"])
+    place = find_first_above(counts, query.threshold, scale, below=below)
+    return _describe_value(
+        None if place is None else query.categories[place], compute_sparse_vector_margin(scale, len(counts))
+    )
 
 
-def _shown(query: Query, plan: Plan, noisy: list[list[int]]) -> dict[str, Any]:
+def _draw_sums(query: Query, plan: NoisePlan, noisy: list[list[int]]) -> dict[str, Any]:
     """What is shown of noisy sums."""
     part, noise = plan.parts[0], plan.noises[0]
     match query:
-        case Above(threshold=threshold):
-            margin = half_width(noise, one_sided=True) + 1
-            return _said(noisy[0][0] * part.step >= threshold, float(margin * part.step))
+        case CountAbove(threshold=threshold):
+            margin = compute_half_width(noise, one_sided=True) + 1
+            return _describe_value(noisy[0][0] * part.step >= threshold, float(margin * part.step))
         case Mean():
             return _mean(query, plan, [cells[0] for cells in noisy])
-    reach_ = half_width(noise) * part.step
+    reach_ = compute_half_width(noise) * part.step
     values = [total * part.step for total in noisy[0]]
     lower, upper = [value - reach_ for value in values], [value + reach_ for value in values]
     rounding = part.step / 2 if isinstance(query, Sum) else Fraction(0)
     if isinstance(query, Histogram):
         cells = [dict(zip(query.labels, map(_plain, each), strict=True)) for each in (values, lower, upper)]
-        return _said(cells[0], float(reach_), cells[1], cells[2])
-    return _said(_plain(values[0]), float(reach_), _plain(lower[0]), _plain(upper[0]), float(rounding))
+        return _describe_value(cells[0], float(reach_), cells[1], cells[2])
+    return _describe_value(_plain(values[0]), float(reach_), _plain(lower[0]), _plain(upper[0]), float(rounding))
 
 
-def _said(value: Any, error: float, lower: Any = None, upper: Any = None, rounding: float = 0.0) -> dict[str, Any]:
+def _describe_value(
+    value: Any, error: float, lower: Any = None, upper: Any = None, rounding: float = 0.0
+) -> dict[str, Any]:
     return {"value": value, "error": float(error), "lower": lower, "upper": upper, "rounding": rounding}
 
 
@@ -86,21 +107,21 @@ def _plain(value: Fraction) -> int | float:
     return value.numerator if whole else float(value)
 
 
-def _mean(query: Mean, plan: Plan, noisy: list[int]) -> dict[str, Any]:
+def _mean(query: Mean, plan: NoisePlan, noisy: list[int]) -> dict[str, Any]:
     """A mean about the middle of its bounds, and the interval of all means that sum and count allow together.
 
     With a noisy count each of the two stays within its own half-width but for half of the chance to miss.
     """
-    step, low, high = grid(query.bounds)
-    middle = middle_of(low, high) * step
+    step, low, high = build_value_grid(query.bounds)
+    middle = round_midpoint_down(low, high) * step
     about, total = plan.parts[0], noisy[0] * step
     if query.population is not None:
-        reach, counts = half_width(plan.noises[0]) * about.step, (Fraction(query.population),) * 3
+        reach, counts = compute_half_width(plan.noises[0]) * about.step, (Fraction(query.population),) * 3
     else:
         miss = (1 - CONFIDENCE) / 2
-        reach = half_width(plan.noises[0], miss=miss) * about.step
+        reach = compute_half_width(plan.noises[0], miss=miss) * about.step
         part = plan.parts[1]
-        margin, count = half_width(plan.noises[1], miss=miss) * part.step, noisy[1] * part.step
+        margin, count = compute_half_width(plan.noises[1], miss=miss) * part.step, noisy[1] * part.step
         counts = (count - margin, count, count + margin)
     rounding, sides = step / 2, [Fraction(side) for side in query.bounds]
 
@@ -114,4 +135,4 @@ def _mean(query: Mean, plan: Plan, noisy: list[int]) -> dict[str, Any]:
         ends = [(total + side) / count for side in (-reach, reach) for count in (counts[0], counts[2])]
         lower, upper = within(middle + min(ends) - rounding), within(middle + max(ends) + rounding)
     wide = max(value - lower, upper - value)
-    return _said(float(value), float(wide), float(lower), float(upper), float(rounding))
+    return _describe_value(float(value), float(wide), float(lower), float(upper), float(rounding))

@@ -1,82 +1,82 @@
 """After verification: a report that a third party can recompute.
 
-``build_report`` writes one JSON document, ``build_logs_report`` that of a run that epsilog did not train, and
+``build_report`` writes one JSON document, ``build_log_report`` that of a run that epsilog did not train, and
 ``check_schema`` holds either to the published schema. ``render_html``, ``render_markdown``, ``render_pdf`` and
-``registry_record`` are renderings of it. ``examine`` and ``examine_logs_report`` are what a third party does: build the
-report again from the evidence and compare every field. Reads records and findings, never ``training``.
+``build_registry_record`` are renderings of it. ``verify_run`` and ``verify_log_report`` are what a third party does:
+build the report again from the evidence and compare every field. Reads records and findings, never ``training``.
 """
 
-from epsilog.reports.calculations import Reference, check_calculation, is_calculation, stamp
-from epsilog.reports.cycles import cycle_rows, cycle_sums, read_plans, render_cycles
+from epsilog.reports.calculations import FileReference, check_calculation, is_calculation, stamp_calculation
+from epsilog.reports.cycles import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
 from epsilog.reports.examination import (
-    REQUIRED,
-    Compared,
-    Examination,
-    compare,
-    differences,
-    examine,
-    examine_report,
+    REQUIRED_EVIDENCE,
+    PartComparison,
+    ReportVerification,
+    compare_rebuilt,
+    list_differences,
+    verify_report,
+    verify_run,
 )
-from epsilog.reports.narrative import statement, who_sees_what
-from epsilog.reports.of_logs import build_logs_report, examine_logs_report, log_digests, logs_statement
+from epsilog.reports.narrative import format_statement, list_party_guarantees
+from epsilog.reports.of_logs import build_log_report, format_log_statement, log_digests, verify_log_report
 from epsilog.reports.pdf import render_pdf
-from epsilog.reports.plots import Series, line_plot, standalone
-from epsilog.reports.publication import FIELDS, read_about, require_field
-from epsilog.reports.registry import check_record, registry_record, registry_schema, render_record
+from epsilog.reports.plots import PlotSeries, add_inline_style, draw_line_plot
+from epsilog.reports.publication import PUBLICATION_FIELDS, read_publication_file, require_field
+from epsilog.reports.registry import build_registry_record, check_record, load_registry_schema, render_record
 from epsilog.reports.rendering import (
-    counted,
-    document_of,
-    lower_bound,
+    extract_document,
+    format_audit_bound,
+    list_noisy_counts,
+    list_tuning_figures,
     render_html,
     render_markdown,
     render_verdict,
-    tuned,
 )
-from epsilog.reports.report import build_report, unpacked
-from epsilog.reports.schema import check_schema, report_schema
+from epsilog.reports.report import build_report, extract_files
+from epsilog.reports.schema import check_schema, load_report_schema
 
 __all__ = [
-    "FIELDS",
-    "REQUIRED",
-    "Compared",
-    "Examination",
-    "Reference",
-    "Series",
-    "build_logs_report",
+    "PUBLICATION_FIELDS",
+    "REQUIRED_EVIDENCE",
+    "FileReference",
+    "PartComparison",
+    "PlotSeries",
+    "ReportVerification",
+    "add_inline_style",
+    "build_log_report",
+    "build_registry_record",
     "build_report",
     "check_calculation",
     "check_record",
     "check_schema",
-    "compare",
-    "counted",
-    "cycle_rows",
-    "cycle_sums",
-    "differences",
-    "document_of",
-    "examine",
-    "examine_logs_report",
-    "examine_report",
+    "compare_rebuilt",
+    "draw_line_plot",
+    "extract_document",
+    "extract_files",
+    "format_audit_bound",
+    "format_log_statement",
+    "format_statement",
     "is_calculation",
-    "line_plot",
+    "list_cycle_rows",
+    "list_cycle_totals",
+    "list_differences",
+    "list_noisy_counts",
+    "list_party_guarantees",
+    "list_tuning_figures",
+    "load_registry_schema",
+    "load_report_schema",
     "log_digests",
-    "logs_statement",
-    "lower_bound",
-    "read_about",
-    "read_plans",
-    "registry_record",
-    "registry_schema",
+    "read_plan_summaries",
+    "read_publication_file",
     "render_cycles",
     "render_html",
     "render_markdown",
     "render_pdf",
     "render_record",
     "render_verdict",
-    "report_schema",
     "require_field",
-    "stamp",
-    "standalone",
-    "statement",
-    "tuned",
-    "unpacked",
-    "who_sees_what",
+    "stamp_calculation",
+    "verify_log_report",
+    "verify_report",
+    "verify_run",
 ]

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.terms.digits import lower_text
-from epsilog.verification import Evidence, audited
-from epsilog.verification.audits import SILENCE, Audit, PlannedAudit, estimate_by_cosines
+from epsilog.terms.digits import format_lower
+from epsilog.verification import RunEvidence, evaluate_planned_audit
+from epsilog.verification.audits import SILENCE, CanaryAudit, PlannedAudit, estimate_by_cosines
 
 COSINE = "cosine"
 FEWEST = 2  # canaries on a side of which a spread can be had
 
 
-def attack(evidence: Evidence) -> dict[str, Any] | None:
+def build_audit_section(evidence: RunEvidence) -> dict[str, Any] | None:
     """The part of a report about its canaries; None where no audit was planned."""
     stated = PlannedAudit.of(evidence.plan)
     if stated is None:
         return None
-    found, audit = evidence.canaries, audited(evidence)
+    found, audit = evidence.canaries, evaluate_planned_audit(evidence)
     estimate = None if audit is None else _estimate(evidence, stated)
     return {
         "planned": stated.to_json(),
@@ -30,7 +30,7 @@ def attack(evidence: Evidence) -> dict[str, Any] | None:
     }
 
 
-def _estimate(evidence: Evidence, stated: PlannedAudit) -> float | None:
+def _estimate(evidence: RunEvidence, stated: PlannedAudit) -> float | None:
     """As cosines have it; None of losses, and of too few on a side."""
     found = evidence.canaries
     if found is None or stated.score != COSINE:
@@ -41,7 +41,7 @@ def _estimate(evidence: Evidence, stated: PlannedAudit) -> float | None:
     return estimate_by_cosines(np.array(found.scores), coins, delta=evidence.plan.guarantee.delta)
 
 
-def _sentences(evidence: Evidence, audit: Audit | None, estimate: float | None) -> list[str]:
+def _sentences(evidence: RunEvidence, audit: CanaryAudit | None, estimate: float | None) -> list[str]:
     guarantee, count = evidence.plan.guarantee, evidence.plan.details["audit"]["canaries"]
     told = [
         f"{count:,} of the N = {guarantee.population:,} units are canaries: made up, and each put in by a fair coin "
@@ -52,7 +52,8 @@ def _sentences(evidence: Evidence, audit: Audit | None, estimate: float | None) 
     told.append(f"{int(evidence.canaries.canaries.included.sum()):,} of them were in. {audit.says}")
     if estimate is not None:
         told.append(
-            f"Normal laws fitted to their cosines would have epsilon at about {lower_text(estimate, 3)}: an estimate, "
+            f"Normal laws fitted to their cosines would have epsilon at about {format_lower(estimate, 3)}: an "
+            "estimate, "
             "no bound from either side (Andrew et al. 2023)."
         )
     return told if SILENCE in told[1] else [*told, SILENCE]

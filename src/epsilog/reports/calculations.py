@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 from epsilog.plan import QUESTIONS, Question
-from epsilog.terms import CheckError, Finding, Verdict, check, codec
+from epsilog.terms import CheckError, Finding, Status, check, codec
 
 KINDS = {"federated-calculation": "/federated", "query-calculation": "/queries"}
 """What is stamped, with the address of the question."""
@@ -30,7 +30,7 @@ _FIELDS = {"v", "kind", "software", "question", "answer"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class FileReference:
     """A file that a calculation belongs to, by its hash; the file itself is nowhere.
 
     Attributes:
@@ -44,7 +44,7 @@ class Reference:
     sha256: str
 
     def __post_init__(self) -> None:
-        check.fields(self, what=check.one_of(tuple(WHATS)), name=check.text(), sha256=check.text())
+        check.validate_fields(self, what=check.one_of(tuple(WHATS)), name=check.text(), sha256=check.text())
         object.__setattr__(self, "name", self.name.strip())
         object.__setattr__(self, "sha256", self.sha256.strip().lower())
         if len(self.name) > LONGEST_NAME or not self.name.isprintable():
@@ -59,8 +59,8 @@ class Reference:
         return {"what": self.what, "name": self.name, "sha256": self.sha256}
 
 
-def stamp(
-    question: Question, *, delta_reason: str | None = None, references: Sequence[Reference] = ()
+def stamp_calculation(
+    question: Question, *, delta_reason: str | None = None, references: Sequence[FileReference] = ()
 ) -> dict[str, Any]:
     """A calculation with the SHA-256 of its canonical JSON (RFC 8785).
 
@@ -71,14 +71,14 @@ def stamp(
 
     >>> from epsilog.plan import QUESTIONS
     >>> asked = QUESTIONS["/queries"].parse({"epsilon": 1.0, "queries": 3})
-    >>> stamped = stamp(asked, delta_reason="policy 7, below 1/N")
+    >>> stamped = stamp_calculation(asked, delta_reason="policy 7, below 1/N")
     >>> stamped["record"]["owner"]["delta_reason"], len(stamped["sha256"])
     ('policy 7, below 1/N', 64)
     """
     paths = {path: kind for kind, path in KINDS.items()}
     record: dict[str, Any] = {
         "v": 0,
-        "kind": paths[check.one_of(tuple(paths))(question=check.instance(Question)(question=question).path)],
+        "kind": paths[check.one_of(tuple(paths))(question=check.instance_of(Question)(question=question).path)],
         "software": f"epsilog {version('epsilog')}",
         "question": question.to_json(),
         "answer": question.answer(),
@@ -86,10 +86,10 @@ def stamp(
     owner = _owner(delta_reason, references)
     if owner:
         record["owner"] = owner
-    return {"record": record, "sha256": codec.fingerprint(record)}
+    return {"record": record, "sha256": codec.hash_canonical(record)}
 
 
-def _owner(delta_reason: str | None, references: Sequence[Reference]) -> dict[str, Any]:
+def _owner(delta_reason: str | None, references: Sequence[FileReference]) -> dict[str, Any]:
     """What a record says in its owner's words; nothing for what is not said."""
     said: dict[str, Any] = {}
     if delta_reason is not None and delta_reason.strip():
@@ -97,7 +97,7 @@ def _owner(delta_reason: str | None, references: Sequence[Reference]) -> dict[st
         if len(reason) > LONGEST_REASON or not all(each.isprintable() or each in "\n\t" for each in reason):
             raise CheckError("delta_reason", f"text of at most {LONGEST_REASON} characters", repr(reason[:80]))
         said["delta_reason"] = reason
-    listed = check.each(check.instance(Reference))(references=references)
+    listed = check.sequence_of(check.instance_of(FileReference))(references=references)
     if len(listed) > MOST_REFERENCES:
         raise CheckError("references", f"at most {MOST_REFERENCES}", f"{len(listed)}")
     if listed:
@@ -125,51 +125,55 @@ def check_calculation(document: Any, *, files: Mapping[str, str] | None = None) 
         raise CheckError("record", "a stamped calculation", "something else")
     if record["v"] != 0:
         raise CheckError("v", "0", repr(record["v"]))
-    return (_stamped(record, document["sha256"]), _answered(record), *_named(record, dict(files or {})))
+    return (
+        _check_stamp(record, document["sha256"]),
+        _check_answer(record),
+        *_check_references(record, dict(files or {})),
+    )
 
 
-def _stamped(record: dict[str, Any], sha256: Any) -> Finding:
-    found = codec.fingerprint(record)
+def _check_stamp(record: dict[str, Any], sha256: Any) -> Finding:
+    found = codec.hash_canonical(record)
     if found == sha256:
-        return Finding("record/holds", Verdict.PASSED, f"The record is as it was stamped: SHA-256 {found}.")
+        return Finding("record/holds", Status.PASSED, f"The record is as it was stamped: SHA-256 {found}.")
     says = f"The record was changed after it was stamped: its SHA-256 is {found}, and not the one beside it."
-    return Finding("record/changed", Verdict.FAILED, says)
+    return Finding("record/changed", Status.FAILED, says)
 
 
-def _answered(record: dict[str, Any]) -> Finding:
+def _check_answer(record: dict[str, Any]) -> Finding:
     made = str(record["software"])[:80]
     try:
         question = QUESTIONS[KINDS[record["kind"]]].parse(record["question"])
-        again = codec.canonical(question.answer())
+        again = codec.encode_canonical(question.answer())
     except codec.UNREADABLE as error:
         says = f"The question ({made}) cannot be asked again: {str(error)[:200]}"
-        return Finding("answer/not-repeatable", Verdict.FAILED, says)
-    if again == codec.canonical(record["answer"]):
-        return Finding("answer/comes-out-again", Verdict.PASSED, f"The answer ({made}) comes out again, every digit.")
+        return Finding("answer/not-repeatable", Status.FAILED, says)
+    if again == codec.encode_canonical(record["answer"]):
+        return Finding("answer/comes-out-again", Status.PASSED, f"The answer ({made}) comes out again, every digit.")
     says = f"The answer ({made}) does not come out again with epsilog {version('epsilog')}."
-    return Finding("answer/differs", Verdict.FAILED, says)
+    return Finding("answer/differs", Status.FAILED, says)
 
 
-def _named(record: dict[str, Any], files: dict[str, str]) -> list[Finding]:
+def _check_references(record: dict[str, Any], files: dict[str, str]) -> list[Finding]:
     """What the owner says, if it is well formed, and each reference beside its file."""
     owner = record.get("owner", {})
     try:
-        listed = [Reference(**each) for each in owner.get("references", [])]
+        listed = [FileReference(**each) for each in owner.get("references", [])]
         if "owner" in record and _owner(owner.get("delta_reason"), listed) != owner:
             raise CheckError("owner", "delta_reason and references", "something else")
     except codec.UNREADABLE as error:
         says = f"What the owner says in it is not what a record may hold: {str(error)[:200]}"
-        return [Finding("record/owner-malformed", Verdict.FAILED, says)]
+        return [Finding("record/owner-malformed", Status.FAILED, says)]
     unknown = set(files) - {one.name for one in listed}
     if unknown:
         raise CheckError("reference", "a name in the record", ", ".join(sorted(unknown))[:80])
-    return [_beside(one, files.get(one.name)) for one in listed]
+    return [_check_reference(one, files.get(one.name)) for one in listed]
 
 
-def _beside(one: Reference, sha256: str | None) -> Finding:
+def _check_reference(one: FileReference, sha256: str | None) -> Finding:
     named = f"{one.name} ({WHATS[one.what]}, SHA-256 {one.sha256})"
     if sha256 is None:
-        return Finding("references/not-checked", Verdict.NOT_CHECKED, f"No file was given to compare: {named}.")
+        return Finding("references/not-checked", Status.NOT_CHECKED, f"No file was given to compare: {named}.")
     if sha256 == one.sha256:
-        return Finding("references/holds", Verdict.PASSED, f"The file is the one that the record names: {named}.")
-    return Finding("references/other-file", Verdict.FAILED, f"The file is another one (SHA-256 {sha256}): {named}.")
+        return Finding("references/holds", Status.PASSED, f"The file is the one that the record names: {named}.")
+    return Finding("references/other-file", Status.FAILED, f"The file is another one (SHA-256 {sha256}): {named}.")

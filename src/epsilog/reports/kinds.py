@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from epsilog.terms import RunFile, Verdict
+from epsilog.terms import RunArtifact, Status
 from epsilog.verification import LEDGER_CHECKS
 
 
@@ -98,7 +98,10 @@ OF_RUNS = (
     Part("verification", HERE),
     Part("evidence/plan_hash", HERE),
     Part("evidence/files", LEDGER, "digests of files that are not in the report"),
-    *(Part(f"evidence/files/{name}", HERE) for name in (RunFile.PLAN, RunFile.ROUNDS, RunFile.OWNER, RunFile.CANARIES)),
+    *(
+        Part(f"evidence/files/{name}", HERE)
+        for name in (RunArtifact.PLAN, RunArtifact.ROUNDS, RunArtifact.OWNER, RunArtifact.CANARIES)
+    ),
     Part("evidence/ledger", LEDGER, "what was charged"),
     Part("evidence/references", OWNER, "references"),
     Part("evidence/software", OWNER, "software"),
@@ -155,14 +158,14 @@ def kind_at(report: Mapping[str, Any], place: Sequence[str | int]) -> Kind:
 
 def kind_of_finding(finding: Mapping[str, Any]) -> Kind:
     """Who vouches for how a check of a report ended."""
-    if finding["verdict"] == Verdict.NOT_CHECKED:
+    if finding["verdict"] == Status.NOT_CHECKED:
         return Unknown()
     if finding["code"].endswith("/as-published"):
         return OWNER
     return LEDGER if finding["check"] in LEDGER_CHECKS else HERE
 
 
-def listed(parts: Sequence[Part]) -> list[dict[str, str]]:
+def list_parts(parts: Sequence[Part]) -> list[dict[str, str]]:
     """The table as a report carries it."""
     return [
         {"place": part.place, "kind": type(part.kind).__name__.lower()}

@@ -8,11 +8,11 @@ from dataclasses import replace
 from decimal import Decimal
 
 from epsilog.plan.sentences import write_claim
-from epsilog.schemes import Against, Scheme
+from epsilog.schemes import ProtectionLevel, Scheme
 from epsilog.terms import Guarantee, UnsupportedMechanismError
-from epsilog.terms.digits import upper_text
+from epsilog.terms.digits import format_upper
 
-OF_LEDGERS = (
+LEDGER_LIMIT = (
     "A hash chain shows edits and gaps; a cut by the ledger's owner shows only against a checkpoint kept elsewhere."
 )
 LIMITS = (
@@ -21,7 +21,7 @@ LIMITS = (
     "Robustness against poisoned updates follows the attacker's share of the clipped sum, not epsilon.",
     "Noise is added in floating point; attacks on its low bits are a theoretical hazard (Mironov 2012).",
     "Timing, memory and network side channels, and access to the raw data, are outside the claim.",
-    OF_LEDGERS,
+    LEDGER_LIMIT,
     "Choosing hyperparameters by earlier runs on the same data is a release of its own, charged only if it was booked.",
 )
 
@@ -32,8 +32,8 @@ OF_MODEL = (
 )
 
 
-LIMITS_OF_LOGS = (
-    *(line for line in LIMITS if line != OF_LEDGERS),
+LOG_LIMITS = (
+    *(line for line in LIMITS if line != LEDGER_LIMIT),
     "The outcome of the check on who was sampled is published. If the logs are not public, a sound run fails it so "
     "rarely that this adds less than 2^-32 of the stated delta to delta.",
 )
@@ -49,14 +49,14 @@ def provable_guarantee(guarantee: Guarantee, upper: float) -> Guarantee:
     return guarantee if guarantee.epsilon >= upper * (1 - 1e-12) else replace(guarantee, epsilon=upper)
 
 
-def supported_epsilon(guarantee: Guarantee, *, unamplified: float, failed: Collection[str]) -> float:
+def compute_supported_epsilon(guarantee: Guarantee, *, unamplified: float, failed: Collection[str]) -> float:
     """The epsilon that the records leave standing; infinite where they leave none. Arguments as below."""
     if not failed:
         return guarantee.epsilon
     return unamplified if set(failed) == {"participation"} else math.inf
 
 
-def supported_statement(
+def format_supported_statement(
     guarantee: Guarantee, *, unamplified: float, failed: Collection[str], simulation: bool = False
 ) -> str:
     """The claim that the records leave standing: all of it, the unamplified one, or none.
@@ -68,10 +68,10 @@ def supported_statement(
         simulation: whether randomness was seeded.
     """
     if not failed:
-        return statement(guarantee, simulation=simulation)
+        return format_statement(guarantee, simulation=simulation)
     if set(failed) == {"participation"}:
         reason = "The sampler does not agree with the plan, so only the claim without amplification remains. "
-        return reason + statement(replace(guarantee, epsilon=unamplified), simulation=simulation)
+        return reason + format_statement(replace(guarantee, epsilon=unamplified), simulation=simulation)
     return f"Nothing is claimed: checks fail on {', '.join(sorted(failed))}."
 
 
@@ -84,14 +84,14 @@ def with_counts(epsilon: float, beside: Decimal) -> str:
     """
     if not beside or not math.isfinite(epsilon):
         return ""
-    total = upper_text(math.nextafter(float(Decimal(epsilon) + beside), math.inf))
+    total = format_upper(math.nextafter(float(Decimal(epsilon) + beside), math.inf))
     return (
         f" Noisy counts of private rows are released beside the model, at epsilon {beside} by themselves: model and "
         f"counts together are at epsilon {total}, at the same delta."
     )
 
 
-def statement(guarantee: Guarantee, *, simulation: bool = False) -> str:
+def format_statement(guarantee: Guarantee, *, simulation: bool = False) -> str:
     """The claim in one sentence, with everything that gives it meaning; of a simulation, what it would be."""
     claim = write_claim(
         guarantee.epsilon,
@@ -104,12 +104,12 @@ def statement(guarantee: Guarantee, *, simulation: bool = False) -> str:
     return str(claim)
 
 
-OF_THE_RELEASED = ("Public", "Reader of custody.jsonl")
+RELEASE_ONLY_PARTIES = ("Public", "Reader of custody.jsonl")
 """Parties who see of a sweep what was released of it; every other one sees its trials."""
-SEES_TRIALS = "nothing that is priced here: it sees every trial, and how many there are"
+SEES_TRIALS_NOTE = "nothing that is priced here: it sees every trial, and how many there are"
 
 
-def who_sees_what(
+def list_party_guarantees(
     scheme: Scheme, *, unit: str, epsilon: float, unamplified: float, swept: bool = False
 ) -> list[dict[str, str]]:
     """Each party, what it sees, and which number holds against it; an infinite epsilon is one that nothing supports.
@@ -124,27 +124,27 @@ def who_sees_what(
     """
     if not scheme.parties:
         raise UnsupportedMechanismError(scheme, method="the table of who sees what")
-    claim = f"epsilon {upper_text(epsilon)}" if math.isfinite(epsilon) else "nothing that the records support"
+    claim = f"epsilon {format_upper(epsilon)}" if math.isfinite(epsilon) else "nothing that the records support"
     if not scheme.unit_is_client:
         claim += f" for each {unit}; nothing for a client as a whole, or for the fact that it takes part"
     holds = {
-        Against.NOTHING: "no guarantee: it sees what the noise hides from others",
-        Against.CLAIM: claim,
-        Against.CLAIM_WHILE_HIDDEN: f"{claim}, while the lists stay hidden",
-        Against.UNAMPLIFIED: f"epsilon {upper_text(unamplified)} (no amplification by sampling)"
+        ProtectionLevel.NOTHING: "no guarantee: it sees what the noise hides from others",
+        ProtectionLevel.CLAIM: claim,
+        ProtectionLevel.CLAIM_WHILE_HIDDEN: f"{claim}, while the lists stay hidden",
+        ProtectionLevel.UNAMPLIFIED: f"epsilon {format_upper(unamplified)} (no amplification by sampling)"
         if math.isfinite(epsilon)
         else claim,
     }
     seen = {
         each.name
         for each in scheme.parties
-        if swept and each.name not in OF_THE_RELEASED and each.holds is not Against.NOTHING
+        if swept and each.name not in RELEASE_ONLY_PARTIES and each.holds is not ProtectionLevel.NOTHING
     }
     return [
         {
             "party": each.name,
             "sees": each.sees,
-            "protected_by": SEES_TRIALS if each.name in seen else holds[each.holds],
+            "protected_by": SEES_TRIALS_NOTE if each.name in seen else holds[each.holds],
         }
         for each in scheme.parties
     ]

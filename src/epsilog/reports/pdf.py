@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from epsilog.reports.plots import standalone
-from epsilog.reports.publication import completed
-from epsilog.reports.rendering import TEMPLATES, number, plots, shown
-from epsilog.terms import RecordsError
+from epsilog.reports.plots import add_inline_style
+from epsilog.reports.publication import merge_publication_fields
+from epsilog.reports.rendering import TEMPLATES, build_context, draw_report_plots, format_number
+from epsilog.terms import RecordError
 from epsilog.terms.extras import install_command
 from epsilog.terms.legible import legible
 
@@ -22,18 +22,18 @@ def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -
         about: fields that the report leaves blank; see ``publication``.
 
     Raises:
-        RecordsError: the extra ``pdf`` is not installed.
+        RecordError: the extra ``pdf`` is not installed.
     """
     try:
         import typst
     except ImportError as error:
-        raise RecordsError(f"a PDF needs Typst: {install_command('pdf')}") from error
-    stated = completed(report, about or {})
-    told = shown(report) | {
+        raise RecordError(f"a PDF needs Typst: {install_command('pdf')}") from error
+    stated = merge_publication_fields(report, about or {})
+    told = build_context(report) | {
         "stated": [(name.replace("_", " "), value) for name, value in stated.items()],
         "blank": [item for item in report["publication"]["blank"] if item["field"] not in stated],
-        "plots": {name: standalone(plot) for name, plot in plots(report).items()},
-        "false_alarm": number(report["verification"]["false_alarm"]),
+        "plots": {name: add_inline_style(plot) for name, plot in draw_report_plots(report).items()},
+        "false_alarm": format_number(report["verification"]["false_alarm"]),
     }
     content = (TEMPLATES / "report.typ").read_bytes()
     return bytes(typst.compile(content, sys_inputs={"told": json.dumps(_legible(told))}))

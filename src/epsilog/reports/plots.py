@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from epsilog.terms.charts import ticks
+from epsilog.terms.charts import choose_ticks
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 132, 20, 46
@@ -21,7 +21,7 @@ LOOK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotSeries:
     """One line: a label and its points, in data units, and for each point the ends of its error bar, or no bars."""
 
     label: str
@@ -30,16 +30,16 @@ class Series:
     bars: tuple[tuple[float, float], ...] = ()
 
 
-def _finite(series: Series) -> Series:
+def _finite(series: PlotSeries) -> PlotSeries:
     """The points of which every number is finite, with their bars."""
     bars = series.bars or ((0.0, 0.0),) * len(series.points)
     kept = [(p, b) for p, b in zip(series.points, bars, strict=True) if all(map(math.isfinite, (*p, *b)))]
     points, ends = tuple(p for p, _ in kept), tuple(b for _, b in kept) if series.bars else ()
-    return Series(series.label, points, series.markers, ends)
+    return PlotSeries(series.label, points, series.markers, ends)
 
 
-def line_plot(
-    series: Sequence[Series],
+def draw_line_plot(
+    series: Sequence[PlotSeries],
     *,
     title: str,
     x_label: str,
@@ -78,12 +78,12 @@ def line_plot(
     def at_y(y: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * ((y - y_low) / ((y_high - y_low) or 1.0))
 
-    x_ticks = sorted(set(xs)) if log_x and len(set(xs)) <= 9 else ticks(min(xs), max(xs))
+    x_ticks = sorted(set(xs)) if log_x and len(set(xs)) <= 9 else choose_ticks(min(xs), max(xs))
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xmlns="http://www.w3.org/2000/svg" class="plot">',
-        f"<title>{escape(title)}</title><desc>{escape(_described(lines, x_label, y_label))}</desc>",
+        f"<title>{escape(title)}</title><desc>{escape(_describe_plot(lines, x_label, y_label))}</desc>",
     ]
-    for y in ticks(y_low, y_high):
+    for y in choose_ticks(y_low, y_high):
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at_y(y):.1f}" y2="{at_y(y):.1f}"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{at_y(y) + 4:.1f}" text-anchor="end">{y:g}</text>')
     parts += [f'<text x="{at_x(x):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{x:g}</text>' for x in x_ticks]
@@ -125,7 +125,7 @@ def _spread(labels: list[tuple[float, str, str]], gap: float = 15.0) -> list[tup
     return placed
 
 
-def _described(lines: Sequence[Series], x_label: str, y_label: str) -> str:
+def _describe_plot(lines: Sequence[PlotSeries], x_label: str, y_label: str) -> str:
     """The plot in words: each line's first and last point."""
     told = [
         f"{s.label}: from {s.points[0][1]:.3g} at {s.points[0][0]:g} to {s.points[-1][1]:.3g} at {s.points[-1][0]:g}"
@@ -135,6 +135,6 @@ def _described(lines: Sequence[Series], x_label: str, y_label: str) -> str:
     return f"{y_label} over {x_label}. " + "; ".join(told) + "."
 
 
-def standalone(plot: str) -> str:
+def add_inline_style(plot: str) -> str:
     """A plot with a style of its own, for places where no page gives it one."""
     return plot.replace("<title>", f"{LOOK}<title>", 1)

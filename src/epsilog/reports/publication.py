@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsilog.terms import CheckError, RecordsError
+from epsilog.terms import CheckError, RecordError
 
 GOVERNANCE = "governance"
 TIERS = ("registry tier 1", "registry tier 2", "registry tier 3")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PublicationField:
     """One field.
 
     Attributes:
@@ -34,27 +34,31 @@ class Asked:
     choices: tuple[str, ...] = ()
 
 
-FIELDS: dict[str, Asked] = {
-    "organisation": Asked("who publishes the model", TIERS[0]),
-    "description": Asked("what is published, in a sentence or two", TIERS[0]),
-    "region": Asked("which region the data describe, or whose law applies", TIERS[0]),
-    "sector": Asked(
+PUBLICATION_FIELDS: dict[str, PublicationField] = {
+    "organisation": PublicationField("who publishes the model", TIERS[0]),
+    "description": PublicationField("what is published, in a sentence or two", TIERS[0]),
+    "region": PublicationField("which region the data describe, or whose law applies", TIERS[0]),
+    "sector": PublicationField(
         "the sector", TIERS[0], ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
     ),
-    "publication_date": Asked("when it is published, as YYYY-MM-DD", TIERS[0]),
-    "sources": Asked("where to read more, or to find the model", TIERS[0]),
-    "release_type": Asked("whether the data are released from again", TIERS[1], ("One release", "Many releases")),
-    "data_source_type": Asked("whether new data come in over time", TIERS[1], ("Static", "Dynamic")),
-    "access_type": Asked("whether people query the data", TIERS[1], ("Non-interactive", "Interactive")),
-    "data_domain": Asked("which data sets are possible, and from whom the data come", TIERS[2]),
-    "unprotected_quantities": Asked("what is published without noise, or known beforehand", TIERS[2]),
-    "unit_details": Asked("which rows belong to one privacy unit", TIERS[2]),
-    "tuning": Asked("how settings were chosen and data prepared, and whether that was charged", TIERS[2]),
-    "justification": Asked("why this unit, epsilon and scheme, and who decided", TIERS[2]),
-    "contact": Asked("whom to ask", GOVERNANCE),
-    "prior_releases": Asked("what was released about the same people before, and at what epsilon", GOVERNANCE),
-    "retention": Asked("how long data, records and checkpoints are kept", GOVERNANCE),
-    "review_date": Asked("when this assessment is looked at again, as YYYY-MM-DD", GOVERNANCE),
+    "publication_date": PublicationField("when it is published, as YYYY-MM-DD", TIERS[0]),
+    "sources": PublicationField("where to read more, or to find the model", TIERS[0]),
+    "release_type": PublicationField(
+        "whether the data are released from again", TIERS[1], ("One release", "Many releases")
+    ),
+    "data_source_type": PublicationField("whether new data come in over time", TIERS[1], ("Static", "Dynamic")),
+    "access_type": PublicationField("whether people query the data", TIERS[1], ("Non-interactive", "Interactive")),
+    "data_domain": PublicationField("which data sets are possible, and from whom the data come", TIERS[2]),
+    "unprotected_quantities": PublicationField("what is published without noise, or known beforehand", TIERS[2]),
+    "unit_details": PublicationField("which rows belong to one privacy unit", TIERS[2]),
+    "tuning": PublicationField("how settings were chosen and data prepared, and whether that was charged", TIERS[2]),
+    "justification": PublicationField("why this unit, epsilon and scheme, and who decided", TIERS[2]),
+    "contact": PublicationField("whom to ask", GOVERNANCE),
+    "prior_releases": PublicationField(
+        "what was released about the same people before, and at what epsilon", GOVERNANCE
+    ),
+    "retention": PublicationField("how long data, records and checkpoints are kept", GOVERNANCE),
+    "review_date": PublicationField("when this assessment is looked at again, as YYYY-MM-DD", GOVERNANCE),
 }
 DATES = ("publication_date", "review_date")
 
@@ -65,13 +69,13 @@ def require_field(name: str, value: Any) -> str:
     Raises:
         CheckError: an unknown field, no text, none of its choices, or no date.
     """
-    if name not in FIELDS:
-        raise CheckError("field", f"one of {', '.join(FIELDS)}", repr(name))
+    if name not in PUBLICATION_FIELDS:
+        raise CheckError("field", f"one of {', '.join(PUBLICATION_FIELDS)}", repr(name))
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):  # as TOML writes dates
         value = value.isoformat()
     if not isinstance(value, str) or not value.strip():
         raise CheckError(name, "a string that is not blank", repr(value))
-    choices = FIELDS[name].choices
+    choices = PUBLICATION_FIELDS[name].choices
     if choices and value not in choices:
         raise CheckError(name, f"one of {', '.join(choices)}", repr(value))
     if name in DATES:
@@ -83,29 +87,31 @@ def require_field(name: str, value: Any) -> str:
     return value
 
 
-def publication(stated: Mapping[str, Any]) -> dict[str, Any]:
+def list_publication_fields(stated: Mapping[str, Any]) -> dict[str, Any]:
     """What the plan states of these fields, and which are blank, as a report holds it."""
-    said = {name: str(stated[name]) for name in FIELDS if stated.get(name) is not None}
-    blank = [{"field": n, "says": f.says, "completes": f.completes} for n, f in FIELDS.items() if n not in said]
+    said = {name: str(stated[name]) for name in PUBLICATION_FIELDS if stated.get(name) is not None}
+    blank = [
+        {"field": n, "says": f.says, "completes": f.completes} for n, f in PUBLICATION_FIELDS.items() if n not in said
+    ]
     return {"stated": said, "blank": blank}
 
 
-def read_about(path: Path) -> dict[str, str]:
+def read_publication_file(path: Path) -> dict[str, str]:
     """Reads a file of fields, in TOML.
 
     Raises:
-        RecordsError: it cannot be read, is no TOML, or holds something else; the first is named.
+        RecordError: it cannot be read, is no TOML, or holds something else; the first is named.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         return {name: require_field(name, value) for name, value in document.items()}
     except OSError as error:
-        raise RecordsError(f"{path} cannot be read: {error.strerror}") from error
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise RecordsError(f"{path}: {error}") from error
+        raise RecordError(f"{path}: {error}") from error
 
 
-def completed(report: Mapping[str, Any], about: Mapping[str, str]) -> dict[str, str]:
+def merge_publication_fields(report: Mapping[str, Any], about: Mapping[str, str]) -> dict[str, str]:
     """The fields of a report, blanks filled.
 
     Raises:
@@ -119,11 +125,11 @@ def completed(report: Mapping[str, Any], about: Mapping[str, str]) -> dict[str, 
     return stated
 
 
-def tier(stated: Mapping[str, str]) -> int:
+def compute_registry_tier(stated: Mapping[str, str]) -> int:
     """The registry tier whose fields, and those below it, are all there; 0 where the first is not complete."""
     reached = 0
     for number, name in enumerate(TIERS, start=1):
-        if any(field.completes == name and key not in stated for key, field in FIELDS.items()):
+        if any(field.completes == name and key not in stated for key, field in PUBLICATION_FIELDS.items()):
             break
         reached = number
     return reached

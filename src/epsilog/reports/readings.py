@@ -7,20 +7,20 @@ from typing import Any
 
 from epsilog.accounting import profile
 from epsilog.mechanisms import Release
-from epsilog.plan import odds, risk_reading
+from epsilog.plan import bound_log_odds_factor, compute_risk_metrics
 from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, codec
 
 VERSION = 1  # of a report; readings of version 0 do not tell how far odds move
 _GAP = 0.005  # relative width to aim for, as ``plan.verdict`` does
 
 
-def version_of(document: Any) -> int:
+def get_report_version(document: Any) -> int:
     """The version of a report to build again beside one that was given; the newest where it names none."""
     told = document.get("v") if isinstance(document, dict) else None
     return 0 if type(told) is int and told == 0 else VERSION
 
 
-def read_claim(
+def compute_claim_metrics(
     release: Release,
     *,
     version: int,
@@ -39,14 +39,14 @@ def read_claim(
         known: the same release for whoever knows who took part.
         held: the most units that one person holds, where that is stated.
     """
-    reading = risk_reading(release, delta=delta, relation=relation, known=known, held=held)
-    return reading if version == 0 else reading | {"moved": _moved(release, delta, relation)}
+    reading = compute_risk_metrics(release, delta=delta, relation=relation, known=known, held=held)
+    return reading if version == 0 else reading | {"moved": _compute_log_odds_factor(release, delta, relation)}
 
 
 @lru_cache(maxsize=64)
-def _moved(release: Release, delta: float, relation: NeighboringRelation) -> Any:
+def _compute_log_odds_factor(release: Release, delta: float, relation: NeighboringRelation) -> Any:
     """A number, "inf" for an infinite one, or None where none is proven."""
     try:
-        return codec.encode(odds(profile(release, relation=relation, gap=_GAP), delta))
+        return codec.encode(bound_log_odds_factor(profile(release, relation=relation, gap=_GAP), delta))
     except (UnsupportedMechanismError, CalibrationError):
         return None

@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from epsilog.plan.sentences import attack_label
-from epsilog.reports.publication import completed, tier
-from epsilog.reports.rendering import verdict_told
-from epsilog.terms import RecordsError
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.plan.sentences import format_tpr_label
+from epsilog.reports.publication import compute_registry_tier, merge_publication_fields
+from epsilog.reports.rendering import format_verdict
+from epsilog.terms import RecordError
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.legible import legible
 from epsilog.terms.messages import KINDS, sentence
 
@@ -24,7 +24,7 @@ NEEDED = ("organisation", "description", "region", "publication_date")  # the sc
 NOT_SAID = "The schema has no field for what follows."
 
 
-def registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -> dict[str, Any]:
+def build_registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -> dict[str, Any]:
     """The record of one deployment, valid under the registry's schema.
 
     Args:
@@ -32,24 +32,25 @@ def registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -> dict
         about: further fields, which the report leaves blank; see ``publication.FIELDS``.
 
     Raises:
-        RecordsError: it reports a simulation, its checks failed, or a field that the schema requires is blank.
+        RecordError: it reports a simulation, its checks failed, or a field that the schema requires is blank.
         CheckError: a field that the report states otherwise.
     """
     if report["simulation"]:
-        raise RecordsError("a simulation protects nobody and is no deployment: the registry takes none")
+        raise RecordError("a simulation protects nobody and is no deployment: the registry takes none")
     if report["verification"]["verdict"] == "failed":
-        raise RecordsError("the checks of this report failed, so there is no guarantee to register")
-    stated = completed(report, about)
+        raise RecordError("the checks of this report failed, so there is no guarantee to register")
+    stated = merge_publication_fields(report, about)
     blank = [name for name in NEEDED if name not in stated]
     if blank:
-        raise RecordsError(f"the registry requires {', '.join(blank)}: state them in [reporting], or give --about FILE")
+        raise RecordError(f"the registry requires {', '.join(blank)}: state them in [reporting], or give --about FILE")
     record = {
         "url_slug": report["identity"]["name"],
         "status": "Draft",
-        "tier": max(1, tier(stated)),
+        "tier": max(1, compute_registry_tier(stated)),
         "deployment": {
             "basic": _basic(report, stated),
-            "dp_variant": {"variant_name": "Approximate DP"} | _said(stated, "data_domain", "unprotected_quantities"),
+            "dp_variant": {"variant_name": "Approximate DP"}
+            | _select_fields(stated, "data_domain", "unprotected_quantities"),
             "privacy_loss": _loss(report, stated),
             "deployment_model": _model(report, stated),
             "accounting": {
@@ -58,10 +59,10 @@ def registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -> dict
             },
             "implementation": _implementation(report, stated),
             "administrative": {
-                "notes": "\n".join(f"- {line}" for line in unsaid(report)),
+                "notes": "\n".join(f"- {line}" for line in list_unmapped_fields(report)),
                 "registry_authors": [report["identity"]["owner"]],
             }
-            | _said(stated, "sources"),
+            | _select_fields(stated, "sources"),
         },
     }
     check_record(record)
@@ -74,7 +75,7 @@ def render_record(record: Mapping[str, Any]) -> str:
 
 
 @cache
-def registry_schema() -> dict[str, Any]:
+def load_registry_schema() -> dict[str, Any]:
     """The registry's schema: its names, types, choices and what it requires."""
     schema: dict[str, Any] = json.loads((Path(__file__).parent / "registry.schema.json").read_text(encoding="utf-8"))
     return schema
@@ -84,24 +85,24 @@ def check_record(record: Any) -> None:
     """Raises ``ValueError`` naming the first place where a document is no record of the registry."""
     from jsonschema import Draft202012Validator
 
-    validator = Draft202012Validator(registry_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
+    validator = Draft202012Validator(load_registry_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
     for error in validator.iter_errors(record):
         raise ValueError(f"{'/'.join(map(str, error.path)) or 'record'}: {error.message[:200]}")
 
 
-def unsaid(report: Mapping[str, Any]) -> list[str]:
+def list_unmapped_fields(report: Mapping[str, Any]) -> list[str]:
     """What a report says and the registry's schema has no field for, a line each."""
     claim, evidence = report["claim"], report["evidence"]
     bounds = claim["epsilon"]
-    least = lower_text(float(bounds["lower"]))
+    least = format_lower(float(bounds["lower"]))
     lines = [
         NOT_SAID,
         f"Accountant: epsilog {evidence['software'].get('epsilog', '(version not stated)')}, "
         f"{sentence(bounds['method'])}.",
         f"Side: the epsilon above is a certified upper bound; the loss is at least {least}.",
         f"Neighbouring relation: {claim['guarantee']['relation']}, among N = {claim['guarantee']['population']}.",
-        f"Against whoever knows who took part: epsilon {upper_text(float(claim['unamplified']['upper']))}.",
-        f"Records against plan and ledger: {verdict_told(report)['says']}.",
+        f"Against whoever knows who took part: epsilon {format_upper(float(claim['unamplified']['upper']))}.",
+        f"Records against plan and ledger: {format_verdict(report)['says']}.",
         f"Plan {evidence['plan_hash']}.",
     ]
     if evidence["ledger"]:
@@ -109,13 +110,13 @@ def unsaid(report: Mapping[str, Any]) -> list[str]:
     if report["reading"]["mu"] is not None:
         lines.append(f"Gaussian DP: mu {report['reading']['mu']}.")
     lines += [
-        f"Best attack: {attack_label(attack['fpr'])}, at most {KINDS['percent'](attack['tpr'])}."
+        f"Best attack: {format_tpr_label(attack['fpr'])}, at most {KINDS['percent'](attack['tpr'])}."
         for attack in report["reading"]["attack"][-1:]
     ]
     return [*lines, f"Assumed: {'; '.join(map(sentence, bounds['assumptions'])) or 'nothing further'}."]
 
 
-def _said(stated: Mapping[str, str], *names: str) -> dict[str, str]:
+def _select_fields(stated: Mapping[str, str], *names: str) -> dict[str, str]:
     return {name: stated[name] for name in names if name in stated}
 
 
@@ -154,7 +155,7 @@ def _model(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, An
         "model_name": MODELS.get(kind, "Central" if trusted else "Local"),
         "model_name_details": f"Federated learning under the scheme {kind}.",
         "actors": "\n".join(f"- {row['party']} sees {row['sees']}: {row['protected_by']}." for row in parties),
-    } | _said(stated, "release_type", "data_source_type", "access_type")
+    } | _select_fields(stated, "release_type", "data_source_type", "access_type")
 
 
 def _composition(report: Mapping[str, Any]) -> str:
@@ -175,4 +176,4 @@ def _implementation(report: Mapping[str, Any], stated: Mapping[str, str]) -> dic
     found = {"mechanisms": "\n".join(f"- {line}" for line in told)}
     if "tuning" in stated:
         found["preprocessing_and_hyperparameter_tuning"] = stated["tuning"]
-    return found | _said(stated, "justification")
+    return found | _select_fields(stated, "justification")

@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog.plan.sentences import copies_rows, reading_rows, write_attacks, write_copies, write_odds
+from epsilog.plan.sentences import list_group_rows, list_risk_rows, write_attacks, write_copies, write_odds
 from epsilog.reports.kinds import LEDGER, OWNER, WRITER, Attested, kind_at, kind_of_finding, parts_of, words_of
 from epsilog.reports.narrative import OF_MODEL
-from epsilog.reports.plots import Series, line_plot
-from epsilog.reports.publication import completed
-from epsilog.terms import COMMITMENT, Verdict, codec
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.reports.plots import PlotSeries, draw_line_plot
+from epsilog.reports.publication import merge_publication_fields
+from epsilog.terms import COMMITMENT, Status, codec
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.legible import legible
 from epsilog.terms.messages import KINDS, sentence
 from epsilog.verification.audits import GAUSSIAN
@@ -39,7 +39,7 @@ def render_html(report: dict[str, Any]) -> str:
     Whoever verifies a page takes the document out of it, renders that, and compares every byte.
     """
     page = _environment().get_template(f"{TEMPLATE[report['kind']]}.html.j2")
-    return page.render(shown(report), label=_labels(report), document=codec.canonical(report).decode())
+    return page.render(build_context(report), label=_labels(report), document=codec.encode_canonical(report).decode())
 
 
 def _labels(report: Mapping[str, Any]) -> Callable[[str], str]:
@@ -56,35 +56,35 @@ def _in_words(interval: Mapping[str, Any]) -> dict[str, Any]:
     return {**interval, "method": sentence(interval["method"]), "assumptions": assumed}
 
 
-def shown(report: dict[str, Any]) -> dict[str, Any]:
+def build_context(report: dict[str, Any]) -> dict[str, Any]:
     """What every rendering shows of a report."""
     return {
         "report": report,
         "claim": report["claim"] | {"epsilon": _in_words(report["claim"]["epsilon"])},
         "compared": COMPARED[report["kind"]],
-        "whole": stands_whole(report),
-        "certified": certified(report),
-        "figures": figures(report),
-        "hashes": hashes(report),
-        "odds": odds(report),
-        "readings": readings(report),
-        "copies": copies(report),
+        "whole": is_fully_supported(report),
+        "certified": get_certified_epsilon(report),
+        "figures": list_key_figures(report),
+        "hashes": list_hashes(report),
+        "odds": format_report_odds(report),
+        "readings": format_risk_rows(report),
+        "copies": format_group_rows(report),
         "of_copies": f"{write_copies(1.0)} {OF_MODEL}",
         "of_attacks": f"{write_attacks(report['claim']['guarantee']['privacy_unit'])} {OF_MODEL}",
-        "facts": facts(report),
+        "facts": list_facts(report),
         "filters": filters(report),
-        "made": made(report),
-        "lower_bound": lower_bound(report),
-        "tuned": tuned(report),
-        "counted": counted(report),
+        "made": list_provenance(report),
+        "lower_bound": format_audit_bound(report),
+        "tuned": list_tuning_figures(report),
+        "counted": list_noisy_counts(report),
         "attacked": (report.get("audit") or {}).get("says", []),
-        "plots": plots(report),
-        "triggered": triggered(report),
+        "plots": draw_report_plots(report),
+        "triggered": list_playbook_steps(report),
         "playbook": next(iter(_playbooks(report)), ""),
-        "fingerprint": codec.fingerprint(report),
+        "fingerprint": codec.hash_canonical(report),
         "words": words(report),
-        "verdict_told": verdict_told(report),
-        "findings": findings_told(report),
+        "verdict_told": format_verdict(report),
+        "findings": list_finding_rows(report),
     }
 
 
@@ -100,26 +100,26 @@ def words(report: Mapping[str, Any]) -> list[str]:
     return [*told, f"Every other figure is worked out again from {source}."]
 
 
-def findings_told(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+def list_finding_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Each finding with how it ended in words, and the look of that: only what is recomputed looks passed."""
     found = []
     for one in report["verification"]["findings"]:
         kind = kind_of_finding(one)
         attested = isinstance(kind, Attested)
         told = f"{one['verdict']} ({kind.label})" if attested else one["verdict"]
-        look = "attested" if attested and one["verdict"] == Verdict.PASSED else one["verdict"].split(" ")[0]
+        look = "attested" if attested and one["verdict"] == Status.PASSED else one["verdict"].split(" ")[0]
         found.append({**one, "verdict_told": told, "look": look})
     return found
 
 
-def verdict_told(report: Mapping[str, Any]) -> dict[str, str]:
+def format_verdict(report: Mapping[str, Any]) -> dict[str, str]:
     """The verdict on the whole, with what of it is somebody's word, and its look."""
     verdict, checks = report["verification"]["verdict"], dict[str, list[str]]()
     for one in report["verification"]["findings"]:
         kind = kind_of_finding(one)
-        if one["verdict"] == Verdict.PASSED and isinstance(kind, Attested):
+        if one["verdict"] == Status.PASSED and isinstance(kind, Attested):
             checks.setdefault(kind.label, []).append(one["check"])
-    if verdict != Verdict.PASSED or not checks:
+    if verdict != Status.PASSED or not checks:
         return {"says": verdict, "look": verdict.split(" ")[0]}
     told = [f"{', '.join(names)} by {label}" for label, names in checks.items()]
     return {"says": "; ".join([verdict, *told]), "look": "attested"}
@@ -129,7 +129,7 @@ def _playbooks(report: Mapping[str, Any]) -> list[str]:
     return [one["playbook"]["sha256"] for one in report["verification"]["findings"] if "playbook" in one]
 
 
-def triggered(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+def list_playbook_steps(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Steps of a playbook that findings trigger, each with the finding's code."""
     found = report["verification"]["findings"]
     return [(one["code"], step) for one in found if "playbook" in one for step in one["playbook"]["steps"]]
@@ -143,10 +143,10 @@ def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = No
         about: fields that the report leaves blank; see ``publication``.
         kind: "markdown" for all of it, "summary" for people who do not know epsilon.
     """
-    stated, reading = completed(report, about or {}), report["reading"] or {}
-    return as_markdown(
+    stated, reading = merge_publication_fields(report, about or {}), report["reading"] or {}
+    return fill_markdown_template(
         f"{TEMPLATE[report['kind']] if kind == 'markdown' else kind}.md.j2",
-        **shown(report),
+        **build_context(report),
         label=_labels(report),
         stated=stated,
         blank=[item for item in report["publication"]["blank"] if item["field"] not in stated],
@@ -156,7 +156,7 @@ def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = No
     )
 
 
-def as_markdown(template: str, **told: Any) -> str:
+def fill_markdown_template(template: str, **told: Any) -> str:
     """Fills a template of Markdown, with one blank line between its parts."""
     text = _environment(markdown=True).get_template(template).render(told)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
@@ -180,7 +180,7 @@ def render_verdict(
         files: SHA-256 by name of what was read.
     """
     steps = [] if playbook is None else [(one.code, s) for one in outcome.findings for s in playbook.steps_for(one)]
-    return as_markdown(
+    return fill_markdown_template(
         "verdict.md.j2",
         outcome=outcome,
         title=title,
@@ -196,32 +196,38 @@ def _prior(stated: Mapping[str, str]) -> str:
     return f"Before it: {told}" if told else "What was released about the same people before is not stated."
 
 
-def figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def list_key_figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """The figures that a reader looks for first: name, value, and what it is."""
     claim = report["claim"]
     known = ("epsilon, participation known", _upper(claim["unamplified"]["upper"]), "no amplification by sampling")
     supported = math.isfinite(float(claim["supported"]))
-    first = ("epsilon", _upper(certified(report)), _what_epsilon_is(report))
-    return [first, *([known] if supported else []), *tuned(report), *counted(report), *_of_the_run(report)]
+    first = ("epsilon", _upper(get_certified_epsilon(report)), _what_epsilon_is(report))
+    return [
+        first,
+        *([known] if supported else []),
+        *list_tuning_figures(report),
+        *list_noisy_counts(report),
+        *_of_the_run(report),
+    ]
 
 
-def counted(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def list_noisy_counts(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """The noisy counts beside the model, as figures; nothing where there are none."""
     named = {"usable": "rows that can be used", "evaluation": "right on rows trained on"}
     found = []
     for one in (report.get("owner") or {}).get("counts", ()):
         charged = ", ".join(f"{name} {each}" for amounts in one["charged"].values() for name, each in amounts.items())
-        value = f"{number(one['value'])} ({number(one['lower'])} to {number(one['upper'])})"
+        value = f"{format_number(one['value'])} ({format_number(one['lower'])} to {format_number(one['upper'])})"
         found.append((named.get(one["name"], one["name"]), value, f"noisy, with 95% confidence; charged {charged}"))
     return found
 
 
-def tuned(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def list_tuning_figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What the sweep was that the run is the best of, as figures; nothing where one run was made."""
     tuning = report.get("tuning")
     if tuning is None:
         return []
-    told = f"best of {tuning['law']}: {number(tuning['expected'])} trials expected, how many stays hidden"
+    told = f"best of {tuning['law']}: {format_number(tuning['expected'])} trials expected, how many stays hidden"
     figures = [
         ("this sweep costs", _upper(tuning["best"]["upper"]), f"charged before the first trial; {told}"),
         ("epsilon of one trial", _upper(tuning["one"]["upper"]), "what it would be without choosing"),
@@ -236,17 +242,17 @@ def tuned(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return figures
 
 
-def certified(report: Mapping[str, Any]) -> float:
+def get_certified_epsilon(report: Mapping[str, Any]) -> float:
     """The epsilon that the records support; where they support the claim, at least the bound that was worked out."""
     claim = report["claim"]
     supported = float(claim["supported"])
-    return max(supported, float(claim["epsilon"]["upper"])) if stands_whole(report) else supported
+    return max(supported, float(claim["epsilon"]["upper"])) if is_fully_supported(report) else supported
 
 
 def _what_epsilon_is(report: Mapping[str, Any]) -> str:
     claim, of_logs = report["claim"], report["kind"] == "logs-report"
     at = f"at delta {_upper(claim['guarantee']['delta'])}"
-    if stands_whole(report):
+    if is_fully_supported(report):
         return f"certified upper bound {at}; lower bound {_lower(claim['epsilon']['lower'])}"
     stated = _upper(claim["guarantee"]["epsilon"])
     return f"{at}: what the {'logs' if of_logs else 'records'} support, where {stated} was " + (
@@ -265,11 +271,15 @@ def _of_the_run(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             report["budget"]["epsilon"],
             f"of {report['budget']['scope']}{binding_budget(report)}; {OWNER.label}",
         ),
-        ("closed form", number(report["accounting"]["formula"]["total"]), "an estimate, no bound, never charged"),
-        *lower_bound(report),
+        (
+            "closed form",
+            format_number(report["accounting"]["formula"]["total"]),
+            "an estimate, no bound, never charged",
+        ),
+        *format_audit_bound(report),
         (
             result["score_name"],
-            number(result["test_score"]),
+            format_number(result["test_score"]),
             f"after {result['rounds']} rounds; {kind_at(report, ('result', 'test_score')).label}",
         ),
     ]
@@ -284,7 +294,7 @@ def binding_budget(report: Mapping[str, Any]) -> str:
     return f"; {whose} for {found['scope']} binds: {cap}, of which {held} was spent or reserved before"
 
 
-def lower_bound(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def format_audit_bound(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What an attack has shown, as a figure; none where there was no audit."""
     audit = report.get("audit") or {}
     bound = audit.get("bound")
@@ -299,9 +309,9 @@ def lower_bound(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 KEYED = ", HMAC-SHA-256 under the curator's key"
 
 
-def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+def list_hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the evidence is bound by: name and SHA-256."""
-    evidence, named = report["evidence"], [("the report that this shows", codec.fingerprint(report))]
+    evidence, named = report["evidence"], [("the report that this shows", codec.hash_canonical(report))]
     if report["kind"] == "logs-report":
         keyed = [(f"{name}, under the salt of the mapping", digest) for name, digest in evidence["keyed"].items()]
         loose = [(name, "not public, and the mapping has no salt: nothing binds it") for name in evidence["unbound"]]
@@ -333,12 +343,12 @@ def _count(rows: int | None) -> str:
     return "a number that is not public" if rows is None else f"{rows:,}"
 
 
-def stands_whole(report: Mapping[str, Any]) -> bool:
+def is_fully_supported(report: Mapping[str, Any]) -> bool:
     """Whether the records support all of what was planned, or the logs all of what was claimed."""
     return bool(report["claim"]["supported"] == report["claim"]["guarantee"]["epsilon"])
 
 
-def odds(report: Mapping[str, Any]) -> str:
+def format_report_odds(report: Mapping[str, Any]) -> str:
     """How far odds move, in a sentence; blank where no claim stands, and of older reports, which do not tell it."""
     reading, guarantee = report["reading"] or {}, report["claim"]["guarantee"]
     if (moved := reading.get("moved")) is None:
@@ -347,17 +357,17 @@ def odds(report: Mapping[str, Any]) -> str:
     return str(write_odds(float(moved), guarantee["delta"], unit, relation, simulation=report["simulation"]))
 
 
-def readings(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+def format_risk_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the claim means, as label and figure; nothing where none stands."""
-    return [(str(label), figure) for label, figure in reading_rows(report["reading"])]
+    return [(str(label), figure) for label, figure in list_risk_rows(report["reading"])]
 
 
-def copies(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def format_group_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What is left for somebody who holds several units, or for a record of several copies: units, and both bounds."""
-    return copies_rows(report["reading"])
+    return list_group_rows(report["reading"])
 
 
-def facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+def list_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Mechanism, training, boundary and data, one fact a row; of logs, which rows were left out."""
     mechanism = report["mechanism"]
     scheme = {name: value for name, value in mechanism["scheme"].items() if name != "type"}
@@ -369,10 +379,10 @@ def facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     }
     parts = (told, mechanism.get("training", {}), report["claim"].get("boundary", {}), mechanism.get("data", {}))
     rows = [(_sentence(name), _flat(value)) for part in parts for name, value in part.items() if value is not None]
-    return [*rows, *filters(report), *made(report)]
+    return [*rows, *filters(report), *list_provenance(report)]
 
 
-def made(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+def list_provenance(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """When and from what a run was made, by its owner's word; nothing where that is not stated."""
     said = report["evidence"].get("made", {})
     return [(MADE[name], f"{value} ({OWNER.label})") for name, value in said.items()]
@@ -384,7 +394,7 @@ MADE = {"date": "date", "commit": "source commit", "engine": "engine", "generato
 def _flat(value: Any) -> str:
     if isinstance(value, Mapping):
         return "; ".join(f"{_sentence(name)}: {_flat(inner)}" for name, inner in value.items())
-    return ", ".join(map(_flat, value)) if isinstance(value, list) else number(value)
+    return ", ".join(map(_flat, value)) if isinstance(value, list) else format_number(value)
 
 
 @cache
@@ -395,13 +405,13 @@ def _environment(*, markdown: bool = False) -> Environment:
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         autoescape=not markdown,  # noqa: S701 - Markdown has escapes of its own, see _plain
-        finalize=_plain if markdown else _shown,
+        finalize=_plain if markdown else _escape_value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=markdown,
     )
     environment.filters |= {
-        "number": number,
+        "number": format_number,
         "upper": _upper,
         "lower": _lower,
         "sentence": _sentence,
@@ -423,7 +433,7 @@ def _plain(value: Any) -> str:
     return _SPECIAL.sub(r"\\\1", legible(" ".join(str(value).split())))
 
 
-def _shown(value: Any) -> Any:
+def _escape_value(value: Any) -> Any:
     """What stands in a page: text becomes legible, and the document's own JSON keeps what it means."""
     if not isinstance(value, str) or (told := legible(value, keep="\n")) == value:
         return value
@@ -433,7 +443,7 @@ def _shown(value: Any) -> Any:
 OPEN, CLOSE = b'<pre id="document">', b"</pre>"
 
 
-def document_of(page: bytes) -> bytes | None:
+def extract_document(page: bytes) -> bytes | None:
     """The document that a page holds; None if it is no page of ours. That they agree is for the caller to check."""
     start = page.find(OPEN)
     end = page.find(CLOSE, start)
@@ -442,34 +452,34 @@ def document_of(page: bytes) -> bytes | None:
     return html.unescape(page[start + len(OPEN) : end].decode("utf-8", "replace")).encode()
 
 
-def plots(report: dict[str, Any]) -> dict[str, str]:
+def draw_report_plots(report: dict[str, Any]) -> dict[str, str]:
     """The report's figures, by name; a figure without data is left out."""
     if report["kind"] == "logs-report":
         return _plots_of_logs(report)
     drawn = {}
     curve = [(float(p["round"]), float(p["lower"]), float(p["upper"])) for p in report["accounting"]["curve"]]
     if curve:
-        sides = [Series("certified upper", tuple((r, up) for r, _, up in curve))]
+        sides = [PlotSeries("certified upper", tuple((r, up) for r, _, up in curve))]
         if any(low > 0 for _, low, _ in curve):
-            sides.append(Series("lower bound", tuple((r, low) for r, low, _ in curve)))
+            sides.append(PlotSeries("lower bound", tuple((r, low) for r, low, _ in curve)))
         cap = float(report["budget"]["epsilon"])
-        drawn["epsilon"] = line_plot(
+        drawn["epsilon"] = draw_line_plot(
             sides, title="Epsilon by round", x_label="round", y_label="epsilon", mark=("budget", cap)
         )
     rounds = report["rounds"]
     if scored := _scores(rounds, "round"):
-        lines = [Series("with DP", scored)]
+        lines = [PlotSeries("with DP", scored)]
         bare = (report["utility"] or {}).get("without_dp", [])
         if bare:
-            lines.append(Series("without DP", _scores(bare, "round")))
-        drawn["score"] = line_plot(
+            lines.append(PlotSeries("without DP", _scores(bare, "round")))
+        drawn["score"] = draw_line_plot(
             lines, title="Score by round", x_label="round", y_label=report["result"]["score_name"].split(" on ")[0]
         )
     study = (report["utility"] or {}).get("study", [])
     if points := _scores(study, "epsilon"):
         without = report["utility"]["without_dp"]
-        drawn["study"] = line_plot(
-            [Series("with DP", points, markers=True)],
+        drawn["study"] = draw_line_plot(
+            [PlotSeries("with DP", points, markers=True)],
             title="Score by budget",
             x_label="epsilon of the whole run (each point a run of its own)",
             y_label=report["result"]["score_name"].split(" on ")[0],
@@ -486,14 +496,14 @@ def _plots_of_logs(report: Mapping[str, Any]) -> dict[str, str]:
     if not (cohorts := report["observed"]["cohorts"]):
         return {}
     seen, last = (
-        Series("seen", tuple((float(i), float(size)) for i, size in enumerate(cohorts, 1))),
+        PlotSeries("seen", tuple((float(i), float(size)) for i, size in enumerate(cohorts, 1))),
         float(len(cohorts)),
     )
     limits = [
-        Series(f"{name} limit", ((1.0, float(limit)), (last, float(limit))))
+        PlotSeries(f"{name} limit", ((1.0, float(limit)), (last, float(limit))))
         for name, limit in zip(("lower", "upper"), report["observed"]["limits"] or (), strict=False)
     ]
-    return {"cohorts": line_plot([seen, *limits], title="Cohorts", x_label="round", y_label="took part")}
+    return {"cohorts": draw_line_plot([seen, *limits], title="Cohorts", x_label="round", y_label="took part")}
 
 
 def _scores(points: list[dict[str, Any]], over: str) -> tuple[tuple[float, float], ...]:
@@ -501,10 +511,10 @@ def _scores(points: list[dict[str, Any]], over: str) -> tuple[tuple[float, float
     return tuple((float(p[over]), p["test_score"]) for p in points if p["test_score"] is not None)
 
 
-def number(value: Any) -> str:
+def format_number(value: Any) -> str:
     """A figure at four significant digits; text and None as they are.
 
-    >>> number(0.000012345), number(31022), number(None), number("inf")
+    >>> format_number(0.000012345), format_number(31022), format_number(None), format_number("inf")
     ('1.234e-05', '31,022', '-', 'inf')
     """
     if value is None:
@@ -515,11 +525,11 @@ def number(value: Any) -> str:
 
 
 def _upper(value: float | str) -> str:
-    return upper_text(float(value))
+    return format_upper(float(value))
 
 
 def _lower(value: float | str) -> str:
-    return lower_text(float(value))
+    return format_lower(float(value))
 
 
 def _sentence(value: str) -> str:

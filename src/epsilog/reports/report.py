@@ -10,37 +10,37 @@ import math
 from decimal import Decimal
 from typing import Any
 
-from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, sweep, write_formula
-from epsilog.reports.attack import attack
-from epsilog.reports.forgeries import still_forgeable
-from epsilog.reports.kinds import OF_RUNS, listed
+from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, plan_tuning, write_formula
+from epsilog.reports.attack import build_audit_section
+from epsilog.reports.forgeries import list_residual_risks
+from epsilog.reports.kinds import OF_RUNS, list_parts
 from epsilog.reports.narrative import (
     LIMITS,
+    compute_supported_epsilon,
+    format_supported_statement,
+    list_party_guarantees,
     provable_guarantee,
-    supported_epsilon,
-    supported_statement,
-    who_sees_what,
     with_counts,
 )
-from epsilog.reports.publication import publication
-from epsilog.reports.readings import VERSION, read_claim
-from epsilog.terms import RecordsError, RunFile, Verdict, codec
-from epsilog.terms.disclosed import disclosed
+from epsilog.reports.publication import list_publication_fields
+from epsilog.reports.readings import VERSION, compute_claim_metrics
+from epsilog.terms import RecordError, RunArtifact, Status, codec
+from epsilog.terms.disclosed import disclose
 from epsilog.verification import (
-    Evidence,
-    LedgerWord,
+    LedgerExcerpt,
     Reconciliation,
-    certified,
+    RunEvidence,
+    bound_any_sampler,
+    bound_unamplified,
     certified_run,
     closed_form,
-    unamplified,
-    whatever_the_sampler,
+    compute_certified_interval,
 )
 
 CURVE_POINTS = 40
 
 
-def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = VERSION) -> dict[str, Any]:
+def build_report(evidence: RunEvidence, outcome: Reconciliation, *, version: int = VERSION) -> dict[str, Any]:
     """Writes the report of one run: a function of its evidence and of nothing else.
 
     Args:
@@ -49,18 +49,18 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
         version: of the report: 0 is built again beside one that was written as such.
 
     Raises:
-        RecordsError: the owner's word is missing.
+        RecordError: the owner's word is missing.
     """
     plan, owner, word = evidence.plan, evidence.owner, evidence.ledger
     if owner is None:
-        raise RecordsError("owner.json is not here, and a report holds it")
+        raise RecordError("owner.json is not here, and a report holds it")
     details = plan.details
     published = outcome.published(evidence)
-    failed = {finding.check for finding in published.findings if finding.verdict is Verdict.FAILED}
-    known, open_, formula = whatever_the_sampler(plan), unamplified(plan), closed_form(plan)
+    failed = {finding.check for finding in published.findings if finding.verdict is Status.FAILED}
+    known, open_, formula = bound_any_sampler(plan), bound_unamplified(plan), closed_form(plan)
     again = certified_run(plan)
     provable = provable_guarantee(plan.guarantee, again.upper)
-    supported = supported_epsilon(provable, unamplified=known, failed=failed)
+    supported = compute_supported_epsilon(provable, unamplified=known, failed=failed)
     last = evidence.records[-1] if evidence.records else None
     utility = None if owner.utility is None else owner.utility.to_json()
     document = {
@@ -70,20 +70,20 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
         | {"period": details.get("reporting", {}).get("period", "")},
         "simulation": plan.simulation,
         "claim": {
-            "statement": supported_statement(
+            "statement": format_supported_statement(
                 provable,
                 unamplified=known,
                 failed=sorted(failed),
                 simulation=plan.simulation,
             )
-            + with_counts(supported, plan.beside),
+            + with_counts(supported, plan.epsilon_of_counts),
             "supported": _number(supported),
             "guarantee": codec.encode(plan.guarantee),
             "epsilon": codec.encode(again),
             "unamplified": codec.encode(open_),
             "delta_rationale": plan.budget["delta_rationale"],
             "boundary": details.get("boundary", {}),
-            "parties": who_sees_what(
+            "parties": list_party_guarantees(
                 plan.scheme,
                 unit=plan.guarantee.privacy_unit,
                 epsilon=supported,
@@ -92,7 +92,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
             ),
         },
         "reading": None if failed else _reading(plan, version),
-        "publication": publication(details.get("reporting", {})),
+        "publication": list_publication_fields(details.get("reporting", {})),
         "mechanism": {
             "scheme": codec.encode(plan.scheme),
             "release": codec.encode(plan.release),
@@ -106,13 +106,13 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
                 "root_term": _number(formula.root_term),
                 "linear_term": _number(formula.linear_term),
                 "total": _number(formula.total),
-                "dominates": formula.dominates,
+                "dominates": formula.dominant_term,
                 "side": "estimate",
                 "verdict": _verdict(plan, formula.total),
             },
-            "curve": epsilon_curve(plan, len(evidence.records), version),
+            "curve": sample_epsilon_curve(plan, len(evidence.records), version),
         },
-        "budget": plan.budget | _booked(plan, word),
+        "budget": plan.budget | _build_budget_section(plan, word),
         "rounds": [
             {"round": record.round, "test_loss": record.test_loss, "test_score": record.test_score}
             for record in evidence.records
@@ -126,11 +126,11 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
             "model_hash": last.output_hash if last else None,
         },
         "utility": utility,
-        "audit": attack(evidence),
+        "audit": build_audit_section(evidence),
         "verification": published.to_json(),
         "evidence": {
             "plan_hash": plan.hash,
-            "files": {**(word.evidence or {} if word else {}), **disclosed(evidence.hashes)},
+            "files": {**(word.evidence or {} if word else {}), **disclose(evidence.hashes)},
             "ledger": word.to_json() if word else None,
             "references": details.get("references", {}),
             "software": dict(owner.software),
@@ -140,29 +140,29 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
             "records": [codec.to_json(record) for record in evidence.records],
         },
         "owner": owner.to_json(),
-        "kinds": listed(OF_RUNS),
+        "kinds": list_parts(OF_RUNS),
         "limits": list(LIMITS),
-        "forgeable": still_forgeable(plan),
+        "forgeable": list_residual_risks(plan),
     }
-    spelt: dict[str, Any] = codec.parse(codec.canonical(document))  # as a reader of the file gets it
+    spelt: dict[str, Any] = codec.parse_json(codec.encode_canonical(document))  # as a reader of the file gets it
     return spelt
 
 
 def _reading(plan: RegisteredPlan, version: int = VERSION) -> dict[str, Any]:
     held = plan.details.get("boundary", {}).get("records_per_person")
-    return read_claim(
+    return compute_claim_metrics(
         plan.release,
         version=version,
         delta=plan.guarantee.delta,
         relation=plan.guarantee.relation,
-        known=plan.of_best(plan.scheme.unamplified()),
+        known=plan.best_of_trials(plan.scheme.unamplified()),
         held=held,
     )
 
 
 def _verdict(plan: RegisteredPlan, total: float) -> str:
     """Whether the closed form, which is about one run, under-reports."""
-    one = certified(plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation)
+    one = compute_certified_interval(plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation)
     if plan.trials is None:
         return str(write_formula(total, one))
     return f"{write_formula(total, one)} (It is about one trial, and so is this comparison.)"
@@ -176,13 +176,13 @@ def _tuning(plan: RegisteredPlan, version: int) -> dict[str, Any] | None:
     if plan.trials is None:
         return None
     release, delta, relation = plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation
-    found = sweep(release, plan.trials, delta=delta, relation=relation)
+    found = plan_tuning(release, plan.trials, delta=delta, relation=relation)
     if version > 0:
-        found = found.covering(sweep(release, plan.trials, delta=delta * (1 - OUTCOME_SHARE), relation=relation))
+        found = found.covering(plan_tuning(release, plan.trials, delta=delta * (1 - OUTCOME_SHARE), relation=relation))
     return found.to_json()
 
 
-def _booked(plan: RegisteredPlan, word: LedgerWord | None) -> dict[str, Any]:
+def _build_budget_section(plan: RegisteredPlan, word: LedgerExcerpt | None) -> dict[str, Any]:
     """What the ledger adds to a plan's budget: what it was charged, where that stands, and what was spent before."""
     if word is None or word.key is None:
         return {}
@@ -190,7 +190,7 @@ def _booked(plan: RegisteredPlan, word: LedgerWord | None) -> dict[str, Any]:
     return booked | ({"binding": _binding(plan, word)} if word.binding else {})
 
 
-def _binding(plan: RegisteredPlan, word: LedgerWord) -> dict[str, Any]:
+def _binding(plan: RegisteredPlan, word: LedgerExcerpt) -> dict[str, Any]:
     """The budget that binds: the one that the plan states, or a ledger's with less epsilon available."""
     caps = {name: plan.budget[name] for name in ("epsilon", "delta")}
     stated: dict[str, Any] = {"scope": word.scope, "by": "plan", "caps": caps, "held": dict(word.held)}
@@ -199,28 +199,28 @@ def _binding(plan: RegisteredPlan, word: LedgerWord) -> dict[str, Any]:
     return booked if available[1] <= available[0] else stated
 
 
-def unpacked(report: Any) -> dict[str, bytes]:
+def extract_files(report: Any) -> dict[str, bytes]:
     """The files that a report carries within it, byte for byte as they were committed: all but the curator's.
 
     Raises:
-        RecordsError: it is no report, or carries none.
+        RecordError: it is no report, or carries none.
     """
     try:
         inner = report["evidence"]
         documents: dict[str, list[Any]] = {
-            RunFile.PLAN: [inner["plan"]],
-            RunFile.ROUNDS: inner["records"],
-            RunFile.OWNER: [report["owner"]],
+            RunArtifact.PLAN: [inner["plan"]],
+            RunArtifact.ROUNDS: inner["records"],
+            RunArtifact.OWNER: [report["owner"]],
         }
         if report["audit"] is not None and report["audit"]["canaries"] is not None:
-            documents[RunFile.CANARIES] = [report["audit"]["canaries"]]
-        files = {name: b"".join(codec.canonical(d) + b"\n" for d in parts) for name, parts in documents.items()}
-        return files | {RunFile.REPORT: codec.canonical(report) + b"\n"}
+            documents[RunArtifact.CANARIES] = [report["audit"]["canaries"]]
+        files = {name: b"".join(codec.encode_canonical(d) + b"\n" for d in parts) for name, parts in documents.items()}
+        return files | {RunArtifact.REPORT: codec.encode_canonical(report) + b"\n"}
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordsError(f"the report does not carry its plan, records and owner's word: {error!r}") from error
+        raise RecordError(f"the report does not carry its plan, records and owner's word: {error!r}") from error
 
 
-def epsilon_curve(plan: RegisteredPlan, rounds: int, version: int = VERSION) -> list[dict[str, Any]]:
+def sample_epsilon_curve(plan: RegisteredPlan, rounds: int, version: int = VERSION) -> list[dict[str, Any]]:
     """Certified epsilon after rounds 1 .. ``rounds``, at about 40 of them, the last one included.
 
     Empty where the best of several runs was chosen: nothing is released before that. It covers the published outcomes
@@ -234,7 +234,7 @@ def epsilon_curve(plan: RegisteredPlan, rounds: int, version: int = VERSION) -> 
     for one in chosen:
         interval = plan.epsilon_after(one)
         if version == 0:
-            interval = certified(plan.scheme.after(one), plan.guarantee.delta, plan.guarantee.relation)
+            interval = compute_certified_interval(plan.scheme.after(one), plan.guarantee.delta, plan.guarantee.relation)
         curve.append({"round": one, "lower": _number(interval.lower), "upper": _number(interval.upper)})
     return curve
 

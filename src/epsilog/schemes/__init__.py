@@ -4,7 +4,7 @@ The server may add the noise, or the clients. A certificate never says just "loc
 scheme says who sees what. A scheme is one file here, and one in ``train.schemes`` that computes its rounds.
 """
 
-from epsilog.schemes.base import SCHEMES, Against, Party, Scheme, scheme
+from epsilog.schemes.base import SCHEMES, Party, ProtectionLevel, Scheme, register_scheme
 from epsilog.schemes.client_level_adaptive_clip import ClientLevelAdaptiveClip
 from epsilog.schemes.client_level_buffered_noise import ClientLevelBufferedNoise
 from epsilog.schemes.client_level_central import ClientLevelCentral
@@ -12,11 +12,10 @@ from epsilog.schemes.client_level_client_side import ClientLevelClientSide
 from epsilog.schemes.client_level_correlated_noise import ClientLevelCorrelatedNoise
 from epsilog.schemes.client_level_distributed import ClientLevelDistributed
 from epsilog.schemes.example_level_client_side import ExampleLevelClientSide
-from epsilog.schemes.in_turn import InTurn
+from epsilog.schemes.in_turn import RoundRobinScheme
 
 __all__ = [
     "SCHEMES",
-    "Against",
     "ClientLevelAdaptiveClip",
     "ClientLevelBufferedNoise",
     "ClientLevelCentral",
@@ -24,8 +23,9 @@ __all__ = [
     "ClientLevelCorrelatedNoise",
     "ClientLevelDistributed",
     "ExampleLevelClientSide",
-    "InTurn",
     "Party",
+    "ProtectionLevel",
+    "RoundRobinScheme",
     "Scheme",
-    "scheme",
+    "register_scheme",
 ]

@@ -12,7 +12,7 @@ from epsilog.schemes.cohorts import Cohorts
 from epsilog.terms import CheckError, NeighboringRelation, RoundRecord, check, codec, fields
 
 
-class Against(Enum):
+class ProtectionLevel(Enum):
     """Which number holds against a party."""
 
     NOTHING = "no guarantee"
@@ -33,7 +33,7 @@ class Party:
 
     name: str
     sees: str
-    holds: Against
+    holds: ProtectionLevel
 
 
 class Scheme:
@@ -151,10 +151,10 @@ SCHEMES: dict[str, type[Scheme]] = {}
 S = TypeVar("S", bound=type[Scheme])
 
 
-def scheme(kind: S) -> S:
+def register_scheme(kind: S) -> S:
     """Decorates a scheme: from then on, programme files and stored terms know it by its kind."""
     check.text()(says=kind.says)
     if kind.kind in SCHEMES:
         raise CheckError("kind", "one that is not taken", repr(kind.kind))
-    SCHEMES[kind.kind] = fields.document_fields(codec.term(kind.kind)(kind))
+    SCHEMES[kind.kind] = fields.document_fields(codec.register_term(kind.kind)(kind))
     return kind

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.schemes.base import scheme
-from epsilog.schemes.sampled import Sampled
+from epsilog.schemes.base import register_scheme
+from epsilog.schemes.sampled import SampledScheme
 from epsilog.terms import RoundRecord, check, parameters
 from epsilog.terms.fields import Field
 
 ROUNDED = 1.0 - 2.0**-50  # a quotient of a root of a sum of two quotients, rounded down
 
 
-@scheme
+@register_scheme
 @dataclass(frozen=True, slots=True)
-class ClientLevelAdaptiveClip(Sampled):
+class ClientLevelAdaptiveClip(SampledScheme):
     """The server clips and sums updates, counts those within the clip norm, and adds noise to both.
 
     Source: Andrew, Thakkar, McMahan & Ramaswamy 2021 (arXiv:1905.03871), Algorithm 1 and Theorem 1. Sum and count are

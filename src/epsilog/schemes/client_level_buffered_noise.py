@@ -6,18 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.mechanisms import BufferedStrategy, Composed, Gaussian, PoissonSampled, Release, Repeated
-from epsilog.schemes.base import scheme
-from epsilog.schemes.in_turn import InTurn
+from epsilog.mechanisms import BufferedToeplitzStrategy, Composed, Gaussian, PoissonSampled, Release, Repeated
+from epsilog.schemes.base import register_scheme
+from epsilog.schemes.in_turn import RoundRobinScheme
 from epsilog.terms import parameters
 from epsilog.terms.fields import Field
 
 MOST_ROUNDS = 1_000_000  # the column is written out to be priced
 
 
-@scheme
+@register_scheme
 @dataclass(frozen=True, slots=True)
-class ClientLevelBufferedNoise(InTurn):
+class ClientLevelBufferedNoise(RoundRobinScheme):
     """Clients take part in turn, and noise is taken back out of a few buffers, each a fading sum of earlier noise.
 
     The strategy matrix C (see ``in_turn``) is a buffered linear Toeplitz matrix (Dvijotham et al. 2024,
@@ -44,13 +44,13 @@ class ClientLevelBufferedNoise(InTurn):
     says: ClassVar[str] = "The server sums clipped updates, and adds noise that fades out of later rounds again."
 
     def __post_init__(self) -> None:
-        InTurn.__post_init__(self)
-        BufferedStrategy(self.decays, self.weights)
+        RoundRobinScheme.__post_init__(self)
+        BufferedToeplitzStrategy(self.decays, self.weights)
 
     @property
-    def strategy(self) -> BufferedStrategy:
+    def strategy(self) -> BufferedToeplitzStrategy:
         """The matrix C by its parameters."""
-        return BufferedStrategy(self.decays, self.weights)
+        return BufferedToeplitzStrategy(self.decays, self.weights)
 
     @property
     def coefficients(self) -> tuple[float, ...]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
-from epsilog.schemes.base import scheme
-from epsilog.schemes.sampled import Sampled
+from epsilog.schemes.base import register_scheme
+from epsilog.schemes.sampled import SampledScheme
 from epsilog.terms import check, parameters
 
 
-@scheme
+@register_scheme
 @dataclass(frozen=True, slots=True)
-class ClientLevelCentral(Sampled):
+class ClientLevelCentral(SampledScheme):
     """The server clips each client's whole update, sums, and adds noise to the sum.
 
     Source: McMahan et al. 2018 (arXiv:1710.06963), with a public normaliser: the clients that are expected in a round.
@@ -31,7 +31,7 @@ class ClientLevelCentral(Sampled):
         """Each round priced at its own share of the clients (Poisson); empty rounds release nothing about anybody."""
         if self.sampling != "poisson":
             return None
-        times = Counter(min(size, self.clients) for size in check.each(check.integer(0))(sizes=sizes))
+        times = Counter(min(size, self.clients) for size in check.sequence_of(check.integer(0))(sizes=sizes))
         noise = Gaussian(self.noise_multiplier)
         rounds = [Repeated(PoissonSampled(noise, size / self.clients), n) for size, n in sorted(times.items()) if size]
         return Composed(rounds) if rounds else None

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from epsilog.mechanisms import Gaussian, PoissonSampled
-from epsilog.schemes.base import Party, scheme
+from epsilog.schemes.base import Party, register_scheme
 from epsilog.schemes.client_side import ClientSide, onlookers
 from epsilog.terms import NeighboringRelation, check
 from epsilog.terms.fields import Field
 
 
-@scheme
+@register_scheme
 @dataclass(frozen=True, slots=True)
 class ClientLevelClientSide(ClientSide):
     """Each sampled client clips its own update, adds noise to it and sends the sum: nobody is trusted with the update.

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from epsilog.mechanisms import BallsInBins, Composed, Gaussian, Release, Repeated
-from epsilog.schemes.base import Party, scheme
-from epsilog.schemes.cohorts import BinnedCohorts, Cohorts, CyclicCohorts
-from epsilog.schemes.in_turn import WITH_KNOWN_TURNS, InTurn
-from epsilog.schemes.sampled import RELATIONS, SAMPLINGS, outsiders
+from epsilog.schemes.base import Party, register_scheme
+from epsilog.schemes.cohorts import BallsInBinsSampler, Cohorts, RoundRobinSampler
+from epsilog.schemes.in_turn import WITH_KNOWN_TURNS, RoundRobinScheme
+from epsilog.schemes.sampled import RELATIONS, SAMPLINGS, list_parties
 from epsilog.terms import CheckError, NeighboringRelation, check, parameters
 from epsilog.terms.fields import Field
 
@@ -18,9 +18,9 @@ BINS = "balls-in-bins"
 WAYS = {name: SAMPLINGS[name] for name in ("cyclic", BINS)}
 
 
-@scheme
+@register_scheme
 @dataclass(frozen=True, slots=True)
-class ClientLevelCorrelatedNoise(InTurn):
+class ClientLevelCorrelatedNoise(RoundRobinScheme):
     """Clients take part in turn, and part of each round's noise is taken back in the rounds after it.
 
     The strategy matrix C (see ``in_turn``) is the banded square root of the matrix of prefix sums (Kalinin & Lampert
@@ -51,7 +51,7 @@ class ClientLevelCorrelatedNoise(InTurn):
     says: ClassVar[str] = "The server sums clipped updates, and adds noise that later rounds partly take back."
 
     def __post_init__(self) -> None:
-        InTurn.__post_init__(self)
+        RoundRobinScheme.__post_init__(self)
         if self.sampling == BINS and self.cycle_length % self.bands:
             raise CheckError("bands", f"a divisor of cycle_length = {self.cycle_length} for {BINS}", f"{self.bands}")
 
@@ -59,8 +59,8 @@ class ClientLevelCorrelatedNoise(InTurn):
     def cohorts(self) -> Cohorts:
         """As ``sampling`` says."""
         if self.sampling == BINS:
-            return BinnedCohorts(self.clients, self.cycle_length, self.bands)
-        return CyclicCohorts(self.clients, self.cycle_length)
+            return BallsInBinsSampler(self.clients, self.cycle_length, self.bands)
+        return RoundRobinSampler(self.clients, self.cycle_length)
 
     @property
     def relations(self) -> tuple[NeighboringRelation, ...]:
@@ -70,7 +70,7 @@ class ClientLevelCorrelatedNoise(InTurn):
     @property
     def parties(self) -> tuple[Party, ...]:
         """In turn, everybody knows who took part; what is drawn must stay hidden."""
-        return outsiders("global model", hidden=True) if self.sampling == BINS else WITH_KNOWN_TURNS
+        return list_parties("global model", hidden=True) if self.sampling == BINS else WITH_KNOWN_TURNS
 
     @property
     def coefficients(self) -> tuple[float, ...]:
@@ -100,12 +100,12 @@ class ClientLevelCorrelatedNoise(InTurn):
         share = check.at_least(0, check.DOWN)(share=share)
         if self.sampling == BINS:
             return BallsInBins(Gaussian(share * self.accounted_multiplier), self.bins)
-        return InTurn.step(self, share)
+        return RoundRobinScheme.step(self, share)
 
     def with_attempts(self, further: int) -> Release:
         """An attempt beside bins costs at most a plain Gaussian: see ``sampled``."""
         if self.sampling != BINS:
-            return InTurn.with_attempts(self, further)
+            return RoundRobinScheme.with_attempts(self, further)
         return Composed([self.release(), Repeated(Gaussian(self.accounted_multiplier), further)])
 
     @property

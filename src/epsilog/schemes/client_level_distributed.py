@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from epsilog.mechanisms import PoissonSampled, Release, Repeated, ZeroConcentratedDP
-from epsilog.schemes.base import Against, Party, Scheme, scheme
-from epsilog.schemes.cohorts import CappedCohorts
+from epsilog.schemes.base import Party, ProtectionLevel, Scheme, register_scheme
+from epsilog.schemes.cohorts import CappedSampler
 from epsilog.terms import CheckError, NeighboringRelation, check, parameters
 from epsilog.terms.fields import Field
 
@@ -18,7 +18,7 @@ LARGEST_MODEL = 8_000_000  # parameters, as training takes them
 ROUNDED = 1.0 - 2.0**-45  # a handful of products and roots, rounded down
 
 
-@scheme
+@register_scheme
 @dataclass(frozen=True, slots=True)
 class ClientLevelDistributed(Scheme):
     """Each client adds a share of the noise on a grid, and secure aggregation shows the server the sum alone.
@@ -62,10 +62,12 @@ class ClientLevelDistributed(Scheme):
     replies_are_public: ClassVar[bool] = True
     relations = (NeighboringRelation.ZERO_OUT,)
     parties: ClassVar[tuple[Party, ...]] = (
-        Party("Server", "each round's noisy sum, through secure aggregation, and who took part", Against.CLAIM),
-        Party("Other clients", "global models, and their own shares of the noise", Against.CLAIM),
-        Party("Public", "the released models and rounds.jsonl", Against.CLAIM),
-        Party("Whoever breaks secure aggregation", "each client's update with its share alone", Against.NOTHING),
+        Party("Server", "each round's noisy sum, through secure aggregation, and who took part", ProtectionLevel.CLAIM),
+        Party("Other clients", "global models, and their own shares of the noise", ProtectionLevel.CLAIM),
+        Party("Public", "the released models and rounds.jsonl", ProtectionLevel.CLAIM),
+        Party(
+            "Whoever breaks secure aggregation", "each client's update with its share alone", ProtectionLevel.NOTHING
+        ),
     )
 
     def __post_init__(self) -> None:
@@ -76,9 +78,9 @@ class ClientLevelDistributed(Scheme):
             raise CheckError("rounds", f"at most {most}, so that every cohort is whole", f"{self.rounds}")
 
     @property
-    def cohorts(self) -> CappedCohorts:
+    def cohorts(self) -> CappedSampler:
         """Of one size in every round."""
-        return CappedCohorts(self.clients, self.cohort_size, self.max_participations)
+        return CappedSampler(self.clients, self.cohort_size, self.max_participations)
 
     @property
     def share_stddev(self) -> float:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from epsilog.mechanisms import Release
-from epsilog.schemes.base import Against, Party, Scheme
-from epsilog.schemes.cohorts import CappedCohorts
+from epsilog.schemes.base import Party, ProtectionLevel, Scheme
+from epsilog.schemes.cohorts import CappedSampler
 from epsilog.terms import check, parameters
 from epsilog.terms.fields import Field
 
@@ -15,10 +15,10 @@ from epsilog.terms.fields import Field
 def onlookers(sent: str, own: str) -> tuple[Party, ...]:
     """Who sees what, where a client sends a noisy ``sent``, and has raw data and its ``own``."""
     return (
-        Party("Server", f"every noisy {sent}, and who took part", Against.CLAIM),
-        Party("Other clients", f"global models: averages of noisy {sent}s", Against.CLAIM),
-        Party("Public", "the released models and rounds.jsonl", Against.CLAIM),
-        Party("The client itself", f"its own raw data and {own}", Against.NOTHING),
+        Party("Server", f"every noisy {sent}, and who took part", ProtectionLevel.CLAIM),
+        Party("Other clients", f"global models: averages of noisy {sent}s", ProtectionLevel.CLAIM),
+        Party("Public", "the released models and rounds.jsonl", ProtectionLevel.CLAIM),
+        Party("The client itself", f"its own raw data and {own}", ProtectionLevel.NOTHING),
     )
 
 
@@ -38,9 +38,9 @@ class ClientSide(Scheme):
     replies_are_public: ClassVar[bool] = True
 
     @property
-    def cohorts(self) -> CappedCohorts:
+    def cohorts(self) -> CappedSampler:
         """Of one size, as long as enough clients are below their cap."""
-        return CappedCohorts(self.clients, self.cohort_size, self.max_participations)
+        return CappedSampler(self.clients, self.cohort_size, self.max_participations)
 
     def noisy_sums(self, rounds: int) -> int:
         """One for each round that one client may take part in."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BinnedCohorts", "CappedCohorts", "Cohorts", "CyclicCohorts", "FixedSizeCohorts", "PoissonCohorts"]
+__all__ = ["BallsInBinsSampler", "CappedSampler", "Cohorts", "FixedSizeSampler", "PoissonSampler", "RoundRobinSampler"]
 
 
 @dataclass(frozen=True, slots=True)
-class PoissonCohorts:
+class PoissonSampler:
     """Every client joins every round by its own coin.
 
     Attributes:
@@ -21,7 +21,7 @@ class PoissonCohorts:
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSizeCohorts:
+class FixedSizeSampler:
     """Every round takes the same number of clients, every subset alike, whoever took part before.
 
     Attributes:
@@ -34,7 +34,7 @@ class FixedSizeCohorts:
 
 
 @dataclass(frozen=True, slots=True)
-class BinnedCohorts:
+class BallsInBinsSampler:
     """Every client takes part in one round of every cycle, drawn anew for each cycle and each client alone.
 
     Attributes:
@@ -53,7 +53,7 @@ class BinnedCohorts:
 
 
 @dataclass(frozen=True, slots=True)
-class CappedCohorts:
+class CappedSampler:
     """Cohorts of one size, drawn at random from the clients that are below their cap; smaller when few are left.
 
     Attributes:
@@ -68,7 +68,7 @@ class CappedCohorts:
 
 
 @dataclass(frozen=True, slots=True)
-class CyclicCohorts:
+class RoundRobinSampler:
     """Everybody in turn: client i takes part in round t where t - 1 leaves the same rest as i.
 
     Attributes:
@@ -84,4 +84,4 @@ class CyclicCohorts:
         return range((round - 1) % self.cycle_length, self.clients, self.cycle_length)
 
 
-Cohorts = PoissonCohorts | FixedSizeCohorts | BinnedCohorts | CappedCohorts | CyclicCohorts
+Cohorts = PoissonSampler | FixedSizeSampler | BallsInBinsSampler | CappedSampler | RoundRobinSampler

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from epsilog.mechanisms import Gaussian, PoissonSampled
-from epsilog.schemes.base import Party, scheme
+from epsilog.schemes.base import Party, register_scheme
 from epsilog.schemes.client_side import ClientSide, onlookers
 from epsilog.terms import check
 from epsilog.terms.fields import Field
 
 
-@scheme
+@register_scheme
 @dataclass(frozen=True, slots=True)
 class ExampleLevelClientSide(ClientSide):
     """Each sampled client runs DP-SGD on its own data and uploads a noisy model difference.

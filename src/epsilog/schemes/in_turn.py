@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 from epsilog.mechanisms import Gaussian, PoissonSampled, Release
-from epsilog.schemes.base import Against, Party, Scheme
-from epsilog.schemes.cohorts import Cohorts, CyclicCohorts
+from epsilog.schemes.base import Party, ProtectionLevel, Scheme
+from epsilog.schemes.cohorts import Cohorts, RoundRobinSampler
 from epsilog.terms import NeighboringRelation, check
 
 WITH_KNOWN_TURNS = (
-    Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
-    Party("Other clients", "every global model they receive, and everybody's turns", Against.CLAIM),
-    Party("Public", "the released models, rounds.jsonl and everybody's turns", Against.CLAIM),
+    Party("Server", "every client's clipped update, and who took part", ProtectionLevel.NOTHING),
+    Party("Other clients", "every global model they receive, and everybody's turns", ProtectionLevel.CLAIM),
+    Party("Public", "the released models, rounds.jsonl and everybody's turns", ProtectionLevel.CLAIM),
 )
 
 
-class InTurn(Scheme):
+class RoundRobinScheme(Scheme):
     """The server sums clipped updates, and adds noise that later rounds partly take back. Abstract.
 
     The model after t rounds carries the sum of t noises; noise that is taken back later makes that sum small. Round t
@@ -48,7 +48,7 @@ class InTurn(Scheme):
     @property
     def cohorts(self) -> Cohorts:
         """In turn."""
-        return CyclicCohorts(self.clients, self.cycle_length)
+        return RoundRobinSampler(self.clients, self.cycle_length)
 
     @property
     def expected_cohort(self) -> float:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from epsilog.mechanisms import BallsInBins, Composed, FixedSizeSampled, Gaussian, PoissonSampled, Release, Repeated
-from epsilog.schemes.base import Against, Party, Scheme
-from epsilog.schemes.cohorts import BinnedCohorts, Cohorts, CyclicCohorts, FixedSizeCohorts, PoissonCohorts
+from epsilog.schemes.base import Party, ProtectionLevel, Scheme
+from epsilog.schemes.cohorts import BallsInBinsSampler, Cohorts, FixedSizeSampler, PoissonSampler, RoundRobinSampler
 from epsilog.terms import CheckError, NeighboringRelation, check, parameters
 from epsilog.terms.fields import Field
 
@@ -33,20 +33,22 @@ RELATIONS = {
 }
 
 
-def outsiders(published: str, *, hidden: bool) -> tuple[Party, ...]:
+def list_parties(published: str, *, hidden: bool) -> tuple[Party, ...]:
     """Who sees what where the server adds the noise, and whether something about who took part must stay hidden."""
-    outside = Against.CLAIM_WHILE_HIDDEN if hidden else Against.CLAIM
+    outside = ProtectionLevel.CLAIM_WHILE_HIDDEN if hidden else ProtectionLevel.CLAIM
     seen = (
-        Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
+        Party("Server", "every client's clipped update, and who took part", ProtectionLevel.NOTHING),
         Party("Other clients", f"every {published} they receive", outside),
         Party("Public", "the released models and rounds.jsonl", outside),
     )
-    reader = Party("Reader of custody.jsonl", "all of that, and who took part in which round", Against.UNAMPLIFIED)
+    reader = Party(
+        "Reader of custody.jsonl", "all of that, and who took part in which round", ProtectionLevel.UNAMPLIFIED
+    )
     return (*seen, reader) if hidden else seen
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled(Scheme):
+class SampledScheme(Scheme):
     """The server sums clipped updates of a cohort and adds Gaussian noise. Abstract.
 
     How a cohort is picked decides about the price. With z the accounted multiplier, N clients, T rounds:
@@ -117,10 +119,10 @@ class Sampled(Scheme):
     def cohorts(self) -> Cohorts:
         """As ``sampling`` says."""
         if self.sampling == "fixed-size":
-            return FixedSizeCohorts(self.clients, self.cohort_size or 0)
+            return FixedSizeSampler(self.clients, self.cohort_size or 0)
         if self.sampling == "poisson":
-            return PoissonCohorts(self.clients, self.sampling_probability or 0.0)
-        kind = BinnedCohorts if self.sampling == "balls-in-bins" else CyclicCohorts
+            return PoissonSampler(self.clients, self.sampling_probability or 0.0)
+        kind = BallsInBinsSampler if self.sampling == "balls-in-bins" else RoundRobinSampler
         return kind(self.clients, self.cycle_length or 0)
 
     @property
@@ -131,7 +133,7 @@ class Sampled(Scheme):
     @property
     def parties(self) -> tuple[Party, ...]:
         """The server sees all; against others the claim holds, while lists stay hidden if anything was drawn."""
-        return outsiders(self.published, hidden=self.sampling != "cyclic")
+        return list_parties(self.published, hidden=self.sampling != "cyclic")
 
     @property
     def expected_cohort(self) -> float:
@@ -142,9 +144,9 @@ class Sampled(Scheme):
     def share(self) -> float:
         """The share of the clients that is expected in a round."""
         match self.cohorts:
-            case PoissonCohorts(probability=share):
+            case PoissonSampler(probability=share):
                 return share
-            case FixedSizeCohorts(cohort_size=size):
+            case FixedSizeSampler(cohort_size=size):
                 return size / self.clients
         return 1 / (self.cycle_length or 1)
 
@@ -152,11 +154,11 @@ class Sampled(Scheme):
         """One round, or one cycle of rounds where its rounds hang together."""
         noise = Gaussian(check.at_least(0, check.DOWN)(share=share) * self.accounted_multiplier)
         match self.cohorts:
-            case PoissonCohorts(probability=probability):
+            case PoissonSampler(probability=probability):
                 return PoissonSampled(noise, probability)
-            case FixedSizeCohorts(cohort_size=size):
+            case FixedSizeSampler(cohort_size=size):
                 return FixedSizeSampled(noise, size, self.clients)
-            case BinnedCohorts(cycle_length=length):
+            case BallsInBinsSampler(cycle_length=length):
                 return BallsInBins(noise, length)
         return PoissonSampled(noise, 1.0)
 

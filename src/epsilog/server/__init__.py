@@ -1,9 +1,9 @@
 """The pages and the JSON API behind them: parse, call, show; no formula lives here.
 
-``serve`` runs the server, ``create_app`` gives the application to a test or another server, ``embed`` gives a
-calculator as one HTML file that needs no server. Who may come in is an ``Entrance``: this machine alone, or holders of
-tokens, which ``create_token`` makes and ``revoke_token`` ends. FastAPI, uvicorn and what hashes tokens come with the
-extra ``server``.
+``serve`` runs the server, ``create_app`` gives the application to a test or another server, ``build_embed_html`` gives
+a calculator as one HTML file that needs no server. Who may come in is an ``AccessConfig``: this machine alone, or
+holders of tokens, which ``create_token`` makes and ``revoke_token`` ends. FastAPI, uvicorn and what hashes tokens come
+with the extra ``server``.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from epsilog.server.embeds import embed
-from epsilog.server.entrance import Entrance
+from epsilog.server.embeds import build_embed_html
+from epsilog.server.entrance import AccessConfig
 from epsilog.server.tokens import Token, create_token, read_tokens, revoke_token
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 __all__ = [
-    "Entrance",
+    "AccessConfig",
     "Token",
+    "build_embed_html",
     "create_app",
     "create_token",
-    "embed",
     "read_tokens",
     "revoke_token",
     "serve",
@@ -36,7 +36,7 @@ def create_app(
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
-    entrance: Entrance | None = None,
+    entrance: AccessConfig | None = None,
 ) -> FastAPI:
     """The application, not yet listening.
 
@@ -59,7 +59,7 @@ def serve(
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
-    entrance: Entrance | None = None,
+    entrance: AccessConfig | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     ready: Callable[[str], None] | None = None,

@@ -22,13 +22,13 @@ Message = Annotated[
 ]
 
 
-class Answer(BaseModel):
+class ResponseModel(BaseModel):
     """Holds all that is sent, and nothing else."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Interval(Answer):
+class IntervalModel(ResponseModel):
     """A certified interval; only ``upper`` may be claimed."""
 
     lower: Annotated[Number | None, Field(description="null where only the upper bound is known")]
@@ -42,7 +42,7 @@ class Interval(Answer):
     given: list[tuple[str, Number]] = []
 
 
-class Finding(Answer):
+class FindingModel(ResponseModel):
     """What a reader must be told; the reference lists the codes."""
 
     code: str
@@ -52,15 +52,15 @@ class Finding(Answer):
     numbers: dict[str, Number]
 
 
-class Delta(Answer):
+class DeltaModel(ResponseModel):
     """The failure probability that is used, and why."""
 
     value: float
     rationale: str
-    findings: list[Finding]
+    findings: list[FindingModel]
 
 
-class Formula(Answer):
+class ClosedFormModel(ResponseModel):
     """The popular closed form: an estimate."""
 
     root_term: Number
@@ -70,19 +70,19 @@ class Formula(Answer):
     side: Literal["estimate"] = "estimate"
 
 
-class Sweep(Answer):
+class TuningCostModel(ResponseModel):
     """What the best of several runs costs, beside one run, and beside so many that are all shown."""
 
     trials: dict[str, Any]
     law: str
     expected: float
-    best: Interval
-    one: Interval
+    best: IntervalModel
+    one: IntervalModel
     count: int
-    shown: Annotated[Interval | None, Field(description="null where it has no price")]
+    shown: Annotated[IntervalModel | None, Field(description="null where it has no price")]
 
 
-class FederatedAnswer(Answer):
+class FederatedResponse(ResponseModel):
     """A schedule with its price."""
 
     population: int
@@ -93,38 +93,38 @@ class FederatedAnswer(Answer):
     clip_norm: float
     sampling_probability: float
     noise_stddev: float
-    delta: Delta
+    delta: DeltaModel
     relation: str
     privacy_unit: str
-    formula: Formula
-    epsilon: Interval
-    unamplified: Interval
+    formula: ClosedFormModel
+    epsilon: IntervalModel
+    unamplified: IntervalModel
     releases_per_period: int
-    cumulative: Interval
+    cumulative: IntervalModel
     group: int = 1
-    person: Interval | None = None
-    sweep: Sweep | None = None
+    person: IntervalModel | None = None
+    sweep: TuningCostModel | None = None
     verdict: Message
     delta_grade: Grade
     delta_sentence: str
-    limits: list[Finding]
+    limits: list[FindingModel]
 
 
-class Posterior(Answer):
+class PosteriorModel(ResponseModel):
     """What a suspicion becomes, at most."""
 
     prior: float
     posterior: float
 
 
-class Releases(Answer):
+class CompositionModel(ResponseModel):
     """What several such releases cost together."""
 
     count: int
     epsilon: Annotated[Number | None, Field(description="null where none is proven")]
 
 
-class VerdictAnswer(Answer):
+class InterpretationResponse(ResponseModel):
     """What a claim means for one person; every figure is an upper bound but ``fits``."""
 
     epsilon: Number
@@ -132,9 +132,9 @@ class VerdictAnswer(Answer):
     statement: Message
     moved: Annotated[Number, Field(description="logarithm of the factor by which odds grow, but for a chance of delta")]
     odds: Message
-    posteriors: list[Posterior]
+    posteriors: list[PosteriorModel]
     worst: list[Message]
-    releases: list[Releases]
+    releases: list[CompositionModel]
     of_releases: Message
     cap: float | None
     fits: Annotated[int | None, Field(description="such releases that the cap bears together; null without a cap")]
@@ -143,7 +143,7 @@ class VerdictAnswer(Answer):
     limits: Annotated[list[Message], Field(description="what the claim covers, and what it does not")]
 
 
-class ElsewhereAnswer(Answer):
+class SnippetsResponse(ResponseModel):
     """A calculation in other tools' words, each of which gives its number again."""
 
     python: str
@@ -154,7 +154,7 @@ class ElsewhereAnswer(Answer):
     charge: Annotated[str, Field(description="an address of the ledger's page, with the release")]
 
 
-class RiskAnswer(Answer):
+class RiskMetricsResponse(ResponseModel):
     """What the best attack finds, and what copies cost: a report's tables, row by row."""
 
     rows: Annotated[list[tuple[Message, str]], Field(description="label and figure")]
@@ -163,7 +163,7 @@ class RiskAnswer(Answer):
     of_copies: Message
 
 
-class CurvePoint(Answer):
+class EpsilonCurvePointModel(ResponseModel):
     """What the first rounds cost."""
 
     rounds: int
@@ -172,37 +172,37 @@ class CurvePoint(Answer):
     formula: Number
 
 
-class CurveAnswer(Answer):
+class EpsilonCurveResponse(ResponseModel):
     """Epsilon over rounds."""
 
-    points: list[CurvePoint]
+    points: list[EpsilonCurvePointModel]
 
 
-class NoiseAnswer(Answer):
+class NoiseResponse(ResponseModel):
     """The least noise that meets a goal."""
 
     noise_multiplier: float
 
 
-class RoundsAnswer(Answer):
+class RoundsResponse(ResponseModel):
     """The most rounds that meet a goal."""
 
     rounds: int
 
 
-class Stamped(Answer):
+class StampedCalculationModel(ResponseModel):
     """A question with its answer, and the SHA-256 of their canonical JSON."""
 
     record: dict[str, Any]
     sha256: str
 
 
-def _answer(kind: Any, name: str = "", **more: Any) -> type[Answer]:
+def _answer(kind: Any, name: str = "", **more: Any) -> type[ResponseModel]:
     """What a dataclass is as plain JSON values (``codec.plain``), with further fields beside its own."""
     hints, says = get_type_hints(kind), (getdoc(kind) or "").partition("\n\n")[0]
     made = {each.name: (_shape(hints[each.name]), ...) for each in dataclasses.fields(kind)}
     made |= {each: (shape, ...) for each, shape in more.items()}
-    model: type[Answer] = create_model(name or kind.__name__, __base__=Answer, __doc__=says, **made)  # type: ignore[call-overload]
+    model: type[ResponseModel] = create_model(name or kind.__name__, __base__=ResponseModel, __doc__=says, **made)  # type: ignore[call-overload]
     return model
 
 
@@ -217,9 +217,9 @@ def _shape(kind: Any) -> Any:
     known = {
         float: Number,
         terms.messages.Message: Message,
-        terms.Interval: Interval,
-        terms.Finding: Finding,
-        terms.DeltaDecision: Delta,
+        terms.Interval: IntervalModel,
+        terms.Finding: FindingModel,
+        terms.DeltaChoice: DeltaModel,
     }
     return known.get(kind) or (_answer(kind) if dataclasses.is_dataclass(kind) else kind)
 
@@ -238,7 +238,7 @@ QueriesAnswer = _answer(
 )
 
 
-class ProfilePoint(Answer):
+class ProfilePointModel(ResponseModel):
     """Delta at one epsilon."""
 
     epsilon: float
@@ -246,33 +246,33 @@ class ProfilePoint(Answer):
     upper: float
 
 
-class RatePoint(Answer):
+class RatePointModel(ResponseModel):
     """The best attacker's true-positive rate at one false-positive rate."""
 
     fpr: float
     tpr: float
 
 
-class ProfileAnswer(Answer):
+class ProfileResponse(ResponseModel):
     """The privacy profile of a mix, and what an attacker can tell."""
 
-    profile: list[ProfilePoint]
-    roc: list[RatePoint]
+    profile: list[ProfilePointModel]
+    roc: list[RatePointModel]
     fpr: float
     tpr: float
     advantage: float
 
 
-class StandingRow(Answer):
+class PointComparisonModel(ResponseModel):
     """How two releases stand at one delta, by epsilon, or at one false-positive rate, by true positives."""
 
     at: float
-    first: Interval
-    second: Interval
+    first: IntervalModel
+    second: IntervalModel
     better: Annotated[Literal["first", "second", "open"], Field(description="where the bounds are apart")]
 
 
-class Fit(Answer):
+class GaussianDPFitModel(ResponseModel):
     """The mu of Gaussian DP that a release comes close to, with both errors."""
 
     mu: Number
@@ -280,22 +280,22 @@ class Fit(Answer):
     regret: Annotated[float, Field(description="what mu overstates, at most")]
 
 
-class CompareAnswer(Answer):
+class ComparisonResponse(ResponseModel):
     """Two releases side by side: their curves, and words on which is weaker where."""
 
     verdict: Literal["first", "second", "neither", "alike", "open"]
     better: Message
     says: list[Message]
-    deltas: list[StandingRow]
-    fprs: list[StandingRow]
+    deltas: list[PointComparisonModel]
+    fprs: list[PointComparisonModel]
     first_excess: Annotated[float, Field(description="by how much the first is easier to attack anywhere, at most")]
     second_excess: Annotated[float, Field(description="by how much the second is easier to attack anywhere, at most")]
     tolerance: float
-    first_fit: Fit | None
-    second_fit: Fit | None
+    first_fit: GaussianDPFitModel | None
+    second_fit: GaussianDPFitModel | None
 
 
-class Compared(Answer):
+class PartComparisonModel(ResponseModel):
     """One part of a report beside what comes out again: its values, and those that differ."""
 
     part: str
@@ -304,34 +304,34 @@ class Compared(Answer):
     differing: Annotated[list[tuple[str, str, str]], Field(description="place, what it says, what comes out")]
 
 
-class CheckedReport(Answer):
+class ReportVerificationModel(ResponseModel):
     """What a report alone supports, check by check and part by part."""
 
     verdict: Literal["passed", "warned", "failed", "not checked"]
     stands: Annotated[str, Field(description="the claim that is left, in a sentence")]
-    findings: list[Finding]
-    parts: list[Compared]
+    findings: list[FindingModel]
+    parts: list[PartComparisonModel]
 
 
-ANSWERS: dict[str, tuple[type[Answer], str]] = {
-    "/federated": (FederatedAnswer, "What a federated schedule costs"),
-    "/federated/curve": (CurveAnswer, "Epsilon over rounds"),
-    "/federated/noise": (NoiseAnswer, "The least noise for a target epsilon"),
-    "/federated/rounds": (RoundsAnswer, "The most rounds for a target epsilon"),
-    "/federated/verdict": (VerdictAnswer, "What a schedule means for one person"),
-    "/federated/risk": (RiskAnswer, "What attacks find, and what copies cost"),
+ANSWERS: dict[str, tuple[type[ResponseModel], str]] = {
+    "/federated": (FederatedResponse, "What a federated schedule costs"),
+    "/federated/curve": (EpsilonCurveResponse, "Epsilon over rounds"),
+    "/federated/noise": (NoiseResponse, "The least noise for a target epsilon"),
+    "/federated/rounds": (RoundsResponse, "The most rounds for a target epsilon"),
+    "/federated/verdict": (InterpretationResponse, "What a schedule means for one person"),
+    "/federated/risk": (RiskMetricsResponse, "What attacks find, and what copies cost"),
     "/queries": (QueriesAnswer, "A budget split over queries"),
-    "/queries/verdict": (VerdictAnswer, "What a query plan means for one person"),
-    "/queries/risk": (RiskAnswer, "What attacks find, and what copies cost"),
+    "/queries/verdict": (InterpretationResponse, "What a query plan means for one person"),
+    "/queries/risk": (RiskMetricsResponse, "What attacks find, and what copies cost"),
     "/queries/crossover": (_answer(plan.Crossover, "CrossoverAnswer"), "Laplace against Gaussian"),
     "/sensitivity": (
-        _answer(plan.Sensitivity, "SensitivityAnswer"),
+        _answer(plan.QuerySensitivity, "SensitivityAnswer"),
         "The sensitivity of a count, a bounded sum or a mean",
     ),
-    "/account": (_answer(plan.Mix, "MixAnswer"), "What a mix of releases costs"),
-    "/account/profile": (ProfileAnswer, "The privacy profile of a mix, and what an attacker can tell"),
-    "/account/verdict": (VerdictAnswer, "What a mix of releases means for one person"),
-    "/account/risk": (RiskAnswer, "What attacks find, and what copies cost"),
-    "/account/compare": (CompareAnswer, "Which of two releases protects better, and where"),
+    "/account": (_answer(plan.CompositionPlan, "MixAnswer"), "What a mix of releases costs"),
+    "/account/profile": (ProfileResponse, "The privacy profile of a mix, and what an attacker can tell"),
+    "/account/verdict": (InterpretationResponse, "What a mix of releases means for one person"),
+    "/account/risk": (RiskMetricsResponse, "What attacks find, and what copies cost"),
+    "/account/compare": (ComparisonResponse, "Which of two releases protects better, and where"),
 }
 """What the questions of the calculators are answered with, by address, and in one line."""

@@ -31,18 +31,18 @@ from epsilog.server import (
     reading,
     verifying,
 )
-from epsilog.server.books import Books
-from epsilog.server.certificates import Certificates
-from epsilog.server.desk import DEADLINE, Desk
-from epsilog.server.disconnects import EndOnDisconnect
-from epsilog.server.doorkeeper import Doorkeeper
-from epsilog.server.entrance import Entrance
-from epsilog.server.jobs import Shelf
-from epsilog.server.observing import Metrics, Observer, Readiness
-from epsilog.server.prices import DeskPricing
+from epsilog.server.books import LedgerService
+from epsilog.server.certificates import CertificateService
+from epsilog.server.desk import TIMEOUT_SECONDS, WorkerPool
+from epsilog.server.disconnects import CancelOnDisconnect
+from epsilog.server.doorkeeper import TokenAuthMiddleware
+from epsilog.server.entrance import AccessConfig
+from epsilog.server.jobs import JobRegistry
+from epsilog.server.observing import Metrics, MetricsMiddleware, Readiness
+from epsilog.server.prices import PooledCostModel
 from epsilog.server.routes import PREFIX
-from epsilog.server.security import Bodies, Guard
-from epsilog.server.tokens import Keys
+from epsilog.server.security import BodyLimitMiddleware, HostGuardMiddleware
+from epsilog.server.tokens import TokenStore
 
 THREADS = 8  # files and books read at a time
 _IN_TURN = 2e-4  # seconds until a thread that computes makes room
@@ -74,15 +74,15 @@ class _Written:
 async def _life(app: FastAPI) -> AsyncIterator[None]:
     to_thread.current_default_thread_limiter().total_tokens = THREADS
     with TemporaryDirectory(prefix="epsilog-", ignore_cleanup_errors=True) as scratch:
-        certificates = Certificates(app.state.certificates_in or Path(scratch))
+        certificates = CertificateService(app.state.certificates_in or Path(scratch))
         app.state.certificates = certificates
-        app.state.verifications = Shelf(what="checks of the ledger", at_once=1)
-        app.state.desk = app.state.begun or Desk(deadline=app.state.deadline)
+        app.state.verifications = JobRegistry(what="checks of the ledger", at_once=1)
+        app.state.desk = app.state.begun or WorkerPool(deadline=app.state.deadline)
         await app.state.desk.open()
-        counter = Desk(deadline=app.state.deadline, manners=0)  # the ledger's own: strangers may fill the other
+        counter = WorkerPool(deadline=app.state.deadline, manners=0)  # the ledger's own: strangers may fill the other
         await counter.open(at_once=False)
-        prices = DeskPricing(counter, asyncio.get_running_loop())
-        app.state.books = None if app.state.ledger is None else Books(app.state.ledger, prices)
+        prices = PooledCostModel(counter, asyncio.get_running_loop())
+        app.state.books = None if app.state.ledger is None else LedgerService(app.state.ledger, prices)
         yield
         if app.state.books is not None:
             app.state.books.close()
@@ -97,9 +97,9 @@ def create_app(
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
-    entrance: Entrance | None = None,
-    deadline: float = DEADLINE,
-    desk: Desk | None = None,
+    entrance: AccessConfig | None = None,
+    deadline: float = TIMEOUT_SECONDS,
+    desk: WorkerPool | None = None,
 ) -> FastAPI:
     """Assemble the application; see ``epsilog.server.create_app``. A pool that was begun opens with the application."""
     app = FastAPI(
@@ -111,13 +111,13 @@ def create_app(
         redoc_url=None,
         lifespan=_life,
     )
-    entrance = app.state.entrance = entrance or Entrance()
+    entrance = app.state.entrance = entrance or AccessConfig()
     app.state.ledger, app.state.runs = ledger, None if runs is None else Path(runs)
     app.state.certificates_in = None if certificates_in is None else Path(certificates_in)
     app.state.deadline, app.state.begun = deadline, desk
     app.state.metrics, app.state.readiness = Metrics(), Readiness(ledger)
-    problems.install(app)
-    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    problems.install_error_handlers(app)
+    app.openapi = lambda: _build_openapi(app)  # type: ignore[method-assign]
     written = _Written(lambda: json.dumps(app.openapi(), separators=(",", ":")).encode())
 
     @app.get("/api/openapi.json", include_in_schema=False)
@@ -136,18 +136,18 @@ def create_app(
     app.include_router(docs.router)  # before the pages, which answer for every other address
     app.include_router(pages.router)
     app.add_middleware(GZipMiddleware)  # the innermost; what is added last is asked first
-    app.add_middleware(EndOnDisconnect)
-    app.add_middleware(Bodies)
+    app.add_middleware(CancelOnDisconnect)
+    app.add_middleware(BodyLimitMiddleware)
     if entrance.tokens is not None:
-        keys = Keys(entrance.tokens)
-        app.add_middleware(Doorkeeper, keys=keys, rate=entrance.rate, behind_proxy=entrance.behind_proxy)
-    app.add_middleware(Guard, entrance=entrance)
-    app.add_middleware(Observer, metrics=app.state.metrics, log=entrance.access_log)
+        keys = TokenStore(entrance.tokens)
+        app.add_middleware(TokenAuthMiddleware, keys=keys, rate=entrance.rate, behind_proxy=entrance.behind_proxy)
+    app.add_middleware(HostGuardMiddleware, entrance=entrance)
+    app.add_middleware(MetricsMiddleware, metrics=app.state.metrics, log=entrance.access_log)
     return app
 
 
-def _described(app: FastAPI) -> dict[str, Any]:
+def _build_openapi(app: FastAPI) -> dict[str, Any]:
     """The API's description, worked out once, with what each address takes."""
     if app.openapi_schema is None:
-        app.openapi_schema = needs.describe(FastAPI.openapi(app))
+        app.openapi_schema = needs.document_permissions(FastAPI.openapi(app))
     return app.openapi_schema

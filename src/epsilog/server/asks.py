@@ -11,13 +11,13 @@ LONGEST_TEXT = 4 * 1024 * 1024  # characters
 LONGEST_NOTE = 64 * 1024  # characters of a signature or a checkpoint
 
 
-class Ask(BaseModel):
+class RequestModel(BaseModel):
     """Unknown fields, NaN and text for numbers are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
-class ReportAsk(Ask):
+class VerifyRequest(RequestModel):
     """A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere."""
 
     report: Annotated[
@@ -40,7 +40,7 @@ class ReportAsk(Ask):
     ] = None
 
 
-class ReferenceAsk(Ask):
+class FileReferenceModel(RequestModel):
     """A file that a calculation belongs to, by its hash."""
 
     what: Literal["model", "data", "playbook", "other"]
@@ -48,8 +48,8 @@ class ReferenceAsk(Ask):
     sha256: Annotated[str, Field(description="of its bytes, 64 hex digits", max_length=64)]
 
 
-class Owned(Ask):
+class OwnerFields(RequestModel):
     """What the owner of a calculation says in its record; no number is read from it."""
 
     delta_reason: Annotated[str | None, Field(description="why this delta, in words", max_length=1000)] = None
-    references: Annotated[list[ReferenceAsk], Field(max_length=20)] = []
+    references: Annotated[list[FileReferenceModel], Field(max_length=20)] = []

@@ -13,11 +13,11 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
-from epsilog.ledger import Ledger, is_there, located, open_here
-from epsilog.server.limits import Buckets
-from epsilog.server.prices import DeskPricing
-from epsilog.server.problems import ProblemError, too_often
-from epsilog.server.turns import InTurn
+from epsilog.ledger import Ledger, ledger_exists, open_local_ledger, parse_address
+from epsilog.server.limits import TokenBuckets
+from epsilog.server.prices import PooledCostModel
+from epsilog.server.problems import ProblemError, too_many_requests
+from epsilog.server.turns import GroupCommitStore
 from epsilog.terms import StorageError
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ FREE_BURST, FREE_RATE = (
 PRICED_AT_ONCE = 96  # verbs that wait for a price, or for their turn at the desk
 
 
-class Books:
+class LedgerService:
     """A ledger that a server writes.
 
     Args:
@@ -37,25 +37,27 @@ class Books:
         prices: works prices out for it.
     """
 
-    def __init__(self, url: str, prices: DeskPricing) -> None:
+    def __init__(self, url: str, prices: PooledCostModel) -> None:
         self._url, self.prices = url, prices
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
-        self._free, self._free_turn = Buckets(rate=FREE_RATE, burst=FREE_BURST), threading.Lock()
+        self._free, self._free_turn = TokenBuckets(rate=FREE_RATE, burst=FREE_BURST), threading.Lock()
         self._quick, self._slow = CapacityLimiter(AT_ONCE), CapacityLimiter(PRICED_AT_ONCE)
 
     async def do(self, work: Callable[[Ledger], T], *, priced: bool = False) -> T:
         """Does something with the ledger, in another thread; whoever hangs up meanwhile does not end it."""
-        return await to_thread.run_sync(lambda: work(self._opened()), limiter=self._slow if priced else self._quick)
+        return await to_thread.run_sync(
+            lambda: work(self._open_ledger()), limiter=self._slow if priced else self._quick
+        )
 
-    def _opened(self) -> Ledger:
+    def _open_ledger(self) -> Ledger:
         with self._lock:
             if self._ledger is None:
-                where = self._url if self._url.startswith("sqlite:") else located(self._url)
-                if not is_there(where):
+                where = self._url if self._url.startswith("sqlite:") else parse_address(self._url)
+                if not ledger_exists(where):
                     raise StorageError("the server's ledger is not there")
-                self._ledger = open_here(
-                    where, pricing=self.prices.pricing(), within=InTurn, admit_free=self.admit_free
+                self._ledger = open_local_ledger(
+                    where, pricing=self.prices.pricing(), within=GroupCommitStore, admit_free=self.admit_free
                 )
             return self._ledger
 
@@ -64,7 +66,7 @@ class Books:
         with self._free_turn:
             wait = self._free.take(name)
         if wait:
-            raise ProblemError(too_often(wait))
+            raise ProblemError(too_many_requests(wait))
 
     def close(self) -> None:
         """Closes the ledger for this process."""
@@ -73,11 +75,11 @@ class Books:
                 self._ledger.close()
 
 
-async def _books(request: Request) -> Books:
-    found: Books | None = request.app.state.books
+async def _get_ledger_service(request: Request) -> LedgerService:
+    found: LedgerService | None = request.app.state.books
     if found is None:
         raise HTTPException(404, "This server was started without a ledger")
     return found
 
 
-ItsBooks = Annotated[Books, Depends(_books)]
+ItsBooks = Annotated[LedgerService, Depends(_get_ledger_service)]

@@ -9,7 +9,7 @@ from pydantic import create_model
 from epsilog import reports
 from epsilog.plan import QUESTIONS, Question
 from epsilog.server import answers
-from epsilog.server.asks import Owned
+from epsilog.server.asks import OwnerFields
 from epsilog.server.routes import Route, Routes, model_of
 from epsilog.terms import CheckError
 
@@ -22,22 +22,28 @@ def _record(path: str, summary: str) -> Route:
     kind = QUESTIONS[path]
     base = model_of(kind)
     says = f"{(base.__doc__ or '').rstrip('.')}, with what its owner says in the record."
-    model = create_model(f"{base.__name__.removesuffix('Ask')}RecordAsk", __base__=(base, Owned), __doc__=says)
+    model = create_model(f"{base.__name__.removesuffix('Ask')}RecordAsk", __base__=(base, OwnerFields), __doc__=says)
 
     def asked(ask: Any) -> Question:
-        return kind.parse(ask.model_dump(exclude=set(Owned.model_fields)))
+        return kind.parse(ask.model_dump(exclude=set(OwnerFields.model_fields)))
 
     def answer(ask: Any) -> dict[str, Any]:
         references = []
         for i, one in enumerate(ask.references):
             try:
-                references.append(reports.Reference(**one.model_dump()))
+                references.append(reports.FileReference(**one.model_dump()))
             except CheckError as error:
                 raise error.under(f"references[{i}]") from error
-        return reports.stamp(asked(ask), delta_reason=ask.delta_reason, references=references)
+        return reports.stamp_calculation(asked(ask), delta_reason=ask.delta_reason, references=references)
 
     return Route(
-        f"{path}/record", summary, model, answers.Stamped, answer, lambda ask: asked(ask).work(), _record.__doc__
+        f"{path}/record",
+        summary,
+        model,
+        answers.StampedCalculationModel,
+        answer,
+        lambda ask: asked(ask).work(),
+        _record.__doc__,
     )
 
 

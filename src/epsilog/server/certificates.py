@@ -20,31 +20,31 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from epsilog.accounting.montecarlo import (
+    AdjacencyType,
+    BernoulliTrial,
     CertificatePlan,
-    Direction,
-    Trial,
-    balls_in_bins_delta,
-    certify,
-    narrowing,
+    certify_delta,
+    compute_balls_in_bins_delta,
+    compute_running_interval,
     plan_from_json,
     strategies,
 )
 from epsilog.mechanisms import (
     BallsInBins,
-    BinnedParticipation,
-    CyclicParticipation,
+    BallsInBinsParticipation,
+    CyclicPoissonParticipation,
     Gaussian,
     MatrixMechanism,
+    MinSepParticipation,
     Release,
-    SpacedParticipation,
     ToeplitzStrategy,
 )
-from epsilog.server.asks import Ask
-from epsilog.server.doors import guest
-from epsilog.server.jobs import Job, Shelf, watch
+from epsilog.server.asks import RequestModel
+from epsilog.server.doors import authorize
+from epsilog.server.jobs import Job, JobRegistry, stream_job_events
 from epsilog.terms import CheckError, codec
 
-router = APIRouter(tags=["certificates"], dependencies=[Depends(guest)])
+router = APIRouter(tags=["certificates"], dependencies=[Depends(authorize)])
 
 RUNNING_AT_ONCE = 2
 LONGEST_PATH = 4096  # rounds whose losses are drawn one after the other; each draw holds them all
@@ -53,7 +53,7 @@ _NAME = re.compile(r"[0-9a-f]{16}")
 _SOFTWARE = f"epsilog {version('epsilog')}"
 
 
-class CertificateAsk(Ask):
+class CertificateRequest(RequestModel):
     """A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked."""
 
     participation: Literal["balls-in-bins", "b-min-sep", "cyclic-poisson"] = "balls-in-bins"
@@ -82,42 +82,42 @@ class CertificateAsk(Ask):
         if self.strategy == "independent":
             return ToeplitzStrategy((1.0,))
         if self.strategy == "square-root":
-            return strategies.square_root(min(self.bands, rounds))
-        return strategies.optimal(self.bands, rounds)
+            return strategies.build_square_root_column(min(self.bands, rounds))
+        return strategies.optimize_banded_column(self.bands, rounds)
 
-    def _participation(self) -> BinnedParticipation | SpacedParticipation | CyclicParticipation:
+    def _participation(self) -> BallsInBinsParticipation | MinSepParticipation | CyclicPoissonParticipation:
         if self.participation == "balls-in-bins":
-            return BinnedParticipation(self.bins)
+            return BallsInBinsParticipation(self.bins)
         if self.participation == "b-min-sep":
-            return SpacedParticipation(self.bins, self.probability)
-        return CyclicParticipation(self.bins, self.probability)
+            return MinSepParticipation(self.bins, self.probability)
+        return CyclicPoissonParticipation(self.bins, self.probability)
 
     def exact(self) -> float | None:
         """Delta where it is known without draws."""
         if self.participation != "balls-in-bins" or self.strategy != "independent":
             return None
         return max(
-            balls_in_bins_delta(
+            compute_balls_in_bins_delta(
                 bins=self.bins,
                 noise_stddev=self.noise_multiplier,
                 epsilon=self.epsilon,
                 direction=direction,
                 epochs=self.epochs,
             ).value
-            for direction in (Direction.REMOVE, Direction.ADD)
+            for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD)
         )
 
 
-class Certificates:
+class CertificateService:
     """The certificates of a server, on the shelf and in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.shelf = Shelf(what="certificates", at_once=RUNNING_AT_ONCE)
+        self.shelf = JobRegistry(what="certificates", at_once=RUNNING_AT_ONCE)
         for path in sorted(folder.glob("*.ask.json"), key=lambda path: path.stat().st_mtime):
             self._revive(path)
 
-    def ask(self, ask: CertificateAsk) -> Job:
+    def ask(self, ask: CertificateRequest) -> Job:
         """Puts a certificate on the shelf and sets it to work."""
         release, exact = ask.release(), ask.exact()  # wrong values are refused here, by name
         news: dict[str, Any] = {"of": ask.samples, "exact": exact, "born": None, "directions": {}}
@@ -146,17 +146,17 @@ class Certificates:
     def _file(self, job: Job, kind: str) -> Path:
         return self.folder / f"{job.id}.{kind}.json"
 
-    def _work(self, ask: CertificateAsk, release: Release) -> Callable[[Job], dict[str, Any]]:
+    def _work(self, ask: CertificateRequest, release: Release) -> Callable[[Job], dict[str, Any]]:
         def draw(job: Job) -> dict[str, Any]:
             journal = self._file(job, "journal")
             ways: dict[str, dict[str, Any]] = {}
 
-            def progress(trial: Trial, draws: int, hits: int) -> None:
+            def progress(trial: BernoulliTrial, draws: int, hits: int) -> None:
                 way = str(trial.tilt.direction)
                 ways[way] = _look(ways.get(way), trial, draws, hits, ask.failure)
-                job.breathe(directions=dict(ways), born=job.snapshot["born"] or _born(journal))
+                job.breathe(directions=dict(ways), born=job.snapshot["born"] or _read_origin(journal))
 
-            found = certify(
+            found = certify_delta(
                 release,
                 epsilon=ask.epsilon,
                 failure=ask.failure,
@@ -174,7 +174,7 @@ class Certificates:
         name = path.name.removesuffix(".ask.json")
         try:
             kept = json.loads(path.read_text())
-            ask = CertificateAsk(**kept["ask"])
+            ask = CertificateRequest(**kept["ask"])
             if not _NAME.fullmatch(name) or kept["software"] != _SOFTWARE:
                 return
             release, exact = ask.release(), ask.exact()
@@ -184,18 +184,20 @@ class Certificates:
                 document = json.loads(finished.read_text())
                 born = {"provenance": document["source"]["provenance"], "plan": document["commitment"]}
                 news |= {"state": "done", "interval": document["interval"], "born": born}
-                news |= {"directions": _looked(document, ask.failure)}
+                news |= {"directions": _build_looks(document, ask.failure)}
         except (OSError, ValueError, KeyError, TypeError):
             return
         self.shelf.keep(Job(self._work(ask, release), name=name, **news))
 
 
-def _look(before: dict[str, Any] | None, trial: Trial, draws: int, hits: int, failure: float) -> dict[str, Any]:
+def _look(
+    before: dict[str, Any] | None, trial: BernoulliTrial, draws: int, hits: int, failure: float
+) -> dict[str, Any]:
     """What is known of a direction by now, with the looks before it, of which those are kept that lie apart.
 
     Half of the failure goes to each direction, so both hold at all looks at once but for a chance of ``failure``.
     """
-    low, high = narrowing(trial, draws, hits, failure / 2)
+    low, high = compute_running_interval(trial, draws, hits, failure / 2)
     look = {"draws": draws, "hits": hits, "lower": low, "upper": high, "estimate": hits / draws * trial.bound}
     trail = [] if before is None else before["trail"]
     if not trail or draws >= _APART * trail[-1]["draws"] or draws == trial.samples:
@@ -203,7 +205,7 @@ def _look(before: dict[str, Any] | None, trial: Trial, draws: int, hits: int, fa
     return look | {"trail": trail}
 
 
-def _looked(document: dict[str, Any], failure: float) -> dict[str, Any]:
+def _build_looks(document: dict[str, Any], failure: float) -> dict[str, Any]:
     """The looks at a certificate that is finished, from the hits of its shards."""
     ways: dict[str, dict[str, Any]] = {}
     shard = int(document["plan"]["shard"])
@@ -222,7 +224,7 @@ def _looked(document: dict[str, Any], failure: float) -> dict[str, Any]:
     return ways
 
 
-def _born(journal: Path) -> dict[str, str]:
+def _read_origin(journal: Path) -> dict[str, str]:
     """Where the randomness came from, and for which plan: the journal's first line, on disk before the first draw."""
     with journal.open() as lines:
         head = json.loads(next(lines))
@@ -237,32 +239,34 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 
 @router.post("/certificates", summary="Start a certificate", status_code=201)
-def begin(ask: CertificateAsk, request: Request) -> dict[str, Any]:
+def start_certificate_route(ask: CertificateRequest, request: Request) -> dict[str, Any]:
     """Starts drawing; at most two certificates run at a time. Delta, where known without draws, stands beside."""
     job = _certificates(request).ask(ask)
     return {"id": job.id, **job.snapshot}
 
 
 @router.get("/certificates", summary="Certificates that this server knows")
-def known(request: Request) -> dict[str, Any]:
+def list_certificates_route(request: Request) -> dict[str, Any]:
     """Newest first; those of an earlier server on the same folder among them."""
     return {"certificates": [{"id": job.id, **job.snapshot} for job in _certificates(request).shelf.jobs()][::-1]}
 
 
 @router.get("/certificates/{name}", summary="Where a certificate stands")
-def look(name: str, request: Request) -> dict[str, Any]:
+def get_certificate_route(name: str, request: Request) -> dict[str, Any]:
     """The running interval of each direction, valid however often one looks."""
     return dict(_certificates(request).shelf.job(name).snapshot)
 
 
 @router.get("/certificates/{name}/events", summary="Watch a certificate", response_class=StreamingResponse)
-async def events(name: str, request: Request) -> StreamingResponse:
+async def stream_certificate_events_route(name: str, request: Request) -> StreamingResponse:
     """Server-sent events, each the whole state; ends when the job does."""
-    return watch(_certificates(request).shelf.job(name), request)
+    return stream_job_events(_certificates(request).shelf.job(name), request)
 
 
 @router.post("/certificates/{name}/{verb}", summary="Pause, resume or cancel a certificate")
-def steer(name: str, verb: Literal["pause", "resume", "cancel"], request: Request) -> dict[str, Any]:
+def control_certificate_route(
+    name: str, verb: Literal["pause", "resume", "cancel"], request: Request
+) -> dict[str, Any]:
     """A paused certificate goes on where it was, with the entropy that it began with."""
     certificates = _certificates(request)
     job = certificates.shelf.job(name)
@@ -276,13 +280,13 @@ def steer(name: str, verb: Literal["pause", "resume", "cancel"], request: Reques
 
 
 @router.get("/certificates/{name}/evidence.json", summary="Download the evidence")
-def evidence(name: str, request: Request) -> JSONResponse:
+def download_evidence_route(name: str, request: Request) -> JSONResponse:
     """What a third party needs to draw every shard again."""
     certificates = _certificates(request)
     document = certificates.evidence(certificates.shelf.job(name))
     return JSONResponse(document, headers={"Content-Disposition": f'attachment; filename="montecarlo-{name}.json"'})
 
 
-def _certificates(request: Request) -> Certificates:
-    found: Certificates = request.app.state.certificates
+def _certificates(request: Request) -> CertificateService:
+    found: CertificateService = request.app.state.certificates
     return found

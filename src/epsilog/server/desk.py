@@ -25,24 +25,24 @@ from starlette.responses import (
 )  # of what FastAPI brings: a server begins its first process before it loads that
 
 if TYPE_CHECKING:
-    from epsilog.server.asks import Ask
+    from epsilog.server.asks import RequestModel
     from epsilog.server.routes import Route
 
-DEADLINE = 20.0  # seconds of work for one question
+TIMEOUT_SECONDS = 20.0  # seconds of work for one question
 QUICK = 0.4  # seconds of work, at most about, of a question that is no heavy one
 MOST_WORK = 60.0  # of a question that is taken at all
-WAITING = 64  # questions of either kind that may wait for their turn
+MAX_QUEUED = 64  # questions of either kind that may wait for their turn
 WORKERS = max(2, min(4, os.cpu_count() or 1))  # for questions that are no heavy ones
-HEAVY = max(1, WORKERS - 1)
-HEAVY_FROM_ONE = 16  # heavy questions of one asker, at work or waiting: three pages of his
-MANNERS = 10  # of processes with heavy questions: of a core that another wants, too, they have a tenth
+SLOW_WORKERS = max(1, WORKERS - 1)
+MAX_SLOW_PER_CLIENT = 16  # heavy questions of one asker, at work or waiting: three pages of his
+NICENESS = 10  # of processes with heavy questions: of a core that another wants, too, they have a tenth
 _SPARED = 2.0  # seconds for work that nobody waits for: about what the start of another process takes under load
 _LONGEST_LINE = 2**24  # bytes of one answer
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")}
 COMMAND = (sys.executable, "-P", "-m", "epsilog.server.worker")
 
 
-class Desk:
+class WorkerPool:
     """Answers questions in processes of its own; see ``open`` and ``close``.
 
     Args:
@@ -59,16 +59,16 @@ class Desk:
         self,
         *,
         workers: int = WORKERS,
-        heavy: int = HEAVY,
-        deadline: float = DEADLINE,
-        waiting: int = WAITING,
-        heavy_from_one: int = HEAVY_FROM_ONE,
-        manners: int = MANNERS,
+        heavy: int = SLOW_WORKERS,
+        deadline: float = TIMEOUT_SECONDS,
+        waiting: int = MAX_QUEUED,
+        heavy_from_one: int = MAX_SLOW_PER_CLIENT,
+        manners: int = NICENESS,
         command: Sequence[str] = COMMAND,
     ) -> None:
         self._deadline, self._heavy_from_one = deadline, heavy_from_one
-        self._quick = _Room([_Worker(command) for _ in range(workers)], waiting)
-        self._heavy = _Room([_Worker(command, manners=manners) for _ in range(heavy)], waiting)
+        self._quick = _WorkerQueue([_Worker(command) for _ in range(workers)], waiting)
+        self._heavy = _WorkerQueue([_Worker(command, manners=manners) for _ in range(heavy)], waiting)
         self._here: Counter[str] = Counter()  # heavy questions, by who asked
 
     async def begin(self) -> None:
@@ -85,7 +85,7 @@ class Desk:
         await self._quick.close()
         await self._heavy.close()
 
-    async def answer(self, route: Route, ask: Ask, *, asker: str | None = None) -> Response:
+    async def answer(self, route: Route, ask: RequestModel, *, asker: str | None = None) -> Response:
         """The answer as a response, or a problem document: too much work, or too many who wait.
 
         Args:
@@ -98,23 +98,23 @@ class Desk:
             return _too_much(f"This takes more than {MOST_WORK:g} s of work.")
         line = json.dumps({"path": route.path, "ask": ask.model_dump(mode="json")}).encode() + b"\n"
         if work <= QUICK:
-            return await self._answered(self._quick, line)
+            return await self._ask_worker(self._quick, line)
         if asker is None:
-            return await self._answered(self._heavy, line)
+            return await self._ask_worker(self._heavy, line)
         if self._here[asker] >= self._heavy_from_one:
             detail = f"{self._heavy_from_one} long questions from your address are being worked out. Ask again then."
-            return _later(429, "too-many", "Too many long questions at a time", detail)
+            return _build_retry_response(429, "too-many", "Too many long questions at a time", detail)
         self._here[asker] += 1
         try:
-            return await self._answered(self._heavy, line)
+            return await self._ask_worker(self._heavy, line)
         finally:
             self._here[asker] -= 1
             if not self._here[asker]:
                 del self._here[asker]  # the table holds nobody who is gone
 
-    async def _answered(self, room: _Room, line: bytes) -> Response:
+    async def _ask_worker(self, room: _WorkerQueue, line: bytes) -> Response:
         if room.full:
-            return _later(503, "busy", "Too many questions wait", "Ask again in a few seconds.")
+            return _build_retry_response(503, "busy", "Too many questions wait", "Ask again in a few seconds.")
         async with room.process() as worker:
             try:
                 async with asyncio.timeout(self._deadline):
@@ -125,21 +125,21 @@ class Desk:
 
 
 def _too_much(why: str) -> Response:
-    from epsilog.server.problems import problem
+    from epsilog.server.problems import make_problem_response
 
     detail = f"{why} Ask for fewer or simpler parts, or use the library."
-    return problem(422, "too-much-work", "This takes too long here", detail)
+    return make_problem_response(422, "too-much-work", "This takes too long here", detail)
 
 
-def _later(status: int, kind: str, title: str, detail: str) -> Response:
-    from epsilog.server.problems import problem
+def _build_retry_response(status: int, kind: str, title: str, detail: str) -> Response:
+    from epsilog.server.problems import make_problem_response
 
-    refusal = problem(status, kind, title, detail)
+    refusal = make_problem_response(status, kind, title, detail)
     refusal.headers["Retry-After"] = "5"
     return refusal
 
 
-class _Room:
+class _WorkerQueue:
     """Processes, and those who wait for one.
 
     Args:
@@ -268,17 +268,17 @@ class _Worker:
                 self.kill()
             then()
 
-        self._sparing = self._soon(finish())
+        self._sparing = self._schedule(finish())
 
     def kill(self) -> None:
         """Ends the process, whatever it is at; the next question starts another."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
-            self._soon(_gone(self._process))
+            self._schedule(_wait_for_exit(self._process))
             self._process = None
 
-    def _soon(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _schedule(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         ending = asyncio.get_running_loop().create_task(work)
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
@@ -293,7 +293,7 @@ class _Worker:
         await asyncio.gather(*self._ending)
 
 
-async def _gone(process: asyncio.subprocess.Process) -> None:
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> None:
     """Waits for a process that was ended, and for its pipes to be closed."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         await process.communicate()

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 PURE = tuple(f"/api/v1/{name}" for name in ("federated", "queries", "account", "sensitivity"))
 
 
-class EndOnDisconnect:
+class CancelOnDisconnect:
     """ASGI middleware for questions that change nothing, behind a guard that hands over the body in one message."""
 
     def __init__(self, app: ASGIApp) -> None:

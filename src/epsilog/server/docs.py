@@ -7,7 +7,7 @@ from pathlib import Path
 from fastapi import APIRouter
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from epsilog.server.files import inside
+from epsilog.server.files import find_static_file
 
 router = APIRouter(include_in_schema=False)
 
@@ -35,13 +35,13 @@ _SAID = """<!doctype html>
 
 
 @router.get("/docs")
-def front() -> Response:
+def serve_index_route() -> Response:
     """Relative links need the slash."""
     return RedirectResponse("/docs/", 308)
 
 
 @router.get("/docs/{path:path}")
-def page(path: str) -> Response:
+def serve_docs_page_route(path: str) -> Response:
     """One built file."""
     if not (BUILT / "index.html").is_file():
         says = (
@@ -49,7 +49,7 @@ def page(path: str) -> Response:
             f'<a href="{HOW_TO_BUILD}">How to build them</a>. <a href="/">To the calculators</a>.'
         )
         return HTMLResponse(_SAID.format(title="The docs are not built here", says=says), 503)
-    file = inside(BUILT, path or "index.html")
+    file = find_static_file(BUILT, path or "index.html")
     if file is None:
         says = 'Begin at <a href="/docs/">the front of the docs</a>, or search there.'
         return HTMLResponse(_SAID.format(title="There is no such page in the docs", says=says), 404)

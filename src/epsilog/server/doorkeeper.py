@@ -18,22 +18,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epsilog.server.doors import HOLDER
 from epsilog.server.entrance import BURST
-from epsilog.server.limits import Buckets
-from epsilog.server.needs import HEALTH, QUESTIONS, needed
-from epsilog.server.pages import ROOMS
-from epsilog.server.peers import peer_of
-from epsilog.server.problems import FAILURE, describe, problem, too_often
-from epsilog.server.tokens import Keys, Token
-from epsilog.terms import AccessError, StorageError
+from epsilog.server.limits import TokenBuckets
+from epsilog.server.needs import HEALTH, QUESTIONS, find_permission
+from epsilog.server.pages import PAGE_NAMES
+from epsilog.server.peers import get_client_address
+from epsilog.server.problems import FAILURE, make_problem_response, map_error_to_problem, too_many_requests
+from epsilog.server.tokens import Token, TokenStore
+from epsilog.terms import PermissionDeniedError, StorageError
 
-PAGES = HEALTH | {"/", "/favicon.svg", "/docs", "/api/openapi.json", *(f"/{room}" for room in ROOMS)}
+PAGES = HEALTH | {"/", "/favicon.svg", "/docs", "/api/openapi.json", *(f"/{room}" for room in PAGE_NAMES)}
 FILES = ("/assets/", "/embed/", "/runs/", "/docs/")  # built files; what a run holds is under the API
 CHECKS_AT_ONCE = 2  # argon2 in threads: so much memory and so many cores, whoever knocks
 _LOG = logging.getLogger("uvicorn.error")
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] (eps_[0-9A-Za-z_-]{1,100})", re.ASCII)
 
 
-class Doorkeeper:
+class TokenAuthMiddleware:
     """ASGI middleware. Without a good token 401; too often, or too many wrong ones, 429.
 
     Wrong tokens are counted by address, and by address and token where the id is known: nobody can keep a colleague
@@ -43,14 +43,14 @@ class Doorkeeper:
         app: what stands behind the door.
         keys: the tokens.
         rate: requests a second that one holder may go on with.
-        behind_proxy: as for ``peer_of``.
+        behind_proxy: as for ``get_client_address``.
     """
 
-    def __init__(self, app: ASGIApp, *, keys: Keys, rate: float, behind_proxy: bool) -> None:
+    def __init__(self, app: ASGIApp, *, keys: TokenStore, rate: float, behind_proxy: bool) -> None:
         self.app, self._keys, self._behind_proxy = app, keys, behind_proxy
-        self._holders = Buckets(rate=rate, burst=max(1.0, BURST * rate))
-        self._askers = Buckets(rate=5, burst=60)  # at the calculators: so often somebody types
-        self._failures = Buckets(rate=0.1, burst=10)
+        self._holders = TokenBuckets(rate=rate, burst=max(1.0, BURST * rate))
+        self._askers = TokenBuckets(rate=5, burst=60)  # at the calculators: so often somebody types
+        self._failures = TokenBuckets(rate=0.1, burst=10)
         self._checking = CapacityLimiter(CHECKS_AT_ONCE)
         self._turns: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # as long as somebody waits for one
         self._said = ""
@@ -62,15 +62,17 @@ class Doorkeeper:
             return
         if scope["method"] == "POST" and scope["path"] in QUESTIONS:
             wait = self._askers.take(self._peer(scope))
-            await (too_often(wait) if wait else self.app)(scope, receive, send)
+            await (too_many_requests(wait) if wait else self.app)(scope, receive, send)
             return
         try:
             found = await self._admit(scope)
-        except AccessError as error:
-            scope[FAILURE], found = AccessError.__name__, describe(error)
+        except PermissionDeniedError as error:
+            scope[FAILURE], found = PermissionDeniedError.__name__, map_error_to_problem(error)
         except StorageError as error:
-            self._tell(str(error))
-            found = problem(503, "tokens", "Nobody can come in", "The server cannot read its tokens; its log says why.")
+            self._log_once(str(error))
+            found = make_problem_response(
+                503, "tokens", "Nobody can come in", "The server cannot read its tokens; its log says why."
+            )
         if isinstance(found, Response):
             await found(scope, receive, send)
             return
@@ -81,7 +83,7 @@ class Doorkeeper:
             nonlocal over
             if over:
                 return
-            if message["type"] == "http.response.body" and message.get("more_body") and not self._stands(token):
+            if message["type"] == "http.response.body" and message.get("more_body") and not self._is_valid(token):
                 message, over = {"type": "http.response.body", "body": b"", "more_body": False}, True
             await send(message)
 
@@ -96,14 +98,14 @@ class Doorkeeper:
         token = None if match is None else self._keys.find(match[1])
         if match is None or token is None:
             wait = self._failures.take(self._peer(scope))
-            return too_often(wait) if wait else _unknown()
+            return too_many_requests(wait) if wait else _unknown()
         refusal = await self._refusal(scope, token, match[1])
         if refusal is not None:
             return refusal
         wait = self._holders.take(token.id)
         if wait:
-            return too_often(wait)
-        need = needed(scope["method"], scope["path"])
+            return too_many_requests(wait)
+        need = find_permission(scope["method"], scope["path"])
         if need is not None:
             scope[HOLDER] = token.holder  # who is refused here is known by name
             need.ask(token.holder)
@@ -120,25 +122,25 @@ class Doorkeeper:
             knocks = (self._peer(scope), token.id)
             wait = self._failures.take(knocks)
             if wait:
-                return too_often(wait)
+                return too_many_requests(wait)
             good = await to_thread.run_sync(self._keys.verify, token, text, limiter=self._checking)
             if not (good and self._keys.remember(token, text)):
                 return _unknown()
-            self._failures.give_back(knocks)
+            self._failures.refund(knocks)
             return None
 
-    def _tell(self, trouble: str) -> None:
+    def _log_once(self, trouble: str) -> None:
         """Says once why nobody comes in, not to everybody who tries."""
         if trouble != self._said:
             self._said = trouble
             _LOG.error("nobody comes in: %s", trouble)
 
     def _peer(self, scope: Scope) -> str:
-        return peer_of(scope, behind_proxy=self._behind_proxy)
+        return get_client_address(scope, behind_proxy=self._behind_proxy)
 
-    def _stands(self, token: Token) -> bool:
+    def _is_valid(self, token: Token) -> bool:
         try:
-            return self._keys.stands(token)
+            return self._keys.is_valid(token)
         except StorageError:
             return False
 
@@ -149,6 +151,8 @@ def _is_page(scope: Scope) -> bool:
 
 
 def _unknown() -> Response:
-    refusal = problem(401, "token", "A token is needed", "Send one that is valid here, as Authorization: Bearer TOKEN.")
+    refusal = make_problem_response(
+        401, "token", "A token is needed", "Send one that is valid here, as Authorization: Bearer TOKEN."
+    )
     refusal.headers["WWW-Authenticate"] = 'Bearer realm="epsilog"'
     return refusal

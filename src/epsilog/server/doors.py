@@ -8,17 +8,29 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
-from epsilog.server.needs import needed
-from epsilog.server.roles import LOOPBACK, MAY, Act, Holder, Role, require
-from epsilog.terms import AccessError
+from epsilog.server.needs import find_permission
+from epsilog.server.roles import ALLOWED_ACTIONS, LOOPBACK, Action, Holder, Role, require_permission
+from epsilog.terms import PermissionDeniedError
 
-__all__ = ["HOLDER", "LOOPBACK", "MAY", "Act", "Asker", "Guest", "Holder", "Role", "guest", "holder", "require"]
+__all__ = [
+    "ALLOWED_ACTIONS",
+    "HOLDER",
+    "LOOPBACK",
+    "Action",
+    "Asker",
+    "AuthorizedCaller",
+    "Holder",
+    "Role",
+    "authenticate",
+    "authorize",
+    "require_permission",
+]
 
 HOLDER = "epsilog.holder"  # where the doorkeeper notes who comes in, in an ASGI scope
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class AuthorizedCaller:
     """Who asks, and what for.
 
     Attributes:
@@ -27,14 +39,14 @@ class Guest:
     """
 
     holder: Holder
-    act: Act
+    act: Action
 
     def require(self, scope: str | None) -> None:
         """Refuses them where they may not do it; None is the whole ledger."""
-        require(self.holder, self.act, scope)
+        require_permission(self.holder, self.act, scope)
 
 
-async def holder(request: Request) -> Holder:
+async def authenticate(request: Request) -> Holder:
     """Who sends a request: the holder of its token, where the server has tokens."""
     if request.app.state.entrance.tokens is None:
         return LOOPBACK
@@ -44,13 +56,13 @@ async def holder(request: Request) -> Holder:
     return found
 
 
-async def guest(request: Request, who: Annotated[Holder, Depends(holder)]) -> Guest:
+async def authorize(request: Request, who: Annotated[Holder, Depends(authenticate)]) -> AuthorizedCaller:
     """Who sends a request to an address of the table, as the doorkeeper has found already where there are tokens."""
-    need = needed(request.method, request.scope["path"])
+    need = find_permission(request.method, request.scope["path"])
     if need is None:
-        raise AccessError("nobody may come in here")
+        raise PermissionDeniedError("nobody may come in here")
     need.ask(who)
-    return Guest(who, need.act)
+    return AuthorizedCaller(who, need.act)
 
 
-Asker = Annotated[Guest, Depends(guest)]
+Asker = Annotated[AuthorizedCaller, Depends(authorize)]

@@ -15,7 +15,7 @@ from epsilog.plan.questions import FederatedVerdict, QueriesVerdict
 from epsilog.server import answers
 from epsilog.server.routes import Routes
 from epsilog.terms import CheckError, EpsilogError, codec
-from epsilog.terms.digits import upper_text
+from epsilog.terms.digits import format_upper
 
 routes = Routes("calculators")
 
@@ -23,8 +23,8 @@ _POLICY = "delta_cap"
 _MOST_LINES = 12  # of the playground's form
 
 
-@routes.add("/federated/elsewhere", answers.ElsewhereAnswer, summary="A schedule in other tools' words", work=0.1)
-def federated(ask: FederatedVerdict) -> dict[str, Any]:
+@routes.add("/federated/elsewhere", answers.SnippetsResponse, summary="A schedule in other tools' words", work=0.1)
+def make_federated_snippets_route(ask: FederatedVerdict) -> dict[str, Any]:
     """Python, a command, a programme file, an address of the playground and one of the ledger, all for one price."""
     found = ask.plan()
     programme, reason = _programme(ask, found)
@@ -42,8 +42,8 @@ def federated(ask: FederatedVerdict) -> dict[str, Any]:
     }
 
 
-@routes.add("/queries/elsewhere", answers.ElsewhereAnswer, summary="A query plan in other tools' words", work=0.1)
-def queries(ask: QueriesVerdict) -> dict[str, Any]:
+@routes.add("/queries/elsewhere", answers.SnippetsResponse, summary="A query plan in other tools' words", work=0.1)
+def make_query_snippets_route(ask: QueriesVerdict) -> dict[str, Any]:
     """Python, a command, an address of the playground and one of the ledger, all for one price."""
     found = ask.plan()
     delta = 0.0 if found.delta is None else found.delta.delta
@@ -62,7 +62,7 @@ def queries(ask: QueriesVerdict) -> dict[str, Any]:
     }
 
 
-def _stated(page: str, ask: Question, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
+def _list_parameters(page: str, ask: Question, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
     """What the price depends on, where it is not what is meant anyway; the rest is of the claim's boundary."""
     known = {*inspect.signature(getattr(plan, page)).parameters, _POLICY}
     stated = {each.name for each in fields(ask) if getattr(ask, each.name) != each.default}  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def _stated(page: str, ask: Question, *, but: tuple[str, ...] = ()) -> dict[str,
 
 
 def _python(name: str, ask: Question, meaning: str) -> str:
-    told = {key: repr(value) for key, value in _stated(name, ask).items()}
+    told = {key: repr(value) for key, value in _list_parameters(name, ask).items()}
     if _POLICY in told:
         told["policy"] = f"ep.DeltaPolicy({told.pop(_POLICY)})"
     if "relation" in told:
@@ -83,7 +83,7 @@ def _python(name: str, ask: Question, meaning: str) -> str:
 
 
 def _command(name: str, ask: Question, first: set[str]) -> str:
-    told = _stated(name, ask, but=("clip_norm", "magnitude"))  # neither changes a price
+    told = _list_parameters(name, ask, but=("clip_norm", "magnitude"))  # neither changes a price
     words = ["epsilog", "plan", name]
     for key, value in sorted(told.items(), key=lambda each: each[0] not in first):
         written = ",".join(map(repr, value)) if isinstance(value, list) else value
@@ -97,7 +97,7 @@ def _programme(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str | 
     """A file, and why it is refused as it stands; or none, and why there is none."""
     import tomllib
 
-    from epsilog.pipeline import Programme, sketch  # not before it is asked for: it brings the trainer
+    from epsilog.pipeline import PlanConfig, export_config  # not before it is asked for: it brings the trainer
 
     if ask.adaptive_clip or ask.trials is not None or not ask.without_replacement or ask.late_replies != "zero":
         return (
@@ -105,16 +105,16 @@ def _programme(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str | 
             "What is learnt, chosen, given several times a round or asked of others takes a scheme that says more.",
         )
     try:
-        text = sketch(found, cap=ask.cap, rounds_per_release=ask.rounds_per_release)
+        text = export_config(found, cap=ask.cap, rounds_per_release=ask.rounds_per_release)
     except CheckError as error:
         return None, f"No scheme of a programme keeps this promise: {error}."
     try:
-        Programme.of(**tomllib.loads(text))
+        PlanConfig.of(**tomllib.loads(text))
     except (EpsilogError, ValueError) as error:
         return text, f"It is refused as it stands: {str(error).removeprefix('programme: ')}."
     own = found.epsilon.upper
     if ask.cap is not None and own > ask.cap:
-        return text, f"It is refused as it stands: its epsilon of {upper_text(own)} is above the cap of {ask.cap!r}."
+        return text, f"It is refused as it stands: its epsilon of {format_upper(own)} is above the cap of {ask.cap!r}."
     return text, None
 
 

@@ -31,7 +31,7 @@ _PAGE = """<!doctype html>
 """
 
 
-def embed(name: str, values: Mapping[str, str] | None = None) -> str:
+def build_embed_html(name: str, values: Mapping[str, str] | None = None) -> str:
     """One HTML file with a calculator that computes in the browser.
 
     Args:

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class AccessConfig:
     """How one comes in.
 
     Attributes:
@@ -40,7 +40,7 @@ class Entrance:
     access_log: bool = False
 
     def __post_init__(self) -> None:
-        check.fields(self, rate=check.positive())
+        check.validate_fields(self, rate=check.positive())
         object.__setattr__(self, "names", tuple(_host(name) for name in self.names))
         if self.tokens is None and (self.names or self.behind_proxy):
             raise CheckError("tokens", "given, where others than this machine's can reach the server", "none")
@@ -50,7 +50,7 @@ class Entrance:
         """What a Host header may say."""
         return HOSTS | frozenset(self.names)
 
-    def reached_at(self, host: str, *, tls: bool) -> Entrance:
+    def reached_at(self, host: str, *, tls: bool) -> AccessConfig:
         """The same for a server that listens at an address, if it may.
 
         Raises:
@@ -66,13 +66,13 @@ class Entrance:
         except ValueError:
             raise CheckError("host", "an IP address, or localhost", repr(host)) from None
         if not address.is_unspecified:
-            return Entrance(self.tokens, (*self.names, host), self.behind_proxy, self.rate, self.access_log)
+            return AccessConfig(self.tokens, (*self.names, host), self.behind_proxy, self.rate, self.access_log)
         if not self.names:
             raise CheckError("name", f"given, where the host is {host}: the name that others reach it by", "none")
         return self
 
 
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+def make_tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     """What a server of TLS 1.2 and above shows and proves.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def inside(folder: Path, name: str) -> Path | None:
+def find_static_file(folder: Path, name: str) -> Path | None:
     """The file of that name in a folder or below it; None where there is none, or can be none of such a name."""
     try:
         file = (folder / name).resolve()

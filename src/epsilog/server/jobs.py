@@ -13,7 +13,7 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.server.problems import unsupported
+from epsilog.server.problems import shorten_unsupported
 from epsilog.terms import EpsilogError, UnsupportedMechanismError
 
 LOOK = 0.15  # seconds between two looks at a job
@@ -22,7 +22,7 @@ OVER = frozenset({"done", "failed", "cancelled"})
 Work = Callable[["Job"], Mapping[str, Any]]
 
 
-class StoppedError(Exception):
+class JobStoppedError(Exception):
     """The job was paused or cancelled."""
 
 
@@ -62,7 +62,7 @@ class Job:
         with self._lock:
             if self.over or self.running:
                 return
-            self._tell(state="running")
+            self._publish(state="running")
             before = self._thread
             self._thread = threading.Thread(target=self._run, args=(before,), name=f"job-{self.id}", daemon=True)
             self._thread.start()
@@ -72,16 +72,16 @@ class Job:
         with self._lock:
             if not self.over:
                 self._stopped = True
-                self._tell(state=state)
+                self._publish(state=state)
 
     def breathe(self, **news: Any) -> None:
-        """Tells watchers the news; called by the work, which a ``StoppedError`` from here ends."""
+        """Tells watchers the news; called by the work, which a ``JobStoppedError`` from here ends."""
         with self._lock:
             if self._stopped:
-                raise StoppedError
-            self._tell(**news)
+                raise JobStoppedError
+            self._publish(**news)
 
-    def _tell(self, **news: Any) -> None:
+    def _publish(self, **news: Any) -> None:
         self.snapshot = {**self.snapshot, **news}
 
     def _run(self, before: threading.Thread | None) -> None:
@@ -93,10 +93,10 @@ class Job:
             self._stopped = False
         try:
             self._end(state="done", **self._work(self))
-        except StoppedError:
+        except JobStoppedError:
             pass
         except UnsupportedMechanismError as error:
-            self._end(state="failed", says=unsupported(error))
+            self._end(state="failed", says=shorten_unsupported(error))
         except (EpsilogError, ValueError) as error:
             self._end(state="failed", says=str(error)[:500])
         except BaseException:
@@ -106,10 +106,10 @@ class Job:
     def _end(self, **news: Any) -> None:
         with self._lock:
             if not self.over:
-                self._tell(**news)
+                self._publish(**news)
 
 
-class Shelf:
+class JobRegistry:
     """The jobs of one kind that a server remembers, oldest first."""
 
     def __init__(self, *, what: str, at_once: int, kept: int = 16) -> None:
@@ -147,7 +147,7 @@ class Shelf:
         return found
 
 
-def watch(job: Job, request: Request) -> StreamingResponse:
+def stream_job_events(job: Job, request: Request) -> StreamingResponse:
     """Server-sent events, each the whole snapshot; ends when the job does."""
 
     async def stream() -> AsyncIterator[str]:

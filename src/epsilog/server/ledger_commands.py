@@ -19,17 +19,17 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import Field, create_model
 
-from epsilog.ledger import COMMANDS, Command, Ledger, Request, done_to_json
+from epsilog.ledger import COMMANDS, ChargeRequest, Command, Ledger, done_to_json
 from epsilog.ledger.commands import RESERVATION, ChargeAtOnce
 from epsilog.server import prices
-from epsilog.server.asks import Ask, Relation
+from epsilog.server.asks import Relation, RequestModel
 from epsilog.server.books import ItsBooks
-from epsilog.server.doors import LOOPBACK, Asker, Guest, Holder, guest
+from epsilog.server.doors import LOOPBACK, Asker, AuthorizedCaller, Holder, authorize
 from epsilog.terms import CheckError, NeighboringRelation
-from epsilog.terms.codec import parse
+from epsilog.terms.codec import parse_json
 
 
-class ExactRoute(APIRoute):
+class StrictJsonRoute(APIRoute):
     """A route whose JSON can be read in one way only: no name twice, no NaN, no number that a double does not hold."""
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
@@ -45,12 +45,12 @@ class ExactRoute(APIRoute):
 class _Exact(HttpRequest):
     async def json(self) -> Any:
         try:
-            return parse(await self.body())
+            return parse_json(await self.body())
         except ValueError as error:
             raise json.JSONDecodeError(str(error), "", 0) from None
 
 
-router = APIRouter(tags=["ledger's commands"], route_class=ExactRoute, dependencies=[Depends(guest)])
+router = APIRouter(tags=["ledger's commands"], route_class=StrictJsonRoute, dependencies=[Depends(authorize)])
 _Item: TypeAlias = Annotated[str, Field(max_length=100)]  # a number, a hash
 _JSON = {  # what a field of another type is sent as
     NeighboringRelation: Relation,
@@ -62,11 +62,11 @@ IdempotencyKey = Annotated[
 ]
 
 
-def body_of(command: type[Command]) -> type[Ask]:
+def body_of(command: type[Command]) -> type[RequestModel]:
     """The strict body that a command is sent as."""
     described = {one.name: _field(command, one) for one in fields(command)}  # type: ignore[arg-type]
-    found: type[Ask] = create_model(  # type: ignore[call-overload]
-        f"{command.__name__}Ask", __base__=Ask, __doc__=command.says.partition("\n")[0], **described
+    found: type[RequestModel] = create_model(  # type: ignore[call-overload]
+        f"{command.__name__}Ask", __base__=RequestModel, __doc__=command.says.partition("\n")[0], **described
     )
     return found
 
@@ -93,15 +93,15 @@ def _endpoint(command: type[Command]) -> Callable[..., Any]:
     named = command.tells == RESERVATION
 
     async def endpoint(
-        ask: Ask, books: ItsBooks, asker: Asker, idempotency_key: IdempotencyKey = None
+        ask: RequestModel, books: ItsBooks, asker: Asker, idempotency_key: IdempotencyKey = None
     ) -> dict[str, Any]:
         given = ask.model_dump()
         if named:
-            given["key"] = key_of(given["key"], idempotency_key)
+            given["key"] = resolve_idempotency_key(given["key"], idempotency_key)
         if given.get("scope") is not None:
             asker.require(given["scope"])
         if "by" in given:
-            given["by"] = signed(given["by"], asker.holder)
+            given["by"] = identify_actor(given["by"], asker.holder)
         made = command.from_json(given)
         done = await books.do(lambda ledger: restrict_ledger(ledger, asker).execute(made), priced=named)
         return done_to_json(made, done)
@@ -130,7 +130,7 @@ for _command in COMMANDS.values():
     )
 
 
-class FitsAsk(Ask):
+class HeadroomRequest(RequestModel):
     """What a scope can bear of a release, or of anything."""
 
     scope: Annotated[str, Field(max_length=500, description="names joined by '/'", examples=["acme/claims"])]
@@ -138,30 +138,33 @@ class FitsAsk(Ask):
     delta: Annotated[str | None, Field(max_length=100, description="what approximate budgets are charged")] = None
     relation: Annotated[Relation | None, Field(description="null takes the budget's")] = None
 
-    def request(self) -> Request | None:
+    def request(self) -> ChargeRequest | None:
         """The request whose price is counted; None if nothing was asked."""
         if self.release is None:
             return None
         read = ChargeAtOnce.args["release"].arg.read
-        return Request(
+        return ChargeRequest(
             read(self.release), None if self.relation is None else NeighboringRelation(self.relation), delta=self.delta
         )
 
 
 @router.post(
-    "/ledger/fits", summary="What a scope can bear", response_model=None, responses={200: {"model": prices.Fits}}
+    "/ledger/fits",
+    summary="What a scope can bear",
+    response_model=None,
+    responses={200: {"model": prices.HeadroomResponse}},
 )
-async def fits(ask: FitsAsk, books: ItsBooks, asker: Asker) -> Response:
+async def headroom_route(ask: HeadroomRequest, books: ItsBooks, asker: Asker) -> Response:
     """What is left on the path of a scope; and of a release, how many charges and repetitions fit."""
     asker.require(ask.scope)
     request = ask.request()
     if request is None:
-        return JSONResponse(prices.told(await books.do(lambda ledger: ledger.what_fits(ask.scope))))
+        return JSONResponse(prices.headroom_to_json(await books.do(lambda ledger: ledger.what_fits(ask.scope))))
     path = await books.do(lambda ledger: ledger.open_path(ask.scope))
     return await books.prices.headroom(request.under(path[-1].relation, path[-1].privacy_unit), path)
 
 
-def key_of(said: str | None, header: str | None) -> str:
+def resolve_idempotency_key(said: str | None, header: str | None) -> str:
     """The idempotency key, which body or header give, or both alike."""
     quoted = header is not None and len(header) >= 2 and header[0] == header[-1] == '"'
     other = header[1:-1] if quoted and header is not None else header
@@ -172,12 +175,12 @@ def key_of(said: str | None, header: str | None) -> str:
     return str(other if said is None else said)
 
 
-def restrict_ledger(ledger: Ledger, asker: Guest) -> Ledger:
+def restrict_ledger(ledger: Ledger, asker: AuthorizedCaller) -> Ledger:
     """Return the ledger restricted to what the asker's token covers and owns; it notes the asker's name."""
     who = asker.holder
     return ledger if who is LOOPBACK else ledger.on_behalf_of(who.name, covers=who.covers, owns=who.owns)
 
 
-def signed(by: str, asker: Holder) -> str:
+def identify_actor(by: str, asker: Holder) -> str:
     """Who decides, as they say, and whose token said so."""
     return by if asker is LOOPBACK else f"{by} (token of {asker.name})"

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from starlette.exceptions import HTTPException
 
-from epsilog.ledger import Ledger, LedgerView, Verb, digest
+from epsilog.ledger import Ledger, LedgerView, Verb, hash_entry
 from epsilog.server.books import ItsBooks
-from epsilog.server.doors import Asker, guest
+from epsilog.server.doors import Asker, authorize
 from epsilog.server.ledger_commands import restrict_ledger
 from epsilog.terms import check
 
-router = APIRouter(tags=["ledger, word for word"], dependencies=[Depends(guest)])
+router = APIRouter(tags=["ledger, word for word"], dependencies=[Depends(authorize)])
 
 ENOUGH = 4 * 1024 * 1024  # characters of entries in one answer; one entry more may pass it
 
@@ -28,27 +28,27 @@ LARGEST = 2**53 - 1
 
 
 @router.get("/ledger/head", summary="How many entries there are")
-async def head(books: ItsBooks) -> dict[str, Any]:
+async def head_route(books: ItsBooks) -> dict[str, Any]:
     """The count, and the hash of the last: whoever keeps it can tell later whether anything before was changed."""
     count, hashed = await books.do(LedgerView.head)
     return {"count": count, "hash": hashed}
 
 
 @router.get("/ledger/balances", summary="Budgets, as the ledger keeps them folded")
-async def balances(
+async def balances_route(
     books: ItsBooks,
     asker: Asker,
     above: Annotated[str | None, Query(max_length=500, description="at and above this scope; all if absent")] = None,
 ) -> dict[str, Any]:
     """Those at and under the asker's scope, and those above it."""
-    if above is not None and not asker.holder.sees(above):
+    if above is not None and not asker.holder.can_read(above):
         asker.require(above)
     found = await books.do(lambda ledger: ledger.budgets() if above is None else ledger.budgets_above(above))
-    return {"budgets": [json.loads(budget.document()) for budget in found if asker.holder.sees(budget.scope)]}
+    return {"budgets": [json.loads(budget.document()) for budget in found if asker.holder.can_read(budget.scope)]}
 
 
 @router.get("/ledger/rows", summary="Entries, oldest first")
-async def rows(
+async def rows_route(
     books: ItsBooks,
     asker: Asker,
     scope: ScopeQuery = None,
@@ -73,7 +73,7 @@ def _rows(ledger: Ledger, scope: str | None, after: int, limit: int) -> dict[str
 
 
 @router.get("/ledger/page", summary="Entries, newest first")
-async def page(
+async def page_route(
     books: ItsBooks,
     asker: Asker,
     before: Annotated[int, Query(ge=1, le=LARGEST, description="only entries of a lower index")],
@@ -82,14 +82,14 @@ async def page(
     *,
     limit: Limit = 50,
 ) -> dict[str, Any]:
-    """As ``rows``, backwards from any entry."""
+    """As ``rows_route``, backwards from any entry."""
     asker.require(scope)
     found = await books.do(lambda ledger: ledger.page(scope, before=before, limit=limit, verb=_verb(verb)))
     return {"documents": [entry.document() for entry in found]}
 
 
 @router.get("/ledger/charges", summary="One charge")
-async def charge(books: ItsBooks, asker: Asker, key: KeyQuery, scope: AtQuery = None) -> dict[str, Any]:
+async def charge_route(books: ItsBooks, asker: Asker, key: KeyQuery, scope: AtQuery = None) -> dict[str, Any]:
     """Its state and its rounds; null if no charge has the key. If several scopes have it, name the scope."""
     if scope is not None:
         asker.require(scope)
@@ -107,17 +107,17 @@ async def charge(books: ItsBooks, asker: Asker, key: KeyQuery, scope: AtQuery = 
 
 
 @router.get("/ledger/entry", summary="One entry")
-async def entry(books: ItsBooks, asker: Asker, index: Annotated[int, Query(ge=1, le=LARGEST)]) -> dict[str, Any]:
+async def entry_route(books: ItsBooks, asker: Asker, index: Annotated[int, Query(ge=1, le=LARGEST)]) -> dict[str, Any]:
     """Its canonical JSON, and the hash of that."""
     found = await books.do(lambda ledger: ledger.page(before=index + 1, limit=1))
     if not found or found[0].index != index or not asker.holder.covers(found[0].scope or None):
         raise HTTPException(404, "There is no such entry")
     document = found[0].document()
-    return {"document": document, "hash": digest(document)}
+    return {"document": document, "hash": hash_entry(document)}
 
 
 @router.get("/ledger/spending", summary="What the newest charges under a budget cost")
-async def spending(
+async def spending_route(
     books: ItsBooks, asker: Asker, scope: Annotated[str, Query(max_length=500)], limit: Limit = 100
 ) -> dict[str, Any]:
     """The entry that spent each, oldest first, and all that was spent up to and with it."""
@@ -127,4 +127,4 @@ async def spending(
 
 
 def _verb(said: str | None) -> Verb | None:
-    return check.optional(check.member(Verb))(verb=said)
+    return check.optional(check.enum_member(Verb))(verb=said)

@@ -9,7 +9,7 @@ from typing import final
 
 
 @final
-class Buckets:
+class TokenBuckets:
     """One bucket for each key: full at first, emptied by asking, filled again with time.
 
     Args:
@@ -39,7 +39,7 @@ class Buckets:
             self._levels.popitem(last=False)
         return 0.0 if granted else (1 - level) / self._rate
 
-    def give_back(self, key: Hashable) -> None:
+    def refund(self, key: Hashable) -> None:
         """Undoes a ``take``."""
         if key in self._levels:
             level, then = self._levels[key]

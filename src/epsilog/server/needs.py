@@ -13,14 +13,14 @@ from starlette.routing import compile_path
 
 from epsilog.ledger.commands import COMMANDS, WHOLE
 from epsilog.server import calculators, elsewhere
-from epsilog.server.roles import MAY, Act, Holder, Role, require
+from epsilog.server.roles import ALLOWED_ACTIONS, Action, Holder, Role, require_permission
 from epsilog.server.routes import PREFIX
 
 SCHEME = "token"  # its name in the API's description
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Permission:
     """What an address takes.
 
     Attributes:
@@ -28,21 +28,21 @@ class Need:
         whole: whether to the whole ledger; else to a scope that the request names, or to what its sender sees.
     """
 
-    act: Act
+    act: Action
     whole: bool = False
 
     def ask(self, holder: Holder) -> None:
         """Refuses whoever may not do it, wherever it were done."""
-        require(holder, self.act, None if self.whole else holder.scope)
+        require_permission(holder, self.act, None if self.whole else holder.scope)
 
     @property
     def roles(self) -> list[Role]:
         """Those that allow it."""
-        return [role for role in Role if self.act in MAY[role]]
+        return [role for role in Role if self.act in ALLOWED_ACTIONS[role]]
 
 
-_READ, _SPEND = Need(Act.READ), Need(Act.SPEND)
-_READ_ALL, _AUDIT = Need(Act.READ, whole=True), Need(Act.AUDIT, whole=True)
+_READ, _SPEND = Permission(Action.READ), Permission(Action.SPEND)
+_READ_ALL, _AUDIT = Permission(Action.READ, whole=True), Permission(Action.AUDIT, whole=True)
 
 _BY_PATH = {
     "POST /verify": _READ,
@@ -64,7 +64,7 @@ _BY_PATH = {
     "GET /ledger/entry": _READ,
     "GET /ledger/spending": _READ,
     "POST /ledger/fits": _READ,
-    **{f"POST /ledger/{one.name}": Need(Act(one.role), whole=one.tells == WHOLE) for one in COMMANDS.values()},
+    **{f"POST /ledger/{one.name}": Permission(Action(one.role), whole=one.tells == WHOLE) for one in COMMANDS.values()},
     "POST /ledger/verify": _AUDIT,
     "GET /ledger/verify/{name}": _AUDIT,
     "GET /ledger/verify/{name}/events": _AUDIT,
@@ -73,7 +73,7 @@ _BY_PATH = {
     "GET /runs/{name}": _READ_ALL,
     "GET /runs/{name}/{file}": _READ_ALL,
 }
-NEEDS: Mapping[tuple[str, str], Need] = {
+NEEDS: Mapping[tuple[str, str], Permission] = {
     **{(method, PREFIX + path): need for told, need in _BY_PATH.items() for method, _, path in [told.partition(" ")]},
     ("GET", "/metrics"): _READ,
 }
@@ -85,20 +85,20 @@ OPEN = frozenset({("POST", path) for path in QUESTIONS} | {("GET", path) for pat
 _PATTERNS = [(method, compile_path(path)[0], path) for method, path in NEEDS if "{" in path]
 
 
-def placed(method: str, path: str) -> str | None:
+def match_route(method: str, path: str) -> str | None:
     """The address of the table that a request is for, with its parameters unfilled; None where it is for none."""
     if (method, path) in NEEDS:
         return path
     return next((place for name, pattern, place in _PATTERNS if name == method and pattern.match(path)), None)
 
 
-def needed(method: str, path: str) -> Need | None:
+def find_permission(method: str, path: str) -> Permission | None:
     """What an address takes; None where it is open to anybody, or nothing is there."""
-    place = placed(method, path)
+    place = match_route(method, path)
     return None if place is None else NEEDS[method, place]
 
 
-def describe(document: dict[str, Any]) -> dict[str, Any]:
+def document_permissions(document: dict[str, Any]) -> dict[str, Any]:
     """Says in a description of the API what each address takes.
 
     Raises:

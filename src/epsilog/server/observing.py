@@ -25,9 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epsilog.ledger import Balance
 from epsilog.server.doors import HOLDER, Asker, Holder
-from epsilog.server.needs import placed
-from epsilog.server.problems import FAILURE, problem
-from epsilog.server.reading import opened
+from epsilog.server.needs import match_route
+from epsilog.server.problems import FAILURE, make_problem_response
+from epsilog.server.reading import open_readable_ledger
 from epsilog.server.routes import PREFIX
 
 router = APIRouter(tags=["health"])
@@ -53,7 +53,7 @@ class Metrics:
         self.refusals = Counter("epsilog_refusals", "What was refused, by why.", ["why"], registry=of)
 
 
-class Observer:
+class MetricsMiddleware:
     """ASGI middleware. Counts every answer, and tells of it in a line of JSON where that is wanted."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, log: bool, out: Callable[[], TextIO] = lambda: sys.stdout):
@@ -79,7 +79,7 @@ class Observer:
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        route = template(scope)
+        route = get_route_template(scope)
         self._metrics.requests.labels(method, route, status).inc()
         self._metrics.seconds.labels(method, route).observe(seconds)
         if status >= 400:
@@ -99,36 +99,36 @@ class Observer:
                 self._out().flush()
 
 
-def template(scope: Scope) -> str:
+def get_route_template(scope: Scope) -> str:
     """The route that answered, with its parameters unfilled; what none answered is all one."""
     path = getattr(scope.get("route"), "path", None)
     if not isinstance(path, str):  # a holder may have been turned away at the door
-        return (HOLDER in scope and placed(scope["method"], scope["path"])) or "none"
+        return (HOLDER in scope and match_route(scope["method"], scope["path"])) or "none"
     inner = scope["path"].startswith(f"{PREFIX}/") and not path.startswith(f"{PREFIX}/")  # as the router has it
     return PREFIX + path if inner else path
 
 
 @router.get("/healthz", summary="Whether the server lives")
-async def health() -> dict[str, str]:
+async def check_health_route() -> dict[str, str]:
     """Says so, and nothing else."""
     return {"status": "live"}
 
 
 @router.get("/readyz", summary="Whether the server can do its work")
-async def ready(request: Request) -> Response:
+async def check_readiness_route(request: Request) -> Response:
     """Whether the ledger opens and its head can be read; why not stands in the log."""
     if await request.app.state.readiness.look():
         return JSONResponse({"status": "ready"})
-    return problem(503, "not-ready", "Not ready", "The ledger cannot be read; the server's log says why.")
+    return make_problem_response(503, "not-ready", "Not ready", "The ledger cannot be read; the server's log says why.")
 
 
 @router.get("/metrics", summary="Figures in Prometheus's text format", response_class=Response)
-def metrics(request: Request, asker: Asker) -> Response:
+def metrics_route(request: Request, asker: Asker) -> Response:
     """How much was asked and refused, and the sums of the budgets at and under the asker's scope."""
     found = generate_latest(request.app.state.metrics.registry)
     if request.app.state.ledger is not None:
         registry = CollectorRegistry()
-        with opened(request.app.state.ledger) as ledger:
+        with open_readable_ledger(request.app.state.ledger) as ledger:
             budgets = [balance for balance in ledger.budgets() if asker.holder.covers(balance.scope)]
         registry.register(_Budgets(budgets))
         found += generate_latest(registry)
@@ -154,7 +154,7 @@ class Readiness:
     def _reads(self) -> bool:
         try:
             if self._url is not None:
-                with opened(self._url) as ledger:
+                with open_readable_ledger(self._url) as ledger:
                     ledger.head()
         except Exception as error:  # noqa: BLE001 (whatever it is, the server is not ready)
             _LOG.error("not ready: %s", error)

@@ -8,22 +8,22 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 
-from epsilog.server.files import inside
+from epsilog.server.files import find_static_file
 
 router = APIRouter(include_in_schema=False)
 
 STATIC = Path(__file__).parent / "static"
-ROOMS = ("federated", "queries", "playground", "compare", "montecarlo", "ledger", "runs", "verify", "game")
+PAGE_NAMES = ("federated", "queries", "playground", "compare", "montecarlo", "ledger", "runs", "verify", "game")
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html; charset=utf-8"}
 
 
 @router.get("/")
 @router.get("/{room}")
-def page(request: Request, room: str = "") -> Response:
+def serve_page_route(request: Request, room: str = "") -> Response:
     """The single page application, at every room's address; elsewhere it says so, to a browser."""
     if room == "favicon.svg":
         return _file("favicon.svg")
-    if room and room not in ROOMS:
+    if room and room not in PAGE_NAMES:
         if "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(404, "There is no such page")
         return _file("index.html", status=404)
@@ -31,13 +31,13 @@ def page(request: Request, room: str = "") -> Response:
 
 
 @router.get("/runs/{name}")
-def run_page(name: str) -> Response:  # noqa: ARG001
+def serve_run_page_route(name: str) -> Response:  # noqa: ARG001
     """One run's page."""
     return _file("index.html")
 
 
 @router.get("/assets/{name}")
-def asset(name: str) -> Response:
+def serve_asset_route(name: str) -> Response:
     """A built file; its name carries its hash, so it may be cached for ever."""
     response = _file(f"assets/{name}")
     response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
@@ -45,7 +45,7 @@ def asset(name: str) -> Response:
 
 
 @router.get("/embed/{name}")
-def embedded(name: str) -> Response:
+def serve_embed_route(name: str) -> Response:
     """A calculator to be framed, or the custom element's script."""
     if name in {"federated", "queries"}:
         return _file("embed.html")
@@ -55,13 +55,13 @@ def embedded(name: str) -> Response:
 
 
 @router.get("/embed/assets/{name}")
-def embedded_asset(name: str) -> Response:
+def serve_embed_asset_route(name: str) -> Response:
     """A built file, for a framed page."""
-    return asset(name)
+    return serve_asset_route(name)
 
 
 def _file(name: str, *, status: int = 200) -> Response:
-    path = inside(STATIC, name)
+    path = find_static_file(STATIC, name)
     if path is None:
         if not (STATIC / "index.html").is_file():
             raise HTTPException(503, "The front end is not built: run python hatch_build.py")

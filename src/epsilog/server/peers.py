@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 
-def peer_of(scope: Scope, *, behind_proxy: bool) -> str:
+def get_client_address(scope: Scope, *, behind_proxy: bool) -> str:
     """The address that is to be counted: of IPv6 the network of 64 bits, since whoever has one address has them all.
 
     Args:

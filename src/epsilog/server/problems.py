@@ -12,16 +12,16 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from epsilog.ledger import refusal_to_json
-from epsilog.refusals import refusals
+from epsilog.ledger import error_to_json
+from epsilog.refusals import convert_validation_errors
 from epsilog.terms import (
-    AccessError,
     BudgetExceededError,
     CalibrationError,
     CheckError,
     ConflictError,
     EpsilogError,
     LedgerIntegrityError,
+    PermissionDeniedError,
     StorageError,
     UnsupportedMechanismError,
 )
@@ -40,7 +40,7 @@ class ProblemError(EpsilogError):
         super().__init__(str(json.loads(bytes(response.body)).get("detail")))
 
 
-def problem(
+def make_problem_response(
     status: int,
     kind: str,
     title: str,
@@ -60,13 +60,13 @@ def problem(
 def _bad_value(error: Exception) -> JSONResponse:
     """What a form marks; a rule that joins several fields belongs to none, and says so in words."""
     told = error.to_json() if isinstance(error, CheckError) else {"field": None, "message": str(error)[:_LONGEST]}
-    return problem(
+    return make_problem_response(
         422,
         "invalid-input",
         "A value is out of its bounds",
         str(error)[:500],
         [_short(told)],
-        more=refusal_to_json(error),
+        more=error_to_json(error),
     )
 
 
@@ -74,12 +74,14 @@ def _bad_request(error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [item | {"loc": item["loc"][1:]} for item in error.errors()[:50]]  # the first step is "body" or "query"
     if any(item["type"] == "json_invalid" for item in found):
-        return problem(422, "invalid-input", "The body is not JSON", f"It cannot be read: {found[0]['ctx']['error']}")
-    wrong = refusals(found)
+        return make_problem_response(
+            422, "invalid-input", "The body is not JSON", f"It cannot be read: {found[0]['ctx']['error']}"
+        )
+    wrong = convert_validation_errors(found)
     errors = [_short(each.to_json() | {"field": each.field or None}) for each in wrong]
-    detail = "; ".join(str(each) if each.field else f"the body {each.rule}" for each in wrong)
-    return problem(
-        422, "invalid-input", "A value has the wrong shape", detail[:500], errors, more=refusal_to_json(wrong[0])
+    detail = "; ".join(str(each) if each.field else f"the body {each.requirement}" for each in wrong)
+    return make_problem_response(
+        422, "invalid-input", "A value has the wrong shape", detail[:500], errors, more=error_to_json(wrong[0])
     )
 
 
@@ -87,12 +89,14 @@ def _short(told: dict[str, Any]) -> dict[str, Any]:
     return {name: text[:_LONGEST] if isinstance(text, str) else text for name, text in told.items()}
 
 
-def _unsupported(error: Exception) -> JSONResponse:
+def _unsupported_response(error: Exception) -> JSONResponse:
     assert isinstance(error, UnsupportedMechanismError)
-    return problem(422, "unsupported", "No proof covers this", unsupported(error), more=refusal_to_json(error))
+    return make_problem_response(
+        422, "unsupported", "No proof covers this", shorten_unsupported(error), more=error_to_json(error)
+    )
 
 
-def unsupported(error: UnsupportedMechanismError) -> str:
+def shorten_unsupported(error: UnsupportedMechanismError) -> str:
     """Which method has no proof for what, in words short enough for a page."""
     reason = f": {error.reason}" if error.reason else ""
     kind = type(error.term).__name__
@@ -100,90 +104,100 @@ def unsupported(error: UnsupportedMechanismError) -> str:
 
 
 def _no_answer(error: Exception) -> JSONResponse:
-    return problem(422, "no-answer", "No value meets the goal", str(error)[:500])
+    return make_problem_response(422, "no-answer", "No value meets the goal", str(error)[:500])
 
 
 def _out_of_reach(error: Exception) -> JSONResponse:  # noqa: ARG001
     detail = "These values are beyond what double precision can bound; nothing is claimed for them."
-    return problem(422, "out-of-reach", "Too extreme to compute", detail)
+    return make_problem_response(422, "out-of-reach", "Too extreme to compute", detail)
 
 
-def _refused(error: Exception) -> JSONResponse:
-    return problem(422, "refused", "The library refuses", str(error)[:500], more=refusal_to_json(error))
+def _refused_response(error: Exception) -> JSONResponse:
+    return make_problem_response(422, "refused", "The library refuses", str(error)[:500], more=error_to_json(error))
 
 
 def _conflict(error: Exception) -> JSONResponse:
-    return problem(409, "conflict", "The ledger stands otherwise", str(error)[:500], more=refusal_to_json(error))
+    return make_problem_response(
+        409, "conflict", "The ledger stands otherwise", str(error)[:500], more=error_to_json(error)
+    )
 
 
-def _exceeded(error: Exception) -> JSONResponse:
-    return problem(409, "budget-exceeded", "A budget cannot bear it", str(error)[:2000], more=refusal_to_json(error))
+def _exceeded_response(error: Exception) -> JSONResponse:
+    return make_problem_response(
+        409, "budget-exceeded", "A budget cannot bear it", str(error)[:2000], more=error_to_json(error)
+    )
 
 
-def _broken(error: Exception) -> JSONResponse:
-    return problem(500, "integrity", "The ledger does not hold", str(error)[:500], more=refusal_to_json(error))
+def _broken_response(error: Exception) -> JSONResponse:
+    return make_problem_response(
+        500, "integrity", "The ledger does not hold", str(error)[:500], more=error_to_json(error)
+    )
 
 
 def _unusable(error: Exception) -> JSONResponse:
-    return problem(503, "storage", "The ledger cannot be used now", str(error)[:500], more=refusal_to_json(error))
+    return make_problem_response(
+        503, "storage", "The ledger cannot be used now", str(error)[:500], more=error_to_json(error)
+    )
 
 
-def _finished(error: Exception) -> Response:
+def _finished_response(error: Exception) -> Response:
     assert isinstance(error, ProblemError)
     return error.response
 
 
 def _forbidden(error: Exception) -> JSONResponse:
-    return problem(403, "forbidden", "Not allowed", str(error)[:500], more=refusal_to_json(error))
+    return make_problem_response(403, "forbidden", "Not allowed", str(error)[:500], more=error_to_json(error))
 
 
 def _http(error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return problem(error.status_code, "http", str(error.detail), str(error.detail))
+    return make_problem_response(error.status_code, "http", str(error.detail), str(error.detail))
 
 
-def _unexpected(error: Exception) -> JSONResponse:  # noqa: ARG001
-    return problem(500, "internal", "An error of ours", "The server failed; its log says how. No number was computed.")
+def _unexpected_response(error: Exception) -> JSONResponse:  # noqa: ARG001
+    return make_problem_response(
+        500, "internal", "An error of ours", "The server failed; its log says how. No number was computed."
+    )
 
 
 _HANDLERS: dict[type[Exception], Callable[[Exception], Response]] = {
     ValueError: _bad_value,
     ArithmeticError: _out_of_reach,
     RequestValidationError: _bad_request,
-    UnsupportedMechanismError: _unsupported,
+    UnsupportedMechanismError: _unsupported_response,
     CalibrationError: _no_answer,
-    AccessError: _forbidden,
-    BudgetExceededError: _exceeded,
+    PermissionDeniedError: _forbidden,
+    BudgetExceededError: _exceeded_response,
     ConflictError: _conflict,
-    LedgerIntegrityError: _broken,
+    LedgerIntegrityError: _broken_response,
     StorageError: _unusable,
-    ProblemError: _finished,
-    EpsilogError: _refused,
+    ProblemError: _finished_response,
+    EpsilogError: _refused_response,
     HTTPException: _http,
-    Exception: _unexpected,
+    Exception: _unexpected_response,
 }
 
 
-def describe(error: Exception) -> Response:
+def map_error_to_problem(error: Exception) -> Response:
     """The problem document of a failure: that of the nearest class which has one."""
     return next(_HANDLERS[kind] for kind in type(error).__mro__ if issubclass(kind, Exception) and kind in _HANDLERS)(
         error
     )
 
 
-def install(app: FastAPI) -> None:
+def install_error_handlers(app: FastAPI) -> None:
     """Gives every failure of ``app`` a problem document."""
 
     def respond(request: Request, error: Exception) -> Response:
         request.scope[FAILURE] = type(error).__name__
-        return describe(error)
+        return map_error_to_problem(error)
 
     for kind in _HANDLERS:
         app.add_exception_handler(kind, respond)
 
 
-def too_often(wait: float) -> Response:
+def too_many_requests(wait: float) -> Response:
     """A refusal for so many seconds."""
-    refusal = problem(429, "too-often", "Too often", "Ask again after the seconds that Retry-After says.")
+    refusal = make_problem_response(429, "too-often", "Too often", "Ask again after the seconds that Retry-After says.")
     refusal.headers["Retry-After"] = str(math.ceil(wait))
     return refusal

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from epsilog.server.peers import peer_of
+from epsilog.server.peers import get_client_address
 
-HEAD_WITHIN = 10.0  # seconds for the head of a request, however slowly it drips
-AT_ONCE = 256  # connections
-AT_ONCE_FROM_ONE = 100  # of one address
+HEADER_TIMEOUT_SECONDS = 10.0  # seconds for the head of a request, however slowly it drips
+MAX_CONNECTIONS = 256  # connections
+MAX_CONNECTIONS_PER_ADDRESS = 100  # of one address
 
 
-class Prompt(H11Protocol):
+class ConnectionLimits(H11Protocol):
     """HTTP/1.1 as uvicorn speaks it, hanging up on heads that do not come to an end."""
 
-    at_once_from_one = AT_ONCE_FROM_ONE
+    at_once_from_one = MAX_CONNECTIONS_PER_ADDRESS
     _ends: asyncio.TimerHandle | None = None
     _asked, _aborted = 0.0, False
 
@@ -29,7 +29,11 @@ class Prompt(H11Protocol):
         """
         super().connection_made(transport)
         self._asked = self.loop.time()
-        others = [one for one in self.connections if isinstance(one, Prompt) and one is not self and not one._aborted]
+        others = [
+            one
+            for one in self.connections
+            if isinstance(one, ConnectionLimits) and one is not self and not one._aborted
+        ]
         mine = [one for one in others if _address(one) == _address(self)]
         if len(mine) >= self.at_once_from_one:
             _give_way(mine, self)
@@ -59,7 +63,7 @@ class Prompt(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop()
         elif self._ends is None:
-            self._ends = self.loop.call_later(HEAD_WITHIN, self._abort)
+            self._ends = self.loop.call_later(HEADER_TIMEOUT_SECONDS, self._abort)
 
     def _abort(self) -> None:
         self._aborted = True
@@ -72,20 +76,20 @@ class Prompt(H11Protocol):
             self._ends = None
 
 
-class Proxied(Prompt):
+class ProxyConnectionLimits(ConnectionLimits):
     """The same behind a proxy, whose address is everybody's: who has how many connections is the proxy's to say."""
 
-    at_once_from_one = AT_ONCE
+    at_once_from_one = MAX_CONNECTIONS
 
 
-def _give_way(others: Sequence[Prompt], newcomer: Prompt) -> None:
+def _give_way(others: Sequence[ConnectionLimits], newcomer: ConnectionLimits) -> None:
     """Hangs up on the connection that has asked nothing for longest; on the newcomer where all have asked something."""
     min((one for one in others if one.is_idle), key=lambda one: one._asked, default=newcomer)._abort()
 
 
-def _of_the_most_idle(others: Sequence[Prompt]) -> list[Prompt]:
+def _of_the_most_idle(others: Sequence[ConnectionLimits]) -> list[ConnectionLimits]:
     """The idle connections of the address that has most of them."""
-    by_address: dict[str, list[Prompt]] = {}
+    by_address: dict[str, list[ConnectionLimits]] = {}
     for one in others:
         if one.is_idle:
             by_address.setdefault(_address(one), []).append(one)
@@ -93,4 +97,4 @@ def _of_the_most_idle(others: Sequence[Prompt]) -> list[Prompt]:
 
 
 def _address(protocol: object) -> str:
-    return peer_of({"client": getattr(protocol, "client", None), "headers": []}, behind_proxy=False)
+    return get_client_address({"client": getattr(protocol, "client", None), "headers": []}, behind_proxy=False)

@@ -19,38 +19,38 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.ledger import Amounts, Balance, Entry, LedgerView, digest, located, read_ledger
-from epsilog.server.doors import MAY, Asker, guest
-from epsilog.server.jobs import Job, Shelf, watch
-from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
+from epsilog.ledger import Amounts, Balance, Entry, LedgerView, hash_entry, parse_address, read_ledger
+from epsilog.server.doors import ALLOWED_ACTIONS, Asker, authorize
+from epsilog.server.jobs import Job, JobRegistry, stream_job_events
+from epsilog.terms import CheckError, LedgerIntegrityError, RunArtifact
 
-router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(guest)])
+router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(authorize)])
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_REPORTS: dict[str, str] = {RunFile.REPORT: "application/json", RunFile.PAGE: "text/html"}
+_REPORTS: dict[str, str] = {RunArtifact.REPORT: "application/json", RunArtifact.PAGE: "text/html"}
 LONGEST_REPORT = 20_000_000  # bytes
 
 
 @router.get("/holder", summary="Who asks, and what they may do")
-def holder(asker: Asker) -> dict[str, Any]:
+def holder_route(asker: Asker) -> dict[str, Any]:
     """The name, the role and the scope of a token (null for the whole ledger), so that a page offers no more."""
     who = asker.holder
-    return {"name": who.name, "role": who.role, "scope": who.scope, "acts": sorted(MAY[who.role])}
+    return {"name": who.name, "role": who.role, "scope": who.scope, "acts": sorted(ALLOWED_ACTIONS[who.role])}
 
 
 @router.get("/ledger", summary="Budgets and what has happened under them")
-def budgets(request: Request, asker: Asker) -> dict[str, Any]:
+def budgets_route(request: Request, asker: Asker) -> dict[str, Any]:
     """Every scope with its caps, its balance and the theorem behind its sums, as folded; those that the asker sees."""
     if request.app.state.ledger is None:
         return {"present": False, "entries": 0, "head": None, "budgets": []}
     with _ledger(request) as ledger:
         count, head = ledger.head()
-        found = [_budget(balance) for balance in ledger.budgets() if asker.holder.sees(balance.scope)]
+        found = [_budget(balance) for balance in ledger.budgets() if asker.holder.can_read(balance.scope)]
     return {"present": True, "entries": count, "head": head, "budgets": found}
 
 
 @router.get("/ledger/cycles", summary="What each release cost under a budget, and all of them together")
-def cycles(
+def cycles_route(
     request: Request,
     asker: Asker,
     scope: str = Query(max_length=500, description="a scope that has a budget"),
@@ -82,7 +82,7 @@ def cycles(
 
 
 @router.get("/ledger/entries", summary="Entries with their hashes, newest first")
-def entries(
+def entries_route(
     request: Request,
     asker: Asker,
     scope: str | None = Query(None, max_length=500),
@@ -102,42 +102,42 @@ def entries(
 
 
 @router.post("/ledger/verify", summary="Work the whole ledger out again", status_code=202)
-def verify(request: Request) -> dict[str, Any]:
+def verify_ledger_route(request: Request) -> dict[str, Any]:
     """Rechecks every hash, refolds every entry and compares the balances. One check at a time: a second joins it."""
-    shelf: Shelf = request.app.state.verifications
+    shelf: JobRegistry = request.app.state.verifications
     for job in shelf.jobs():
         if job.running:
             return {"id": job.id, **job.snapshot}
     with _ledger(request) as ledger:
         count, _ = ledger.head()
     url = request.app.state.ledger
-    job = Job(lambda job: _verified(job, url), of=count, checked=0)
+    job = Job(lambda job: _verify_ledger(job, url), of=count, checked=0)
     shelf.begin(job)
     return {"id": job.id, **job.snapshot}
 
 
 @router.get("/ledger/verify/{name}/events", summary="Watch the check", response_class=StreamingResponse)
-async def verify_events(name: str, request: Request) -> StreamingResponse:
+async def verify_events_route(name: str, request: Request) -> StreamingResponse:
     """Server-sent events, each the whole state; ends when the check does."""
-    return watch(request.app.state.verifications.job(name), request)
+    return stream_job_events(request.app.state.verifications.job(name), request)
 
 
 @router.get("/ledger/verify/{name}", summary="Where the check stands")
-def verify_state(name: str, request: Request) -> dict[str, Any]:
+def verify_state_route(name: str, request: Request) -> dict[str, Any]:
     """How many entries held so far, and in the end whether all did."""
     return dict(request.app.state.verifications.job(name).snapshot)
 
 
 @router.post("/ledger/verify/{name}/cancel", summary="End the check")
-def verify_cancel(name: str, request: Request) -> dict[str, Any]:
+def verify_cancel_route(name: str, request: Request) -> dict[str, Any]:
     """What was checked so far says nothing about the rest."""
     job = request.app.state.verifications.job(name)
     job.stop("cancelled")
     return dict(job.snapshot)
 
 
-def _verified(job: Job, url: str) -> dict[str, Any]:
-    with opened(url) as ledger:
+def _verify_ledger(job: Job, url: str) -> dict[str, Any]:
+    with open_readable_ledger(url) as ledger:
         try:
             sound = ledger.verify(progress=lambda count: job.breathe(checked=count))
         except LedgerIntegrityError as error:
@@ -146,25 +146,25 @@ def _verified(job: Job, url: str) -> dict[str, Any]:
 
 
 @router.get("/runs", summary="Finished runs")
-def runs(request: Request) -> dict[str, Any]:
+def runs_route(request: Request) -> dict[str, Any]:
     """One line for each run that wrote a report."""
     folder = request.app.state.runs
     if folder is None or not folder.is_dir():
         return {"present": folder is not None, "runs": []}
     named = (path for path in sorted(folder.iterdir()) if _NAME.fullmatch(path.name))
-    found = [path for path in named if (path / RunFile.REPORT).is_file()]
+    found = [path for path in named if (path / RunArtifact.REPORT).is_file()]
     return {"present": True, "runs": [{"name": path.name} | _summary(_report(path)) for path in found]}
 
 
 @router.get("/runs/{name}", summary="One run's report")
-def run(request: Request, name: str) -> dict[str, Any]:
+def run_route(request: Request, name: str) -> dict[str, Any]:
     """The report as it was written."""
     return _report(_folder(request, name))
 
 
 @router.get("/runs/{name}/{file}", summary="Download a report")
-def report(request: Request, name: str, file: str) -> FileResponse:
-    """``report.json`` or ``report.html``, to keep."""
+def report_route(request: Request, name: str, file: str) -> FileResponse:
+    """``report_route.json`` or ``report_route.html``, to keep."""
     path = _folder(request, name) / file
     if file not in _REPORTS or not path.is_file():
         raise HTTPException(404, "There is no such report")
@@ -176,13 +176,13 @@ def _ledger(request: Request) -> Iterator[LedgerView]:
     url = request.app.state.ledger
     if url is None:
         raise HTTPException(404, "This server was started without a ledger")
-    with opened(url) as ledger:
+    with open_readable_ledger(url) as ledger:
         yield ledger
 
 
-def opened(url: str) -> LedgerView:
+def open_readable_ledger(url: str) -> LedgerView:
     """The ledger of a server, to read."""
-    return read_ledger(url if url.startswith("sqlite:") else located(url))
+    return read_ledger(url if url.startswith("sqlite:") else parse_address(url))
 
 
 def _budget(balance: Balance) -> dict[str, Any]:
@@ -209,18 +209,18 @@ def _budget(balance: Balance) -> dict[str, Any]:
 def _entry(entry: Entry) -> dict[str, Any]:
     document = entry.document()
     fields: dict[str, Any] = json.loads(document)
-    return {"hash": digest(document)} | fields
+    return {"hash": hash_entry(document)} | fields
 
 
 def _folder(request: Request, name: str) -> Path:
     root: Path | None = request.app.state.runs
-    if root is None or not _NAME.fullmatch(name) or not (root / name / RunFile.REPORT).is_file():
+    if root is None or not _NAME.fullmatch(name) or not (root / name / RunArtifact.REPORT).is_file():
         raise HTTPException(404, "There is no such run")
     return root / name
 
 
 def _report(folder: Path) -> dict[str, Any]:
-    path = folder / RunFile.REPORT
+    path = folder / RunArtifact.REPORT
     if path.stat().st_size > LONGEST_REPORT:
         raise HTTPException(413, "The report is too large to show")
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from epsilog.terms import AccessError
+from epsilog.terms import PermissionDeniedError
 
 
 class Role(StrEnum):
@@ -35,7 +35,7 @@ class Role(StrEnum):
     AUDITOR = "auditor"
 
 
-class Act(StrEnum):
+class Action(StrEnum):
     """What is done to a scope."""
 
     READ = "read"
@@ -44,11 +44,11 @@ class Act(StrEnum):
     AUDIT = "audit"
 
 
-MAY = {
-    Role.READER: frozenset({Act.READ}),
-    Role.SPENDER: frozenset({Act.READ, Act.SPEND}),
-    Role.OWNER: frozenset(Act),
-    Role.AUDITOR: frozenset({Act.READ, Act.AUDIT}),
+ALLOWED_ACTIONS = {
+    Role.READER: frozenset({Action.READ}),
+    Role.SPENDER: frozenset({Action.READ, Action.SPEND}),
+    Role.OWNER: frozenset(Action),
+    Role.AUDITOR: frozenset({Action.READ, Action.AUDIT}),
 }
 
 
@@ -72,9 +72,9 @@ class Holder:
 
     def owns(self, scope: str | None) -> bool:
         """Whether they own a scope; None is the whole ledger."""
-        return Act.OWN in MAY[self.role] and self.covers(scope)
+        return Action.OWN in ALLOWED_ACTIONS[self.role] and self.covers(scope)
 
-    def sees(self, scope: str) -> bool:
+    def can_read(self, scope: str) -> bool:
         """Whether a budget lies at or under the holder's scope, or above it, where its refusals name it anyway."""
         return self.covers(scope) or f"{self.scope}/".startswith(f"{scope}/")
 
@@ -82,10 +82,10 @@ class Holder:
 LOOPBACK = Holder("loopback", Role.OWNER)  # whoever is on this machine may open the file itself
 
 
-def require(holder: Holder, act: Act, scope: str | None) -> None:
+def require_permission(holder: Holder, act: Action, scope: str | None) -> None:
     """Refuses what a role does not allow, or not at this scope; None is the whole ledger."""
-    if act not in MAY[holder.role]:
-        raise AccessError(f"a {holder.role} may not {act} here")
+    if act not in ALLOWED_ACTIONS[holder.role]:
+        raise PermissionDeniedError(f"a {holder.role} may not {act} here")
     if not holder.covers(scope):
         where = "the whole ledger" if scope is None else repr(scope)
-        raise AccessError(f"this {holder.role} is one of {holder.scope!r}, and may not {act} {where}")
+        raise PermissionDeniedError(f"this {holder.role} is one of {holder.scope!r}, and may not {act} {where}")

@@ -18,9 +18,9 @@ from fastapi.responses import Response
 from pydantic import Field, create_model
 
 from epsilog.plan import Question
-from epsilog.server.answers import Answer
-from epsilog.server.asks import Ask
-from epsilog.server.peers import peer_of
+from epsilog.server.answers import ResponseModel
+from epsilog.server.asks import RequestModel
+from epsilog.server.peers import get_client_address
 from epsilog.terms import fields
 
 PREFIX = "/api/v1"
@@ -43,8 +43,8 @@ class Route:
 
     path: str
     summary: str
-    model: type[Ask]
-    answers: type[Answer]
+    model: type[RequestModel]
+    answers: type[ResponseModel]
     answer: Callable[[Any], dict[str, Any]]
     work: Callable[[Any], float]
     says: str | None = None
@@ -58,7 +58,7 @@ class Routes:
         self._tag = tag
 
     def add(
-        self, path: str, answers: type[Answer], *, summary: str, work: float = LONG
+        self, path: str, answers: type[ResponseModel], *, summary: str, work: float = LONG
     ) -> Callable[[Callable[[Any], dict[str, Any]]], Callable[[Any], dict[str, Any]]]:
         """Decorates the function that answers; its first argument's type is what may be asked."""
 
@@ -72,7 +72,7 @@ class Routes:
 
         return keep
 
-    def add_question(self, kind: type[Question], answers: type[Answer], summary: str) -> None:
+    def add_question(self, kind: type[Question], answers: type[ResponseModel], summary: str) -> None:
         """Adds a question of ``plan`` at its address, with what it is answered with, and in one line."""
 
         def calling(method: str) -> Callable[[Any], Any]:
@@ -103,8 +103,8 @@ class Routes:
 
 
 def _endpoint(route: Route) -> Callable[..., Any]:
-    async def endpoint(ask: Ask, request: Request) -> Response:
-        asker = peer_of(request.scope, behind_proxy=request.app.state.entrance.behind_proxy)
+    async def endpoint(ask: RequestModel, request: Request) -> Response:
+        asker = get_client_address(request.scope, behind_proxy=request.app.state.entrance.behind_proxy)
         answered: Response = await request.app.state.desk.answer(route, ask, asker=asker)
         return answered
 
@@ -113,22 +113,22 @@ def _endpoint(route: Route) -> Callable[..., Any]:
     return endpoint
 
 
-def model_of(kind: type[Any]) -> type[Ask]:
+def model_of(kind: type[Any]) -> type[RequestModel]:
     """The strict model of described fields: shapes and types; the fields themselves hold the bounds."""
     shown: Any = kind.body if issubclass(kind, Question) else kind
     return _model(shown)
 
 
 @cache
-def _model(kind: Any) -> type[Ask]:
+def _model(kind: Any) -> type[RequestModel]:
     hints, defaults = get_type_hints(kind), {each.name: each.default for each in fields_of(kind)}
     made: dict[str, Any] = {
-        name: (_shape(hints[name], one), _told(one, ... if defaults[name] is MISSING else defaults[name]))
+        name: (_shape(hints[name], one), _describe_field(one, ... if defaults[name] is MISSING else defaults[name]))
         for name, one in fields.list_fields(kind).items()
     }
     name = kind.schema if issubclass(kind, Question) else kind.__name__
     says = (inspect.getdoc(kind) or "").partition("\n\n")[0]
-    model: type[Ask] = create_model(name, __base__=Ask, __doc__=says, **made)
+    model: type[RequestModel] = create_model(name, __base__=RequestModel, __doc__=says, **made)
     return model
 
 
@@ -151,7 +151,7 @@ def _shape(kind: Any, one: fields.Field) -> Any:
     return Annotated[str, Field(max_length=one.max_length)] if kind is str and one.max_length else kind
 
 
-def _told(one: fields.Field, default: Any) -> Any:
+def _describe_field(one: fields.Field, default: Any) -> Any:
     """A field for a description: its words and bounds stand in the API; the library enforces them, by name."""
     names = {"ge": "minimum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum", "le": "maximum"}
     more: dict[str, Any] = {

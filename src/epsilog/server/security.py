@@ -7,8 +7,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from epsilog.server.entrance import Entrance
-from epsilog.server.problems import problem
+from epsilog.server.entrance import AccessConfig
+from epsilog.server.problems import make_problem_response
 
 LONGEST_BODY = 64 * 1024  # bytes
 BODY_WITHIN = 60.0  # seconds from its first byte to its last
@@ -25,10 +25,10 @@ _POLICY = (
 )
 
 
-def host_of(header: str) -> str:
+def parse_host(header: str) -> str:
     """The host of a Host header, without its port.
 
-    >>> host_of("[::1]:8080"), host_of("localhost:8080")
+    >>> parse_host("[::1]:8080"), parse_host("localhost:8080")
     ('[::1]', 'localhost')
     """
     if header.startswith("["):
@@ -36,11 +36,11 @@ def host_of(header: str) -> str:
     return header.partition(":")[0].lower()
 
 
-class Guard:
+class HostGuardMiddleware:
     """ASGI middleware. A foreign Host gets 421 (DNS rebinding), a foreign Origin 403, a proxy nobody told of 421."""
 
-    def __init__(self, app: ASGIApp, entrance: Entrance | None = None) -> None:
-        self.app, self._entrance = app, entrance or Entrance()
+    def __init__(self, app: ASGIApp, entrance: AccessConfig | None = None) -> None:
+        self.app, self._entrance = app, entrance or AccessConfig()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes one request on, or refuses it."""
@@ -57,23 +57,25 @@ class Guard:
 
     def _refusal(self, headers: Headers) -> ASGIApp | None:
         host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or host_of(host) not in self._entrance.hosts:
-            return problem(421, "host", "Wrong host", "this server does not answer to that name")
+        if len(headers.getlist("host")) != 1 or parse_host(host) not in self._entrance.hosts:
+            return make_problem_response(421, "host", "Wrong host", "this server does not answer to that name")
         twice = next((name for name in _ONCE if len(headers.getlist(name)) > 1), None)
         if twice is not None:
-            return problem(
+            return make_problem_response(
                 400, "header", "A header too many", f"{twice} may be given once: which one counts is not known"
             )
         if not self._entrance.behind_proxy and ("x-forwarded-for" in headers or "forwarded" in headers):
             detail = "this server was started without --behind-proxy: it cannot tell a proxy's guests from its own"
-            return problem(421, "proxy", "Unexpected proxy", detail)
+            return make_problem_response(421, "proxy", "Unexpected proxy", detail)
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
-            return problem(403, "origin", "Wrong origin", "other pages may frame /embed/*, not call the API")
+            return make_problem_response(
+                403, "origin", "Wrong origin", "other pages may frame /embed/*, not call the API"
+            )
         return None
 
 
-class Bodies:
+class BodyLimitMiddleware:
     """ASGI middleware. A body arrives whole and in time, or is refused: with 413 too long, with 408 too late.
 
     Whoever sends what is too long or cannot be read, as no page does, waits a little for the refusal: one after another
@@ -95,7 +97,7 @@ class Bodies:
             await send(message)
 
         longest = LONGEST_REPORT_BODY if scope["path"] == REPORTS else LONGEST_BODY
-        body = await _whole(receive, longest, said=Headers(scope=scope).get("content-length", ""))
+        body = await _read_body(receive, longest, said=Headers(scope=scope).get("content-length", ""))
         if body is None:
             return
         if not isinstance(body, bytes):
@@ -113,9 +115,9 @@ class Bodies:
         await self.app(scope, replay, unhurried)
 
 
-async def _whole(receive: Receive, longest: int, *, said: str) -> bytes | Response | None:
+async def _read_body(receive: Receive, longest: int, *, said: str) -> bytes | Response | None:
     """The body, a refusal, or None where its sender has hung up; one that is said to be too long is not read."""
-    too_long = problem(413, "too-long", "Too long", f"a body may have {longest} bytes")
+    too_long = make_problem_response(413, "too-long", "Too long", f"a body may have {longest} bytes")
     if said.isascii() and said.isdigit() and (len(said) > _DIGITS or int(said) > longest):
         return too_long
     body, more = bytearray(), True
@@ -129,7 +131,7 @@ async def _whole(receive: Receive, longest: int, *, said: str) -> bytes | Respon
             if len(body) > longest:
                 return too_long
         return bytes(body)
-    return problem(408, "too-slow", "Too slow", f"a body may take {BODY_WITHIN:g} seconds")
+    return make_problem_response(408, "too-slow", "Too slow", f"a body may take {BODY_WITHIN:g} seconds")
 
 
 def _stamp(headers: MutableHeaders, path: str) -> None:

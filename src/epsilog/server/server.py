@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from epsilog.server.entrance import Entrance, tls_context
+from epsilog.server.entrance import AccessConfig, make_tls_context
 from epsilog.terms import CheckError, EpsilogError, check
 from epsilog.terms.extras import install_command
 
@@ -26,7 +26,7 @@ def serve(
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
-    entrance: Entrance | None = None,
+    entrance: AccessConfig | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     ready: Callable[[str], None] | None = None,
@@ -35,32 +35,32 @@ def serve(
     port = check.integer(0, 65535)(port=port)
     if (tls_cert is None) != (tls_key is None):
         raise CheckError("tls_key" if tls_key is None else "tls_cert", "given with the other of the two", "none")
-    entrance = (entrance or Entrance()).reached_at(host, tls=tls_cert is not None)
-    tls = None if tls_cert is None or tls_key is None else tls_context(tls_cert, tls_key)
+    entrance = (entrance or AccessConfig()).reached_at(host, tls=tls_cert is not None)
+    tls = None if tls_cert is None or tls_key is None else make_tls_context(tls_cert, tls_key)
     try:
-        from epsilog.server.desk import Desk
+        from epsilog.server.desk import WorkerPool
     except ImportError as error:
         raise _missing(error) from error
 
-    def made(desk: Desk) -> uvicorn.Server:
+    def made(desk: WorkerPool) -> uvicorn.Server:
         try:
             import uvicorn
 
             from epsilog.server.app import create_app
-            from epsilog.server.prompt import AT_ONCE, Prompt, Proxied
+            from epsilog.server.prompt import MAX_CONNECTIONS, ConnectionLimits, ProxyConnectionLimits
         except ImportError as error:
             raise _missing(error) from error
         app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in, entrance=entrance, desk=desk)
         logging.getLogger("uvicorn.error").addFilter(_is_news)
         config = uvicorn.Config(
             app,
-            http=Proxied if entrance.behind_proxy else Prompt,
+            http=ProxyConnectionLimits if entrance.behind_proxy else ConnectionLimits,
             ws="none",
             log_level="warning",
             access_log=False,  # it would print addresses with their queries
             server_header=False,
             proxy_headers=False,  # it would believe X-Forwarded-For of whoever is on this machine
-            limit_concurrency=AT_ONCE,
+            limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=PATIENCE,
         )
         config.load()
@@ -68,7 +68,7 @@ def serve(
         return uvicorn.Server(config)
 
     async def run(listener: socket.socket) -> None:
-        desk = Desk()
+        desk = WorkerPool()
         try:
             await desk.begin()  # it loads the library while this process loads FastAPI
             server = made(desk)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, final
 
 from epsilog import disk
-from epsilog.ledger import ancestors
+from epsilog.ledger import list_ancestors
 from epsilog.server.roles import Holder, Role
 from epsilog.terms import CheckError, ConflictError, EpsilogError, StorageError, check
 from epsilog.terms.extras import install_command
@@ -69,10 +69,10 @@ class Token:
     hash: str
 
     def __post_init__(self) -> None:
-        check.fields(self, role=check.member(Role))
-        check_name(self.name)
+        check.validate_fields(self, role=check.enum_member(Role))
+        require_holder_name(self.name)
         if self.scope is not None:
-            ancestors(self.scope)
+            list_ancestors(self.scope)
 
     def __repr__(self) -> str:
         return f"Token({self.id}, {self.name!r}, {self.role.value}, {self.scope!r})"
@@ -82,13 +82,13 @@ class Token:
         """Who comes in with it."""
         return Holder(self.name, self.role, self.scope)
 
-    def expired(self, now: float) -> bool:
+    def has_expired(self, now: float) -> bool:
         """Whether it is worth nothing any more, at a time of Unix."""
         return self.ended is not None or (self.expires is not None and now >= self.expires.timestamp())
 
-    def seen(self, now: float) -> Token:
+    def note_expiry(self, now: float) -> Token:
         """The same, with a note if it has run out by now."""
-        if self.ended is not None or not self.expired(now):
+        if self.ended is not None or not self.has_expired(now):
             return self
         return replace(self, ended=dt.datetime.fromtimestamp(int(now), dt.UTC))
 
@@ -105,7 +105,7 @@ class Token:
         }
 
 
-def check_name(name: str) -> str:
+def require_holder_name(name: str) -> str:
     """Requires a holder's name: short, printable, spelled in one way; entries of the ledger carry it for ever."""
     name = check.text()(name=name)
     if name.startswith("eps_"):
@@ -138,7 +138,7 @@ def create_token(
         raise CheckError("expires", "a moment that is still to come", expires.isoformat())
     token_id = secrets.token_hex(8)
     text = f"eps_{token_id}_{secrets.token_urlsafe(32)}"
-    role = check.member(Role)(role=role)
+    role = check.enum_member(Role)(role=role)
     made = Token(token_id, name, role, scope, now, expires, None, hash="")
     made = replace(made, hash=_argon2().PasswordHasher(**_COST).hash(text))
     with _changing(path) as tokens:
@@ -150,7 +150,7 @@ def create_token(
 
 def revoke_token(path: Path, name: str) -> Token:
     """Ends a token: the next request with it is refused. Says which it was."""
-    check_name(name)
+    require_holder_name(name)
     with _changing(path, make=False) as tokens:
         found = [token for token in tokens.values() if token.name == name]
         if not found:
@@ -165,12 +165,12 @@ def read_tokens(path: Path) -> list[Token]:
     Raises:
         StorageError: it is not there, others can read it, or it is no file of tokens.
     """
-    with _opened(path) as descriptor:
-        return list(_parsed(path, descriptor).values())
+    with _open_private_file(path) as descriptor:
+        return list(_parse_tokens(path, descriptor).values())
 
 
 @final
-class Keys:
+class TokenStore:
     """The tokens of a running server. Whoever asks sees the file as it lies there now.
 
     A secret is checked with argon2 once; after that a keyed digest of it is known to be good, until the file changes.
@@ -199,7 +199,7 @@ class Keys:
 
     def is_known(self, token: Token, text: str) -> bool:
         """Whether this text was verified since the file last changed, and the token is still worth something."""
-        return self._good.get(self._digest(text)) == token.id and self.stands(token)
+        return self._good.get(self._digest(text)) == token.id and self.is_valid(token)
 
     def verify(self, token: Token, text: str) -> bool:
         """Whether the text is the token; costs what argon2 costs. May run in a thread: it changes nothing."""
@@ -210,15 +210,15 @@ class Keys:
 
     def remember(self, token: Token, text: str) -> bool:
         """Notes a text that was verified, unless the token was revoked or ran out meanwhile; says whether it stands."""
-        if self.stands(token):
+        if self.is_valid(token):
             self._good[self._digest(text)] = token.id
             return True
         return False
 
-    def stands(self, token: Token) -> bool:
+    def is_valid(self, token: Token) -> bool:
         """Whether the token is still in the file, as it was, and has not run out."""
         self._refresh()
-        return self._tokens.get(token.id) == token and not token.expired(self._now())
+        return self._tokens.get(token.id) == token and not token.has_expired(self._now())
 
     def close(self) -> None:
         """Lets the file go."""
@@ -243,9 +243,9 @@ class Keys:
 
     def _read(self) -> None:
         self._forget()
-        with _opened(self._path) as descriptor:
+        with _open_private_file(self._path) as descriptor:
             stamp = _stamp(os.fstat(descriptor))
-            self._tokens = _parsed(self._path, descriptor)
+            self._tokens = _parse_tokens(self._path, descriptor)
             self._held, self._stamp = os.dup(descriptor), stamp
         running = [one.expires.timestamp() for one in self._tokens.values() if one.expires and one.ended is None]
         self._due = min(running, default=math.inf)
@@ -294,7 +294,7 @@ def _unusable(path: Path, why: str) -> StorageError:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _open_private_file(path: Path) -> Iterator[int]:
     """A descriptor of the file that lies there: a plain one of our own, which nobody else can read or swap."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -316,7 +316,7 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _parsed(path: Path, descriptor: int) -> dict[str, Token]:
+def _parse_tokens(path: Path, descriptor: int) -> dict[str, Token]:
     """The rows by id, in order."""
     with open(descriptor, "rb", closefd=False) as file:
         content = file.read(LARGEST + 1)
@@ -376,10 +376,10 @@ def _changing(
         fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         tokens = dict[str, Token]()
         if not make or os.path.lexists(path):
-            with _opened(path) as descriptor:
-                tokens = _parsed(path, descriptor)
+            with _open_private_file(path) as descriptor:
+                tokens = _parse_tokens(path, descriptor)
         yield tokens
-        rows = [token.seen(now).to_json() | {"hash": token.hash} for token in tokens.values()]
+        rows = [token.note_expiry(now).to_json() | {"hash": token.hash} for token in tokens.values()]
         content = json.dumps({"v": VERSION, "kind": "tokens", "tokens": rows}, indent=1, ensure_ascii=False) + "\n"
         disk.write_atomically(path, content.encode(), private=True)
     finally:

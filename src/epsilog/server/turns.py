@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from epsilog.ledger.store import Session, Store
+from epsilog.ledger.store import Store, WriteTransaction
 from epsilog.terms import StorageError
 
 PATIENCE = 60.0  # seconds to wait for those who asked before: they in turn may wait for another process
@@ -29,7 +29,7 @@ class _Group:
         self.size, self._over, self._trouble = 0, threading.Event(), ""
 
     @contextmanager
-    def part(self) -> Iterator[Session]:
+    def part(self) -> Iterator[WriteTransaction]:
         """What one of them writes."""
         self.size += 1
         with self.session.part():
@@ -59,7 +59,7 @@ class _Group:
             raise StorageError(f"what was written together with others may not have been kept: {self._trouble}")
 
 
-class InTurn:
+class GroupCommitStore:
     """A store whose writers come to their turn in the order in which they asked, and commit together."""
 
     def __init__(self, store: Store) -> None:
@@ -72,12 +72,12 @@ class InTurn:
         """That of the store."""
         return self._store.address
 
-    def reading(self) -> AbstractContextManager[Session]:
+    def reading(self) -> AbstractContextManager[WriteTransaction]:
         """One consistent view; readers wait for nobody, and see nothing that does not last."""
         return self._store.reading()
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
+    def writing(self) -> Iterator[WriteTransaction]:
         """The only writer, once those who asked before have written; what it writes lasts when the block has ended."""
         self._wait()
         try:

@@ -25,14 +25,14 @@ ALL = (
 )
 
 
-def answer(path: str, ask: dict[str, Any]) -> tuple[int, str, str]:
+def answer_request(path: str, ask: dict[str, Any]) -> tuple[int, str, str]:
     """Status, media type and body for what was asked at ``path``; a failure is a problem document."""
     route = ALL[path]
     try:
         found = route.answer(route.model.model_validate(ask))
         return 200, "application/json", json.dumps(jsonable_encoder(found), allow_nan=False, separators=(",", ":"))
     except Exception as error:  # noqa: BLE001 (what it says is the server's to know, not the asker's)
-        refusal = problems.describe(error)
+        refusal = problems.map_error_to_problem(error)
         if refusal.status_code >= 500:
             traceback.print_exc()
         return refusal.status_code, problems.JSON, bytes(refusal.body).decode()
@@ -44,7 +44,7 @@ def main() -> None:
     os.dup2(2, 1)
     for line in sys.stdin:
         asked = json.loads(line)
-        out.write(json.dumps(answer(asked["path"], asked["ask"])) + "\n")
+        out.write(json.dumps(answer_request(asked["path"], asked["ask"])) + "\n")
         out.flush()
 
 

@@ -6,8 +6,8 @@ found to be signed.
 """
 
 from epsilog.signing.envelopes import SUFFIX, Envelope, read_envelopes
-from epsilog.signing.keys import SigningKey, VerifierKey, decoded
-from epsilog.signing.notes import Note, Signature, find_note, judged
+from epsilog.signing.keys import SigningKey, VerifierKey, decode_base64
+from epsilog.signing.notes import Note, Signature, find_note, verify_signatures
 
 __all__ = [
     "SUFFIX",
@@ -16,8 +16,8 @@ __all__ = [
     "Signature",
     "SigningKey",
     "VerifierKey",
-    "decoded",
+    "decode_base64",
     "find_note",
-    "judged",
     "read_envelopes",
+    "verify_signatures",
 ]

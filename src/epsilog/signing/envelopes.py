@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from epsilog.signing.keys import SigningKey, VerifierKey, decoded
+from epsilog.signing.keys import SigningKey, VerifierKey, decode_base64
 from epsilog.terms import CheckError
-from epsilog.terms.codec import UNREADABLE, canonical, parse
+from epsilog.terms.codec import UNREADABLE, encode_canonical, parse_json
 
 SUFFIX = ".intoto.jsonl"  # as in-toto names a file of attestations
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -48,22 +48,24 @@ class Envelope:
             key: whose signature.
         """
         subject = {"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}
-        payload = canonical({"_type": STATEMENT, "subject": [subject], "predicateType": PREDICATE, "predicate": {}})
-        return cls(payload, ((key.verifier.label, key.sign(_encoded(payload))),))
+        payload = encode_canonical(
+            {"_type": STATEMENT, "subject": [subject], "predicateType": PREDICATE, "predicate": {}}
+        )
+        return cls(payload, ((key.verifier.label, key.sign(_encode_payload(payload))),))
 
     def __str__(self) -> str:
         """The envelope as one line of JSON."""
         signatures = [{"keyid": who, "sig": base64.b64encode(made).decode()} for who, made in self.signatures]
         fields = {"payload": base64.b64encode(self.payload).decode(), "payloadType": PAYLOAD, "signatures": signatures}
-        return canonical(fields).decode()
+        return encode_canonical(fields).decode()
 
     @classmethod
     def parse(cls, line: bytes) -> Self:
         """Reads one line; what is no signed statement on one file is a ``CheckError``."""
         try:
-            fields = parse(line)
-            payload = decoded(fields["payload"], what="payload")
-            signatures = [(one.get("keyid", ""), decoded(one["sig"], what="sig")) for one in fields["signatures"]]
+            fields = parse_json(line)
+            payload = decode_base64(fields["payload"], what="payload")
+            signatures = [(one.get("keyid", ""), decode_base64(one["sig"], what="sig")) for one in fields["signatures"]]
             _subject(payload)
             signed = fields["payloadType"] == PAYLOAD and bool(signatures)
         except UNREADABLE as error:
@@ -79,16 +81,16 @@ class Envelope:
     @property
     def is_ours(self) -> bool:
         """Whether the statement is of the type that approves or withholds approval; others say something else."""
-        return bool(parse(self.payload).get("predicateType") == PREDICATE)
+        return bool(parse_json(self.payload).get("predicateType") == PREDICATE)
 
     @property
     def approves(self) -> bool:
         """Whether the statement approves of its file. Only our own type does, and only without another result."""
-        return self.is_ours and parse(self.payload).get("predicate") in APPROVED
+        return self.is_ours and parse_json(self.payload).get("predicate") in APPROVED
 
     def signers(self, keys: Collection[VerifierKey]) -> list[VerifierKey]:
         """Those of these keys that have signed it. What the envelope says of keys is a hint, and not believed."""
-        message = _encoded(self.payload)
+        message = _encode_payload(self.payload)
         return [key for key in keys if any(key.verifies(made, message) for _, made in self.signatures)]
 
 
@@ -99,7 +101,7 @@ def read_envelopes(content: bytes) -> tuple[Envelope, ...]:
 
 def _subject(payload: bytes) -> Mapping[str, Any]:
     """The one file that a statement is about."""
-    statement = parse(payload)
+    statement = parse_json(payload)
     (subject,) = statement["subject"]
     if statement["_type"] != STATEMENT or not isinstance(subject["digest"], dict):
         raise ValueError("no statement on a file")
@@ -107,6 +109,6 @@ def _subject(payload: bytes) -> Mapping[str, Any]:
     return found
 
 
-def _encoded(payload: bytes) -> bytes:
+def _encode_payload(payload: bytes) -> bytes:
     """What DSSE signs: the type and the payload, each after its length."""
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD), PAYLOAD.encode(), len(payload), payload)

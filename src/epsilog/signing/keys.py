@@ -24,14 +24,14 @@ NAMED = "Name: "
 LARGEST = 10_000  # bytes of a key file
 
 
-def checked_name(name: object) -> str:
+def require_key_name(name: object) -> str:
     """Requires a name that a signature line can carry: printable ASCII without spaces or plus."""
     if not (isinstance(name, str) and name and name.isascii() and name.isprintable() and not set(name) & set(" +")):
         raise CheckError("name", "printable ASCII without spaces or '+', such as example.org/privacy", repr(name))
     return name
 
 
-def decoded(text: str, *, what: str) -> bytes:
+def decode_base64(text: str, *, what: str) -> bytes:
     """Base64 (RFC 4648, section 4) in its one spelling; anything else is a ``CheckError``."""
     try:
         found = base64.b64decode(text, validate=True)
@@ -59,7 +59,7 @@ class VerifierKey:
     public: bytes
 
     def __post_init__(self) -> None:
-        checked_name(self.name)
+        require_key_name(self.name)
         if not (isinstance(self.public, bytes) and len(self.public) == 32):
             raise CheckError("public", "32 bytes", repr(self.public))
 
@@ -87,7 +87,7 @@ class VerifierKey:
         """Reads the line of a key; one that is not an Ed25519 key, or whose id is another's, is refused."""
         name, _, rest = line.strip().partition("+")
         key_id, _, key = rest.partition("+")
-        content = decoded(key, what="key") if key else b""
+        content = decode_base64(key, what="key") if key else b""
         if content[:1] != ED25519 or len(content) != 33:
             raise CheckError("key", "a verifier key, NAME+ID+KEY, of an Ed25519 key", repr(line[:200]))
         found = cls(name, content[1:])
@@ -121,7 +121,7 @@ class SigningKey:
     _private: Any
 
     def __post_init__(self) -> None:
-        checked_name(self.name)
+        require_key_name(self.name)
 
     def __repr__(self) -> str:
         return f"SigningKey({self.verifier.label})"
@@ -129,7 +129,7 @@ class SigningKey:
     @classmethod
     def create(cls, name: str) -> Self:
         """Draws a new key from the operating system's randomness."""
-        return cls(checked_name(name), _ed25519().Ed25519PrivateKey.generate())
+        return cls(require_key_name(name), _ed25519().Ed25519PrivateKey.generate())
 
     @property
     def verifier(self) -> VerifierKey:
@@ -202,7 +202,7 @@ def _read(path: Path) -> tuple[str, bytes]:
     name = first.decode("ascii", "replace")
     if not name.startswith(NAMED) or b"PRIVATE KEY" not in pem:
         raise CheckError("key", f"a private key in PEM below a line '{NAMED}example.org/privacy'", str(path))
-    return checked_name(name.removeprefix(NAMED).strip()), pem
+    return require_key_name(name.removeprefix(NAMED).strip()), pem
 
 
 def _ed25519() -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import quote, unquote
 
-from epsilog.signing.keys import SigningKey, VerifierKey, decoded
+from epsilog.signing.keys import SigningKey, VerifierKey, decode_base64
 from epsilog.terms import CheckError
 
 DASH = "\N{EM DASH} "
@@ -52,7 +52,7 @@ class Signature:
     def parse(cls, line: str) -> Self:
         """Reads one signature line, without its newline."""
         name, _, encoded = line.removeprefix(DASH).partition(" ")
-        content = decoded(encoded, what="signature") if line.startswith(DASH) else b""
+        content = decode_base64(encoded, what="signature") if line.startswith(DASH) else b""
         if len(content) < 5:
             raise CheckError("signature", "a line of an em dash, a name and base64", repr(line[:200]))
         return cls(name, content[:4], content[4:])
@@ -101,12 +101,12 @@ class Note:
 
     def in_one_line(self) -> str:
         """The whole note as one line of ASCII; ``find_note`` reads it back from any text around it."""
-        lines = [_word(line) for line in self.text.removesuffix("\n").split("\n")]
-        signed = [word for one in self.signatures for word in (SIGNED, *map(_word, str(one).split(" ")[1:]))]
+        lines = [_to_word(line) for line in self.text.removesuffix("\n").split("\n")]
+        signed = [word for one in self.signatures for word in (SIGNED, *map(_to_word, str(one).split(" ")[1:]))]
         return " ".join([BEGIN, *lines, *signed, END])
 
 
-def _word(line: str) -> str:
+def _to_word(line: str) -> str:
     """A line as one word that is none of ours."""
     word = quote(line, safe=_PLAIN) or EMPTY
     if not line or word not in (BEGIN, END, SIGNED, EMPTY):
@@ -118,15 +118,15 @@ def find_note(content: str) -> Note:
     """Reads a note: the file as it was written, or its one line in the midst of other text, quoted and wrapped."""
     if len(content) > LARGEST:
         raise CheckError("note", f"at most {LARGEST} characters long", f"{len(content)}")
-    found = _told(content)
+    found = _parse_note_words(content)
     if not found:
         return Note.parse(content)
     if len(found) > 1:
         raise CheckError("note", "the only one in its text", f"{len(found)} notes")
-    return Note(*_unfolded(found.pop()))
+    return Note(*_unfold_note(found.pop()))
 
 
-def _told(content: str) -> set[tuple[str, ...]]:
+def _parse_note_words(content: str) -> set[tuple[str, ...]]:
     """The words of each note that a text tells in one line; mail puts ``>`` before what it quotes."""
     found, words = set(), None
     for word in content.replace(">", " ").split():
@@ -140,7 +140,7 @@ def _told(content: str) -> set[tuple[str, ...]]:
     return found
 
 
-def _unfolded(words: tuple[str, ...]) -> tuple[str, tuple[Signature, ...]]:
+def _unfold_note(words: tuple[str, ...]) -> tuple[str, tuple[Signature, ...]]:
     count = words.index(SIGNED) if SIGNED in words else len(words)
     lines = ["" if word == EMPTY else _line(word) for word in words[:count]]
     signed = words[count:]
@@ -159,7 +159,7 @@ def _line(word: str) -> str:
         raise CheckError("note", "percent-encoded UTF-8", repr(word[:80])) from error
 
 
-def judged(note: Note, keys: Collection[VerifierKey]) -> Iterator[tuple[VerifierKey, bool]]:
+def verify_signatures(note: Note, keys: Collection[VerifierKey]) -> Iterator[tuple[VerifierKey, bool]]:
     """Which of these keys a note says to be signed by, and whether it is."""
     for signature in note.signatures:
         for key in keys:

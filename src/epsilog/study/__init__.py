@@ -6,47 +6,47 @@ nobody can choose afterwards what to measure. Nothing here is a guarantee: an at
 that found nothing.
 """
 
-from epsilog.study.backdoor import Backdoor, BackdooredEngine, success
-from epsilog.study.canaries import Canaries
-from epsilog.study.cells import Cells
-from epsilog.study.measuring import Condition, Protocol, Subject, measure
+from epsilog.study.backdoor import Backdoor, BackdooredEngine, compute_attack_success
+from epsilog.study.canaries import CanaryExperiment
+from epsilog.study.cells import ResultCells
+from epsilog.study.measuring import Condition, StudyProtocol, Subject, measure_subject
 from epsilog.study.membership import (
-    Attack,
-    Membership,
-    attack,
-    confidences_of_units,
-    halved,
-    likelihood_ratios,
-    losses_of_units,
+    AttackResult,
+    MembershipExperiment,
+    compute_lira_scores,
+    compute_unit_confidences,
+    compute_unit_losses,
+    evaluate_attack,
+    hold_out_half,
 )
-from epsilog.study.properties import Property
-from epsilog.study.telling import Table, plots, sentences, tables
-from epsilog.study.whole import Study, load, shown, study
+from epsilog.study.properties import PropertyExperiment
+from epsilog.study.telling import ResultTable, build_tables, draw_study_plots, write_conclusions
+from epsilog.study.whole import Study, load_study, read_tables, run_study
 
 __all__ = [
-    "Attack",
+    "AttackResult",
     "Backdoor",
     "BackdooredEngine",
-    "Canaries",
-    "Cells",
+    "CanaryExperiment",
     "Condition",
-    "Membership",
-    "Property",
-    "Protocol",
+    "MembershipExperiment",
+    "PropertyExperiment",
+    "ResultCells",
+    "ResultTable",
     "Study",
+    "StudyProtocol",
     "Subject",
-    "Table",
-    "attack",
-    "confidences_of_units",
-    "halved",
-    "likelihood_ratios",
-    "load",
-    "losses_of_units",
-    "measure",
-    "plots",
-    "sentences",
-    "shown",
-    "study",
-    "success",
-    "tables",
+    "build_tables",
+    "compute_attack_success",
+    "compute_lira_scores",
+    "compute_unit_confidences",
+    "compute_unit_losses",
+    "draw_study_plots",
+    "evaluate_attack",
+    "hold_out_half",
+    "load_study",
+    "measure_subject",
+    "read_tables",
+    "run_study",
+    "write_conclusions",
 ]

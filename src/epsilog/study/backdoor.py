@@ -12,10 +12,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.study.trial import Trial, engine_of, same, score, unscored
+from epsilog.study.trial import StudyRun, drop_test_set, get_engine, reuse_engine, score_model
 from epsilog.terms import CheckError, check
 from epsilog.training import Federation, Task
-from epsilog.training.engines import Clipped, Engine, NoisyRuns, Round, together
+from epsilog.training.engines import ClippedSum, Engine, LocalDPSGD, RoundInputs, combine_sums
 
 Vector = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -46,20 +46,20 @@ class Backdoor:
     name: str = "backdoor"
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
             attackers=check.integer(0),
-            features=check.each(check.integer(0)),
+            features=check.sequence_of(check.integer(0)),
             value=check.finite(),
             target=check.integer(0),
             boost=check.positive(),
-            complies=check.flag(),
+            complies=check.boolean(),
             name=check.text(),
         )
         if not self.features:
             raise CheckError("features", "empty", "()", verb="not be")
 
-    def triggered(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
+    def add_trigger(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
         """The same rows with the trigger on them."""
         marked = np.array(features)
         marked[:, list(self.features)] = self.value
@@ -82,10 +82,10 @@ class BackdooredEngine:
     """
 
     def __init__(self, honest: Engine, attacking: Engine, backdoor: Backdoor) -> None:
-        """Takes an engine over everybody's rows, and one over ``poisoned`` rows."""
+        """Takes an engine over everybody's rows, and one over ``poison_task`` rows."""
         self.task = honest.task
         self._honest, self._attacking, self._backdoor = honest, attacking, backdoor
-        self._attackers = attackers(honest.task, backdoor)
+        self._attackers = list_attackers(honest.task, backdoor)
 
     def unusable(self, cohort: Ids) -> int:
         """As the honest engine says."""
@@ -95,30 +95,30 @@ class BackdooredEngine:
         """As the honest engine says."""
         return self._honest.evaluate(model)
 
-    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
         """An attacker's update is scaled up, and then clipped like everybody's."""
-        honest, bad = self._parted(now)
+        honest, bad = self._split_round(now)
         parts = [self._honest.sum_of_updates(honest, clip_norm=clip_norm)]
         for alone in bad:
             own = self._attacking.sum_of_updates(alone, clip_norm=np.inf)
-            parts.append(_clipped(self._backdoor.boost * own.total, clip_norm))
-        return together(parts, size=now.model.size)
+            parts.append(_clip_update(self._backdoor.boost * own.total, clip_norm))
+        return combine_sums(parts, size=now.model.size)
 
-    def sum_of_noisy_updates(self, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
+    def sum_of_noisy_updates(self, now: RoundInputs, *, clip_norm: float, noise_stddev: float) -> ClippedSum:
         """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
-        honest, bad = self._parted(now)
+        honest, bad = self._split_round(now)
         parts = [self._honest.sum_of_noisy_updates(honest, clip_norm=clip_norm, noise_stddev=noise_stddev)]
         for alone in bad:
             own = self._attacking.sum_of_updates(alone, clip_norm=np.inf)
             drawn = noise_stddev * now.noise(int(alone.cohort[0])).normals((now.model.size + 1,))
-            sent = _clipped(self._backdoor.boost * own.total, clip_norm if self._backdoor.complies else np.inf)
+            sent = _clip_update(self._backdoor.boost * own.total, clip_norm if self._backdoor.complies else np.inf)
             loud = sent.total + drawn[:-1] if self._backdoor.complies else sent.total
             parts.append(replace(sent, total=loud, padding=drawn[-1:]))
-        return together(parts, size=now.model.size)
+        return combine_sums(parts, size=now.model.size)
 
-    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
-        honest, bad = self._parted(now)
+        honest, bad = self._split_round(now)
         parts = [self._honest.sum_of_noisy_runs(honest, runs)]
         bare = replace(runs, clip_norm=np.inf, noise_stddev=0.0)
         for alone in bad:
@@ -127,21 +127,21 @@ class BackdooredEngine:
                 own = self._attacking.sum_of_noisy_runs(alone, bare)
                 shown = replace(shown, total=self._backdoor.boost * own.total)
             parts.append(shown)
-        return together(parts, size=now.model.size)
+        return combine_sums(parts, size=now.model.size)
 
-    def _parted(self, now: Round) -> tuple[Round, list[Round]]:
+    def _split_round(self, now: RoundInputs) -> tuple[RoundInputs, list[RoundInputs]]:
         """The round of those who are honest, and that of each attacker."""
         bad = np.isin(now.cohort, self._attackers)
         return now.of(now.cohort[~bad]), [now.of(np.array([one])) for one in now.cohort[bad]]
 
 
-def attackers(task: Task, backdoor: Backdoor) -> Ids:
+def list_attackers(task: Task, backdoor: Backdoor) -> Ids:
     """The clients that attack."""
     return np.flatnonzero(task.clients.sizes)[: backdoor.attackers]
 
 
 @lru_cache(maxsize=1)
-def poisoned(task: Task, backdoor: Backdoor) -> Task:
+def poison_task(task: Task, backdoor: Backdoor) -> Task:
     """The same task, where half of the rows of every attacker have the trigger and its class.
 
     The other half keeps the model useful, so that the attack does not show in its accuracy.
@@ -149,37 +149,39 @@ def poisoned(task: Task, backdoor: Backdoor) -> Task:
     backdoor.require_fit(task)
     clients = task.clients
     features, targets = np.array(clients.features), np.array(clients.targets)
-    for one in attackers(task, backdoor).tolist():
+    for one in list_attackers(task, backdoor).tolist():
         rows = clients.rows_of(one)
         marked = slice(rows.start, rows.start + (rows.stop - rows.start + 1) // 2)
-        features[marked] = backdoor.triggered(features[marked])
+        features[marked] = backdoor.add_trigger(features[marked])
         targets[marked] = backdoor.target
     return replace(task, clients=Federation(features, targets, clients.sizes))
 
 
-def success(task: Task, model: Vector, backdoor: Backdoor) -> float:
+def compute_attack_success(task: Task, model: Vector, backdoor: Backdoor) -> float:
     """The share of test rows of other classes that get the target's once they carry the trigger; in [0, 1]."""
     features, targets = task.test_set()
     others = targets != backdoor.target
-    outputs = task.model.apply(task.model.unflatten(model.astype(features.dtype)), backdoor.triggered(features[others]))
+    outputs = task.model.apply(
+        task.model.unflatten(model.astype(features.dtype)), backdoor.add_trigger(features[others])
+    )
     return float((np.asarray(outputs).argmax(axis=1) == backdoor.target).mean())
 
 
-def told_of_backdoor(question: Backdoor, trial: Trial) -> dict[str, float | None] | None:
+def measure_backdoor(question: Backdoor, trial: StudyRun) -> dict[str, float | None] | None:
     """The score of a model that was trained with attackers, and how often the trigger works; None if it diverged."""
-    plain = unscored(trial.task)
+    plain = drop_test_set(trial.task)
     rows = replace(question, boost=1.0, complies=True, name="backdoor")  # what rows depend on, for one engine for all
-    engine = BackdooredEngine(engine_of(plain), engine_of(poisoned(plain, rows)), question)
-    model = trial.trained(engines=same(engine))
+    engine = BackdooredEngine(get_engine(plain), get_engine(poison_task(plain, rows)), question)
+    model = trial.train(engines=reuse_engine(engine))
     if model is None:
         return None
-    return {"score": score(trial.task, model), "success": success(trial.task, model, question)}
+    return {"score": score_model(trial.task, model), "success": compute_attack_success(trial.task, model, question)}
 
 
-def _clipped(update: Vector, clip_norm: float) -> Clipped:
+def _clip_update(update: Vector, clip_norm: float) -> ClippedSum:
     with np.errstate(over="ignore"):
         norm = float(np.linalg.norm(update))
     if not np.isfinite(norm):
-        return Clipped(np.zeros_like(update), 0.0, 1, 1, 1)
+        return ClippedSum(np.zeros_like(update), 0.0, 1, 1, 1)
     factor = 1.0 if norm <= clip_norm else (1 - HAIR) * clip_norm / norm
-    return Clipped(factor * update, factor * norm, int(factor < 1), 0, 1)
+    return ClippedSum(factor * update, factor * norm, int(factor < 1), 0, 1)

@@ -15,18 +15,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.study.trial import Trial, engine_of, same, unscored
+from epsilog.study.trial import StudyRun, drop_test_set, get_engine, reuse_engine
 from epsilog.terms import check
 from epsilog.training import Randomness, Task
 from epsilog.training.engines import CanaryEngine
-from epsilog.training.rounds import Outcome, State
-from epsilog.verification.audits import estimated_epsilon, fitted
+from epsilog.training.rounds import RoundResult, TrainingState
+from epsilog.verification.audits import estimate_epsilon, fit_normal
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Canaries:
+class CanaryExperiment:
     """How many there are.
 
     Attributes:
@@ -37,41 +37,41 @@ class Canaries:
     name: ClassVar[str] = "canaries"
 
     def __post_init__(self) -> None:
-        check.fields(self, count=check.integer(3))
+        check.validate_fields(self, count=check.integer(3))
 
     def require_fit(self, task: Task) -> None:
         """Refuses more canaries than clients."""
         check.integer(3, task.clients.count)(canaries=self.count)
 
 
-def told_of_canaries(question: Canaries, trial: Trial) -> dict[str, float] | None:
+def measure_canaries(question: CanaryExperiment, trial: StudyRun) -> dict[str, float] | None:
     """Epsilon as estimated from the last model, and from all of them; None where training diverged.
 
     Of all models only a direction's largest cosine is kept. The control compares directions with
     others that nobody sent either: what it shows is what so few canaries show by chance.
     """
-    plain = unscored(trial.task)
+    plain = drop_test_set(trial.task)
     size, draws = plain.model.size, Randomness.simulated(trial.seed)
     directions = draws.stream("canaries", 0).normals((3 * question.count, size))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     order = np.argsort(draws.stream("canaries", 1).words(plain.clients.count), kind="stable")
     ids, sent = np.sort(order[: question.count]), directions[: question.count]
     sends = dict(zip(ids.tolist(), sent, strict=True))
-    engine = CanaryEngine(engine_of(plain), sends, sends.get, unclipped=trial.scheme.clip_norm)
+    engine = CanaryEngine(get_engine(plain), sends, sends.get, unclipped=trial.scheme.clip_norm)
     closest = np.full(3 * question.count, -1.0)
 
-    def watch(before: State, after: Outcome) -> None:
+    def watch(before: TrainingState, after: RoundResult) -> None:
         np.maximum(closest, _cosines(directions, after.state.model - before.model), out=closest)
 
-    model = trial.trained(engines=same(engine), watch=watch)
+    model = trial.train(engines=reuse_engine(engine), watch=watch)
     if model is None:
         return None
     last = _cosines(sent, model - plain.model.start)
     there, absent, others = np.split(closest, 3)
     return {
-        "last_model": estimated_epsilon((0.0, size**-0.5), fitted(last), delta=trial.delta),
-        "all_models": estimated_epsilon(fitted(absent), fitted(there), delta=trial.delta),
-        "control": estimated_epsilon(fitted(absent), fitted(others), delta=trial.delta),
+        "last_model": estimate_epsilon((0.0, size**-0.5), fit_normal(last), delta=trial.delta),
+        "all_models": estimate_epsilon(fit_normal(absent), fit_normal(there), delta=trial.delta),
+        "control": estimate_epsilon(fit_normal(absent), fit_normal(others), delta=trial.delta),
     }
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from epsilog import disk
-from epsilog.terms import RecordsError, codec
+from epsilog.terms import RecordError, codec
 
 Shelf = Callable[[str, Callable[[], Any]], Any]
 """Gives a cell by its name, and by what computes it where it is not finished."""
 
 
-class Cells:
+class ResultCells:
     """Finished cells by name; in memory alone, or in a folder as well."""
 
     def __init__(self, folder: Path | None = None, *, bound: str = "") -> None:
@@ -36,12 +36,12 @@ class Cells:
         """What a cell holds: read where it is finished, else computed and kept.
 
         Raises:
-            RecordsError: a file that was changed, or that is another study's.
+            RecordError: a file that was changed, or that is another study's.
         """
         if name not in self._known:
             file = self._file(name)
             there = file is not None and file.exists()
-            self._known[name] = self._read(name) if there else self._written(name, compute())
+            self._known[name] = self._read(name) if there else self._write_cell(name, compute())
         return self._known[name]
 
     def within(self, where: str) -> Shelf:
@@ -57,27 +57,27 @@ class Cells:
         short = hashlib.sha256(name.encode()).hexdigest()[:24]
         return None if self._folder is None else self._folder / f"{short}.json"
 
-    def _written(self, name: str, found: Any) -> Any:
-        content = codec.canonical(found)
+    def _write_cell(self, name: str, found: Any) -> Any:
+        content = codec.encode_canonical(found)
         if (file := self._file(name)) is not None:
             head = {"v": 1, "kind": "study-cell", "of": self._bound, "cell": name, "found": found}
-            whole = head | {"sha256": codec.fingerprint(head)}
-            disk.write_atomically(file, codec.canonical(whole) + b"\n")
-        return codec.parse(content)  # the same numbers, whether they were written or computed just now
+            whole = head | {"sha256": codec.hash_canonical(head)}
+            disk.write_atomically(file, codec.encode_canonical(whole) + b"\n")
+        return codec.parse_json(content)  # the same numbers, whether they were written or computed just now
 
     def _read(self, name: str) -> Any:
         file = self._file(name)
         assert file is not None
         try:
-            told = codec.parse(file.read_bytes())
+            told = codec.parse_json(file.read_bytes())
             stated = told.pop("sha256")
-            whole = codec.fingerprint(told) == stated
+            whole = codec.hash_canonical(told) == stated
         except (ValueError, AttributeError, KeyError, TypeError):
             whole = False
         if not whole:
-            raise RecordsError(f"{file}: the cell was changed or is damaged; delete it to measure it again")
+            raise RecordError(f"{file}: the cell was changed or is damaged; delete it to measure it again")
         if told.get("of") != self._bound or told.get("cell") != name or told.get("kind") != "study-cell":
-            raise RecordsError(
+            raise RecordError(
                 f"{file}: the cell is of another protocol, other data or another version; "
                 "delete the folder to measure everything again"
             )

@@ -8,26 +8,32 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from epsilog.accounting import calibrate, profile, true_positive_rate
+from epsilog.accounting import calibrate, profile, tpr_upper_bound
 from epsilog.schemes import Scheme
-from epsilog.study.backdoor import Backdoor, success, told_of_backdoor
-from epsilog.study.canaries import Canaries, told_of_canaries
-from epsilog.study.cells import Cells, Shelf
-from epsilog.study.membership import ATTACKS, SHADOWS, Membership, told_of_membership
-from epsilog.study.properties import Property, told_of_property
-from epsilog.study.trial import Trial, score
+from epsilog.study.backdoor import Backdoor, compute_attack_success, measure_backdoor
+from epsilog.study.canaries import CanaryExperiment, measure_canaries
+from epsilog.study.cells import ResultCells, Shelf
+from epsilog.study.membership import ATTACKS, SHADOWS, MembershipExperiment, measure_membership
+from epsilog.study.properties import PropertyExperiment, measure_property
+from epsilog.study.trial import StudyRun, score_model
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check, codec
-from epsilog.training import Task, require_fit
+from epsilog.training import Task, require_matching_scheme
 from epsilog.training.orders import UPLOADS
 
 DIGITS = 6  # of a calibrated noise multiplier
 UTILITY = "utility"
-TAKEN = {UTILITY, *ATTACKS, Membership.name, Property.name, Canaries.name}  # names that no backdoor may have
+TAKEN = {
+    UTILITY,
+    *ATTACKS,
+    MembershipExperiment.name,
+    PropertyExperiment.name,
+    CanaryExperiment.name,
+}  # names that no backdoor may have
 Numbers = dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
+class StudyProtocol:
     """What is measured, fixed before anything is.
 
     Attributes:
@@ -42,12 +48,14 @@ class Protocol:
     budgets: tuple[float, ...]
     seeds: tuple[int, ...]
     backdoors: tuple[Backdoor, ...] = ()
-    membership: Membership | None = None
-    mark: Property | None = None
-    canaries: Canaries | None = None
+    membership: MembershipExperiment | None = None
+    mark: PropertyExperiment | None = None
+    canaries: CanaryExperiment | None = None
 
     def __post_init__(self) -> None:
-        check.fields(self, budgets=check.each(check.positive()), seeds=check.each(check.integer(0, SHADOWS - 1)))
+        check.validate_fields(
+            self, budgets=check.sequence_of(check.positive()), seeds=check.sequence_of(check.integer(0, SHADOWS - 1))
+        )
         for name in ("budgets", "seeds"):
             values = getattr(self, name)
             if not values or len(set(values)) != len(values):
@@ -57,23 +65,23 @@ class Protocol:
             raise CheckError("backdoors", "each of a name of its own", repr(names), verb="be")
 
     @property
-    def questions(self) -> tuple[Backdoor | Membership | Property | Canaries, ...]:
+    def questions(self) -> tuple[Backdoor | MembershipExperiment | PropertyExperiment | CanaryExperiment, ...]:
         """Every attack."""
         others = (self.membership, self.mark, self.canaries)
         return (*self.backdoors, *(one for one in others if one is not None))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        attacks = [{"attack": type(one).__name__.lower(), **_named(one)} for one in self.questions]
+        attacks = [{"attack": type(one).__name__.lower(), **_describe_question(one)} for one in self.questions]
         return {"budgets": list(self.budgets), "seeds": list(self.seeds), "attacks": attacks}
 
 
-def unattacked(name: str) -> str:
+def is_clean_metric(name: str) -> str:
     """Of the numbers of a model that nobody attacks, the one that belongs to a backdoor's trigger."""
     return f"{name}, nobody attacking"
 
 
-def _named(question: Any) -> dict[str, Any]:
+def _describe_question(question: Any) -> dict[str, Any]:
     found = {each.name: getattr(question, each.name) for each in fields(question)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
@@ -109,7 +117,7 @@ class Subject:
             relation=self.relation,
             digits=DIGITS,
         )
-        return require_fit(self.scheme_for(noise), self.task)
+        return require_matching_scheme(self.scheme_for(noise), self.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +162,7 @@ class Condition:
         return {each.name: getattr(self, each.name) for each in fields(self)} | {"runs": list(self.runs)}
 
 
-def described(subjects: tuple[Subject, ...], protocol: Protocol) -> dict[str, Any]:
+def describe_inputs(subjects: tuple[Subject, ...], protocol: StudyProtocol) -> dict[str, Any]:
     """Everything that the outcome depends on, for a hash that stands before the first run."""
     return {
         "protocol": protocol.to_json(),
@@ -172,8 +180,8 @@ def described(subjects: tuple[Subject, ...], protocol: Protocol) -> dict[str, An
     }
 
 
-def measure(
-    subject: Subject, protocol: Protocol, *, tell: Callable[[str], None], cells: Cells | None = None
+def measure_subject(
+    subject: Subject, protocol: StudyProtocol, *, tell: Callable[[str], None], cells: ResultCells | None = None
 ) -> Iterator[Condition]:
     """Measures a subject: first without DP, then at every budget.
 
@@ -186,11 +194,11 @@ def measure(
     Raises:
         CalibrationError: a budget that no noise meets; before anything is trained.
         CheckError: an attack that the task cannot have, or a scheme that does not fit it.
-        RecordsError: a finished cell that was changed.
+        RecordError: a finished cell that was changed.
     """
-    cells = Cells() if cells is None else cells
+    cells = ResultCells() if cells is None else cells
     for question in protocol.questions:
-        if not isinstance(question, Membership):
+        if not isinstance(question, MembershipExperiment):
             question.require_fit(subject.task)
     schemes = [(epsilon, subject.at(epsilon)) for epsilon in protocol.budgets]
     for epsilon, scheme in [(None, subject.scheme_for(1.0)), *schemes]:
@@ -198,7 +206,7 @@ def measure(
         shared = cells.within(where)
         runs = []
         for place, seed in enumerate(protocol.seeds, start=1):
-            trial = Trial(
+            trial = StudyRun(
                 task=subject.task,
                 scheme=scheme,
                 quiet=subject.scheme_for(0.0),
@@ -208,12 +216,14 @@ def measure(
                 shared=shared,
             )
             says = f"{where}: seed {place} of {len(protocol.seeds)}"
-            runs.append(_run(trial, protocol, shared, partial(_say, tell, says)))
+            runs.append(_run(trial, protocol, shared, partial(_report_progress, tell, says)))
         noise = None if epsilon is None else scheme.noise_multiplier
         yield Condition(subject.name, epsilon, noise, _largest(subject, scheme, protocol, epsilon), tuple(runs))
 
 
-def _run(trial: Trial, protocol: Protocol, shared: Shelf, tell: Callable[[str], None]) -> dict[str, Numbers | None]:
+def _run(
+    trial: StudyRun, protocol: StudyProtocol, shared: Shelf, tell: Callable[[str], None]
+) -> dict[str, Numbers | None]:
     """One seed's numbers, by attack; each attack is a cell of its own."""
 
     def cell(name: str, compute: Callable[[], Any]) -> Any:
@@ -227,51 +237,53 @@ def _run(trial: Trial, protocol: Protocol, shared: Shelf, tell: Callable[[str], 
     triggers = [question for question in asked if isinstance(question, Backdoor)]
     found: dict[str, Numbers | None] = {UTILITY: cell(UTILITY, lambda: _utility(trial, triggers))}
     for question in asked:
-        told = cell(question.name, partial(_told, question, trial))
-        found |= told if isinstance(question, Membership) else {question.name: told}
+        told = cell(question.name, partial(_describe_experiment, question, trial))
+        found |= told if isinstance(question, MembershipExperiment) else {question.name: told}
     return found
 
 
-def _say(tell: Callable[[str], None], where: str, what: str) -> None:
+def _report_progress(tell: Callable[[str], None], where: str, what: str) -> None:
     tell(f"{where}, {what}")
 
 
-def _utility(trial: Trial, triggers: Iterable[Backdoor]) -> Numbers | None:
+def _utility(trial: StudyRun, triggers: Iterable[Backdoor]) -> Numbers | None:
     """The score of a model that nobody attacks, and how often each trigger works on it all the same."""
-    model = trial.trained()
+    model = trial.train()
     if model is None:
         return None
-    return {"score": score(trial.task, model)} | {
-        unattacked(each.name): success(trial.task, model, each) for each in triggers
+    return {"score": score_model(trial.task, model)} | {
+        is_clean_metric(each.name): compute_attack_success(trial.task, model, each) for each in triggers
     }
 
 
-def _told(question: Backdoor | Membership | Property | Canaries, trial: Trial) -> Any:
+def _describe_experiment(
+    question: Backdoor | MembershipExperiment | PropertyExperiment | CanaryExperiment, trial: StudyRun
+) -> Any:
     match question:
         case Backdoor():
-            return told_of_backdoor(question, trial)
-        case Membership():
-            return told_of_membership(question, trial)
-        case Property():
-            return told_of_property(question, trial)
-        case Canaries():
-            return told_of_canaries(question, trial)
+            return measure_backdoor(question, trial)
+        case MembershipExperiment():
+            return measure_membership(question, trial)
+        case PropertyExperiment():
+            return measure_property(question, trial)
+        case CanaryExperiment():
+            return measure_canaries(question, trial)
 
 
-def _applies(question: Backdoor | Membership | Property | Canaries, scheme: Scheme) -> bool:
+def _applies(question: Backdoor | MembershipExperiment | PropertyExperiment | CanaryExperiment, scheme: Scheme) -> bool:
     """Whether there is such an attack on a scheme: canaries are clients, and noise at the server cannot be skipped."""
-    if isinstance(question, Canaries):
+    if isinstance(question, CanaryExperiment):
         return scheme.unit_is_client
     if isinstance(question, Backdoor) and not question.complies:
         return type(scheme) in UPLOADS and UPLOADS[type(scheme)].is_noisy
     return True
 
 
-def _largest(subject: Subject, scheme: Scheme, protocol: Protocol, epsilon: float | None) -> dict[str, float]:
+def _largest(subject: Subject, scheme: Scheme, protocol: StudyProtocol, epsilon: float | None) -> dict[str, float]:
     if epsilon is None or protocol.membership is None:
         return {}
     rates = protocol.membership.fprs
-    promised = {rate: true_positive_rate([(epsilon, subject.delta)], fpr=rate) for rate in rates}
+    promised = {rate: tpr_upper_bound([(epsilon, subject.delta)], fpr=rate) for rate in rates}
     try:
         curve = profile(scheme.release(), relation=subject.relation)
         whole = {rate: curve.tpr(rate).upper for rate in rates}

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.study.trial import Trial, unscored
+from epsilog.study.trial import StudyRun, drop_test_set
 from epsilog.terms import CheckError, check
 from epsilog.training import Federation, Randomness, Task
 
@@ -30,7 +30,7 @@ THREE_SIGMA = 0.00135  # the chance of a normal number more than three standard 
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class MembershipExperiment:
     """What the attackers are asked, and what they have.
 
     Attributes:
@@ -45,7 +45,12 @@ class Membership:
     name: ClassVar[str] = "membership"
 
     def __post_init__(self) -> None:
-        check.fields(self, fprs=check.each(check.between(0, 1)), shadows=check.integer(0), units=check.integer(100))
+        check.validate_fields(
+            self,
+            fprs=check.sequence_of(check.in_open_interval(0, 1)),
+            shadows=check.integer(0),
+            units=check.integer(100),
+        )
         if not self.fprs or len(set(self.fprs)) != len(self.fprs):
             raise CheckError("fprs", "some, each once", repr(self.fprs), verb="name")
         if 0 < self.shadows < FEWEST:
@@ -53,7 +58,7 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class AttackResult:
     """How well scores tell members from others.
 
     Attributes:
@@ -90,7 +95,7 @@ class Attack:
         return self.auc > 0.5 + 3 * math.sqrt(variance)
 
 
-def halved(task: Task, seed: int) -> tuple[Task, NDArray[np.bool_]]:
+def hold_out_half(task: Task, seed: int) -> tuple[Task, NDArray[np.bool_]]:
     """Leaves out half of the units, every half alike, so that all such tasks are of one size and compiled once.
 
     Returns:
@@ -107,13 +112,13 @@ def halved(task: Task, seed: int) -> tuple[Task, NDArray[np.bool_]]:
     return replace(task, clients=kept), members
 
 
-def losses_of_units(task: Task, model: Vector) -> Vector:
+def compute_unit_losses(task: Task, model: Vector) -> Vector:
     """Each unit's mean loss under a model; nan for a client without rows that can be used; shape (units,)."""
     return _of_units(task, _losses(task, model))
 
 
-def confidences_of_units(task: Task, model: Vector) -> Vector:
-    """Each unit's mean scaled confidence ln(p / (1 - p)), p = e^-loss; nan as in ``losses_of_units``; shape (units,).
+def compute_unit_confidences(task: Task, model: Vector) -> Vector:
+    """Each unit's mean scaled confidence ln(p / (1 - p)), p = e^-loss: (units,); nan as in ``compute_unit_losses``.
 
     Of classes p is the model's probability of the right one (Carlini et al. 2022, Sec. IV-C). Of a real target the
     loss itself is taken, with its sign changed.
@@ -150,7 +155,7 @@ def _of_units(task: Task, values: Vector) -> Vector:
         return np.asarray(sums / np.bincount(whose, minlength=clients.count))
 
 
-def attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -> Attack:
+def evaluate_attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -> AttackResult:
     """Measures how well large scores tell members; a score that is not a number is left out.
 
     Args:
@@ -158,11 +163,11 @@ def attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -> Attack:
         members: who took part; shape (units,).
         fpr: false positive rate to set the threshold to, in (0, 1).
 
-    >>> found = attack(np.array([3.0, 2.0, 1.0, 0.0]), np.array([True, True, False, False]), fpr=0.5)
+    >>> found = evaluate_attack(np.array([3.0, 2.0, 1.0, 0.0]), np.array([True, True, False, False]), fpr=0.5)
     >>> found.auc, found.tpr
     (1.0, 1.0)
     """
-    fpr = check.between(0, 1)(fpr=fpr)
+    fpr = check.in_open_interval(0, 1)(fpr=fpr)
     scores = check.doubles()(scores=scores)
     told = ~np.isnan(scores)
     inside, outside = scores[told & members], np.sort(scores[told & ~members])
@@ -171,10 +176,10 @@ def attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -> Attack:
     below, upto = (np.searchsorted(outside, inside, side=side) for side in ("left", "right"))
     auc = float((below + upto).sum() / (2 * inside.size * outside.size))
     threshold = outside[outside.size - 1 - int(fpr * outside.size)]
-    return Attack(auc, float((inside > threshold).mean()), fpr, int(inside.size), int(outside.size))
+    return AttackResult(auc, float((inside > threshold).mean()), fpr, int(inside.size), int(outside.size))
 
 
-def likelihood_ratios(confidences: Vector, shadows: Vector, inside: NDArray[np.bool_]) -> Vector:
+def compute_lira_scores(confidences: Vector, shadows: Vector, inside: NDArray[np.bool_]) -> Vector:
     """LiRA's score of each unit: log N(c; models that saw it) - log N(c; models that did not); shape (units,).
 
     Below 64 shadow models the two variances are common to all units, as Carlini et al. (2022, Sec. VI-C) advise.
@@ -204,52 +209,52 @@ def likelihood_ratios(confidences: Vector, shadows: Vector, inside: NDArray[np.b
     return np.asarray(found[0] - found[1])
 
 
-def told_of_membership(question: Membership, trial: Trial) -> dict[str, dict[str, float] | None]:
-    """Both attacks on one run: what ``numbers`` gives of each; None where training diverged."""
-    half, members = halved(unscored(trial.task), trial.seed)
-    model = trial.trained(half)
+def measure_membership(question: MembershipExperiment, trial: StudyRun) -> dict[str, dict[str, float] | None]:
+    """Both attacks on one run: what ``summarize_attack`` gives of each; None where training diverged."""
+    half, members = hold_out_half(drop_test_set(trial.task), trial.seed)
+    model = trial.train(half)
     names = ATTACKS if question.shadows else ATTACKS[:1]
     if model is None:
         return dict.fromkeys(names)
-    asked = _asked(members.size, question.units)
-    scores = {"losses": -losses_of_units(trial.task, model)[asked]}
+    asked = _draw_units(members.size, question.units)
+    scores = {"losses": -compute_unit_losses(trial.task, model)[asked]}
     if question.shadows:
         shadows = [_shadow(question, trial, place) for place in range(question.shadows)]
         kept = [one for one in shadows if one is not None]
         if len(kept) < FEWEST:
-            return {"losses": numbers(scores["losses"], members[asked], question.fprs), "LiRA": None}
+            return {"losses": summarize_attack(scores["losses"], members[asked], question.fprs), "LiRA": None}
         told, inside = (np.stack(parts) for parts in zip(*kept, strict=True))
-        scores["LiRA"] = likelihood_ratios(confidences_of_units(trial.task, model)[asked], told, inside)
-    return {name: numbers(score, members[asked], question.fprs) for name, score in scores.items()}
+        scores["LiRA"] = compute_lira_scores(compute_unit_confidences(trial.task, model)[asked], told, inside)
+    return {name: summarize_attack(score, members[asked], question.fprs) for name, score in scores.items()}
 
 
-def numbers(scores: Vector, members: NDArray[np.bool_], fprs: tuple[float, ...]) -> dict[str, float]:
+def summarize_attack(scores: Vector, members: NDArray[np.bool_], fprs: tuple[float, ...]) -> dict[str, float]:
     """What a table shows of an attack: the area, and at each rate the share of true positives; both beside chance."""
-    found = [attack(scores, members, fpr=fpr) for fpr in fprs]
+    found = [evaluate_attack(scores, members, fpr=fpr) for fpr in fprs]
     told = {"auc": found[0].auc, "auc_beyond_chance": float(found[0].beyond_chance)}
     for one in found:
         told |= {f"tpr_at_{one.fpr:g}": one.tpr, f"tpr_at_{one.fpr:g}_beyond_chance": float(one.tpr_beyond_chance)}
     return told
 
 
-def _asked(units: int, most: int) -> NDArray[np.int64]:
+def _draw_units(units: int, most: int) -> NDArray[np.int64]:
     """Of which units it is asked whether they took part."""
     order = np.argsort(Randomness.simulated(0).stream("asked", 0).words(units), kind="stable")
     return np.sort(order[:most])
 
 
-def _shadow(question: Membership, trial: Trial, place: int) -> tuple[Vector, NDArray[np.bool_]] | None:
+def _shadow(question: MembershipExperiment, trial: StudyRun, place: int) -> tuple[Vector, NDArray[np.bool_]] | None:
     """A shadow model's confidences, and which units it saw; None where its training diverged."""
     seed = SHADOWS + place
     shadow = replace(trial, seed=seed)
-    half, members = halved(unscored(trial.task), seed)
-    asked = _asked(members.size, question.units)
+    half, members = hold_out_half(drop_test_set(trial.task), seed)
+    asked = _draw_units(members.size, question.units)
 
     def compute() -> list[float | None] | None:
-        model = shadow.trained(half)
+        model = shadow.train(half)
         if model is None:
             return None
-        told = confidences_of_units(trial.task, model)[asked]
+        told = compute_unit_confidences(trial.task, model)[asked]
         return [None if np.isnan(one) else float(one) for one in told]
 
     told = trial.shared(f"shadow model {place}", compute)

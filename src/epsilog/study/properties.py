@@ -19,19 +19,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.study.membership import attack
-from epsilog.study.trial import Trial, engine_of, unscored
+from epsilog.study.membership import evaluate_attack
+from epsilog.study.trial import StudyRun, drop_test_set, get_engine
 from epsilog.terms import CheckError, check
-from epsilog.training import Federation, Randomness, Task, pace, sampling
+from epsilog.training import Federation, Randomness, Task, compute_learning_rate_factor, sampling
 from epsilog.training.engines import Engine
-from epsilog.training.rounds import Outcome, State
-from epsilog.training.schemes import TRAINED, Now
+from epsilog.training.rounds import RoundResult, TrainingState
+from epsilog.training.schemes import TRAINED, RoundContext
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class PropertyExperiment:
     """A mark on rows, and who carries it.
 
     Attributes:
@@ -48,11 +48,11 @@ class Property:
     name: ClassVar[str] = "property"
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
-            features=check.each(check.integer(0)),
+            features=check.sequence_of(check.integer(0)),
             value=check.finite(),
-            share=check.within(0, 1),
+            share=check.in_closed_interval(0, 1),
             every=check.integer(1),
         )
         if not self.features:
@@ -65,22 +65,22 @@ class Property:
             raise CheckError("property", "for a task with a test set, from which the attacker learns", task.name)
 
 
-def told_of_property(question: Property, trial: Trial) -> dict[str, float] | None:
+def measure_property(question: PropertyExperiment, trial: StudyRun) -> dict[str, float] | None:
     """How well the attacker tells rounds with the mark: the area under the curve over rounds; None if diverged."""
-    plain = unscored(trial.task)
+    plain = drop_test_set(trial.task)
     coins = Randomness.simulated(trial.seed).stream("property", 0).coins((trial.scheme.rounds,), 0.5)
     if coins.all() or not coins.any():
         return None
-    marked = engine_of(_marked(plain, question))
+    marked = get_engine(_mark_clients(plain, question))
     observer = _Observer(question, trial)
-    unmarked = engine_of(plain)
-    model = trial.trained(engines=lambda done: marked if coins[done - 1] else unmarked, watch=observer.look)
+    unmarked = get_engine(plain)
+    model = trial.train(engines=lambda done: marked if coins[done - 1] else unmarked, watch=observer.look)
     if model is None:
         return None
     scores, has = observer.scores(), coins[observer.rounds]
     if has.all() or not has.any():
         return None
-    told = attack(scores, has, fpr=0.5)
+    told = evaluate_attack(scores, has, fpr=0.5)
     found = {"auc": told.auc, "auc_beyond_chance": float(told.beyond_chance)}
     return found | {"rounds_with": float(told.members), "rounds_without": float(told.others)}
 
@@ -88,22 +88,22 @@ def told_of_property(question: Property, trial: Trial) -> dict[str, float] | Non
 class _Observer:
     """Scores rounds by what the attacker makes of its own rows, with the mark and without it."""
 
-    def __init__(self, question: Property, trial: Trial) -> None:
+    def __init__(self, question: PropertyExperiment, trial: StudyRun) -> None:
         own = _own(trial.task)
         self._trial, self._every = trial, question.every
-        self._engines = engine_of(own), engine_of(_marked(own, question))
+        self._engines = get_engine(own), get_engine(_mark_clients(own, question))
         self._own: tuple[list[Vector], list[Vector]] = ([], [])
         self._seen: list[Vector] = []
         self.rounds: list[int] = []
 
-    def look(self, before: State, after: Outcome) -> None:
+    def look(self, before: TrainingState, after: RoundResult) -> None:
         """Sees a round."""
         done = after.state.round
         if (done - 1) % self._every:
             return
         for engine, kept in zip(self._engines, self._own, strict=True):
-            kept.append(_shown(self._expected(engine, before, done) - before.model))
-        self._seen.append(_shown(after.state.model - before.model))
+            kept.append(_select_features(self._predict_model(engine, before, done) - before.model))
+        self._seen.append(_select_features(after.state.model - before.model))
         self.rounds.append(done - 1)
 
     def scores(self) -> Vector:
@@ -113,22 +113,22 @@ class _Observer:
         spread = (off**2).mean(axis=0)
         return np.asarray(off @ np.where(spread > 0, (having - without) / np.where(spread > 0, spread, 1.0), 0.0))
 
-    def _expected(self, engine: Engine, before: State, done: int) -> Vector:
+    def _predict_model(self, engine: Engine, before: TrainingState, done: int) -> Vector:
         """The next model, if the attacker's own clients were a cohort and nobody added noise."""
         scheme, training = self._trial.quiet, engine.task.training
         draws = partial(Randomness.simulated(self._trial.seed).stream, round=done)
-        first, sizes = sampling.Before(1, np.zeros(scheme.clients, dtype=np.int64)), draws("observer")
-        slots = sampling.slots(scheme.cohorts, sizes, first)
-        size = len(sampling.cohort(scheme.cohorts, sizes, replace(first, slots=slots)))
+        first, sizes = sampling.SamplerHistory(1, np.zeros(scheme.clients, dtype=np.int64)), draws("observer")
+        slots = sampling.draw_slots(scheme.cohorts, sizes, first)
+        size = len(sampling.draw_cohort(scheme.cohorts, sizes, replace(first, slots=slots)))
         everybody = np.arange(engine.task.clients.count)
-        cohort = sampling.without_replacement(draws("observer's clients"), eligible=everybody, size=size)
-        speed = pace(training.schedule, done, scheme.rounds)
-        now = Now(done, before.model, np.zeros(0), cohort, draws, self._trial.private, speed)
+        cohort = sampling.draw_without_replacement(draws("observer's clients"), eligible=everybody, size=size)
+        speed = compute_learning_rate_factor(training.schedule, done, scheme.rounds)
+        now = RoundContext(done, before.model, np.zeros(0), cohort, draws, self._trial.private, speed)
         step = TRAINED[type(scheme)].change(scheme, engine, now).step
         return training.server.moved(before.model, step, before.server, done=done, rounds=scheme.rounds)[0]
 
 
-def _shown(change: Vector) -> Vector:
+def _select_features(change: Vector) -> Vector:
     """What the attacker looks at of a change of the model: every number, and its size whatever its sign."""
     return np.concatenate([change, np.abs(change)])
 
@@ -149,7 +149,7 @@ def _own(task: Task) -> Task:
 
 
 @lru_cache(maxsize=2)
-def _marked(task: Task, question: Property) -> Task:
+def _mark_clients(task: Task, question: PropertyExperiment) -> Task:
     """The same rows, with the mark on those of some clients, the same in all runs."""
     clients = task.clients
     stream = Randomness.simulated(0).stream("carriers", 0)

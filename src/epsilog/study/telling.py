@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from epsilog.reports import Series, line_plot, standalone
-from epsilog.study.measuring import UTILITY, Condition, Protocol, unattacked
+from epsilog.reports import PlotSeries, add_inline_style, draw_line_plot
+from epsilog.study.measuring import UTILITY, Condition, StudyProtocol, is_clean_metric
 from epsilog.study.membership import ATTACKS
-from epsilog.terms.digits import upper_text
+from epsilog.terms.digits import format_upper
 
 THREE = 3.0  # standard errors from which on something is called beyond chance
 Cell = Callable[[Condition], str]
 
 
-class Table(NamedTuple):
+class ResultTable(NamedTuple):
     """What was measured, a row for each condition: medians over the seeds, with the least and the greatest.
 
     Attributes:
@@ -30,7 +30,7 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def tables(conditions: Sequence[Condition]) -> list[Table]:
+def build_tables(conditions: Sequence[Condition]) -> list[ResultTable]:
     """A table for each thing that was measured."""
     found = []
     for title, columns in _columns(conditions).items():
@@ -39,10 +39,10 @@ def tables(conditions: Sequence[Condition]) -> list[Table]:
             cells = [cell(one) for cell in columns.values()]
             if any(cells):
                 budget = "no DP" if one.epsilon is None else f"{one.epsilon:g}"
-                noise = "" if one.noise_multiplier is None else upper_text(one.noise_multiplier, 4)
+                noise = "" if one.noise_multiplier is None else format_upper(one.noise_multiplier, 4)
                 rows.append((one.subject, budget, noise, *cells))
         if rows:
-            found.append(Table(title, ("scheme", "epsilon", "noise", *columns), tuple(rows)))
+            found.append(ResultTable(title, ("scheme", "epsilon", "noise", *columns), tuple(rows)))
     return found
 
 
@@ -55,7 +55,7 @@ def _columns(conditions: Sequence[Condition]) -> dict[str, dict[str, Cell]]:
     backdoors: dict[str, Cell] = {}
     for name in _backdoors(conditions):
         backdoors |= {f"{name} works": shows(name, "success"), f"score, {name}": shows(name, "score")}
-        backdoors[unattacked(name)] = shows(UTILITY, unattacked(name))
+        backdoors[is_clean_metric(name)] = shows(UTILITY, is_clean_metric(name))
     membership: dict[str, Cell] = {}
     for attack in ATTACKS:
         membership[f"AUC, {attack}"] = shows(attack, "auc")
@@ -96,7 +96,7 @@ def _rates(conditions: Sequence[Condition]) -> list[str]:
     return list(dict.fromkeys(rates))
 
 
-def sentences(conditions: Sequence[Condition], protocol: Protocol) -> list[str]:
+def write_conclusions(conditions: Sequence[Condition], protocol: StudyProtocol) -> list[str]:
     """What was measured, in words; the last ones say what it does not show."""
     told = []
     for subject, group in groupby(conditions, key=lambda one: one.subject):
@@ -136,7 +136,7 @@ def _of_backdoors(one: Condition) -> Iterator[str]:
     for name in _backdoors([one]):
         if (works := one.of(name, "success")) is not None:
             told = f"{one.subject}: {one.where} {name} works on {_share(works)}"
-            alone = one.of(UTILITY, unattacked(name))
+            alone = one.of(UTILITY, is_clean_metric(name))
             yield f"{told}." if alone is None else f"{told}; where nobody attacks, on {_share(alone)}."
 
 
@@ -157,14 +157,14 @@ def _of_membership(one: Condition) -> Iterator[str]:
 def _of_property(one: Condition) -> Iterator[str]:
     if (auc := one.of("property", "auc")) is not None:
         seeds = _seeds(one, "property", "auc")
-        together = "beyond chance" if pooled(one) > THREE else "not beyond chance"
+        together = "beyond chance" if pool_z_score(one) > THREE else "not beyond chance"
         yield (
             f"{one.subject}: {one.where} updates tell rounds with the property beyond chance in {seeds}, and all seeds "
             f"together {together} (AUC {_spread(auc)})."
         )
 
 
-def pooled(one: Condition) -> float:
+def pool_z_score(one: Condition) -> float:
     """How many standard errors the areas of property inference lie above guessing, over all seeds together.
 
     A seed has few rounds. The sum of the seeds' Mann-Whitney statistics has the sum of their variances.
@@ -191,7 +191,7 @@ def _seeds(one: Condition, attack: str, name: str) -> str:
     return {0: "no seed", len(one.runs): "every seed"}.get(beyond, f"{beyond} of {len(one.runs)} seeds")
 
 
-def plots(conditions: Sequence[Condition]) -> dict[str, str]:
+def draw_study_plots(conditions: Sequence[Condition]) -> dict[str, str]:
     """An SVG for each thing that was measured, by name: medians against epsilon, a line a scheme.
 
     Bars go from the least to the greatest of the seeds.
@@ -209,15 +209,15 @@ def plots(conditions: Sequence[Condition]) -> dict[str, str]:
     for file, (label, attack, name) in wanted.items():
         lines = [_line(subject, [*group], attack, name) for subject, group in groupby(conditions, lambda c: c.subject)]
         if any(line.points for line in lines):
-            drawn = line_plot(lines, title=label, x_label="epsilon", y_label=label, log_x=True)
-            found[file] = standalone(drawn)
+            drawn = draw_line_plot(lines, title=label, x_label="epsilon", y_label=label, log_x=True)
+            found[file] = add_inline_style(drawn)
     return found
 
 
-def _line(subject: str, conditions: Sequence[Condition], attack: str, name: str) -> Series:
+def _line(subject: str, conditions: Sequence[Condition], attack: str, name: str) -> PlotSeries:
     told = [(one.epsilon, one.of(attack, name)) for one in conditions]
     there = [(epsilon, spread) for epsilon, spread in told if epsilon is not None and spread is not None]
-    return Series(
+    return PlotSeries(
         subject,
         tuple((epsilon, spread[0]) for epsilon, spread in there),
         markers=True,
@@ -234,4 +234,4 @@ def _share(values: tuple[float, float, float]) -> str:
 
 
 def _upper(value: float | None) -> str:
-    return "" if value is None else upper_text(value, 3)
+    return "" if value is None else format_upper(value, 3)

@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from epsilog.schemes import Scheme
 from epsilog.study.cells import Shelf
-from epsilog.training import Randomness, Task, require_fit
-from epsilog.training.engines import Engine, made
-from epsilog.training.rounds import Outcome, State, begin, next_round
+from epsilog.training import Randomness, Task, require_matching_scheme
+from epsilog.training.engines import Engine, make_engine
+from epsilog.training.rounds import RoundResult, TrainingState, compute_next_round, make_initial_state
 
 Vector = NDArray[np.float64]
 Engines = Callable[[int], Engine]
 """The engine of a round, by its number."""
-Watch = Callable[[State, Outcome], None]
+Watch = Callable[[TrainingState, RoundResult], None]
 """Sees the state before a round, and the round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trial:
+class StudyRun:
     """What attacks are made on.
 
     Attributes:
@@ -49,7 +49,7 @@ class Trial:
         """Where the run's draws come from."""
         return Randomness.simulated(self.seed)
 
-    def trained(
+    def train(
         self, task: Task | None = None, *, engines: Engines | None = None, watch: Watch | None = None
     ) -> Vector | None:
         """The last model; None if training diverges. Models are not scored on the way.
@@ -59,13 +59,13 @@ class Trial:
             engines: what computes the rounds; None for the compiled one.
             watch: called after every round.
         """
-        whole = unscored(self.task) if task is None else task
-        scheme, state = require_fit(self.scheme, whole), begin(whole)
+        whole = drop_test_set(self.task) if task is None else task
+        scheme, state = require_matching_scheme(self.scheme, whole), make_initial_state(whole)
         if engines is None:
-            engines = same(engine_of(whole) if task is None else made(None, whole))
+            engines = reuse_engine(get_engine(whole) if task is None else make_engine(None, whole))
         for done in range(1, scheme.rounds + 1):
             engine = engines(done)
-            outcome = next_round(scheme, engine, state, self.draws, private=self.private)
+            outcome = compute_next_round(scheme, engine, state, self.draws, private=self.private)
             if outcome.record.diverged:
                 return None
             if watch is not None:
@@ -75,21 +75,21 @@ class Trial:
 
 
 @lru_cache(maxsize=1)
-def unscored(task: Task) -> Task:
+def drop_test_set(task: Task) -> Task:
     """The same task without its test set: what is scored once need not be scored in every round."""
     return replace(task, test_features=None, test_targets=None)
 
 
 @lru_cache(maxsize=5)
-def engine_of(task: Task) -> Engine:
+def get_engine(task: Task) -> Engine:
     """The compiled engine for a task, which holds its rows on the device: made once for all seeds and budgets.
 
     There is room for everybody's rows, those with a trigger or a mark, and an attacker's own, with a mark and without.
     """
-    return made(None, task)
+    return make_engine(None, task)
 
 
-def score(task: Task, model: Vector) -> float | None:
+def score_model(task: Task, model: Vector) -> float | None:
     """A model's score on the public test set; None where it, or the loss, is not finite."""
     features, targets = task.test_set()
     outputs = task.model.apply(task.model.unflatten(model.astype(features.dtype)), features)
@@ -97,7 +97,7 @@ def score(task: Task, model: Vector) -> float | None:
     return told[1] if np.isfinite(told).all() else None
 
 
-def same(engine: Engine) -> Engines:
+def reuse_engine(engine: Engine) -> Engines:
     """One engine for every round."""
     return partial(_same, engine)
 

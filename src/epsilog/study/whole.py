@@ -19,27 +19,27 @@ import epsilog
 from epsilog import disk
 from epsilog.ledger import Ledger, open_ledger
 from epsilog.mechanisms import Composed
-from epsilog.pipeline import prepare_file
-from epsilog.refusals import refusals
+from epsilog.pipeline import prepare_config
+from epsilog.refusals import convert_validation_errors
 from epsilog.study.backdoor import Backdoor
-from epsilog.study.canaries import Canaries
-from epsilog.study.cells import Cells
-from epsilog.study.measuring import Condition, Protocol, Subject, described, measure
-from epsilog.study.membership import Membership
-from epsilog.study.properties import Property
-from epsilog.study.telling import Table, plots, sentences, tables
-from epsilog.terms import CheckError, ProgrammeError, check, codec
-from epsilog.training.rounds import bound_to
+from epsilog.study.canaries import CanaryExperiment
+from epsilog.study.cells import ResultCells
+from epsilog.study.measuring import Condition, StudyProtocol, Subject, describe_inputs, measure_subject
+from epsilog.study.membership import MembershipExperiment
+from epsilog.study.properties import PropertyExperiment
+from epsilog.study.telling import ResultTable, build_tables, draw_study_plots, write_conclusions
+from epsilog.terms import CheckError, ConfigError, check, codec
+from epsilog.training.rounds import hash_run_inputs
 
 _Attack = TypeVar("_Attack")
 LEAST = "1e-18"  # delta that a ledger can book
 
 
-class _Part(BaseModel):
+class _StudySection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _Head(_Part):
+class _Head(_StudySection):
     """[study]: what is compared."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
@@ -48,7 +48,7 @@ class _Head(_Part):
     seeds: tuple[int, ...]
 
 
-class _Backdoor(_Part):
+class _Backdoor(_StudySection):
     """[[backdoor]]: as ``Backdoor``."""
 
     attackers: int
@@ -60,16 +60,16 @@ class _Backdoor(_Part):
     name: str = "backdoor"
 
 
-class _Membership(_Part):
-    """[membership]: as ``Membership``."""
+class _Membership(_StudySection):
+    """[membership]: as ``MembershipExperiment``."""
 
     fprs: tuple[float, ...] = (0.01, 0.001)
     shadows: int = 0
     units: int = 4000
 
 
-class _Property(_Part):
-    """[property]: as ``Property``."""
+class _Property(_StudySection):
+    """[property]: as ``PropertyExperiment``."""
 
     features: tuple[int, ...]
     value: float
@@ -77,32 +77,36 @@ class _Property(_Part):
     every: int = 1
 
 
-class _Canaries(_Part):
-    """[canaries]: as ``Canaries``."""
+class _Canaries(_StudySection):
+    """[canaries]: as ``CanaryExperiment``."""
 
     count: int = 100
 
 
-class _File(_Part):
+class _StudyFile(_StudySection):
     study: _Head
     backdoor: tuple[_Backdoor, ...] = ()
     membership: _Membership | None = None
     property: _Property | None = None
     canaries: _Canaries | None = None
 
-    def protocol(self) -> Protocol:
+    def protocol(self) -> StudyProtocol:
         """What is measured."""
-        return Protocol(
+        return StudyProtocol(
             self.study.budgets,
             self.study.seeds,
-            backdoors=tuple(_made(Backdoor, each, f"backdoor[{place}]") for place, each in enumerate(self.backdoor)),
-            membership=None if self.membership is None else _made(Membership, self.membership, "membership"),
-            mark=None if self.property is None else _made(Property, self.property, "property"),
-            canaries=None if self.canaries is None else _made(Canaries, self.canaries, "canaries"),
+            backdoors=tuple(
+                _build_experiment(Backdoor, each, f"backdoor[{place}]") for place, each in enumerate(self.backdoor)
+            ),
+            membership=None
+            if self.membership is None
+            else _build_experiment(MembershipExperiment, self.membership, "membership"),
+            mark=None if self.property is None else _build_experiment(PropertyExperiment, self.property, "property"),
+            canaries=None if self.canaries is None else _build_experiment(CanaryExperiment, self.canaries, "canaries"),
         )
 
 
-def _made(kind: Callable[..., _Attack], section: _Part, name: str) -> _Attack:
+def _build_experiment(kind: Callable[..., _Attack], section: _StudySection, name: str) -> _Attack:
     try:
         return kind(**section.model_dump())
     except CheckError as error:
@@ -121,10 +125,10 @@ class Study:
 
     name: str
     subjects: tuple[Subject, ...]
-    protocol: Protocol
+    protocol: StudyProtocol
 
     def __post_init__(self) -> None:
-        check.fields(self, name=check.text())
+        check.validate_fields(self, name=check.text())
         names = [one.name for one in self.subjects]
         if not names or len(set(names)) != len(names):
             raise CheckError("subjects", "some, each of its own name", repr(names), verb="be")
@@ -132,36 +136,36 @@ class Study:
     @property
     def hash(self) -> str:
         """SHA-256 of everything that the outcome depends on but the data."""
-        return codec.fingerprint({"study": self.name, **described(self.subjects, self.protocol)})
+        return codec.hash_canonical({"study": self.name, **describe_inputs(self.subjects, self.protocol)})
 
 
-def load(path: Path) -> Study:
+def load_study(path: Path) -> Study:
     """Reads a study's file, and the programmes that it names, relative to it.
 
     Raises:
-        ProgrammeError: a file that is missing, is no TOML, or holds unknown, missing or wrong fields.
+        ConfigError: a file that is missing, is no TOML, or holds unknown, missing or wrong fields.
     """
     try:
-        stated = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        stated = _StudyFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise ProgrammeError(str(path), [f"cannot be read: {error.strerror}"]) from error
+        raise ConfigError(str(path), [f"cannot be read: {error.strerror}"]) from error
     except ValidationError as error:
-        raise ProgrammeError(str(path), refusals(error.errors())) from error
+        raise ConfigError(str(path), convert_validation_errors(error.errors())) from error
     except ValueError as error:
-        raise ProgrammeError(str(path), [f"is not TOML: {error}"]) from error
+        raise ConfigError(str(path), [f"is not TOML: {error}"]) from error
     head = stated.study
     try:
         protocol = stated.protocol()
         return Study(head.name, tuple(_subject(path.parent / each) for each in head.programmes), protocol)
     except CheckError as error:
-        raise ProgrammeError(str(path), [error]) from error
+        raise ConfigError(str(path), [error]) from error
 
 
 def _subject(path: Path) -> Subject:
-    prepared = prepare_file(path)
+    prepared = prepare_config(path)
     programme, task = prepared.programme, prepared.task
     if not programme.run.simulation:
-        raise ProgrammeError(str(path), ["run.simulation: must be true in a study"])
+        raise ConfigError(str(path), ["run.simulation: must be true in a study"])
     return Subject(
         programme.programme.name,
         task,
@@ -171,8 +175,8 @@ def _subject(path: Path) -> Subject:
     )
 
 
-def study(whole: Study, *, folder: Path, ledger: str | Path, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Runs a study and writes ``study.json``, ``study.md`` and plots; a finished one is only read.
+def run_study(whole: Study, *, folder: Path, ledger: str | Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Runs a study and writes ``run_study.json``, ``run_study.md`` and plots; a finished one is only read.
 
     One that was killed goes on behind the last attack that it finished, and comes to the same bytes.
 
@@ -183,48 +187,50 @@ def study(whole: Study, *, folder: Path, ledger: str | Path, tell: Callable[[str
         tell: called with what happens next.
 
     Returns:
-        The document in ``study.json``.
+        The document in ``run_study.json``.
 
     Raises:
         CalibrationError: a budget that no noise meets.
         ConflictError: the ledger is for real budgets, or holds another outcome than the file.
-        RecordsError: what was finished before was changed, or is of other data or another version.
+        RecordError: what was finished before was changed, or is of other data or another version.
     """
     own = folder / f"study-{whole.name}-{whole.hash[:8]}"
     with open_ledger(ledger) as books:
         books.verify()
-        charge = _entered(books, whole)
+        charge = _enter_protocol(books, whole)
         file = own / "study.json"
         if charge.state == "committed" and file.exists():
             charge.commit(evidence=_evidence(file))
-            kept: dict[str, Any] = codec.parse(file.read_bytes())
+            kept: dict[str, Any] = codec.parse_json(file.read_bytes())
             return kept
-        cells = Cells(own / "cells", bound=_bound(whole))
+        cells = ResultCells(own / "cells", bound=_bound(whole))
         conditions = [
-            one for subject in whole.subjects for one in measure(subject, whole.protocol, tell=tell, cells=cells)
+            one
+            for subject in whole.subjects
+            for one in measure_subject(subject, whole.protocol, tell=tell, cells=cells)
         ]
         document = _document(whole, conditions)
-        disk.write_atomically(file, codec.canonical(document) + b"\n")
+        disk.write_atomically(file, codec.encode_canonical(document) + b"\n")
         disk.write_atomically(own / "study.md", _page(whole, conditions).encode())
-        for name, plot in plots(conditions).items():
+        for name, plot in draw_study_plots(conditions).items():
             disk.write_atomically(own / f"{name}.svg", plot.encode())
         charge.commit(evidence=_evidence(file))
         cells.clear()
     return document
 
 
-def shown(document: dict[str, Any]) -> list[Table]:
+def read_tables(document: dict[str, Any]) -> list[ResultTable]:
     """The tables of a study's document."""
-    return tables([Condition.from_json(one) for one in document["conditions"]])
+    return build_tables([Condition.from_json(one) for one in document["conditions"]])
 
 
 def _bound(whole: Study) -> str:
     """What finished cells are of: the protocol, every number of the data, and the code."""
-    data = [bound_to(one.scheme_for(1.0), one.task) for one in whole.subjects]
-    return codec.fingerprint({"study": whole.hash, "data": data, "version": epsilog.__version__})
+    data = [hash_run_inputs(one.scheme_for(1.0), one.task) for one in whole.subjects]
+    return codec.hash_canonical({"study": whole.hash, "data": data, "version": epsilog.__version__})
 
 
-def _entered(books: Ledger, whole: Study) -> Any:
+def _enter_protocol(books: Ledger, whole: Study) -> Any:
     """The ledger's entry for a protocol: made before the first run, and found again by the same protocol."""
     scope = f"studies/{whole.name}"
     if not books.budgets_above(scope):
@@ -249,17 +255,17 @@ def _document(whole: Study, conditions: list[Condition]) -> dict[str, Any]:
         "kind": "study",
         "name": whole.name,
         "hash": whole.hash,
-        **described(whole.subjects, whole.protocol),
+        **describe_inputs(whole.subjects, whole.protocol),
         "conditions": [one.to_json() for one in conditions],
-        "found": sentences(conditions, whole.protocol),
+        "found": write_conclusions(conditions, whole.protocol),
     }
 
 
 def _page(whole: Study, conditions: list[Condition]) -> str:
     parts = [f"# {whole.name}", f"Protocol {whole.hash}."]
-    for table in tables(conditions):
+    for table in build_tables(conditions):
         rows = [table.headings, ["---"] * len(table.headings), *table.rows]
         parts += [f"## {table.title}", "\n".join(f"| {' | '.join(row)} |" for row in rows)]
-    parts.append("\n".join(f"- {each}" for each in sentences(conditions, whole.protocol)))
-    parts.append("\n".join(f"![{name}]({name}.svg)" for name in plots(conditions)))
+    parts.append("\n".join(f"- {each}" for each in write_conclusions(conditions, whole.protocol)))
+    parts.append("\n".join(f"![{name}]({name}.svg)" for name in draw_study_plots(conditions)))
     return "\n\n".join(parts) + "\n"

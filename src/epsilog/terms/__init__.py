@@ -2,56 +2,56 @@
 
 from epsilog.terms.canaries import Canaries
 from epsilog.terms.errors import (
-    AccessError,
     BudgetExceededError,
     CalibrationError,
     CheckError,
+    ConfigError,
     ConflictError,
     EpsilogError,
     LedgerIntegrityError,
-    ProgrammeError,
-    RecordsError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    RecordError,
     StorageError,
-    UnansweredError,
     UnsupportedMechanismError,
 )
-from epsilog.terms.findings import EVIDENCE, LOG_EVIDENCE, Effect, Finding, Grade, Verdict
+from epsilog.terms.findings import EVIDENCE_KINDS, LOG_EVIDENCE_KINDS, ClaimEffect, Finding, Severity, Status
 from epsilog.terms.guarantee import Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
 from epsilog.terms.messages import Message
-from epsilog.terms.policy import DeltaDecision, DeltaPolicy, delta_finding
-from epsilog.terms.rounds import COMMITMENT, CustodyRecord, RoundRecord, RunFile, record_line
+from epsilog.terms.policy import DeltaChoice, DeltaPolicy, delta_finding
+from epsilog.terms.rounds import COMMITMENT, CustodyRecord, RoundRecord, RunArtifact, record_line
 
 __all__ = [
     "COMMITMENT",
-    "EVIDENCE",
-    "LOG_EVIDENCE",
-    "AccessError",
+    "EVIDENCE_KINDS",
+    "LOG_EVIDENCE_KINDS",
     "BudgetExceededError",
     "CalibrationError",
     "Canaries",
     "CheckError",
+    "ClaimEffect",
+    "ConfigError",
     "ConflictError",
     "CustodyRecord",
-    "DeltaDecision",
+    "DeltaChoice",
     "DeltaPolicy",
-    "Effect",
     "EpsilogError",
     "Finding",
-    "Grade",
     "Guarantee",
     "Interval",
     "LedgerIntegrityError",
     "Message",
     "NeighboringRelation",
-    "ProgrammeError",
-    "RecordsError",
+    "OutcomeUnknownError",
+    "PermissionDeniedError",
+    "RecordError",
     "RoundRecord",
-    "RunFile",
+    "RunArtifact",
+    "Severity",
+    "Status",
     "StorageError",
-    "UnansweredError",
     "UnsupportedMechanismError",
-    "Verdict",
     "delta_finding",
     "record_line",
 ]

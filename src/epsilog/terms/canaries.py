@@ -38,7 +38,7 @@ class Canaries:
     secret: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        check.fields(self, count=check.integer(FEWEST, MOST))
+        check.validate_fields(self, count=check.integer(FEWEST, MOST))
         if not (isinstance(self.secret, str) and _SECRET.fullmatch(self.secret)):
             raise CheckError("secret", "64 hex digits", f"a {type(self.secret).__name__}")
 

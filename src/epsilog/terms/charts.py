@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-__all__ = ["band_plot", "gauge", "interval_bar", "ticks"]
+__all__ = ["choose_ticks", "draw_band_plot", "draw_budget_gauge", "draw_interval_bar"]
 
 CLAIM, ESTIMATE, SPENT, OVER = "#12877f", "#bf5b16", "#7765c4", "#cc3a32"
 WIDTH = 560
@@ -20,10 +20,10 @@ _LETTER = 6.8  # pixels, at most about
 _ROOM = 1.12  # past the largest number of a bar
 
 
-def ticks(low: float, high: float, *, wanted: int = 5) -> list[float]:
+def choose_ticks(low: float, high: float, *, wanted: int = 5) -> list[float]:
     """Round numbers that cover ``[low, high]``, about ``wanted`` of them.
 
-    >>> ticks(0.0, 4.2)
+    >>> choose_ticks(0.0, 4.2)
     [0.0, 1.0, 2.0, 3.0, 4.0]
     """
     span = high - low
@@ -36,7 +36,7 @@ def ticks(low: float, high: float, *, wanted: int = 5) -> list[float]:
     return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def interval_bar(
+def draw_interval_bar(
     lower: float,
     upper: float,
     *,
@@ -58,7 +58,7 @@ def interval_bar(
     Returns:
         An ``<svg>`` element; nothing where the bounds are infinite.
 
-    >>> interval_bar(1.0, float("inf"), title="epsilon")
+    >>> draw_interval_bar(1.0, float("inf"), title="epsilon")
     ''
     """
     marks = [
@@ -86,11 +86,11 @@ def interval_bar(
     for label, value, colour, dash in marks:
         parts.append(f'<path d="M{at(value):.1f} 15V41" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>')
         parts.append(_label(at(value), 11, label))
-    parts += [_label(at(tick), 56, f"{tick:g}") for tick in ticks(least, most)]
+    parts += [_label(at(tick), 56, f"{tick:g}") for tick in choose_ticks(least, most)]
     return _svg(parts, 62, title)
 
 
-def gauge(parts: Sequence[tuple[str, float]], cap: float, *, title: str) -> str:
+def draw_budget_gauge(parts: Sequence[tuple[str, float]], cap: float, *, title: str) -> str:
     """How full a budget is: parts side by side, up to a dashed line at the cap; what is over it is red.
 
     Args:
@@ -119,7 +119,7 @@ def gauge(parts: Sequence[tuple[str, float]], cap: float, *, title: str) -> str:
     return _svg(drawn, 26, title)
 
 
-def band_plot(
+def draw_band_plot(
     bands: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
     *,
     title: str,
@@ -163,10 +163,10 @@ def band_plot(
         return round(bottom - (bottom - top) * ups(max(y, floor)), 1)
 
     parts = []
-    for tick in _marks(floor, max(heights), log=log_y):
+    for tick in _list_ticks(floor, max(heights), log=log_y):
         parts.append(f'<path d="M{left} {at_y(tick)}H{right:.1f}" stroke="currentColor" stroke-opacity=".15"/>')
         parts.append(_label(left - 6, at_y(tick) + 4, f"{tick:g}", anchor="end"))
-    along = _marks(min(places), max(places), log=log_x)
+    along = _list_ticks(min(places), max(places), log=log_x)
     parts += [_label(at_x(tick), bottom + 17, f"{tick:g}") for tick in along]
     parts.append(_label((left + right) / 2, bottom + 34, x_label))
     ends: list[tuple[float, str]] = []
@@ -207,9 +207,9 @@ def _axis(low: float, high: float, *, log: bool) -> Callable[[float], float]:
     return lambda value: (scale(value) - scale(low)) / span
 
 
-def _marks(low: float, high: float, *, log: bool) -> list[float]:
+def _list_ticks(low: float, high: float, *, log: bool) -> list[float]:
     """Round numbers between; on a logarithmic axis powers of ten, with numbers between them where there are few."""
-    even = [tick for tick in ticks(low, high) if low <= tick <= high]
+    even = [tick for tick in choose_ticks(low, high) if low <= tick <= high]
     if not log:
         return even
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

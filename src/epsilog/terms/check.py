@@ -11,7 +11,7 @@ text of a double is that double (``Decimal("0.1")`` is 0.1, as in JSON). What wo
 and so is NaN. The sides of an interval are rounded outwards. Where a whole number is meant, only integers are taken:
 2.0 is none. Booleans are not numbers here, and numbers are not booleans.
 
->>> between(0, 1)(delta=1.5)
+>>> in_open_interval(0, 1)(delta=1.5)
 Traceback (most recent call last):
 epsilog.terms.errors.CheckError: delta must be in (0, 1), got 1.5
 """
@@ -29,36 +29,36 @@ from typing import Any, Generic, TypeVar
 from epsilog.terms import scalars
 from epsilog.terms.errors import CheckError
 from epsilog.terms.scalars import DOWN, UP
-from epsilog.terms.scalars import shown as _shown
+from epsilog.terms.scalars import format_value as _shown
 
 __all__ = [
     "DOWN",
     "LARGEST_INTEGER",
     "UP",
-    "Rule",
-    "above",
+    "Validator",
     "at_least",
-    "between",
+    "boolean",
     "doubles",
-    "each",
-    "fields",
+    "enum_member",
+    "exact_rational",
     "finite",
-    "flag",
-    "half_open",
-    "instance",
+    "greater_than",
+    "in_closed_interval",
+    "in_half_open_interval",
+    "in_open_interval",
+    "in_unit_interval",
+    "instance_of",
     "integer",
-    "lower_side",
-    "member",
-    "number",
+    "lower_bound",
     "one_of",
     "optional",
-    "pair",
+    "pair_of",
     "positive",
-    "ratio",
-    "share",
+    "real",
+    "sequence_of",
     "text",
-    "upper_side",
-    "within",
+    "upper_bound",
+    "validate_fields",
 ]
 
 LARGEST_INTEGER = 2**53 - 1  # the largest integer that JSON carries exactly (RFC 8785)
@@ -69,7 +69,7 @@ E = TypeVar("E", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Generic[T]):
+class Validator(Generic[T]):
     """What a value must be.
 
     Attributes:
@@ -91,101 +91,101 @@ class Rule(Generic[T]):
         return found
 
 
-def fields(born: object, **rules: Rule[Any]) -> None:
+def validate_fields(born: object, **rules: Validator[Any]) -> None:
     """Settles fields of a frozen dataclass, for its ``__post_init__``: each becomes what its rule returns."""
     for name, rule in rules.items():
         object.__setattr__(born, name, rule(**{name: getattr(born, name)}))
 
 
-def ratio() -> Rule[Fraction]:
+def exact_rational() -> Validator[Fraction]:
     """The finite number as it is, without rounding: for money, and for sampling exactly."""
-    return Rule(scalars.fraction)
+    return Validator(scalars.fraction)
 
 
-def number() -> Rule[float]:
+def real() -> Validator[float]:
     """Any real number, infinities and NaN included."""
-    return Rule(scalars.double)
+    return Validator(scalars.double)
 
 
-def _finite(bound: str, holds: Callable[[float], bool], toward: float | None) -> Rule[float]:
+def _finite(bound: str, holds: Callable[[float], bool], toward: float | None) -> Validator[float]:
     read = scalars.double if toward is None else partial(scalars.double, toward=toward)
-    return Rule(read, lambda x: math.isfinite(x) and holds(x), bound)
+    return Validator(read, lambda x: math.isfinite(x) and holds(x), bound)
 
 
-def finite(toward: float | None = None) -> Rule[float]:
+def finite(toward: float | None = None) -> Validator[float]:
     """A finite real number."""
     return _finite("finite", lambda _: True, toward)
 
 
-def positive(toward: float | None = None) -> Rule[float]:
+def positive(toward: float | None = None) -> Validator[float]:
     """A finite number above zero."""
     return _finite("finite and above 0", lambda x: x > 0, toward)
 
 
-def at_least(low: float, toward: float | None = None) -> Rule[float]:
+def at_least(low: float, toward: float | None = None) -> Validator[float]:
     """A finite number, at least ``low``."""
     return _finite(f"finite and at least {low:g}", lambda x: x >= low, toward)
 
 
-def above(low: float, toward: float | None = None) -> Rule[float]:
+def greater_than(low: float, toward: float | None = None) -> Validator[float]:
     """A finite number above ``low``."""
     return _finite(f"finite and above {low:g}", lambda x: x > low, toward)
 
 
-def between(low: float, high: float, toward: float | None = None) -> Rule[float]:
+def in_open_interval(low: float, high: float, toward: float | None = None) -> Validator[float]:
     """A number strictly between ``low`` and ``high``."""
     return _finite(f"in ({low:g}, {high:g})", lambda x: low < x < high, toward)
 
 
-def within(low: float, high: float, toward: float | None = None) -> Rule[float]:
+def in_closed_interval(low: float, high: float, toward: float | None = None) -> Validator[float]:
     """A number between ``low`` and ``high``, both allowed."""
     return _finite(f"in [{low:g}, {high:g}]", lambda x: low <= x <= high, toward)
 
 
-def half_open(low: float, high: float, toward: float | None = None) -> Rule[float]:
+def in_half_open_interval(low: float, high: float, toward: float | None = None) -> Validator[float]:
     """A number in ``[low, high)``."""
     return _finite(f"in [{low:g}, {high:g})", lambda x: low <= x < high, toward)
 
 
-def share(toward: float | None = None) -> Rule[float]:
+def in_unit_interval(toward: float | None = None) -> Validator[float]:
     """A number in ``(0, 1]``."""
     return _finite("in (0, 1]", lambda x: 0 < x <= 1, toward)
 
 
-def lower_side() -> Rule[float]:
+def lower_bound() -> Validator[float]:
     """A lower bound, at least 0 and perhaps infinite; what no double holds is rounded down."""
-    return Rule(partial(scalars.double, toward=DOWN, decimals=False), lambda x: x >= 0, "at least 0")
+    return Validator(partial(scalars.double, toward=DOWN, decimals=False), lambda x: x >= 0, "at least 0")
 
 
-def upper_side() -> Rule[float]:
+def upper_bound() -> Validator[float]:
     """An upper bound, at least 0 and perhaps infinite; what no double holds is rounded up."""
-    return Rule(partial(scalars.double, toward=UP, decimals=False), lambda x: x >= 0, "at least 0")
+    return Validator(partial(scalars.double, toward=UP, decimals=False), lambda x: x >= 0, "at least 0")
 
 
-def doubles() -> Rule[Any]:
+def doubles() -> Validator[Any]:
     """An array of doubles, from any series of numbers that doubles hold; shape (n,) from a list."""
-    return Rule(scalars.doubles)
+    return Validator(scalars.doubles)
 
 
-def integer(low: int, high: int = LARGEST_INTEGER) -> Rule[int]:
+def integer(low: int, high: int = LARGEST_INTEGER) -> Validator[int]:
     """A whole number from ``low`` to ``high``."""
 
     def read(name: str, value: Any) -> int:
-        found = scalars.whole(name, value)
+        found = scalars.parse_integer(name, value)
         if not low <= found <= high:
             bound = f"at least {low}" if high == LARGEST_INTEGER and found < low else f"in [{low}, {high}]"
             raise CheckError(name, bound, _shown(value))
         return found
 
-    return Rule(read)
+    return Validator(read)
 
 
-def flag() -> Rule[bool]:
+def boolean() -> Validator[bool]:
     """True or False, of any library."""
-    return Rule(scalars.truth)
+    return Validator(scalars.truth)
 
 
-def text() -> Rule[str]:
+def text() -> Validator[str]:
     """A string that is not blank."""
 
     def read(name: str, value: Any) -> str:
@@ -193,10 +193,10 @@ def text() -> Rule[str]:
             raise CheckError(name, "a string that is not blank", _shown(value))
         return str.__str__(value)  # whatever methods a subclass has
 
-    return Rule(read)
+    return Validator(read)
 
 
-def one_of(choices: Collection[T]) -> Rule[T]:
+def one_of(choices: Collection[T]) -> Validator[T]:
     """A member of ``choices``; returned as it stands there."""
 
     def read(name: str, value: Any) -> T:
@@ -209,15 +209,15 @@ def one_of(choices: Collection[T]) -> Rule[T]:
                 return choice
         raise CheckError(name, f"one of {', '.join(map(str, choices))}", _shown(value))
 
-    return Rule(read)
+    return Validator(read)
 
 
-def member(kind: type[E]) -> Rule[E]:
+def enum_member(kind: type[E]) -> Validator[E]:
     """A member of an enum, given as itself or by its value; code compares members by identity."""
     return one_of(tuple(kind))
 
 
-def instance(kind: type | tuple[type, ...]) -> Rule[Any]:
+def instance_of(kind: type | tuple[type, ...]) -> Validator[Any]:
     """An instance of ``kind``, as it is."""
     expected = kind.__name__ if isinstance(kind, type) else " or ".join(k.__name__ for k in kind)
 
@@ -226,10 +226,10 @@ def instance(kind: type | tuple[type, ...]) -> Rule[Any]:
             raise CheckError(name, f"a {expected}", _shown(value))
         return value
 
-    return Rule(read)
+    return Validator(read)
 
 
-def each(rule: Rule[T]) -> Rule[tuple[T, ...]]:
+def sequence_of(rule: Validator[T]) -> Validator[tuple[T, ...]]:
     """A tuple of what ``rule`` allows, from any ordered series: a list, an array."""
 
     def read(name: str, value: Any) -> tuple[T, ...]:
@@ -247,10 +247,10 @@ def each(rule: Rule[T]) -> Rule[tuple[T, ...]]:
             pass
         return tuple(rule(**{f"{name}[{i}]": item}) for i, item in enumerate(items))  # says which
 
-    return Rule(read)
+    return Validator(read)
 
 
-def pair(first: Rule[T], second: Rule[U]) -> Rule[tuple[T, U]]:
+def pair_of(first: Validator[T], second: Validator[U]) -> Validator[tuple[T, U]]:
     """A pair of what the two rules allow."""
 
     def read(name: str, value: Any) -> tuple[T, U]:
@@ -258,9 +258,9 @@ def pair(first: Rule[T], second: Rule[U]) -> Rule[tuple[T, U]]:
             raise CheckError(name, "a pair", _shown(value))
         return first(**{name: value[0]}), second(**{name: value[1]})
 
-    return Rule(read)
+    return Validator(read)
 
 
-def optional(rule: Rule[T]) -> Rule[T | None]:
+def optional(rule: Validator[T]) -> Validator[T | None]:
     """None, or what ``rule`` allows."""
-    return Rule(lambda name, value: None if value is None else rule(**{name: value}))
+    return Validator(lambda name, value: None if value is None else rule(**{name: value}))

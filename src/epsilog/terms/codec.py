@@ -25,18 +25,18 @@ from epsilog.terms.messages import Message
 
 __all__ = [
     "UNREADABLE",
-    "canonical",
     "decode",
     "encode",
-    "fingerprint",
+    "encode_canonical",
     "from_json",
-    "parse",
+    "hash_canonical",
+    "parse_json",
     "plain",
     "plain_fields",
     "private_json",
-    "term",
+    "quote_toml",
+    "register_term",
     "to_json",
-    "toml_string",
 ]
 
 VERSION = 0
@@ -49,7 +49,7 @@ _tag_of: dict[type, str] = {}
 K = TypeVar("K", bound=type)
 
 
-def term(tag: str) -> Callable[[K], K]:
+def register_term(tag: str) -> Callable[[K], K]:
     """Decorates a frozen dataclass that is stored under ``tag``, as an object of its fields."""
 
     def keep(kind: K) -> K:
@@ -166,7 +166,7 @@ def from_json(document: Any) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def canonical(document: Any) -> bytes:
+def encode_canonical(document: Any) -> bytes:
     """The RFC 8785 bytes of plain JSON values."""
     try:
         return _plain(document).encode()
@@ -198,19 +198,19 @@ _quoted = json.encoder.encode_basestring  # escapes as RFC 8785 does, 3.2.2.2
 _WORDS = {None: "null", True: "true", False: "false"}
 
 
-def fingerprint(document: Any) -> str:
+def hash_canonical(document: Any) -> str:
     """SHA-256 of the canonical bytes, 64 hex digits."""
-    return hashlib.sha256(canonical(document)).hexdigest()
+    return hashlib.sha256(encode_canonical(document)).hexdigest()
 
 
-def parse(content: bytes) -> Any:
+def parse_json(content: bytes) -> Any:
     """Reads JSON that can be read in one way only.
 
     Raises:
         ValueError: not UTF-8, not JSON, nested too deeply, a name twice in one object, NaN or an infinity, or a number
             that a double does not hold.
 
-    >>> parse(b'{"a": 1, "a": 2}')
+    >>> parse_json(b'{"a": 1, "a": 2}')
     Traceback (most recent call last):
     ValueError: the name 'a' comes twice in one object
     """
@@ -220,7 +220,7 @@ def parse(content: bytes) -> Any:
             object_pairs_hook=_without_twins,
             parse_constant=_no_number,
             parse_float=_double,
-            parse_int=_whole,
+            parse_int=_parse_integer,
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
@@ -246,19 +246,19 @@ def _double(text: str) -> float:
     return value
 
 
-def _whole(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if len(text) > 17 or abs(int(text)) > LARGEST_INTEGER:
         raise ValueError(f"{text[:80]} is beyond the whole numbers that a double holds")
     return int(text)
 
 
-def toml_string(text: str) -> str:
+def quote_toml(text: str) -> str:
     """A text as TOML writes it, between quotes.
 
     Raises:
         CheckError: no text of Unicode, such as a file's name in another encoding.
 
-    >>> print(toml_string("a name"))
+    >>> print(quote_toml("a name"))
     "a name"
     """
     if any("\ud800" <= one <= "\udfff" for one in text):

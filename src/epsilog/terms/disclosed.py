@@ -23,7 +23,7 @@ __all__ = [
     "Private",
     "Public",
     "Released",
-    "disclosed",
+    "disclose",
     "same_digest",
 ]
 
@@ -124,7 +124,7 @@ def same_digest(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and hmac.compare_digest(one.encode(), other.encode())
 
 
-def disclosed(digests: Mapping[str, Disclosed]) -> dict[str, str]:
+def disclose(digests: Mapping[str, Disclosed]) -> dict[str, str]:
     """Digests as plain text, where they leave: to a ledger or into a report.
 
     Raises:

@@ -6,11 +6,11 @@
     |-- BudgetExceededError         a release the budget cannot bear; carries requested and available
     |-- LedgerIntegrityError        a chain, order or id that does not hold; carries the entry's index
     |-- StorageError                a ledger's file that cannot be used as it lies there
-    |   `-- UnansweredError         a ledger's server whose answer was lost: what was asked may stand or not
+    |   `-- OutcomeUnknownError         a ledger's server whose answer was lost: what was asked may stand or not
     |-- ConflictError               the same idempotency key with another body, or a verb out of order
-    |-- AccessError                 a token that a ledger's server does not know, or that does not allow this
-    |-- ProgrammeError              a programme file that cannot be run; carries every finding, by field
-    `-- RecordsError                round records that are missing or unreadable
+    |-- PermissionDeniedError                 a token that a ledger's server does not know, or that does not allow this
+    |-- ConfigError              a programme file that cannot be run; carries every finding, by field
+    `-- RecordError                round records that are missing or unreadable
 
 Bad arguments are ``ValueError``: bugs of the caller, not states of the world. Where one argument is out of its bounds,
 it is a ``CheckError``, which carries the name, the bound and the value.
@@ -43,10 +43,10 @@ class CheckError(ValueError):
         super().__init__(field, bound, value, verb)  # as it was made, so that it can be sent between processes
 
     def __str__(self) -> str:
-        return f"{self.field} {self.rule}, got {self.value}"
+        return f"{self.field} {self.requirement}, got {self.value}"
 
     @property
-    def rule(self) -> str:
+    def requirement(self) -> str:
         """What the argument must be, as a phrase without its name: "must be in (0, 1)"."""
         return f"must {self.verb} {self.bound}"
 
@@ -60,7 +60,7 @@ class CheckError(ValueError):
 
     def to_json(self) -> dict[str, str]:
         """Plain JSON values, for programs that mark the field."""
-        return {"field": self.field, "message": self.rule, "bound": self.bound, "value": self.value}
+        return {"field": self.field, "message": self.requirement, "bound": self.bound, "value": self.value}
 
 
 class UnsupportedMechanismError(EpsilogError):
@@ -149,11 +149,11 @@ class StorageError(EpsilogError, OSError):
     """A ledger's file that cannot be used as it lies there: moved, linked twice, locked, read-only, or a full disk."""
 
 
-class UnansweredError(StorageError):
+class OutcomeUnknownError(StorageError):
     """A ledger's server that did not answer: what was asked may stand, or not. Asking again with the same key tells."""
 
 
-class AccessError(EpsilogError):
+class PermissionDeniedError(EpsilogError):
     """What a ledger's server does not let somebody do: it does not know their token, or that does not allow it."""
 
 
@@ -161,7 +161,7 @@ class ConflictError(EpsilogError):
     """A repeated key with another body, or a verb that the charge's state does not allow."""
 
 
-class ProgrammeError(EpsilogError):
+class ConfigError(EpsilogError):
     """A programme that cannot be run.
 
     Attributes:
@@ -174,5 +174,5 @@ class ProgrammeError(EpsilogError):
         super().__init__(f"{source}: " + "; ".join(map(str, self.findings)))
 
 
-class RecordsError(EpsilogError):
+class RecordError(EpsilogError):
     """Round records that are missing, truncated or unreadable."""

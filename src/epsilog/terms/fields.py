@@ -93,50 +93,50 @@ class Field:
         named = {"ge": self.ge, "gt": self.gt, "lt": self.lt, "le": self.le}
         return {name: bound for name, bound in named.items() if bound is not None}
 
-    def rule(self, kind: Any, most: float | None = None) -> check.Rule[Any]:
+    def rule(self, kind: Any, most: float | None = None) -> check.Validator[Any]:
         """The rule for a value of ``kind``; ``most`` is the value of the field that it must not be above.
 
         ``kind`` is a type, one of several, None beside one, or a tuple of any number of one.
         """
         if get_origin(kind) is tuple:
-            return self._sized(check.each(self.rule(get_args(kind)[0], most)), "items")
+            return self._check_size(check.sequence_of(self.rule(get_args(kind)[0], most)), "items")
         if get_origin(kind) in (Union, UnionType):
             stated = tuple(part for part in get_args(kind) if part is not NoneType)
-            rule = self.rule(stated[0], most) if len(stated) == 1 else check.instance(stated)
+            rule = self.rule(stated[0], most) if len(stated) == 1 else check.instance_of(stated)
             return check.optional(rule) if NoneType in get_args(kind) else rule
         if kind is bool:
-            return check.flag()
+            return check.boolean()
         if issubclass(kind, Enum):
-            return check.member(kind)
+            return check.enum_member(kind)
         if kind is str:
-            return check.one_of(tuple(self.choices)) if self.choices else self._sized(check.text(), "characters")
+            return check.one_of(tuple(self.choices)) if self.choices else self._check_size(check.text(), "characters")
         if kind is int:
-            return self._whole(most)
-        return self._real() if kind is float else check.Rule(partial(_read_instance, kind))
+            return self._check_integer(most)
+        return self._real() if kind is float else check.Validator(partial(_read_instance, kind))
 
-    def _sized(self, rule: check.Rule[Any], of: str) -> check.Rule[Any]:
+    def _check_size(self, rule: check.Validator[Any], of: str) -> check.Validator[Any]:
         """A list of items, or a text, of a length that is allowed."""
         if self.max_length is None:
             return rule
         bound = f"{self.min_length} to {self.max_length} {of} long"
-        return check.Rule(rule.read, lambda found: self.min_length <= len(found) <= (self.max_length or 0), bound)
+        return check.Validator(rule.read, lambda found: self.min_length <= len(found) <= (self.max_length or 0), bound)
 
-    def _whole(self, most: float | None) -> check.Rule[int]:
+    def _check_integer(self, most: float | None) -> check.Validator[int]:
         least, most = int(self.ge or 0), self.le if most is None else most
         return check.integer(least) if most is None else check.integer(least, int(most))
 
-    def _real(self) -> check.Rule[float]:
+    def _real(self) -> check.Validator[float]:
         match self.bounds:
             case bounds if not bounds:
                 return check.finite(self.rounding)
             case {"gt": low, "lt": high}:
-                return check.between(low, high, self.rounding)
+                return check.in_open_interval(low, high, self.rounding)
             case {"gt": 0, "le": 1}:
-                return check.share(self.rounding)
+                return check.in_unit_interval(self.rounding)
             case {"ge": low, "le": high}:
-                return check.within(low, high, self.rounding)
+                return check.in_closed_interval(low, high, self.rounding)
             case {"ge": low, "lt": high}:
-                return check.half_open(low, high, self.rounding)
+                return check.in_half_open_interval(low, high, self.rounding)
             case {"gt": 0}:
                 return check.positive(self.rounding)
             case {"ge": low}:
@@ -149,7 +149,7 @@ T = TypeVar("T")
 
 
 @cache
-def _annotated(kind: Any) -> dict[str, tuple[Any, Field]]:
+def _list_annotated(kind: Any) -> dict[str, tuple[Any, Field]]:
     """Each described field of a dataclass with its type."""
     hints = get_type_hints(kind, include_extras=True)
     found = {each.name: hints[each.name] for each in dataclasses.fields(kind)}
@@ -159,23 +159,23 @@ def _annotated(kind: Any) -> dict[str, tuple[Any, Field]]:
 
 def list_fields(kind: type) -> dict[str, Field]:
     """Return the described fields of a dataclass by name, in their order."""
-    return {name: one for name, (_, one) in _annotated(kind).items()}
+    return {name: one for name, (_, one) in _list_annotated(kind).items()}
 
 
 def field_type(kind: type, name: str) -> type:
     """Return the type of one value of a described field: of a list that of an item, and without None."""
-    return _item_type(_annotated(kind)[name][0])
+    return _item_type(_list_annotated(kind)[name][0])
 
 
 def is_list(kind: type, name: str) -> bool:
     """Return whether a described field holds a list."""
-    stated = _annotated(kind)[name][0]
+    stated = _list_annotated(kind)[name][0]
     return any(get_origin(part) is tuple for part in (stated, *get_args(stated)))
 
 
 def is_flat(kind: type) -> bool:
     """Return whether all fields are described, and each holds one number, word or flag."""
-    known = _annotated(kind)
+    known = _list_annotated(kind)
     one_value = (
         name for name in known if field_type(kind, name) in (bool, float, int, str) and not is_list(kind, name)
     )
@@ -189,10 +189,10 @@ def _item_type(kind: Any) -> type:
 
 
 @cache
-def _rules(kind: Any) -> tuple[tuple[str, Callable[[Any], check.Rule[Any]]], ...]:
+def _rules(kind: Any) -> tuple[tuple[str, Callable[[Any], check.Validator[Any]]], ...]:
     """How to find the rule of each field for an instance: first of those that no other field bounds."""
     plain, bounded = [], []
-    for name, (stated, one) in _annotated(kind).items():
+    for name, (stated, one) in _list_annotated(kind).items():
         if one.le_field:
             bounded.append((name, _bounded_rule(one, stated)))
         else:
@@ -200,11 +200,11 @@ def _rules(kind: Any) -> tuple[tuple[str, Callable[[Any], check.Rule[Any]]], ...
     return (*plain, *bounded)
 
 
-def _fixed_rule(rule: check.Rule[Any]) -> Callable[[Any], check.Rule[Any]]:
+def _fixed_rule(rule: check.Validator[Any]) -> Callable[[Any], check.Validator[Any]]:
     return lambda _: rule
 
 
-def _bounded_rule(one: Field, stated: Any) -> Callable[[Any], check.Rule[Any]]:
+def _bounded_rule(one: Field, stated: Any) -> Callable[[Any], check.Validator[Any]]:
     return lambda instance: one.rule(stated, getattr(instance, one.le_field))
 
 
@@ -225,8 +225,8 @@ def parse_fields(kind: Callable[..., T], document: Any) -> T:
     Raises:
         CheckError: a field that is unknown, missing or out of bounds.
     """
-    known = _annotated(kind)
-    for name in check.instance(Mapping)(document=document):
+    known = _list_annotated(kind)
+    for name in check.instance_of(Mapping)(document=document):
         check.one_of(tuple(known))(field=name)
     for each in dataclasses.fields(_as_type(kind)):
         if each.name in known and each.name not in document and each.default is dataclasses.MISSING:
@@ -237,7 +237,7 @@ def parse_fields(kind: Callable[..., T], document: Any) -> T:
 def _read_instance(kind: type, name: str, value: Any) -> Any:
     """An instance of ``kind``, or its described fields by name."""
     if not isinstance(value, Mapping) or not dataclasses.is_dataclass(kind):
-        return check.instance(kind)(**{name: value})
+        return check.instance_of(kind)(**{name: value})
     try:
         return parse_fields(kind, value)
     except CheckError as error:
@@ -259,7 +259,7 @@ def _plain(value: Any) -> Any:
 
 def document_fields(kind: K) -> K:
     """Write the descriptions of a dataclass's fields into its docstring, and plain types into its signature."""
-    fields = _annotated(_as_type(kind))
+    fields = _list_annotated(_as_type(kind))
     if kind.__doc__:  # Python may have stripped it
         lines = "\n".join(f"    {name}: {_sentence(one)}." for name, (_, one) in fields.items())
         summary, source, rest = cleandoc(kind.__doc__).partition("\nSource:\n")
@@ -294,7 +294,7 @@ def term(tag: str) -> Callable[[K], K]:
 
     def make(kind: K) -> K:
         made: Any = dataclass(frozen=True, slots=True)(kind)
-        found: K = codec.term(tag)(document_fields(made))
+        found: K = codec.register_term(tag)(document_fields(made))
         return found
 
     return make

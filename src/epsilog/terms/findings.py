@@ -11,13 +11,29 @@ from epsilog.terms.errors import CheckError
 from epsilog.terms.legible import legible
 from epsilog.terms.messages import Message
 
-EVIDENCE = ("report", "ledger", "custody", "page", "model", "signature")  # what may lack; plan and records never do
-LOG_EVIDENCE = ("cohorts", "clients", "settings", "norms", "divisor", "padding", "attempts", "enrolment")  # of logs
-_SENTENCE = check.Rule(lambda name, value: legible(check.text()(**{name: value})))  # it may quote foreign text
+EVIDENCE_KINDS = (
+    "report",
+    "ledger",
+    "custody",
+    "page",
+    "model",
+    "signature",
+)  # what may lack; plan and records never do
+LOG_EVIDENCE_KINDS = (
+    "cohorts",
+    "clients",
+    "settings",
+    "norms",
+    "divisor",
+    "padding",
+    "attempts",
+    "enrolment",
+)  # of logs
+_SENTENCE = check.Validator(lambda name, value: legible(check.text()(**{name: value})))  # it may quote foreign text
 _CODE = re.compile(r"[a-z]+(-[a-z]+)*/[a-z]+(-[a-z]+)*")
 
 
-class Verdict(StrEnum):
+class Status(StrEnum):
     """How a check ended. NOT_CHECKED says that the evidence was not there, and is never as good as PASSED."""
 
     PASSED = "passed"
@@ -26,7 +42,7 @@ class Verdict(StrEnum):
     NOT_CHECKED = "not checked"
 
 
-class Effect(StrEnum):
+class ClaimEffect(StrEnum):
     """What a finding does to the claim. OPEN says that it was not shown, and is never as good as STANDS."""
 
     STANDS = "stands"
@@ -35,7 +51,7 @@ class Effect(StrEnum):
     OPEN = "not shown"
 
 
-class Grade(StrEnum):
+class Severity(StrEnum):
     """How much is wrong, as in docs/pitfalls.
 
     Critical: the stated number is not what anybody gets. Theoretical: void against a stated attacker, or under stated
@@ -77,12 +93,12 @@ class Finding:
         lacks: the evidence for want of which it was not checked; "" if that was not the reason.
         false_alarm: how often the check rejects a sound run, at most; 0 for what is compared and not estimated.
 
-    >>> Finding("noise/too-weak", Verdict.FAILED, "The noise is too weak.").check
+    >>> Finding("noise/too-weak", Status.FAILED, "The noise is too weak.").check
     'noise'
     """
 
     code: str
-    verdict: Verdict
+    verdict: Status
     says: str
     numbers: tuple[tuple[str, float], ...] = ()
     lacks: str = ""
@@ -91,17 +107,17 @@ class Finding:
     def __post_init__(self) -> None:
         if not (isinstance(self.code, str) and _CODE.fullmatch(self.code)):
             raise CheckError("code", "words as check/outcome", repr(self.code))
-        check.fields(
+        check.validate_fields(
             self,
             says=_SENTENCE,
-            verdict=check.instance(Verdict),
-            numbers=check.each(check.pair(check.text(), check.number())),
-            lacks=check.one_of(("", *EVIDENCE, *LOG_EVIDENCE)),
-            false_alarm=check.half_open(0, 1),
+            verdict=check.instance_of(Status),
+            numbers=check.sequence_of(check.pair_of(check.text(), check.real())),
+            lacks=check.one_of(("", *EVIDENCE_KINDS, *LOG_EVIDENCE_KINDS)),
+            false_alarm=check.in_half_open_interval(0, 1),
         )
 
     @classmethod
-    def of(cls, message: Message, verdict: Verdict = Verdict.PASSED) -> Finding:
+    def of(cls, message: Message, verdict: Status = Status.PASSED) -> Finding:
         """Return the finding whose code is the identifier of a message, with the message's numbers."""
         numbers = ((name, float(value)) for name, value in message.params if isinstance(value, int | float))
         return cls(message.id, verdict, str(message), tuple(numbers))
@@ -112,22 +128,22 @@ class Finding:
         return self.code.partition("/")[0]
 
     @property
-    def effect(self) -> Effect:
+    def effect(self) -> ClaimEffect:
         """What it does to the claim."""
-        if self.verdict is Verdict.NOT_CHECKED:
-            return Effect.OPEN
-        if self.verdict is not Verdict.FAILED:
-            return Effect.STANDS
-        return Effect.UNAMPLIFIED if self.check in _OF_SAMPLING else Effect.FALLS
+        if self.verdict is Status.NOT_CHECKED:
+            return ClaimEffect.OPEN
+        if self.verdict is not Status.FAILED:
+            return ClaimEffect.STANDS
+        return ClaimEffect.UNAMPLIFIED if self.check in _OF_SAMPLING else ClaimEffect.FALLS
 
     @property
-    def grade(self) -> Grade:
+    def grade(self) -> Severity:
         """How much is wrong."""
-        if self.verdict is Verdict.PASSED:
-            return Grade.NONE
-        if self.verdict is Verdict.FAILED:
-            return Grade.CRITICAL
-        return Grade.NEGLIGIBLE if self.code in _NEGLIGIBLE else Grade.THEORETICAL
+        if self.verdict is Status.PASSED:
+            return Severity.NONE
+        if self.verdict is Status.FAILED:
+            return Severity.CRITICAL
+        return Severity.NEGLIGIBLE if self.code in _NEGLIGIBLE else Severity.THEORETICAL
 
     def consequences(self) -> dict[str, object]:
         """What it means for the claim, as plain JSON values beside ``to_json``."""

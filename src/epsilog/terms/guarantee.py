@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Annotated
 
 from epsilog.terms import fields
-from epsilog.terms.digits import upper_text
+from epsilog.terms.digits import format_upper
 from epsilog.terms.fields import UP, Field
-from epsilog.terms.notebook import html_table
+from epsilog.terms.notebook import render_html_table
 
 
 class NeighboringRelation(StrEnum):
@@ -38,10 +38,10 @@ class Guarantee:
 
     def _repr_html_(self) -> str:
         rows = [
-            ("epsilon", upper_text(self.epsilon)),
-            ("delta", upper_text(self.delta)),
+            ("epsilon", format_upper(self.epsilon)),
+            ("delta", format_upper(self.delta)),
             ("one", self.privacy_unit),
             ("relation", str(self.relation)),
             ("population", f"{self.population:,}"),
         ]
-        return html_table("What is promised", rows)
+        return render_html_table("What is promised", rows)

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epsilog.terms import check, codec
-from epsilog.terms.charts import interval_bar
-from epsilog.terms.digits import bound_text, lower_text, upper_text
+from epsilog.terms.charts import draw_interval_bar
+from epsilog.terms.digits import format_bound, format_lower, format_upper
 from epsilog.terms.errors import CheckError
 from epsilog.terms.guarantee import NeighboringRelation
 from epsilog.terms.messages import Message, message
-from epsilog.terms.notebook import html_table
+from epsilog.terms.notebook import render_html_table
 
 _TWO_ENDS = "an interval is not one number: use .upper (what may be claimed or charged) or .lower (how much is slack)"
 _DIGITS = 7  # significant ones; an upper bound is rounded up, a lower one down
 
 
-@codec.term("interval")
+@codec.register_term("interval")
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A certified interval: ``lower <= true value <= upper``.
@@ -46,16 +46,16 @@ class Interval:
     given: tuple[tuple[str, float], ...] = field(default=())
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
-            lower=check.lower_side(),
-            upper=check.upper_side(),
+            lower=check.lower_bound(),
+            upper=check.upper_bound(),
             method=message(),
-            relation=check.member(NeighboringRelation),
-            estimate=check.optional(check.number()),
-            assumptions=check.each(message()),
+            relation=check.enum_member(NeighboringRelation),
+            estimate=check.optional(check.real()),
+            assumptions=check.sequence_of(message()),
             quantity=check.text(),
-            given=check.each(check.pair(check.text(), check.number())),
+            given=check.sequence_of(check.pair_of(check.text(), check.real())),
         )
         if self.upper < self.lower:
             raise CheckError("upper", f"at least lower = {self.lower!r}", repr(self.upper))
@@ -87,7 +87,7 @@ class Interval:
         """
         if not spec:
             return str(self)
-        return f"[{bound_text(self.lower, spec, upper=False)}, {bound_text(self.upper, spec, upper=True)}]"
+        return f"[{format_bound(self.lower, spec, upper=False)}, {format_bound(self.upper, spec, upper=True)}]"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values with a version; ``epsilog.from_json`` reads them."""
@@ -98,14 +98,14 @@ class Interval:
 
     def __str__(self) -> str:
         at = "".join(f" at {name} {value:.6g}" for name, value in self.given)
-        sides = f"[{lower_text(self.lower, _DIGITS)}, {upper_text(self.upper, _DIGITS)}]"
+        sides = f"[{format_lower(self.lower, _DIGITS)}, {format_upper(self.upper, _DIGITS)}]"
         return f"{self.quantity} in {sides}{at} ({self.relation}; {self.method})"
 
     def _repr_html_(self) -> str:
         at = ", ".join(f"{name} = {value:.6g}" for name, value in self.given)
         rows = [
-            ("upper bound (may be claimed)", upper_text(self.upper, _DIGITS)),
-            ("lower bound", lower_text(self.lower, _DIGITS)),
+            ("upper bound (may be claimed)", format_upper(self.upper, _DIGITS)),
+            ("lower bound", format_lower(self.lower, _DIGITS)),
             ("estimate", "-" if self.estimate is None else f"{self.estimate:.6g}"),
             ("method", str(self.method)),
             ("relation", str(self.relation)),
@@ -113,5 +113,5 @@ class Interval:
         ]
         title = f"{self.quantity} at {at}" if at else self.quantity
         estimate = None if self.estimate is None else ("estimate", self.estimate)
-        says = f"{title}: between {lower_text(self.lower, _DIGITS)} and {upper_text(self.upper, _DIGITS)}"
-        return interval_bar(self.lower, self.upper, title=says, estimate=estimate) + html_table(title, rows)
+        says = f"{title}: between {format_lower(self.lower, _DIGITS)} and {format_upper(self.upper, _DIGITS)}"
+        return draw_interval_bar(self.lower, self.upper, title=says, estimate=estimate) + render_html_table(title, rows)

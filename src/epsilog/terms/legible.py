@@ -32,10 +32,10 @@ def legible(text: str, *, keep: str = "") -> str:
     """
     if _ORDINARY.fullmatch(text):
         return text
-    return _OTHERS.sub(lambda found: found[0] if found[0] in keep else _shown(found[0]), text)
+    return _OTHERS.sub(lambda found: found[0] if found[0] in keep else _escape_character(found[0]), text)
 
 
 @lru_cache(maxsize=4096)
-def _shown(character: str) -> str:
+def _escape_character(character: str) -> str:
     hidden = unicodedata.category(character) in _HIDDEN or _BLANK.fullmatch(character)
     return json.dumps(character)[1:-1] if hidden else character

@@ -25,8 +25,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, Union
 
-from epsilog.terms.check import Rule
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.check import Validator
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.errors import CheckError
 from epsilog.terms.legible import legible
 
@@ -39,10 +39,10 @@ _DEEPEST = 16  # messages in one another
 _MAX_LOG = 700.0  # of a factor that is shown
 
 KINDS: Mapping[str, Callable[[Any], str]] = {
-    "upper": upper_text,
-    "lower": lower_text,
-    "percent": lambda share: f"{upper_text(100 * share, 3)}%",
-    "factor": lambda log: upper_text(math.exp(log), 3) if log < _MAX_LOG else "more than 1e300",
+    "upper": format_upper,
+    "lower": format_lower,
+    "percent": lambda share: f"{format_upper(100 * share, 3)}%",
+    "factor": lambda log: format_upper(math.exp(log), 3) if log < _MAX_LOG else "more than 1e300",
     "estimate": lambda value: f"{value:.4g}",
     "exact": lambda value: str(value).removesuffix(".0"),
     "count": lambda value: f"{value:,}",
@@ -129,7 +129,7 @@ def sentence(document: Any) -> str:
         return legible(str(document))
 
 
-def message() -> Rule[Message]:
+def message() -> Validator[Message]:
     """A message; text is read as one."""
 
     def read(name: str, value: Any) -> Message:
@@ -139,7 +139,7 @@ def message() -> Rule[Message]:
             raise CheckError(name, "a message, or text that is not blank", repr(value)[:80])
         return value
 
-    return Rule(read)
+    return Validator(read)
 
 
 @cache

@@ -7,23 +7,23 @@ from html import escape
 
 from epsilog.terms.legible import legible
 
-__all__ = ["html_table"]
+__all__ = ["render_html_table"]
 
 
-def html_table(caption: str, rows: Iterable[Sequence[object]], headings: Sequence[str] = ()) -> str:
+def render_html_table(caption: str, rows: Iterable[Sequence[object]], headings: Sequence[str] = ()) -> str:
     """An HTML table; the first cell of each row names it.
 
-    >>> html_table("budget", [("epsilon", "<4")])
+    >>> render_html_table("budget", [("epsilon", "<4")])
     "<table><caption>budget</caption><tr><th style='text-align:left'>epsilon</th><td>&lt;4</td></tr></table>"
     """
     left = "style='text-align:left'"
-    head = "".join(f"<th {left}>{_shown(name)}</th>" for name in headings)
+    head = "".join(f"<th {left}>{_format_cell(name)}</th>" for name in headings)
     lines = [f"<tr>{head}</tr>"] if head else []
     for name, *cells in rows:
-        told = "".join(f"<td>{_shown(cell)}</td>" for cell in cells)
-        lines.append(f"<tr><th {left}>{_shown(name)}</th>{told}</tr>")
-    return f"<table><caption>{_shown(caption)}</caption>{''.join(lines)}</table>"
+        told = "".join(f"<td>{_format_cell(cell)}</td>" for cell in cells)
+        lines.append(f"<tr><th {left}>{_format_cell(name)}</th>{told}</tr>")
+    return f"<table><caption>{_format_cell(caption)}</caption>{''.join(lines)}</table>"
 
 
-def _shown(cell: object) -> str:
+def _format_cell(cell: object) -> str:
     return escape(legible(str(cell), keep="\n"))

@@ -31,7 +31,7 @@ TURNS = Field("rounds from one turn of a client to its next; its place says when
 CLIP_NORM = Field("the most one unit can move the sum, in L2 norm; costs nothing", "C", gt=0, default=1.0)
 SAMPLING = Field("what the code really does to pick a cohort", choices=SAMPLERS, default="poisson")
 RELATION = Field("which data sets are neighbours", choices=RELATIONS, default=NeighboringRelation.ADD_OR_REMOVE_ONE)
-LATE_REPLIES = {
+LATE_REPLY_POLICIES = {
     "zero": "left out: each counts as a zero update",
     "first": "the round closes once enough have replied",
     "again": "others are invited in their place",
@@ -42,7 +42,7 @@ DELTA_CAP = Field(
     "the largest delta that the policy accepts", gt=0, lt=1, default=1e-6, none_means="no cap", rounding=DOWN
 )
 RELEASES_PER_PERIOD = Field("runs released in one period on the same population", ge=1, default=1)
-GROUP = Field("units that one person holds, at most: adds that person's price", "k", ge=1, le=64, default=1)
+GROUP_SIZE = Field("units that one person holds, at most: adds that person's price", "k", ge=1, le=64, default=1)
 TRIALS = Field(
     "the law of the number of runs, of which the best alone is released: adds what that sweep costs",
     default=None,
@@ -52,7 +52,7 @@ TRIALS = Field(
 WITHOUT_REPLACEMENT = Field("one unit gives at most one update a round", default=True)
 ROUNDS_PER_RELEASE = Field("rounds between two models that leave the server", ge=1, default=1)
 ADAPTIVE_CLIP = Field("the clip norm is learnt from the same data", default=False)
-LATE = Field("what becomes of late or missing replies", choices=LATE_REPLIES, default="zero")
+LATE_REPLY_POLICY = Field("what becomes of late or missing replies", choices=LATE_REPLY_POLICIES, default="zero")
 EPSILON = Field("the goal, in nats", "ε", gt=0, rounding=DOWN, example=2.0)
 
 MECHANISMS = {"laplace": "Laplace", "gaussian": "Gaussian"}

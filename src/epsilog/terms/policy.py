@@ -8,7 +8,7 @@ from typing import Annotated
 from epsilog.terms import check, fields, parameters
 from epsilog.terms.errors import CheckError
 from epsilog.terms.fields import DOWN, Field
-from epsilog.terms.findings import Finding, Verdict
+from epsilog.terms.findings import Finding, Status
 from epsilog.terms.messages import Message
 
 
@@ -18,15 +18,15 @@ def delta_finding(delta: float, *, population: int) -> Finding:
     >>> delta_finding(1e-6, population=50_000).code, delta_finding(0.1, population=10).code
     ('delta/holds', 'delta/too-large')
     """
-    delta, population = check.within(0, 1)(delta=delta), check.integer(1)(population=population)
+    delta, population = check.in_closed_interval(0, 1)(delta=delta), check.integer(1)(population=population)
     share = 1 / population
-    code, verdict = ("delta/holds", Verdict.PASSED) if delta < share else ("delta/too-large", Verdict.WARNED)
+    code, verdict = ("delta/holds", Status.PASSED) if delta < share else ("delta/too-large", Status.WARNED)
     return Finding.of(Message.of(code, delta=delta, one_over_n=share), verdict)
 
 
 @fields.document_fields
 @dataclass(frozen=True, slots=True)
-class DeltaDecision:
+class DeltaChoice:
     """The delta that is used, why, and what a reader must be told."""
 
     delta: Annotated[float, Field("the value used", gt=0, lt=1, rounding=DOWN)]
@@ -55,12 +55,12 @@ class DeltaPolicy:
     def __post_init__(self) -> None:
         fields.check_fields(self)
 
-    def decide(self, given: float | None, *, population: int) -> DeltaDecision:
+    def choose_delta(self, given: float | None, *, population: int) -> DeltaChoice:
         """Returns the delta to use for ``population`` units; a blank one is min(1/N, delta_cap), a given one is capped.
 
-        >>> DeltaPolicy().decide(None, population=50_000).delta
+        >>> DeltaPolicy().choose_delta(None, population=50_000).delta
         1e-06
-        >>> DeltaPolicy(delta_cap=None).decide(2e-5, population=50_000).findings[0].code
+        >>> DeltaPolicy(delta_cap=None).choose_delta(2e-5, population=50_000).findings[0].code
         'delta/too-large'
         """
         population = check.integer(1)(population=population)
@@ -70,10 +70,10 @@ class DeltaPolicy:
             limit = "1/N" if delta == share else "the policy cap"
             rationale = f"left blank: min(1/N = {share:g}, policy cap {self.delta_cap}) is {limit}"
         else:
-            given = check.between(0, 1, check.DOWN)(delta=given)
+            given = check.in_open_interval(0, 1, check.DOWN)(delta=given)
             delta = given if self.delta_cap is None else min(given, self.delta_cap)
             rationale = f"given as {given:g}, lowered to the policy cap {delta:g}" if delta < given else "as given"
         if delta >= 1:  # N = 1 and no cap: there is no room below 1/N
             raise CheckError("delta", "in (0, 1)", f"{delta!r} (population {population} and no cap)")
         found = delta_finding(delta, population=population)
-        return DeltaDecision(delta, rationale, (found,) if found.verdict is Verdict.WARNED else ())
+        return DeltaChoice(delta, rationale, (found,) if found.verdict is Status.WARNED else ())

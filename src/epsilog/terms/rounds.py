@@ -20,7 +20,7 @@ from epsilog.terms.errors import CheckError
 from epsilog.terms.fields import Field
 
 
-class RunFile(StrEnum):
+class RunArtifact(StrEnum):
     """The files of a run's folder, by what they hold."""
 
     PLAN = "plan.json"
@@ -80,7 +80,7 @@ class RoundRecord:
             raise CheckError("padding", "absent where a round was given up", f"{len(self.padding)} values")
 
 
-@codec.term("custody")
+@codec.register_term("custody")
 @fields.document_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class CustodyRecord(Private):
@@ -117,4 +117,4 @@ class CustodyRecord(Private):
 def record_line(record: RoundRecord | CustodyRecord) -> bytes:
     """One line of the file that a record belongs in: canonical JSON and a newline."""
     document = codec.private_json(record) if isinstance(record, Private) else codec.to_json(record)
-    return codec.canonical(document) + b"\n"
+    return codec.encode_canonical(document) + b"\n"

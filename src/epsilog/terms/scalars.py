@@ -28,7 +28,7 @@ _MOST_DIGITS = 10_000  # of a decimal, before its point or after it
 _KINDS = "iufV"  # of NumPy: whole numbers, floats, and floats that others have added (bfloat16)
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as a message shows it: its own words, cut, or its type where it has none."""
     try:
         text = repr(value)
@@ -61,12 +61,12 @@ def exact(name: str, value: object, bound: str = "a number") -> int | float | De
             return Decimal(value)  # type: ignore[arg-type]
         if issubclass(kind, Fraction):
             return _ratio(name, value, lambda: (_slot(value, "_numerator"), _slot(value, "_denominator")))
-        held = _held(name, value)
+        held = _unwrap_scalar(name, value)
         if held is not value:
             return exact(name, held, bound)
         if issubclass(kind, Real):
             return _rational(name, value)
-    raise CheckError(name, bound, shown(value))
+    raise CheckError(name, bound, format_value(value))
 
 
 def _rational(name: str, value: Any) -> int | Fraction:
@@ -82,16 +82,16 @@ def _ratio(name: str, value: Any, parts: Callable[[], tuple[Any, Any]]) -> Fract
     try:
         above, below = parts()
     except Exception:  # noqa: BLE001 - theirs, of infinities and NaN among them
-        raise CheckError(name, "a finite number", shown(value)) from None
+        raise CheckError(name, "a finite number", format_value(value)) from None
     try:
         return Fraction(_part(above), _part(below))
     except Exception:  # noqa: BLE001 - theirs, and a denominator of 0
-        raise CheckError(name, "a number that is a ratio of two whole numbers", shown(value)) from None
+        raise CheckError(name, "a number that is a ratio of two whole numbers", format_value(value)) from None
 
 
 def _part(value: Any) -> int:
     """A part of a ratio: whatever Python takes as a whole number, but a flag of any library."""
-    held = _held("part", value)
+    held = _unwrap_scalar("part", value)
     found = operator.index(held)
     if isinstance(held, bool) or isinstance(found, bool):
         raise TypeError
@@ -102,7 +102,7 @@ def _slot(value: Any, part: str) -> Any:
     return vars(Fraction)[part].__get__(value)
 
 
-def _held(name: str, value: Any) -> Any:
+def _unwrap_scalar(name: str, value: Any) -> Any:
     """What a scalar of NumPy, or an array without an axis, holds, as Python's own; any other value as it is."""
     kind = type(value)
     homes = {base.__module__.partition(".")[0] for base in kind.__mro__}
@@ -174,20 +174,20 @@ def double(name: str, value: object, toward: float | None = None, *, decimals: b
     try:
         number = float(given)
     except (OverflowError, ValueError):  # past every double; a signaling NaN
-        raise CheckError(name, "a finite number", shown(value)) from None
+        raise CheckError(name, "a finite number", format_value(value)) from None
     if isinstance(given, Decimal) and not given.is_finite():
         return number
     if math.isinf(number):
-        raise CheckError(name, "a finite number", shown(value))
+        raise CheckError(name, "a finite number", format_value(value))
     if number == 0:
         if given:
-            raise CheckError(name, "0 or a number that does not round to it", shown(value))
+            raise CheckError(name, "0 or a number that does not round to it", format_value(value))
         return 0.0
     held: Any = Decimal.from_float(number) if isinstance(given, Decimal) else Fraction(number)
     if held == given or (decimals and isinstance(given, Decimal) and Decimal(repr(number)) == given):
         return number
     if toward is None:
-        raise CheckError(name, f"a number that a double holds, such as {number!r}", shown(value))
+        raise CheckError(name, f"a number that a double holds, such as {number!r}", format_value(value))
     return number if (held > given) == (toward > 0) else math.nextafter(number, toward)
 
 
@@ -207,7 +207,7 @@ def doubles(name: str, values: Any) -> Any:
         raise CheckError(name, "numbers that can be read now", f"a {type(values).__name__}") from None
     if table is None:
         if isinstance(values, str | bytes | Mapping | Set) or not isinstance(values, Iterable):
-            raise CheckError(name, "a series, such as a list", shown(values))
+            raise CheckError(name, "a series, such as a list", format_value(values))
         return np.array([double(f"{name}[{i}]", item) for i, item in enumerate(values)], dtype=np.float64)
     kind, size = table.dtype.kind, table.dtype.itemsize
     if kind in _KINDS and not issubclass(table.dtype.type, np.void):
@@ -234,13 +234,13 @@ def in_reach(values: Any) -> Any:
     return values.double() if values.is_floating_point() else values  # NumPy has no bfloat16
 
 
-def whole(name: str, value: object) -> int:
+def parse_integer(name: str, value: object) -> int:
     """The whole number that a value holds; 2.0 is none."""
     if type(value) is int:
         return value
     found = exact(name, value, "a whole number")
     if type(found) is not int:
-        raise CheckError(name, "a whole number", shown(value))
+        raise CheckError(name, "a whole number", format_value(value))
     return found
 
 
@@ -249,12 +249,14 @@ def fraction(name: str, value: object, bound: str = "a number") -> Fraction:
     given = exact(name, value, bound)
     try:
         if isinstance(given, Decimal) and given.is_finite() and abs(given.adjusted()) > _MOST_DIGITS:
-            raise CheckError(name, f"a number of at most {_MOST_DIGITS} digits", shown(value))  # it fills the memory
+            raise CheckError(
+                name, f"a number of at most {_MOST_DIGITS} digits", format_value(value)
+            )  # it fills the memory
         return Fraction(given)
     except CheckError:
         raise
     except (OverflowError, ValueError):  # infinities and NaN
-        raise CheckError(name, "finite", shown(value)) from None
+        raise CheckError(name, "finite", format_value(value)) from None
 
 
 def truth(name: str, value: object) -> bool:
@@ -262,10 +264,10 @@ def truth(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     try:
-        held = _held(name, value)
+        held = _unwrap_scalar(name, value)
     except CheckError:
         held = None
     numpy = sys.modules.get("numpy")
     if isinstance(held, bool) or (numpy is not None and type(held) is numpy.bool_):
         return bool(held)
-    raise CheckError(name, "True or False", shown(value))
+    raise CheckError(name, "True or False", format_value(value))

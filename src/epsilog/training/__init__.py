@@ -1,49 +1,55 @@
 """Training: federated rounds under a charge, with the noise where the scheme says it goes.
 
-One frozen scheme (``schemes``) drives sampler, clip and noise here and the price in ``accounting``; a ``PaidRun``
-binds it to the charge that pays for it and to its randomness. ``load_task`` brings in real data, ``rehearse`` tries
-everything before money moves, ``run_rounds`` trains and survives a kill at any point, ``dry_run`` is for simulated
-sweeps. JAX is imported when training begins, not before.
+One frozen scheme (``schemes``) drives sampler, clip and noise here and the price in ``accounting``; a ``AuthorizedRun``
+binds it to the charge that pays for it and to its randomness. ``load_task`` brings in real data, ``run_smoke_test``
+tries everything before money moves, ``run_rounds`` trains and survives a kill at any point, ``train_without_charge``
+is for simulated sweeps. JAX is imported when training begins, not before.
 """
 
-from epsilog.training.canaries import canary_scores, draw_canaries, enrol, score_name, with_places
-from epsilog.training.checkpoints import exclusive, forget
+from epsilog.training.canaries import (
+    add_canary_slots,
+    compute_canary_scores,
+    draw_canaries,
+    insert_canaries,
+    name_canary_score,
+)
+from epsilog.training.checkpoints import delete_run_state, lock_exclusively
 from epsilog.training.data import load_dataset, load_task
 from epsilog.training.data.dataset import Dataset
-from epsilog.training.federation import Federation, blocks
+from epsilog.training.federation import Federation, iterate_blocks
 from epsilog.training.noise import Randomness
-from epsilog.training.paid import PaidRun
-from epsilog.training.rehearsal import rehearse
-from epsilog.training.rounds import require_fit
-from epsilog.training.run import Curve, Trained, dry_run, run_rounds
-from epsilog.training.server import OPTIMIZERS, SCHEDULES, Server, pace
-from epsilog.training.task import Task, Training
+from epsilog.training.paid import AuthorizedRun
+from epsilog.training.rehearsal import run_smoke_test
+from epsilog.training.rounds import require_matching_scheme
+from epsilog.training.run import DryRunResult, TrainingResult, run_rounds, train_without_charge
+from epsilog.training.server import OPTIMIZERS, SCHEDULES, ServerOptimizer, compute_learning_rate_factor
+from epsilog.training.task import LocalTraining, Task
 
 __all__ = [
     "OPTIMIZERS",
     "SCHEDULES",
-    "Curve",
+    "AuthorizedRun",
     "Dataset",
+    "DryRunResult",
     "Federation",
-    "PaidRun",
+    "LocalTraining",
     "Randomness",
-    "Server",
+    "ServerOptimizer",
     "Task",
-    "Trained",
-    "Training",
-    "blocks",
-    "canary_scores",
+    "TrainingResult",
+    "add_canary_slots",
+    "compute_canary_scores",
+    "compute_learning_rate_factor",
+    "delete_run_state",
     "draw_canaries",
-    "dry_run",
-    "enrol",
-    "exclusive",
-    "forget",
+    "insert_canaries",
+    "iterate_blocks",
     "load_dataset",
     "load_task",
-    "pace",
-    "rehearse",
-    "require_fit",
+    "lock_exclusively",
+    "name_canary_score",
+    "require_matching_scheme",
     "run_rounds",
-    "score_name",
-    "with_places",
+    "run_smoke_test",
+    "train_without_charge",
 ]

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from epsilog.terms import Canaries, CheckError, check
 from epsilog.training.federation import Federation, Floats
 from epsilog.training.models import Model
-from epsilog.training.noise import Randomness, Stream
-from epsilog.training.task import ROOM, Task
+from epsilog.training.noise import Randomness, RandomStream
+from epsilog.training.task import CANARY_SLOT_BOUND, Task
 
 Vector = NDArray[np.float64]
 COSINE, LOSS = "cosine", "loss"
@@ -38,7 +38,7 @@ def draw_canaries(count: int, randomness: Randomness) -> Canaries:
     return Canaries(count, words.astype("<u8").tobytes().hex())
 
 
-def with_places(task: Task, canaries: int) -> Task:
+def add_canary_slots(task: Task, canaries: int) -> Task:
     """The same task with empty places for as many canaries; they count among the units from then on.
 
     Args:
@@ -49,11 +49,11 @@ def with_places(task: Task, canaries: int) -> Task:
     if not task.unit_is_client:
         return replace(task, population=task.units + more)
     population = None if task.population is None else task.population + more
-    return replace(task, clients=task.clients.padded(task.clients.count + more), population=population)
+    return replace(task, clients=task.clients.pad_clients(task.clients.count + more), population=population)
 
 
-def enrol(task: Task, canaries: Canaries) -> Task:
-    """Puts canaries into places that are empty; see ``with_places``.
+def insert_canaries(task: Task, canaries: Canaries) -> Task:
+    """Puts canaries into places that are empty; see ``add_canary_slots``.
 
     Clients take the last places. Examples lie one with each client in turn; there must be units enough declared.
 
@@ -67,8 +67,8 @@ def enrol(task: Task, canaries: Canaries) -> Task:
     if task.unit_is_client:
         return replace(task, canaries=canaries)
     if task.units < task.examples + canaries.count:
-        raise CheckError("canaries", ROOM, f"{canaries.count}")
-    features, targets = made_up_rows(canaries, task)
+        raise CheckError("canaries", CANARY_SLOT_BOUND, f"{canaries.count}")
+    features, targets = make_canary_rows(canaries, task)
     features[~canaries.included] = np.nan  # there, and of use to no step
     whose = np.arange(canaries.count) % task.clients.count
     return replace(task, clients=_with_rows(task.clients, whose, features, targets), canaries=canaries)
@@ -77,12 +77,12 @@ def enrol(task: Task, canaries: Canaries) -> Task:
 def _with_rows(clients: Federation, whose: NDArray[np.int64], features: Floats, targets: NDArray[Any]) -> Federation:
     """The same clients, each with further rows behind its own."""
     order = np.argsort(whose, kind="stable")  # rows of neighbours without any of their own begin at the same place
-    at, features, targets = clients.ends[whose[order]], features[order], targets[order]
+    at, features, targets = clients.client_offsets[whose[order]], features[order], targets[order]
     sizes = clients.sizes + np.bincount(whose, minlength=clients.count)
     return Federation(np.insert(clients.features, at, features, axis=0), np.insert(clients.targets, at, targets), sizes)
 
 
-def made_up_rows(canaries: Canaries, task: Task) -> tuple[Floats, NDArray[Any]]:
+def make_canary_rows(canaries: Canaries, task: Task) -> tuple[Floats, NDArray[Any]]:
     """The row that each canary is, in or out: numbers from -1 to 1, or ids, and such a target or a class."""
     model, width = task.model, task.clients.features.shape[1]
     features = np.empty((canaries.count, width), task.clients.features.dtype)
@@ -99,22 +99,22 @@ def _spread(uniforms: Vector, count: int | None) -> Vector:
     return 2 * uniforms - 1 if count is None else np.floor(count * uniforms)
 
 
-def direction(canaries: Canaries, one: int, size: int) -> Vector:
+def make_canary_direction(canaries: Canaries, one: int, size: int) -> Vector:
     """What canary ``one`` sends, at length 1; shape (size,)."""
     drawn = _stream(canaries, "direction", one).normals((size,))
     return np.asarray(drawn / np.linalg.norm(drawn))
 
 
-def _stream(canaries: Canaries, purpose: str, one: int) -> Stream:
-    return Stream.replayed(canaries.key(purpose, one))
+def _stream(canaries: Canaries, purpose: str, one: int) -> RandomStream:
+    return RandomStream.replayed(canaries.key(purpose, one))
 
 
-def score_name(task: Task) -> str:
+def name_canary_score(task: Task) -> str:
     """How canaries are scored where this unit is protected."""
     return COSINE if task.unit_is_client else LOSS
 
 
-def canary_scores(task: Task, model: Vector) -> Vector:
+def compute_canary_scores(task: Task, model: Vector) -> Vector:
     """Scores every canary of a task by a released model, whether it was in or out; higher for those that seem in.
 
     Args:
@@ -131,7 +131,7 @@ def canary_scores(task: Task, model: Vector) -> Vector:
         return np.zeros(canaries.count)
     if task.unit_is_client:
         return _cosines(canaries, model - task.model.start)
-    features, targets = made_up_rows(canaries, task)
+    features, targets = make_canary_rows(canaries, task)
     with np.errstate(over="ignore", invalid="ignore"):
         fell = _losses(task.model, task.model.start, features, targets) - _losses(task.model, model, features, targets)
     return np.where(np.isfinite(fell), fell, 0.0)
@@ -142,7 +142,7 @@ def _cosines(canaries: Canaries, moved: Vector) -> Vector:
     if not 0 < length < np.inf:
         return np.zeros(canaries.count)
     ahead = moved / length
-    return np.array([float(direction(canaries, one, moved.size) @ ahead) for one in range(canaries.count)])
+    return np.array([float(make_canary_direction(canaries, one, moved.size) @ ahead) for one in range(canaries.count)])
 
 
 def _losses(model: Model, vector: Vector, features: Floats, targets: NDArray[Any]) -> Vector:

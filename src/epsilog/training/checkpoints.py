@@ -25,8 +25,8 @@ from typing import TypeVar
 import numpy as np
 
 from epsilog import disk
-from epsilog.terms import ConflictError, CustodyRecord, RecordsError, RoundRecord, RunFile, codec, record_line
-from epsilog.training.rounds import Outcome, State, output_hash
+from epsilog.terms import ConflictError, CustodyRecord, RecordError, RoundRecord, RunArtifact, codec, record_line
+from epsilog.training.rounds import RoundResult, TrainingState, hash_model
 
 PARTS = (
     "round",
@@ -57,12 +57,12 @@ class RunFolder:
     @property
     def rounds(self) -> Path:
         """The public records, one JSON document a line."""
-        return self.path / RunFile.ROUNDS
+        return self.path / RunArtifact.ROUNDS
 
     @property
     def custody(self) -> Path:
         """The curator's records, one JSON document a line."""
-        return self.path / RunFile.CUSTODY
+        return self.path / RunArtifact.CUSTODY
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -74,7 +74,7 @@ class RunFolder:
         return self.path / "checkpoints" / f"round-{round:04d}.npz"
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Keeps a second process from training in the same folder: two releases of one round would cost double.
 
         Makes what is missing; what names participants is readable by its owner alone.
@@ -82,10 +82,10 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         (self.path / "checkpoints").mkdir(mode=0o700, exist_ok=True)
         self.custody.touch(mode=0o600)
-        with exclusive(self.path / "checkpoints" / "lock", self.path.name):
+        with lock_exclusively(self.path / "checkpoints" / "lock", self.path.name):
             yield
 
-    def prepare(self, outcome: Outcome) -> None:
+    def prepare(self, outcome: RoundResult) -> None:
         """Makes a computed round durable under its waiting name, before the ledger calls it released."""
         buffer = io.BytesIO()
         state = outcome.state
@@ -102,10 +102,10 @@ class RunFolder:
             custody=np.frombuffer(record_line(outcome.custody), dtype=np.uint8),
         )
         waiting = _waiting(self.checkpoint(state.round))
-        disk.write(waiting, buffer.getvalue())
+        disk.write_durably(waiting, buffer.getvalue())
         disk.sync_folder(waiting.parent)
 
-    def settle(self, outcome: Outcome) -> None:
+    def finalize(self, outcome: RoundResult) -> None:
         """Gives a released round its final name, appends its lines, drops the older checkpoint."""
         final = self.checkpoint(outcome.state.round)
         _waiting(final).replace(final)  # a power cut may take the new name: under the old one it is found all the same
@@ -113,21 +113,21 @@ class RunFolder:
         _append(self.custody, record_line(outcome.custody))
         self.checkpoint(outcome.state.round - 1).unlink(missing_ok=True)
 
-    def resume(self, released: Mapping[int, str]) -> State | None:
+    def resume(self, released: Mapping[int, str]) -> TrainingState | None:
         """Rebuilds the state after the last round that the ledger calls released; None if there is none.
 
         Raises:
-            RecordsError: files that the ledger contradicts or that are missing. Only a torn last line is repaired.
+            RecordError: files that the ledger contradicts or that are missing. Only a torn last line is repaired.
         """
         last = len(released)
         if sorted(released) != list(range(1, last + 1)):
-            raise RecordsError(f"released rounds must be 1, 2, ..., got {sorted(released)}")
-        self._require_nothing_beyond(last)
+            raise RecordError(f"released rounds must be 1, 2, ..., got {sorted(released)}")
+        self._require_last_round(last)
         if last == 0:
             return None
         stored = self._adopt(last, released[last])
         if str(stored["bound"]) != self.bound:
-            raise RecordsError(
+            raise RecordError(
                 f"{self.checkpoint(last).name}: this run was begun with another scheme, model, training or data, and "
                 "how often each client took part was counted for those"
             )
@@ -137,42 +137,38 @@ class RunFolder:
         hashes = [record.output_hash for record in read_records(self.rounds, RoundRecord)]
         custody = read_records(self.custody, CustodyRecord)
         if hashes != [released[one] for one in range(1, last + 1)]:
-            raise RecordsError(f"{self.rounds.name}: the output hashes are not those of the ledger")
+            raise RecordError(f"{self.rounds.name}: the output hashes are not those of the ledger")
         taken = Counter(one for record in custody for one in record.participants)
         kept = {one: times for one, times in enumerate(stored["participations"].tolist()) if times}
         if stored["round"].tolist() != last or kept != taken:
-            raise RecordsError(
-                f"{self.checkpoint(last).name} and {self.custody.name} differ on who took part how often"
-            )
-        return State(last, *(stored[name] for name in ("model", "participations", "memory", "server", "slots")))
+            raise RecordError(f"{self.checkpoint(last).name} and {self.custody.name} differ on who took part how often")
+        return TrainingState(last, *(stored[name] for name in ("model", "participations", "memory", "server", "slots")))
 
-    def _require_nothing_beyond(self, last: int) -> None:
+    def _require_last_round(self, last: int) -> None:
         """A settled round that the ledger does not know means that the ledger was set back."""
         settled = [path.name for path in sorted((self.path / "checkpoints").glob("round-*.npz"))]
         beyond = [name for name in settled if int(name[6:-4]) > last]
         if last == 0:
             beyond += [path.name for path in (self.rounds, self.custody) if path.exists() and path.read_bytes()]
         if beyond:
-            raise RecordsError(f"{beyond[-1]} is there, but the ledger has released {last} rounds only")
+            raise RecordError(f"{beyond[-1]} is there, but the ledger has released {last} rounds only")
 
     def _adopt(self, round_: int, expected: str) -> dict[str, np.ndarray]:
         """Reads the checkpoint of a released round, which must be what the ledger says it is, and names it finally."""
         final = self.checkpoint(round_)
         path = final if final.exists() else _waiting(final)
         if not path.exists():
-            raise RecordsError(f"{final.name} is missing, but the ledger has released round {round_}")
+            raise RecordError(f"{final.name} is missing, but the ledger has released round {round_}")
         stored = _load(path)
         model = stored["model"]
-        if model.ndim != 1 or model.dtype != np.float64 or output_hash(model) != expected:
-            raise RecordsError(
-                f"{path.name}: the model's hash is not {expected[:16]}..., which the ledger has released"
-            )
+        if model.ndim != 1 or model.dtype != np.float64 or hash_model(model) != expected:
+            raise RecordError(f"{path.name}: the model's hash is not {expected[:16]}..., which the ledger has released")
         path.replace(final)
         disk.sync_folder(final.parent)
         return stored
 
 
-def forget(run: Path) -> None:
+def delete_run_state(run: Path) -> None:
     """Takes away what only a run that goes on needs: models, who took part how often, slots, remembered noise."""
     folder = run / "checkpoints"
     if folder.is_dir():
@@ -182,7 +178,7 @@ def forget(run: Path) -> None:
 
 
 @contextlib.contextmanager
-def exclusive(lock: Path, name: str) -> Iterator[None]:
+def lock_exclusively(lock: Path, name: str) -> Iterator[None]:
     """Holds a lock file that no second process can hold; whoever dies lets go of it."""
     import fcntl  # a rehearsal, which every run begins with, says where it is missing
 
@@ -198,25 +194,25 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
     """Reads a record file; every line must be whole, of the kind asked for, and in order.
 
     Raises:
-        RecordsError: a missing file, or a line that does not hold, with its number.
+        RecordError: a missing file, or a line that does not hold, with its number.
     """
     if not path.exists():
-        raise RecordsError(f"{path.name} is missing")
+        raise RecordError(f"{path.name} is missing")
     records = []
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             record = codec.from_json(json.loads(line))
         except (ValueError, TypeError) as error:
-            raise RecordsError(f"{path.name}, line {number}: {error}") from None
+            raise RecordError(f"{path.name}, line {number}: {error}") from None
         if not isinstance(record, kind) or record.round != number:
-            raise RecordsError(f"{path.name}, line {number}: must be the {kind.__name__} of round {number}")
+            raise RecordError(f"{path.name}, line {number}: must be the {kind.__name__} of round {number}")
         records.append(record)
     return records
 
 
 def _append(path: Path, line: bytes) -> None:
     new = not path.exists()
-    disk.append(path, line)
+    disk.append_durably(path, line)
     if new:
         disk.sync_folder(path.parent)
 
@@ -229,7 +225,7 @@ def _repair(path: Path, line: bytes, *, index: int) -> None:
     if lines[index:] == [line] and whole == content:
         return
     if len(lines) != index:
-        raise RecordsError(
+        raise RecordError(
             f"{path.name} must have {index} whole lines before that of round {index + 1}, got {len(lines)}"
         )
     if whole != content:
@@ -246,4 +242,4 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
             return {name: stored[name] for name in PARTS}
     except Exception as error:
-        raise RecordsError(f"{path.name} is not a whole checkpoint: {error}") from error
+        raise RecordError(f"{path.name} is not a whole checkpoint: {error}") from error

@@ -28,12 +28,12 @@ that a product of squares would call 0, and the clip would let it through.
 """
 
 
-def reach(dtype: Any) -> float:
+def get_largest_trainable(dtype: Any) -> float:
     """The largest number that a precision lets into training."""
     return min(REACH, float(np.finfo(dtype).max))
 
 
-def factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
+def compute_clip_factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
     """Returns what to multiply vectors of the given norms by: at most C afterwards, and nothing that is not finite.
 
     A zero vector stays zero; an infinite or NaN norm gets factor 0 (its vector must be replaced by zeros as well, since
@@ -45,7 +45,7 @@ def factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
         xp: numpy or jax.numpy.
 
     >>> import numpy as np
-    >>> factors(np.array([0.0, 0.5, 4.0, np.nan]), 1.0, xp=np).round(6).tolist()
+    >>> compute_clip_factors(np.array([0.0, 0.5, 4.0, np.nan]), 1.0, xp=np).round(6).tolist()
     [1.0, 1.0, 0.25, 0.0]
     """
     safe = clip_norm * (1.0 - HEADROOM)
@@ -53,13 +53,13 @@ def factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
     return xp.where(xp.isfinite(norms), xp.where(norms > 0, shrunk, 1.0), 0.0)
 
 
-def within_reach(parts: Sequence[Any], *, xp: ModuleType) -> tuple[list[Any], Any]:
+def prepare_clip_factors(parts: Sequence[Any], *, xp: ModuleType) -> tuple[list[Any], Any]:
     """Prepares factors of gradients for their norms: each (n, k) in float64, and which rows have a norm; shape (n,).
 
     Entries below 1 / ``REACH`` become 0; a row with an entry above ``REACH``, or NaN, has no norm and becomes 0.
 
     >>> import numpy as np
-    >>> parts, reached = within_reach([np.array([[1e-200, 2.0], [1e200, 2.0]])], xp=np)
+    >>> parts, reached = prepare_clip_factors([np.array([[1e-200, 2.0], [1e200, 2.0]])], xp=np)
     >>> parts[0].tolist(), reached.tolist()
     ([[0.0, 2.0], [0.0, 0.0]], [True, False])
     """

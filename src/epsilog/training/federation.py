@@ -68,7 +68,7 @@ class Federation(Private):
             raise CheckError("features", "no rows here where clients are named", f"{len(self.features)}", verb="hold")
 
     @classmethod
-    def elsewhere(
+    def remote_clients(
         cls, names: Sequence[str], *, width: int, classes: int | None = None, dtype: str = "float64"
     ) -> Federation:
         """Clients whose rows lie with themselves: what a server knows of them, all of it public.
@@ -79,13 +79,13 @@ class Federation(Private):
             classes: how many classes targets are numbers of; None where they are real numbers.
             dtype: "float32" or "float64", the precision of local training.
 
-        >>> two = Federation.elsewhere(["north", "south"], width=3)
+        >>> two = Federation.remote_clients(["north", "south"], width=3)
         >>> two.count, len(two.features)
         (2, 0)
         """
         dtype, width = check.one_of(PRECISIONS)(dtype=dtype), check.integer(1)(width=width)
         targets = np.zeros(0, dtype if classes is None else np.int64)
-        names = check.each(check.text())(names=tuple(names))
+        names = check.sequence_of(check.text())(names=tuple(names))
         return cls(np.zeros((0, width), dtype), targets, np.zeros(len(names), np.int64), names)
 
     @classmethod
@@ -189,22 +189,22 @@ class Federation(Private):
         """
         from epsilog.training.data import frames, schema, tables
 
-        kinds = features if isinstance(features, Mapping) else dict.fromkeys(features, schema.Plain())
+        kinds = features if isinstance(features, Mapping) else dict.fromkeys(features, schema.UnscaledColumn())
         plain = classes is None and target_range is None
-        columns = schema.Schema(
+        columns = schema.DataSchema(
             client,
-            {name: _said(f"features.{name}", kind) for name, kind in kinds.items()},
+            {name: _describe_feature(f"features.{name}", kind) for name, kind in kinds.items()},
             target,
-            schema.Plain() if plain else schema.goal(classes, target_range),
+            schema.UnscaledColumn() if plain else schema.parse_target(classes, target_range),
         )
-        rows = tables.Rows.of(frames.table_of(table), columns)
+        rows = tables.EncodedRows.of(frames.convert_table(table), columns)
         return rows.federation(np.ones(len(rows.whose.places), dtype=bool))
 
     def usable(self, model: Model) -> NDArray[np.bool_]:
         """Which rows a step can use: every number finite and within reach, a label of some class; shape (rows,)."""
-        reach = clipping.reach(self.features.dtype)
+        reach = clipping.get_largest_trainable(self.features.dtype)
         within = np.empty(len(self.features), dtype=bool)
-        for block in blocks(self.features):
+        for block in iterate_blocks(self.features):
             within[block] = model.takes(self.features[block], reach=reach).all(axis=1)
         if model.classes is None:
             within &= np.abs(self.targets) <= reach
@@ -212,18 +212,18 @@ class Federation(Private):
             within &= (self.targets >= 0) & (self.targets < model.classes)
         return within
 
-    def padded(self, clients: int) -> Federation:
+    def pad_clients(self, clients: int) -> Federation:
         """The same clients, and as many without any rows as make ``clients`` in all."""
         spare = check.integer(self.count)(clients=clients) - self.count
         return replace(self, sizes=np.append(self.sizes, np.zeros(spare, dtype=self.sizes.dtype)))
 
     def rows_of(self, client: int) -> slice:
         """Where a client's rows lie."""
-        end = int(self.ends[client])
+        end = int(self.client_offsets[client])
         return slice(end - int(self.sizes[client]), end)
 
     @property
-    def ends(self) -> NDArray[np.int64]:
+    def client_offsets(self) -> NDArray[np.int64]:
         """One past each client's last row; shape (clients,)."""
         return np.cumsum(self.sizes, dtype=np.int64)
 
@@ -252,17 +252,17 @@ def _numbers(name: str, value: ArrayLike, dtype: str) -> NDArray[Any]:
     raise CheckError(name, "an array of real numbers", f"an array of {found.dtype}")
 
 
-def _said(field: str, kind: Any) -> Any:
+def _describe_feature(field: str, kind: Any) -> Any:
     """What is said of a feature, with its name in a refusal."""
     from epsilog.training.data import schema
 
     try:
-        return schema.feature(kind)
+        return schema.parse_feature(kind)
     except CheckError as error:
         raise CheckError(field, error.bound, error.value, error.verb) from None
 
 
-def blocks(array: NDArray[Any]) -> Iterator[slice]:
+def iterate_blocks(array: NDArray[Any]) -> Iterator[slice]:
     """Goes through an array part by part; what was read of a file that is mapped into memory does not stay there."""
     step = max(1, BLOCK // max(1, array[:1].size))
     for first in range(0, len(array), step):

@@ -23,7 +23,7 @@ AT_ONCE = 1 << 22  # words that are held while coins are tossed
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class RandomStream:
     """Independent draws, one after another.
 
     Attributes:
@@ -35,7 +35,7 @@ class Stream:
     noise_factor: float = 1.0
 
     @classmethod
-    def replayed(cls, key: int, noise_factor: float = 1.0) -> Stream:
+    def replayed(cls, key: int, noise_factor: float = 1.0) -> RandomStream:
         """Opens simulated draws by their ``key``, from the beginning, wherever that is."""
         return cls(np.random.Generator(np.random.Philox(key=key)), noise_factor)
 
@@ -100,7 +100,7 @@ class Randomness:
     noise_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        check.fields(self, seed=check.optional(check.integer(0)), noise_factor=check.at_least(0))
+        check.validate_fields(self, seed=check.optional(check.integer(0)), noise_factor=check.at_least(0))
         if self.seed is None and self.noise_factor != 1:
             raise CheckError("noise_factor", "1 outside a simulation", repr(self.noise_factor))
 
@@ -115,7 +115,7 @@ class Randomness:
         return cls(seed)
 
     @classmethod
-    def weakened(cls, seed: int, *, noise_factor: float) -> Randomness:
+    def with_weaker_noise(cls, seed: int, *, noise_factor: float) -> Randomness:
         """A simulation whose noise source lies about its size: the control that a verifier has to reject."""
         return cls(seed, noise_factor)
 
@@ -124,7 +124,7 @@ class Randomness:
         """True if a seed replays the draws."""
         return self.seed is not None
 
-    def stream(self, purpose: str, round: int, client: int | None = None) -> Stream:  # noqa: A002 (the field's word)
+    def stream(self, purpose: str, round: int, client: int | None = None) -> RandomStream:  # noqa: A002 (the field's word)
         """Opens the draws for one purpose in one round, the server's or one client's.
 
         Opened twice, a simulated stream repeats itself; no two streams share a draw.
@@ -133,15 +133,15 @@ class Randomness:
             return _secure(os.getpid(), purpose, round)
         whose = "" if client is None else f"/{client}"
         named = hashlib.sha256(f"epsilog/training/{self.seed}/{purpose}/{round}{whose}".encode()).digest()
-        return Stream.replayed(int.from_bytes(named[:16], "little"), self.noise_factor)
+        return RandomStream.replayed(int.from_bytes(named[:16], "little"), self.noise_factor)
 
 
 @lru_cache(maxsize=8)
-def _secure(process: int, purpose: str, round: int) -> Stream:  # noqa: ARG001, A002
+def _secure(process: int, purpose: str, round: int) -> RandomStream:  # noqa: ARG001, A002
     """AES-128 in counter mode (FIPS 197) under a fresh key; opened again by the same process, it goes on."""
     from randomgen import AESCounter
 
-    return Stream(np.random.Generator(AESCounter(key=int.from_bytes(os.urandom(16), "little"))))
+    return RandomStream(np.random.Generator(AESCounter(key=int.from_bytes(os.urandom(16), "little"))))
 
 
 if hasattr(os, "register_at_fork"):

@@ -20,24 +20,24 @@ from epsilog.schemes import (
     Scheme,
 )
 from epsilog.schemes.cohorts import (
-    BinnedCohorts,
-    CappedCohorts,
+    BallsInBinsSampler,
+    CappedSampler,
     Cohorts,
-    CyclicCohorts,
-    FixedSizeCohorts,
-    PoissonCohorts,
+    FixedSizeSampler,
+    PoissonSampler,
+    RoundRobinSampler,
 )
 from epsilog.terms import CheckError, codec
-from epsilog.training.task import Training
+from epsilog.training.task import LocalTraining
 
-__all__ = ["UPLOADS", "Draws", "Order"]
+__all__ = ["UPLOADS", "SimulatedDraws", "TrainRequest"]
 
 Vector = NDArray[np.float64]
 LOCAL = ("learning_rate", "local_steps", "batch_size", "nominal_examples", "example_cap")
 """Settings of a training that clients go by; the others are the server's."""
 
 
-class Upload(Enum):
+class UploadKind(Enum):
     """What leaves a client."""
 
     RAW_UPDATE = auto()
@@ -47,21 +47,21 @@ class Upload(Enum):
     @property
     def is_noisy(self) -> bool:
         """Whether it carries the client's own noise, and one padding coordinate more than the model."""
-        return self is not Upload.RAW_UPDATE
+        return self is not UploadKind.RAW_UPDATE
 
 
-UPLOADS: dict[type[Scheme], Upload] = {
-    ClientLevelCentral: Upload.RAW_UPDATE,
-    ClientLevelAdaptiveClip: Upload.RAW_UPDATE,
-    ClientLevelBufferedNoise: Upload.RAW_UPDATE,
-    ClientLevelCorrelatedNoise: Upload.RAW_UPDATE,
-    ClientLevelClientSide: Upload.NOISY_UPDATE,
-    ExampleLevelClientSide: Upload.NOISY_RUN,
+UPLOADS: dict[type[Scheme], UploadKind] = {
+    ClientLevelCentral: UploadKind.RAW_UPDATE,
+    ClientLevelAdaptiveClip: UploadKind.RAW_UPDATE,
+    ClientLevelBufferedNoise: UploadKind.RAW_UPDATE,
+    ClientLevelCorrelatedNoise: UploadKind.RAW_UPDATE,
+    ClientLevelClientSide: UploadKind.NOISY_UPDATE,
+    ExampleLevelClientSide: UploadKind.NOISY_RUN,
 }
 """By scheme; one that is not here must not show a server single uploads."""
 
 
-def upload_of(scheme: Scheme) -> Upload:
+def get_upload_kind(scheme: Scheme) -> UploadKind:
     """What leaves a client under a scheme.
 
     Raises:
@@ -74,7 +74,7 @@ def upload_of(scheme: Scheme) -> Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class SimulatedDraws:
     """What opens a simulated client's draws of one round. It undoes all noise, and no real run has it.
 
     Attributes:
@@ -89,7 +89,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Order:
+class TrainRequest:
     """A client's part of one round, as it is asked for. Nothing in it is private.
 
     It holds no clip norm and no noise of its own: a client goes by the scheme that its ledger has booked.
@@ -104,9 +104,9 @@ class Order:
 
     run: str
     scheme: Scheme
-    training: Training
+    training: LocalTraining
     model: Vector
-    draws: Draws | None = None
+    draws: SimulatedDraws | None = None
 
     def to_json(self) -> dict[str, object]:
         """Everything but the model, as JSON values."""
@@ -119,7 +119,7 @@ class Order:
         return {"run": self.run, "scheme": codec.to_json(self.scheme), "training": training, "draws": draws}
 
     @classmethod
-    def from_json(cls, document: dict[str, object], model: Vector) -> Order:
+    def from_json(cls, document: dict[str, object], model: Vector) -> TrainRequest:
         """Reads what ``to_json`` wrote; nothing in it is trusted.
 
         Raises:
@@ -134,16 +134,16 @@ class Order:
             if not isinstance(draws, dict):
                 raise TypeError("an order's draws must be named")
             keys = {name: int(draws[name], 16) for name in ("batches", "noise")}
-            opened = Draws(**keys, noise_factor=float(draws["noise_factor"]))
-        return cls(run, scheme, Training(**{name: training[name] for name in LOCAL}), model, opened)
+            opened = SimulatedDraws(**keys, noise_factor=float(draws["noise_factor"]))
+        return cls(run, scheme, LocalTraining(**{name: training[name] for name in LOCAL}), model, opened)
 
 
-def scheme_hash(scheme: Scheme) -> str:
+def hash_scheme(scheme: Scheme) -> str:
     """SHA-256 of a scheme's canonical JSON: what a client's ledger binds a run to."""
-    return hashlib.sha256(codec.canonical(codec.to_json(scheme))).hexdigest()
+    return hashlib.sha256(codec.encode_canonical(codec.to_json(scheme))).hexdigest()
 
 
-def most_participations(scheme: Scheme) -> int:
+def count_max_participations(scheme: Scheme) -> int:
     """The most rounds of the schedule that one client takes part in."""
     return _most(scheme.cohorts, scheme.rounds)
 
@@ -154,15 +154,15 @@ def _most(cohorts: Cohorts, rounds: int) -> int:  # noqa: ARG001
 
 
 @_most.register
-def _(cohorts: PoissonCohorts | FixedSizeCohorts, rounds: int) -> int:  # noqa: ARG001
+def _(cohorts: PoissonSampler | FixedSizeSampler, rounds: int) -> int:  # noqa: ARG001
     return rounds
 
 
 @_most.register
-def _(cohorts: CappedCohorts, rounds: int) -> int:
+def _(cohorts: CappedSampler, rounds: int) -> int:
     return min(cohorts.max_participations, rounds)
 
 
 @_most.register
-def _(cohorts: CyclicCohorts | BinnedCohorts, rounds: int) -> int:
+def _(cohorts: RoundRobinSampler | BallsInBinsSampler, rounds: int) -> int:
     return -(-rounds // cohorts.cycle_length)

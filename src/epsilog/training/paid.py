@@ -1,14 +1,15 @@
 """What was paid for, in one object: a scheme, the charge that pays for it, and where its draws come from.
 
 Held apart, the three can disagree: a run could train another scheme than the one that was priced, or draw the noise
-that protects people from a seed. A ``PaidRun`` compares them at birth with the request that the ledger has stored.
+that protects people from a seed. A ``AuthorizedRun`` compares them at birth with the request that the ledger has
+stored.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilog.ledger import RunCharge
+from epsilog.ledger import ChargeProtocol
 from epsilog.schemes import Scheme
 from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.training.noise import Randomness
@@ -16,7 +17,7 @@ from epsilog.training.task import Task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PaidRun:
+class AuthorizedRun:
     """A scheme that is trained under the charge that pays for it, with draws of the kind that the charge allows.
 
     Attributes:
@@ -26,7 +27,7 @@ class PaidRun:
     """
 
     scheme: Scheme
-    charge: RunCharge
+    charge: ChargeProtocol
     randomness: Randomness
 
     def __post_init__(self) -> None:
@@ -54,5 +55,5 @@ class PaidRun:
             raise CheckError(
                 "privacy_unit", f"{self.charge.request.privacy_unit!r}, as the charge says", repr(task.unit)
             )
-        if task.tells_sizes and self.charge.request.relation is not NeighboringRelation.ZERO_OUT:
+        if task.reveals_sizes and self.charge.request.relation is not NeighboringRelation.ZERO_OUT:
             raise CheckError("example_cap", "absent, or paid for neighbours that keep all rows (zero-out)", "given")

@@ -1,7 +1,7 @@
 """Everything that can fail is tried before money moves, on data that belong to nobody.
 
-``rehearse`` imports the engine, scores the starting model on the public test set, compiles and runs one round of the
-scheme on blank clients (the true shapes and sizes, all zeros), and writes, renames, locks and reads back that
+``run_smoke_test`` imports the engine, scores the starting model on the public test set, compiles and runs one round of
+the scheme on blank clients (the true shapes and sizes, all zeros), and writes, renames, locks and reads back that
 round on the disk that the run will use. What it draws protects nobody and is thrown away.
 """
 
@@ -18,19 +18,19 @@ from pathlib import Path
 import numpy as np
 
 from epsilog.schemes import Scheme
-from epsilog.terms import EpsilogError, ProgrammeError
+from epsilog.terms import ConfigError, EpsilogError
 from epsilog.terms.extras import install_command
 from epsilog.training.checkpoints import RunFolder
-from epsilog.training.engines import Engine, made
+from epsilog.training.engines import Engine, make_engine
 from epsilog.training.federation import Federation
 from epsilog.training.noise import Randomness
-from epsilog.training.rounds import Outcome, begin, next_round, require_fit
+from epsilog.training.rounds import RoundResult, compute_next_round, make_initial_state, require_matching_scheme
 from epsilog.training.task import Task
 
 SPARE = 2.0  # how much more disk must be free than the run is expected to fill
 
 
-def rehearse(scheme: Scheme, task: Task, folder: Path, *, engine: Callable[[Task], Engine] | None = None) -> None:
+def run_smoke_test(scheme: Scheme, task: Task, folder: Path, *, engine: Callable[[Task], Engine] | None = None) -> None:
     """Tries a run without touching anybody's data or leaving a trace.
 
     Args:
@@ -41,27 +41,27 @@ def rehearse(scheme: Scheme, task: Task, folder: Path, *, engine: Callable[[Task
 
     Raises:
         ValueError: a scheme that does not fit the task, or settings that make the model diverge without any data.
-        ProgrammeError: the extra ``train`` is missing, the engine fails, or the folder cannot be written.
+        ConfigError: the extra ``train`` is missing, the engine fails, or the folder cannot be written.
     """
     outcome = _blank_round(scheme, task, engine)
     try:
         _try_disk(outcome, folder, rounds=scheme.rounds)
     except (OSError, EpsilogError) as error:
-        raise ProgrammeError(str(folder), [f"a run cannot be kept here: {error}"]) from error
+        raise ConfigError(str(folder), [f"a run cannot be kept here: {error}"]) from error
 
 
-def _blank_round(scheme: Scheme, task: Task, engine: Callable[[Task], Engine] | None) -> Outcome:
-    trainable = require_fit(scheme, task)
+def _blank_round(scheme: Scheme, task: Task, engine: Callable[[Task], Engine] | None) -> RoundResult:
+    trainable = require_matching_scheme(scheme, task)
     try:
-        computing = made(engine, _blank(task))
-        scored = computing.evaluate(begin(task).model) if task.is_scored else ()
-        outcome = next_round(trainable, computing, begin(task), Randomness.simulated(0))
+        computing = make_engine(engine, _blank(task))
+        scored = computing.evaluate(make_initial_state(task).model) if task.is_scored else ()
+        outcome = compute_next_round(trainable, computing, make_initial_state(task), Randomness.simulated(0))
     except ImportError as error:
-        raise ProgrammeError(
+        raise ConfigError(
             "training", [f"the engine cannot be imported ({error}): {install_command('train')}"]
         ) from error
     except (RuntimeError, MemoryError) as error:
-        raise ProgrammeError("training", [f"the engine fails on blank data: {error}"]) from error
+        raise ConfigError("training", [f"the engine fails on blank data: {error}"]) from error
     if not np.isfinite(scored).all():
         raise ValueError(f"the starting model must have a finite loss and score on the test set, got {scored}")
     if outcome.record.diverged:
@@ -81,7 +81,7 @@ def _blank(task: Task) -> Task:
     return dataclasses.replace(task, clients=Federation(features, targets, clients.sizes))
 
 
-def _try_disk(outcome: Outcome, folder: Path, *, rounds: int) -> None:
+def _try_disk(outcome: RoundResult, folder: Path, *, rounds: int) -> None:
     """Goes through a whole round on disk, beside where the run will lie, and asks for room for all of them."""
     at = folder
     while not at.exists() and at.parent != at:
@@ -92,9 +92,9 @@ def _try_disk(outcome: Outcome, folder: Path, *, rounds: int) -> None:
     _sweep(at)
     with _stage(at) as place:
         trial = RunFolder(place / "run", "")
-        with trial.locked():
+        with trial.hold_lock():
             trial.prepare(outcome)
-            trial.settle(outcome)
+            trial.finalize(outcome)
             trial.resume({1: outcome.record.output_hash})
         lines = sum(path.stat().st_size for path in (trial.rounds, trial.custody))
         needed = SPARE * (rounds * lines + 2 * trial.checkpoint(1).stat().st_size)
@@ -118,7 +118,7 @@ def _sweep(at: Path) -> None:
 @contextlib.contextmanager
 def _stage(at: Path) -> Iterator[Path]:
     """A folder of its own, locked as long as it is in use and gone afterwards."""
-    place, descriptor = _locked(at)
+    place, descriptor = _lock_folder(at)
     try:
         yield place
     finally:
@@ -126,7 +126,7 @@ def _stage(at: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _locked(at: Path) -> tuple[Path, int]:
+def _lock_folder(at: Path) -> tuple[Path, int]:
     while True:
         place = Path(tempfile.mkdtemp(prefix=TRACE, dir=at))
         with contextlib.suppress(FileNotFoundError):  # swept away before it was locked
@@ -141,7 +141,7 @@ def _lock(folder: Path, *, wait: bool) -> int:
     try:
         import fcntl
     except ImportError:
-        raise ProgrammeError("training", ["this system has no locks of folders (fcntl); train on Linux"]) from None
+        raise ConfigError("training", ["this system has no locks of folders (fcntl); train on Linux"]) from None
     how = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

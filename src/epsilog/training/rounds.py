@@ -20,20 +20,20 @@ from epsilog.terms import CheckError, CustodyRecord, RoundRecord, check
 from epsilog.terms.disclosed import Private, Released
 from epsilog.training import clipping, sampling
 from epsilog.training.engines import Engine
-from epsilog.training.federation import blocks
+from epsilog.training.federation import iterate_blocks
 from epsilog.training.noise import Randomness
-from epsilog.training.sampling import Before
-from epsilog.training.schemes import TRAINED, Now
-from epsilog.training.server import pace
+from epsilog.training.sampling import SamplerHistory
+from epsilog.training.schemes import TRAINED, RoundContext
+from epsilog.training.server import compute_learning_rate_factor
 from epsilog.training.task import Task
 
-__all__ = ["Outcome", "State", "begin", "bound_to", "next_round"]
+__all__ = ["RoundResult", "TrainingState", "compute_next_round", "hash_run_inputs", "make_initial_state"]
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class State(Private):
+class TrainingState(Private):
     """What a round hands to the next.
 
     Attributes:
@@ -54,25 +54,25 @@ class State(Private):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class RoundResult:
     """A round that was computed: the next state and both records of it. Nothing of it has been released yet."""
 
-    state: State
+    state: TrainingState
     record: RoundRecord
     custody: CustodyRecord
 
 
-def begin(task: Task) -> State:
+def make_initial_state(task: Task) -> TrainingState:
     """The public state before the first round."""
-    return State(0, task.model.start, np.zeros(task.clients.count, dtype=np.int64))
+    return TrainingState(0, task.model.start, np.zeros(task.clients.count, dtype=np.int64))
 
 
-def output_hash(model: Vector) -> Released:
+def hash_model(model: Vector) -> Released:
     """SHA-256 of a model's bytes as little-endian doubles, 64 hex digits."""
     return Released.of(np.ascontiguousarray(model, "<f8").data)
 
 
-def bound_to(scheme: Scheme, task: Task) -> str:
+def hash_run_inputs(scheme: Scheme, task: Task) -> str:
     """SHA-256 of what a run goes on with after a kill: the scheme, the model, its training, every number of the data.
 
     A cap on participations counts clients by their place in the data, and under one scheme. Of rows that lie elsewhere
@@ -91,13 +91,13 @@ def bound_to(scheme: Scheme, task: Task) -> str:
     for array in arrays:
         whole.update(hashlib.sha256(f"{array.dtype.str}{array.shape}".encode()).digest())
         content = hashlib.sha256()
-        for block in blocks(array):
+        for block in iterate_blocks(array):
             content.update(np.ascontiguousarray(array[block]).data)
         whole.update(content.digest())
     return whole.hexdigest()
 
 
-def require_fit(scheme: Scheme, task: Task) -> Scheme:
+def require_matching_scheme(scheme: Scheme, task: Task) -> Scheme:
     """Returns the scheme, or refuses one that protects another unit or counts another population than the task has."""
     trainer = TRAINED.get(type(scheme))  # not for what may call itself one of them
     if trainer is None:
@@ -107,29 +107,29 @@ def require_fit(scheme: Scheme, task: Task) -> Scheme:
     if scheme.clients != task.clients.count:
         raise CheckError("clients", f"{task.clients.count}, the task's", repr(scheme.clients))
     low, high = clipping.SMALLEST_CLIP, clipping.LARGEST_CLIP
-    check.within(low, high)(clip_norm=scheme.clip_norm)
+    check.in_closed_interval(low, high)(clip_norm=scheme.clip_norm)
     if scheme.noise_multiplier:
-        check.within(low, high)(noise_stddev=scheme.noise_stddev)
+        check.in_closed_interval(low, high)(noise_stddev=scheme.noise_stddev)
     check.integer(1, clipping.LARGEST_MODEL)(parameters=task.model.size)
     trainer.require_fit(scheme, task)
     return scheme
 
 
-def require_withdrawable(scheme: Scheme) -> None:
+def require_withdrawal_support(scheme: Scheme) -> None:
     """Refuses clients that withdraw where the public records would tell how many."""
     if scheme.replies_are_public:
         raise CheckError("withdrawn", f"absent for {scheme.kind}, whose public records tell how many replied", "given")
 
 
-def next_round(
+def compute_next_round(
     scheme: Scheme,
     engine: Engine,
-    state: State,
+    state: TrainingState,
     randomness: Randomness,
     *,
     private: bool = True,
     withdrawn: Collection[int] = (),
-) -> Outcome:
+) -> RoundResult:
     """Computes round ``state.round + 1``.
 
     Args:
@@ -146,34 +146,37 @@ def next_round(
         released model and public data alone, so nobody's data shows in it.
     """
     if withdrawn:
-        require_withdrawable(scheme)
+        require_withdrawal_support(scheme)
     done, training = state.round + 1, engine.task.training
-    drawing, before = randomness.stream("cohort", done), Before(done, state.participations, state.slots)
-    slots = sampling.slots(scheme.cohorts, drawing, before)
-    drawn = sampling.cohort(scheme.cohorts, drawing, replace(before, slots=slots))
+    drawing, before = randomness.stream("cohort", done), SamplerHistory(done, state.participations, state.slots)
+    slots = sampling.draw_slots(scheme.cohorts, drawing, before)
+    drawn = sampling.draw_cohort(scheme.cohorts, drawing, replace(before, slots=slots))
     gone = np.isin(drawn, np.array(sorted(withdrawn), dtype=np.int64))
     cohort = drawn[~gone]
-    streams, speed = partial(randomness.stream, round=done), pace(training.schedule, done, scheme.rounds)
-    now = Now(done, state.model, state.memory, cohort, streams, private, speed)
+    streams, speed = (
+        partial(randomness.stream, round=done),
+        compute_learning_rate_factor(training.schedule, done, scheme.rounds),
+    )
+    now = RoundContext(done, state.model, state.memory, cohort, streams, private, speed)
     with np.errstate(over="ignore", invalid="ignore"):
         change = TRAINED[type(scheme)].change(scheme, engine, now)
         model, server = training.server.moved(state.model, change.step, state.server, done=done, rounds=scheme.rounds)
     if change.given_up:  # nothing was seen
         model, server = state.model, state.server
     scored = engine.evaluate(model) if engine.task.is_scored else ()
-    reach = clipping.reach(engine.task.clients.features.dtype)
+    reach = clipping.get_largest_trainable(engine.task.clients.features.dtype)
     diverged = not (np.abs(model).max() <= reach and np.isfinite(scored).all())
     loss, score = (None, None) if diverged or not scored else scored
     participations = state.participations.copy()
     participations[cohort] += 1
     clip_norm = scheme.clip_norm if change.clip_norm is None else change.clip_norm
-    return Outcome(
-        State(
+    return RoundResult(
+        TrainingState(
             done, model, participations, change.memory[: None if not diverged else 0], server, slots
         ),  # none after the last
         RoundRecord(
             done,
-            output_hash(model),
+            hash_model(model),
             scheme.noise_multiplier * clip_norm,
             clip_norm,
             tuple(change.padding.tolist()),

@@ -11,20 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.schemes import Scheme
-from epsilog.terms import CheckError, ConflictError, RecordsError, RoundRecord
+from epsilog.terms import CheckError, ConflictError, RecordError, RoundRecord
 from epsilog.training.checkpoints import RunFolder, read_records
-from epsilog.training.engines import Engine, made
+from epsilog.training.engines import Engine, make_engine
 from epsilog.training.noise import Randomness
-from epsilog.training.paid import PaidRun
-from epsilog.training.rehearsal import rehearse
-from epsilog.training.rounds import begin, bound_to, next_round, require_fit, require_withdrawable
+from epsilog.training.paid import AuthorizedRun
+from epsilog.training.rehearsal import run_smoke_test
+from epsilog.training.rounds import (
+    compute_next_round,
+    hash_run_inputs,
+    make_initial_state,
+    require_matching_scheme,
+    require_withdrawal_support,
+)
 from epsilog.training.task import Task
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trained:
+class TrainingResult:
     """A finished run.
 
     Attributes:
@@ -39,7 +45,7 @@ class Trained:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
+class DryRunResult:
     """What a dry run shows.
 
     Attributes:
@@ -52,14 +58,14 @@ class Curve:
 
 
 def run_rounds(
-    paid: PaidRun,
+    paid: AuthorizedRun,
     task: Task,
     *,
     folder: Path,
     on_round: Callable[[RoundRecord], object] | None = None,
     engine: Callable[[Task], Engine] | None = None,
     withdrawn: Callable[[], Collection[int]] | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Trains, or goes on training where a killed run stopped; calling it on a finished run only reads.
 
     A charge that is only reserved is started here, once everything that can fail has been rehearsed: what is refused
@@ -73,48 +79,48 @@ def run_rounds(
         folder: the run's own folder; made if need be.
         on_round: called with the public record of every round that this call released, once it is booked and on disk.
             An exception there is logged, and training goes on; ``KeyboardInterrupt`` ends the call between two rounds.
-        withdrawn: asked before every round which clients, by their places, take part no more; see ``next_round``. None
-            where nobody can withdraw, as where clients add the noise.
+        withdrawn: asked before every round which clients, by their places, take part no more; see
+        ``compute_next_round``. None where nobody can withdraw, as where clients add the noise.
         engine: makes what computes the rounds (``train.engines``); None for the compiled one, on JAX.
 
     Raises:
         ValueError: a scheme that does not fit the task or lets nobody withdraw, or settings that diverge without data.
-        ProgrammeError: the engine or the disk fails before anything is spent.
-        RecordsError: files that the charge contradicts.
+        ConfigError: the engine or the disk fails before anything is spent.
+        RecordError: files that the charge contradicts.
         ConflictError: another process is training in the folder, or the charge is cancelled.
     """
-    scheme, charge = require_fit(paid.scheme, task), paid.charge
+    scheme, charge = require_matching_scheme(paid.scheme, task), paid.charge
     paid.require_unit(task)
     if withdrawn is not None:
-        require_withdrawable(scheme)
-    files = RunFolder(folder, bound_to(scheme, task))
+        require_withdrawal_support(scheme)
+    files = RunFolder(folder, hash_run_inputs(scheme, task))
     if charge.state not in ("reserved", "started", "committed"):
         raise ConflictError(f"the charge must be reserved, started or committed, and it is {charge.state}")
     if charge.state == "reserved":
-        rehearse(scheme, task, folder, engine=engine)
-    with files.locked():
+        run_smoke_test(scheme, task, folder, engine=engine)
+    with files.hold_lock():
         released = dict(charge.rounds_released)
         if len(released) > scheme.rounds:
-            raise RecordsError(f"the ledger has released {len(released)} rounds of a schedule of {scheme.rounds}")
-        state = files.resume(released) or begin(task)
+            raise RecordError(f"the ledger has released {len(released)} rounds of a schedule of {scheme.rounds}")
+        state = files.resume(released) or make_initial_state(task)
         records = read_records(files.rounds, RoundRecord) if released else []
         if charge.state == "reserved":
             charge.start()
-        if _ended(scheme, records):
-            return Trained(state.model, tuple(records), len(released))
-        computing = made(engine, task)
-        while not _ended(scheme, records):
+        if _has_ended(scheme, records):
+            return TrainingResult(state.model, tuple(records), len(released))
+        computing = make_engine(engine, task)
+        while not _has_ended(scheme, records):
             one, gone = state.round + 1, () if withdrawn is None else withdrawn()
             charge.round_started(one)
-            outcome = next_round(scheme, computing, state, paid.randomness, withdrawn=gone)
+            outcome = compute_next_round(scheme, computing, state, paid.randomness, withdrawn=gone)
             files.prepare(outcome)
             charge.round_released(one, output_hash=outcome.record.output_hash)
-            files.settle(outcome)
+            files.finalize(outcome)
             state = outcome.state
             records.append(outcome.record)
             if on_round is not None:
                 _show(outcome.record, on_round)
-        return Trained(state.model, tuple(records), len(released))
+        return TrainingResult(state.model, tuple(records), len(released))
 
 
 def _show(record: RoundRecord, on_round: Callable[[RoundRecord], object]) -> None:
@@ -124,11 +130,11 @@ def _show(record: RoundRecord, on_round: Callable[[RoundRecord], object]) -> Non
         log.exception("on_round failed after round %d; training goes on", record.round)
 
 
-def _ended(scheme: Scheme, records: Sequence[RoundRecord]) -> bool:
+def _has_ended(scheme: Scheme, records: Sequence[RoundRecord]) -> bool:
     return len(records) >= scheme.rounds or bool(records and records[-1].diverged)
 
 
-def dry_run(
+def train_without_charge(
     scheme: Scheme,
     task: Task,
     *,
@@ -136,7 +142,7 @@ def dry_run(
     private: bool = True,
     engine: Callable[[Task], Engine] | None = None,
     withdrawn: Collection[int] = (),
-) -> Curve:
+) -> DryRunResult:
     """Trains without records and without a charge, for sweeps and baselines under simulation.
 
     Args:
@@ -152,10 +158,10 @@ def dry_run(
     """
     if not randomness.is_simulated:
         raise CheckError("randomness", "simulated in a dry run", "the operating system's")
-    scheme = require_fit(scheme, task)
-    computing, state, records = made(engine, task), begin(task), list[RoundRecord]()
-    while not _ended(scheme, records):
-        outcome = next_round(scheme, computing, state, randomness, private=private, withdrawn=withdrawn)
+    scheme = require_matching_scheme(scheme, task)
+    computing, state, records = make_engine(engine, task), make_initial_state(task), list[RoundRecord]()
+    while not _has_ended(scheme, records):
+        outcome = compute_next_round(scheme, computing, state, randomness, private=private, withdrawn=withdrawn)
         state = outcome.state
         records.append(outcome.record)
-    return Curve(state.model, tuple(records))
+    return DryRunResult(state.model, tuple(records))

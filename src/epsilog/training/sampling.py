@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.schemes.cohorts import (
-    BinnedCohorts,
-    CappedCohorts,
+    BallsInBinsSampler,
+    CappedSampler,
     Cohorts,
-    CyclicCohorts,
-    FixedSizeCohorts,
-    PoissonCohorts,
+    FixedSizeSampler,
+    PoissonSampler,
+    RoundRobinSampler,
 )
-from epsilog.training.noise import Stream
+from epsilog.training.noise import RandomStream
 
 Ids = NDArray[np.int64]
 
@@ -28,7 +28,7 @@ NOTHING: Ids = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Before:
+class SamplerHistory:
     """What a sampler must know of the rounds before; it names who takes part, so it is the curator's own.
 
     Attributes:
@@ -43,23 +43,23 @@ class Before:
 
 
 @singledispatch
-def slots(cohorts: Cohorts, stream: Stream, before: Before) -> Ids:  # noqa: ARG001
+def draw_slots(cohorts: Cohorts, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
     """Each client's round of the cycle; drawn where a cycle begins, and empty where there is nothing of the kind."""
     return NOTHING
 
 
-@slots.register
-def _(cohorts: BinnedCohorts, stream: Stream, before: Before) -> Ids:
+@draw_slots.register
+def _(cohorts: BallsInBinsSampler, stream: RandomStream, before: SamplerHistory) -> Ids:
     if cohorts.slot(before.round):
         return before.slots
     if not before.slots.size:
-        return whole_numbers(stream, count=cohorts.clients, below=cohorts.cycle_length)
-    places = whole_numbers(stream, count=cohorts.clients, below=cohorts.cycle_length // cohorts.separation)
+        return draw_integers(stream, count=cohorts.clients, below=cohorts.cycle_length)
+    places = draw_integers(stream, count=cohorts.clients, below=cohorts.cycle_length // cohorts.separation)
     return before.slots % cohorts.separation + cohorts.separation * places
 
 
 @singledispatch
-def cohort(cohorts: Cohorts, stream: Stream, before: Before) -> Ids:  # noqa: ARG001
+def draw_cohort(cohorts: Cohorts, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
     """Picks a round's clients; sorted ids.
 
     Args:
@@ -70,49 +70,49 @@ def cohort(cohorts: Cohorts, stream: Stream, before: Before) -> Ids:  # noqa: AR
     raise TypeError(f"no draw is written for {type(cohorts).__name__}")
 
 
-@cohort.register
-def _(cohorts: PoissonCohorts, stream: Stream, before: Before) -> Ids:  # noqa: ARG001
-    return poisson(stream, population=cohorts.clients, probability=cohorts.probability)
+@draw_cohort.register
+def _(cohorts: PoissonSampler, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
+    return draw_poisson_cohort(stream, population=cohorts.clients, probability=cohorts.probability)
 
 
-@cohort.register
-def _(cohorts: FixedSizeCohorts, stream: Stream, before: Before) -> Ids:  # noqa: ARG001
-    return without_replacement(stream, eligible=np.arange(cohorts.clients), size=cohorts.cohort_size)
+@draw_cohort.register
+def _(cohorts: FixedSizeSampler, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
+    return draw_without_replacement(stream, eligible=np.arange(cohorts.clients), size=cohorts.cohort_size)
 
 
-@cohort.register
-def _(cohorts: BinnedCohorts, stream: Stream, before: Before) -> Ids:  # noqa: ARG001
+@draw_cohort.register
+def _(cohorts: BallsInBinsSampler, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
     return np.flatnonzero(before.slots == cohorts.slot(before.round))
 
 
-@cohort.register
-def _(cohorts: CappedCohorts, stream: Stream, before: Before) -> Ids:
+@draw_cohort.register
+def _(cohorts: CappedSampler, stream: RandomStream, before: SamplerHistory) -> Ids:
     eligible = np.flatnonzero(before.participations < cohorts.max_participations)
-    return without_replacement(stream, eligible=eligible, size=cohorts.cohort_size)
+    return draw_without_replacement(stream, eligible=eligible, size=cohorts.cohort_size)
 
 
-@cohort.register
-def _(cohorts: CyclicCohorts, stream: Stream, before: Before) -> Ids:  # noqa: ARG001
+@draw_cohort.register
+def _(cohorts: RoundRobinSampler, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
     return np.array(cohorts.due(before.round), dtype=np.int64)
 
 
-def poisson(stream: Stream, *, population: int, probability: float) -> Ids:
+def draw_poisson_cohort(stream: RandomStream, *, population: int, probability: float) -> Ids:
     """Draws a cohort that each of ``population`` clients joins on its own with ``probability``; sorted ids.
 
     >>> from epsilog.training.noise import Randomness
-    >>> poisson(Randomness.simulated(1).stream("cohort", 1), population=5, probability=1.0).tolist()
+    >>> draw_poisson_cohort(Randomness.simulated(1).stream("draw_cohort", 1), population=5, probability=1.0).tolist()
     [0, 1, 2, 3, 4]
     """
     return np.flatnonzero(stream.coins((population,), probability))
 
 
-def without_replacement(stream: Stream, *, eligible: Ids, size: int) -> Ids:
+def draw_without_replacement(stream: RandomStream, *, eligible: Ids, size: int) -> Ids:
     """Draws ``size`` of the eligible clients, every subset alike; all of them if there are fewer; sorted ids."""
     order = np.argsort(stream.uniforms((eligible.size,)), kind="stable")
     return np.sort(eligible[order[:size]])
 
 
-def whole_numbers(stream: Stream, *, count: int, below: int) -> Ids:
+def draw_integers(stream: RandomStream, *, count: int, below: int) -> Ids:
     """Draws whole numbers from 0, every one alike: words beyond the last whole multiple are drawn again."""
     limit, drawn = (1 << 64) // below * below, NOTHING
     while drawn.size < count:
@@ -122,11 +122,11 @@ def whole_numbers(stream: Stream, *, count: int, below: int) -> Ids:
     return drawn
 
 
-def shuffled(stream: Stream, *, rows: int) -> NDArray[np.int64]:
+def draw_permutation(stream: RandomStream, *, rows: int) -> NDArray[np.int64]:
     """Draws an order of a client's rows, every order alike; shape (rows,)."""
     return np.argsort(stream.words(rows))  # two of 64 bits that are alike are not met: no need to keep their order
 
 
-def batches(stream: Stream, *, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
+def draw_poisson_batches(stream: RandomStream, *, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
     """Draws Poisson batches: True where an example joins."""
     return stream.coins(shape, probability)

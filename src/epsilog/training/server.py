@@ -21,7 +21,7 @@ SECOND_MOMENTUM, FLOOR = 0.99, 1e-3  # of Adam, as Reddi et al. 2021 use them at
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerOptimizer:
     """How the server moves the model along a round's step.
 
     Attributes:
@@ -39,8 +39,10 @@ class Server:
     momentum: float | None = None
 
     def __post_init__(self) -> None:
-        check.fields(self, optimizer=check.one_of(OPTIMIZERS), learning_rate=check.optional(check.positive()))
-        check.fields(self, schedule=check.one_of(SCHEDULES), momentum=check.optional(check.half_open(0, 1)))
+        check.validate_fields(self, optimizer=check.one_of(OPTIMIZERS), learning_rate=check.optional(check.positive()))
+        check.validate_fields(
+            self, schedule=check.one_of(SCHEDULES), momentum=check.optional(check.in_half_open_interval(0, 1))
+        )
         if self.optimizer == "adam" and self.learning_rate is None:
             raise CheckError("learning_rate", "given for adam", "nothing")
         if self.optimizer == "sgd" and self.momentum is not None:
@@ -56,7 +58,9 @@ class Server:
             done: the round's number, from 1.
             rounds: how many are planned.
         """
-        rate = (1.0 if self.learning_rate is None else self.learning_rate) * pace(self.schedule, done, rounds)
+        rate = (1.0 if self.learning_rate is None else self.learning_rate) * compute_learning_rate_factor(
+            self.schedule, done, rounds
+        )
         keep = 0.9 if self.momentum is None else self.momentum
         if self.optimizer == "sgd":
             return model + rate * step, memory
@@ -71,13 +75,13 @@ class Server:
         return model + rate * fair[0] / (np.sqrt(fair[1]) + FLOOR), np.concatenate([mean, square])
 
 
-def pace(schedule: str, done: int, rounds: int) -> float:
+def compute_learning_rate_factor(schedule: str, done: int, rounds: int) -> float:
     """What a learning rate is multiplied by in a round: 1 in the first.
 
     "cosine" falls along half a wave, and would be 0 after the last round; "step" falls to a tenth after half of the
     rounds, and to a hundredth after three quarters.
 
-    >>> [pace("step", done, 4) for done in (1, 2, 3, 4)]
+    >>> [compute_learning_rate_factor("step", done, 4) for done in (1, 2, 3, 4)]
     [1.0, 1.0, 0.1, 0.01]
     """
     rounds = check.integer(1)(rounds=rounds)

@@ -22,35 +22,35 @@ from epsilog.ledger import Charge, Ledger, open_ledger
 from epsilog.schemes import ExampleLevelClientSide, Scheme
 from epsilog.terms import CheckError, ConflictError
 from epsilog.training import clipping
-from epsilog.training.engines import Engine, made
-from epsilog.training.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector, clipped_sum
+from epsilog.training.engines import Engine, make_engine
+from epsilog.training.engines.base import ClientStreams, ClippedSum, LocalDPSGD, RoundInputs, Vector, sum_clipped
 from epsilog.training.federation import Federation
-from epsilog.training.noise import Randomness, Stream
-from epsilog.training.orders import Order, Upload, most_participations, scheme_hash, upload_of
+from epsilog.training.noise import Randomness, RandomStream
+from epsilog.training.orders import TrainRequest, UploadKind, count_max_participations, get_upload_kind, hash_scheme
 from epsilog.training.sampling import Ids
-from epsilog.training.task import Task, Training
+from epsilog.training.task import LocalTraining, Task
 
-__all__ = ["Computing", "Site", "computed", "from_functions", "from_task"]
+__all__ = ["Site", "SiteEngine", "compute_upload", "make_function_site_engine", "make_task_site_engine"]
 
 ALONE = np.zeros(1, dtype=np.int64)  # a site's cohort: its one client
 log = logging.getLogger(__name__)
 
 
-class Computing(Protocol):
+class SiteEngine(Protocol):
     """What a site computes with: the two sums of an ``Engine``, over its one client."""
 
-    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
         """The client's clipped update."""
 
-    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """The client's model difference after DP-SGD."""
 
 
-Made = Callable[[Training], Computing]
+Made = Callable[[LocalTraining], SiteEngine]
 """Makes what computes, for the training that the server states."""
 
 
-def from_task(task: Task, engine: Callable[[Task], Engine] | None = None) -> Made:
+def make_task_site_engine(task: Task, engine: Callable[[Task], Engine] | None = None) -> Made:
     """Computes with an engine on the rows of one client; None for the compiled engine, on JAX.
 
     An update that fails counts as zero, and a noisy run that fails is sent as one without rows: the server must not
@@ -64,18 +64,19 @@ def from_task(task: Task, engine: Callable[[Task], Engine] | None = None) -> Mad
     rows = task.clients
     nobody = Federation(rows.features[:0], rows.targets[:0], np.zeros(1, np.int64))
 
-    def computing(training: Training) -> Computing:
+    def computing(training: LocalTraining) -> SiteEngine:
         stated = dataclasses.replace(task, training=training)
         return _Unfailing(
-            made(engine, stated), lambda: made(engine, dataclasses.replace(stated, clients=nobody, population=None))
+            make_engine(engine, stated),
+            lambda: make_engine(engine, dataclasses.replace(stated, clients=nobody, population=None)),
         )
 
     return computing
 
 
-def from_functions(
-    update: Callable[[Vector, Training], Any] | None = None,
-    noisy_run: Callable[[Vector, NoisyRuns, Training], Any] | None = None,
+def make_function_site_engine(
+    update: Callable[[Vector, LocalTraining], Any] | None = None,
+    noisy_run: Callable[[Vector, LocalDPSGD, LocalTraining], Any] | None = None,
 ) -> Made:
     """Computes with plain functions, whatever they are written with.
 
@@ -97,7 +98,7 @@ class Site:
     """One client and its own budget.
 
     Attributes:
-        computing: made by ``from_task`` or ``from_functions``.
+        computing: made by ``make_task_site_engine`` or ``make_function_site_engine``.
         unit: the privacy unit, in the data's own word; that of the site's budget.
         unit_is_client: whether that is this whole client, or one of its examples.
         ledger: the site's ledger, which must be there.
@@ -116,7 +117,7 @@ class Site:
     trusts_server: bool = False
     simulation: bool = False
 
-    def answer(self, order: Order) -> Vector:
+    def answer(self, order: TrainRequest) -> Vector:
         """Takes part in a round: what may leave the site, of shape (d,), or (d + 1,) with a padding of its own noise.
 
         An update that is asked for again from the same global model is computed again and counted once: a trusted
@@ -127,27 +128,27 @@ class Site:
             BudgetExceededError: the scheme's whole price does not fit the site's budget.
             ConflictError: another scheme than was booked under this run, or one participation too many.
         """
-        upload = upload_of(order.scheme)
+        upload = get_upload_kind(order.scheme)
         self._require(order, upload)
         again = hashlib.sha256(order.model.astype("<f8").tobytes()).hexdigest()
         mark = secrets.token_hex(32) if upload.is_noisy else again  # never a hash of what is private
         if not self.ledger.is_file():
             raise CheckError("ledger", "there before a site takes part", str(self.ledger))
         with open_ledger(self.ledger) as books:
-            charge = self._booked(books, order.scheme, order.run)
+            charge = self._reserve_charge(books, order.scheme, order.run)
             released = charge.rounds_released
             if mark in released.values():
-                return computed(order, self.computing(order.training), ALONE)
+                return compute_upload(order, self.computing(order.training), ALONE)
             charge.round_started(len(released) + 1)
             if upload.is_noisy:  # counted before it is computed: that it fails would be seen as well
                 charge.round_released(len(released) + 1, output_hash=mark)
-            answer = computed(order, self.computing(order.training), ALONE)
+            answer = compute_upload(order, self.computing(order.training), ALONE)
             if not upload.is_noisy:
                 charge.round_released(len(released) + 1, output_hash=mark)
         return answer
 
-    def _require(self, order: Order, upload: Upload) -> None:
-        if upload is Upload.RAW_UPDATE and not self.trusts_server:
+    def _require(self, order: TrainRequest, upload: UploadKind) -> None:
+        if upload is UploadKind.RAW_UPDATE and not self.trusts_server:
             raise CheckError("scheme", "one with noise at the client: this server is not trusted", order.scheme.kind)
         if order.scheme.unit_is_client != self.unit_is_client:
             raise CheckError("scheme", f"one that protects a {self.unit}", repr(order.scheme.kind))
@@ -169,7 +170,7 @@ class Site:
         if not np.isfinite(model).all():
             raise CheckError("model", "finite", "others")
 
-    def _booked(self, books: Ledger, scheme: Scheme, run: str) -> Charge:
+    def _reserve_charge(self, books: Ledger, scheme: Scheme, run: str) -> Charge:
         """The started charge for the whole schedule: as it was booked at first, or not at all."""
         for budget in books.budgets_above(self.scope):
             if budget.relation not in scheme.relations:
@@ -181,8 +182,8 @@ class Site:
             key=run,
             delta=self.delta,
             privacy_unit=self.unit,
-            plan_hash=scheme_hash(scheme),
-            rounds=most_participations(scheme),
+            plan_hash=hash_scheme(scheme),
+            rounds=count_max_participations(scheme),
             simulation=self.simulation,
         )
         if charge.state == "reserved":
@@ -192,7 +193,7 @@ class Site:
         return charge
 
 
-def computed(order: Order, computing: Computing, client: Ids) -> Vector:
+def compute_upload(order: TrainRequest, computing: SiteEngine, client: Ids) -> Vector:
     """What one client sends for an order: its update as the scheme lets it leave, of shape (d,) or (d + 1,).
 
     Args:
@@ -200,27 +201,27 @@ def computed(order: Order, computing: Computing, client: Ids) -> Vector:
         computing: has the client's rows.
         client: its number among those, of shape (1,).
     """
-    scheme, upload = order.scheme, upload_of(order.scheme)
+    scheme, upload = order.scheme, get_upload_kind(order.scheme)
     batches, noise = (_streams(order, purpose) for purpose in ("batches", "noise"))
-    now = Round(order.model.copy(), client, batches, noise)
-    if upload is Upload.NOISY_RUN:
+    now = RoundInputs(order.model.copy(), client, batches, noise)
+    if upload is UploadKind.NOISY_RUN:
         assert isinstance(scheme, ExampleLevelClientSide)
-        runs = NoisyRuns(scheme.local_steps, scheme.batch_probability, scheme.clip_norm, scheme.noise_stddev)
+        runs = LocalDPSGD(scheme.local_steps, scheme.batch_probability, scheme.clip_norm, scheme.noise_stddev)
         ran = computing.sum_of_noisy_runs(now, runs)
         return np.concatenate([ran.total, ran.padding])
-    clip_norm = scheme.clip_norm if upload is Upload.NOISY_UPDATE else np.inf
+    clip_norm = scheme.clip_norm if upload is UploadKind.NOISY_UPDATE else np.inf
     update = computing.sum_of_updates(now, clip_norm=clip_norm).total
-    if upload is Upload.RAW_UPDATE:
+    if upload is UploadKind.RAW_UPDATE:
         return update
     return np.append(update, 0.0) + scheme.noise_stddev * noise(0).normals((update.size + 1,))
 
 
-def _streams(order: Order, purpose: str) -> ClientStreams:
+def _streams(order: TrainRequest, purpose: str) -> ClientStreams:
     """The client's draws: its operating system's, or a simulation's."""
     if order.draws is None:
         return lambda _: Randomness.from_os().stream(purpose, 0)
     key, factor = getattr(order.draws, purpose), order.draws.noise_factor
-    return lambda _: Stream.replayed(key, factor)
+    return lambda _: RandomStream.replayed(key, factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,18 +233,18 @@ class _Unfailing:
         without_rows: makes one for a client that has none.
     """
 
-    engine: Computing
-    without_rows: Callable[[], Computing]
+    engine: SiteEngine
+    without_rows: Callable[[], SiteEngine]
 
-    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
         """The engine's; a failure is a zero update."""
         try:
             return self.engine.sum_of_updates(now, clip_norm=clip_norm)
         except Exception:  # whether one's rows make it fail must not show
             log.exception("the update failed and counts as zero")
-        return clipped_sum([np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
+        return sum_clipped([np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
 
-    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """The engine's; after a failure, that of a client without rows."""
         try:
             return self.engine.sum_of_noisy_runs(now, runs)
@@ -256,11 +257,11 @@ class _Unfailing:
 class _Functions:
     """Plain functions as what a site computes with."""
 
-    training: Training
-    update: Callable[[Vector, Training], Any] | None
-    noisy_run: Callable[[Vector, NoisyRuns, Training], Any] | None
+    training: LocalTraining
+    update: Callable[[Vector, LocalTraining], Any] | None
+    noisy_run: Callable[[Vector, LocalDPSGD, LocalTraining], Any] | None
 
-    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
         """Clips what the function returns; a failure is a zero update."""
         if self.update is None:
             raise CheckError("update", "a function, for schemes that protect whole clients", "None")
@@ -270,9 +271,9 @@ class _Functions:
         except Exception:  # whether one's rows make it fail must not show
             log.exception("the update failed and counts as zero")
             change, fits = np.zeros_like(now.model), False
-        return clipped_sum([change if fits else np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
+        return sum_clipped([change if fits else np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
 
-    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """The function's own noisy run. Nothing here can show its noise, so there is no padding."""
         if self.noisy_run is None:
             raise CheckError("noisy_run", "a function, for schemes that protect examples", "None")
@@ -285,4 +286,4 @@ class _Functions:
         if not fits:
             step = self.training.learning_rate / (runs.batch_probability * self.training.nominal_examples)
             total = -step * runs.noise_stddev * now.noise(0).normals((runs.steps, now.model.size)).sum(axis=0)
-        return Clipped(total, None, 0, 0, 0)
+        return ClippedSum(total, None, 0, 0, 0)

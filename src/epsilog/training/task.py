@@ -12,13 +12,13 @@ from epsilog.terms import Canaries, CheckError, check
 from epsilog.training import clipping, models
 from epsilog.training.federation import PRECISIONS, Federation, Floats, require_arrays
 from epsilog.training.models import Model
-from epsilog.training.server import SCHEDULES, Server
+from epsilog.training.server import SCHEDULES, ServerOptimizer
 
-ROOM = "at most the places that are empty, behind everybody's"  # canaries
+CANARY_SLOT_BOUND = "at most the places that are empty, behind everybody's"  # canaries
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class LocalTraining:
     """How a client computes its update; all of it public.
 
     Attributes:
@@ -42,25 +42,25 @@ class Training:
     batch_size: int | None = None
     nominal_examples: int = 10
     schedule: str = "constant"
-    server: Server = field(default_factory=Server)
+    server: ServerOptimizer = field(default_factory=ServerOptimizer)
     example_cap: int | None = None
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
             learning_rate=check.positive(),
             local_steps=check.integer(1),
             batch_size=check.optional(check.integer(1)),
             nominal_examples=check.integer(1),
             schedule=check.one_of(SCHEDULES),
-            server=check.instance(Server),
+            server=check.instance_of(ServerOptimizer),
             example_cap=check.optional(check.integer(1)),
         )
 
     def weights(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """How much clients with so many rows each count, between 0 and 1; in the shape of ``rows``.
 
-        >>> Training(0.1, example_cap=4).weights(np.array([0, 1, 8])).tolist()
+        >>> LocalTraining(0.1, example_cap=4).weights(np.array([0, 1, 8])).tolist()
         [0.0, 0.25, 1.0]
         """
         if self.example_cap is None:
@@ -96,7 +96,7 @@ class Task:
     unit: str
     unit_is_client: bool
     model: Model
-    training: Training
+    training: LocalTraining
     clients: Federation
     test_features: Floats | None
     test_targets: NDArray[Any] | None
@@ -106,25 +106,27 @@ class Task:
     canaries: Canaries | None = None
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
             name=check.text(),
             unit=check.text(),
-            unit_is_client=check.flag(),
+            unit_is_client=check.boolean(),
             population=check.optional(check.integer(1)),
-            sizes_are_public=check.flag(),
-            canaries=check.optional(check.instance(Canaries)),
+            sizes_are_public=check.boolean(),
+            canaries=check.optional(check.instance_of(Canaries)),
         )
-        for name, kind in (("model", Model), ("training", Training), ("clients", Federation)):
+        for name, kind in (("model", Model), ("training", LocalTraining), ("clients", Federation)):
             given = getattr(self, name)
             if not isinstance(given, kind):  # its values may be private
                 raise CheckError(name, f"a {kind.__name__}", f"a {type(given).__name__}")
-        if self.tells_sizes and not self.sizes_are_public:
+        if self.reveals_sizes and not self.sizes_are_public:
             raise CheckError("example_cap", "absent, or sizes_are_public, where the unit is an example", "given")
-        check.within(0, clipping.reach(self.clients.features.dtype))(learning_rate=self.training.learning_rate)
+        check.in_closed_interval(0, clipping.get_largest_trainable(self.clients.features.dtype))(
+            learning_rate=self.training.learning_rate
+        )
         _require_width(self.model, clients=self.clients.features)
         if not self.model.shipped:
-            models.require_rows_apart(self.model, inputs=self.clients.features.shape[1])
+            models.require_per_example(self.model, inputs=self.clients.features.shape[1])
         _require_kind(self.model, targets=self.clients.targets)
         if self.clients.names and not self.unit_is_client and self.population is None:
             raise CheckError("population", "declared where rows lie with their clients", "None")
@@ -134,7 +136,7 @@ class Task:
         if self.canaries is not None and self.unit_is_client:
             taken = self.clients.sizes[-self.canaries.count :]  # of more canaries than clients: all of them
             if self.canaries.count >= self.clients.count or taken.any():
-                raise CheckError("canaries", ROOM, f"{self.canaries.count}")
+                raise CheckError("canaries", CANARY_SLOT_BOUND, f"{self.canaries.count}")
         if self.is_scored:
             features, targets = self.test_features, self.test_targets
             require_arrays(test_features=features, test_targets=targets)
@@ -177,13 +179,13 @@ class Task:
         return there if self.population is None else self.population
 
     @property
-    def tells_sizes(self) -> bool:
+    def reveals_sizes(self) -> bool:
         """Whether what leaves a client tells how many rows it has: it holds whole examples' noise, times a weight."""
         return self.training.example_cap is not None and not self.unit_is_client
 
     def describe(self) -> dict[str, Any]:
         """Returns public facts only: what a report may print."""
-        sizes: dict[str, Any] = {"client_sizes": "public"} if self.tells_sizes else {}
+        sizes: dict[str, Any] = {"client_sizes": "public"} if self.reveals_sizes else {}
         canaries = {} if self.canaries is None else {"canaries": self.canaries.count}
         return {
             "data": self.name,
@@ -219,7 +221,7 @@ def _require_test_set(model: Model, features: Floats, targets: NDArray[Any]) -> 
     if targets.shape != features.shape[:1]:
         raise CheckError("test_targets", f"shape {features.shape[:1]}", f"{targets.shape}", verb="have")
     check.one_of(PRECISIONS)(test_features_dtype=str(features.dtype))
-    reach = clipping.reach(features.dtype)
+    reach = clipping.get_largest_trainable(features.dtype)
     taken = f"finite and at most {reach:.3g}" if model.ids is None else f"whole numbers from 0 to {model.ids - 1}"
     _require_everywhere("test_features", features, model.takes(features, reach=reach), taken)
     if model.classes is None:

@@ -4,99 +4,119 @@
 compared. A sampler that is rejected loses the amplified claim; noise that is too weak voids it.
 """
 
-from epsilog.verification.attack import audited, check_audit
-from epsilog.verification.books import Books, LedgerWord
+from epsilog.verification.attack import check_audit, evaluate_planned_audit
+from epsilog.verification.books import LedgerExcerpt, LedgerReader
 from epsilog.verification.canaries import CanaryScores
 from epsilog.verification.charges import LEDGER_CHECKS
-from epsilog.verification.claim import certified, certified_run
+from epsilog.verification.claim import certified_run, compute_certified_interval
 from epsilog.verification.clipping import check_clipping, check_norms
-from epsilog.verification.documents import check_books, check_chain, check_head, check_note, check_prices, identify
-from epsilog.verification.drift import control_limits
-from epsilog.verification.evidence import Evidence, parse_evidence, parse_records, read_evidence, read_file, read_folder
-from epsilog.verification.findings import overall
+from epsilog.verification.documents import (
+    check_costs,
+    check_head,
+    check_ledger_chain,
+    check_ledger_contents,
+    check_note,
+    identify_artifact,
+)
+from epsilog.verification.drift import compute_control_limits
+from epsilog.verification.evidence import (
+    RunEvidence,
+    parse_evidence,
+    parse_records,
+    read_evidence,
+    read_file,
+    read_run_folder,
+)
+from epsilog.verification.findings import combine_statuses
 from epsilog.verification.hidden import get_published_verdict
-from epsilog.verification.noise import check_count, check_noise, in_first_unit, power, stddev_interval
+from epsilog.verification.noise import (
+    check_count,
+    check_noise,
+    compute_power,
+    compute_stddev_interval,
+    rescale_to_first_round,
+)
 from epsilog.verification.notes import read_checkpoint, read_receipt
 from epsilog.verification.outcome import Reconciliation
-from epsilog.verification.owner import WEAKENED, OwnerWord, Utility, check_control
+from epsilog.verification.owner import CONTROL_NOISE_RATIO, OwnerAttestation, SimulatedUtility, check_control
 from epsilog.verification.participation import check_custody, check_participation
-from epsilog.verification.plans import SAME, closed_form, unamplified
+from epsilog.verification.plans import RECOMPUTE_TOLERANCE, bound_unamplified, closed_form
 from epsilog.verification.playbook import Playbook
 from epsilog.verification.reconciliation import check_private, reconcile
 from epsilog.verification.rigorous import check_rigorous
 from epsilog.verification.signatures import (
-    NOTHING,
-    Brought,
-    Signed,
+    NO_TRUST_ANCHORS,
+    SignatureCheck,
+    TrustAnchors,
     check_checkpoint,
+    check_checkpoint_signatures,
     check_consistency,
+    check_file_signatures,
+    check_note_signatures,
     check_receipt,
     check_signatures,
-    note_signatures,
     read_signed,
-    signed_file,
-    signed_note,
 )
-from epsilog.verification.what_if import WhatIf, whatever_the_sampler
+from epsilog.verification.what_if import WhatIf, bound_any_sampler
 
 __all__ = [
+    "CONTROL_NOISE_RATIO",
     "LEDGER_CHECKS",
-    "NOTHING",
-    "SAME",
-    "WEAKENED",
-    "Books",
-    "Brought",
+    "NO_TRUST_ANCHORS",
+    "RECOMPUTE_TOLERANCE",
     "CanaryScores",
-    "Evidence",
-    "LedgerWord",
-    "OwnerWord",
+    "LedgerExcerpt",
+    "LedgerReader",
+    "OwnerAttestation",
     "Playbook",
     "Reconciliation",
-    "Signed",
-    "Utility",
+    "RunEvidence",
+    "SignatureCheck",
+    "SimulatedUtility",
+    "TrustAnchors",
     "WhatIf",
-    "audited",
-    "certified",
+    "bound_any_sampler",
+    "bound_unamplified",
     "certified_run",
     "check_audit",
-    "check_books",
-    "check_chain",
     "check_checkpoint",
+    "check_checkpoint_signatures",
     "check_clipping",
     "check_consistency",
     "check_control",
+    "check_costs",
     "check_count",
     "check_custody",
+    "check_file_signatures",
     "check_head",
+    "check_ledger_chain",
+    "check_ledger_contents",
     "check_noise",
     "check_norms",
     "check_note",
+    "check_note_signatures",
     "check_participation",
-    "check_prices",
     "check_private",
     "check_receipt",
     "check_rigorous",
     "check_signatures",
     "closed_form",
-    "control_limits",
+    "combine_statuses",
+    "compute_certified_interval",
+    "compute_control_limits",
+    "compute_power",
+    "compute_stddev_interval",
+    "evaluate_planned_audit",
     "get_published_verdict",
-    "identify",
-    "in_first_unit",
-    "note_signatures",
-    "overall",
+    "identify_artifact",
     "parse_evidence",
     "parse_records",
-    "power",
     "read_checkpoint",
     "read_evidence",
     "read_file",
-    "read_folder",
     "read_receipt",
+    "read_run_folder",
     "read_signed",
     "reconcile",
-    "signed_file",
-    "signed_note",
-    "stddev_interval",
-    "unamplified",
-    "whatever_the_sampler",
+    "rescale_to_first_round",
 ]

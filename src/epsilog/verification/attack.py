@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilog.terms import Finding, RunFile, Verdict
-from epsilog.terms.digits import lower_text, upper_text
-from epsilog.verification.audits.against import held_against
-from epsilog.verification.audits.canaries import Audit, one_run
+from epsilog.terms import Finding, RunArtifact, Status
+from epsilog.terms.digits import format_lower, format_upper
+from epsilog.verification.audits.against import refute_claim
+from epsilog.verification.audits.canaries import CanaryAudit, audit_one_run
 from epsilog.verification.audits.planned import PlannedAudit
 from epsilog.verification.canaries import CanaryScores
-from epsilog.verification.chances import two_sided
-from epsilog.verification.evidence import Evidence
+from epsilog.verification.chances import compute_two_sided_p_value
+from epsilog.verification.evidence import RunEvidence
 
 FALSE_ALARM = 1e-6  # how often a sound run fails, by coins and guesses together; the protocol's confidence warns
 
 
-def audited(evidence: Evidence) -> Audit | None:
+def evaluate_planned_audit(evidence: RunEvidence) -> CanaryAudit | None:
     """The audit that was planned, on the scores that are here; None without either, or of other canaries or scores."""
     stated, found = PlannedAudit.of(evidence.plan), evidence.canaries
-    if stated is None or found is None or not _are_those(evidence, stated) or not stated.can_be(found.scores):
+    if stated is None or found is None or not _are_those(evidence, stated) or not stated.is_possible(found.scores):
         return None
-    return one_run(np.array(found.scores), found.canaries.included, stated.protocol)
+    return audit_one_run(np.array(found.scores), found.canaries.included, stated.protocol)
 
 
-def _are_those(evidence: Evidence, stated: PlannedAudit) -> bool:
+def _are_those(evidence: RunEvidence, stated: PlannedAudit) -> bool:
     found = evidence.canaries
     return (
         found is not None
@@ -33,60 +33,60 @@ def _are_those(evidence: Evidence, stated: PlannedAudit) -> bool:
     )
 
 
-def check_audit(evidence: Evidence) -> tuple[Finding, ...]:
+def check_audit(evidence: RunEvidence) -> tuple[Finding, ...]:
     """Holds the canaries' scores against the claim; nothing where no audit was planned."""
     stated, found = PlannedAudit.of(evidence.plan), evidence.canaries
     if stated is None:
         if found is None:
             return ()
         says = "There are scores of canaries that no plan speaks of: nothing shows what was fixed before the run."
-        return (Finding("audit/not-planned", Verdict.WARNED, says),)
+        return (Finding("audit/not-planned", Status.WARNED, says),)
     if found is None:
         return (_absent(evidence),)
-    audit = audited(evidence)
+    audit = evaluate_planned_audit(evidence)
     if audit is None and _are_those(evidence, stated):
         says = f"{max(map(abs, found.scores)):.6g} is the cosine of no angle: the scores of canaries were made up."
-        return (Finding("audit/impossible-scores", Verdict.FAILED, says),)
+        return (Finding("audit/impossible-scores", Status.FAILED, says),)
     if audit is None:
         says = "The canaries are not those whose hash the plan names: coins or scores were made up afterwards."
-        return (Finding("audit/other-canaries", Verdict.FAILED, says),)
-    return (_of_coins(found) or _judged(audit, evidence),)
+        return (Finding("audit/other-canaries", Status.FAILED, says),)
+    return (_of_coins(found) or _judge_audit(audit, evidence),)
 
 
-def _absent(evidence: Evidence) -> Finding:
+def _absent(evidence: RunEvidence) -> Finding:
     committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
-    if RunFile.CANARIES in committed:
-        says = f"{RunFile.CANARIES} was committed, and is not here."
-        return Finding("audit/missing", Verdict.FAILED, says)
+    if RunArtifact.CANARIES in committed:
+        says = f"{RunArtifact.CANARIES} was committed, and is not here."
+        return Finding("audit/missing", Status.FAILED, says)
     says = "An audit was planned, and its scores are not here."
-    return Finding("audit/not-checked", Verdict.NOT_CHECKED, says)
+    return Finding("audit/not-checked", Status.NOT_CHECKED, says)
 
 
 def _of_coins(found: CanaryScores) -> Finding | None:
     """Coins that fair ones show too seldom: whoever draws a secret again and again may have any."""
     inside, count = int(found.canaries.included.sum()), found.canaries.count
-    if float(two_sided(np.array(inside), count, 0.5)) >= FALSE_ALARM / 2:
+    if float(compute_two_sided_p_value(np.array(inside), count, 0.5)) >= FALSE_ALARM / 2:
         return None
     says = f"{inside} of {count} canaries were in, which fair coins do not show: what their scores show is void."
     numbers = (("canaries", float(count)), ("inside", float(inside)))
-    return Finding("audit/unlikely-coins", Verdict.FAILED, says, numbers, false_alarm=FALSE_ALARM)
+    return Finding("audit/unlikely-coins", Status.FAILED, says, numbers, false_alarm=FALSE_ALARM)
 
 
-def _judged(audit: Audit, evidence: Evidence) -> Finding:
+def _judge_audit(audit: CanaryAudit, evidence: RunEvidence) -> Finding:
     plan = evidence.plan
-    surely, likely = held_against(audit, plan, mistaken=FALSE_ALARM / 2), held_against(audit, plan)
+    surely, likely = refute_claim(audit, plan, mistaken=FALSE_ALARM / 2), refute_claim(audit, plan)
     numbers = (("lower_bound", audit.epsilon), ("claimed", likely.claimed), ("could_have_shown", audit.most))
-    claim = f"the claim of epsilon {upper_text(likely.claimed)}"
+    claim = f"the claim of epsilon {format_upper(likely.claimed)}"
     if surely.refuted:
         says = f"The canaries refute {claim}, or its profile: {audit.says}"
-        return Finding("audit/refutes-the-claim", Verdict.FAILED, says, numbers, false_alarm=FALSE_ALARM)
+        return Finding("audit/refutes-the-claim", Status.FAILED, says, numbers, false_alarm=FALSE_ALARM)
     if likely.refuted:
         says = (
             f"The canaries speak against {claim}, which so many right guesses leave a chance of at most "
             f"{likely.mistaken:.3g}: {audit.says}"
         )
-        return Finding("audit/doubts-the-claim", Verdict.WARNED, says, numbers, false_alarm=FALSE_ALARM)
+        return Finding("audit/doubts-the-claim", Status.WARNED, says, numbers, false_alarm=FALSE_ALARM)
     says = f"The canaries do not refute {claim}, which says nothing for it: {audit.says}"
     if audit.epsilon > 0:
-        says += f" {lower_text(audit.most, 3)} is the most that they could have shown."
-    return Finding("audit/does-not-refute", Verdict.PASSED, says, numbers, false_alarm=FALSE_ALARM)
+        says += f" {format_lower(audit.most, 3)} is the most that they could have shown."
+    return Finding("audit/does-not-refute", Status.PASSED, says, numbers, false_alarm=FALSE_ALARM)

@@ -11,27 +11,27 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from epsilog.ledger import (
-    AHEAD,
-    CLOSED,
-    CREATING,
-    RULES,
+    CLOSED_STATES,
+    CREATION_VERBS,
+    TRANSITIONS,
+    UNRESERVED_STATES,
     Amounts,
+    ChargeState,
     Entry,
-    State,
     Verb,
-    ancestors,
-    digest,
+    counts_towards_parent,
+    hash_entry,
     held_under,
-    is_counted,
+    list_ancestors,
     merkle,
-    read_transcript,
+    read_verified_entries,
 )
 from epsilog.signing import Note
-from epsilog.terms import LedgerIntegrityError, RecordsError, check
+from epsilog.terms import LedgerIntegrityError, RecordError, check
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerWord:
+class LedgerExcerpt:
     """What the ledger says about one plan, up to the entry that closed its charge.
 
     What came later is no part of it, so that a report stays what it was while the ledger grows.
@@ -90,16 +90,18 @@ class LedgerWord:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Reads what ``to_json`` wrote; whether it is true, only a ledger says."""
-        check.one_of(tuple(state.value for state in State if state not in AHEAD))(state=document["state"])
+        check.one_of(tuple(state.value for state in ChargeState if state not in UNRESERVED_STATES))(
+            state=document["state"]
+        )
         by_round = {name: {int(n): v for n, v in document[name].items()} for name in ("released", "attempts")}
         return cls(sound=True, **{name: document[name] for name in _WRITTEN} | by_round)
 
 
-_WRITTEN = [f.name for f in fields(LedgerWord) if f.name not in ("sound", "trouble")]
+_WRITTEN = [f.name for f in fields(LedgerExcerpt) if f.name not in ("sound", "trouble")]
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class LedgerReader:
     """A ledger that was read once, and whether it holds.
 
     Attributes:
@@ -120,42 +122,44 @@ class Books:
     def read(cls, ledger: str | Path | BinaryIO) -> Self:
         """Verifies a ledger or a bundle, perhaps an open one; one that does not hold is an answer, no file an error."""
         if isinstance(ledger, Path) and not ledger.is_file():
-            raise RecordsError(f"{ledger} cannot be read: {'it is no file' if ledger.exists() else 'No such file'}")
+            raise RecordError(f"{ledger} cannot be read: {'it is no file' if ledger.exists() else 'No such file'}")
         try:
-            found = read_transcript(ledger)
+            found = read_verified_entries(ledger)
         except LedgerIntegrityError as error:
             return cls((), (), str(error))
-        heads = tuple(map(digest, found.documents))
-        leaves = tuple(merkle.leaf(document.encode()) for document in found.documents)
+        heads = tuple(map(hash_entry, found.documents))
+        leaves = tuple(merkle.hash_leaf(document.encode()) for document in found.documents)
         return cls(found.entries, heads, leaves=leaves, note=found.note)
 
     def root(self, size: int) -> bytes:
         """The root over the first so many entries."""
-        return merkle.root_of(self.leaves[:size])
+        return merkle.compute_root(self.leaves[:size])
 
-    def word_on(self, plan_hash: str) -> LedgerWord:
+    def read_excerpt(self, plan_hash: str) -> LedgerExcerpt:
         """What the ledger says of the charge that names a plan; of several, of the last that was not cancelled."""
         if self.trouble:
-            return LedgerWord(sound=False, trouble=self.trouble)
+            return LedgerExcerpt(sound=False, trouble=self.trouble)
         try:
-            return self._word_on(plan_hash)
+            return self._read_excerpt(plan_hash)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            return LedgerWord(sound=False, trouble=f"an entry says something else than its verb: {error!r}")
+            return LedgerExcerpt(sound=False, trouble=f"an entry says something else than its verb: {error!r}")
 
-    def _word_on(self, plan_hash: str) -> LedgerWord:
+    def _read_excerpt(self, plan_hash: str) -> LedgerExcerpt:
         naming = [e for e in self.entries if e.verb is Verb.RESERVED and e.body["request"]["plan_hash"] == plan_hash]
         if not naming:
-            return LedgerWord(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
-        cancelled = {e.charge_id: e.index for e in self.entries if RULES[e.verb].to_state is State.CANCELLED}
+            return LedgerExcerpt(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
+        cancelled = {
+            e.charge_id: e.index for e in self.entries if TRANSITIONS[e.verb].to_state is ChargeState.CANCELLED
+        }
         opened = ([e for e in naming if e.charge_id not in cancelled] or naming)[-1]
         own = _until_closed(entry for entry in self.entries if entry.charge_id == opened.charge_id)
         last = own[-1]
-        state = RULES[last.verb].to_state
+        state = TRANSITIONS[last.verb].to_state
         assert state is not None, "every verb of a charge leads to a state"
-        count = last.index if state in CLOSED else len(self.entries)
+        count = last.index if state in CLOSED_STATES else len(self.entries)
         earlier = self.entries[: opened.index - 1]
         budgets = _approximate_budgets(earlier, opened.scope)
-        return LedgerWord(
+        return LedgerExcerpt(
             sound=True,
             count=count,
             head=self.heads[count - 1],
@@ -184,16 +188,16 @@ class Books:
         partitions = {entry.scope for entry in earlier if entry.verb is Verb.PARTITION_DECLARED}
         spent = Amounts.zero(("epsilon", "delta"))
         for entry in earlier:
-            under = RULES[entry.verb].spends and f"{entry.scope}/".startswith(f"{nearest}/")
-            if under and is_counted(entry, nearest, partitions):
+            under = TRANSITIONS[entry.verb].is_spend and f"{entry.scope}/".startswith(f"{nearest}/")
+            if under and counts_towards_parent(entry, nearest, partitions):
                 spent += entry.amounts["approximate"]
         return dict(spent)
 
 
 def _approximate_budgets(entries: Iterable[Entry], scope: str) -> list[str]:
     """Scopes of the (epsilon, delta) budgets that a charge counts in, from the top; none above a partition's block."""
-    made = {e.scope: e.verb for e in entries if e.verb in CREATING and e.body["kind"] == "approximate"}
-    path = [one for one in ancestors(scope) if one in made]
+    made = {e.scope: e.verb for e in entries if e.verb in CREATION_VERBS and e.body["kind"] == "approximate"}
+    path = [one for one in list_ancestors(scope) if one in made]
     paid = [i for i, one in enumerate(path, 1) if made[one] is Verb.PARTITION_DECLARED]
     return path[paid[-1] if paid else 0 :]
 
@@ -221,6 +225,6 @@ def _until_closed(entries: Iterable[Entry]) -> list[Entry]:
     own: list[Entry] = []
     for entry in entries:
         own.append(entry)
-        if RULES[entry.verb].to_state in CLOSED:
+        if TRANSITIONS[entry.verb].to_state in CLOSED_STATES:
             break
     return own

@@ -27,7 +27,7 @@ class CanaryScores:
     scores: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        check.fields(self, scores=check.each(check.finite()))
+        check.validate_fields(self, scores=check.sequence_of(check.finite()))
         _ = self.canaries
 
     @property

@@ -16,12 +16,12 @@ MOST_PAIRS = 2_000  # all pairs of up to 63 cohorts; of more, so many and a few 
 TILTS = np.concatenate([-(2.0 ** np.arange(-8, 4)), 2.0 ** np.arange(-8, 4)])
 
 
-def pairs(count: int) -> Sequence[tuple[int, int]]:
+def choose_pairs(count: int) -> Sequence[tuple[int, int]]:
     """Pairs one < other below ``count``: all of them, or of many every neighbour, every lag from the first, and others.
 
     The others are drawn under a public seed, so that everybody tests the same.
 
-    >>> pairs(3)
+    >>> choose_pairs(3)
     [(0, 1), (0, 2), (1, 2)]
     """
     if count * (count - 1) // 2 <= MOST_PAIRS:
@@ -31,7 +31,7 @@ def pairs(count: int) -> Sequence[tuple[int, int]]:
     return sorted({*neighbours, *from_first, *((one, other) for one, other in drawn if one < other)})
 
 
-def places(clients: int, classes: int) -> Iterator[Ids]:
+def list_public_classes(clients: int, classes: int) -> Iterator[Ids]:
     """Classes that everybody knows without any draw: clients in turn, and in blocks by their order; or two."""
     every = np.arange(clients)
     for many in sorted({2, classes}):
@@ -39,7 +39,7 @@ def places(clients: int, classes: int) -> Iterator[Ids]:
         yield every * many // clients
 
 
-def excess(seen: Ids, trials: Ids | int, probability: float) -> Numbers:
+def bound_excess(seen: Ids, trials: Ids | int, probability: float) -> Numbers:
     """Bounds the chance of so many, each count by itself (Hoeffding 1963, Theorem 1).
 
     It holds for hypergeometric counts as for binomial ones (his Theorem 4).
@@ -49,13 +49,13 @@ def excess(seen: Ids, trials: Ids | int, probability: float) -> Numbers:
     return np.asarray(np.where(share > probability, np.exp(-trials * apart), 1.0))
 
 
-def misfit(seen: Ids, trials: Ids | int, probability: float) -> Numbers:
+def bound_misfit(seen: Ids, trials: Ids | int, probability: float) -> Numbers:
     """Bounds the chance of a count so far off on its side, twice."""
-    one, other = excess(seen, trials, probability), excess(trials - seen, trials, 1 - probability)
+    one, other = bound_excess(seen, trials, probability), bound_excess(trials - seen, trials, 1 - probability)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(one, other)))
 
 
-def two_sided(count: Ids, trials: Ids | int, probability: Numbers | float) -> Numbers:
+def compute_two_sided_p_value(count: Ids, trials: Ids | int, probability: Numbers | float) -> Numbers:
     """Twice the smaller tail of Binomial(trials, probability) at ``count``, at most 1."""
     possible = np.minimum(count, trials)  # more than all have no chance at all, and the tails no answer
     above = np.where(count > 0, bdtrc(np.maximum(possible, 1) - 1, trials, probability), 1.0)
@@ -63,7 +63,7 @@ def two_sided(count: Ids, trials: Ids | int, probability: Numbers | float) -> Nu
     return np.asarray(np.where(count > trials, 0.0, both))
 
 
-def spread(counts: Ids, trials: Ids, probability: Numbers) -> float:
+def bound_dispersion(counts: Ids, trials: Ids, probability: Numbers) -> float:
     """Bounds the chance that binomial counts, each given those before it, lie so near their means or so far off, twice.
 
     Each chance of lying no farther off than seen is at least uniform, so the chi-square value with that chance is at
@@ -80,11 +80,11 @@ def spread(counts: Ids, trials: Ids, probability: Numbers) -> float:
     above = np.minimum(np.floor(high + 1e-9), m)
     outside = np.where(below > 0, bdtr(np.maximum(below, 1) - 1, m, p), 0) + np.where(above < m, bdtrc(above, m, p), 0)
     even = chdtr(n.size, chdtri(1, np.minimum(outside, 1.0)).sum())
-    uneven = chdtrc(n.size, chdtri(1, two_sided(n, m, p)).sum())
+    uneven = chdtrc(n.size, chdtri(1, compute_two_sided_p_value(n, m, p)).sum())
     return min(1.0, 2 * float(min(even, uneven)))
 
 
-def drift(seen: Ids, trials: Ids | int, probability: Numbers | float) -> float:
+def bound_total_shift(seen: Ids, trials: Ids | int, probability: Numbers | float) -> float:
     """Bounds the chance that counts, binomial or hypergeometric given those before, add up to so much or little.
 
     exp(t sum(seen) - sum(trials log(1 + p (e^t - 1)))) has a mean of at most 1 for every t, so by Markov it passes 1/x
@@ -94,12 +94,12 @@ def drift(seen: Ids, trials: Ids | int, probability: Numbers | float) -> float:
     return min(1.0, TILTS.size * math.exp(-max(logs)))
 
 
-def in_a_cycle(sizes: Ids, clients: int, length: int) -> tuple[Ids, Ids]:
+def count_remaining_in_cycle(sizes: Ids, clients: int, length: int) -> tuple[Ids, Ids]:
     """Who is left to be drawn before each round of a cycle, of ``clients``; and how many rounds are left."""
     return clients - np.concatenate([[0], np.cumsum(sizes)[:-1]]), length - np.arange(sizes.size)
 
 
-def came_before(cohorts: Sequence[Ids], clients: int, probability: float) -> tuple[Ids, Ids]:
+def count_early_returns(cohorts: Sequence[Ids], clients: int, probability: float) -> tuple[Ids, Ids]:
     """How many of each cohort had come oftener than is usual by then, and how many clients had.
 
     Where everybody comes once before anybody comes again, nobody of them ever does.
@@ -115,10 +115,10 @@ def came_before(cohorts: Sequence[Ids], clients: int, probability: float) -> tup
     return seen, of
 
 
-def shared(cohorts: Sequence[Ids], clients: int) -> dict[tuple[int, int], int]:
-    """How many clients two cohorts have in common, for ``pairs`` of them."""
+def count_shared_clients(cohorts: Sequence[Ids], clients: int) -> dict[tuple[int, int], int]:
+    """How many clients two cohorts have in common, for ``choose_pairs`` of them."""
     found, here, last = {}, np.zeros(clients, dtype=bool), -1
-    for one, other in pairs(len(cohorts)):
+    for one, other in choose_pairs(len(cohorts)):
         if one != last:
             here[:], last = False, one
             here[cohorts[one]] = True

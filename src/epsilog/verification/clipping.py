@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from epsilog.schemes import Scheme
-from epsilog.terms import CustodyRecord, Finding, RoundRecord, Verdict
+from epsilog.terms import CustodyRecord, Finding, RoundRecord, Status
 from epsilog.verification.hidden import TOO_RARE
 from epsilog.verification.noise import FALSE_ALARM, check_count
 
@@ -28,14 +28,14 @@ def check_clipping(records: Sequence[RoundRecord], scheme: Scheme) -> Finding:
     planned = (scheme.clip_norm, scheme.noise_stddev)
     if differing:
         says = f"Rounds {_some(differing)} declare another clip norm or noise than the planned {planned}."
-        return Finding("clipping/other-settings", Verdict.FAILED, says)
+        return Finding("clipping/other-settings", Status.FAILED, says)
     says = f"Every round declares the planned clip norm {planned[0]:g} and noise {planned[1]:.6g}."
     if scheme.adaptive_clip and records:
         says = (
             f"Clip norms go from {planned[0]:g} to {records[-1].clip_norm:g} as the released shares of unclipped "
             "updates make them, and the noise with them."
         )
-    return Finding("clipping/holds", Verdict.PASSED, says)
+    return Finding("clipping/holds", Status.PASSED, says)
 
 
 def check_norms(
@@ -55,9 +55,9 @@ def check_norms(
     """
     if custody is None:
         says = "The curator's records are not here, so norms were not checked."
-        return Finding("norms/not-checked", Verdict.NOT_CHECKED, says, lacks="custody")
+        return Finding("norms/not-checked", Status.NOT_CHECKED, says, lacks="custody")
     if not custody:
-        return Finding("norms/not-checked", Verdict.NOT_CHECKED, "The curator's records hold no round.")
+        return Finding("norms/not-checked", Status.NOT_CHECKED, "The curator's records hold no round.")
     declared = {record.round: record.clip_norm for record in records if scheme.adaptive_clip}
     limits = [declared.get(record.round, scheme.clip_norm) for record in custody]
     over = [
@@ -68,7 +68,7 @@ def check_norms(
     seen = [record.largest_norm for record in custody if record.largest_norm is not None]
     if len(seen) < len(custody) and not over:
         says = "Clients clipped where their rows lie, and nobody else saw a norm."
-        return Finding("norms/not-checked", Verdict.NOT_CHECKED, says)
+        return Finding("norms/not-checked", Status.NOT_CHECKED, says)
     clip_norm, largest = max(limits), max(seen)
     shortened = sum(record.clipped_fraction for record in custody) / len(custody)
     dropped, unusable = (sum(getattr(one, name) for one in custody) for name in ("dropped", "unusable_rows"))
@@ -81,11 +81,11 @@ def check_norms(
     )
     if over:
         return Finding(
-            "norms/too-large", Verdict.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers
+            "norms/too-large", Status.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers
         )
     rate = 0.0 if scheme.count_noise is None else false_alarm
     if scheme.count_noise is not None and not rate:
-        return Finding("norms/not-checked", Verdict.NOT_CHECKED, TOO_RARE)
+        return Finding("norms/not-checked", Status.NOT_CHECKED, TOO_RARE)
     counted = check_count(custody, records, scheme, false_alarm=rate) if len(custody) == len(records) else None
     if counted is not None:
         return counted
@@ -94,7 +94,7 @@ def check_norms(
     )
     if dropped or unusable:
         says += f" {dropped} contributions were not finite and counted as zero; {unusable} rows could not be used."
-    return Finding("norms/holds", Verdict.PASSED, says, numbers, false_alarm=rate)
+    return Finding("norms/holds", Status.PASSED, says, numbers, false_alarm=rate)
 
 
 def _some(rounds: Sequence[int]) -> str:

@@ -24,7 +24,7 @@ MOST_STARTS = 4096  # rounds in which a change may have begun; in longer runs bl
 SHARES = np.array([0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98])  # of the planned noise, that bets are on
 
 
-def cohorts_drift(sizes: Ids, clients: int, probability: float) -> tuple[float, int]:
+def bound_cohort_drift(sizes: Ids, clients: int, probability: float) -> tuple[float, int]:
     """Bounds the chance that Binomial(clients, probability) sizes look so much like a change, up or down, for a while.
 
     Args:
@@ -40,7 +40,7 @@ def cohorts_drift(sizes: Ids, clients: int, probability: float) -> tuple[float, 
     return _strongest(steps, sizes.size)
 
 
-def noise_drift(values: Sequence[int], squares: Sequence[float]) -> tuple[float, int]:
+def bound_noise_drift(values: Sequence[int], squares: Sequence[float]) -> tuple[float, int]:
     """Bounds the chance that Gaussian noise looks so much like a fall below its standard deviation, for a while.
 
     Args:
@@ -70,12 +70,12 @@ def _strongest(steps: Numbers, rounds: int) -> tuple[float, int]:
     """The chance by Ville's inequality, and the round after which the evidence was the strongest."""
     if not steps.size:
         return 1.0, 0
-    path = evidence(steps)
+    path = compute_log_e_values(steps)
     at = int(path.argmax())
     return math.exp(-max(0.0, float(path[at]))), min((at + 1) * _width(rounds), rounds)
 
 
-def evidence(steps: Numbers) -> Numbers:
+def compute_log_e_values(steps: Numbers) -> Numbers:
     """The logarithm of the mean of all bets, after each round.
 
     Args:
@@ -93,11 +93,11 @@ def evidence(steps: Numbers) -> Numbers:
     return path
 
 
-def control_limits(clients: int, probability: float, rounds: int, false_alarm: float) -> tuple[int, int]:
+def compute_control_limits(clients: int, probability: float, rounds: int, false_alarm: float) -> tuple[int, int]:
     """The sizes within which every cohort of a sound run lies, but with a chance of ``false_alarm`` for all of them."""
     clients, rounds = check.integer(1)(clients=clients), check.integer(1)(rounds=rounds)
-    probability = check.within(0, 1)(probability=probability)
-    false_alarm = check.between(0, 1)(false_alarm=false_alarm)
+    probability = check.in_closed_interval(0, 1)(probability=probability)
+    false_alarm = check.in_open_interval(0, 1)(false_alarm=false_alarm)
     tail, every = false_alarm / (2 * rounds), range(clients + 1)
     low = bisect.bisect_right(every, tail, key=lambda size: float(bdtr(size, clients, probability)))
     high = bisect.bisect_left(every, -tail, key=lambda size: -float(bdtrc(size, clients, probability)))

@@ -15,21 +15,26 @@ from pathlib import Path
 from typing import TypeVar
 
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import COMMITMENT, CustodyRecord, RecordsError, RoundRecord, RunFile, codec, record_line
+from epsilog.terms import COMMITMENT, CustodyRecord, RecordError, RoundRecord, RunArtifact, codec, record_line
 from epsilog.terms.disclosed import Commitment, CommitmentKey, Disclosed, Public
-from epsilog.verification.books import Books, LedgerWord
+from epsilog.verification.books import LedgerExcerpt, LedgerReader
 from epsilog.verification.canaries import CanaryScores
-from epsilog.verification.owner import OwnerWord
+from epsilog.verification.owner import OwnerAttestation
 
 R = TypeVar("R", RoundRecord, CustodyRecord)
-COMMITTED = (RunFile.PLAN, RunFile.ROUNDS, COMMITMENT, RunFile.OWNER)  # what every commit names
-HASHED = (RunFile.PLAN, RunFile.ROUNDS, RunFile.OWNER, RunFile.CANARIES)  # by a plain hash: public, each of them
-READ = (*HASHED, RunFile.CUSTODY, RunFile.KEY, RunFile.REPORT, RunFile.PAGE, RunFile.MODEL)
+COMMITTED = (RunArtifact.PLAN, RunArtifact.ROUNDS, COMMITMENT, RunArtifact.OWNER)  # what every commit names
+HASHED = (
+    RunArtifact.PLAN,
+    RunArtifact.ROUNDS,
+    RunArtifact.OWNER,
+    RunArtifact.CANARIES,
+)  # by a plain hash: public, each of them
+READ = (*HASHED, RunArtifact.CUSTODY, RunArtifact.KEY, RunArtifact.REPORT, RunArtifact.PAGE, RunArtifact.MODEL)
 LARGEST = 1 << 29  # bytes of one file; a thousand rounds of a thousand clients are a twentieth of it
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class RunEvidence:
     """Everything a verdict rests on.
 
     Attributes:
@@ -46,17 +51,17 @@ class Evidence:
     plan: RegisteredPlan
     records: tuple[RoundRecord, ...]
     custody: tuple[CustodyRecord, ...] | None
-    owner: OwnerWord | None
+    owner: OwnerAttestation | None
     hashes: Mapping[str, Disclosed] = field(default_factory=dict)
-    ledger: LedgerWord | None = None
+    ledger: LedgerExcerpt | None = None
     canaries: CanaryScores | None = None
 
 
-def read_folder(folder: Path) -> dict[str, bytes]:
+def read_run_folder(folder: Path) -> dict[str, bytes]:
     """The files of a run, by name; those that are not there are left out.
 
     Raises:
-        RecordsError: a file that cannot be read, is too large, or is no regular file of its own (a link, a pipe).
+        RecordError: a file that cannot be read, is too large, or is no regular file of its own (a link, a pipe).
     """
     found: dict[str, bytes] = {}
     for name in READ:
@@ -75,16 +80,16 @@ def read_file(path: Path, *, follow: bool = True) -> bytes:
         with os.fdopen(os.open(path, flags), "rb") as file:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode):
-                raise RecordsError(f"{path} must be a regular file")
+                raise RecordError(f"{path} must be a regular file")
             if facts.st_size > LARGEST:
-                raise RecordsError(f"{path} must be at most {LARGEST} bytes, got {facts.st_size}")
+                raise RecordError(f"{path} must be at most {LARGEST} bytes, got {facts.st_size}")
             return file.read(LARGEST)
     except OSError as error:
         reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
-        raise RecordsError(f"{path} cannot be read: {reason}") from error
+        raise RecordError(f"{path} cannot be read: {reason}") from error
 
 
-def parse_evidence(files: Mapping[str, bytes], books: Books | None) -> Evidence:
+def parse_evidence(files: Mapping[str, bytes], books: LedgerReader | None) -> RunEvidence:
     """Reads the documents of a run.
 
     Args:
@@ -92,53 +97,55 @@ def parse_evidence(files: Mapping[str, bytes], books: Books | None) -> Evidence:
         books: the ledger that the run was charged to; None leaves its checks out.
 
     Raises:
-        RecordsError: a document that is missing, or cannot be read in one way only; named with its line.
+        RecordError: a document that is missing, or cannot be read in one way only; named with its line.
     """
-    for name in (RunFile.PLAN, RunFile.ROUNDS):
+    for name in (RunArtifact.PLAN, RunArtifact.ROUNDS):
         if name not in files:
-            raise RecordsError(f"{name} cannot be read: No such file or directory")
-    plan = _document(RunFile.PLAN, files[RunFile.PLAN], RegisteredPlan)
-    custody, owner, canaries = (files.get(name) for name in (RunFile.CUSTODY, RunFile.OWNER, RunFile.CANARIES))
-    return Evidence(
+            raise RecordError(f"{name} cannot be read: No such file or directory")
+    plan = _document(RunArtifact.PLAN, files[RunArtifact.PLAN], RegisteredPlan)
+    custody, owner, canaries = (
+        files.get(name) for name in (RunArtifact.CUSTODY, RunArtifact.OWNER, RunArtifact.CANARIES)
+    )
+    return RunEvidence(
         plan=plan,
-        records=parse_records(RunFile.ROUNDS, files[RunFile.ROUNDS], RoundRecord),
-        custody=None if custody is None else parse_records(RunFile.CUSTODY, custody, CustodyRecord),
-        owner=None if owner is None else _document(RunFile.OWNER, owner, OwnerWord),
+        records=parse_records(RunArtifact.ROUNDS, files[RunArtifact.ROUNDS], RoundRecord),
+        custody=None if custody is None else parse_records(RunArtifact.CUSTODY, custody, CustodyRecord),
+        owner=None if owner is None else _document(RunArtifact.OWNER, owner, OwnerAttestation),
         hashes=_hashes(files),
-        ledger=books.word_on(plan.hash) if books else None,
-        canaries=None if canaries is None else _document(RunFile.CANARIES, canaries, CanaryScores),
+        ledger=books.read_excerpt(plan.hash) if books else None,
+        canaries=None if canaries is None else _document(RunArtifact.CANARIES, canaries, CanaryScores),
     )
 
 
 def _hashes(files: Mapping[str, bytes]) -> dict[str, Disclosed]:
     """What a commit names of these files: plain hashes of public ones, a keyed one of the curator's records."""
     found: dict[str, Disclosed] = {name: Public.of(files[name]) for name in HASHED if name in files}
-    if RunFile.CUSTODY in files and RunFile.KEY in files:
+    if RunArtifact.CUSTODY in files and RunArtifact.KEY in files:
         try:
-            key = CommitmentKey.parse(files[RunFile.KEY])
+            key = CommitmentKey.parse(files[RunArtifact.KEY])
         except ValueError as error:
-            raise RecordsError(f"{RunFile.KEY} cannot be read: {error}") from None
-        found[COMMITMENT] = Commitment.to(files[RunFile.CUSTODY], key)
+            raise RecordError(f"{RunArtifact.KEY} cannot be read: {error}") from None
+        found[COMMITMENT] = Commitment.to(files[RunArtifact.CUSTODY], key)
     return found
 
 
-def read_evidence(folder: Path, ledger: str | Path | None) -> Evidence:
-    """Reads a run's folder and the ledger that it was charged to; see ``read_folder`` and ``parse_evidence``."""
-    return parse_evidence(read_folder(folder), Books.read(ledger) if ledger else None)
+def read_evidence(folder: Path, ledger: str | Path | None) -> RunEvidence:
+    """Reads a run's folder and the ledger that it was charged to; see ``read_run_folder`` and ``parse_evidence``."""
+    return parse_evidence(read_run_folder(folder), LedgerReader.read(ledger) if ledger else None)
 
 
-D = TypeVar("D", RegisteredPlan, OwnerWord, CanaryScores)
+D = TypeVar("D", RegisteredPlan, OwnerAttestation, CanaryScores)
 
 
 def _document(name: str, content: bytes, kind: type[D]) -> D:
     """Reads one document and writes it again: the bytes must be the same."""
     try:
-        document = kind.from_json(codec.parse(content))
-        same = codec.canonical(document.to_json()) + b"\n" == content
+        document = kind.from_json(codec.parse_json(content))
+        same = codec.encode_canonical(document.to_json()) + b"\n" == content
     except codec.UNREADABLE as error:
-        raise RecordsError(f"{name} is not a {kind.__name__}: {error}") from error
+        raise RecordError(f"{name} is not a {kind.__name__}: {error}") from error
     if not same:
-        raise RecordsError(f"{name} must be canonical JSON of known fields, and is not")
+        raise RecordError(f"{name} must be canonical JSON of known fields, and is not")
     return document
 
 
@@ -146,18 +153,18 @@ def parse_records(name: str, content: bytes, kind: type[R]) -> tuple[R, ...]:
     """Reads one JSON Lines file of records, each in its one spelling."""
     lines = content.split(b"\n")
     if lines.pop() != b"":
-        raise RecordsError(f"{name}, line {len(lines) + 1}: must end with a newline")
+        raise RecordError(f"{name}, line {len(lines) + 1}: must end with a newline")
     return tuple(_record(name, number, line, kind) for number, line in enumerate(lines, start=1))
 
 
 def _record(name: str, number: int, line: bytes, kind: type[R]) -> R:
     try:
-        record = codec.from_json(codec.parse(line))
+        record = codec.from_json(codec.parse_json(line))
         same = isinstance(record, kind) and record_line(record) == line + b"\n"
     except codec.UNREADABLE as error:
-        raise RecordsError(f"{name}, line {number}: {error}") from error
+        raise RecordError(f"{name}, line {number}: {error}") from error
     if not isinstance(record, kind):
-        raise RecordsError(f"{name}, line {number}: must be a {kind.__name__}, got {type(record).__name__}")
+        raise RecordError(f"{name}, line {number}: must be a {kind.__name__}, got {type(record).__name__}")
     if not same:
-        raise RecordsError(f"{name}, line {number}: must be canonical JSON of known fields, and is not")
+        raise RecordError(f"{name}, line {number}: must be canonical JSON of known fields, and is not")
     return record

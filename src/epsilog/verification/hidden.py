@@ -18,9 +18,9 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from epsilog.accounting import mean_trials
+from epsilog.accounting import expected_trials
 from epsilog.plan import OUTCOME_SHARE, RegisteredPlan
-from epsilog.terms import Finding, Guarantee, Verdict
+from epsilog.terms import Finding, Guarantee, Status
 
 CHECKS = 2
 """Checks that read hidden draws: who was sampled, and the noise on an adaptive clip's counts."""
@@ -48,7 +48,7 @@ def compute_alarm(guarantee: Guarantee, *, trials: float = 1.0) -> float:
 
 def compute_plan_alarm(plan: RegisteredPlan) -> float:
     """Bound the probability with which one check on hidden draws may reject a sound run of a plan."""
-    return compute_alarm(plan.guarantee, trials=1.0 if plan.trials is None else mean_trials(plan.trials))
+    return compute_alarm(plan.guarantee, trials=1.0 if plan.trials is None else expected_trials(plan.trials))
 
 
 def weigh_at(false_alarm: float, weigh: Callable[[float], Finding], *, warned: float) -> Finding:
@@ -60,18 +60,18 @@ def weigh_at(false_alarm: float, weigh: Callable[[float], Finding], *, warned: f
         warned: how often a sound run may be warned of.
     """
     if not false_alarm:
-        return Finding("participation/not-checked", Verdict.NOT_CHECKED, TOO_RARE)
+        return Finding("participation/not-checked", Status.NOT_CHECKED, TOO_RARE)
     found = weigh(max(warned, false_alarm))
-    if found.verdict is not Verdict.FAILED or not found.false_alarm:  # what no sound run does fails at any level
+    if found.verdict is not Status.FAILED or not found.false_alarm:  # what no sound run does fails at any level
         return replace(found, false_alarm=min(found.false_alarm, false_alarm))
     at_level = weigh(false_alarm)
-    if at_level.verdict is Verdict.FAILED:
+    if at_level.verdict is Status.FAILED:
         return at_level
     says = f"Such lists have a probability below {warned:g} under the planned sampler. Look for a fault: a report says "
     says += "that this check passed, because its delta covers rarer outcomes only."
-    return replace(found, code=UNLIKELY, verdict=Verdict.WARNED, says=says, false_alarm=false_alarm)
+    return replace(found, code=UNLIKELY, verdict=Status.WARNED, says=says, false_alarm=false_alarm)
 
 
-def get_published_verdict(finding: Finding) -> Verdict:
+def get_published_verdict(finding: Finding) -> Status:
     """Return the outcome that may be published: a warning about hidden draws is for the curator alone."""
-    return Verdict.PASSED if finding.code == UNLIKELY else finding.verdict
+    return Status.PASSED if finding.code == UNLIKELY else finding.verdict

@@ -17,16 +17,16 @@ import numpy as np
 from scipy.special import chdtr, chdtrc, chdtri
 
 from epsilog.schemes import Scheme
-from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Verdict, check
-from epsilog.verification.drift import noise_drift
-from epsilog.verification.reuse import Padded, check_reuse, significant_digits
+from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Status, check
+from epsilog.verification.drift import bound_noise_drift
+from epsilog.verification.reuse import PaddedRound, check_noise_reuse, count_significant_digits
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
 OF_REUSE = 1e-3  # the share of those for noise that comes again
 COARSEST = 0.25  # standard deviations: the widest step between values that is taken for how they were rounded
 
 
-def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> tuple[float, float]:
+def compute_stddev_interval(padding: Sequence[float], *, failure_probability: float) -> tuple[float, float]:
     """Two-sided interval for the standard deviation of mean-zero Gaussian values.
 
     Args:
@@ -36,11 +36,11 @@ def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> 
     Returns:
         Lower and upper end, in the values' own unit.
 
-    >>> low, high = stddev_interval([1.0, -1.0] * 500, failure_probability=0.05)
+    >>> low, high = compute_stddev_interval([1.0, -1.0] * 500, failure_probability=0.05)
     >>> round(low, 3), round(high, 3)
     (0.958, 1.046)
     """
-    failure_probability = check.between(0, 1)(failure_probability=failure_probability)
+    failure_probability = check.in_open_interval(0, 1)(failure_probability=failure_probability)
     values = check.doubles()(padding=padding)
     count, squares = check.integer(1)(padding=len(values)), _squares(values.tolist(), 1.0)
     if np.isnan(values).any():
@@ -50,7 +50,7 @@ def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> 
     return low, high
 
 
-def in_first_unit(records: Sequence[RoundRecord], scheme: Scheme) -> Sequence[RoundRecord]:
+def rescale_to_first_round(records: Sequence[RoundRecord], scheme: Scheme) -> Sequence[RoundRecord]:
     """The records with all padding in the unit of the first round, where the clip norm, and with it the noise, moves.
 
     How the declared clip norms follow from one another is for ``check_clipping`` to say.
@@ -75,15 +75,15 @@ def _finite(value: float) -> float:
     return max(-sys.float_info.max, min(value, sys.float_info.max))
 
 
-def power(values: int, *, share: float, false_alarm: float = FALSE_ALARM) -> float:
+def compute_power(values: int, *, share: float, false_alarm: float = FALSE_ALARM) -> float:
     """The chance that ``check_noise`` rejects noise at ``share`` of the planned standard deviation.
 
-    >>> power(960, share=0.7) > 0.999999, power(48, share=0.7) < 0.2
+    >>> compute_power(960, share=0.7) > 0.999999, compute_power(48, share=0.7) < 0.2
     (True, True)
     """
     values = check.integer(1)(values=values)
-    share = check.between(0, 1)(share=share)
-    false_alarm = check.between(0, 1)(false_alarm=false_alarm)
+    share = check.in_open_interval(0, 1)(share=share)
+    false_alarm = check.in_open_interval(0, 1)(false_alarm=false_alarm)
     return float(chdtr(values, chdtri(values, 1 - false_alarm / 2) / share**2))
 
 
@@ -98,21 +98,23 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
     seen = [record for record in records if not record.given_up]  # nothing was seen of the others
     bare = [record.round for record in seen if not record.padding]
     seen = [record for record in seen if record.padding]
-    found = compared(seen, noise_stddev, false_alarm * (1 - OF_REUSE))
+    found = compare_padding(seen, noise_stddev, false_alarm * (1 - OF_REUSE))
     if found is None:
-        return Finding("noise/not-checked", Verdict.NOT_CHECKED, "There are no records with padding coordinates.")
-    digits = significant_digits(np.array([value for record in seen for value in record.padding]))
-    again = check_reuse(seen, noise_stddev, digits, false_alarm * OF_REUSE)
-    if again is not None and again.verdict is Verdict.FAILED and found.verdict is not Verdict.FAILED:
+        return Finding("noise/not-checked", Status.NOT_CHECKED, "There are no records with padding coordinates.")
+    digits = count_significant_digits(np.array([value for record in seen for value in record.padding]))
+    again = check_noise_reuse(seen, noise_stddev, digits, false_alarm * OF_REUSE)
+    if again is not None and again.verdict is Status.FAILED and found.verdict is not Status.FAILED:
         found = again
     found = replace(found, false_alarm=false_alarm) if found.false_alarm else found
-    if bare and found.verdict is not Verdict.FAILED:
+    if bare and found.verdict is not Status.FAILED:
         says = f"The records of rounds {bare[:5]} hold no padding coordinates."
-        return Finding("noise/not-checked", Verdict.NOT_CHECKED, says)
+        return Finding("noise/not-checked", Status.NOT_CHECKED, says)
     return found
 
 
-def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float = FALSE_ALARM) -> Finding | None:
+def compare_padding(
+    records: Sequence[PaddedRound], noise_stddev: float, false_alarm: float = FALSE_ALARM
+) -> Finding | None:
     """What the padding of rounds that have any says; None where none has."""
     padding = [value for record in records for value in record.padding]
     if not padding:
@@ -120,16 +122,14 @@ def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float 
     if noise_stddev == 0:
         quiet = not any(padding)
         says = "No noise was planned" + (" and none was drawn." if quiet else ", yet padding holds noise.")
-        return (
-            Finding("noise/holds", Verdict.PASSED, says) if quiet else Finding("noise/unplanned", Verdict.FAILED, says)
-        )
+        return Finding("noise/holds", Status.PASSED, says) if quiet else Finding("noise/unplanned", Status.FAILED, says)
     count, ratio = len(padding), _squares(padding, noise_stddev)
     weak, strong = float(chdtr(count, ratio)), float(chdtrc(count, ratio))
-    low, high = stddev_interval(padding, failure_probability=0.05)
+    low, high = compute_stddev_interval(padding, failure_probability=0.05)
     chances = _as_weak(records, noise_stddev)
     quietest, p_quietest = _quietest(chances)
     p_uneven = _together([p for p, _ in chances])
-    p_drift, drifted = noise_drift(*_sums(records, noise_stddev))
+    p_drift, drifted = bound_noise_drift(*_sums(records, noise_stddev))
     numbers = (
         ("values", count),
         ("planned_stddev", noise_stddev),
@@ -145,24 +145,24 @@ def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float 
     share = math.sqrt(ratio / count)
     if weak < false_alarm / 2:
         says = f"The noise is too weak: {share:.1%} of the planned standard deviation on {count} padding values."
-        return Finding("noise/too-weak", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+        return Finding("noise/too-weak", Status.FAILED, says, numbers, false_alarm=false_alarm)
     if p_quietest < false_alarm / 4:
         says = f"The noise of round {quietest} is too weak for the plan, whatever that of the others."
-        return Finding("noise/too-weak-in-a-round", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+        return Finding("noise/too-weak-in-a-round", Status.FAILED, says, numbers, false_alarm=false_alarm)
     if p_uneven < false_alarm / 8:
         says = "The noise is too weak in too many rounds, though that of the others makes up for it in the mean."
-        return Finding("noise/uneven", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+        return Finding("noise/uneven", Status.FAILED, says, numbers, false_alarm=false_alarm)
     if p_drift < false_alarm / 8:
         says = f"The noise falls on the way: by round {records[drifted - 1].round} it had been too weak for a while."
-        return Finding("noise/drift", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+        return Finding("noise/drift", Status.FAILED, says, numbers, false_alarm=false_alarm)
     if strong < false_alarm / 2:
         says = f"The noise is stronger than planned ({share:.1%} of its stddev): the claim holds, utility suffers."
-        return Finding("noise/too-strong", Verdict.WARNED, says, numbers, false_alarm=false_alarm)
+        return Finding("noise/too-strong", Status.WARNED, says, numbers, false_alarm=false_alarm)
     says = f"The noise agrees with the plan: {share:.1%} of its standard deviation on {count} padding values."
-    return Finding("noise/holds", Verdict.PASSED, says, numbers, false_alarm=false_alarm)
+    return Finding("noise/holds", Status.PASSED, says, numbers, false_alarm=false_alarm)
 
 
-def _sums(records: Sequence[Padded], noise_stddev: float) -> tuple[list[int], list[float]]:
+def _sums(records: Sequence[PaddedRound], noise_stddev: float) -> tuple[list[int], list[float]]:
     """How many values each round has, and the sum of their squares."""
     return [len(one.padding) for one in records], [_squares(one.padding, noise_stddev) for one in records]
 
@@ -194,10 +194,10 @@ def check_count(
     told = f"{share:.1%} of the planned standard deviation in {count} rounds."
     if float(chdtr(count, ratio)) < false_alarm / 2:
         says = f"The noise on the counts of clipped updates is too weak: {told}"
-        return Finding("norms/count-noise-too-weak", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+        return Finding("norms/count-noise-too-weak", Status.FAILED, says, numbers, false_alarm=false_alarm)
     if float(chdtrc(count, ratio)) < false_alarm / 2:
         says = f"The noise on the counts of clipped updates is too strong, or they are others: {told}"
-        return Finding("norms/count-noise-too-strong", Verdict.WARNED, says, numbers, false_alarm=false_alarm)
+        return Finding("norms/count-noise-too-strong", Status.WARNED, says, numbers, false_alarm=false_alarm)
     return None
 
 
@@ -209,7 +209,7 @@ def _of_count(private: CustodyRecord, public: RoundRecord, divisor: float) -> fl
     return (public.unclipped - 0.5) * divisor - above_half
 
 
-def _as_weak(records: Sequence[Padded], noise_stddev: float) -> list[tuple[float, int]]:
+def _as_weak(records: Sequence[PaddedRound], noise_stddev: float) -> list[tuple[float, int]]:
     """How likely each round's padding is so quiet, or quieter, beside its number.
 
     What was written 0 may have been half a cell of its grid: each value is taken at the far end of its cell, so that
@@ -220,7 +220,7 @@ def _as_weak(records: Sequence[Padded], noise_stddev: float) -> list[tuple[float
     return [(float(chdtr(len(values), _squares(values, noise_stddev))), number) for values, number in furthest]
 
 
-def _half_a_cell(records: Sequence[Padded], noise_stddev: float) -> float:
+def _half_a_cell(records: Sequence[PaddedRound], noise_stddev: float) -> float:
     """Half the smallest step between values, which is no less than that of a grid on which they lie."""
     values = sorted({0.0} | {abs(value) for one in records for value in one.padding})
     step = min((after - before for before, after in pairwise(values)), default=0.0)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epsilog.ledger import Kept, Receipt, is_receipt
+from epsilog.ledger import Receipt, StoredCheckpoint, is_receipt
 from epsilog.signing import Note, find_note
-from epsilog.terms import CheckError, RecordsError
+from epsilog.terms import CheckError, RecordError
 from epsilog.verification.evidence import read_file
 
 
-def read_checkpoint(path: Path) -> Kept:
+def read_checkpoint(path: Path) -> StoredCheckpoint:
     """Reads a kept checkpoint: its file, or a text that tells it in one line.
 
     Raises:
-        RecordsError: it is none.
+        RecordError: it is none.
     """
     try:
-        return Kept.parse(_text(path))
+        return StoredCheckpoint.parse(_text(path))
     except CheckError as error:
-        raise RecordsError(f"{path} is no checkpoint: {error}") from error
+        raise RecordError(f"{path} is no checkpoint: {error}") from error
 
 
 def read_receipt(path: Path) -> tuple[Note, Receipt]:
@@ -28,7 +28,7 @@ def read_receipt(path: Path) -> tuple[Note, Receipt]:
         note = find_note(_text(path))
         return note, Receipt.parse(note.text)
     except CheckError as error:
-        raise RecordsError(f"{path} is no receipt: {error}") from error
+        raise RecordError(f"{path} is no receipt: {error}") from error
 
 
 def note_kind(path: Path) -> str | None:
@@ -36,11 +36,11 @@ def note_kind(path: Path) -> str | None:
     try:
         if is_receipt(find_note(_text(path))):
             return "receipt"
-    except (CheckError, RecordsError):
+    except (CheckError, RecordError):
         pass
     try:
-        Kept.parse(_text(path))
-    except (CheckError, RecordsError):
+        StoredCheckpoint.parse(_text(path))
+    except (CheckError, RecordError):
         return None
     return "checkpoint"
 
@@ -49,7 +49,7 @@ def _text(path: Path) -> str:
     try:
         content = read_file(path).decode()
     except UnicodeDecodeError as error:
-        raise RecordsError(f"{path} is not text in UTF-8") from error
+        raise RecordError(f"{path} is not text in UTF-8") from error
     if "PRIVATE KEY-----" in content:  # a message might repeat some of it
-        raise RecordsError(f"{path} is a private key, which nobody else may see")
+        raise RecordError(f"{path} is a private key, which nobody else may see")
     return content

@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from epsilog.terms import CheckError, Finding, Verdict, check
-from epsilog.verification.noise import power
+from epsilog.terms import CheckError, Finding, Status, check
+from epsilog.verification.noise import compute_power
 
 VERSION = 0
-PRIVATE = ("custody", "norms", "participation")  # checks on custody.jsonl, whose figures are never published
+CUSTODY_CHECKS = ("custody", "norms", "participation")  # checks on custody.jsonl, whose figures are never published
 MADE = ("date", "commit", "engine", "generator")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-WEAKENED = 0.7  # the control's share of the planned noise
+CONTROL_NOISE_RATIO = 0.7  # the control's share of the planned noise
 
 
 @dataclass(frozen=True, slots=True)
-class Utility:
+class SimulatedUtility:
     """What a simulation shows beside the run: never measured on private data of a real programme.
 
     Attributes:
@@ -62,7 +62,7 @@ STUDIED = ("epsilon", "noise_multiplier", "test_loss", "test_score")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerWord:
+class OwnerAttestation:
     """The owner's word, bound by its hash in the commit.
 
     Attributes:
@@ -76,8 +76,8 @@ class OwnerWord:
     """
 
     software: Mapping[str, str]
-    private: Mapping[str, Verdict]
-    utility: Utility | None = None
+    private: Mapping[str, Status]
+    utility: SimulatedUtility | None = None
     chosen: Mapping[str, Any] | None = None
     counts: tuple[Mapping[str, Any], ...] = ()
     made: Mapping[str, str] = field(default_factory=dict)
@@ -89,10 +89,10 @@ class OwnerWord:
             check.text()(**{name: said})
         if self.made and not _DAY.fullmatch(self.made["date"]):
             raise CheckError("date", "a day as YYYY-MM-DD", repr(self.made["date"]))
-        if set(self.private) != set(PRIVATE):
-            raise CheckError("private", f"{', '.join(PRIVATE)}", f"{', '.join(self.private)}", verb="name")
+        if set(self.private) != set(CUSTODY_CHECKS):
+            raise CheckError("private", f"{', '.join(CUSTODY_CHECKS)}", f"{', '.join(self.private)}", verb="name")
         for name, verdict in self.private.items():
-            check.instance(Verdict)(**{name: verdict})
+            check.instance_of(Status)(**{name: verdict})
         for name, version in self.software.items():
             check.text()(**{name: version})
 
@@ -117,22 +117,25 @@ class OwnerWord:
         utility = document["utility"]
         return cls(
             document["software"],
-            {name: Verdict(verdict) for name, verdict in document["private"].items()},
-            None if utility is None else Utility.from_json(utility),
+            {name: Status(verdict) for name, verdict in document["private"].items()},
+            None if utility is None else SimulatedUtility.from_json(utility),
             None if document.get("chosen") is None else dict(document["chosen"]),
             tuple(dict(each) for each in document.get("counts", ())),
             dict(document.get("made", {})),
         )
 
 
-def check_control(utility: Utility) -> Finding:
+def check_control(utility: SimulatedUtility) -> Finding:
     """A verifier that accepts the control proves nothing: then the run's own verification fails too."""
-    if utility.control["verdict"] == Verdict.FAILED:
-        return Finding("control/holds", Verdict.PASSED, "The control run was rejected, so the noise check can fail.")
+    if utility.control["verdict"] == Status.FAILED:
+        return Finding("control/holds", Status.PASSED, "The control run was rejected, so the noise check can fail.")
     values = int(utility.control["numbers"]["values"])
-    if power(values, share=WEAKENED) < 0.99:
-        says = f"{values} padding values are too few to notice noise {1 - WEAKENED:.0%} too low; the run is too short."
-        return Finding("control/too-short", Verdict.WARNED, says)
+    if compute_power(values, share=CONTROL_NOISE_RATIO) < 0.99:
+        says = (
+            f"{values} padding values are too few to notice noise {1 - CONTROL_NOISE_RATIO:.0%} too low; the run "
+            "is too short."
+        )
+        return Finding("control/too-short", Status.WARNED, says)
     return Finding(
-        "control/accepted", Verdict.FAILED, "The control run was not rejected: the noise check does not work."
+        "control/accepted", Status.FAILED, "The control run was not rejected: the noise check does not work."
     )

@@ -16,17 +16,17 @@ from scipy.special import bdtrc
 
 from epsilog.schemes import Scheme
 from epsilog.schemes.cohorts import (
-    BinnedCohorts,
-    CappedCohorts,
+    BallsInBinsSampler,
+    CappedSampler,
     Cohorts,
-    CyclicCohorts,
-    FixedSizeCohorts,
-    PoissonCohorts,
+    FixedSizeSampler,
+    PoissonSampler,
+    RoundRobinSampler,
 )
-from epsilog.terms import CustodyRecord, Finding, RoundRecord, Verdict
+from epsilog.terms import CustodyRecord, Finding, RoundRecord, Status
 from epsilog.verification import chances
 from epsilog.verification.chances import Ids, Numbers
-from epsilog.verification.drift import cohorts_drift
+from epsilog.verification.drift import bound_cohort_drift
 from epsilog.verification.hidden import weigh_at
 
 FALSE_ALARM = 1e-6  # how often a sound run is warned of, over all tests of this module together
@@ -34,7 +34,7 @@ NOT_HERE = "The curator's records are not here."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cohort:
+class ObservedCohort:
     """Who was in one round.
 
     Attributes:
@@ -59,29 +59,27 @@ def check_custody(custody: Sequence[CustodyRecord] | None, records: Sequence[Rou
         scheme: who could take part.
     """
     if custody is None:
-        return Finding("custody/not-checked", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
+        return Finding("custody/not-checked", Status.NOT_CHECKED, NOT_HERE, lacks="custody")
     if [record.round for record in custody] != [record.round for record in records]:
         says = "The curator's records are of other rounds than the public ones."
-        return Finding("custody/other-rounds", Verdict.FAILED, says)
+        return Finding("custody/other-rounds", Status.FAILED, says)
     for record in custody:
         ids = record.drawn
         if len(set(ids)) != len(ids) or any(not 0 <= i < scheme.clients for i in ids):
             says = f"Round {record.round} lists a client twice, or one outside 0..{scheme.clients - 1}."
-            return Finding("custody/impossible-list", Verdict.FAILED, says)
+            return Finding("custody/impossible-list", Status.FAILED, says)
     gone: set[int] = set()
     for record in custody:
         gone |= set(record.withdrawn)
         if gone & set(record.participants):
             says = f"Round {record.round} has a client that had withdrawn."
-            return Finding("custody/withdrawn-takes-part", Verdict.FAILED, says)
+            return Finding("custody/withdrawn-takes-part", Status.FAILED, says)
     for record, public in zip(custody, records, strict=True):
         replies = len(record.participants) - record.silent
         if public.given_up != scheme.gives_up(replies):
             says = f"Round {record.round} had {replies} replies, and was {'' if public.given_up else 'not '}given up."
-            return Finding("custody/other-replies", Verdict.FAILED, says)
-    return Finding(
-        "custody/holds", Verdict.PASSED, f"The curator's {len(custody)} lists name each client at most once."
-    )
+            return Finding("custody/other-replies", Status.FAILED, says)
+    return Finding("custody/holds", Status.PASSED, f"The curator's {len(custody)} lists name each client at most once.")
 
 
 def check_participation(
@@ -95,20 +93,24 @@ def check_participation(
         false_alarm: how often a sound run may be rejected, over all tests together; 0 if nothing may be checked.
     """
     if custody is None:
-        return Finding("participation/not-checked", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
+        return Finding("participation/not-checked", Status.NOT_CHECKED, NOT_HERE, lacks="custody")
     if not custody:
-        return Finding("participation/not-checked", Verdict.NOT_CHECKED, "The curator's records hold no round.")
+        return Finding("participation/not-checked", Status.NOT_CHECKED, "The curator's records hold no round.")
     cohorts, seen = scheme.cohorts, [_cohort(record) for record in custody]
-    return weigh_at(false_alarm, lambda level: weigh_cohorts(cohorts, seen, level), warned=FALSE_ALARM)
+    return weigh_at(false_alarm, lambda level: check_cohort_sizes_drawn(cohorts, seen, level), warned=FALSE_ALARM)
 
 
-def _cohort(record: CustodyRecord) -> Cohort:
+def _cohort(record: CustodyRecord) -> ObservedCohort:
     drawn, participants = (np.array(ids, dtype=np.int64) for ids in (record.drawn, record.participants))
-    return Cohort(record.round, drawn, participants)
+    return ObservedCohort(record.round, drawn, participants)
 
 
 @singledispatch
-def weigh_cohorts(cohorts: Cohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
+def check_cohort_sizes_drawn(
+    cohorts: Cohorts,
+    seen: Sequence[ObservedCohort],  # noqa: ARG001
+    false_alarm: float = FALSE_ALARM,  # noqa: ARG001
+) -> Finding:
     """Tests who took part against how a round's clients are picked.
 
     Args:
@@ -116,10 +118,10 @@ def weigh_cohorts(cohorts: Cohorts, seen: Sequence[Cohort], false_alarm: float =
         seen: who was in each round; at least one round, in order.
         false_alarm: how often a sound run may be rejected, over all tests together.
     """
-    return Finding("participation/not-checked", Verdict.NOT_CHECKED, f"No test is known for {type(cohorts).__name__}.")
+    return Finding("participation/not-checked", Status.NOT_CHECKED, f"No test is known for {type(cohorts).__name__}.")
 
 
-def _lists(seen: Sequence[Cohort], clients: int) -> list[Ids]:
+def _lists(seen: Sequence[ObservedCohort], clients: int) -> list[Ids]:
     """Who was drawn in each round; a list that names somebody else, or somebody twice, fails elsewhere."""
     lists = (np.unique(cohort.drawn) for cohort in seen)
     return [ids[(ids >= 0) & (ids < clients)] for ids in lists]
@@ -135,18 +137,20 @@ def _repeats(lists: Sequence[Ids], clients: int, probability: float) -> dict[str
 
     The overlap of two cohorts is binomial, or hypergeometric, and so is that of a cohort with whoever is known before.
     """
-    shared = chances.shared(lists, clients)
+    shared = chances.count_shared_clients(lists, clients)
     sizes = np.array([ids.size for ids in lists])
     seen, trials = (
         np.array(column, dtype=np.int64) for column in (list(shared.values()), [sizes[i] for i, _ in shared])
     )
     neighbours = np.array([shared[pair] for pair in itertools.pairwise(range(len(lists)))], dtype=np.int64)
     classes = max(2, min(round(1 / probability), clients // 10))
-    by_place = [_cells(place, lists, probability) for place in chances.places(clients, classes)]
+    by_place = [_cells(place, lists, probability) for place in chances.list_public_classes(clients, classes)]
     return {
-        "p_same_cohort": _least(chances.misfit(seen, trials, probability), seen.size),
-        "p_neighbours": chances.drift(neighbours, sizes[:-1], probability),
-        "p_came_before": chances.drift(*chances.came_before(lists, clients, probability), probability),
+        "p_same_cohort": _least(chances.bound_misfit(seen, trials, probability), seen.size),
+        "p_neighbours": chances.bound_total_shift(neighbours, sizes[:-1], probability),
+        "p_came_before": chances.bound_total_shift(
+            *chances.count_early_returns(lists, clients, probability), probability
+        ),
         "p_places": _least(np.array(by_place), len(by_place) * classes * len(lists)),
     }
 
@@ -154,12 +158,12 @@ def _repeats(lists: Sequence[Ids], clients: int, probability: float) -> dict[str
 def _cells(class_of: Ids, lists: Sequence[Ids], probability: float) -> float:
     """How likely it is that so many clients of one class are in one round, for the least likely of them."""
     of = np.bincount(class_of)
-    each = (chances.excess(np.bincount(class_of[ids], minlength=of.size), of, probability) for ids in lists)
+    each = (chances.bound_excess(np.bincount(class_of[ids], minlength=of.size), of, probability) for ids in lists)
     return min(float(p.min()) for p in each)
 
 
-@weigh_cohorts.register
-def _(cohorts: PoissonCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
+@check_cohort_sizes_drawn.register
+def _(cohorts: PoissonSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:
     """Counts per round are Binomial(N, q), per client Binomial(T, q); all overlaps are binomial."""
     clients, rounds, q = cohorts.clients, len(seen), cohorts.probability
     sizes, lists = np.array([len(cohort.drawn) for cohort in seen]), _lists(seen, clients)
@@ -169,15 +173,15 @@ def _(cohorts: PoissonCohorts, seen: Sequence[Cohort], false_alarm: float = FALS
         holds = bool((sizes == clients).all())
         says = f"Every cohort {'is' if holds else 'should be'} everyone."
         if not holds:
-            return Finding("participation/another-sampler", Verdict.FAILED, says, tuple(numbers))
-        return Finding("participation/holds", Verdict.PASSED, says, tuple(numbers))
-    p_drift, drifted = cohorts_drift(sizes, clients, q)
+            return Finding("participation/another-sampler", Status.FAILED, says, tuple(numbers))
+        return Finding("participation/holds", Status.PASSED, says, tuple(numbers))
+    p_drift, drifted = bound_cohort_drift(sizes, clients, q)
     p_values = {
-        "p_total": float(chances.two_sided(sizes.sum(), clients * rounds, q)),
-        "p_worst_round": _least(chances.two_sided(sizes, clients, q), rounds),
+        "p_total": float(chances.compute_two_sided_p_value(sizes.sum(), clients * rounds, q)),
+        "p_worst_round": _least(chances.compute_two_sided_p_value(sizes, clients, q), rounds),
         "p_drift": p_drift,
         "p_busiest_client": _least(bdtrc(int(per_client.max()) - 1, rounds, q), clients),
-        "p_spread": chances.spread(sizes, np.full(rounds, clients), np.full(rounds, q)),
+        "p_spread": chances.bound_dispersion(sizes, np.full(rounds, clients), np.full(rounds, q)),
         **_repeats(lists, clients, q),
     }
     numbers += [("cohort_min", float(sizes.min())), ("cohort_max", float(sizes.max()))]
@@ -185,17 +189,17 @@ def _(cohorts: PoissonCohorts, seen: Sequence[Cohort], false_alarm: float = FALS
     says = (
         f"Cohorts of {sizes.min()} to {sizes.max()} in {rounds} rounds agree with Poisson({q:g}) of {clients} clients."
     )
-    return _weighed(f"Poisson({q:g})", p_values, says, numbers, false_alarm)
+    return _judge_sampler(f"Poisson({q:g})", p_values, says, numbers, false_alarm)
 
 
-def _weighed(
+def _judge_sampler(
     sampler: str, p_values: dict[str, float], says: str, numbers: Sequence[tuple[str, float]], false_alarm: float
 ) -> Finding:
     """Rejects a sampler one of whose tests is too unlikely."""
     failed = [name for name, p in p_values.items() if p < false_alarm / len(p_values)]
     if not failed:
         return Finding(
-            "participation/holds", Verdict.PASSED, says, tuple(numbers), false_alarm=false_alarm if p_values else 0.0
+            "participation/holds", Status.PASSED, says, tuple(numbers), false_alarm=false_alarm if p_values else 0.0
         )
     if failed == ["p_drift"]:
         by = f"{dict(numbers)['drifted_by_round']:.0f}"
@@ -203,53 +207,53 @@ def _weighed(
             f"Cohorts grow or shrink on the way: by round {by} they are no longer {sampler}, though each alone may be. "
         )
         why += "Only the unamplified claim remains."
-        return Finding("participation/drift", Verdict.FAILED, why, tuple(numbers), false_alarm=false_alarm)
+        return Finding("participation/drift", Status.FAILED, why, tuple(numbers), false_alarm=false_alarm)
     why = f"The sampler is not {sampler}: {', '.join(failed)} below {false_alarm / len(p_values):.2g}. "
     why += "Only the unamplified claim remains."
-    return Finding("participation/another-sampler", Verdict.FAILED, why, tuple(numbers), false_alarm=false_alarm)
+    return Finding("participation/another-sampler", Status.FAILED, why, tuple(numbers), false_alarm=false_alarm)
 
 
-@weigh_cohorts.register
-def _(cohorts: FixedSizeCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
+@check_cohort_sizes_drawn.register
+def _(cohorts: FixedSizeSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:
     """Every cohort has the size; each client's rounds are Binomial(T, m/N); all overlaps are hypergeometric."""
     clients, size, rounds = cohorts.clients, cohorts.cohort_size, len(seen)
     for cohort in seen:
         if len(cohort.drawn) != size:
             says = f"Round {cohort.round} has {len(cohort.drawn)} clients where {size} were due."
-            return Finding("participation/cohort-size", Verdict.FAILED, says)
+            return Finding("participation/cohort-size", Status.FAILED, says)
     lists, q = _lists(seen, clients), size / clients
     per_client = np.bincount(np.concatenate(lists), minlength=clients)
     extremes = (int(per_client.min()), int(per_client.max()))
     p_values = {
-        "p_some_client": _least(chances.two_sided(np.array(extremes), rounds, q), clients),
+        "p_some_client": _least(chances.compute_two_sided_p_value(np.array(extremes), rounds, q), clients),
         **_repeats(lists, clients, q),
     }
     numbers = [("cohort_size", float(size)), *p_values.items()]
     says = f"Every cohort has {size} of {clients} clients, each in {extremes[0]} to {extremes[1]} of {rounds} rounds."
-    return _weighed(f"a draw of {size}", p_values, says, numbers, false_alarm)
+    return _judge_sampler(f"a draw of {size}", p_values, says, numbers, false_alarm)
 
 
-@weigh_cohorts.register
-def _(cohorts: BinnedCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
+@check_cohort_sizes_drawn.register
+def _(cohorts: BallsInBinsSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:
     """Nobody is in two rounds of a cycle; slots are uniform, whoever stood where in another cycle, or in the data."""
     clients, length, lists = cohorts.clients, cohorts.cycle_length, _lists(seen, cohorts.clients)
     cycles = [_slots(clients, lists[first : first + length]) for first in range(0, len(lists), length)]
     known = [slots for slots in cycles if slots is not None]
     if len(known) < len(cycles):
         says = f"A client takes part more than once in a cycle of {length} rounds."
-        return Finding("participation/out-of-turn", Verdict.FAILED, says)
+        return Finding("participation/out-of-turn", Status.FAILED, says)
     whole = len(lists) // length
     missed = sum(int((slots < 0).sum()) for slots in known[:whole])
     sizes = np.array([ids.size for ids in lists])
     if _strays(known, cohorts.separation):
         says = f"A client's rounds do not leave the same rest modulo {cohorts.separation} in all cycles."
-        return Finding("participation/out-of-turn", Verdict.FAILED, says)
-    beside = list(_beside(known, cohorts))
+        return Finding("participation/out-of-turn", Status.FAILED, says)
+    beside = list(_iterate_cycle_slots(known, cohorts))
     moves = [_moves(one, other, among) for one, other, number, among in beside if number < whole]
     groups = [_groups(one, other, among) for one, other, _, among in beside]
     alone = len(known) if cohorts.separation == 1 else 1  # cycles whose sizes hang on nothing before them
     p_values = {
-        "p_worst_round": _least(chances.two_sided(sizes, clients, 1 / length), sizes.size),
+        "p_worst_round": _least(chances.compute_two_sided_p_value(sizes, clients, 1 / length), sizes.size),
         "p_spread": _spread(sizes[: alone * length], known[:alone], length),
         "p_moves": _least(np.array(moves), length * len(moves)),
         "p_groups": _least(np.array(groups), length * length * len(groups)),
@@ -265,7 +269,9 @@ def _(cohorts: BinnedCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE
     says = (
         f"Nobody took part twice in a cycle of {length} rounds; cohorts have {sizes.min()} to {sizes.max()} clients; "
     )
-    return _weighed(f"balls in {length} bins", p_values, f"{says}{missed} turns were missed.", numbers, false_alarm)
+    return _judge_sampler(
+        f"balls in {length} bins", p_values, f"{says}{missed} turns were missed.", numbers, false_alarm
+    )
 
 
 def _slots(clients: int, cycle: Sequence[Ids]) -> Ids | None:
@@ -281,11 +287,11 @@ def _slots(clients: int, cycle: Sequence[Ids]) -> Ids | None:
 def _spread(sizes: Ids, known: Sequence[Ids], length: int) -> float:
     """Sizes of a cycle are binomial one after another, each of whoever is left; of a whole cycle, whoever is seen."""
     each = [
-        chances.in_a_cycle(cycle, cycle.sum() if cycle.size == length else slots.size, length)
+        chances.count_remaining_in_cycle(cycle, cycle.sum() if cycle.size == length else slots.size, length)
         for cycle, slots in zip(np.split(sizes, range(length, sizes.size, length)), known, strict=True)
     ]
     left, rounds = (np.concatenate(column) for column in zip(*each, strict=True))
-    return chances.spread(sizes, left, 1 / rounds)
+    return chances.bound_dispersion(sizes, left, 1 / rounds)
 
 
 def _strays(known: Sequence[Ids], separation: int) -> bool:
@@ -296,24 +302,26 @@ def _strays(known: Sequence[Ids], separation: int) -> bool:
     return bool((least < most).any())
 
 
-def _beside(known: Sequence[Ids], cohorts: BinnedCohorts) -> Iterator[tuple[Ids, Ids, int, int]]:
+def _iterate_cycle_slots(known: Sequence[Ids], cohorts: BallsInBinsSampler) -> Iterator[tuple[Ids, Ids, int, int]]:
     """What a cycle's slots must be independent of, and they, the cycle's number, and among how many they are drawn.
 
     Places; and earlier cycles, of which the rest is known.
     """
     length, apart = cohorts.cycle_length, cohorts.separation
-    for place in chances.places(cohorts.clients, length):
+    for place in chances.list_public_classes(cohorts.clients, length):
         yield from ((place, slots, number, length) for number, slots in enumerate(known))
     drawn = [slots // apart for slots in known]  # -1 stays -1
     if length > apart:
-        yield from ((drawn[i], drawn[j], j, length // apart) for i, j in chances.pairs(len(known)))
+        yield from ((drawn[i], drawn[j], j, length // apart) for i, j in chances.choose_pairs(len(known)))
 
 
 def _moves(one: Ids, other: Ids, length: int) -> float:
     """How likely the most or least frequent move around the cycle is, of those who are seen in both cycles."""
     both = (one >= 0) & (other >= 0)
     steps = np.bincount((other - one)[both] % length, minlength=length)
-    return float(chances.two_sided(np.array([steps.min(), steps.max()]), int(both.sum()), 1 / length).min())
+    return float(
+        chances.compute_two_sided_p_value(np.array([steps.min(), steps.max()]), int(both.sum()), 1 / length).min()
+    )
 
 
 def _groups(one: Ids, other: Ids, length: int) -> float:
@@ -321,18 +329,18 @@ def _groups(one: Ids, other: Ids, length: int) -> float:
     first = one >= 0
     cells, together = np.unique((one * length + other)[first & (other >= 0)], return_counts=True)
     of = np.bincount(one[first], minlength=length)
-    return float(chances.excess(together, of[cells // length], 1 / length).min(initial=1.0))
+    return float(chances.bound_excess(together, of[cells // length], 1 / length).min(initial=1.0))
 
 
-@weigh_cohorts.register
-def _(cohorts: CappedCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
+@check_cohort_sizes_drawn.register
+def _(cohorts: CappedSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
     """Cohorts have the stated size while enough clients are below their cap, and nobody passes it."""
     times = np.zeros(cohorts.clients, dtype=np.int64)
     for cohort in seen:
         due = min(cohorts.cohort_size, int((times < cohorts.max_participations).sum()))
         if len(cohort.drawn) != due:
             says = f"Round {cohort.round} has {len(cohort.drawn)} clients where {due} were due."
-            return Finding("participation/cohort-size", Verdict.FAILED, says)
+            return Finding("participation/cohort-size", Status.FAILED, says)
         there = cohort.participants
         np.add.at(times, there[(there >= 0) & (there < times.size)], 1)
     busiest, many = int(times.max(initial=0)), int((times > 0).sum())
@@ -343,14 +351,14 @@ def _(cohorts: CappedCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE
     )
     if busiest > cohorts.max_participations:
         says = f"A client took part {busiest} times; the noise was calibrated to {cohorts.max_participations}."
-        return Finding("participation/too-often", Verdict.FAILED, says, numbers)
+        return Finding("participation/too-often", Status.FAILED, says, numbers)
     says = f"Nobody took part more than {busiest} times (cap {cohorts.max_participations}); "
     says += f"{many} clients were seen."
-    return Finding("participation/holds", Verdict.PASSED, says, numbers)
+    return Finding("participation/holds", Status.PASSED, says, numbers)
 
 
-@weigh_cohorts.register
-def _(cohorts: CyclicCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
+@check_cohort_sizes_drawn.register
+def _(cohorts: RoundRobinSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
     """Nobody takes part out of turn; who misses a turn weakens nothing."""
     missed = 0
     for cohort in seen:
@@ -358,13 +366,13 @@ def _(cohorts: CyclicCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE
         early = len(cohort.drawn) - int(np.isin(cohort.drawn, due).sum())
         if early:
             says = f"Round {cohort.round} has {early} clients whose turn it was not."
-            return Finding("participation/out-of-turn", Verdict.FAILED, says)
+            return Finding("participation/out-of-turn", Status.FAILED, says)
         missed += len(due) - len(cohort.drawn)
     says = f"Everybody took part in turn, every {cohorts.cycle_length} rounds; {missed} turns were missed."
-    return Finding("participation/holds", Verdict.PASSED, says, (("missed_turns", missed),))
+    return Finding("participation/holds", Status.PASSED, says, (("missed_turns", missed),))
 
 
-def weigh_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALSE_ALARM) -> Finding:
+def compare_cohort_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALSE_ALARM) -> Finding:
     """Tests how many were in each round, where nobody says who: one client in every round passes unseen.
 
     Args:
@@ -375,35 +383,37 @@ def weigh_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALSE_ALARM) 
     told = f"Cohorts of {sizes.min()} to {sizes.max()} in {sizes.size} rounds agree with"
     if sizes.max() > cohorts.clients:
         says = f"Round {sizes.argmax() + 1} has {sizes.max()} clients of {cohorts.clients}."
-        return Finding("participation/cohort-size", Verdict.FAILED, says)
+        return Finding("participation/cohort-size", Status.FAILED, says)
     match cohorts:
-        case PoissonCohorts(clients=clients, probability=q) if q < 1:
-            p_drift, drifted = cohorts_drift(sizes, clients, q)
+        case PoissonSampler(clients=clients, probability=q) if q < 1:
+            p_drift, drifted = bound_cohort_drift(sizes, clients, q)
             p_values = {
-                "p_total": float(chances.two_sided(sizes.sum(), clients * sizes.size, q)),
-                "p_worst_round": _least(chances.two_sided(sizes, clients, q), sizes.size),
+                "p_total": float(chances.compute_two_sided_p_value(sizes.sum(), clients * sizes.size, q)),
+                "p_worst_round": _least(chances.compute_two_sided_p_value(sizes, clients, q), sizes.size),
                 "p_drift": p_drift,
-                "p_spread": chances.spread(sizes, np.full(sizes.size, clients), np.full(sizes.size, q)),
+                "p_spread": chances.bound_dispersion(sizes, np.full(sizes.size, clients), np.full(sizes.size, q)),
             }
             numbers = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
             numbers += [("drifted_by_round", float(drifted)), *p_values.items()]
             sampler = f"Poisson({q:g})"
-            return _weighed(sampler, p_values, f"{told} {sampler} of {clients} clients.", numbers, false_alarm)
-        case BinnedCohorts(clients=clients, cycle_length=length) if length > 1:
-            p_values = {"p_worst_round": _least(chances.two_sided(sizes, clients, 1 / length), sizes.size)}
+            return _judge_sampler(sampler, p_values, f"{told} {sampler} of {clients} clients.", numbers, false_alarm)
+        case BallsInBinsSampler(clients=clients, cycle_length=length) if length > 1:
+            p_values = {
+                "p_worst_round": _least(chances.compute_two_sided_p_value(sizes, clients, 1 / length), sizes.size)
+            }
             sampler = f"balls in {length} bins"
-            return _weighed(sampler, p_values, f"{told} {sampler}.", list(p_values.items()), false_alarm)
-        case FixedSizeCohorts(cohort_size=due):
+            return _judge_sampler(sampler, p_values, f"{told} {sampler}.", list(p_values.items()), false_alarm)
+        case FixedSizeSampler(cohort_size=due):
             most = least = np.full(sizes.size, due)
-        case CyclicCohorts():
+        case RoundRobinSampler():
             most = np.array([len(cohorts.due(number)) for number in range(1, sizes.size + 1)])
             least = np.zeros_like(most)  # who misses a turn weakens nothing
-        case CappedCohorts(cohort_size=due):
+        case CappedSampler(cohort_size=due):
             most, least = np.full(sizes.size, due), np.zeros(sizes.size, dtype=np.int64)  # few may be left
         case _:  # everybody, in every round
             most = least = np.full(sizes.size, cohorts.clients)
     wrong = np.flatnonzero((sizes < least) | (sizes > most))
     if wrong.size:
         says = f"Round {wrong[0] + 1} has {sizes[wrong[0]]} clients where {most[wrong[0]]} were due."
-        return Finding("participation/cohort-size", Verdict.FAILED, says)
-    return Finding("participation/holds", Verdict.PASSED, f"{told} the plan.")
+        return Finding("participation/cohort-size", Status.FAILED, says)
+    return Finding("participation/holds", Status.PASSED, f"{told} the plan.")

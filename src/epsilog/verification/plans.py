@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal
 
-from epsilog.accounting import FederatedEstimate, fl_formula
+from epsilog.accounting import FederatedClosedForm, federated_closed_form
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import Finding, Interval, NeighboringRelation, Verdict
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms import Finding, Interval, NeighboringRelation, Status
+from epsilog.terms.digits import format_lower, format_upper
 from epsilog.verification.audits import planned
-from epsilog.verification.claim import WITHIN, certified, certified_run
+from epsilog.verification.claim import WITHIN, certified_run, compute_certified_interval
 
-SAME = 1e-9  # relatively: how far the same computation may come out elsewhere
+RECOMPUTE_TOLERANCE = 1e-9  # relatively: how far the same computation may come out elsewhere
 
 
 def check_plan(plan: RegisteredPlan) -> Finding:
@@ -22,23 +22,25 @@ def check_plan(plan: RegisteredPlan) -> Finding:
     if plan.guarantee.relation not in plan.scheme.relations:
         wrong.append(f"its scheme has no price for neighbours that differ as {plan.guarantee.relation.value} says")
     if wrong:
-        return Finding("plan/contradicts-itself", Verdict.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
+        return Finding("plan/contradicts-itself", Status.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
     if low := _slightly_low(plan):
-        return Finding("plan/slightly-low", Verdict.WARNED, low)
+        return Finding("plan/slightly-low", Status.WARNED, low)
     return Finding(
-        "plan/holds", Verdict.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
+        "plan/holds", Status.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
     )
 
 
-def unamplified(plan: RegisteredPlan) -> Interval:
+def bound_unamplified(plan: RegisteredPlan) -> Interval:
     """Epsilon against whoever knows who took part, worked out here: what a plan states of it is never repeated."""
-    return certified(plan.of_best(plan.scheme.unamplified()), plan.guarantee.delta, plan.guarantee.relation)
+    return compute_certified_interval(
+        plan.best_of_trials(plan.scheme.unamplified()), plan.guarantee.delta, plan.guarantee.relation
+    )
 
 
-def closed_form(plan: RegisteredPlan) -> FederatedEstimate:
+def closed_form(plan: RegisteredPlan) -> FederatedClosedForm:
     """The popular closed form of a plan's scheme, worked out here."""
     share, sums = plan.scheme.closed_form
-    return fl_formula(
+    return federated_closed_form(
         sampling_probability=share,
         noise_multiplier=plan.scheme.accounted_multiplier,
         rounds=sums,
@@ -48,12 +50,12 @@ def closed_form(plan: RegisteredPlan) -> FederatedEstimate:
 
 def _slightly_low(plan: RegisteredPlan) -> str:
     """That a stated bound may rest on a tighter accountant than ours; what is claimed has a check of its own."""
-    stated, again = plan.unamplified.upper, unamplified(plan).upper
-    if stated >= again * (1 - SAME):
+    stated, again = plan.unamplified.upper, bound_unamplified(plan).upper
+    if stated >= again * (1 - RECOMPUTE_TOLERANCE):
         return ""
     return (
-        f"The plan states {lower_text(stated, 6)} against whoever knows who took part, below the bound that we can "
-        f"prove, {upper_text(again, 6)}."
+        f"The plan states {format_lower(stated, 6)} against whoever knows who took part, below the bound that we can "
+        f"prove, {format_upper(again, 6)}."
     )
 
 
@@ -63,24 +65,26 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
         yield f"it claims {guarantee.epsilon!r}, and its interval ends at {plan.epsilon.upper!r}"
     for name, stated, again in (
         ("epsilon", plan.epsilon, certified_run(plan)),
-        ("unamplified", plan.unamplified, unamplified(plan)),
+        ("unamplified", plan.unamplified, bound_unamplified(plan)),
     ):
         if (stated.quantity, stated.relation, stated.given) != (again.quantity, again.relation, again.given):
             yield f"{name} answers another question than the guarantee's"
         if not set(again.assumptions) <= set(stated.assumptions):
             yield f"{name} leaves out what it assumes"
-        if stated.upper < max(again.lower, again.upper * (1 - WITHIN)) or stated.lower > again.upper * (1 + SAME):
+        if stated.upper < max(again.lower, again.upper * (1 - WITHIN)) or stated.lower > again.upper * (
+            1 + RECOMPUTE_TOLERANCE
+        ):
             yield f"{name} is [{stated.lower:.6g}, {stated.upper:.6g}], not [{again.lower:.6g}, {again.upper:.6g}]"
     formula = closed_form(plan)
     for term in ("root_term", "linear_term"):
-        if not math.isclose(getattr(formula, term), getattr(plan.formula, term), rel_tol=SAME):
+        if not math.isclose(getattr(formula, term), getattr(plan.formula, term), rel_tol=RECOMPUTE_TOLERANCE):
             yield f"the closed form's {term} is {getattr(plan.formula, term)!r}, not {getattr(formula, term)!r}"
     if float(plan.budget["delta"]) != guarantee.delta:
         yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
-    if Decimal(guarantee.epsilon) + plan.beside > Decimal(plan.budget["epsilon"]):
+    if Decimal(guarantee.epsilon) + plan.epsilon_of_counts > Decimal(plan.budget["epsilon"]):
         yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
     yield from _misfits(plan)
-    yield from planned.contradictions(plan)
+    yield from planned.list_contradictions(plan)
 
 
 def _misfits(plan: RegisteredPlan) -> Iterator[str]:
@@ -93,13 +97,13 @@ def _misfits(plan: RegisteredPlan) -> Iterator[str]:
         yield f"its scheme has {scheme.clients} clients, its guarantee {count} units"
     elif data.get("units", count) != count:
         yield f"its data's units is {data['units']!r}, its guarantee's {count!r}"
-    if _tells_sizes(plan) and (
+    if _reveals_sizes(plan) and (
         guarantee.relation is not NeighboringRelation.ZERO_OUT or data.get("client_sizes") != "public"
     ):
         yield "clients count by their rows, and it does not say that these are public and that neighbours keep them"
 
 
-def _tells_sizes(plan: RegisteredPlan) -> bool:
+def _reveals_sizes(plan: RegisteredPlan) -> bool:
     """Whether clients that protect single examples count by how many they have."""
     training = plan.details.get("training")
     return not plan.scheme.unit_is_client and isinstance(training, dict) and training.get("example_cap") is not None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from epsilog.terms import CheckError, Finding, RecordsError, Verdict
+from epsilog.terms import CheckError, Finding, RecordError, Status
 from epsilog.verification.evidence import read_file
 
 _KEY = re.compile(r"[a-z]+(-[a-z]+)*(/[a-z]+(-[a-z]+)*)?")
@@ -33,14 +33,14 @@ class Playbook:
         """Reads a file with one table, [steps]: codes or checks, each with a step or a list of steps.
 
         Raises:
-            RecordsError: a file that cannot be read, or is not TOML.
+            RecordError: a file that cannot be read, or is not TOML.
             CheckError: a key or a step that is none.
         """
         content = read_file(path)
         try:
             document = tomllib.loads(content.decode("utf-8"))
         except ValueError as error:
-            raise RecordsError(f"{path.name} is not TOML: {error}") from error
+            raise RecordError(f"{path.name} is not TOML: {error}") from error
         table = document.get("steps")
         if set(document) != {"steps"} or not isinstance(table, dict):
             raise CheckError("playbook", "one table, [steps]", ", ".join(document) or "nothing")
@@ -48,7 +48,7 @@ class Playbook:
 
     def steps_for(self, finding: Finding) -> tuple[str, ...]:
         """What its code says; else what its check says; nothing for what has passed."""
-        if finding.verdict is Verdict.PASSED:
+        if finding.verdict is Status.PASSED:
             return ()
         return self.steps.get(finding.code, self.steps.get(finding.check, ()))
 

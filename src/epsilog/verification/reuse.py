@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from epsilog.terms import Finding, Verdict
+from epsilog.terms import Finding, Status
 from epsilog.verification.chances import Numbers
 
 BEYOND = 1e150  # no noise; its square would be no number
@@ -27,7 +27,7 @@ UNSURE = "noise/not-checked"
 FULL = 15  # significant digits from which on two values that were drawn anew are never alike
 
 
-class Padded(Protocol):
+class PaddedRound(Protocol):
     """A round with noise on sums that are truly 0."""
 
     @property
@@ -39,7 +39,7 @@ class Padded(Protocol):
         """The noise, in one unit for all rounds."""
 
 
-def check_reuse(rounds: Sequence[Padded], planned: float, digits: int, false_alarm: float) -> Finding | None:
+def check_noise_reuse(rounds: Sequence[PaddedRound], planned: float, digits: int, false_alarm: float) -> Finding | None:
     """A finding where noise comes again, or where it cannot be told; None where none does.
 
     Args:
@@ -58,23 +58,23 @@ def check_reuse(rounds: Sequence[Padded], planned: float, digits: int, false_ala
     smallest = min(len(one.padding) for one in rounds if any(one.padding))
     numbers = (("values", float(values.size)), ("repeats", float(repeats)))
     rejected = _chance(values.size, repeats, coarse) < false_alarm / 2
-    if rejected or (pair is not None and _as_whole(len(rounds), pair[2], coarse) < false_alarm / 2):
+    if rejected or (pair is not None and _compute_run_probability(len(rounds), pair[2], coarse) < false_alarm / 2):
         says = f"{repeats} of {values.size} values of noise were there before, up to their sign"
         says += f", and round {pair[1]} has those of round {pair[0]}" if pair else ""
         says += ": noise that is used twice hides nothing."
-        return Finding("noise/used-again", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+        return Finding("noise/used-again", Status.FAILED, says, numbers, false_alarm=false_alarm)
     doubtful = _chance(values.size, repeats, fine) < false_alarm
     expected = values.size * (values.size - 1) / 2 * coarse
     seen = _chance(values.size, math.ceil(expected) + smallest, coarse) < false_alarm / 2
-    seen |= _as_whole(len(rounds), smallest, coarse) < false_alarm / 2
+    seen |= _compute_run_probability(len(rounds), smallest, coarse) < false_alarm / 2
     if doubtful or not seen:
         says = f"{repeats} of {values.size} values of noise were there before, and were logged in too few digits to "
         says += "tell whether noise was used twice."
-        return Finding(UNSURE, Verdict.NOT_CHECKED, says, numbers, lacks="padding")
+        return Finding(UNSURE, Status.NOT_CHECKED, says, numbers, lacks="padding")
     return None
 
 
-def significant_digits(values: Numbers) -> int:
+def count_significant_digits(values: Numbers) -> int:
     """The most that any value has: 17 as soon as one is written out in full, fewer where all are of a shorter type."""
     most, bits = _most_written(values), _bits(values)
     if bits < 24:
@@ -181,13 +181,13 @@ def _chance(count: int, repeats: int, cell: float) -> float:
     return math.exp(min(0.0, repeats - expected + repeats * math.log(expected / repeats))) if expected > 0 else 0.0
 
 
-def _as_whole(rounds: int, values: int, cell: float) -> float:
+def _compute_run_probability(rounds: int, values: int, cell: float) -> float:
     """The chance that some round of so many has another's values, in some order, at most."""
     told = math.log(max(rounds * (rounds - 1) / 2, 1)) + math.lgamma(values + 1) + values * math.log(cell)
     return math.exp(min(0.0, told))
 
 
-def _twins(rounds: Sequence[Padded]) -> tuple[int, int, int] | None:
+def _twins(rounds: Sequence[PaddedRound]) -> tuple[int, int, int] | None:
     """Two rounds with the same values, up to sign and order, and how many."""
     seen: dict[tuple[float, ...], int] = {}
     for one in rounds:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from epsilog.mechanisms import Release
-from epsilog.terms import Finding, Guarantee, UnsupportedMechanismError, Verdict
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms import Finding, Guarantee, Status, UnsupportedMechanismError
+from epsilog.terms.digits import format_lower, format_upper
 
 CELLS = 1 << 17
 
@@ -22,12 +22,12 @@ def check_rigorous(guarantee: Guarantee, release: Release, *, cells: int = CELLS
     Raises:
         EpsilogError: the extra ``rigorous`` is not installed.
     """
-    from epsilog.accounting.rigorous import prove
+    from epsilog.accounting.rigorous import prove_guarantee
 
     if not math.isfinite(guarantee.epsilon):
-        return Finding("rigorous/refused", Verdict.NOT_CHECKED, "No finite epsilon is claimed.")
+        return Finding("rigorous/refused", Status.NOT_CHECKED, "No finite epsilon is claimed.")
     try:
-        proof = prove(
+        proof = prove_guarantee(
             release,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
@@ -35,17 +35,19 @@ def check_rigorous(guarantee: Guarantee, release: Release, *, cells: int = CELLS
             cells=cells,
         )
     except UnsupportedMechanismError as error:
-        return Finding("rigorous/refused", Verdict.NOT_CHECKED, f"Not proven in ball arithmetic: {error}.")
+        return Finding("rigorous/refused", Status.NOT_CHECKED, f"Not proven in ball arithmetic: {error}.")
     claimed = (("claimed", guarantee.epsilon), ("delta", guarantee.delta), ("bits", float(proof.bits)))
     least = (("epsilon_upper", proof.epsilon_upper),) if math.isfinite(proof.epsilon_upper) else ()
     numbers = (*claimed, ("delta_upper", proof.delta_upper), *least)
     how = f"ball arithmetic ({'; '.join(proof.methods)})"
     if proof.holds:
-        says = f"Proven in {how}: at epsilon {upper_text(guarantee.epsilon, 9)} delta is at most "
-        says += f"{upper_text(proof.delta_upper, 9)}, and {upper_text(guarantee.delta, 9)} is claimed. Assumed remain "
+        says = f"Proven in {how}: at epsilon {format_upper(guarantee.epsilon, 9)} delta is at most "
+        says += (
+            f"{format_upper(proof.delta_upper, 9)}, and {format_upper(guarantee.delta, 9)} is claimed. Assumed remain "
+        )
         says += "the parameters of the claim, the pairs that dominate it, and Arb."
-        return Finding("rigorous/proven", Verdict.PASSED, says, numbers)
-    found = f"epsilon {upper_text(proof.epsilon_upper, 9)} is" if least else "no epsilon is"
-    says = f"The claim of {lower_text(guarantee.epsilon, 9)} is not proven in {how}; {found}. "
+        return Finding("rigorous/proven", Status.PASSED, says, numbers)
+    found = f"epsilon {format_upper(proof.epsilon_upper, 9)} is" if least else "no epsilon is"
+    says = f"The claim of {format_lower(guarantee.epsilon, 9)} is not proven in {how}; {found}. "
     says += "More cells may prove more; the claim may hold all the same."
-    return Finding("rigorous/not-proven", Verdict.WARNED, says, numbers)
+    return Finding("rigorous/not-proven", Status.WARNED, says, numbers)

@@ -9,16 +9,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from epsilog.ledger import Checkpoint, Kept, Receipt, State, charge_facts
-from epsilog.signing import SUFFIX, Envelope, Note, VerifierKey, judged, read_envelopes
-from epsilog.terms import CheckError, Finding, RecordsError, RunFile, Verdict
+from epsilog.ledger import ChargeState, Checkpoint, Receipt, StoredCheckpoint, read_charge_facts
+from epsilog.signing import SUFFIX, Envelope, Note, VerifierKey, read_envelopes, verify_signatures
+from epsilog.terms import CheckError, Finding, RecordError, RunArtifact, Status
 from epsilog.terms.codec import UNREADABLE
-from epsilog.verification.books import Books
+from epsilog.verification.books import LedgerReader
 from epsilog.verification.evidence import read_file
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class TrustAnchors:
     """What an auditor brings along, which nobody who made the evidence could change.
 
     Attributes:
@@ -28,16 +28,16 @@ class Brought:
     """
 
     head: str | None = None
-    checkpoint: Kept | None = None
+    checkpoint: StoredCheckpoint | None = None
     keys: tuple[VerifierKey, ...] = ()
 
 
-NOTHING = Brought()
+NO_TRUST_ANCHORS = TrustAnchors()
 OF_NONE = "The kept checkpoint is of no entries: any ledger begins with it."
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignatureCheck:
     """One signed thing, and what came of its signatures.
 
     Attributes:
@@ -59,10 +59,10 @@ class Signed:
     misplaced: bool = False
 
 
-def signed_note(what: str, note: Note, keys: Collection[VerifierKey]) -> Signed:
+def check_note_signatures(what: str, note: Note, keys: Collection[VerifierKey]) -> SignatureCheck:
     """Who has signed a checkpoint or a receipt."""
-    found = [(key.label, holds) for key, holds in judged(note, keys)]
-    return Signed(
+    found = [(key.label, holds) for key, holds in verify_signatures(note, keys)]
+    return SignatureCheck(
         what,
         claimed=tuple(signature.label for signature in note.signatures),
         by=tuple(label for label, holds in found if holds),
@@ -70,30 +70,34 @@ def signed_note(what: str, note: Note, keys: Collection[VerifierKey]) -> Signed:
     )
 
 
-def signed_file(what: str, content: bytes, envelopes: Iterable[Envelope], keys: Collection[VerifierKey]) -> Signed:
+def check_file_signatures(
+    what: str, content: bytes, envelopes: Iterable[Envelope], keys: Collection[VerifierKey]
+) -> SignatureCheck:
     """Who has signed a file, by the envelopes that lie beside it."""
     every = tuple(envelopes)
     here = [envelope for envelope in every if envelope.covers(content)]
-    elsewhere = _claimed(envelope for envelope in every if not envelope.covers(content))
-    claimed, labels = _claimed(here), [key.label for key in keys]
+    elsewhere = _list_claimed_signers(envelope for envelope in every if not envelope.covers(content))
+    claimed, labels = _list_claimed_signers(here), [key.label for key in keys]
     signers = [(envelope, key.label) for envelope in here for key in envelope.signers(keys)]
     by = _each_once(label for envelope, label in signers if envelope.approves)
     withheld = _each_once(label for envelope, label in signers if envelope.is_ours and not envelope.approves)
     elsewise = _each_once(label for envelope, label in signers if not envelope.is_ours)
     broken = tuple(label for label in labels if label in claimed and label not in (*by, *withheld, *elsewise))
     misplaced = (bool(every) and not here) or any(label in elsewhere for label in labels)
-    return Signed(what, claimed or elsewhere, by, withheld, elsewise, broken, misplaced)
+    return SignatureCheck(what, claimed or elsewhere, by, withheld, elsewise, broken, misplaced)
 
 
 def _each_once(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(labels))
 
 
-def _claimed(envelopes: Iterable[Envelope]) -> tuple[str, ...]:
+def _list_claimed_signers(envelopes: Iterable[Envelope]) -> tuple[str, ...]:
     return tuple(who or "a key without a name" for envelope in envelopes for who, _ in envelope.signatures)
 
 
-def read_signed(path: Path, keys: Collection[VerifierKey], *, signature: Path | None = None) -> tuple[Signed, ...]:
+def read_signed(
+    path: Path, keys: Collection[VerifierKey], *, signature: Path | None = None
+) -> tuple[SignatureCheck, ...]:
     """Who has signed a report, or the report and the page of a run's folder.
 
     Args:
@@ -102,28 +106,28 @@ def read_signed(path: Path, keys: Collection[VerifierKey], *, signature: Path | 
         signature: the file of envelopes; beside the signed file, under its name and ``SUFFIX``, if None.
 
     Raises:
-        RecordsError: what should be a signature cannot be read.
+        RecordError: what should be a signature cannot be read.
     """
     if path.is_dir():
-        files = [path / name for name in (RunFile.REPORT, RunFile.PAGE) if (path / f"{name}{SUFFIX}").exists()]
+        files = [path / name for name in (RunArtifact.REPORT, RunArtifact.PAGE) if (path / f"{name}{SUFFIX}").exists()]
         if not files and keys:
-            return (Signed("report"),)
-        return tuple(_signed("report", file, file.with_name(f"{file.name}{SUFFIX}"), keys) for file in files)
+            return (SignatureCheck("report"),)
+        return tuple(_check_signed_file("report", file, file.with_name(f"{file.name}{SUFFIX}"), keys) for file in files)
     beside = signature or path.with_name(f"{path.name}{SUFFIX}")
     if signature is None and not beside.exists():
-        return (Signed("report"),) if keys else ()
-    return (_signed("report", path, beside, keys),)
+        return (SignatureCheck("report"),) if keys else ()
+    return (_check_signed_file("report", path, beside, keys),)
 
 
-def _signed(what: str, file: Path, beside: Path, keys: Collection[VerifierKey]) -> Signed:
+def _check_signed_file(what: str, file: Path, beside: Path, keys: Collection[VerifierKey]) -> SignatureCheck:
     try:
         envelopes = read_envelopes(read_file(beside))
     except CheckError as error:
-        raise RecordsError(f"{beside} is no signature: {error}") from error
-    return signed_file(what, read_file(file), envelopes, keys)
+        raise RecordError(f"{beside} is no signature: {error}") from error
+    return check_file_signatures(what, read_file(file), envelopes, keys)
 
 
-def check_signatures(signed: Sequence[Signed], keys: Collection[VerifierKey]) -> tuple[Finding, ...]:
+def check_signatures(signed: Sequence[SignatureCheck], keys: Collection[VerifierKey]) -> tuple[Finding, ...]:
     """Whether the keys brought along have signed; nothing to say where there is no signature and no key.
 
     Args:
@@ -132,27 +136,27 @@ def check_signatures(signed: Sequence[Signed], keys: Collection[VerifierKey]) ->
     """
     if not signed and not keys:
         return ()
-    told = [_judged(one, keys) for one in signed] or [("none", "Nothing here is signed.")]
+    told = [_judge_signature(one, keys) for one in signed] or [("none", "Nothing here is signed.")]
     says = " ".join(text for _, text in told)
     outcomes, own = {outcome for outcome, _ in told}, told[0][0]
     if "broken" in outcomes:
-        return (Finding("signature/broken", Verdict.FAILED, says),)
+        return (Finding("signature/broken", Status.FAILED, says),)
     if "of-another-file" in outcomes:
-        return (Finding("signature/of-another-file", Verdict.FAILED, says),)
+        return (Finding("signature/of-another-file", Status.FAILED, says),)
     if "not-an-approval" in outcomes:
-        return (Finding("signature/not-an-approval", Verdict.FAILED, says),)
+        return (Finding("signature/not-an-approval", Status.FAILED, says),)
     if "of-another-key" in outcomes:
-        return (Finding("signature/of-another-key", Verdict.FAILED, says),)
+        return (Finding("signature/of-another-key", Status.FAILED, says),)
     if "beside-another-statement" in outcomes:
-        return (Finding("signature/beside-another-statement", Verdict.WARNED, says),)
+        return (Finding("signature/beside-another-statement", Status.WARNED, says),)
     if own == "holds":
-        return (Finding("signature/holds", Verdict.PASSED, says),)
+        return (Finding("signature/holds", Status.PASSED, says),)
     if "not-checked" in outcomes:
-        return (Finding("signature/not-checked", Verdict.NOT_CHECKED, says, lacks="signature"),)
-    return (Finding("signature/none", Verdict.NOT_CHECKED, says, lacks="signature"),)
+        return (Finding("signature/not-checked", Status.NOT_CHECKED, says, lacks="signature"),)
+    return (Finding("signature/none", Status.NOT_CHECKED, says, lacks="signature"),)
 
 
-def _judged(one: Signed, keys: Collection[VerifierKey]) -> tuple[str, str]:
+def _judge_signature(one: SignatureCheck, keys: Collection[VerifierKey]) -> tuple[str, str]:
     """How one signed thing stands, and in a sentence."""
     claimed = ", ".join(one.claimed)
     if one.broken:
@@ -174,35 +178,35 @@ def _judged(one: Signed, keys: Collection[VerifierKey]) -> tuple[str, str]:
     return "of-another-key", f"The {one.what} says to be signed by {claimed}, which is none of the keys given."
 
 
-def note_signatures(books: Books | None, brought: Brought) -> list[Signed]:
+def check_checkpoint_signatures(books: LedgerReader | None, brought: TrustAnchors) -> list[SignatureCheck]:
     """Who has signed a bundle's checkpoint and, where keys are here to check it, the one brought along."""
     notes = [("bundle's checkpoint", books.note)] if books is not None and books.note is not None else []
     if brought.checkpoint is not None and brought.keys:
         notes.append(("kept checkpoint", brought.checkpoint.note))
-    return [signed_note(what, note, brought.keys) for what, note in notes]
+    return [check_note_signatures(what, note, brought.keys) for what, note in notes]
 
 
-def check_checkpoint(books: Books | None, kept: Kept | None) -> tuple[Finding, ...]:
+def check_checkpoint(books: LedgerReader | None, kept: StoredCheckpoint | None) -> tuple[Finding, ...]:
     """Whether a ledger begins with the entries of a kept checkpoint; nothing, if none was kept."""
     if kept is None:
         return ()
     if books is None or books.trouble:
         says = "The ledger does not hold." if books else "No ledger was given."
-        return (Finding("checkpoint/not-checked", Verdict.NOT_CHECKED, says, lacks="ledger"),)
+        return (Finding("checkpoint/not-checked", Status.NOT_CHECKED, says, lacks="ledger"),)
     then, now = kept.checkpoint, len(books.leaves)
     if then.size == 0:
-        return (Finding("checkpoint/of-no-entries", Verdict.NOT_CHECKED, OF_NONE),)
+        return (Finding("checkpoint/of-no-entries", Status.NOT_CHECKED, OF_NONE),)
     said = None if books.note is None else Checkpoint.parse(books.note.text)
-    if said is not None and said.is_of_another(then):
-        return (Finding("checkpoint/of-another-ledger", Verdict.FAILED, _two_names(said, then)),)
+    if said is not None and said.has_other_origin(then):
+        return (Finding("checkpoint/of-another-ledger", Status.FAILED, _two_names(said, then)),)
     if now < then.size:
         says = f"The kept checkpoint is of {then.size} entries, and the ledger has {now}: its end was cut off."
-        return (Finding("checkpoint/cut-off", Verdict.FAILED, says),)
+        return (Finding("checkpoint/cut-off", Status.FAILED, says),)
     if books.root(then.size) != then.root:
         says = f"The first {then.size} entries are not those of the kept checkpoint: the ledger was rewritten."
-        return (Finding("checkpoint/rewritten", Verdict.FAILED, says),)
+        return (Finding("checkpoint/rewritten", Status.FAILED, says),)
     says = f"The ledger's {now} entries begin with the {then.size} of the kept checkpoint."
-    return (Finding("checkpoint/holds", Verdict.PASSED, says),)
+    return (Finding("checkpoint/holds", Status.PASSED, says),)
 
 
 def _two_names(now: Checkpoint, older: Checkpoint) -> str:
@@ -210,70 +214,70 @@ def _two_names(now: Checkpoint, older: Checkpoint) -> str:
     return f"{says}: a copy that begins alike may go its own way."
 
 
-def check_consistency(now: Kept, older: Kept | None) -> tuple[Finding, ...]:
+def check_consistency(now: StoredCheckpoint, older: StoredCheckpoint | None) -> tuple[Finding, ...]:
     """Whether a checkpoint's own proof shows that its ledger only grew since an older one; no ledger is needed."""
     if older is None:
         return ()
-    if now.checkpoint.is_of_another(older.checkpoint):
+    if now.checkpoint.has_other_origin(older.checkpoint):
         says = _two_names(now.checkpoint, older.checkpoint)
-        return (Finding("consistency/of-another-ledger", Verdict.FAILED, says),)
+        return (Finding("consistency/of-another-ledger", Status.FAILED, says),)
     if older.checkpoint.size == 0:
-        return (Finding("consistency/of-no-entries", Verdict.NOT_CHECKED, OF_NONE),)
+        return (Finding("consistency/of-no-entries", Status.NOT_CHECKED, OF_NONE),)
     follows = now.follows(older.checkpoint)
     sizes = f"from {older.checkpoint.size} to {now.checkpoint.size} entries"
     if follows is None:
         says = f"No proof leads {sizes}: verify with the ledger, or ask for a checkpoint since the older one."
-        return (Finding("consistency/not-checked", Verdict.NOT_CHECKED, says),)
+        return (Finding("consistency/not-checked", Status.NOT_CHECKED, says),)
     if not follows:
         says = f"The ledger did not grow {sizes}: it was rewritten."
-        return (Finding("consistency/broken", Verdict.FAILED, says),)
-    return (Finding("consistency/holds", Verdict.PASSED, f"The ledger only grew, {sizes}."),)
+        return (Finding("consistency/broken", Status.FAILED, says),)
+    return (Finding("consistency/holds", Status.PASSED, f"The ledger only grew, {sizes}."),)
 
 
-def check_receipt(receipt: Receipt, books: Books | None) -> Finding:
+def check_receipt(receipt: Receipt, books: LedgerReader | None) -> Finding:
     """Whether a receipt's proof leads from its entry to its root, and whether a ledger has that entry."""
     at = receipt.checkpoint
     if not receipt.included:
         says = "The receipt's proof does not lead from its entry to its root."
-        return Finding("receipt/not-included", Verdict.FAILED, says)
-    what = f"Entry {receipt.index + 1} of {at.size} in {at.origin}: {_charged(receipt)}"
+        return Finding("receipt/not-included", Status.FAILED, says)
+    what = f"Entry {receipt.index + 1} of {at.size} in {at.origin}: {_format_charge(receipt)}"
     if books is None or books.trouble:
         says = f"{what}. That this is what the entry says, and that no later entry undid it, rests on the signer's word"
-        return Finding("receipt/holds", Verdict.PASSED, f"{says}; the ledger would show it.")
+        return Finding("receipt/holds", Status.PASSED, f"{says}; the ledger would show it.")
     said = None if books.note is None else Checkpoint.parse(books.note.text)
-    if said is not None and said.is_of_another(at):
+    if said is not None and said.has_other_origin(at):
         says = f"The receipt is of the ledger {at.origin}, and this is {said.origin}."
-        return Finding("receipt/of-another-ledger", Verdict.FAILED, says)
+        return Finding("receipt/of-another-ledger", Status.FAILED, says)
     if not _holds(receipt, at, books):
-        return Finding("receipt/not-in-ledger", Verdict.FAILED, "The ledger holds no such entry in this place.")
+        return Finding("receipt/not-in-ledger", Status.FAILED, "The ledger holds no such entry in this place.")
     return _since(receipt, books, f"{what}, as the ledger says")
 
 
-def _since(receipt: Receipt, books: Books, what: str) -> Finding:
+def _since(receipt: Receipt, books: LedgerReader, what: str) -> Finding:
     """What came of the charge after the receipt's entry: under its checkpoint nothing may, and later it may be over."""
     name, size = books.entries[receipt.index].charge_id, receipt.checkpoint.size
     places = [place for place, entry in enumerate(books.entries) if entry.charge_id == name and place > receipt.index]
     if not places:
-        return Finding("receipt/holds", Verdict.PASSED, f"{what}.")
-    state = charge_facts(books.entries, places[-1])["state"]
+        return Finding("receipt/holds", Status.PASSED, f"{what}.")
+    state = read_charge_facts(books.entries, places[-1])["state"]
     if places[0] < size:
         says = f"{what}; but entry {places[0] + 1} of {size} is of the same charge, which the receipt keeps back."
-        return Finding("receipt/not-the-last-entry", Verdict.FAILED, f"{says} By now it is {state}.")
-    if state == State.CANCELLED and receipt.facts["state"] != State.CANCELLED:
-        return Finding("receipt/no-longer-charged", Verdict.WARNED, f"{what}; by now it is {state}, and costs nothing.")
-    return Finding("receipt/holds", Verdict.PASSED, f"{what}; by now it is {state}.")
+        return Finding("receipt/not-the-last-entry", Status.FAILED, f"{says} By now it is {state}.")
+    if state == ChargeState.CANCELLED and receipt.facts["state"] != ChargeState.CANCELLED:
+        return Finding("receipt/no-longer-charged", Status.WARNED, f"{what}; by now it is {state}, and costs nothing.")
+    return Finding("receipt/holds", Status.PASSED, f"{what}; by now it is {state}.")
 
 
-def _holds(receipt: Receipt, at: Checkpoint, books: Books) -> bool:
+def _holds(receipt: Receipt, at: Checkpoint, books: LedgerReader) -> bool:
     if len(books.leaves) < at.size or books.root(at.size) != at.root:
         return False
     try:
-        return charge_facts(books.entries, receipt.index) == receipt.facts  # the root binds the leaf
+        return read_charge_facts(books.entries, receipt.index) == receipt.facts  # the root binds the leaf
     except UNREADABLE:
         return False
 
 
-def _charged(receipt: Receipt) -> str:
+def _format_charge(receipt: Receipt) -> str:
     """What was charged, in words."""
     facts = receipt.facts
     amounts = [f"{quantity} {units}" for amount in facts["amounts"].values() for quantity, units in amount.items()]

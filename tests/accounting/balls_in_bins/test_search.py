@@ -13,10 +13,10 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from tests.extent import amount
 
-from epsilog.accounting import assumptions, delta, epsilon
+from epsilog.accounting import delta, epsilon, list_assumptions
 from epsilog.mechanisms import (
     BallsInBins,
-    BinnedParticipation,
+    BallsInBinsParticipation,
     Composed,
     Gaussian,
     MatrixMechanism,
@@ -24,12 +24,12 @@ from epsilog.mechanisms import (
     Repeated,
     ToeplitzStrategy,
 )
-from epsilog.numerics.balls_in_bins.pair import allocated
-from epsilog.numerics.balls_in_bins.ratio_sums import Excess, contract, spread
+from epsilog.numerics.balls_in_bins.pair import build_allocation_pairs
+from epsilog.numerics.balls_in_bins.ratio_sums import StopLossTransform, merge_to_lattice_means, spread_outcomes
 from epsilog.numerics.balls_in_bins.search import Allocation
-from epsilog.numerics.lattice.law import LatticeLaw
-from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.lattice.law import LatticeDistribution
+from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.pairs import AdjacencyType
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -37,7 +37,7 @@ quick = settings(max_examples=40, deadline=None)
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "balls_in_bins.json").read_text())["cases"]
 KNOWN = [
-    (case["bins"], case["noise_multiplier"], case["epsilon"], Direction(case["direction"]), case["delta"])
+    (case["bins"], case["noise_multiplier"], case["epsilon"], AdjacencyType(case["direction"]), case["delta"])
     for case in VECTORS
 ]
 
@@ -62,7 +62,7 @@ def test_known_values_lie_between_narrow_bounds(bins, noise, at, direction, exac
 def test_epsilon_at_a_known_delta(bins, noise, at, direction, exact):
     found = epsilon(BallsInBins(Gaussian(noise), bins), delta=exact)
     assert found.gap <= 0.002
-    if direction is Direction.REMOVE:  # the worse direction
+    if direction is AdjacencyType.REMOVE:  # the worse direction
         assert found.lower <= at * (1 + 1e-7)
         assert found.upper >= at * (1 - 1e-7)
     else:
@@ -83,7 +83,7 @@ def two_bins(mu, at, direction):
     def density(x):
         return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
-    strike = 2 * math.exp(at if direction is Direction.REMOVE else -at)
+    strike = 2 * math.exp(at if direction is AdjacencyType.REMOVE else -at)
     kink = (math.log(strike) + mu * mu / 2) / mu
     parts = [-12.0, *sorted({kink - 4, kink - 2, kink - 0.3, kink, kink + 0.3, kink + 2} - {-12.0}), 14 + mu + kink]
     parts = [x for x in parts if x >= -12.0]
@@ -91,13 +91,13 @@ def two_bins(mu, at, direction):
         quad(lambda x: density(x) * call(strike - math.exp(mu * x - mu * mu / 2), mu), a, b, epsabs=1e-14)[0]
         for a, b in pairwise(parts)
     )
-    return over / 2 if direction is Direction.REMOVE else math.exp(at) / 2 * (over - (2 - strike))
+    return over / 2 if direction is AdjacencyType.REMOVE else math.exp(at) / 2 * (over - (2 - strike))
 
 
 @pytest.mark.parametrize(
     ("noise", "at"), [(0.7, 1.0), (2.0, 0.3), (1.0, 0.1), (0.4, 5.0), (20.0, 0.17), (189.0, 0.018)]
 )
-@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+@pytest.mark.parametrize("direction", [AdjacencyType.REMOVE, AdjacencyType.ADD])
 def test_two_bins_by_integration(noise, at, direction):
     exact = two_bins(1 / noise, at, direction)
     lower, upper = both_sides(2, noise, at, direction, width=1e-4)
@@ -112,8 +112,8 @@ def test_two_bins_by_integration(noise, at, direction):
 def test_one_ratio_lies_between_its_lattice_laws_in_the_convex_order(mu, fine, reach):
     high = math.exp(reach * mu - mu * mu / 2)
     step = max(fine * min(mu, 1.0), high / 20_000)
-    above = spread(Normal(mu), step=step, low=1, high=max(math.ceil(high / step), 2))
-    below = contract(Normal(mu), step=step, high=high, rising=True)
+    above = spread_outcomes(GaussianPair(mu), step=step, low=1, high=max(math.ceil(high / step), 2))
+    below = merge_to_lattice_means(GaussianPair(mu), step=step, high=high, rising=True)
     # the calls that see no truncation, at and between lattice points
     strikes = np.concatenate((np.linspace(0.01, 0.99, 50) * high, np.arange(1, 50) * step))
     for strike in strikes[strikes < high]:
@@ -137,7 +137,7 @@ def test_a_lattice_that_starts_above_nothing_says_what_lies_below_it(mu, fine, d
     step = max(fine * mu * low, high / 5000)
     assume(low >= step)
     first, last = math.floor(low / step), math.ceil(high / step) + 1
-    above = spread(Normal(mu), step=step, low=first, high=last, lifted=True)
+    above = spread_outcomes(GaussianPair(mu), step=step, low=first, high=last, lifted=True)
     assert above.points[0] == first
     for strike in np.linspace(0.5 * low, high, 40):
         exact, ratios = call(float(strike), mu), step * above.points
@@ -158,7 +158,7 @@ def test_merging_in_place_would_not_be_a_lower_bound():
     """The control of the test above: cells given to their lattice points as they are exceed some call."""
     mu, step = 1.0, 0.05
     points = np.arange(0, 400)
-    masses = Normal(mu).masses(np.log(step * (points + 0.5)))
+    masses = GaussianPair(mu).masses(np.log(step * (points + 0.5)))
     strikes = np.linspace(0.01, 10, 300)
     top = step * 399.5
     above = [call(top, mu) + masses.q[-1] * (top - k) - call(float(k), mu) for k in strikes]
@@ -173,7 +173,7 @@ def test_the_sum_is_the_plain_convolution(sign, count):
     weight = rng.random(30) ** 3
     weight /= weight.sum()
     step, offset = 0.1, sign * 0.03
-    law = LatticeLaw(sign * np.arange(30), weight, 0.0, offset)
+    law = LatticeDistribution(sign * np.arange(30), weight, 0.0, offset)
     full = np.ones(1)
     for _ in range(count):
         full = np.convolve(full, weight)
@@ -184,7 +184,8 @@ def test_the_sum_is_the_plain_convolution(sign, count):
         exact = math.fsum(full * np.maximum(values - strike, 0.0))
         for tilt in (0.3 / deviation, 3 / deviation):
             lower, upper = (
-                Excess(law, count, step=step, tilt=tilt, strike=strike, upper=side)(strike) for side in (False, True)
+                StopLossTransform(law, count, step=step, tilt=tilt, strike=strike, upper=side)(strike)
+                for side in (False, True)
             )
             assert lower <= exact * (1 + 1e-12) <= upper * (1 + 2e-12)
             assert upper - lower <= 1e-6 * exact + 1e-12
@@ -208,7 +209,7 @@ def simulated(bins, noise, at, draws, seed):
 def test_simulation_agrees_and_notices_thirty_percent_more_noise(bins, noise, at):
     """Six standard errors: a false alarm in 1e-8 of seeds; the seed is fixed."""
     for direction, (mean, error) in zip(
-        (Direction.REMOVE, Direction.ADD), simulated(bins, noise, at, 200_000, 3), strict=True
+        (AdjacencyType.REMOVE, AdjacencyType.ADD), simulated(bins, noise, at, 200_000, 3), strict=True
     ):
         lower, upper = both_sides(bins, noise, at, direction)
         assert lower - 6 * error <= mean <= upper + 6 * error
@@ -257,9 +258,11 @@ def test_one_bin_and_no_noise():
 
 
 def test_a_matrix_mechanism_with_independent_noise_is_the_same_release():
-    matrix = MatrixMechanism(ToeplitzStrategy((2.0, 0.0)), BinnedParticipation(50), rounds=200, noise_stddev=6.0)
+    matrix = MatrixMechanism(ToeplitzStrategy((2.0, 0.0)), BallsInBinsParticipation(50), rounds=200, noise_stddev=6.0)
     assert epsilon(matrix, delta=1e-6).upper == epsilon(BallsInBins(Gaussian(3.0), 50, epochs=4), delta=1e-6).upper
-    correlated = MatrixMechanism(ToeplitzStrategy((2.0, 0.1)), BinnedParticipation(50), rounds=200, noise_stddev=6.0)
+    correlated = MatrixMechanism(
+        ToeplitzStrategy((2.0, 0.1)), BallsInBinsParticipation(50), rounds=200, noise_stddev=6.0
+    )
     with pytest.raises(UnsupportedMechanismError):
         epsilon(correlated, delta=1e-6)
 
@@ -268,12 +271,12 @@ def test_zero_out_is_add_or_remove_and_what_has_to_hold_is_said():
     release = BallsInBins(Gaussian(1.0), 16)
     found = epsilon(release, delta=1e-5, relation=ZERO)
     assert found.upper == epsilon(release, delta=1e-5).upper
-    assert any("independently of the others" in str(line) for line in found.assumptions)
-    assert any("truncated" in str(line) for line in assumptions(release))
+    assert any("independently and uniformly at random" in str(line) for line in found.assumptions)
+    assert any("truncated" in str(line) for line in list_assumptions(release))
 
 
 def profile_of(law, at):
-    return float(np.maximum(law.p - math.exp(at) * law.q, 0.0).sum()) + law.only_p
+    return float(np.maximum(law.p - math.exp(at) * law.q, 0.0).sum()) + law.infinity_mass
 
 
 @pytest.mark.slow_beyond(2)
@@ -286,21 +289,21 @@ def profile_of(law, at):
         (2, 1.5, 0.4),
     ],
 )
-@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+@pytest.mark.parametrize("direction", [AdjacencyType.REMOVE, AdjacencyType.ADD])
 def test_the_laws_that_compose_lie_on_either_side_of_the_payoffs(bins, noise, at, direction):
     lower, upper = both_sides(bins, noise, at, direction, width=1e-4)
-    above, below = allocated(bins, 1 / noise, direction, 1e-12)
+    above, below = build_allocation_pairs(bins, 1 / noise, direction, 1e-12)
     assert profile_of(above, at) >= lower
     assert profile_of(below, at) <= upper
     assert profile_of(above, at) - profile_of(below, at) <= 0.05 * upper
-    assert above.p.sum() + above.only_p >= 1
+    assert above.p.sum() + above.infinity_mass >= 1
     assert below.p.sum() <= 1
 
 
 @pytest.mark.parametrize("at", [-6.0, -0.7, 0.7, 3.0])
-@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+@pytest.mark.parametrize("direction", [AdjacencyType.REMOVE, AdjacencyType.ADD])
 def test_the_laws_that_compose_keep_their_sides_at_every_epsilon_below_zero_too(at, direction):
-    exact, (above, below) = two_bins(0.8, at, direction), allocated(2, 0.8, direction, 1e-12)
+    exact, (above, below) = two_bins(0.8, at, direction), build_allocation_pairs(2, 0.8, direction, 1e-12)
     assert profile_of(above, at) >= exact * (1 - 1e-9) - 1e-13
     assert profile_of(below, at) <= exact * (1 + 1e-9) + 1e-13
 

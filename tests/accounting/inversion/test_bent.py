@@ -12,30 +12,35 @@ from tests.extent import amount
 from epsilog.accounting import epsilon
 from epsilog.accounting.inversion import bent
 from epsilog.accounting.inversion.bent import Bent, bendable, gauss
-from epsilog.accounting.inversion.integral import _saddle_at_epsilon, _thinned, cumulant_of, inversion_bounds
+from epsilog.accounting.inversion.integral import (
+    _saddle_at_epsilon,
+    _thin_parts,
+    bound_by_inversion,
+    estimate_cumulants,
+)
 from epsilog.accounting.inversion.profile import TURNS, Profiles
-from epsilog.accounting.inversion.sampled import OutOfReachError
-from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.inversion.sampled import InversionInfeasibleError
+from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.pairs import Direction, Pair
+from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 LAWS = [(1.0, 0.01), (0.3, 0.2), (2.5, 1e-4), (0.9, 0.5), (1.0, 1e-7), (4.0, 0.3)]
 ASKED = [  # mu, sampling probability, epsilon, direction
-    (1.0, 0.01, 0.5, Direction.REMOVE),
-    (1.0, 0.01, 2.0, Direction.REMOVE),
-    (0.9, 0.02, 0.1, Direction.REMOVE),
-    (2.0, 0.0557, 2.46, Direction.REMOVE),
-    (1.1, 0.1, 4.9, Direction.REMOVE),
-    (0.5, 0.3, 0.2, Direction.REMOVE),
-    (0.2, 0.6, 0.6, Direction.REMOVE),
-    (2.6, 1e-4, 5.0, Direction.REMOVE),
-    (1.2, 0.6, 0.585, Direction.ADD),
-    (0.5, 0.26, 0.057, Direction.ADD),
+    (1.0, 0.01, 0.5, AdjacencyType.REMOVE),
+    (1.0, 0.01, 2.0, AdjacencyType.REMOVE),
+    (0.9, 0.02, 0.1, AdjacencyType.REMOVE),
+    (2.0, 0.0557, 2.46, AdjacencyType.REMOVE),
+    (1.1, 0.1, 4.9, AdjacencyType.REMOVE),
+    (0.5, 0.3, 0.2, AdjacencyType.REMOVE),
+    (0.2, 0.6, 0.6, AdjacencyType.REMOVE),
+    (2.6, 1e-4, 5.0, AdjacencyType.REMOVE),
+    (1.2, 0.6, 0.585, AdjacencyType.ADD),
+    (0.5, 0.26, 0.057, AdjacencyType.ADD),
 ]
 
 
@@ -44,25 +49,25 @@ def sgd(noise, share, rounds):
 
 
 def path(parts, at, aim=1e-10):
-    cumulant = cumulant_of(parts)
+    cumulant = estimate_cumulants(parts)
     theta = _saddle_at_epsilon(cumulant, at)
-    return Bent(parts, _thinned(parts), theta, math.sqrt(cumulant(theta)[2]), at, aim=aim)
+    return Bent(parts, _thin_parts(parts), theta, math.sqrt(cumulant(theta)[2]), at, aim=aim)
 
 
-def pairs(laws, direction=Direction.REMOVE, count=1):
-    return tuple((Pair(Normal(mu), share, direction), count) for mu, share in laws)
+def pairs(laws, direction=AdjacencyType.REMOVE, count=1):
+    return tuple((DominatingPair(GaussianPair(mu), share, direction), count) for mu, share in laws)
 
 
 def one_round(mu, share, at, direction):
     """Delta of one round: a threshold in y, with 40 digits."""
     with mpmath.workdps(40):
         mu, share, at = mpmath.mpf(mu), mpmath.mpf(share), mpmath.mpf(at)
-        grown = mpmath.exp(at if direction is Direction.REMOVE else -at)
+        grown = mpmath.exp(at if direction is AdjacencyType.REMOVE else -at)
         ratio = (grown - 1 + share) / share
         if ratio <= 0:
-            return 1 - mpmath.exp(at) if direction is Direction.REMOVE else mpmath.mpf(0)
+            return 1 - mpmath.exp(at) if direction is AdjacencyType.REMOVE else mpmath.mpf(0)
         x = mpmath.log(ratio) / mu + mu / 2
-        if direction is Direction.REMOVE:
+        if direction is AdjacencyType.REMOVE:
             return (1 - share) * mpmath.ncdf(-x) + share * mpmath.ncdf(mu - x) - mpmath.exp(at) * mpmath.ncdf(-x)
         mixed = (1 - share) * mpmath.ncdf(x) + share * mpmath.ncdf(x - mu)
         return mpmath.ncdf(x) - mpmath.exp(at) * mixed
@@ -141,12 +146,12 @@ def test_one_round_of_anything_holds_its_closed_form_or_is_left_to_others():
     rng, reached = random.Random(7), 0  # noqa: S311
     for _ in range(amount(12, 40)):
         mu, share = math.exp(rng.uniform(-3, 1.6)), math.exp(rng.uniform(-14, -0.1))
-        direction = rng.choice([Direction.REMOVE, Direction.REMOVE, Direction.ADD])
+        direction = rng.choice([AdjacencyType.REMOVE, AdjacencyType.REMOVE, AdjacencyType.ADD])
         least = -math.log1p(-share)
-        at = math.exp(rng.uniform(-4, 2)) if direction is Direction.REMOVE else least * rng.uniform(0.02, 0.9)
+        at = math.exp(rng.uniform(-4, 2)) if direction is AdjacencyType.REMOVE else least * rng.uniform(0.02, 0.9)
         try:
             found = path(pairs([(mu, share)], direction), at)
-        except OutOfReachError:
+        except InversionInfeasibleError:
             continue
         reached += 1
         for where in (at, 0.7 * at, 1.05 * at):  # one path serves any epsilon
@@ -208,10 +213,10 @@ def test_a_rule_too_coarse_for_the_strip_says_so():
 )
 def test_few_rounds_agree_with_the_lattice_and_are_closer(release, at):
     orderings = Composition.of(release, ADD).orderings()
-    found = inversion_bounds(orderings, EpsilonAt(at), 1e-9)
-    with pytest.raises(OutOfReachError):
-        inversion_bounds(orderings, EpsilonAt(at), 0.002)  # a lattice is sooner there
-    on_lattice = lattice_bounds(orderings, EpsilonAt(at), gap=0.01)
+    found = bound_by_inversion(orderings, EpsilonAt(at), 1e-9)
+    with pytest.raises(InversionInfeasibleError):
+        bound_by_inversion(orderings, EpsilonAt(at), 0.002)  # a lattice is sooner there
+    on_lattice = bound_on_lattice(orderings, EpsilonAt(at), gap=0.01)
     assert on_lattice.lower <= found.upper
     assert found.lower <= on_lattice.upper
     assert found.upper - found.lower <= 1e-7 * found.upper
@@ -230,7 +235,7 @@ def test_plain_gaussians_beside_are_part_of_the_integral():
     parts = Composition.of(release, ADD).orderings()[0].upper
     assert bendable(parts)
     found = path(parts, 1.0).delta(1.0)
-    on_lattice = lattice_bounds(Composition.of(release, ADD).orderings(), DeltaAt(1.0), gap=0.01)
+    on_lattice = bound_on_lattice(Composition.of(release, ADD).orderings(), DeltaAt(1.0), gap=0.01)
     assert on_lattice.lower <= found.upper
     assert found.lower <= on_lattice.upper
     assert found.upper - found.lower <= 1e-5 * found.upper
@@ -239,7 +244,7 @@ def test_plain_gaussians_beside_are_part_of_the_integral():
 def test_what_the_path_was_not_made_for_is_left_to_others():
     laplace = Composition.of(Repeated(PoissonSampled(Laplace(1.0), 0.1), 3), ADD).orderings()[0].upper
     assert not bendable(laplace)
-    assert not bendable(pairs([(1.0, 0.1)]) + pairs([(1.0, 0.1)], Direction.ADD))
+    assert not bendable(pairs([(1.0, 0.1)]) + pairs([(1.0, 0.1)], AdjacencyType.ADD))
     assert not bendable(pairs([(0.5 + i / 100, 0.1) for i in range(bent._MOST_LAWS + 1)]))
-    with pytest.raises(OutOfReachError):
+    with pytest.raises(InversionInfeasibleError):
         path(pairs([(0.08, 1e-6)]), 0.02)

@@ -11,15 +11,15 @@ from tests.extent import amount
 
 from epsilog.accounting import account, delta, epsilon
 from epsilog.accounting.inversion import integral
-from epsilog.accounting.inversion.integral import Inversion, inversion_bounds
-from epsilog.accounting.inversion.sampled import OutOfReachError, TiltedSampled, _beyond
-from epsilog.accounting.inversion.tilted import TiltedGaussian, tilt_of
+from epsilog.accounting.inversion.integral import LaplaceInversion, bound_by_inversion
+from epsilog.accounting.inversion.sampled import InversionInfeasibleError, TiltedSampledGaussian, _beyond
+from epsilog.accounting.inversion.tilted import TiltedGaussian, get_tilting
 from epsilog.accounting.methods import central_limit, lattice
-from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, PureDP, RandomizedResponse, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.pairs import Direction, Pair
+from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 
@@ -31,18 +31,18 @@ def sgd(noise, share, rounds):
 
 
 def spectral(release, question, relation=ADD):
-    return inversion_bounds(Composition.of(release, relation).orderings(), question)
+    return bound_by_inversion(Composition.of(release, relation).orderings(), question)
 
 
 def sampled(mu, share, direction, theta):
-    return tilt_of(Pair(Normal(mu), share, direction))(theta)
+    return get_tilting(DominatingPair(GaussianPair(mu), share, direction))(theta)
 
 
 def moment(mu, share, direction, z, nodes=200_001):
     """E e^(z L) by very many nodes in extended precision, for z of shape (k,)."""
     long = np.longdouble
     power = np.atleast_1d(np.asarray(z, dtype=np.clongdouble))
-    power = power + 1 if direction is Direction.REMOVE else -power
+    power = power + 1 if direction is AdjacencyType.REMOVE else -power
     far = np.ceil(float(np.abs(power.real).max()) * mu + 13)
     y, step = np.linspace(-far, far, nodes, dtype=long, retstep=True)
     u = long(mu) * y - long(mu) ** 2 / 2
@@ -89,7 +89,7 @@ def test_ten_to_the_twelve_rounds():
 def test_delta_by_an_inversion_without_any_shortcut():
     """Extended precision, another contour, a long period, and every frequency until nothing is left."""
     noise, share, rounds, at, exact = 1.0, 0.02, 300, 1.5, {}
-    for direction, tilt in ((Direction.REMOVE, 3.0), (Direction.ADD, 9.0)):
+    for direction, tilt in ((AdjacencyType.REMOVE, 3.0), (AdjacencyType.ADD, 9.0)):
         step = 0.1
         z = tilt + 1j * step * np.arange(400)
         powers = moment(1 / noise, share, direction, z, nodes=8_001) ** rounds
@@ -112,7 +112,7 @@ def test_delta_by_an_inversion_without_any_shortcut():
     mu=st.floats(0.05, 3.0),
     share=st.floats(1e-4, 0.95),
     theta=st.floats(0.2, 12.0),
-    direction=st.sampled_from([Direction.REMOVE, Direction.ADD]),
+    direction=st.sampled_from([AdjacencyType.REMOVE, AdjacencyType.ADD]),
     turn=st.floats(0.1, 30.0),
 )
 def test_waves_and_moments_err_by_no_more_than_they_say(mu, share, theta, direction, turn):
@@ -136,7 +136,7 @@ def test_waves_and_moments_err_by_no_more_than_they_say(mu, share, theta, direct
     mu=st.floats(0.05, 4.0),
     share=st.floats(1e-5, 0.95),
     theta=st.floats(0.2, 20.0),
-    direction=st.sampled_from([Direction.REMOVE, Direction.ADD]),
+    direction=st.sampled_from([AdjacencyType.REMOVE, AdjacencyType.ADD]),
 )
 def test_the_modulus_falls_as_the_decay_says_and_stays_within_the_spread(mu, share, theta, direction):
     law = sampled(mu, share, direction, theta)
@@ -151,7 +151,7 @@ def test_the_modulus_falls_as_the_decay_says_and_stays_within_the_spread(mu, sha
 
 
 def test_the_decay_says_something():
-    law = sampled(1.0, 0.01, Direction.REMOVE, 6.0)
+    law = sampled(1.0, 0.01, AdjacencyType.REMOVE, 6.0)
     assert law.decay(np.array([1e4])) < 0.05
     assert law.decay(np.array([1e-3])) == 1.0
 
@@ -159,7 +159,7 @@ def test_the_decay_says_something():
 @settings(max_examples=30, deadline=None)
 @given(largest=st.floats(1e-3, 8.0), theta=st.floats(0.1, 40.0), turn=st.floats(0.01, 50.0))
 def test_the_laplace_wave_is_its_integral(largest, theta, turn):
-    law = tilt_of(Composition.of(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta)
+    law = get_tilting(Composition.of(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta)
     frequency, mpmath.mp.dps = turn / largest, 30
     a, z = mpmath.mpf(1) / (mpmath.mpf(1) / largest), mpmath.mpc(theta, frequency)
     exact = [
@@ -200,11 +200,11 @@ def test_the_lattice_agrees():
         release = sgd(noise, share, rounds)
         try:
             found = spectral(release, EpsilonAt(at))
-        except OutOfReachError:
+        except InversionInfeasibleError:
             reached.append(False)
             return
         reached.append(True)
-        on_lattice = lattice_bounds(Composition.of(release, ADD).orderings(), EpsilonAt(at), gap=0.01)
+        on_lattice = bound_on_lattice(Composition.of(release, ADD).orderings(), EpsilonAt(at), gap=0.01)
         assert found.lower <= on_lattice.upper
         assert found.upper >= on_lattice.lower
         assert found.upper - found.lower <= 1e-4 * found.upper or found.upper < on_lattice.upper
@@ -229,7 +229,7 @@ def test_a_mix_of_everything_agrees_with_the_lattice_in_any_order(at):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     parts = MIX[:-1]
     one, other = (spectral(Repeated(Composed(list(order)), 3), EpsilonAt(at)) for order in (parts, parts[::-1]))
-    on_lattice = lattice_bounds(
+    on_lattice = bound_on_lattice(
         Composition.of(Repeated(Composed(parts), 3), relation).orderings(), EpsilonAt(at), gap=0.01
     )
     assert one.lower <= other.upper
@@ -243,7 +243,7 @@ def test_atoms_and_laplace_beside_a_gaussian_under_replace_one():
     release = Composed([Repeated(RandomizedResponse(0.99, 3), 5), Laplace(40.0), Repeated(Gaussian(20.0), 4)])
     relation = NeighboringRelation.REPLACE_ONE
     found = spectral(release, EpsilonAt(1e-6), relation)
-    on_lattice = lattice_bounds(Composition.of(release, relation).orderings(), EpsilonAt(1e-6), gap=0.005)
+    on_lattice = bound_on_lattice(Composition.of(release, relation).orderings(), EpsilonAt(1e-6), gap=0.005)
     assert found.upper - found.lower <= 1e-6 * found.upper
     assert on_lattice.lower <= found.upper
     assert found.lower <= on_lattice.upper
@@ -252,13 +252,13 @@ def test_atoms_and_laplace_beside_a_gaussian_under_replace_one():
 def test_atoms_alone_and_few_rounds_with_tiny_probabilities_are_left_to_the_lattice():
     for release in (Repeated(RandomizedResponse(0.5, 3), 10), sgd(1.0, 1e-4, 3)):
         relation = NeighboringRelation.REPLACE_ONE if release.count == 10 else ADD
-        with pytest.raises(OutOfReachError):
+        with pytest.raises(InversionInfeasibleError):
             spectral(release, EpsilonAt(1e-6), relation)
         assert epsilon(release, delta=1e-6, relation=relation).gap < 0.01
 
 
 def test_a_gaussian_too_weak_to_end_the_sum_is_refused_before_memory_is_asked_for():
-    with pytest.raises(OutOfReachError):
+    with pytest.raises(InversionInfeasibleError):
         spectral(Composed([Gaussian(1e18), PureDP(1.0)]), EpsilonAt(1e-6))
     assert epsilon(Composed([Gaussian(1e18), PureDP(1.0)]), delta=1e-6).upper == pytest.approx(1.0, rel=1e-5)
 
@@ -292,15 +292,15 @@ def test_tilts_and_accuracies_agree_within_what_they_say():
     @given(release=mixes, at=st.floats(-25, -1))
     def agree(release, at):
         for ordering in Composition.of(release, ADD).orderings():
-            tilts = [(tilt_of(pair), count) for pair, count in ordering.upper]
+            tilts = [(get_tilting(pair), count) for pair, count in ordering.upper]
             try:
-                cumulant = integral.cumulant_of(ordering.upper)
+                cumulant = integral.estimate_cumulants(ordering.upper)
                 theta, near = integral._saddle_at_delta(cumulant, 10.0**at)
                 found = [
-                    Inversion(tilts, cumulant, share * theta, near, aim=aim).delta(0.97 * near)
+                    LaplaceInversion(tilts, cumulant, share * theta, near, aim=aim).delta(0.97 * near)
                     for share, aim in ((1.0, 1e-9), (1.0, 1e-14), (0.85, 1e-11), (1.1, 1e-12))
                 ]
-            except OutOfReachError:
+            except InversionInfeasibleError:
                 reached.append(False)
                 continue
             reached.append(True)
@@ -322,7 +322,7 @@ def test_the_two_sides_are_close_enough_to_share_one_sum(release):
     ("largest", "theta"), [(447.6, 2.3e-6), (500.0, -0.3), (2.08e-5, -0.499), (588.8, 1e-4), (3.0, -7.0)]
 )
 def test_the_laplace_cumulant_keeps_its_word_at_any_tilt(largest, theta):
-    found = tilt_of(Composition.of(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta).moments
+    found = get_tilting(Composition.of(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta).moments
     mpmath.mp.dps = 40
     a, z = mpmath.mpf(1 / (1 / largest)), mpmath.mpf(theta)
     exact = mpmath.log(((z + 1) * mpmath.exp(z * a) + z * mpmath.exp(-(z + 1) * a)) / (2 * z + 1))
@@ -333,15 +333,17 @@ def test_the_laplace_cumulant_keeps_its_word_at_any_tilt(largest, theta):
 
 def test_a_sum_that_is_no_number_is_no_answer():
     parts = Composition.of(sgd(1.0, 0.01, 500), ADD).orderings()[0].upper
-    inversion = Inversion([(tilt_of(pair), count) for pair, count in parts], integral.cumulant_of(parts), 5.0, 1.5)
+    inversion = LaplaceInversion(
+        [(get_tilting(pair), count) for pair, count in parts], integral.estimate_cumulants(parts), 5.0, 1.5
+    )
     inversion._summands[3] = math.nan
-    with pytest.raises(OutOfReachError):
+    with pytest.raises(InversionInfeasibleError):
         inversion.delta(1.5)
 
 
 def test_a_sum_of_too_many_terms_is_left_to_others(monkeypatch):
     monkeypatch.setattr(integral, "_MOST_TERMS", 100)
-    with pytest.raises(OutOfReachError, match="terms of"):
+    with pytest.raises(InversionInfeasibleError, match="terms of"):
         spectral(sgd(1.0, 0.01, 500), DeltaAt(1.0))
 
 
@@ -358,10 +360,10 @@ def test_a_sum_of_too_many_terms_is_left_to_others(monkeypatch):
 )
 def test_what_lies_beyond_the_cells_is_bounded_by_hardly_more_than_it_is(mu, share, power, sign):
     """The second moment of both tails, summed in extended precision; the bound is some sqrt(2 pi) larger."""
-    law = TiltedSampled(mu, share, power, sign)
-    low, high = law.ends(9.0)
+    law = TiltedSampledGaussian(mu, share, power, sign)
+    low, high = law.finite_range(9.0)
     middle = sign * law.moments.mean
-    total = np.log(np.exp(np.longdouble(0)) * moment(mu, share, Direction.REMOVE, power - 1).real[0])
+    total = np.log(np.exp(np.longdouble(0)) * moment(mu, share, AdjacencyType.REMOVE, power - 1).real[0])
     assert abs(float(total) - law.moments.log_total) < 1e-12 * (1 + abs(float(total)))
     beyond = 0.0
     for edge, way in ((low, -1.0), (high, 1.0)):
@@ -375,14 +377,14 @@ def test_what_lies_beyond_the_cells_is_bounded_by_hardly_more_than_it_is(mu, sha
     assert law.spread == pytest.approx(math.sqrt(law.moments.variance), rel=0.05)
 
 
-@pytest.mark.parametrize("wrong", [(central_limit, "central_limit_bounds"), (lattice, "lattice_bounds")])
+@pytest.mark.parametrize("wrong", [(central_limit, "bound_by_central_limit"), (lattice, "bound_on_lattice")])
 def test_proven_intervals_that_do_not_meet_are_an_error_wherever_they_come_from(monkeypatch, wrong):
     def out_of_reach(*_):
-        raise OutOfReachError("not today")
+        raise InversionInfeasibleError("not today")
 
-    monkeypatch.setattr(account, "inversion_bounds", lambda *_: Bounds(1.0, 1.1))
-    monkeypatch.setattr(central_limit, "central_limit_bounds", out_of_reach)
-    monkeypatch.setattr(lattice, "lattice_bounds", lambda *_, **__: Bounds(1.05, 1.5))
+    monkeypatch.setattr(account, "bound_by_inversion", lambda *_: Bounds(1.0, 1.1))
+    monkeypatch.setattr(central_limit, "bound_by_central_limit", out_of_reach)
+    monkeypatch.setattr(lattice, "bound_on_lattice", lambda *_, **__: Bounds(1.05, 1.5))
     release = sgd(1.0, 0.1, 50)
     found = epsilon(release, delta=1e-5, gap=0.01)
     assert (found.lower, found.upper) == (1.05, 1.1)

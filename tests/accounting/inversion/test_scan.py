@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from epsilog.accounting.inversion import tilted
-from epsilog.accounting.inversion.sampled import Characteristic, OutOfReachError
-from epsilog.accounting.inversion.tilted import small_from
+from epsilog.accounting.inversion.sampled import Characteristic, InversionInfeasibleError
+from epsilog.accounting.inversion.tilted import find_decay_frequency
 
 
 class Waves:
@@ -32,7 +32,7 @@ class Waves:
 @pytest.mark.parametrize("nats", [1.0, 5.0, 20.0])
 def test_nothing_above_it_is_larger_and_it_is_near_the_last_that_is(nats, count):
     laws = [(Waves(), count)]
-    found = small_from(laws, nats, first=0.01, most=1e3)
+    found = find_decay_frequency(laws, nats, first=0.01, most=1e3)
     above = np.linspace(found, found + 20, 200_001)
     with np.errstate(divide="ignore"):
         lost = -count * np.log(np.abs(Waves().phi(above)))
@@ -45,12 +45,12 @@ def test_nothing_above_it_is_larger_and_it_is_near_the_last_that_is(nats, count)
 def test_what_is_no_number_proves_nothing():
     laws = [(Waves(math.nan), 1)]
     far = tilted._decayed_from(laws, 0.01, 5.0)
-    assert small_from(laws, 5.0, first=0.01, most=1e3) == far
-    with pytest.raises(OutOfReachError, match="too slowly"):
-        small_from(laws, 5.0, first=0.01, most=far / 2)
+    assert find_decay_frequency(laws, 5.0, first=0.01, most=1e3) == far
+    with pytest.raises(InversionInfeasibleError, match="too slowly"):
+        find_decay_frequency(laws, 5.0, first=0.01, most=far / 2)
 
 
 def test_a_law_that_never_falls_is_out_of_reach(monkeypatch):
     monkeypatch.setattr(Waves, "decay", lambda _, frequency: np.ones(len(frequency)))
-    with pytest.raises(OutOfReachError, match="not known to fall"):
-        small_from([(Waves(), 1)], 5.0, first=0.01, most=1e3)
+    with pytest.raises(InversionInfeasibleError, match="not known to fall"):
+        find_decay_frequency([(Waves(), 1)], 5.0, first=0.01, most=1e3)

@@ -17,7 +17,7 @@ from epsilog.mechanisms import (
     Repeated,
 )
 from epsilog.numerics.lattice.composition import LatticeComposition
-from epsilog.numerics.lattice.law import LatticeLaw
+from epsilog.numerics.lattice.law import LatticeDistribution
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -32,8 +32,8 @@ def mix(noise, base, rounds, share=0.1):
 def test_each_frequency_errs_by_no_more_than_is_said_and_that_is_little(counts):
     """A Gaussian falls below its slip long before the last frequency; atoms never fall. Truth by sums in 64 bits."""
     index = np.arange(-150, 151)
-    smooth = LatticeLaw(index, np.exp(-0.5 * (index / 20.0) ** 2) / (20 * math.sqrt(2 * math.pi)), 0.0, 0.0)
-    atoms = LatticeLaw(np.array([-1, 0, 2]), np.array([0.02, 0.95, 0.03]), 0.0, 0.0)
+    smooth = LatticeDistribution(index, np.exp(-0.5 * (index / 20.0) ** 2) / (20 * math.sqrt(2 * math.pi)), 0.0, 0.0)
+    atoms = LatticeDistribution(np.array([-1, 0, 2]), np.array([0.02, 0.95, 0.03]), 0.0, 0.0)
     composed = LatticeComposition([(smooth, counts[0]), (atoms, counts[1])], step=0.05, theta=0.3, upper=True)
     tilted, size = list(composed._tilted), composed.size
     composed._transform()
@@ -50,7 +50,7 @@ def test_each_frequency_errs_by_no_more_than_is_said_and_that_is_little(counts):
 @pytest.mark.parametrize("theta", [0.01, 0.3, 40.0])
 @pytest.mark.parametrize("step", [1e-6, 0.05, 2.0])
 def test_the_kernel_is_summed_over_the_law_wherever_it_starts(theta, step):
-    law = LatticeLaw(np.array([-1, 0, 2]), np.array([0.2, 0.5, 0.3]), 0.0, 0.0)
+    law = LatticeDistribution(np.array([-1, 0, 2]), np.array([0.2, 0.5, 0.3]), 0.0, 0.0)
     composed = LatticeComposition([(law, 6)], step=step, theta=theta, upper=True, nats=40.0)
     (tilted,), size = list(composed._tilted), composed.size
     composed.prepare()
@@ -110,7 +110,7 @@ def test_discrete_gaussians_beside_others_are_bounded_from_below(release):
 
 
 def test_where_rounding_drowns_the_transform_only_the_exponential_bound_is_left():
-    rare = LatticeLaw(np.array([0, 1]), np.array([1.0, 1e-13]), 0.0, 0.0)
+    rare = LatticeDistribution(np.array([0, 1]), np.array([1.0, 1e-13]), 0.0, 0.0)
     above, below = (
         LatticeComposition([(rare, 9 * 10**15)], step=1e-3, theta=5.0, upper=upper) for upper in (True, False)
     )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from epsilog.numerics.lattice.law import _RATES, _at_rate, _reach, window
+from epsilog.numerics.lattice.law import _RATES, _at_rate, _reach, find_support_window
 
 LAWS = {
     "a coin": [(np.array([0, 1]), np.array([0.5, 0.5]), 60)],
@@ -30,7 +30,7 @@ def summed(laws):
 @pytest.mark.parametrize("nats", [2.0, 14.0, 44.0])
 @pytest.mark.parametrize("name", LAWS)
 def test_next_to_nothing_lies_outside(name, nats):
-    low, mean, high = window(LAWS[name], nats)
+    low, mean, high = find_support_window(LAWS[name], nats)
     whole, start = summed(LAWS[name])
     index = start + np.arange(len(whole))
     assert mean == pytest.approx(float(whole @ index))

@@ -21,33 +21,35 @@ from epsilog.mechanisms import (
 )
 from epsilog.numerics.balls_in_bins import ratio_sums
 from epsilog.numerics.lattice import composition, discretise
-from epsilog.numerics.lattice.discretise import lattice_points, sketch
-from epsilog.numerics.lattice.law import connect, merge, pair_delta
-from epsilog.numerics.laws.base import Atoms
-from epsilog.numerics.pairs import Direction, Pair
+from epsilog.numerics.lattice.discretise import lattice_points, sketch_pair
+from epsilog.numerics.lattice.law import bound_pair_delta, connect_dots, merge_outcomes
+from epsilog.numerics.laws.base import DiscretePair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 
 
-def randomized_response(epsilon: float) -> Atoms:
+def randomized_response(epsilon: float) -> DiscretePair:
     often = 1 / (1 + math.exp(-epsilon))
-    return Atoms(np.array([-epsilon, epsilon]), np.array([often * math.exp(-epsilon), often]), step=2 * epsilon)
+    return DiscretePair(np.array([-epsilon, epsilon]), np.array([often * math.exp(-epsilon), often]), step=2 * epsilon)
 
 
 @pytest.mark.parametrize("pair", [
-    Pair(randomized_response(3.0)),
-    Pair(randomized_response(3.0), 0.2, Direction.REMOVE),
-    Pair(randomized_response(3.0), 0.2, Direction.ADD),
+    DominatingPair(randomized_response(3.0)),
+    DominatingPair(randomized_response(3.0), 0.2, AdjacencyType.REMOVE),
+    DominatingPair(randomized_response(3.0), 0.2, AdjacencyType.ADD),
 ])  # fmt: skip
 @pytest.mark.parametrize("step", [1e-6, 0.001, 0.3, 7.0])
-def test_two_atoms_have_lattice_points_beside_them_only_and_both_sides_still_hold(pair: Pair, step: float) -> None:
+def test_two_atoms_have_lattice_points_beside_them_only_and_both_sides_still_hold(
+    pair: DominatingPair, step: float
+) -> None:
     offset = pair.anchor()
     points = lattice_points(
-        pair, sketch(pair, 1e-12), theta=2.0, step=step, spacing=step, offset=offset, tail=1e-12, every=0
+        pair, sketch_pair(pair, 1e-12), theta=2.0, step=step, spacing=step, offset=offset, tail=1e-12, every=0
     )
     assert len(points) <= 20
-    above = connect(pair, points, step=step, offset=offset)
-    below = merge(pair, points, step=step, offset=offset)
+    above = connect_dots(pair, points, step=step, offset=offset)
+    below = merge_outcomes(pair, points, step=step, offset=offset)
     for at in (0.0, 0.05, 0.5, 1.0, 2.5):
-        low, high = pair_delta(pair, at)
+        low, high = bound_pair_delta(pair, at)
         found = [
             law.infinite
             + sum(

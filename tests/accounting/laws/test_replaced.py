@@ -20,7 +20,7 @@ from epsilog.mechanisms import (
     PoissonSampled,
     Repeated,
 )
-from epsilog.numerics.laws.replaced import ReplacedLaplace, ReplacedSample
+from epsilog.numerics.laws.replaced import ReplaceOneGaussianPair, ReplaceOneLaplacePair
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -105,7 +105,7 @@ def test_it_composes_with_other_releases():
 
 def test_edges_of_the_ratio_lie_where_the_ratio_has_their_value():
     for mu, share in [(0.01, 0.5), (1.0, 1e-6), (5.0, 0.3), (36.0, 0.01)]:
-        law = ReplacedSample(mu, share)
+        law = ReplaceOneGaussianPair(mu, share)
         u = law._ratio(np.linspace(-mu - 9, mu + 9, 101))
         assert law._ratio(law._where(u)) == pytest.approx(u, rel=1e-13, abs=1e-13)
         masses = law.masses(u)
@@ -239,7 +239,7 @@ def test_many_rounds_are_what_dp_accounting_composes_of_the_mixtures(release):
 
 @pytest.mark.parametrize(("shift", "share"), [(0.01, 0.5), (1.0, 1e-6), (5.0, 0.3), (40.0, 1e-10), (150.0, 0.01)])
 def test_edges_of_the_laplace_ratio_lie_where_the_ratio_has_their_value(shift, share):
-    law = ReplacedLaplace(shift, share)
+    law = ReplaceOneLaplacePair(shift, share)
     x = np.linspace(-1.2 * shift, 1.2 * shift, 101)
     p, q = (
         np.logaddexp(math.log1p(-share) - abs(x), math.log(share) - abs(x - sign * shift)) for sign in (1, -1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from epsilog.accounting import assumptions, delta, epsilon, profile
+from epsilog.accounting import delta, epsilon, list_assumptions, profile
 from epsilog.mechanisms import (
     Composed,
     ExponentialMechanism,
@@ -19,8 +19,8 @@ from epsilog.mechanisms import (
     Repeated,
     Shuffled,
 )
-from epsilog.numerics.pairs import Pair
-from epsilog.numerics.shuffling import attained, clones, responses
+from epsilog.numerics.pairs import DominatingPair
+from epsilog.numerics.shuffling import build_attained_pair, build_clone_pair, build_shuffled_response_pair
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -71,7 +71,7 @@ def channels(stated, rng):
 
 
 def deltas(law, epsilons, *, upper):
-    outcomes = Pair(law).outcomes()
+    outcomes = DominatingPair(law).outcomes()
     return np.array([outcomes.delta(float(at), upper=upper) for at in epsilons])
 
 
@@ -82,14 +82,17 @@ def test_no_data_set_of_any_randomizer_loses_more_and_some_lose_as_much_as_is_sa
     beyond = 0
     for units in (1, 2, 4):
         at = stated * shares
-        above, below = deltas(clones(stated, units), at, upper=True), deltas(attained(stated, units), at, upper=False)
+        above, below = (
+            deltas(build_clone_pair(stated, units), at, upper=True),
+            deltas(build_attained_pair(stated, units), at, upper=False),
+        )
         truth = np.zeros(len(at))
         for channel in channels(stated, rng):
             assert np.log(channel.max(axis=0) / channel.min(axis=0)).max() <= stated * (1 + 1e-12)
             truth = np.maximum(truth, worst(channel, units, at))
         assert (truth <= above + OWN).all()
         assert (below <= truth + OWN).all()
-        beyond += (truth > deltas(clones(stated, 2 * units), at, upper=True) + OWN).sum()
+        beyond += (truth > deltas(build_clone_pair(stated, 2 * units), at, upper=True) + OWN).sum()
     assert beyond > 5  # the control: twice as many clones are too many
 
 
@@ -106,10 +109,12 @@ def test_responses_lie_between_their_bounds(flip, categories):
             assert found.lower <= exact + OWN
             assert exact <= found.upper + OWN
         assert epsilon(Shuffled(release, units), delta=0.0, relation=REPLACE).upper == pytest.approx(alone.upper)
-        assert responses(flip, categories, units) is not None
-        own, any_of_them = (deltas(clones(alone.upper, units, categories=k), at, upper=True) for k in (categories, 2))
+        assert build_shuffled_response_pair(flip, categories, units) is not None
+        own, any_of_them = (
+            deltas(build_clone_pair(alone.upper, units, categories=k), at, upper=True) for k in (categories, 2)
+        )
         assert (own <= any_of_them + OWN).all()
-        few = deltas(clones(alone.upper, 2 * units, categories=categories), at, upper=True)
+        few = deltas(build_clone_pair(alone.upper, 2 * units, categories=categories), at, upper=True)
         assert units == 1 or (truth > few + OWN).any()  # the control: twice as many units are too many
 
 
@@ -133,7 +138,9 @@ def summed(stated, categories, units, at):
 def test_laws_of_more_units_are_what_a_sum_of_independent_numbers_says(stated, categories, units):
     at = stated * np.array([0.0, 0.05, 0.3])
     truth = [summed(stated, categories, units, one) for one in at]
-    assert deltas(clones(stated, units, categories=categories), at, upper=True) == pytest.approx(truth, rel=1e-9)
+    assert deltas(build_clone_pair(stated, units, categories=categories), at, upper=True) == pytest.approx(
+        truth, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("local", [PureDP(1.0), RandomizedResponse(0.5), Laplace(1.0), ExponentialMechanism(0.7)])
@@ -167,7 +174,7 @@ def test_it_is_below_the_closed_form_and_its_two_sides_are_close(units):
 def test_it_composes_as_any_pair():
     one = Shuffled(PureDP(1.0), 200)
     twice = delta(Repeated(one, 2), epsilon=0.3, relation=REPLACE)
-    law = clones(1.0, 200)  # the oracle: all pairs of outcomes
+    law = build_clone_pair(1.0, 200)  # the oracle: all pairs of outcomes
     rare = law.p > 1e-9
     total = law.u[rare][:, None] + law.u[rare]
     mass = law.p[rare][:, None] * law.p[rare]
@@ -178,5 +185,5 @@ def test_it_composes_as_any_pair():
     assert beside.upper > epsilon(Gaussian(4.0), delta=1e-6, relation=REPLACE).upper
     curve = profile(one, relation=REPLACE)
     assert 0.1 < curve.tpr(0.1).lower <= curve.tpr(0.1).upper < profile(PureDP(1.0), relation=REPLACE).tpr(0.1).lower
-    assert any("order drawn at random" in str(line) for line in assumptions(Shuffled(RandomizedResponse(0.5), 9)))
+    assert any("random order" in str(line) for line in list_assumptions(Shuffled(RandomizedResponse(0.5), 9)))
     assert curve.group_epsilon(units=2, delta=1e-4).upper > curve.epsilon(1e-4).upper

@@ -8,12 +8,12 @@ import pytest
 from scipy.special import gammaln
 
 from epsilog.accounting import delta, epsilon
-from epsilog.accounting.account import account
-from epsilog.accounting.inversion.integral import inversion_bounds
-from epsilog.accounting.inversion.sampled import OutOfReachError
+from epsilog.accounting.account import compute_interval
+from epsilog.accounting.inversion.integral import bound_by_inversion
+from epsilog.accounting.inversion.sampled import InversionInfeasibleError
 from epsilog.accounting.methods import central_limit
-from epsilog.accounting.methods.central_limit import central_limit_bounds
-from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.methods.central_limit import bound_by_central_limit
+from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
@@ -30,8 +30,8 @@ from epsilog.mechanisms import (
 )
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
-from epsilog.numerics.laws.base import Atoms
-from epsilog.numerics.pairs import Direction, Ordering, Pair
+from epsilog.numerics.laws.base import DiscretePair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 
@@ -39,7 +39,7 @@ ADD, REPLACE, ZERO = NeighboringRelation
 
 
 def by_many(release, question, relation=ADD):
-    return central_limit_bounds(Composition.of(release, relation).orderings(), question)
+    return bound_by_central_limit(Composition.of(release, relation).orderings(), question)
 
 
 def sampled(base, share, rounds):
@@ -104,7 +104,7 @@ def test_limits(base, spread, share, rounds, goal):
     assert found.lower <= exact * (1 + 2e-4)
     assert found.upper >= exact * (1 - 2e-4)
     assert found.upper - found.lower <= 0.01 * found.upper
-    assert account(Composition.of(release, ADD), EpsilonAt(goal), above=True)[0].upper <= found.upper * 1.002
+    assert compute_interval(Composition.of(release, ADD), EpsilonAt(goal), above=True)[0].upper <= found.upper * 1.002
     at = found.upper
     told = delta(release, epsilon=at)
     assert told.lower <= gaussian_delta(limit(share, spread, rounds), at)[1] * 1.02
@@ -147,7 +147,7 @@ def test_where_the_inversion_answers_too_it_lies_inside():
         release = sampled(Gaussian(noise), share, rounds)
         goal = 10 ** rng.uniform(-30, -1)
         for question in (EpsilonAt(goal), DeltaAt(10 ** rng.uniform(-3, 1))):
-            exact = inversion_bounds(Composition.of(release, ADD).orderings(), question)
+            exact = bound_by_inversion(Composition.of(release, ADD).orderings(), question)
             lower, upper = by_many(release, question)
             assert lower <= exact.upper * (1 + 1e-9), (release, question)
             assert upper >= exact.lower * (1 - 1e-9), (release, question)
@@ -171,27 +171,27 @@ def test_where_the_inversion_answers_too_it_lies_inside():
 def test_other_laws_agree_with_the_lattice(release, relation):
     ways = Composition.of(release, relation).orderings()
     for question in (EpsilonAt(1e-6), DeltaAt(0.5)):
-        lower, upper = central_limit_bounds(ways, question)
-        on_lattice = lattice_bounds(ways, question, gap=0.01)
+        lower, upper = bound_by_central_limit(ways, question)
+        on_lattice = bound_on_lattice(ways, question, gap=0.01)
         assert lower <= on_lattice.upper * (1 + 1e-9)
         assert upper >= on_lattice.lower * (1 - 1e-9)
 
 
 def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
     """A thousandth of each round left out leaves (1 - 1e-3)^10000 of all: no delta from below can be more."""
-    above = ApproximateDP(0.01, 1e-3).laws(ADD)[0]
-    below = replace(above, only_p=0.0)
-    whole, part = (((Pair(law, 0.5, Direction.REMOVE), 20_000),) for law in (above, below))
+    above = ApproximateDP(0.01, 1e-3).base_pairs(ADD)[0]
+    below = replace(above, infinity_mass=0.0)
+    whole, part = (((DominatingPair(law, 0.5, AdjacencyType.REMOVE), 20_000),) for law in (above, below))
     left = (1 - 1e-3) ** 20_000
-    lower, upper = central_limit_bounds([Ordering(whole, (part,))], DeltaAt(0.0))
+    lower, upper = bound_by_central_limit([PairComposition(whole, (part,))], DeltaAt(0.0))
     assert lower <= left
-    assert central_limit_bounds([Ordering(part, (part,))], DeltaAt(0.0)).lower > left  # if it were not told
+    assert bound_by_central_limit([PairComposition(part, (part,))], DeltaAt(0.0)).lower > left  # if it were not told
     assert upper >= 1 - (1 - 5e-4) ** 20_000
 
 
 @pytest.mark.slow
 def test_few_rounds_are_refused_and_rare_large_losses_leave_it_wide_but_right():
-    with pytest.raises(OutOfReachError):
+    with pytest.raises(InversionInfeasibleError):
         by_many(sampled(Gaussian(1.0), 0.1, 100), EpsilonAt(1e-6))
     release = sampled(Gaussian(0.2), 1e-5, 10**5)
     lower, upper = by_many(release, EpsilonAt(1e-5))
@@ -210,9 +210,9 @@ def test_merging_gives_up_where_nothing_reaches_its_point():
 @pytest.mark.parametrize("count", [1, 300_000, 300_001])
 def test_more_atoms_than_can_be_summed_are_out_of_reach(count):
     u = np.linspace(-1.0, 1.0, count)
-    law = Atoms(u, np.exp(u / 2) / np.exp(u / 2).sum())
+    law = DiscretePair(u, np.exp(u / 2) / np.exp(u / 2).sum())
     if count > 300_000:
-        with pytest.raises(OutOfReachError, match="atoms beyond reach"):
+        with pytest.raises(InversionInfeasibleError, match="atoms beyond reach"):
             central_limit._atoms(law, count)
     else:
         (low, high), (least, most) = central_limit._atoms(law, count)

@@ -3,7 +3,7 @@
 import pytest
 
 from epsilog.accounting import delta, epsilon
-from epsilog.accounting.account import account
+from epsilog.accounting.account import compute_interval
 from epsilog.mechanisms import (
     BallsInBins,
     Composed,
@@ -21,7 +21,7 @@ ADD, REPLACE, ZERO = NeighboringRelation
 
 def plain(release):
     bag = flatten(release).items()
-    return Composed(Repeated(part.unsampled(ADD) if part.is_amplified else part, count) for part, count in bag)
+    return Composed(Repeated(part.without_sampling(ADD) if part.is_amplified else part, count) for part, count in bag)
 
 
 @pytest.mark.slow
@@ -39,7 +39,7 @@ def test_bins_beside_gaussians_cost_no_more_than_the_gaussians(release, at):
     everyone = epsilon(plain(release), delta=at).upper
     found = epsilon(release, delta=at)
     assert found.lower <= found.upper <= everyone
-    assert account(Composition.of(release, ADD), EpsilonAt(at), above=True)[0].upper <= everyone
+    assert compute_interval(Composition.of(release, ADD), EpsilonAt(at), above=True)[0].upper <= everyone
     assert delta(release, epsilon=found.upper).upper <= at * (1 + 1e-6)
 
 

@@ -74,10 +74,10 @@ def worst_list(tests, *, fallback=0.0):
 @pytest.mark.parametrize("tests", [[(54000, 541, 1e-3)] * 2, MIXED[:3]], ids=str)
 def test_a_known_list_is_promised_hardly_more_than_its_worst_deltas_release(tests, fallback):
     fallback = min(fallback, 0.4 * min(bound for _, _, bound in tests))
-    promise = bounds.listed_delta(tests, fallback_delta=fallback)
+    promise = bounds.bound_listed_delta(tests, fallback_delta=fallback)
     _, most = worst_list(tests, fallback=fallback)
     assert most <= promise <= 1.004 * most
-    tighter = bounds.listed_delta(tests, fallback_delta=fallback, cells=8000)
+    tighter = bounds.bound_listed_delta(tests, fallback_delta=fallback, cells=8000)
     assert most <= tighter <= promise
 
 
@@ -87,7 +87,7 @@ def test_no_list_of_tests_releases_more_than_promised_in_any_order():
     for _ in range(60):
         tests = [MIXED[i] for i in rng.permutation(len(MIXED))[: rng.integers(1, 6)]]
         fallback = float(rng.choice([0.0, 1e-3, 5e-3]))
-        promise = bounds.listed_delta(tests, fallback_delta=fallback, cells=200)
+        promise = bounds.bound_listed_delta(tests, fallback_delta=fallback, cells=200)
         for _ in range(20):
             deltas = [min(bound, 1.0, 0.02 * rng.random()) for _, _, bound in tests]
             found = released(deltas, tests, fallback=fallback)
@@ -106,7 +106,7 @@ def alone(samples, hits):
 @pytest.mark.parametrize(("samples", "hits"), [(54000, 541), (500, 2)])
 def test_a_known_list_is_promised_no_more_than_any_list(samples, hits):
     """Longer lists may release more; none more than the supremum, and all less than where draws may be shared."""
-    promises = [bounds.listed_delta([(samples, hits, 1.0)] * count, cells=4000) for count in (1, 2, 4, 12)]
+    promises = [bounds.bound_listed_delta([(samples, hits, 1.0)] * count, cells=4000) for count in (1, 2, 4, 12)]
     assert promises == sorted(promises)
     assert promises[0] == pytest.approx(alone(samples, hits), rel=3e-3)
     assert promises[-1] <= bounds.supremum_delta(samples=samples, hits=hits) * (1 + 4e-3 / (hits + 1))
@@ -142,7 +142,9 @@ def test_binomial_chances_err_by_less_than_is_said():
             samples = int(min(10 ** rng.uniform(0.3, 16), 2**53 - 1))
             hits = int(min(10 ** rng.uniform(0, rng.choice([2.3, 4.0])) - 1, samples - 1))
             p = float(np.clip((hits + 1 + rng.uniform(-9, 25) * math.sqrt(hits + 1)) / samples, 1e-30, 1 - 1e-9))
-            for found, exact in zip((intervals.at_most, intervals.more_than), tails(samples, hits, p), strict=True):
+            for found, exact in zip(
+                (intervals.binomial_cdf, intervals.binomial_sf), tails(samples, hits, p), strict=True
+            ):
                 if exact > 1e-290:
                     error = abs(float(float(found(np.array([p]), samples, hits)[0]) / exact - 1))
                     worst = max(worst, error / intervals.binomial_error(hits))
@@ -157,7 +159,9 @@ def test_binomial_chances_err_by_less_than_is_said():
     ("samples", "hits"), [(1, 0), (2, 1), (300, 127), (300, 128), (2**53 - 1, 0), (2**53 - 1, 127)]
 )
 def test_binomial_chances_at_the_edges_are_chances(samples, hits, p):
-    low, high = (float(side(np.array([p]), samples, hits)[0]) for side in (intervals.at_most, intervals.more_than))
+    low, high = (
+        float(side(np.array([p]), samples, hits)[0]) for side in (intervals.binomial_cdf, intervals.binomial_sf)
+    )
     assert 0 <= low <= 1
     assert 0 <= high <= 1
     assert low + high == pytest.approx(1)
@@ -198,7 +202,7 @@ def test_bounds_hold_at_extreme_sizes():
             found = bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=p * bound, bound=bound)
             assert exact <= found <= exact * (1 + mp.mpf(10) ** -8)
             failure = float(10 ** rng.uniform(-200, -0.1))
-            low, high = intervals.clopper_pearson(hits=hits, samples=samples, failure=failure)
+            low, high = intervals.clopper_pearson_interval(hits=hits, samples=samples, failure=failure)
             assert hits == 0 or low == 0 or tails(samples, hits - 1, low)[1] <= mp.mpf(failure) / 2
             assert high == 1 or tails(samples, hits, high)[0] <= mp.mpf(failure) / 2
 
@@ -234,22 +238,23 @@ def test_a_hard_bound_scales_everything():
 
 
 def test_largest_hits_is_largest_and_too_few_samples_is_an_error():
-    hits = bounds.largest_hits(samples=10**6, target_delta=1e-5, fallback_delta=5e-6)
+    hits = bounds.maximize_hits(samples=10**6, target_delta=1e-5, fallback_delta=5e-6)
     assert bounds.binomial_delta(samples=10**6, hits=hits, fallback_delta=5e-6) <= 1e-5
     assert bounds.binomial_delta(samples=10**6, hits=hits + 1, fallback_delta=5e-6) > 1e-5
     with pytest.raises(CalibrationError, match="too few"):
-        bounds.largest_hits(samples=1000, target_delta=1e-5)
+        bounds.maximize_hits(samples=1000, target_delta=1e-5)
 
 
 def test_clopper_pearson_against_scipy_and_forwards():
     for hits in (0, 100, 1000):  # looking at all sizes costs less than half as much again
         exact, anytime = (
-            kind(hits=hits, samples=1000, failure=1e-6) for kind in (intervals.clopper_pearson, intervals.anytime)
+            kind(hits=hits, samples=1000, failure=1e-6)
+            for kind in (intervals.clopper_pearson_interval, intervals.anytime_interval)
         )
         assert anytime[0] <= exact[0] <= exact[1] <= anytime[1]
         assert anytime[1] - anytime[0] < 1.5 * (exact[1] - exact[0])
     for hits, samples in [(0, 10), (10, 10), (3, 1000), (500, 10**6), (7, 10**9)]:
-        low, high = intervals.clopper_pearson(hits=hits, samples=samples, failure=1e-6)
+        low, high = intervals.clopper_pearson_interval(hits=hits, samples=samples, failure=1e-6)
         ours = stats.binomtest(hits, samples).proportion_ci(1 - 1e-6)
         assert low == pytest.approx(ours.low, rel=1e-6)
         assert high == pytest.approx(ours.high, rel=1e-6)
@@ -264,7 +269,9 @@ def test_clopper_pearson_covers_exactly_enough():
     law = stats.binom.pmf(np.arange(samples + 1), samples, p)
 
     def coverage(failure):
-        ends = [intervals.clopper_pearson(hits=k, samples=samples, failure=failure) for k in range(samples + 1)]
+        ends = [
+            intervals.clopper_pearson_interval(hits=k, samples=samples, failure=failure) for k in range(samples + 1)
+        ]
         return sum(w for w, (low, high) in zip(law, ends, strict=True) if low <= p <= high)
 
     assert coverage(0.05) >= 0.95
@@ -291,8 +298,8 @@ def test_looking_all_the_time_stays_valid():
     def alarms(kind):
         return sum(any(outside(kind, row[n // 10 - 1], n) for n in chosen) for row in hits)
 
-    assert alarms(intervals.anytime) <= failure * runs
-    assert alarms(intervals.clopper_pearson) > failure * runs
+    assert alarms(intervals.anytime_interval) <= failure * runs
+    assert alarms(intervals.clopper_pearson_interval) > failure * runs
 
 
 @pytest.mark.parametrize(
@@ -301,10 +308,10 @@ def test_looking_all_the_time_stays_valid():
         (lambda: bounds.binomial_delta(samples=10, hits=11), "hits"),
         (lambda: bounds.binomial_delta(samples=10, hits=1, fallback_delta=0.5, bound=0.1), "fallback_delta"),
         (lambda: bounds.pass_probability(delta=0.2, samples=10, hits=1, bound=0.1), "delta"),
-        (lambda: bounds.listed_delta([]), "tests must hold at least one"),
-        (lambda: bounds.listed_delta([(10, 11, 1.0)]), "hits"),
-        (lambda: intervals.clopper_pearson(hits=3, samples=2, failure=0.1), "hits"),
-        (lambda: intervals.clopper_pearson(hits=1, samples=2, failure=1e-300), "failure"),
+        (lambda: bounds.bound_listed_delta([]), "tests must hold at least one"),
+        (lambda: bounds.bound_listed_delta([(10, 11, 1.0)]), "hits"),
+        (lambda: intervals.clopper_pearson_interval(hits=3, samples=2, failure=0.1), "hits"),
+        (lambda: intervals.clopper_pearson_interval(hits=1, samples=2, failure=1e-300), "failure"),
     ],
 )
 def test_bad_arguments_are_named(call, name):

@@ -10,7 +10,7 @@ from tests.accounting.montecarlo.simulated import BINS
 
 from epsilog.accounting import gaussian_delta, montecarlo
 from epsilog.accounting.montecarlo import certificates, documents
-from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
+from epsilog.accounting.montecarlo.payoff import HockeyStick, ProfilePayoff
 from epsilog.mechanisms import BallsInBins, Gaussian
 from epsilog.terms import CalibrationError
 
@@ -18,7 +18,7 @@ EXACT = 6.87625191183830599e-4  # of BINS at epsilon 1
 
 
 def certified(release=BINS, *, epsilon=1.0, **more):
-    return certificates.certify(release, epsilon=epsilon, **more)
+    return certificates.certify_delta(release, epsilon=epsilon, **more)
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_evidence_is_of_the_planned_trials_and_complete():
     first, second = found.evidence
     for says, evidence in (
         ("of the planned trials", (second, first)),
-        ("complete", (documents.Evidence(first.trial, first.hits[:1]), second)),
+        ("complete", (documents.TrialEvidence(first.trial, first.hits[:1]), second)),
     ):
         with pytest.raises(ValueError, match=says):
             certificates.Certificate(found.plan, found.source, evidence)
@@ -71,17 +71,17 @@ def test_the_worse_direction_counts_whichever_it_is_and_looks_end_at_the_evidenc
     for way in range(2):
         evidence = list(found.evidence)
         part = evidence[way]
-        evidence[way] = part = documents.Evidence(part.trial, (part.hits[0] + 600, *part.hits[1:]))
+        evidence[way] = part = documents.TrialEvidence(part.trial, (part.hits[0] + 600, *part.hits[1:]))
         interval = certificates.Certificate(found.plan, found.source, tuple(evidence)).interval
         low, high = (
             end * part.trial.bound
-            for end in montecarlo.clopper_pearson(hits=part.total, samples=20_000, failure=found.failure / 2)
+            for end in montecarlo.clopper_pearson_interval(hits=part.total, samples=20_000, failure=found.failure / 2)
         )
         assert (interval.lower, interval.upper) == pytest.approx((low, high), rel=1e-9)
         assert interval.estimate == pytest.approx(part.total / 20_000 * part.trial.bound)
         looks = certificates._looks(part, found.failure)
         assert [draws for draws, *_ in looks] == [16_384, 20_000]
-        assert looks[-1][1:] == certificates.narrowing(part.trial, 20_000, part.total, found.failure / 2)
+        assert looks[-1][1:] == certificates.compute_running_interval(part.trial, 20_000, part.total, found.failure / 2)
 
 
 @pytest.mark.slow
@@ -93,20 +93,20 @@ def test_composition_with_a_gaussian_beside_one_bin_is_one_gaussian():
         return gaussian_delta(other, e)[1] if e >= 0 else 1 + math.exp(e) * (gaussian_delta(other, -e)[1] - 1)
 
     grid = np.linspace(-8, 8, 4001)
-    table = BesideProfile(epsilon, tuple(grid), tuple(map(profile, grid)))
+    table = ProfilePayoff(epsilon, tuple(grid), tuple(map(profile, grid)))
     truth = gaussian_delta(math.hypot(mu, other), epsilon)[1]
     found = certified(BallsInBins(Gaussian(0.8), bins=1), beside=(table, table), samples=300_000, seed=12)
     assert truth in found.interval
     assert found.interval.upper < 1.1 * truth
     for part in found.evidence:  # the control: the other event is seen
-        low, _ = montecarlo.clopper_pearson(hits=part.total, samples=part.trial.samples, failure=1e-6)
+        low, _ = montecarlo.clopper_pearson_interval(hits=part.total, samples=part.trial.samples, failure=1e-6)
         assert low * part.trial.bound > gaussian_delta(mu, epsilon)[1]
     assert found.interval.lower == 0.0  # the table may be far above what it bounds: it proves nothing from below
-    assert montecarlo.check_document(json.loads(json.dumps(found.to_json())), shards=1) == ()
+    assert montecarlo.recompute_document(json.loads(json.dumps(found.to_json())), shards=1) == ()
 
 
 def test_a_profile_is_read_from_above():
-    table = BesideProfile(1.0, (0.0, 1.0, 2.0), (0.5, 0.2, 0.0))
+    table = ProfilePayoff(1.0, (0.0, 1.0, 2.0), (0.5, 0.2, 0.0))
     read = np.exp(table.log_value(1.0 - np.array([-0.5, 0.0, 0.3, 1.0, 1.7, 2.0, 5.0])))
     chord = 0.5 - 0.3 * (math.exp(0.3) - 1) / (math.e - 1)
     assert read[[0, 1, 2, 3, 5, 6]] == pytest.approx([1.0, 0.5, chord, 0.2, 0.0, 0.0])
@@ -126,28 +126,28 @@ def test_a_profile_is_read_from_above():
 )
 def test_an_impossible_profile_is_refused(epsilons, deltas, says):
     with pytest.raises(ValueError, match=says):
-        BesideProfile(1.0, epsilons, deltas)
+        ProfilePayoff(1.0, epsilons, deltas)
 
 
 def test_a_profile_next_to_nothing_adds_nothing():
     """The control: the profile of a release that says nothing, rounded down, is accepted and read from above."""
     epsilons = tuple(float(e) for e in np.linspace(-30, 1, 200))
-    table = BesideProfile(1.0, epsilons, tuple(max(0.0, -math.expm1(e)) * (1 - 2e-16) for e in epsilons))
+    table = ProfilePayoff(1.0, epsilons, tuple(max(0.0, -math.expm1(e)) * (1 - 2e-16) for e in epsilons))
     losses = np.linspace(-1, 40, 999)
     assert (table.log_value(losses) >= HockeyStick(1.0).log_value(losses)).all()
     assert certified(beside=(table, table), samples=20_000, seed=3).interval.upper >= EXACT
 
 
 def test_beside_means_one_profile_in_each_direction_at_this_epsilon():
-    table = BesideProfile(1.0, (0.0, 1.0), (0.5, 0.2))
-    for beside in ((), (table,), (table,) * 3, (table, BesideProfile(2.0, (0.0, 1.0), (0.5, 0.2)))):
+    table = ProfilePayoff(1.0, (0.0, 1.0), (0.5, 0.2))
+    for beside in ((), (table,), (table,) * 3, (table, ProfilePayoff(2.0, (0.0, 1.0), (0.5, 0.2)))):
         with pytest.raises(ValueError, match="beside must hold two"):
             certified(beside=beside, samples=1000, seed=1)
 
 
 def test_the_largest_payoff_by_tilt():
     """At tilt 0 it is 1, as low losses cost all; tilted upwards it is finite only if low losses cost nothing."""
-    ends, goes_on = (BesideProfile(1.0, (0.0, 1.0, 2.0), (0.5, 0.2, last)) for last in (0.0, 0.1))
+    ends, goes_on = (ProfilePayoff(1.0, (0.0, 1.0, 2.0), (0.5, 0.2, last)) for last in (0.0, 0.1))
     assert ends.log_largest(0.0) == goes_on.log_largest(0.0) == HockeyStick(1.0).log_largest(0.0) == 0.0
     assert goes_on.log_largest(1e-9) == math.inf
     losses = np.linspace(-40, 40, 800_001)

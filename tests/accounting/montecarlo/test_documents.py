@@ -9,9 +9,9 @@ from tests.accounting.montecarlo.simulated import BINS, trial
 
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import shards, sweeps, tilt
-from epsilog.accounting.montecarlo.documents import Evidence, trial_from_json, trial_json
+from epsilog.accounting.montecarlo.documents import TrialEvidence, trial_from_json, trial_json
 from epsilog.mechanisms import BallsInBins, Gaussian
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 
 TRIAL = trial(samples=3 * shards.SHARD - 100)
 FULL = (shards.SHARD, shards.SHARD, shards.SHARD - 100)
@@ -28,7 +28,7 @@ def plan():
 
 @pytest.fixture(scope="module")
 def swept():
-    return sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0))
+    return sweeps.plan_noise_search(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0))
 
 
 @pytest.fixture
@@ -86,7 +86,9 @@ def test_a_certificate_is_of_one_release_at_one_epsilon_in_both_directions(plan)
 
 def test_a_sweep_is_of_one_release_in_order_at_one_epsilon(swept):
     """The claim is about the candidates that are tested, at the epsilon they are tested at, in both directions."""
-    other = sweeps.plan_sweep(BallsInBins(Gaussian(1.0), 99), epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1,))
+    other = sweeps.plan_noise_search(
+        BallsInBins(Gaussian(1.0), 99), epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1,)
+    )
     first, second = swept.checks
     for says, change in (
         ("noises must fall", {"noises": swept.noises[::-1]}),
@@ -107,23 +109,23 @@ def test_no_shard_has_more_hits_than_draws(hits):
         counts = [0, 0, 0]
         counts[shard] = FULL[shard] + 1 if hits == "one more" else hits
         with pytest.raises(ValueError, match=r"hits\S* must be"):
-            Evidence(TRIAL, tuple(counts))
+            TrialEvidence(TRIAL, tuple(counts))
 
 
 def test_counts_of_all_shards_are_the_whole_and_fewer_are_a_beginning():
-    assert Evidence(TRIAL, FULL).total == TRIAL.samples
-    assert Evidence(TRIAL, FULL).whole
-    assert not Evidence(TRIAL, FULL[:2]).whole
+    assert TrialEvidence(TRIAL, FULL).total == TRIAL.samples
+    assert TrialEvidence(TRIAL, FULL).whole
+    assert not TrialEvidence(TRIAL, FULL[:2]).whole
     for wrong in ((), (*FULL, 0)):
         with pytest.raises(ValueError, match="hits must have 1 to 3 entries"):
-            Evidence(TRIAL, wrong)
+            TrialEvidence(TRIAL, wrong)
 
 
 def test_a_direction_is_written_as_plain_text_and_there_are_two():
-    for direction in (Direction.REMOVE, Direction.ADD):
+    for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD):
         written = trial_json(trial(direction=direction))
         assert type(written["direction"]) is str
         assert trial_from_json(written).tilt.direction is direction
-    for wrong in ("plain", Direction.BOTH, "Remove", None):
+    for wrong in ("plain", AdjacencyType.BOTH, "Remove", None):
         with pytest.raises(ValueError, match="direction must be one of remove, add"):
             tilt.Tilt(wrong)

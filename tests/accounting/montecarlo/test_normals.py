@@ -8,8 +8,8 @@ from tests.accounting.montecarlo.simulated import BANDED, BINS, trial
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from epsilog.accounting.montecarlo import normals, run, shards, tilt
-from epsilog.accounting.montecarlo.normals import one_thread
-from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.normals import limit_to_one_thread
+from epsilog.accounting.montecarlo.pairs import build_simulated_pair
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 
 
@@ -22,11 +22,11 @@ def test_compiled_normals_are_numpys(monkeypatch):
     before = run.run_trials([one], seed=2)
     assert before[0][0] > 100
     first, second = (np.random.Generator(np.random.Philox(3)) for _ in range(2))
-    plain = normals.normals(first, 500, 300)  # long enough for the ziggurat's tail
+    plain = normals.draw_normals(first, 500, 300)  # long enough for the ziggurat's tail
     monkeypatch.setattr(normals, "PATIENCE", -1)
-    calls, fill = [], normals.compiled()
-    monkeypatch.setattr(normals, "compiled", lambda: lambda rng, out: (calls.append(out.size), fill(rng, out)))
-    np.testing.assert_array_equal(normals.normals(second, 500, 300), plain)
+    calls, fill = [], normals.compile_fill_loop()
+    monkeypatch.setattr(normals, "compile_fill_loop", lambda: lambda rng, out: (calls.append(out.size), fill(rng, out)))
+    np.testing.assert_array_equal(normals.draw_normals(second, 500, 300), plain)
     assert np.abs(plain).max() > 3.6542
     assert first.random() == second.random()
     assert calls == [150_000]
@@ -40,14 +40,14 @@ def test_without_numba_or_patience_numpy_draws_on(monkeypatch):
     monkeypatch.setattr(normals, "PATIENCE", 12)
     seen = []
     monkeypatch.setattr(normals, "find_spec", seen.append)
-    normals.compiled.cache_clear()
+    normals.compile_fill_loop.cache_clear()
     try:
-        assert normals.normals(rng, 3, 4).shape == (3, 4)
+        assert normals.draw_normals(rng, 3, 4).shape == (3, 4)
         assert seen == []
-        assert np.isfinite(normals.normals(rng, 1, 1)).all()
+        assert np.isfinite(normals.draw_normals(rng, 1, 1)).all()
         assert seen == ["numba"]
     finally:
-        normals.compiled.cache_clear()
+        normals.compile_fill_loop.cache_clear()
 
 
 def blas():
@@ -70,17 +70,17 @@ def test_draws_pilots_and_tilts_have_one_thread_and_an_error_gives_them_back(mon
         seen.append(blas())
         raise ArithmeticError
 
-    monkeypatch.setattr(tilt, "log_values", look)
+    monkeypatch.setattr(tilt, "draw_log_values", look)
     calls = [
-        lambda: shards.count_hits(shards.Trial(BINS, HockeyStick(1.0), tilt.Tilt("remove"), 0.0, 1000), 1, 0),
-        lambda: shards.pilot_delta(BINS, HockeyStick(1.0), "add", 1, draws=1000),
-        lambda: tilt.choose_tilt(pair_of(BINS), HockeyStick(1.0), "add"),
+        lambda: shards.count_hits(shards.BernoulliTrial(BINS, HockeyStick(1.0), tilt.Tilt("remove"), 0.0, 1000), 1, 0),
+        lambda: shards.estimate_pilot_delta(BINS, HockeyStick(1.0), "add", 1, draws=1000),
+        lambda: tilt.choose_tilt(build_simulated_pair(BINS), HockeyStick(1.0), "add"),
         lambda: shards.draw_losses(BINS, samples=1, seed=1),
     ]
     for number, call in enumerate(calls, 1):
         if number == 3:
-            monkeypatch.setattr(tilt, "log_bound", look)
-            monkeypatch.setattr(type(pair_of(BINS)), "draw", look)
+            monkeypatch.setattr(tilt, "bound_log_value", look)
+            monkeypatch.setattr(type(build_simulated_pair(BINS)), "draw", look)
         with pytest.raises(ArithmeticError):
             call()
         assert seen == [{1}] * number
@@ -95,7 +95,7 @@ def test_two_certificates_at_once_leave_the_threads_as_they_were(first_out):
     seen = []
 
     def draw(name):
-        with one_thread():
+        with limit_to_one_thread():
             seen.append(blas())
             inside[name].set()
             leave[name].wait(10)

@@ -28,7 +28,9 @@ KNOWN = [  # 45-digit Laplace inversions, two quadratures agreeing to 20 digits 
 
 
 def priced(bins, stddev, epsilon, direction="remove", **more):
-    return oracle.balls_in_bins_delta(bins=bins, noise_stddev=stddev, epsilon=epsilon, direction=direction, **more)
+    return oracle.compute_balls_in_bins_delta(
+        bins=bins, noise_stddev=stddev, epsilon=epsilon, direction=direction, **more
+    )
 
 
 @pytest.mark.slow_beyond(8)
@@ -69,8 +71,10 @@ def test_bad_input_is_named(bad):
 
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_an_answer_outside_its_proven_brackets_is_refused(monkeypatch, factor):
-    integrate = oracle._priced
-    monkeypatch.setattr(oracle, "_priced", lambda *given: (factor * integrate(*given)[0], integrate(*given)[1]))
+    integrate = oracle._evaluate_method
+    monkeypatch.setattr(
+        oracle, "_evaluate_method", lambda *given: (factor * integrate(*given)[0], integrate(*given)[1])
+    )
     for direction in oracle.DIRECTIONS:
         with pytest.raises(CalibrationError, match="outside its brackets"):
             priced(16, 1.0, 1.0, direction)

@@ -19,41 +19,41 @@ from epsilog.accounting.montecarlo import mixtures, oracle, pairs, tilt
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.mechanisms import (
     BallsInBins,
-    BinnedParticipation,
-    ChosenParticipation,
-    CyclicParticipation,
+    BallsInBinsParticipation,
+    CyclicPoissonParticipation,
     DenseStrategy,
-    EveryRound,
+    FullParticipation,
     Gaussian,
     Laplace,
     MatrixMechanism,
+    MinSepParticipation,
     PoissonSampled,
+    RandomAllocationParticipation,
     Repeated,
-    SpacedParticipation,
 )
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 from epsilog.terms import UnsupportedMechanismError
 
 NOISE = 1.3
 CASES = [
-    (SpacedParticipation(3, 0.4), [1.0, 0.5], 7),
-    (SpacedParticipation(3, 0.4, warm_start=True), [1.0, 0.5], 7),
-    (SpacedParticipation(4, 0.01, warm_start=True), [1.0], 6),
-    (SpacedParticipation(2, 1.0, warm_start=True), [1.0, 0.5], 7),
-    (SpacedParticipation(1, 0.3), [0.8], 6),
-    (CyclicParticipation(3, 0.6), [1.0, 0.5, 0.2], 7),
-    (CyclicParticipation(2, 1e-6), [1.0], 6),
-    (CyclicParticipation(3, 1.0), [1.0, 0.5], 7),
-    (ChosenParticipation(1), [0.8], 1),
-    (ChosenParticipation(3), [0.8], 7),
-    (ChosenParticipation(5), [0.8], 6),
-    (ChosenParticipation(5), [0.8], 5),
+    (MinSepParticipation(3, 0.4), [1.0, 0.5], 7),
+    (MinSepParticipation(3, 0.4, warm_start=True), [1.0, 0.5], 7),
+    (MinSepParticipation(4, 0.01, warm_start=True), [1.0], 6),
+    (MinSepParticipation(2, 1.0, warm_start=True), [1.0, 0.5], 7),
+    (MinSepParticipation(1, 0.3), [0.8], 6),
+    (CyclicPoissonParticipation(3, 0.6), [1.0, 0.5, 0.2], 7),
+    (CyclicPoissonParticipation(2, 1e-6), [1.0], 6),
+    (CyclicPoissonParticipation(3, 1.0), [1.0, 0.5], 7),
+    (RandomAllocationParticipation(1), [0.8], 1),
+    (RandomAllocationParticipation(3), [0.8], 7),
+    (RandomAllocationParticipation(5), [0.8], 6),
+    (RandomAllocationParticipation(5), [0.8], 5),
 ]
 MIXTURES = [
-    (BinnedParticipation(3), [1.0, 0.5, 0.2, 0.1], 7),
-    (BinnedParticipation(2), [1.0], 6),
-    (BinnedParticipation(4), [1.0], 6),
-    (EveryRound(), [1.0, 0.5], 3),
+    (BallsInBinsParticipation(3), [1.0, 0.5, 0.2, 0.1], 7),
+    (BallsInBinsParticipation(2), [1.0], 6),
+    (BallsInBinsParticipation(4), [1.0], 6),
+    (FullParticipation(), [1.0, 0.5], 3),
 ]
 
 
@@ -70,12 +70,12 @@ def paths(kind, rounds):
             walk(t + join, chance * p, (*taken, t), *steps)
 
     match kind:
-        case EveryRound():
+        case FullParticipation():
             found[tuple(range(rounds))] = 1.0
-        case ChosenParticipation(participations=often):
+        case RandomAllocationParticipation(participations=often):
             sets = list(itertools.combinations(range(rounds), often))
             found.update(dict.fromkeys(sets, 1 / len(sets)))
-        case SpacedParticipation(min_separation=b, probability=p):
+        case MinSepParticipation(min_separation=b, probability=p):
             starts = [1.0] + [p] * (b - 1) * kind.warm_start
             for start, weight in enumerate(starts):
                 walk(start, weight / sum(starts), (), 1, b, p)
@@ -100,7 +100,7 @@ def test_losses_are_the_log_of_the_mean_over_paths_however_far_out(case, far):
     participation, column, rounds = case
     ratio = np.random.default_rng(1).uniform(-far, far, (rounds, 12))
     ratio[:, 0], ratio[:, 1] = far, -far
-    found = pairs.pair_of(mechanism(column, participation, rounds, NOISE)).loss(ratio)
+    found = pairs.build_simulated_pair(mechanism(column, participation, rounds, NOISE)).loss(ratio)
     with mpmath.workdps(60):
         for at, loss in zip(ratio.T, found, strict=True):
             total = mpmath.fsum(
@@ -113,24 +113,24 @@ def test_losses_are_the_log_of_the_mean_over_paths_however_far_out(case, far):
 def test_energies_ratios_and_brackets_are_those_of_the_matrix(case):
     participation, column, rounds = case
     matrix, chances = columns(column, rounds), paths(participation, rounds)
-    pair = pairs.pair_of(mechanism(column, participation, rounds, NOISE))
+    pair = pairs.build_simulated_pair(mechanism(column, participation, rounds, NOISE))
     means = {taken: matrix[list(taken)].sum(axis=0) / NOISE for taken in chances}
     mean = sum(w * means[taken] for taken, w in chances.items())
     assert pair.mean_energy == pytest.approx(sum(w * means[taken] @ means[taken] for taken, w in chances.items()))
     assert pair.mean_field_energy == pytest.approx(mean @ mean)
     fullest = max(math.sqrt(m @ m) for m in means.values())
-    for direction in Direction.REMOVE, Direction.ADD:
+    for direction in AdjacencyType.REMOVE, AdjacencyType.ADD:
         low, high = pair.brackets(1.0, direction)
         assert high == pytest.approx(gaussian_delta(fullest, 1.0)[1])
         assert low == 0 or (len(column) == 1 and rounds % participation.cycle_length == 0 and low < high)
-    if isinstance(pair, mixtures.Mixture):
+    if isinstance(pair, mixtures.BallsInBinsPair):
         modes = np.array(list(means.values()))
         np.testing.assert_allclose(np.sort(pair.gram, axis=None), np.sort(modes @ modes.T, axis=None), atol=1e-12)
         return
     x = np.random.default_rng(3).standard_normal((rounds, 3))
     energy = (matrix**2).sum(axis=1)[:, None]
     np.testing.assert_allclose(pair.ratios(x / NOISE), (2 * matrix @ x - energy) / (2 * NOISE**2), atol=1e-12)
-    taken = pair.taken(np.random.default_rng(4), 20_000).astype(float)
+    taken = pair.sample_participation(np.random.default_rng(4), 20_000).astype(float)
     joint = [[sum(w for s, w in chances.items() if {i, j} <= {*s}) for i in range(rounds)] for j in range(rounds)]
     together = np.array(joint)
     error = np.sqrt(together * (1 - together).clip(0) / 20_000) + 1e-9
@@ -142,11 +142,11 @@ def test_energies_ratios_and_brackets_are_those_of_the_matrix(case):
 def test_one_over_the_ratio_has_mean_one_under_every_tilt(case, direction, strength):
     """E_P[Q / P] = E_Q[P / Q] = 1: each loss with its own weight. The control: without weights; losses 30% off."""
     participation, column, rounds = case
-    pair = pairs.pair_of(mechanism(column, participation, rounds, 2.5))
+    pair = pairs.build_simulated_pair(mechanism(column, participation, rounds, 2.5))
     if direction == "remove" and strength > pair.largest_tilt:
         return
     how, rng = tilt.Tilt(direction, strength), np.random.Generator(np.random.Philox(12))
-    loss, log_weight = tilt.draw(pair, how, rng, 20_000, floor=-math.inf)
+    loss, log_weight = tilt.draw_weighted_losses(pair, how, rng, 20_000, floor=-math.inf)
     mean, error = spread_of(np.exp(log_weight - loss))
     assert abs(mean - 1) <= ALLOWED * error + 1e-12
     if loss.std() > 0.05:
@@ -157,12 +157,12 @@ def test_one_over_the_ratio_has_mean_one_under_every_tilt(case, direction, stren
 @pytest.mark.parametrize(
     ("release", "order"),
     [
-        (mechanism([1.0], BinnedParticipation(3), 3, 1.1), 2),
-        (mechanism([1.0], BinnedParticipation(2), 4, 1.1), 3),
-        (mechanism([1.0], CyclicParticipation(2, 0.4), 4, 1.1), 1),
-        (mechanism([1.0], CyclicParticipation(3, 0.7), 3, 1.1), 2),
-        (mechanism([1.0], CyclicParticipation(2, 1.0), 4, 1.1), 2),
-        (mechanism([1.0, 0.5], BinnedParticipation(3), 5, 1.1), 2),
+        (mechanism([1.0], BallsInBinsParticipation(3), 3, 1.1), 2),
+        (mechanism([1.0], BallsInBinsParticipation(2), 4, 1.1), 3),
+        (mechanism([1.0], CyclicPoissonParticipation(2, 0.4), 4, 1.1), 1),
+        (mechanism([1.0], CyclicPoissonParticipation(3, 0.7), 3, 1.1), 2),
+        (mechanism([1.0], CyclicPoissonParticipation(2, 1.0), 4, 1.1), 2),
+        (mechanism([1.0, 0.5], BallsInBinsParticipation(3), 5, 1.1), 2),
     ],
     ids=str,
 )
@@ -175,7 +175,7 @@ def test_the_moment_by_listing_every_choice_of_paths(release, order):
         math.prod(w for w, _ in choice) * math.exp(sum(a @ b for (_, a), (_, b) in itertools.combinations(choice, 2)))
         for choice in itertools.product(means, repeat=order + 1)
     )
-    found = pairs.pair_of(release).log_moment(order)
+    found = pairs.build_simulated_pair(release).log_moment(order)
     if len(release.strategy.coefficients) == 1:
         assert found == pytest.approx(math.log(total))
     else:
@@ -198,11 +198,11 @@ def test_modes_of_a_tilt_have_their_law(bins, monkeypatch):
     """Pairs of modes, read off draws without noise: i uniform, j in proportion to e^(H_ij) (chi-square, 1e-6)."""
     rng = np.random.default_rng(bins)
     modes = rng.random((bins, bins)) + 0.2 * np.eye(bins)
-    pair = mixtures.Mixture(modes @ modes.T / 3)
+    pair = mixtures.BallsInBinsPair(modes @ modes.T / 3)
     pair.noise = lambda _, count: np.zeros((count, bins))
     centres = []
     monkeypatch.setattr(mixtures, "log_mean_exp", lambda fields: centres.append(fields + pair.half) or fields[:, 0])
-    tilt.draw(pair, tilt.Tilt("remove", 1.0), rng, 40_000, floor=0.0)
+    tilt.draw_weighted_losses(pair, tilt.Tilt("remove", 1.0), rng, 40_000, floor=0.0)
     sums = pair.gram[:, None, :] + pair.gram[None, :, :]
     upper = np.triu_indices(bins)
     seen = np.array([(np.abs(centres[0] - sums[i, j]).max(axis=1) < 1e-9).sum() for i, j in zip(*upper, strict=True)])
@@ -221,8 +221,8 @@ def estimate(pair, direction, epsilon, *, draws, strength):
     rng = np.random.Generator(np.random.Philox(7))
     payoff = HockeyStick(epsilon)
     how = tilt.choose_tilt(pair, payoff, direction) if strength is None else tilt.Tilt(direction, strength)
-    log_m = tilt.log_bound(pair, how, payoff)
-    logs = [tilt.log_values(pair, how, payoff, rng, 4096, log_m=log_m) for _ in range(-(-draws // 4096))]
+    log_m = tilt.bound_log_value(pair, how, payoff)
+    logs = [tilt.draw_log_values(pair, how, payoff, rng, 4096, log_m=log_m) for _ in range(-(-draws // 4096))]
     return *spread_of(np.exp(np.concatenate(logs))), math.exp(log_m)
 
 
@@ -232,12 +232,14 @@ def binned(bins):
 
 def banded(rounds, bins, bands):
     raw = np.cumprod([1.0, *((2 * i - 1) / (2 * i) for i in range(1, bands))])
-    return lambda noise: mechanism(raw / np.linalg.norm(raw), BinnedParticipation(bins), rounds, noise)
+    return lambda noise: mechanism(raw / np.linalg.norm(raw), BallsInBinsParticipation(bins), rounds, noise)
 
 
 def by_integral(bins):
     def delta(noise, epsilon, direction):
-        return oracle.balls_in_bins_delta(bins=bins, noise_stddev=noise, epsilon=epsilon, direction=direction).value, 0
+        return oracle.compute_balls_in_bins_delta(
+            bins=bins, noise_stddev=noise, epsilon=epsilon, direction=direction
+        ).value, 0
 
     return delta
 
@@ -271,7 +273,7 @@ def stated(delta, error):  # drawn by other code
 
 
 def spaced(noise):
-    return mechanism([1.0], SpacedParticipation(1, 0.05), 40, noise)
+    return mechanism([1.0], MinSepParticipation(1, 0.05), 40, noise)
 
 
 def poisson(noise):
@@ -279,7 +281,7 @@ def poisson(noise):
 
 
 def two_of_three(noise):
-    return mechanism([1.0], ChosenParticipation(2), 3, noise)
+    return mechanism([1.0], RandomAllocationParticipation(2), 3, noise)
 
 
 KNOWN = [  # the release of a noise; noise, epsilon, direction; strength (None: the best), draws; the delta
@@ -309,7 +311,8 @@ def test_draws_agree_with_what_is_known_and_noise_off_by_a_third_does_not(known)
     of, noise, epsilon, direction, strength, draws, delta = known
     truth, unsure = delta(noise, epsilon, direction)
     found, control = (
-        estimate(pairs.pair_of(of(z)), direction, epsilon, draws=draws, strength=strength) for z in (noise, 1.3 * noise)
+        estimate(pairs.build_simulated_pair(of(z)), direction, epsilon, draws=draws, strength=strength)
+        for z in (noise, 1.3 * noise)
     )
     assert abs(found[0] - truth) <= ALLOWED * math.hypot(found[1], unsure)
     assert found[1] < 0.1 * truth
@@ -329,11 +332,11 @@ def test_mixtures_are_the_log_of_the_mean_over_modes(far, sign):
     with mpmath.workdps(60):
         direct = sign * np.array([float(mpmath.log(mpmath.fsum(map(mpmath.exp, row)) / 5)) for row in fields])
     for floor in (-np.inf, -far / 2, 0.0, far / 2):
-        found = mixtures._mixed(fields, sign=sign, floor=floor)
+        found = mixtures._log_mean_exp(fields, sign=sign, floor=floor)
         kept = np.isfinite(found)
         assert kept[direct > floor].all()  # what is above the floor is never left out
         assert found[kept] == pytest.approx(direct[kept], rel=1e-12, abs=1e-9)
-        lost = mixtures._mixed(np.array([[np.nan, 1.0], [1.0, np.nan]]), sign=sign, floor=floor)
+        lost = mixtures._log_mean_exp(np.array([[np.nan, 1.0], [1.0, np.nan]]), sign=sign, floor=floor)
         assert np.isnan(lost).all()  # nor taken for a harmless one
 
 
@@ -342,7 +345,7 @@ def test_mixtures_are_the_log_of_the_mean_over_modes(far, sign):
 def test_draws_in_chunks_are_all_drawn_and_from_one_law(monkeypatch, direction, gram):
     """Any prefix is a fair sample: false alarms 1e-4, at a seed that passes; the control is half a deviation off."""
     monkeypatch.setattr(mixtures, "_CHUNK", 16 * 1000)
-    pair = mixtures.Mixture(gram)
+    pair = mixtures.BallsInBinsPair(gram)
     loss, log_weight = pair.draw(np.random.default_rng(5), 6500, direction, floor=-math.inf, shift=0.5)
     assert np.isfinite(loss).all()
     for values in (loss, log_weight) if direction == "add" else (loss,):
@@ -355,13 +358,13 @@ def test_draws_in_chunks_are_all_drawn_and_from_one_law(monkeypatch, direction, 
 def test_dense_and_toeplitz_strategies_agree():
     column, rounds = (1.0, 0.5, 0.25), 7
     rows = tuple(tuple(column[t - s] if t - s < 3 else 0.0 for s in range(t + 1)) for t in range(rounds))
-    one = pairs.bin_gram(MatrixMechanism(DenseStrategy(rows), BinnedParticipation(3), rounds, 1.0), 3)
-    other = pairs.bin_gram(mechanism(column, BinnedParticipation(3), rounds, 1.0), 3)
+    one = pairs.compute_bin_gram(MatrixMechanism(DenseStrategy(rows), BallsInBinsParticipation(3), rounds, 1.0), 3)
+    other = pairs.compute_bin_gram(mechanism(column, BallsInBinsParticipation(3), rounds, 1.0), 3)
     np.testing.assert_allclose(one, other, atol=1e-15)
 
 
 def test_a_singular_gram_gets_noise_on_the_safe_side():
-    pair = mixtures.Mixture(np.ones((3, 3)))  # three equal modes
+    pair = mixtures.BallsInBinsPair(np.ones((3, 3)))  # three equal modes
     assert 1 < np.diag(pair.gram).min() <= np.diag(pair.gram).max() < 1 + 1e-9
     mean, error, _ = estimate(pair, "remove", 0.5, draws=40_000, strength=0.0)
     assert abs(mean - gaussian_delta(1.0, 0.5)[1]) <= ALLOWED * error
@@ -373,22 +376,22 @@ REFUSED = {
         Gaussian(1.0),
         BallsInBins(Laplace(1.0), 4),
         BallsInBins(Gaussian(0.0), 4),
-        mechanism([1.0, 0.5, 0.5], SpacedParticipation(2, 0.5), 8, 1.0),
-        mechanism([1.0, 0.5, 0.5], CyclicParticipation(2, 0.5), 8, 1.0),
-        MatrixMechanism(DenseStrategy(((1.0,), (0.5, 1.0))), CyclicParticipation(2, 0.5), 2, 1.0),
+        mechanism([1.0, 0.5, 0.5], MinSepParticipation(2, 0.5), 8, 1.0),
+        mechanism([1.0, 0.5, 0.5], CyclicPoissonParticipation(2, 0.5), 8, 1.0),
+        MatrixMechanism(DenseStrategy(((1.0,), (0.5, 1.0))), CyclicPoissonParticipation(2, 0.5), 2, 1.0),
     ],
     "memory": [
         Repeated(PoissonSampled(Gaussian(1.0), 0.1), HUGE),
         Repeated(PoissonSampled(Gaussian(1.0), 0.1), 70_000),
         BallsInBins(Gaussian(1.0), 9_000),
-        mechanism([1.0], EveryRound(), HUGE, 1.0),
-        mechanism([1.0], BinnedParticipation(2**20), 2**7, 1.0),
-        mechanism([1.0], BinnedParticipation(8_000), 2**16, 1.0),
-        mechanism([1.0], SpacedParticipation(HUGE, 0.5), 8, 1.0),
-        mechanism([1.0], SpacedParticipation(2, 0.5), HUGE, 1.0),
-        mechanism([1.0], CyclicParticipation(HUGE, 0.5), 8, 1.0),
-        mechanism([1.0], CyclicParticipation(2, 0.5), HUGE, 1.0),
-        mechanism([1.0], ChosenParticipation(2), HUGE, 1.0),
+        mechanism([1.0], FullParticipation(), HUGE, 1.0),
+        mechanism([1.0], BallsInBinsParticipation(2**20), 2**7, 1.0),
+        mechanism([1.0], BallsInBinsParticipation(8_000), 2**16, 1.0),
+        mechanism([1.0], MinSepParticipation(HUGE, 0.5), 8, 1.0),
+        mechanism([1.0], MinSepParticipation(2, 0.5), HUGE, 1.0),
+        mechanism([1.0], CyclicPoissonParticipation(HUGE, 0.5), 8, 1.0),
+        mechanism([1.0], CyclicPoissonParticipation(2, 0.5), HUGE, 1.0),
+        mechanism([1.0], RandomAllocationParticipation(2), HUGE, 1.0),
     ],
     "simulated": [
         of(noise)
@@ -396,9 +399,9 @@ REFUSED = {
         for of in (
             lambda noise: Repeated(PoissonSampled(Gaussian(noise), 0.1), 10),
             lambda noise: BallsInBins(Gaussian(noise), 4),
-            lambda noise: mechanism([1.0, 0.5], SpacedParticipation(2, 0.5), 8, noise),
-            lambda noise: mechanism([1.0, 0.5], BinnedParticipation(4), 8, noise),
-            lambda noise: mechanism([1.0, 0.5], EveryRound(), 8, noise),
+            lambda noise: mechanism([1.0, 0.5], MinSepParticipation(2, 0.5), 8, noise),
+            lambda noise: mechanism([1.0, 0.5], BallsInBinsParticipation(4), 8, noise),
+            lambda noise: mechanism([1.0, 0.5], FullParticipation(), 8, noise),
         )
     ],
 }
@@ -408,29 +411,29 @@ REFUSED = {
 @pytest.mark.filterwarnings("error")
 def test_what_has_no_proof_no_room_or_no_digits_is_refused(says, release):
     with pytest.raises(UnsupportedMechanismError, match=says):
-        pairs.pair_of(release)
+        pairs.build_simulated_pair(release)
 
 
 @pytest.mark.parametrize(
     "release",
     [
-        mechanism([1.0], SpacedParticipation(1, 0.5), 4, 1.0),
-        mechanism([1.0], CyclicParticipation(3, 0.5), 4, 1.0),  # not whole cycles
-        mechanism([1.0, 0.5], CyclicParticipation(2, 0.5), 4, 1.0),  # correlated noise
+        mechanism([1.0], MinSepParticipation(1, 0.5), 4, 1.0),
+        mechanism([1.0], CyclicPoissonParticipation(3, 0.5), 4, 1.0),  # not whole cycles
+        mechanism([1.0, 0.5], CyclicPoissonParticipation(2, 0.5), 4, 1.0),  # correlated noise
     ],
 )
 def test_a_renyi_tilt_without_a_bound_is_refused(release):
-    pair, how = pairs.pair_of(release), tilt.Tilt("remove", 2.0)
+    pair, how = pairs.build_simulated_pair(release), tilt.Tilt("remove", 2.0)
     with pytest.raises(UnsupportedMechanismError):
-        tilt.log_bound(pair, how, HockeyStick(1.0))
+        tilt.bound_log_value(pair, how, HockeyStick(1.0))
     with pytest.raises(UnsupportedMechanismError):
-        tilt.draw(pair, how, np.random.default_rng(1), 5, floor=1.0)
+        tilt.draw_weighted_losses(pair, how, np.random.default_rng(1), 5, floor=1.0)
     assert tilt.choose_tilt(pair, HockeyStick(1.0), "remove").strength == 0
 
 
 def test_leaving_the_bound_is_an_error(monkeypatch):
-    pair = pairs.pair_of(BallsInBins(Gaussian(1.0), 4))
+    pair = pairs.build_simulated_pair(BallsInBins(Gaussian(1.0), 4))
     for bad in (np.nan, 50.0):
-        monkeypatch.setattr(tilt, "draw", lambda *_, bad=bad, **__: (np.full(3, 5.0), np.full(3, bad)))
+        monkeypatch.setattr(tilt, "draw_weighted_losses", lambda *_, bad=bad, **__: (np.full(3, 5.0), np.full(3, bad)))
         with pytest.raises(ArithmeticError, match="left its bounds"):
-            tilt.log_values(pair, tilt.Tilt("remove"), HockeyStick(1.0), np.random.default_rng(16), 3, log_m=0.0)
+            tilt.draw_log_values(pair, tilt.Tilt("remove"), HockeyStick(1.0), np.random.default_rng(16), 3, log_m=0.0)

@@ -10,19 +10,19 @@ from tests.accounting.montecarlo.simulated import BANDED, BINS
 
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import documents, recompute, run, shards
-from epsilog.accounting.montecarlo.payoff import BesideProfile
+from epsilog.accounting.montecarlo.payoff import ProfilePayoff
 from epsilog.terms import codec
 
 NONCE = "drand quicknet 19482411: 6fd1f7"
 
 
 def as_read(found):
-    return codec.parse(json.dumps(found.to_json()).encode())
+    return codec.parse_json(json.dumps(found.to_json()).encode())
 
 
 @pytest.fixture(scope="module")
 def swept():
-    found = montecarlo.sweep(BANDED, epsilon=1.0, delta=1e-2, slack=0.5, seed=21, noises=(3.0, 1.0))
+    found = montecarlo.search_noise(BANDED, epsilon=1.0, delta=1e-2, slack=0.5, seed=21, noises=(3.0, 1.0))
     assert found.chosen == 0
     assert len(found.evidence) == 4
     return as_read(found)
@@ -30,19 +30,19 @@ def swept():
 
 @pytest.fixture(scope="module")
 def certificate():
-    return as_read(montecarlo.certify(BINS, epsilon=1.0, samples=40_000, seed=5))
+    return as_read(montecarlo.certify_delta(BINS, epsilon=1.0, samples=40_000, seed=5))
 
 
 @pytest.fixture(scope="module")
 def derived():
-    plan = montecarlo.plan_certificate(BINS, epsilon=1.0, samples=20_000, seed=run.entropy())
+    plan = montecarlo.plan_certificate(BINS, epsilon=1.0, samples=20_000, seed=run.draw_entropy())
     return as_read(montecarlo.run_certificate(plan, nonce=NONCE))
 
 
 @pytest.mark.slow
 def test_a_third_party_recomputes_everything(swept, certificate, derived):
     for one in (swept, certificate, derived):
-        assert montecarlo.check_document(one) == ()
+        assert montecarlo.recompute_document(one) == ()
     assert swept["claim"]["delta"] <= 1e-2
     assert 6.876e-4 in codec.decode(certificate["interval"])
 
@@ -85,7 +85,7 @@ def changed(document, path, value):
 
 def noticed(document, **options):
     try:
-        return montecarlo.check_document(document, **options) != ()
+        return montecarlo.recompute_document(document, **options) != ()
     except ValueError:
         return True
 
@@ -99,7 +99,7 @@ def test_every_changed_leaf_is_noticed_without_a_draw(request, kind, monkeypatch
     """By what the document says of itself; drawing again comes on top. Only results may differ in their last bits."""
     document = request.getfixturevalue(kind)
     monkeypatch.setattr(recompute, "_redrawn", lambda *_: [])
-    assert montecarlo.check_document(document) == ()
+    assert montecarlo.recompute_document(document) == ()
     paths, missed = leaves(document), []
     for path in paths:
         leaf = at(document, path)
@@ -120,7 +120,7 @@ def test_another_count_is_noticed_by_drawing_again(request, kind):
     document = request.getfixturevalue(kind)
     for place in range(len(document["hits"])):
         other = changed(document, ("hits", place, 0), document["hits"][place][0] + 1)
-        assert any("hits recorded" in line for line in montecarlo.check_document(other))
+        assert any("hits recorded" in line for line in montecarlo.recompute_document(other))
 
 
 @pytest.mark.slow
@@ -150,33 +150,33 @@ def test_what_is_added_or_left_out_is_noticed(request, kind, monkeypatch):
 @pytest.mark.slow
 def test_a_simulation_cannot_be_relabelled(certificate):
     """Neither in one place nor in all: another provenance has other draws."""
-    assert montecarlo.check_document(certificate | {"simulation": False}) != ()
+    assert montecarlo.recompute_document(certificate | {"simulation": False}) != ()
     other = copy.deepcopy(certificate)
     other["source"]["provenance"] = "entropy"
-    seen = run.Source("entropy", other["source"]["value"])
+    seen = run.RandomnessSource("entropy", other["source"]["value"])
     other |= {"simulation": False, "seed": str(seen.seed(other["commitment"]))}
     other["interval"]["assumptions"][-1] = seen.assumption
-    assert any("hits recorded" in line for line in montecarlo.check_document(other))
+    assert any("hits recorded" in line for line in montecarlo.recompute_document(other))
     honest = montecarlo.Certificate(
         montecarlo.plan_from_json(other["plan"]),
         seen,
         tuple(
-            recompute.Evidence(
+            recompute.TrialEvidence(
                 trial, tuple(shards.count_hits(trial, int(other["seed"]), i) for i in range(trial.shards))
             )
             for trial in montecarlo.plan_from_json(other["plan"]).trials
         ),
     )
-    assert montecarlo.check_document(as_read(honest)) == ()  # and what nobody can check says so
-    assert "nobody but who ran it can check" in montecarlo.provenance(as_read(honest))
+    assert montecarlo.recompute_document(as_read(honest)) == ()  # and what nobody can check says so
+    assert "nobody but who ran it can check" in montecarlo.describe_seed_provenance(as_read(honest))
 
 
 def reforged(document, change):
     """Changes a plan and everything that follows from it without draws."""
     plan = copy.deepcopy(document["plan"])
     change(plan)
-    settled = codec.fingerprint(plan)
-    source = run.Source(document["source"]["provenance"], document["source"]["value"])
+    settled = codec.hash_canonical(plan)
+    source = run.RandomnessSource(document["source"]["provenance"], document["source"]["value"])
     return document | {"plan": plan, "commitment": settled, "seed": str(source.seed(settled))}
 
 
@@ -200,7 +200,7 @@ def reforged(document, change):
 )
 def test_a_plan_that_was_changed_throughout_is_none_or_has_other_draws(swept, change, says):
     try:
-        found = montecarlo.check_document(reforged(swept, change))
+        found = montecarlo.recompute_document(reforged(swept, change))
     except ValueError as error:
         found = (str(error),)
     assert any(re.search(says, line) for line in found)
@@ -230,7 +230,7 @@ def test_what_is_no_document_is_refused(certificate, change):
     other = copy.deepcopy(certificate)
     change(other)
     with pytest.raises(ValueError, match="must"):
-        montecarlo.check_document(other)
+        montecarlo.recompute_document(other)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_what_cannot_be_drawn_at_all_is_no_hang_and_no_crash(certificate, field,
         else:
             trial["release"][field] = value
     try:
-        found = montecarlo.check_document(other)
+        found = montecarlo.recompute_document(other)
     except ValueError as error:
         found = (str(error),)
     assert any("Monte Carlo has no proven bound" in line for line in found)
@@ -257,22 +257,22 @@ def test_spot_checks_are_not_predictable(monkeypatch, certificate):
     drawn = set()
     monkeypatch.setattr(recompute, "count_hits", lambda _, __, shard: drawn.add(shard) or 0)
     for _ in range(60):
-        montecarlo.check_document(certificate, shards=1)
+        montecarlo.recompute_document(certificate, shards=1)
     assert drawn == {0, 1, 2}  # of three shards, one is missed with probability 3 (2 / 3)^120 < 1e-20
 
 
 @pytest.mark.parametrize("none", [0, -1, 1.0, True])
 def test_redrawing_nothing_is_no_check(certificate, none):
     with pytest.raises(ValueError, match="shards must be"):
-        montecarlo.check_document(certificate, shards=none)
-    assert montecarlo.check_document(certificate, shards=99) == ()
+        montecarlo.recompute_document(certificate, shards=none)
+    assert montecarlo.recompute_document(certificate, shards=99) == ()
 
 
 def test_a_composition_states_what_it_takes_from_outside():
-    table = BesideProfile(1.0, (-1.0, 0.0, 1.0, 2.0), (0.7, 0.1, 0.01, 0.0))
-    document = as_read(montecarlo.certify(BINS, epsilon=1.0, beside=(table, table), samples=20_000, seed=6))
+    table = ProfilePayoff(1.0, (-1.0, 0.0, 1.0, 2.0), (0.7, 0.1, 0.01, 0.0))
+    document = as_read(montecarlo.certify_delta(BINS, epsilon=1.0, beside=(table, table), samples=20_000, seed=6))
     assert any("beside" in line for line in document["interval"]["assumptions"])
-    assert montecarlo.check_document(document) == ()
+    assert montecarlo.recompute_document(document) == ()
 
 
 # ---- plans and nonces ------------------------------------------------------------------------------------------------
@@ -283,28 +283,28 @@ def test_a_nonce_settles_the_draws_together_with_the_plan(derived):
     plan = montecarlo.plan_from_json(derived["plan"])
     assert as_read(montecarlo.run_certificate(plan, nonce=NONCE)) == derived
     assert derived["simulation"] is False
-    assert "published before that was known" in montecarlo.provenance(derived)
+    assert "published before that was known" in montecarlo.describe_seed_provenance(derived)
     other = montecarlo.run_certificate(plan, nonce=NONCE + "0")
     assert other.seed != int(derived["seed"])
     assert [list(part.hits) for part in other.evidence] != derived["hits"]
     published = {"commitment": plan.commitment, "nonce": NONCE}
-    assert montecarlo.check_document(derived, **published) == ()
+    assert montecarlo.recompute_document(derived, **published) == ()
     for wrong in ({"commitment": "0" * 64}, {"nonce": NONCE + "0"}):
-        assert len(montecarlo.check_document(derived, **(published | wrong))) == 1
-    assert len(montecarlo.check_document(as_read(montecarlo.run_certificate(plan)), nonce=NONCE)) == 1
+        assert len(montecarlo.recompute_document(derived, **(published | wrong))) == 1
+    assert len(montecarlo.recompute_document(as_read(montecarlo.run_certificate(plan)), nonce=NONCE)) == 1
 
 
 @pytest.mark.slow
 def test_every_part_of_a_plan_settles_the_draws(swept, certificate):
     """Whoever changes anything that decides the claim has another fingerprint, and other draws."""
-    source = run.Source(run.NONCE, NONCE)
+    source = run.RandomnessSource(run.NONCE, NONCE)
     for plan in (swept["plan"], certificate["plan"]):
         seeds, paths = set(), leaves(plan)
         for path in paths:
             leaf = at(plan, path)
             value = leaf + "0" if isinstance(leaf, str) else leaf + 1
-            seeds.add(source.seed(codec.fingerprint(changed(plan, path, value))))
-        assert len(seeds | {source.seed(codec.fingerprint(plan))}) == len(paths) + 1
+            seeds.add(source.seed(codec.hash_canonical(changed(plan, path, value))))
+        assert len(seeds | {source.seed(codec.hash_canonical(plan))}) == len(paths) + 1
 
 
 @pytest.mark.parametrize(

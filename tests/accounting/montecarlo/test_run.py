@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import run, shards, sweeps
-from epsilog.accounting.montecarlo.run import Origin
+from epsilog.accounting.montecarlo.run import SoftwareVersions
 from epsilog.cli.entry import app
 from epsilog.mechanisms import BallsInBins, Gaussian
-from epsilog.terms import EpsilogError, RecordsError, codec
+from epsilog.terms import EpsilogError, RecordError, codec
 from epsilog.terms.extras import install_command
 
-SIX = run.Source("chosen", "6")
+SIX = run.RandomnessSource("chosen", "6")
 QUESTION = {"epsilon": 1.0, "samples": 40_000}
 
 
@@ -42,13 +42,13 @@ def test_a_journal_resumes_and_refuses_another_run(book):
     assert resumed == whole
     assert len(path.read_text().splitlines()) == 5  # the head, and two of the four shards were drawn again
     assert drawn[-1] == (one.samples, sum(whole[0]))
-    for other in ("that run", SIX), ("this run", run.Source("chosen", "7")):
-        with pytest.raises(RecordsError, match="another run"):
+    for other in ("that run", SIX), ("this run", run.RandomnessSource("chosen", "7")):
+        with pytest.raises(RecordError, match="another run"):
             run.Journal.begin(path, *other)
     with pytest.raises(ValueError, match="seed must be the journal's"):
         run.run_trials([one], seed=book.seed + 1, journal=book)
     path.write_text("nonsense\n")
-    with pytest.raises(RecordsError, match="unreadable"):
+    with pytest.raises(RecordError, match="unreadable"):
         run.run_trials([one], seed=book.seed, journal=book)
 
 
@@ -61,7 +61,7 @@ from epsilog.accounting import montecarlo
 from epsilog.mechanisms import BallsInBins, Gaussian
 print("started", flush=True)
 release, journal = BallsInBins(Gaussian(1.0), bins=16), Path({str(path)!r})
-found = montecarlo.certify(release, epsilon=1.0, samples=600_000, seed=8, journal=journal)
+found = montecarlo.certify_delta(release, epsilon=1.0, samples=600_000, seed=8, journal=journal)
 print([part.hits for part in found.evidence])
 """
     first = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -73,7 +73,7 @@ print([part.hits for part in found.evidence])
     kept = path.read_text().count("\n")
     second = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert 4 <= kept < path.read_text().count("\n")
-    expected = montecarlo.certify(BINS, epsilon=1.0, samples=600_000, seed=8)
+    expected = montecarlo.certify_delta(BINS, epsilon=1.0, samples=600_000, seed=8)
     assert str([part.hits for part in expected.evidence]) in second.stdout
 
 
@@ -88,20 +88,24 @@ def test_a_journal_keeps_the_entropy_of_its_birth(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(run, "count_hits", die)
         with pytest.raises(KeyboardInterrupt):
-            montecarlo.certify(BINS, **QUESTION, journal=path)
+            montecarlo.certify_delta(BINS, **QUESTION, journal=path)
     born = json.loads(path.read_text())
     assert list(tmp_path.iterdir()) == [path]
-    first = montecarlo.certify(BINS, **QUESTION, journal=path)
+    first = montecarlo.certify_delta(BINS, **QUESTION, journal=path)
     assert not first.simulation
-    assert first.source == run.Source("entropy", born["value"]) == run.Source(born["provenance"], born["value"])
+    assert (
+        first.source
+        == run.RandomnessSource("entropy", born["value"])
+        == run.RandomnessSource(born["provenance"], born["value"])
+    )
     assert born["run"] == first.plan.commitment
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:3]) + "[0,")
-    assert montecarlo.certify(BINS, **QUESTION, journal=path) == first
+    assert montecarlo.certify_delta(BINS, **QUESTION, journal=path) == first
     with monkeypatch.context() as patch:
         patch.setattr(run, "count_hits", die)  # nothing is drawn once all is there: asking again changes nothing
-        assert montecarlo.certify(BINS, **QUESTION, journal=path) == first
-    other = montecarlo.certify(BINS, **QUESTION, journal=tmp_path / "other.jsonl")
+        assert montecarlo.certify_delta(BINS, **QUESTION, journal=path) == first
+    other = montecarlo.certify_delta(BINS, **QUESTION, journal=tmp_path / "other.jsonl")
     assert other.seed != first.seed
 
 
@@ -112,14 +116,14 @@ def test_a_journal_with_impossible_counts_is_refused(book):
     tagged = [json.dumps([*key, hits, run._tag(book.source, book.run, key, hits)]) for key, hits in asked]
     for line in (*tagged, "[" * 9999, '[0, "remove", 0]'):
         book.path.write_text(head + line + "\n")
-        with pytest.raises(RecordsError, match="unreadable"):
+        with pytest.raises(RecordError, match="unreadable"):
             book.read()
 
 
 def test_a_shard_has_one_count(book):
     for hits in (1, 1, 2):
         book.write((0, "remove", 0), hits)
-    with pytest.raises(RecordsError, match="shard 0 has two counts"):
+    with pytest.raises(RecordError, match="shard 0 has two counts"):
         book.read()
 
 
@@ -143,35 +147,35 @@ def test_a_line_that_is_not_this_runs_and_this_shards_is_refused(book, row, plac
     lines = [json.loads(line) for line in book.path.read_text().splitlines()]
     lines[row][place] = value
     book.path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    with pytest.raises(RecordsError, match="journal"):
+    with pytest.raises(RecordError, match="journal"):
         book.read()
 
 
-@pytest.mark.parametrize("start", [("that run", SIX), ("this run", run.Source("chosen", "7"))])
+@pytest.mark.parametrize("start", [("that run", SIX), ("this run", run.RandomnessSource("chosen", "7"))])
 def test_lines_of_another_run_are_refused(tmp_path, book, start):
     """Of another plan, and of the same plan with another seed; the file of the run is named, and what is wrong."""
     other = run.Journal.begin(tmp_path / "other.jsonl", *start)
     other.write((0, "remove", 0), 9)
     line = other.path.read_text().splitlines()[1]
     book.path.write_text(book.path.read_text() + line + "\n")
-    with pytest.raises(RecordsError, match=r"count of shard 0 \(remove\) was edited, or is of another run or shard"):
+    with pytest.raises(RecordError, match=r"count of shard 0 \(remove\) was edited, or is of another run or shard"):
         book.read()
 
 
 def test_two_processes_cannot_both_begin_a_journal(tmp_path, book, monkeypatch):
     path, before = book.path, book.path.read_text()
     monkeypatch.setattr(type(path), "exists", lambda _: False)  # as the other process saw it a moment ago
-    with pytest.raises(RecordsError, match="another process"):
-        run.Journal.begin(path, "this run", run.Source("chosen", "7"))
+    with pytest.raises(RecordError, match="another process"):
+        run.Journal.begin(path, "this run", run.RandomnessSource("chosen", "7"))
     assert path.read_text() == before
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_journal_is_bound_to_the_whole_plan(tmp_path):
     """What decides the claim without deciding the draws: goals, fallback, passing counts, the code's versions."""
-    plan = sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=1e-2, seed=1, noises=(1.1,), slack=0.9)
+    plan = sweeps.plan_noise_search(BINS, epsilon=1.0, target_delta=1e-2, seed=1, noises=(1.1,), slack=0.9)
     path = tmp_path / "journal.jsonl"
-    sweeps.run_sweep(plan, journal=path)
+    sweeps.run_noise_search(plan, journal=path)
     (remove, add), replace = plan.checks[0], dataclasses.replace
     others = [
         replace(plan, target_delta=2e-2),
@@ -180,16 +184,16 @@ def test_a_journal_is_bound_to_the_whole_plan(tmp_path):
         replace(plan, origin=replace(plan.origin, pilot=2)),
     ]
     for other in others:
-        with pytest.raises(RecordsError, match="another run"):
-            sweeps.run_sweep(other, journal=path)
+        with pytest.raises(RecordError, match="another run"):
+            sweeps.run_noise_search(other, journal=path)
     for ask in ({"samples": 1000}, {"failure": 1e-5}, {"release": BallsInBins(Gaussian(1.1), 16)}):
-        with pytest.raises(RecordsError, match="another run"):
-            montecarlo.certify(**({"release": BINS} | QUESTION | ask), journal=path)
+        with pytest.raises(RecordError, match="another run"):
+            montecarlo.certify_delta(**({"release": BINS} | QUESTION | ask), journal=path)
     for other in ({"nonce": "a nonce of its own"}, {"seed": 1}):  # a chosen seed is a simulation, and this file is none
-        with pytest.raises(RecordsError, match="not begun with this seed"):
-            sweeps.run_sweep(plan, journal=path, **other)
+        with pytest.raises(RecordError, match="not begun with this seed"):
+            sweeps.run_noise_search(plan, journal=path, **other)
     with pytest.raises(ValueError, match="versions installed here"):
-        sweeps.run_sweep(replace(plan, origin=replace(plan.origin, scipy="0.1")), journal=path)
+        sweeps.run_noise_search(replace(plan, origin=replace(plan.origin, scipy="0.1")), journal=path)
 
 
 # ---- clusters -------------------------------------------------------------------------------------------------------
@@ -229,7 +233,7 @@ class Cluster:
         return self
 
     def run(self, asked):
-        assert asked() == Origin()
+        assert asked() == SoftwareVersions()
         return {f"tcp://{i}": origin for i, origin in enumerate(self.origins)}
 
     def __enter__(self):
@@ -248,7 +252,10 @@ def stand_in(monkeypatch, cluster):
     ("cluster", "says"),
     [
         (Cluster(), "scheduler must be of a cluster with workers"),
-        (Cluster([Origin(), Origin(numpy="1.26.0")]), r"scheduler must be of workers with Origin.* at tcp://1"),
+        (
+            Cluster([SoftwareVersions(), SoftwareVersions(numpy="1.26.0")]),
+            r"scheduler must be of workers with SoftwareVersions.* at tcp://1",
+        ),
         (Cluster(fails=OSError("refused")), r"must be HOST:PORT of a running cluster, got 'here:1' \(refused"),
         (Cluster(fails=ValueError("no port")), "scheduler must be HOST:PORT of a running cluster"),
     ],
@@ -256,18 +263,18 @@ def stand_in(monkeypatch, cluster):
 )
 def test_a_cluster_that_may_draw_something_else_is_refused(monkeypatch, cluster, says):
     stand_in(monkeypatch, cluster)
-    with pytest.raises(ValueError, match=says), run.on_dask("here:1"):
+    with pytest.raises(ValueError, match=says), run.use_dask_cluster("here:1"):
         pytest.fail("drew")
 
 
 def test_a_cluster_is_started_with_so_many_workers_and_ended(monkeypatch):
-    cluster = Cluster([Origin()])
+    cluster = Cluster([SoftwareVersions()])
     stand_in(monkeypatch, cluster)
-    with montecarlo.on_dask(workers=3):
+    with montecarlo.use_dask_cluster(workers=3):
         assert cluster.started[0]["n_workers"] == 3
         assert "ended" not in cluster.started
     assert cluster.started[-2:] == ["ended", "ended"]  # the client and the cluster
-    with pytest.raises(ValueError, match="workers must be at least 1"), montecarlo.on_dask(workers=0):
+    with pytest.raises(ValueError, match="workers must be at least 1"), montecarlo.use_dask_cluster(workers=0):
         pytest.fail("started")
 
 

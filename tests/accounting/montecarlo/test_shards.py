@@ -8,17 +8,17 @@ from scipy import stats
 from tests.accounting.montecarlo.simulated import BANDED, BINS, mechanism, trial
 
 from epsilog.accounting.montecarlo import oracle, run, shards, tilt
-from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.pairs import build_simulated_pair
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.accounting.montecarlo.two_point import delta_from_samples
-from epsilog.mechanisms import SpacedParticipation
-from epsilog.numerics.pairs import Direction
+from epsilog.mechanisms import MinSepParticipation
+from epsilog.numerics.pairs import AdjacencyType
 
 WAYS = {"remove": 4.0, "add": 8.0}
 
 
 @pytest.mark.parametrize(
-    "release", [BINS, BANDED, mechanism([1.0, 0.5], SpacedParticipation(4, 0.4), 20, 2.0)], ids=str
+    "release", [BINS, BANDED, mechanism([1.0, 0.5], MinSepParticipation(4, 0.4), 20, 2.0)], ids=str
 )
 def test_shards_are_recomputed_alone_and_merge_as_integers(release):
     one = trial(release, "add", samples=2 * shards.SHARD + 3000, strength=2.0)
@@ -55,13 +55,13 @@ def test_streams_are_counters_under_a_key():
     assert philox((0, 0), (0, 0, 0, 0)) == known
     key = np.random.SeedSequence(77, spawn_key=(1, 5, 9)).generate_state(2, np.uint64).tolist()
     for index in (0, 3):
-        raw = shards.stream(77, "add", 5, 9, index).bit_generator.random_raw(8).tolist()
+        raw = shards.open_block_stream(77, "add", 5, 9, index).bit_generator.random_raw(8).tolist()
         assert raw == philox(key, (1, 0, 0, index)) + philox(key, (2, 0, 0, index))
 
 
 def test_every_key_opens_its_own_stream():
     keys = [(1, "add", 0, 0, 0), (2, "add", 0, 0, 0), (1, "remove", 0, 0, 0), (1, "add", 1, 0, 0), (1, "add", 0, 1, 0)]
-    streams = [*(shards.stream(*key) for key in keys), *(shards.pilot_stream(1, way) for way in WAYS)]
+    streams = [*(shards.open_block_stream(*key) for key in keys), *(shards.open_pilot_stream(1, way) for way in WAYS)]
     assert len({float(rng.random()) for rng in streams}) == len(keys) + 2
 
 
@@ -76,7 +76,7 @@ def test_processes_count_the_same():
 def test_hits_losses_and_pilots_make_the_oracles_delta(direction):
     """Hits against delta / M, false alarms 1e-6; losses and pilots within 5 standard errors. Control: noise 30% off."""
     exact, other = (
-        oracle.balls_in_bins_delta(bins=16, noise_stddev=noise, epsilon=1.0, direction=direction).value
+        oracle.compute_balls_in_bins_delta(bins=16, noise_stddev=noise, epsilon=1.0, direction=direction).value
         for noise in (1.0, 1.3)
     )
     one = trial(direction=direction, strength=WAYS[direction], samples=100_000)
@@ -87,7 +87,7 @@ def test_hits_losses_and_pilots_make_the_oracles_delta(direction):
     found = delta_from_samples(epsilon=1.0, losses=losses)
     error = 5 * (-np.expm1(np.minimum(1.0 - losses, 0.0))).std() / math.sqrt(losses.size)
     assert abs(found - exact) < error < abs(found - other)
-    pilot = shards.pilot_delta(BINS, HockeyStick(1.0), Direction(direction), 4)
+    pilot = shards.estimate_pilot_delta(BINS, HockeyStick(1.0), AdjacencyType(direction), 4)
     assert 0.8 * exact < pilot < 1.25 * exact
 
 
@@ -99,8 +99,13 @@ def test_losses_are_a_stream_of_their_own_of_which_a_shorter_run_is_a_prefix(dir
     assert (shards.draw_losses(BINS, samples=1500, seed=7, direction=direction) == found[:1500]).all()
     assert len(np.unique(found)) == 3000  # no block is drawn twice
     assert not np.isin(shards.draw_losses(BINS, samples=3000, seed=8, direction=direction), found).any()
-    for rng in (shards.stream(7, Direction(direction), 0, 0, 0), shards.pilot_stream(7, Direction(direction))):
-        used, _ = pair_of(BINS).draw(rng, shards.BLOCK, Direction(direction), floor=-math.inf, shift=0.0)
+    for rng in (
+        shards.open_block_stream(7, AdjacencyType(direction), 0, 0, 0),
+        shards.open_pilot_stream(7, AdjacencyType(direction)),
+    ):
+        used, _ = build_simulated_pair(BINS).draw(
+            rng, shards.BLOCK, AdjacencyType(direction), floor=-math.inf, shift=0.0
+        )
         assert not np.isin(used, found).any()
 
 
@@ -121,9 +126,9 @@ def test_losses_of_nothing_are_refused(changed, says):
 
 def test_a_bound_that_is_not_proven_or_that_no_number_holds_draws_nothing():
     one = trial()
-    loose = shards.Trial(one.release, one.payoff, one.tilt, one.log_bound - 1e-8, one.samples)
+    loose = shards.BernoulliTrial(one.release, one.payoff, one.tilt, one.log_bound - 1e-8, one.samples)
     with pytest.raises(ValueError, match="log_bound must be at least what is proven"):
         shards.count_hits(loose, 1, 0)
     for log_bound in (800.0, -800.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="log_bound must be"):
-            shards.Trial(BINS, HockeyStick(1.0), tilt.Tilt("remove"), log_bound, 1000)
+            shards.BernoulliTrial(BINS, HockeyStick(1.0), tilt.Tilt("remove"), log_bound, 1000)

@@ -14,19 +14,19 @@ def matrix(column, rounds):
     )
 
 
-@pytest.mark.parametrize("column", [(1.0,), (0.8, 0.4, 0.3, 0.1), strategies.square_root(20).coefficients])
+@pytest.mark.parametrize("column", [(1.0,), (0.8, 0.4, 0.3, 0.1), strategies.build_square_root_column(20).coefficients])
 def test_prefix_error_is_the_norm_of_the_matrix_product(column):
     rounds = 30
     carried = np.tril(np.ones((rounds, rounds))) @ np.linalg.inv(matrix(column, rounds))
     expected = math.sqrt((carried**2).sum() / rounds)
-    assert strategies.prefix_error(ToeplitzStrategy(tuple(column)), rounds) == pytest.approx(expected)
+    assert strategies.compute_prefix_error(ToeplitzStrategy(tuple(column)), rounds) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("bands", "separation", "participations"), [(3, 5, 3), (5, 5, 9), (12, 4, 3), (1, 1, 4)])
 def test_sensitivity_by_trying_every_schedule(bands, separation, participations):
     from itertools import combinations, pairwise
 
-    rounds, column = 12, strategies.square_root(bands).coefficients
+    rounds, column = 12, strategies.build_square_root_column(bands).coefficients
     columns = matrix(column, rounds).T
     worst = max(
         np.linalg.norm(columns[list(taken)].sum(axis=0))
@@ -34,7 +34,7 @@ def test_sensitivity_by_trying_every_schedule(bands, separation, participations)
         for taken in combinations(range(rounds), size)
         if all(b - a >= separation for a, b in pairwise(taken))
     )
-    found = strategies.sensitivity(
+    found = strategies.compute_column_sensitivity(
         ToeplitzStrategy(column), rounds=rounds, separation=separation, participations=participations
     )
     assert found == pytest.approx(worst)
@@ -42,36 +42,43 @@ def test_sensitivity_by_trying_every_schedule(bands, separation, participations)
 
 def test_sensitivity_without_proof_is_refused():
     with pytest.raises(UnsupportedMechanismError):
-        strategies.sensitivity(ToeplitzStrategy((0.5, 1.0, 0.5)), rounds=9, separation=2, participations=3)
+        strategies.compute_column_sensitivity(
+            ToeplitzStrategy((0.5, 1.0, 0.5)), rounds=9, separation=2, participations=3
+        )
 
 
 @pytest.mark.parametrize("bands", [2, 5, 16])
 def test_the_optimum_beats_every_neighbour(bands):
     rounds = 60
-    best = strategies.optimal(bands, rounds)
+    best = strategies.optimize_banded_column(bands, rounds)
     assert np.linalg.norm(best.coefficients) == pytest.approx(1)
-    least = strategies.prefix_error(best, rounds)
-    assert least <= strategies.prefix_error(strategies.square_root(bands), rounds)
+    least = strategies.compute_prefix_error(best, rounds)
+    assert least <= strategies.compute_prefix_error(strategies.build_square_root_column(bands), rounds)
     rng = np.random.default_rng(1)
     for _ in range(30):
         moved = np.maximum(np.array(best.coefficients) * (1 + 0.05 * rng.standard_normal(bands)), 0)
-        assert strategies.prefix_error(strategies.normalised(moved), rounds) >= least * (1 - 1e-6)
+        assert strategies.compute_prefix_error(strategies.normalize_column(moved), rounds) >= least * (1 - 1e-6)
 
 
 @pytest.mark.slow
 def test_more_bands_never_hurt_and_two_bands_by_brute_force():
     rounds = 40
-    errors = [strategies.prefix_error(strategies.optimal(bands, rounds), rounds) for bands in (1, 2, 4, 8, 16)]
+    errors = [
+        strategies.compute_prefix_error(strategies.optimize_banded_column(bands, rounds), rounds)
+        for bands in (1, 2, 4, 8, 16)
+    ]
     assert errors == sorted(errors, reverse=True)
-    brute = min(strategies.prefix_error(strategies.normalised([1.0, c]), rounds) for c in np.linspace(0, 1, 2001))
+    brute = min(
+        strategies.compute_prefix_error(strategies.normalize_column([1.0, c]), rounds) for c in np.linspace(0, 1, 2001)
+    )
     assert errors[1] == pytest.approx(brute, rel=1e-5)
 
 
 def test_buffered_columns():
-    found = strategies.buffered(5, weights=[0.4, 0.1], decays=[0.9, 0.2])
+    found = strategies.build_buffered_column(5, weights=[0.4, 0.1], decays=[0.9, 0.2])
     raw = [1.0] + [0.4 * 0.9**j + 0.1 * 0.2**j for j in range(4)]
     np.testing.assert_allclose(found.coefficients, np.array(raw) / np.linalg.norm(raw))
     with pytest.raises(ValueError, match="decays"):
-        strategies.buffered(5, weights=[0.4], decays=[1.0])
+        strategies.build_buffered_column(5, weights=[0.4], decays=[1.0])
     with pytest.raises(ValueError, match="decays"):
-        strategies.buffered(5, weights=[0.4], decays=[])
+        strategies.build_buffered_column(5, weights=[0.4], decays=[])

@@ -14,16 +14,16 @@ from epsilog.mechanisms import BallsInBins, Gaussian
 
 
 def planned(*noises, delta=1e-3, **more):
-    return sweeps.plan_sweep(BINS, epsilon=1.0, target_delta=delta, seed=1, noises=noises or None, **more)
+    return sweeps.plan_noise_search(BINS, epsilon=1.0, target_delta=delta, seed=1, noises=noises or None, **more)
 
 
 def exact(noise):
-    return oracle.balls_in_bins_delta(bins=16, noise_stddev=noise, epsilon=1.0).value
+    return oracle.compute_balls_in_bins_delta(bins=16, noise_stddev=noise, epsilon=1.0).value
 
 
 @pytest.mark.slow
 def test_a_sweep_finds_the_noise_that_the_oracle_finds():
-    found = sweeps.sweep(BINS, epsilon=1.0, delta=1e-3, slack=0.1, seed=13)
+    found = sweeps.search_noise(BINS, epsilon=1.0, delta=1e-3, slack=0.1, seed=13)
     assert found.delta <= 1e-3
     assert exact(1.02 * found.noise) < 1e-3 < exact(0.93 * found.noise)
     assert found.release == BallsInBins(Gaussian(found.noise), bins=16)
@@ -46,7 +46,9 @@ def test_the_claim_is_the_integral_over_the_worst_test():
         assert area <= sweeps.envelope_delta(tests) <= 1.01 * area
     assert plan.claim <= 1e-3
     assert plan.claim < max(map(sweeps.envelope_delta, sides))  # draws of their own: theorem 3
-    listed = [bounds.listed_delta([(one.trial.samples, one.hits, one.trial.bound) for one in side]) for side in sides]
+    listed = [
+        bounds.bound_listed_delta([(one.trial.samples, one.hits, one.trial.bound) for one in side]) for side in sides
+    ]
     assert plan.claim == max(listed)
     same, trial = plan.checks[0][0], plan.checks[0][0].trial
     alone = bounds.binomial_delta(samples=trial.samples, hits=same.hits, bound=trial.bound)
@@ -67,7 +69,7 @@ def test_repeated_sweeps_release_no_more_than_claimed():
     released = truth[np.cumprod(passed, axis=1).sum(axis=1)]
     assert 0.6 * plan.claim < released.mean() <= plan.claim
     assert released.max() > plan.claim  # single runs may release more: the claim is about the whole procedure
-    assert all(sweeps.run_sweep(plan, seed=s).chosen is not None for s in range(2))
+    assert all(sweeps.run_noise_search(plan, seed=s).chosen is not None for s in range(2))
 
 
 @pytest.mark.slow
@@ -89,14 +91,14 @@ def test_a_fallback_is_counted():
 
 
 def test_nothing_is_chosen_when_the_first_candidate_fails():
-    found = sweeps.run_sweep(planned(0.5, 0.4, delta=1e-4, slack=0.5), seed=1)
+    found = sweeps.run_noise_search(planned(0.5, 0.4, delta=1e-4, slack=0.5), seed=1)
     assert (found.chosen, found.noise, found.release) == (None, None, None)
     assert len(found.evidence) == 2
-    assert montecarlo.check_document(json.loads(json.dumps(found.to_json())), shards=1) == ()
+    assert montecarlo.recompute_document(json.loads(json.dumps(found.to_json())), shards=1) == ()
 
 
 def test_evidence_of_a_sweep_is_whole_and_stops_at_the_first_failure():
-    found = sweeps.run_sweep(planned(1.2, 0.5, 0.4, delta=1e-2, slack=0.9), seed=3)
+    found = sweeps.run_noise_search(planned(1.2, 0.5, 0.4, delta=1e-2, slack=0.9), seed=3)
     assert (found.chosen, len(found.evidence)) == (0, 4)
     passed, failed = found.evidence[:2], found.evidence[2:]
     for says, evidence in (
@@ -105,15 +107,15 @@ def test_evidence_of_a_sweep_is_whole_and_stops_at_the_first_failure():
         ("more of it", (*passed, *failed, *failed)),
     ):
         with pytest.raises(ValueError, match=says):
-            sweeps.SweepResult(found.plan, found.source, evidence)
+            sweeps.NoiseSearchResult(found.plan, found.source, evidence)
 
 
 def test_only_entropy_of_its_own_makes_a_claim():
     plan = planned(1.1, delta=1e-2, slack=0.5)
-    assert sweeps.run_sweep(plan, seed=3).simulation
-    fresh = [sweeps.run_sweep(plan) for _ in range(2)]
+    assert sweeps.run_noise_search(plan, seed=3).simulation
+    fresh = [sweeps.run_noise_search(plan) for _ in range(2)]
     assert not any(found.simulation for found in fresh)
     assert fresh[0].seed != fresh[1].seed
     for bad in (-1, 2**128, 1.5, True):
         with pytest.raises(ValueError, match="seed must be"):
-            sweeps.run_sweep(plan, seed=bad)
+            sweeps.run_noise_search(plan, seed=bad)

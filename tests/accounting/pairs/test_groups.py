@@ -22,8 +22,8 @@ from epsilog.mechanisms import (
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.counts import binomial
 from epsilog.numerics.mixtures import mixture
-from epsilog.numerics.pairs import Direction
-from epsilog.numerics.roots import proven
+from epsilog.numerics.pairs import AdjacencyType
+from epsilog.numerics.roots import find_safe_root
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -126,9 +126,9 @@ def test_a_group_that_one_unit_cannot_hide_is_not_small():
 def test_a_curve_that_falls_at_once_is_still_only_trusted_where_it_is_low():
     """Secants find no root of a step; what is returned has been seen to be low enough."""
     for step in (0.01, 7.0, 300.0):
-        found = proven(lambda epsilon, at=step: 0.5 if epsilon < at else -5.0, 1.0, gap=0.02, most=600.0)
+        found = find_safe_root(lambda epsilon, at=step: 0.5 if epsilon < at else -5.0, 1.0, gap=0.02, most=600.0)
         assert step <= found <= 1.03 * step
-    assert proven(lambda _: 0.5, 1.0, gap=0.02, most=600.0) == math.inf
+    assert find_safe_root(lambda _: 0.5, 1.0, gap=0.02, most=600.0) == math.inf
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_what_a_group_rests_on_is_told():
     assert "Ganesh" in str(found.method)
 
 
-@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+@pytest.mark.parametrize("direction", [AdjacencyType.REMOVE, AdjacencyType.ADD])
 def test_edges_of_the_ratio_lie_where_the_ratio_has_their_value(direction):
     law = mixture(binomial(9, 0.01, above=True), 0.7, direction)
     u = np.array([-0.0904, -0.05, -1e-9, 1e-12, 0.3, 5.0, 100.0, 600.0])

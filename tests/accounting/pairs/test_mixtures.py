@@ -299,7 +299,7 @@ def test_renyi_divergence_is_no_lower_than_the_integral(order):
     ("ask", "reason"),
     [
         (lambda: accounting.rho(FEW), "zCDP"),
-        (lambda: ep.montecarlo.certify(FEW, epsilon=1.0, samples=1000, seed=1), "need no simulation"),
+        (lambda: ep.montecarlo.certify_delta(FEW, epsilon=1.0, samples=1000, seed=1), "need no simulation"),
         (lambda: ep.epsilon(ep.FixedSizeSampled(FEW, 5, 10), delta=1e-5), "a fixed size means replace-one"),
     ],
 )
@@ -309,4 +309,4 @@ def test_what_is_not_offered_is_refused(ask, reason):
 
 
 def test_what_is_assumed_is_said():
-    assert any("drawn for each unit" in str(line) for line in accounting.assumptions(FEW))
+    assert any("drawn with the stated probabilities" in str(line) for line in accounting.list_assumptions(FEW))

@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 
 from epsilog.accounting import delta, epsilon
-from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms import (
     Composed,
     DiscreteLaplace,
@@ -21,9 +21,9 @@ from epsilog.mechanisms import (
     Repeated,
 )
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.pairs import Direction, Ordering, Pair
-from epsilog.numerics.products import product
+from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition
+from epsilog.numerics.products import build_product_pair
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 
@@ -108,14 +108,14 @@ def test_discrete_noises_and_responses_are_what_an_enumeration_says():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+@pytest.mark.parametrize("direction", [AdjacencyType.REMOVE, AdjacencyType.ADD])
 def test_a_product_of_gaussians_is_their_gaussian_in_many_rounds(direction):
-    parts = [(Normal(0.6), 1), (Normal(0.8), 1)]
-    above, below = (Pair(product(parts, upper=side), 0.01, direction) for side in (True, False))
-    exact = ((Pair(Normal(1.0), 0.01, direction), 1000),)
+    parts = [(GaussianPair(0.6), 1), (GaussianPair(0.8), 1)]
+    above, below = (DominatingPair(build_product_pair(parts, upper=side), 0.01, direction) for side in (True, False))
+    exact = ((DominatingPair(GaussianPair(1.0), 0.01, direction), 1000),)
     for question in (EpsilonAt(1e-6), EpsilonAt(1e-12), DeltaAt(0.5)):
-        truth = lattice_bounds((Ordering(exact, (exact,)),), question, gap=1e-4)
-        ours = lattice_bounds((Ordering(((above, 1000),), (((below, 1000),),)),), question, gap=1e-3)
+        truth = bound_on_lattice((PairComposition(exact, (exact,)),), question, gap=1e-4)
+        ours = bound_on_lattice((PairComposition(((above, 1000),), (((below, 1000),),)),), question, gap=1e-3)
         assert ours.lower <= truth.upper
         assert truth.lower <= ours.upper
         assert ours.upper <= 1.01 * ours.lower

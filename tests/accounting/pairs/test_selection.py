@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from epsilog.accounting import assumptions, delta, epsilon, profile, rho
+from epsilog.accounting import delta, epsilon, list_assumptions, profile, rho
 from epsilog.mechanisms import (
     Composed,
     ExponentialMechanism,
@@ -187,8 +187,8 @@ def test_groups_move_scores_and_queries_as_many_times_as_far():
 
 
 def test_the_assumptions_say_what_must_not_be_shown():
-    assert Message("assumes/sparse-vector") in assumptions(SparseVector(1.0, 1.0))
-    assert Message("assumes/hidden-scores") in assumptions(ReportNoisyMax(1.0, "laplace"))
+    assert Message("assumes/sparse-vector") in list_assumptions(SparseVector(1.0, 1.0))
+    assert Message("assumes/hidden-scores") in list_assumptions(ReportNoisyMax(1.0, "laplace"))
 
 
 @pytest.mark.parametrize("release", [ReportNoisyMax(1.0, "laplace"), SparseVector(2.0, 4.0)], ids=["max", "sparse"])

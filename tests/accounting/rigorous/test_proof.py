@@ -13,11 +13,11 @@ from flint import acb, arb, ctx
 
 import epsilog as ep
 from epsilog.accounting.rigorous import proof as machinery
-from epsilog.accounting.rigorous import prove
-from epsilog.accounting.rigorous.balls import at_most, ball, worst
-from epsilog.accounting.rigorous.orders import orders
-from epsilog.accounting.rigorous.profiles import Removed, Replaced, Shifted
-from epsilog.accounting.rigorous.transforms import SampledLine, line
+from epsilog.accounting.rigorous import prove_guarantee
+from epsilog.accounting.rigorous.balls import is_at_most, make_ball, upper_double
+from epsilog.accounting.rigorous.orders import list_profiles
+from epsilog.accounting.rigorous.profiles import GaussianProfile, PoissonRemoveProfile, PoissonReplaceProfile
+from epsilog.accounting.rigorous.transforms import SampledLine, build_moment_line
 from epsilog.mechanisms import (
     ApproximateDP,
     BallsInBins,
@@ -115,7 +115,7 @@ def test_both_accountants_agree(kind, number):
     release, relation = drawn(rng, kind)
     delta = float(10 ** rng.uniform(-9, -4))
     known = ep.epsilon(release, delta=delta, relation=relation)
-    found = prove(release, epsilon=known.upper, delta=delta, relation=relation, cells=1 << 14)
+    found = prove_guarantee(release, epsilon=known.upper, delta=delta, relation=relation, cells=1 << 14)
     assert found.epsilon_upper >= known.lower
     assert found.epsilon_upper <= known.upper * (1 + 1e-4)
     if KINDS[kind][1]:
@@ -134,7 +134,7 @@ def test_both_accountants_agree(kind, number):
 )
 def test_a_claim_below_the_least_loss_is_not_proven(release, relation):
     known = ep.epsilon(release, delta=1e-6, relation=relation)
-    found = prove(release, epsilon=known.lower * (1 - 1e-6), delta=1e-6, relation=relation)
+    found = prove_guarantee(release, epsilon=known.lower * (1 - 1e-6), delta=1e-6, relation=relation)
     assert not found.holds
     assert found.delta_upper > 1e-6
     assert known.lower <= found.epsilon_upper <= known.upper * (1 + 1e-12)
@@ -144,14 +144,17 @@ def test_a_claim_below_the_least_loss_is_not_proven(release, relation):
 @pytest.mark.slow
 def test_a_lowered_claim_about_many_rounds_is_not_proven():
     known = ep.epsilon(sgd(1.0, 0.01, 3000), delta=1e-5)
-    assert not prove(sgd(1.0, 0.01, 3000), epsilon=known.lower * (1 - 1e-8), delta=1e-5, cells=2048).holds
+    assert not prove_guarantee(sgd(1.0, 0.01, 3000), epsilon=known.lower * (1 - 1e-8), delta=1e-5, cells=2048).holds
 
 
 @pytest.mark.slow
 def test_the_gap_closes_with_the_square_of_the_cells():
     release = sgd(1.0, 0.05, 4)
     known = ep.epsilon(release, delta=1e-6, gap=1e-6)
-    least = [prove(release, epsilon=known.lower * 0.99, delta=1e-6, cells=1 << bits).epsilon_upper for bits in (11, 14)]
+    least = [
+        prove_guarantee(release, epsilon=known.lower * 0.99, delta=1e-6, cells=1 << bits).epsilon_upper
+        for bits in (11, 14)
+    ]
     assert known.lower <= least[1] < least[0]
     assert least[1] - known.lower <= (least[0] - known.lower) / 8
 
@@ -166,19 +169,21 @@ def test_too_few_bits_prove_less_and_never_more(monkeypatch, bits):
         (Repeated(PureDP(0.3), 7), ADD),
     ]:
         known = ep.epsilon(release, delta=1e-8, relation=relation)
-        found = prove(release, epsilon=known.upper, delta=1e-8, relation=relation, cells=2048)
+        found = prove_guarantee(release, epsilon=known.upper, delta=1e-8, relation=relation, cells=2048)
         assert found.epsilon_upper >= known.lower
-        assert not prove(release, epsilon=known.lower * 0.999, delta=1e-8, relation=relation, cells=2048).holds
+        assert not prove_guarantee(
+            release, epsilon=known.lower * 0.999, delta=1e-8, relation=relation, cells=2048
+        ).holds
 
 
 def test_a_ball_of_anything_proves_nothing():
     for lost in (arb.nan(), arb.pos_inf(), arb(0, arb.pos_inf()), arb(1) / arb(0, 1)):
-        assert worst(lost) == math.inf
-        assert not at_most(lost, 1.0)
-    assert not at_most(arb(1, 1e-12), 1.0)
-    assert at_most(ball(1.0), 1.0)
-    assert worst(arb(1) / 3) > 1 / 3 - 1e-18
-    assert (worst(arb("1e-400")), worst(arb(-1)), worst(arb("1e400"))) == (1e-300, 0.0, math.inf)
+        assert upper_double(lost) == math.inf
+        assert not is_at_most(lost, 1.0)
+    assert not is_at_most(arb(1, 1e-12), 1.0)
+    assert is_at_most(make_ball(1.0), 1.0)
+    assert upper_double(arb(1) / 3) > 1 / 3 - 1e-18
+    assert (upper_double(arb("1e-400")), upper_double(arb(-1)), upper_double(arb("1e400"))) == (1e-300, 0.0, math.inf)
 
 
 def test_what_has_no_profile_is_refused_by_name():
@@ -195,33 +200,33 @@ def test_what_has_no_profile_is_refused_by_name():
         (ep.Grouped(Gaussian(1.0), 3), ADD, "Grouped"),
     ]:
         with pytest.raises(UnsupportedMechanismError, match=named):
-            prove(release, epsilon=100.0, delta=1e-5, relation=relation)
+            prove_guarantee(release, epsilon=100.0, delta=1e-5, relation=relation)
 
 
 def test_edges():
     nothing = Repeated(PoissonSampled(Gaussian(1.0), 0.0), 10)
-    assert prove(nothing, epsilon=0.0, delta=0.0).holds
-    assert prove(Gaussian(1e300), epsilon=1e-200, delta=1e-12).holds
+    assert prove_guarantee(nothing, epsilon=0.0, delta=0.0).holds
+    assert prove_guarantee(Gaussian(1e300), epsilon=1e-200, delta=1e-12).holds
     for open_to_all in (Gaussian(0.0), Repeated(Laplace(0.0), 3), Repeated(PoissonSampled(Gaussian(0.0), 1e-3), 9)):
-        found = prove(open_to_all, epsilon=1e6, delta=1e-5)
+        found = prove_guarantee(open_to_all, epsilon=1e6, delta=1e-5)
         assert (found.holds, found.delta_upper, found.epsilon_upper) == (False, 1.0, math.inf)
     rare = Repeated(PoissonSampled(Gaussian(0.0), 1e-9), 10)  # here and there somebody is seen, and nothing else
-    assert prove(rare, epsilon=1.0, delta=1e-7).holds
-    assert not prove(rare, epsilon=1.0, delta=9e-9).holds
-    whole = prove(sgd(4.0, 1.0, 10**12), epsilon=4e10, delta=1e-5)
+    assert prove_guarantee(rare, epsilon=1.0, delta=1e-7).holds
+    assert not prove_guarantee(rare, epsilon=1.0, delta=9e-9).holds
+    whole = prove_guarantee(sgd(4.0, 1.0, 10**12), epsilon=4e10, delta=1e-5)
     assert whole.holds is (ep.epsilon(Repeated(Gaussian(4.0), 10**12), delta=1e-5).upper <= 4e10)
-    assert prove(Gaussian(1e-3), epsilon=ep.epsilon(Gaussian(1e-3), delta=1e-5).upper, delta=1e-5).holds
+    assert prove_guarantee(Gaussian(1e-3), epsilon=ep.epsilon(Gaussian(1e-3), delta=1e-5).upper, delta=1e-5).holds
     for bad in ({"epsilon": math.nan}, {"epsilon": -1.0}, {"delta": 1.0}, {"delta": math.nan}, {"cells": 3}):
         with pytest.raises(CheckError):
-            prove(Gaussian(1.0), **{"epsilon": 1.0, "delta": 1e-5} | bad)
+            prove_guarantee(Gaussian(1.0), **{"epsilon": 1.0, "delta": 1e-5} | bad)
 
 
 def test_pure_claims_are_sums():
-    assert prove(Repeated(PureDP(0.25), 8), epsilon=2.0, delta=0.0).holds
-    below = prove(Repeated(PureDP(0.25), 8), epsilon=math.nextafter(2.0, 0.0), delta=0.0)
+    assert prove_guarantee(Repeated(PureDP(0.25), 8), epsilon=2.0, delta=0.0).holds
+    below = prove_guarantee(Repeated(PureDP(0.25), 8), epsilon=math.nextafter(2.0, 0.0), delta=0.0)
     assert (below.holds, below.epsilon_upper) == (False, 2.0)
-    assert not prove(Gaussian(1.0), epsilon=1e9, delta=0.0).holds
-    added = prove(PoissonSampled(Gaussian(1.0), 0.5), epsilon=50.0, delta=1e-9)
+    assert not prove_guarantee(Gaussian(1.0), epsilon=1e9, delta=0.0).holds
+    added = prove_guarantee(PoissonSampled(Gaussian(1.0), 0.5), epsilon=50.0, delta=1e-9)
     assert added.holds
     assert [one.split(":")[0] for one in added.methods] == ["remove", "add"]
 
@@ -230,7 +235,7 @@ def test_pure_claims_are_sums():
 def test_many_rounds_are_proven():
     for release in (sgd(1.0, 0.01, 10**4), sgd(2.0, 1e-3, 10**6)):
         known = ep.epsilon(release, delta=1e-6)
-        found = prove(release, epsilon=known.upper, delta=1e-6, cells=2048)
+        found = prove_guarantee(release, epsilon=known.upper, delta=1e-6, cells=2048)
         assert found.holds
         assert found.epsilon_upper >= known.lower
 
@@ -260,15 +265,15 @@ def reference(parts_p, parts_q, epsilon):
 def test_profiles_are_what_integration_finds(epsilon):
     q, mu = 0.25, 1.5
     away = [(1 - q, 0), (q, mu)]
-    parts = orders(PoissonSampled(Gaussian(1 / mu), q), ADD)
+    parts = list_profiles(PoissonSampled(Gaussian(1 / mu), q), ADD)
     (removed, _), (added, _) = parts["remove"][0], parts["add"][0]
-    base = Shifted(((mu, 1, 1),))
+    base = GaussianProfile(((mu, 1, 1),))
     with mpmath.workdps(25), ctx.workprec(200):
         for profile, p, other in [
             (removed, away, [(1, 0)]),
             (added, [(1, 0)], away),
             (base, [(1, mu)], [(1, 0)]),
-            (Replaced(base, removed.share), away, [(1 - q, 0), (q, -mu)]),
+            (PoissonReplaceProfile(base, removed.share), away, [(1 - q, 0), (q, -mu)]),
         ]:
             expected = reference(p, other, epsilon)
             found = profile.delta(arb(epsilon))
@@ -291,9 +296,9 @@ def integrated(law, z, sign):
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [1, -1])
 def test_moments_are_what_certified_integration_finds(sign):
-    (parts,) = [orders(PoissonSampled(Gaussian(1.25), 0.125), ADD)["remove" if sign > 0 else "add"]]
+    (parts,) = [list_profiles(PoissonSampled(Gaussian(1.25), 0.125), ADD)["remove" if sign > 0 else "add"]]
     with ctx.workprec(128):
-        found = line(parts[0][0], 3.5, 60.0)
+        found = build_moment_line(parts[0][0], 3.5, 60.0)
         assert isinstance(found, SampledLine)
         for k, value in enumerate(found.along(0.75, 20, 60.0)):
             expected = integrated(found, acb(3.5, 0.75 * k), sign)
@@ -312,13 +317,13 @@ def test_moments_are_what_certified_integration_finds(sign):
 
 
 def test_a_proof_tells_all():
-    found = prove(Repeated(PureDP(0.1), 10), epsilon=1.0, delta=1e-6)
+    found = prove_guarantee(Repeated(PureDP(0.1), 10), epsilon=1.0, delta=1e-6)
     document = found.to_json()
     assert document["holds"] is True
     assert document["relation"] == "add-or-remove-one"
     assert any("Arb" in one for one in document["assumptions"])
-    assert any("taken as given" in one for one in document["assumptions"])
+    assert any("stated guarantee of a part is correct" in one for one in document["assumptions"])
     assert "is proven" in str(found)
-    assert prove(Gaussian(0.0), epsilon=1.0, delta=1e-6).to_json()["epsilon_upper"] == "inf"
-    assert isinstance(orders(PoissonSampled(Gaussian(1.0), 0.5), ADD)["remove"][0][0], Removed)
+    assert prove_guarantee(Gaussian(0.0), epsilon=1.0, delta=1e-6).to_json()["epsilon_upper"] == "inf"
+    assert isinstance(list_profiles(PoissonSampled(Gaussian(1.0), 0.5), ADD)["remove"][0][0], PoissonRemoveProfile)
     assert ExponentialMechanism(0.5) is not None

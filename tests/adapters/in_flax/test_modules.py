@@ -11,11 +11,11 @@ import pytest
 from flax import nnx
 
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
-from epsilog.training import Federation, Randomness, Task, Training, dry_run
-from epsilog.training.models import Model, build
+from epsilog.training import Federation, LocalTraining, Randomness, Task, train_without_charge
+from epsilog.training.models import Model, build_model
 
 INPUTS, HIDDEN, CLASSES = 4, 5, 3
-OURS = build("mlp", inputs=INPUTS, classes=CLASSES, hidden=[HIDDEN])
+OURS = build_model("mlp", inputs=INPUTS, classes=CLASSES, hidden=[HIDDEN])
 SCHEMES = [
     ClientLevelCentral(8, 0.5, 2, 0.2, 1.0),
     ExampleLevelClientSide(8, 4, 2, 2, 0.5, 1, 0.2, 1.0),
@@ -81,7 +81,7 @@ def task_of(model, *, unit_is_client):
         "client" if unit_is_client else "example",
         unit_is_client,
         model,
-        Training(0.3, local_steps=2),
+        LocalTraining(0.3, local_steps=2),
         Federation(rows, goals, sizes),
         rows[:9],
         goals[:9],
@@ -104,7 +104,7 @@ def test_two_rounds_are_those_of_our_own_network(module, scheme):
     found = []
     for model in (OURS, theirs):
         task = task_of(model, unit_is_client=scheme.unit_is_client)
-        released = dry_run(quiet, task, randomness=Randomness.simulated(5)).model
+        released = train_without_charge(quiet, task, randomness=Randomness.simulated(5)).model
         found.append(outputs_of(task, released))
         assert not np.allclose(found[-1], outputs_of(task, model.start), atol=1e-4), "it has moved"
     assert np.allclose(*found, atol=1e-7)
@@ -118,7 +118,9 @@ def test_a_module_starts_as_it_says_and_trains_with_noise(scheme):
         return net.init(key, row)["params"]
 
     model = Model(init, lambda p, x: net.apply({"params": p}, x), "cross-entropy", classes=CLASSES)
-    curve = dry_run(scheme, task_of(model, unit_is_client=scheme.unit_is_client), randomness=Randomness.simulated(5))
+    curve = train_without_charge(
+        scheme, task_of(model, unit_is_client=scheme.unit_is_client), randomness=Randomness.simulated(5)
+    )
     assert len(curve.records) == 2
     assert all(np.isfinite(record.test_loss) for record in curve.records)
     assert np.abs(curve.model - model.start).max() > 0.01

@@ -10,13 +10,15 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.app.metadata import Metadata
 from flwr.supercore.task_identity import TaskIdentity
 
-from epsilog.adapters.flower_app import FlowerCourier, client_app, key_name
+from epsilog.adapters.flower_app import FlowerTransport, build_site_client_app, name_public_key
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError
-from epsilog.training import Training
-from epsilog.training.orders import Draws, Order
+from epsilog.training import LocalTraining
+from epsilog.training.orders import SimulatedDraws, TrainRequest
 
-ORDER = Order("one", ClientLevelCentral(3, 1.0, 2, 0.2, 1.0), Training(0.1), np.arange(3.0), Draws(1, 2**127))
+ORDER = TrainRequest(
+    "one", ClientLevelCentral(3, 1.0, 2, 0.2, 1.0), LocalTraining(0.1), np.arange(3.0), SimulatedDraws(1, 2**127)
+)
 CONTEXT = Context(1, 2, {"site": 0}, RecordDict(), {})
 
 
@@ -76,7 +78,7 @@ def unreadable():
 
 def test_only_an_answer_to_its_own_letter_is_carried_back():
     keys = [key() for _ in range(6)]
-    names = [key_name(one) for one in keys]
+    names = [name_public_key(one) for one in keys]
     grid = Grid(
         keys[:5],
         {
@@ -86,7 +88,7 @@ def test_only_an_answer_to_its_own_letter_is_carried_back():
             "letter-13": lambda: [reply("letter-10", upload(np.ones(3)))],  # an answer to another's letter
         },
     )
-    came = list(FlowerCourier(grid, 0.6).carry(dict.fromkeys(names, ORDER)))  # 14 is late, and the sixth not there
+    came = list(FlowerTransport(grid, 0.6).carry(dict.fromkeys(names, ORDER)))  # 14 is late, and the sixth not there
     assert [(name, array.tolist()) for name, array in came] == [(names[0], [1.0] * 3)]
     assert [message.metadata.dst_node_id for message in grid.sent.values()] == [10, 11, 12, 13, 14]
     assert grid.pulled.count("letter-12") == 1
@@ -109,23 +111,23 @@ def test_only_an_answer_to_its_own_letter_is_carried_back():
 def test_what_cannot_be_read_is_no_array(content):
     one = key()
     grid = Grid([one], {"letter-10": lambda: [reply("letter-10", content)]})
-    assert list(FlowerCourier(grid, 5.0).carry({key_name(one): ORDER})) == [(key_name(one), None)]
+    assert list(FlowerTransport(grid, 5.0).carry({name_public_key(one): ORDER})) == [(name_public_key(one), None)]
 
 
 def test_a_key_that_two_nodes_show_is_nobodys():
     one, other = key(), key()
-    courier = FlowerCourier(Grid([one, other, one], {}), 0.1)
-    assert courier.nodes() == {key_name(other): 11}
+    courier = FlowerTransport(Grid([one, other, one], {}), 0.1)
+    assert courier.nodes() == {name_public_key(other): 11}
     with pytest.raises(CheckError, match="connected, one of them at least"):
-        courier.require([key_name(one)])
-    courier.require([key_name(one), key_name(other)])
+        courier.require([name_public_key(one)])
+    courier.require([name_public_key(one), name_public_key(other)])
     with pytest.raises(CheckError, match="named by their nodes' public keys"):
         courier.require([])
 
 
 def test_a_key_that_is_none_stops_nobody():
     one = key()
-    assert FlowerCourier(Grid([b"", one, b"ssh-none x"], {}), 0.1).nodes() == {key_name(one): 11}
+    assert FlowerTransport(Grid([b"", one, b"ssh-none x"], {}), 0.1).nodes() == {name_public_key(one): 11}
 
 
 def test_messages_that_flower_does_not_take_end_the_round(monkeypatch):
@@ -133,14 +135,14 @@ def test_messages_that_flower_does_not_take_end_the_round(monkeypatch):
     grid = Grid([one], {})
     monkeypatch.setattr(grid, "push_messages", lambda _: [])
     with pytest.raises(ConnectionError, match="took 0 of 1 messages"):
-        list(FlowerCourier(grid, 0.1).carry({key_name(one): ORDER}))
+        list(FlowerTransport(grid, 0.1).carry({name_public_key(one): ORDER}))
 
 
 def sent():
     """An order as a node gets it."""
     one = key()
     grid = Grid([one], {})
-    list(FlowerCourier(grid, 0.01).carry({key_name(one): ORDER}))
+    list(FlowerTransport(grid, 0.01).carry({name_public_key(one): ORDER}))
     (message,) = grid.sent.values()
     return message
 
@@ -153,7 +155,7 @@ def test_an_order_arrives_whole():
             read.append(order)
             return 2 * order.model
 
-    back = client_app(lambda _: Site())(sent(), CONTEXT)
+    back = build_site_client_app(lambda _: Site())(sent(), CONTEXT)
     assert back.content["upload"]["upload"].numpy().tolist() == [0.0, 2.0, 4.0]
     (order,) = read
     assert (order.run, order.scheme, order.draws) == (ORDER.run, ORDER.scheme, ORDER.draws)
@@ -169,6 +171,6 @@ def test_no_reason_leaves_the_node():
         raise FileNotFoundError("/srv/rows/anna.csv")
 
     for site in (lambda _: Site(), broken):
-        back = client_app(site)(sent(), CONTEXT)
+        back = build_site_client_app(site)(sent(), CONTEXT)
         assert back.has_error()
         assert (back.error.code, back.error.reason) == (1, "refused")

@@ -26,12 +26,12 @@ APP = Path(__file__).parent / "app"
 sys.path.insert(0, str(APP))
 from gridded import apps  # noqa: E402
 
-from epsilog.adapters.flower_app import client_names, key_name  # noqa: E402
-from epsilog.adapters.flower_processes import end, free_port  # noqa: E402
+from epsilog.adapters.flower_app import name_clients, name_public_key  # noqa: E402
+from epsilog.adapters.flower_processes import find_free_port, kill_tree  # noqa: E402
 from epsilog.ledger import open_ledger, read_ledger  # noqa: E402
 from epsilog.terms import CustodyRecord  # noqa: E402
 from epsilog.training import checkpoints, run_rounds  # noqa: E402
-from epsilog.training.engines.grid import on_grid  # noqa: E402
+from epsilog.training.engines.grid import make_remote_engine  # noqa: E402
 
 TOOLS = Path(sys.executable).parent
 KEEPS = " " not in str(TOOLS)  # Flower finds no migrations for its database where its own path has a blank
@@ -42,7 +42,7 @@ class Federation:
     """The processes of one federation, and where they live."""
 
     def __init__(self, folder):
-        self.folder, self.running, self.port = folder, {}, free_port()
+        self.folder, self.running, self.port = folder, {}, find_free_port()
         home = folder / "home"
         (home / ".flwr").mkdir(parents=True)
         kept = {
@@ -105,7 +105,7 @@ class Federation:
 
     def end(self):
         for process in self.running.values():
-            end(process)
+            kill_tree(process)
 
 
 @pytest.fixture(name="federation")
@@ -129,7 +129,7 @@ def keys_for(folder):
             public.public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
         )
         pem = public.public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
-        assert key_name(pem) == key_name((folder / f"site-{site}.pub").read_bytes())
+        assert name_public_key(pem) == name_public_key((folder / f"site-{site}.pub").read_bytes())
 
 
 def certificates(folder):
@@ -184,7 +184,7 @@ def embedded(folder, names, answered):
     for site in range(apps.SITES):
         apps.books_of(folder / f"site-{site}.db")
     with open_ledger(folder / "server.db") as books:
-        engine = on_grid(Here(), apps.SCHEME, "one")
+        engine = make_remote_engine(Here(), apps.SCHEME, "one")
         return run_rounds(apps.paid_from(books), apps.task_of(names), folder=folder / "run", engine=engine).model
 
 
@@ -213,7 +213,7 @@ def test_a_run_over_flower_is_that_of_one_process_whoever_dies(federation, tmp_p
             "--superlink",
             f"127.0.0.1:{federation.port}",
             "--port",
-            free_port(),
+            find_free_port(),
             "--auth-supernode-private-key",
             tmp_path / f"site-{site}",
             "--node-config",
@@ -224,7 +224,7 @@ def test_a_run_over_flower_is_that_of_one_process_whoever_dies(federation, tmp_p
     settings = f'folder="{tmp_path}" reply-seconds={seconds}'
     online = lambda: federation.flwr("supernode", "list", "here", "--format", "json").count('"online"')  # noqa: E731
     federation.wait_for(lambda: online() == apps.SITES)
-    end(federation.running.pop("supernode-1"))
+    kill_tree(federation.running.pop("supernode-1"))
 
     federation.flwr("run", app, "here", "--run-config", settings)
     pushed = tmp_path / "pushed"
@@ -235,7 +235,7 @@ def test_a_run_over_flower_is_that_of_one_process_whoever_dies(federation, tmp_p
     federation.flwr("run", app, "here", "--run-config", settings)
     federation.wait_for(lambda: len(pushed.read_text().splitlines()) == 4)  # round 3 is out
     if KEEPS:
-        end(federation.running.pop("superlink"))
+        kill_tree(federation.running.pop("superlink"))
         federation.start_superlink()
         federation.wait_for(lambda: online() == apps.SITES - 1)
     with read_ledger(tmp_path / "server.db") as books:
@@ -243,7 +243,7 @@ def test_a_run_over_flower_is_that_of_one_process_whoever_dies(federation, tmp_p
     federation.flwr("run", app, "here", "--run-config", settings)
     federation.wait_for((tmp_path / "model.npy").exists)
 
-    names = client_names([tmp_path / f"site-{site}.pub" for site in range(apps.SITES)])
+    names = name_clients([tmp_path / f"site-{site}.pub" for site in range(apps.SITES)])
     (tmp_path / "here").mkdir()
     answered = heard(tmp_path)  # on a machine that is busy, somebody may be late who was not to be
     assert answered[0] <= {0}

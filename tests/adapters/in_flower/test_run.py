@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from flwr.supercore.task_identity import TaskIdentity
 
-from epsilog.adapters.flower_hosts import HostCourier
-from epsilog.adapters.flower_processes import Processes, descendants, is_running
+from epsilog.adapters.flower_hosts import FlowerSimulationTransport
+from epsilog.adapters.flower_processes import FlowerProcesses, is_running, list_descendants
 from epsilog.cli import flower
 from epsilog.ledger import read_ledger
-from epsilog.pipeline.steps import charge_key
+from epsilog.pipeline.steps import make_charge_key
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms import CheckError, ConfigError
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 900  # seconds, for what takes some thirty on a quiet machine
@@ -78,7 +78,7 @@ def booked(runs, folder):
     plan = RegisteredPlan.from_json(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
     with read_ledger(runs / "ledger.db") as books:
         books.verify()
-        charge = books.find(charge_key(plan))
+        charge = books.find(make_charge_key(plan))
         return charge.state, charge.request, sorted(charge.rounds_released)
 
 
@@ -89,14 +89,14 @@ def test_a_run_on_flower_is_that_of_one_process_also_when_all_is_killed(programm
     family = set()
     try:
         wait_for(lambda: any(lines(folder, "rounds.jsonl") for folder in apart.glob("*")))
-        family = descendants(first.pid)
+        family = list_descendants(first.pid)
     finally:
         first.send_signal(signal.SIGKILL)
         first.wait()
     assert len(family) > 3  # a SuperLink, its nodes, and what they started
     wait_for(lambda: not any(is_running(pid) for pid in family))
 
-    with Processes(tmp_path / "flower") as theirs:  # somebody's own, which is only asked
+    with FlowerProcesses(tmp_path / "flower") as theirs:  # somebody's own, which is only asked
         theirs.superlink()
         theirs.supernode(0)
         folder, report = run(programme, apart, "--engine", "flower", "--superlink", theirs.address, "--nodes", "1")
@@ -137,9 +137,9 @@ def test_a_supernode_that_is_killed_is_told_of_and_ends_no_run(programme, tmp_pa
         first = subprocess.Popen(words, stdout=told, stderr=subprocess.STDOUT)
     try:
         wait_for(lambda: any(lines(folder, "rounds.jsonl") for folder in apart.glob("*")))
-        victim, *others = supernodes(descendants(first.pid))
+        victim, *others = supernodes(list_descendants(first.pid))
         assert len(others) == 1
-        for pid in {victim, *descendants(victim)}:
+        for pid in {victim, *list_descendants(victim)}:
             os.kill(pid, signal.SIGKILL)
         assert first.wait(PATIENCE) == 0, (tmp_path / "told").read_text()[-3000:]
     finally:
@@ -174,7 +174,7 @@ def test_what_flower_cannot_run_is_refused_before_anything_starts(programme, tmp
         assert done.returncode == 2
         assert says in " ".join((done.stdout + done.stderr).split())
     assert not (tmp_path / "runs").exists()
-    with pytest.raises(ProgrammeError, match=r"run\.simulation must be true"):
+    with pytest.raises(ConfigError, match=r"run\.simulation must be true"):
         flower._public(programme)  # nor does a node compute anything for it
 
 
@@ -196,45 +196,51 @@ def test_clients_are_dealt_out_to_the_nodes_that_are_there():
             return [None] * len(messages)
 
     from epsilog.schemes import ClientLevelCentral
-    from epsilog.training import Training
-    from epsilog.training.orders import Draws, Order
+    from epsilog.training import LocalTraining
+    from epsilog.training.orders import SimulatedDraws, TrainRequest
 
     scheme = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
-    orders = {str(one): Order("one", scheme, Training(0.1), np.zeros(2), Draws(one, 100 + one)) for one in range(5)}
+    orders = {
+        str(one): TrainRequest("one", scheme, LocalTraining(0.1), np.zeros(2), SimulatedDraws(one, 100 + one))
+        for one in range(5)
+    }
     grid = Grid(30, 10, 20)
-    assert list(HostCourier(grid, 1.0).carry(orders)) == []
+    assert list(FlowerSimulationTransport(grid, 1.0).carry(orders)) == []
     asked = [json.loads(str(message.content["order"]["clients"])) for message in grid.pushed]
     assert [list(each) for each in asked] == [["0", "3"], ["1", "4"], ["2"]]
     assert [message.metadata.dst_node_id for message in grid.pushed] == [10, 20, 30]
     assert asked[0]["3"]["batches"] == f"{3:032x}"
     with pytest.raises(ConnectionError, match="no node of Flower is connected"):
-        list(HostCourier(Grid(), 1.0).carry(orders))
+        list(FlowerSimulationTransport(Grid(), 1.0).carry(orders))
     with pytest.raises(CheckError, match="reply_seconds"):
-        HostCourier(grid, 0.0)
+        FlowerSimulationTransport(grid, 0.0)
 
 
 @pytest.mark.slow
 def test_a_host_takes_simulations_alone_and_answers_for_each_client_in_turn(tmp_path):
-    from epsilog.adapters.flower_app import message_of
+    from epsilog.adapters.flower_app import encode_message
     from epsilog.adapters.flower_hosts import _uploads
     from epsilog.schemes import ClientLevelClientSide
-    from epsilog.training import Federation, Task, Training
-    from epsilog.training.models import build
-    from epsilog.training.orders import Draws, Order
+    from epsilog.training import Federation, LocalTraining, Task
+    from epsilog.training.models import build_model
+    from epsilog.training.orders import SimulatedDraws, TrainRequest
 
     draws = np.random.default_rng(1)
     clients = Federation(draws.standard_normal((6, 2)), draws.standard_normal(6), np.array([2, 3, 1]))
-    task = Task("lines", "site", True, build("linear", inputs=2, classes=None), Training(0.1), clients, None, None)
+    task = Task(
+        "lines", "site", True, build_model("linear", inputs=2, classes=None), LocalTraining(0.1), clients, None, None
+    )
     scheme = ClientLevelClientSide(3, 2, 3, 2, 0.2, 1.0)
-    given = {"0": Draws(1, 2), "2": Draws(3, 4)}
+    given = {"0": SimulatedDraws(1, 2), "2": SimulatedDraws(3, 4)}
     as_json = {
-        name: Order("one", scheme, task.training, np.zeros(3), one).to_json()["draws"] for name, one in given.items()
+        name: TrainRequest("one", scheme, task.training, np.zeros(3), one).to_json()["draws"]
+        for name, one in given.items()
     }
-    order = Order("one", scheme, task.training, np.zeros(3), given["0"])
-    both = _uploads(message_of(order, 1, 9.0, clients=json.dumps(as_json)), task)
-    alone = _uploads(message_of(order, 1, 9.0, clients=json.dumps({"2": as_json["2"]})), task)
+    order = TrainRequest("one", scheme, task.training, np.zeros(3), given["0"])
+    both = _uploads(encode_message(order, 1, 9.0, clients=json.dumps(as_json)), task)
+    alone = _uploads(encode_message(order, 1, 9.0, clients=json.dumps({"2": as_json["2"]})), task)
     assert both.shape == (2, 4)
     assert np.array_equal(both[1:], alone)
-    for bad, of in ((order, {"0": None}), (Order("one", scheme, task.training, np.zeros(3)), as_json)):
+    for bad, of in ((order, {"0": None}), (TrainRequest("one", scheme, task.training, np.zeros(3)), as_json)):
         with pytest.raises(CheckError, match="draws must be given, as in a simulation"):
-            _uploads(message_of(bad, 1, 9.0, clients=json.dumps(of)), task)
+            _uploads(encode_message(bad, 1, 9.0, clients=json.dumps(of)), task)

@@ -9,19 +9,19 @@ import torch
 from opacus.layers import DPLSTM
 from torch import nn
 
-from epsilog.adapters.opacus import noisy_run
+from epsilog.adapters.opacus import run_dp_sgd
 from epsilog.ledger import open_ledger
 from epsilog.schemes import ExampleLevelClientSide
 from epsilog.terms import CheckError, NeighboringRelation
-from epsilog.training import Federation, Task, Training
-from epsilog.training.engines import NoisyRuns, Round
+from epsilog.training import Federation, LocalTraining, Task
+from epsilog.training.engines import LocalDPSGD, RoundInputs
 from epsilog.training.engines.torch_engine import TorchEngine
 from epsilog.training.models import from_torch
 from epsilog.training.noise import Randomness
-from epsilog.training.orders import Order
-from epsilog.training.site import Site, from_functions
+from epsilog.training.orders import TrainRequest
+from epsilog.training.site import Site, make_function_site_engine
 
-TRAINING = Training(0.3, nominal_examples=10)
+TRAINING = LocalTraining(0.3, nominal_examples=10)
 ROWS = 12
 
 
@@ -47,13 +47,13 @@ def start(net):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
 @pytest.mark.parametrize("clip_norm", [0.05, 1.0, np.inf])
 def test_steps_without_noise_are_those_of_our_engine(dtype, tolerance, clip_norm):
-    (features, targets), net, runs = data(dtype), module(dtype), NoisyRuns(3, 1.0, clip_norm, 0.0)
-    ours = noisy_run(net, each_loss, features, targets)(start(net), runs, TRAINING)
+    (features, targets), net, runs = data(dtype), module(dtype), LocalDPSGD(3, 1.0, clip_norm, 0.0)
+    ours = run_dp_sgd(net, each_loss, features, targets)(start(net), runs, TRAINING)
     clients = Federation(features.numpy(), targets.numpy(), np.array([ROWS]))
     task = Task("x", "row", False, from_torch(net, "cross-entropy", classes=3), TRAINING, clients, None, None)
     draws = Randomness.simulated(1)
     streams = [lambda client, name=name: draws.stream(name, 1, client) for name in ("batches", "noise")]
-    theirs = TorchEngine(task).sum_of_noisy_runs(Round(start(net), np.array([0]), *streams), runs).total
+    theirs = TorchEngine(task).sum_of_noisy_runs(RoundInputs(start(net), np.array([0]), *streams), runs).total
     assert ours.any()
     assert ours == pytest.approx(theirs, abs=tolerance)
 
@@ -61,8 +61,8 @@ def test_steps_without_noise_are_those_of_our_engine(dtype, tolerance, clip_norm
 def test_noise_is_of_the_size_that_was_asked_for_and_never_the_same():
     """One step, no batch: the change is noise alone. 5,000 normals: 4 standard errors of their spread are 0.04."""
     net, (features, targets) = nn.Linear(999, 5).double(), (torch.zeros(3, 999).double(), torch.zeros(3).long())
-    run = noisy_run(net, each_loss, features, targets)
-    runs = NoisyRuns(1, 1e-12, 1.0, 2.0)
+    run = run_dp_sgd(net, each_loss, features, targets)
+    runs = LocalDPSGD(1, 1e-12, 1.0, 2.0)
     spread = 0.3 / (1e-12 * 10) * 2.0
     one, two = (run(np.zeros(5000), runs, TRAINING) / spread for _ in range(2))
     for noise in (one, two):
@@ -76,12 +76,12 @@ def test_no_row_moves_the_change_further_than_the_bound():
     (features, targets), net = data(), module()
     features[0] *= 1e12
     features[1] = np.nan
-    runs = NoisyRuns(1, 1.0, 0.5, 0.0)
+    runs = LocalDPSGD(1, 1.0, 0.5, 0.0)
     rate = TRAINING.learning_rate / TRAINING.nominal_examples
-    alone = noisy_run(net, each_loss, features[:1], targets[:1])(start(net), runs, TRAINING)
+    alone = run_dp_sgd(net, each_loss, features[:1], targets[:1])(start(net), runs, TRAINING)
     assert 0 < np.linalg.norm(alone) <= rate * 0.5
-    whole = noisy_run(net, each_loss, features, targets)(start(net), runs, TRAINING)
-    others = noisy_run(net, each_loss, features[2:], targets[2:])(start(net), runs, TRAINING)
+    whole = run_dp_sgd(net, each_loss, features, targets)(start(net), runs, TRAINING)
+    others = run_dp_sgd(net, each_loss, features[2:], targets[2:])(start(net), runs, TRAINING)
     assert whole - others == pytest.approx(alone, abs=1e-12)  # a row of NaN counts for nothing
 
 
@@ -94,14 +94,14 @@ def test_what_opacus_knows_is_taken():
         def forward(self, rows):
             return self.out(self.cell(rows.reshape(-1, 3, 2))[0][:, -1])
 
-    (features, targets), runs = data(torch.float32), NoisyRuns(2, 0.5, 1.0, 0.1)
+    (features, targets), runs = data(torch.float32), LocalDPSGD(2, 0.5, 1.0, 0.1)
     words = Recurrent()
     before = start(words)
-    change = noisy_run(words, each_loss, features, targets)(before, runs, TRAINING)
+    change = run_dp_sgd(words, each_loss, features, targets)(before, runs, TRAINING)
     assert np.isfinite(change).all()
     assert np.array_equal(start(words), before)  # the user's module is left alone
     with pytest.raises(CheckError, match="module must be one of 7 parameters"):
-        noisy_run(words, each_loss, features, targets)(np.zeros(7), runs, TRAINING)
+        run_dp_sgd(words, each_loss, features, targets)(np.zeros(7), runs, TRAINING)
 
 
 class Own(nn.Module):
@@ -174,7 +174,7 @@ REFUSED = {
 @pytest.mark.parametrize(("net", "says"), REFUSED.values(), ids=REFUSED)
 def test_what_has_no_gradient_of_a_row_alone_is_refused_before_a_site_has_it(net, says):
     with pytest.raises(CheckError, match=says):
-        noisy_run(net, each_loss, *data())
+        run_dp_sgd(net, each_loss, *data())
 
 
 @pytest.mark.parametrize(
@@ -189,16 +189,16 @@ def test_what_has_no_gradient_of_a_row_alone_is_refused_before_a_site_has_it(net
 )
 def test_a_loss_of_other_rows_is_refused_as_well(loss, says):
     with pytest.raises(CheckError, match=says):
-        noisy_run(module(), loss, *data())
+        run_dp_sgd(module(), loss, *data())
 
 
 def test_rows_are_not_looked_at_before_they_are_trained_on():
     features, targets = data()
-    noisy_run(module(), each_loss, torch.full_like(features, torch.nan), torch.full_like(targets, 99))
+    run_dp_sgd(module(), each_loss, torch.full_like(features, torch.nan), torch.full_like(targets, 99))
     with pytest.raises(CheckError, match="ids must be given where features are whole numbers"):
-        noisy_run(module(), each_loss, features.long(), targets)
+        run_dp_sgd(module(), each_loss, features.long(), targets)
     with pytest.raises(CheckError, match="targets must be one for each row"):
-        noisy_run(module(), each_loss, features, targets[1:])
+        run_dp_sgd(module(), each_loss, features, targets[1:])
 
 
 class Words(nn.Module):
@@ -218,16 +218,16 @@ class Words(nn.Module):
 def test_an_example_on_which_the_module_fails_counts_as_zero_and_the_others_as_ever(dtype, wrong):
     rows = torch.from_numpy(np.random.default_rng(2).integers(0, 10, (8, 6))).to(dtype)
     goals, others = torch.arange(8) % 3, torch.arange(8) != wrong
-    net, runs = Words(), NoisyRuns(3, 1.0, 0.5, 0.0)
+    net, runs = Words(), LocalDPSGD(3, 1.0, 0.5, 0.0)
     failing = rows.clone()
     failing[wrong, 2] = 11
     whole, without = (
-        noisy_run(net, each_loss, part, part_goals, ids=10)(start(net), runs, TRAINING)
+        run_dp_sgd(net, each_loss, part, part_goals, ids=10)(start(net), runs, TRAINING)
         for part, part_goals in ((failing, goals), (rows[others], goals[others]))
     )
     assert without.any()
     assert whole == pytest.approx(without, abs=1e-14)
-    nothing = noisy_run(net, each_loss, failing[[wrong]], goals[[wrong]], ids=10)(start(net), runs, TRAINING)
+    nothing = run_dp_sgd(net, each_loss, failing[[wrong]], goals[[wrong]], ids=10)(start(net), runs, TRAINING)
     assert not nothing.any()
 
 
@@ -241,7 +241,7 @@ def test_what_is_of_the_machine_or_of_the_user_is_not_taken_for_an_examples():
                 return super().forward(rows)
 
         with pytest.raises(kind):
-            noisy_run(Stopped(), each_loss, *data())(start(Own()), NoisyRuns(1, 1.0, 1.0, 0.0), TRAINING)
+            run_dp_sgd(Stopped(), each_loss, *data())(start(Own()), LocalDPSGD(1, 1.0, 1.0, 0.0), TRAINING)
 
 
 def test_a_site_answers_with_it_under_a_ledger_of_its_own(tmp_path):
@@ -253,14 +253,14 @@ def test_a_site_answers_with_it_under_a_ledger_of_its_own(tmp_path):
         )
     (features, targets), net = data(), module()
     site = Site(
-        from_functions(noisy_run=noisy_run(net, each_loss, features, targets)),
+        make_function_site_engine(noisy_run=run_dp_sgd(net, each_loss, features, targets)),
         "row",
         False,
         tmp_path / "site.db",
         "site/runs",
         "1e-6",
     )
-    order = Order("one", scheme, TRAINING, start(net))
+    order = TrainRequest("one", scheme, TRAINING, start(net))
     answer = site.answer(order)
     assert answer.shape == order.model.shape
     assert np.isfinite(answer).all()

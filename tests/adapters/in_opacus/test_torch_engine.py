@@ -11,28 +11,28 @@ import torch
 from torch import nn
 
 from epsilog.schemes import ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide
-from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms import CheckError, ConfigError
 from epsilog.training import (
     Federation,
+    LocalTraining,
     Randomness,
     Task,
-    Training,
+    add_canary_slots,
     canaries,
-    canary_scores,
     clipping,
+    compute_canary_scores,
     draw_canaries,
-    dry_run,
-    enrol,
-    with_places,
+    insert_canaries,
+    train_without_charge,
 )
-from epsilog.training.engines import NoisyRuns, Round, made, torch_engine
-from epsilog.training.engines.base import clipped_examples
+from epsilog.training.engines import LocalDPSGD, RoundInputs, make_engine, torch_engine
+from epsilog.training.engines.base import sum_clipped_examples
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.torch_engine import TorchEngine
-from epsilog.training.models import Model, build, choose, from_torch
-from epsilog.training.noise import Stream
-from epsilog.training.orders import Draws, Order
-from epsilog.training.site import computed, from_task
+from epsilog.training.models import Model, build_model, from_torch, parse_model_kind
+from epsilog.training.noise import RandomStream
+from epsilog.training.orders import SimulatedDraws, TrainRequest
+from epsilog.training.site import compute_upload, make_task_site_engine
 
 COHORT = np.array([0, 2, 3, 5])
 EMPTY, ONE = 3, np.zeros(1, dtype=np.int64)
@@ -74,13 +74,13 @@ class Mlp(nn.Module):
 
 
 MODELS = {
-    "linear": (build("linear", inputs=4, classes=None), lambda: from_torch(Mlp(4, 1), "half-squared-error")),
+    "linear": (build_model("linear", inputs=4, classes=None), lambda: from_torch(Mlp(4, 1), "half-squared-error")),
     "mlp": (
-        build("mlp", inputs=4, classes=3, hidden=(5,)),
+        build_model("mlp", inputs=4, classes=3, hidden=(5,)),
         lambda: from_torch(Mlp(4, 5, 3), "cross-entropy", classes=3),
     ),
     "cnn": (
-        build("cnn", inputs=64, classes=2, filters=(3,), kernel=3, hidden=()),
+        build_model("cnn", inputs=64, classes=2, filters=(3,), kernel=3, hidden=()),
         lambda: from_torch(Cnn(), "cross-entropy", classes=2),
     ),
 }
@@ -97,7 +97,7 @@ def task_of(model, width, dtype="float64", **training):
         "client",
         True,
         model,
-        Training(0.2, **{"local_steps": 3, "nominal_examples": 4} | training),
+        LocalTraining(0.2, **{"local_steps": 3, "nominal_examples": 4} | training),
         Federation(rows[:count], goals[:count], sizes),
         rows[count:],
         goals[count:],
@@ -119,7 +119,7 @@ def start(engine):
 
 def now(engine, cohort=COHORT):
     streams = Randomness.simulated(7)
-    return Round(
+    return RoundInputs(
         start(engine),
         cohort,
         lambda client: streams.stream("batches", 1, client),
@@ -137,7 +137,7 @@ def noisy_updates(engine, clip_norm=0.3, cohort=COHORT):
 
 
 def noisy_runs(engine, clip_norm=0.3, cohort=COHORT):
-    return engine.sum_of_noisy_runs(now(engine, cohort), NoisyRuns(3, 0.5, clip_norm, 0.1))
+    return engine.sum_of_noisy_runs(now(engine, cohort), LocalDPSGD(3, 0.5, clip_norm, 0.1))
 
 
 @pytest.mark.parametrize("sums", [updates, noisy_updates, noisy_runs])
@@ -187,7 +187,7 @@ def test_nobody_moves_a_sum_further_than_the_bound(scale, clip_norm, dtype):
         alone = updates(engine, clip_norm, np.array([client]))
         assert np.linalg.norm(alone.total) <= clip_norm
         assert alone.largest_norm <= clip_norm
-    runs = NoisyRuns(1, 1.0, clip_norm, 0.0)
+    runs = LocalDPSGD(1, 1.0, clip_norm, 0.0)
     one = engine.sum_of_noisy_runs(
         dataclasses.replace(now(engine, np.array([1])), model=0 * start(engine), pace=1), runs
     )
@@ -202,7 +202,7 @@ def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same():
     task = dataclasses.replace(
         task_of(MODELS["linear"][1](), 4, nominal_examples=1), clients=Federation(rows, goals, np.array([1]))
     )
-    runs, at = NoisyRuns(1, 1.0, 0.01, 0.0), now(TorchEngine(task), np.array([0]))
+    runs, at = LocalDPSGD(1, 1.0, 0.01, 0.0), now(TorchEngine(task), np.array([0]))
     one = TorchEngine(task).sum_of_noisy_runs(dataclasses.replace(at, model=np.zeros(5), pace=1.0), runs)
     assert 0 < np.linalg.norm(one.total) <= 0.2 * 0.01 * (1 + 1e-9)
     assert one.clipped == 1
@@ -265,7 +265,7 @@ def test_a_client_on_whose_rows_the_module_fails_counts_as_zero(word, caplog):
 @pytest.mark.parametrize("formed", [1, 100, torch_engine.FORMED])
 def test_an_example_on_which_the_module_fails_is_dropped_and_no_other(monkeypatch, formed):
     monkeypatch.setattr(torch_engine, "FORMED", formed)
-    engine, runs = TorchEngine(words_task(c2=11)), NoisyRuns(1, 1.0, 0.3, 0.1)
+    engine, runs = TorchEngine(words_task(c2=11)), LocalDPSGD(1, 1.0, 0.3, 0.1)
     task = words_task()
     lies = task.clients.rows_of(2).start
     fewer = Federation(
@@ -287,7 +287,7 @@ def test_what_is_of_the_machine_or_of_the_user_ends_a_run(monkeypatch, kind):
     def stop(*_):
         raise kind
 
-    monkeypatch.setattr(torch_engine, "gradients", stop)
+    monkeypatch.setattr(torch_engine, "compute_torch_gradients", stop)
     monkeypatch.setattr(TorchEngine, "_slope", stop)
     for sums in (updates, noisy_runs):
         with pytest.raises(kind):
@@ -296,7 +296,7 @@ def test_what_is_of_the_machine_or_of_the_user_ends_a_run(monkeypatch, kind):
 
 def test_a_run_with_a_row_on_which_the_module_fails_goes_on(tmp_path):
     scheme = ClientLevelCentral(8, 1.0, 2, 1.0, 0.1)
-    ours = dry_run(scheme, words_task(c2=11), randomness=Randomness.simulated(1))
+    ours = train_without_charge(scheme, words_task(c2=11), randomness=Randomness.simulated(1))
     assert np.isfinite(ours.model).all()
     assert len(ours.records) == 2
 
@@ -309,10 +309,12 @@ def test_a_site_with_a_row_on_which_the_module_fails_answers_as_others_do(tmp_pa
         task = words_task(c1=word)  # a client of one row
         lies = task.clients.rows_of(1)
         rows = Federation(task.clients.features[lies], task.clients.targets[lies], np.array([1]))
-        computing = from_task(dataclasses.replace(task, clients=rows))(task.training)
-        draws = Draws(1, 2)
-        answers.append(computed(Order("one", scheme, task.training, start(TorchEngine(task)), draws), computing, ONE))
-    noise = scheme.noise_stddev * Stream.replayed(2).normals(answers[0].shape)
+        computing = make_task_site_engine(dataclasses.replace(task, clients=rows))(task.training)
+        draws = SimulatedDraws(1, 2)
+        answers.append(
+            compute_upload(TrainRequest("one", scheme, task.training, start(TorchEngine(task)), draws), computing, ONE)
+        )
+    noise = scheme.noise_stddev * RandomStream.replayed(2).normals(answers[0].shape)
     assert np.array_equal(answers[0], noise)
     assert 0 < np.linalg.norm(answers[1] - noise) <= 0.2
 
@@ -394,7 +396,7 @@ def test_what_has_no_gradient_of_a_row_is_refused_before_anything_is_spent(modul
 )  # fmt: skip
 def test_what_is_a_function_of_each_row_is_taken(module):
     module[1].running_mean.fill_(0.5) if hasattr(module, "__getitem__") and hasattr(module[1], "running_mean") else None
-    engine = made(None, task_of(from_torch(module, "cross-entropy", classes=3), 4))
+    engine = make_engine(None, task_of(from_torch(module, "cross-entropy", classes=3), 4))
     assert isinstance(engine, TorchEngine)
     for sums in (updates, noisy_runs):
         whole = sums(engine, 0.3, COHORT).total
@@ -427,7 +429,7 @@ def test_what_is_not_trained_stays_and_is_told_and_the_users_module_is_left_alon
     assert from_torch(inner, "cross-entropy", classes=3).describe()["untrained"] != told["untrained"]
     inner[0].weight.data -= 1
     task = task_of(model, 4)
-    dry_run(ClientLevelCentral(8, 1.0, 2, 1.0, 0.1), task, randomness=Randomness.simulated(1))
+    train_without_charge(ClientLevelCentral(8, 1.0, 2, 1.0, 0.1), task, randomness=Randomness.simulated(1))
     assert all(torch.allclose(one, before[name]) for name, one in inner.state_dict().items())
     assert [one.requires_grad for one in inner.parameters()] == [False, False, True, True, True, True]
 
@@ -450,7 +452,7 @@ def test_whole_runs_are_those_of_the_compiled_engine(scheme):
         vector = 0.3 * np.random.default_rng(9).standard_normal(model.size)
         moved = dataclasses.replace(model, init=lambda model=model, vector=vector: model.unflatten(vector))
         task = dataclasses.replace(task_of(moved, 4, schedule="cosine"), unit_is_client=scheme.unit_is_client)
-        curves.append(dry_run(scheme, task, randomness=Randomness.simulated(2)))
+        curves.append(train_without_charge(scheme, task, randomness=Randomness.simulated(2)))
     ours, theirs = curves
     assert ours.model == pytest.approx(theirs.model, abs=1e-12)
     for one, other in zip(ours.records, theirs.records, strict=True):
@@ -460,10 +462,10 @@ def test_whole_runs_are_those_of_the_compiled_engine(scheme):
 
 def test_the_bound_of_a_clip_is_kept_by_the_sum_itself():
     each = np.random.default_rng(4).standard_normal((50, 30)) * 10.0 ** np.arange(-25, 25)[:, None]
-    ours = clipped_examples(each, 0.7)
+    ours = sum_clipped_examples(each, 0.7)
     assert np.linalg.norm(ours.total) <= 50 * 0.7
     for row in each:
-        assert np.linalg.norm(clipped_examples(row[None], 0.7).total) <= 0.7
+        assert np.linalg.norm(sum_clipped_examples(row[None], 0.7).total) <= 0.7
     assert ours.largest_norm <= 0.7 * (1 - clipping.HEADROOM / 2)
 
 
@@ -473,20 +475,20 @@ def test_a_module_from_a_file_beside_the_programme(tmp_path):
         "def linear(inputs, classes, seed=0):\n    manual_seed(seed)\n"
         "    return from_torch(nn.Linear(inputs, classes), 'cross-entropy', classes=classes)\n"
     )
-    model = choose("mine:linear", tmp_path, None, seed=2).build(inputs=4, classes=3)
+    model = parse_model_kind("mine:linear", tmp_path, None, seed=2).build(inputs=4, classes=3)
     assert (model.name, model.framework, model.size) == ("mine:linear", "torch", 15)
     assert model.describe()["code_sha256"]
-    again = choose("mine:linear", tmp_path, None, seed=2).build(inputs=4, classes=3)
+    again = parse_model_kind("mine:linear", tmp_path, None, seed=2).build(inputs=4, classes=3)
     assert np.array_equal(again.start, model.start)
 
 
 def test_settings_that_diverge_are_refused_in_rehearsal(tmp_path):
-    from epsilog.pipeline import Programme, run
+    from epsilog.pipeline import PlanConfig, run
 
     task = task_of(MODELS["mlp"][1](), 4, "float32")
     settings = {"sampling_probability": 0.5, "rounds": 3, "clip_norm": 1e60}
-    programme = Programme.simulated(task, "client-level-central", epsilon=4, delta="1e-4", **settings)
-    with pytest.raises(ProgrammeError, match="one round of noise alone makes it diverge"):
+    programme = PlanConfig.simulated(task, "client-level-central", epsilon=4, delta="1e-4", **settings)
+    with pytest.raises(ConfigError, match="one round of noise alone makes it diverge"):
         run(programme, task, runs=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
@@ -511,9 +513,9 @@ def test_canaries_lose_as_much_as_on_the_compiled_engine(dtype):
     losses, scores = [], []
     for engine in both("mlp", dtype):
         task = dataclasses.replace(engine.task, unit="row", unit_is_client=False)
-        task = enrol(with_places(task, 9), draw_canaries(9, Randomness.simulated(3)))
-        made(None, task)
-        losses.append(canaries._losses(task.model, start(engine), *canaries.made_up_rows(task.canaries, task)))
-        scores.append(canary_scores(task, start(engine)))
+        task = insert_canaries(add_canary_slots(task, 9), draw_canaries(9, Randomness.simulated(3)))
+        make_engine(None, task)
+        losses.append(canaries._losses(task.model, start(engine), *canaries.make_canary_rows(task.canaries, task)))
+        scores.append(compute_canary_scores(task, start(engine)))
     assert np.allclose(*losses, rtol=1e-4 if dtype == "float32" else 1e-9)
     assert [np.unique(each).size for each in (*losses, *scores)] == [9] * 4

@@ -12,10 +12,10 @@ from tests.campaigns.tampers import tamper_campaign
 from tests.ledger.postgres.server import Server, binaries, server
 from tests.ledger.stores import InDatabase
 
-from epsilog.ledger import Ledger, Verb, is_there, located, open_ledger, read_ledger, verify_file
+from epsilog.ledger import Ledger, Verb, ledger_exists, open_ledger, parse_address, read_ledger, verify_ledger
 from epsilog.ledger.postgres import PostgresStore
-from epsilog.ledger.rows import Row
-from epsilog.ledger.selftest import kill_campaign, race_campaign
+from epsilog.ledger.rows import StoredRow
+from epsilog.ledger.selftest import run_kill_campaign, run_race_campaign
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, StorageError
 from epsilog.terms.extras import install_command
@@ -64,7 +64,7 @@ def test_a_ledger_of_an_earlier_format_is_told_to_be_one(place, ledger):
         (1, "of an earlier format, and this release reads format 2"),
     ):
         place.run("UPDATE head SET format = %s", found)
-        for opened in (open_ledger, read_ledger, verify_file):
+        for opened in (open_ledger, read_ledger, verify_ledger):
             with pytest.raises(LedgerIntegrityError, match=said):
                 opened(place.url)
 
@@ -86,7 +86,7 @@ def test_a_transaction_that_the_server_gave_up_is_not_acknowledged(place, ledger
 
     def write():
         with store.writing() as session:
-            session.append(Row(2, "acme", "{}", "0" * 64))
+            session.append(StoredRow(2, "acme", "{}", "0" * 64))
             with pytest.raises(psycopg.errors.DivisionByZero):  # nobody passes it on, and COMMIT is now a ROLLBACK
                 session._raw.execute("SELECT 1 / 0")
             with pytest.raises(StorageError), session.part():
@@ -252,7 +252,7 @@ def test_a_copy_is_read_and_not_spent(place, ledger, tmp_path):
     for table in ("head", "entries", "balances", "charges", "rounds"):
         copy.run(f"DELETE FROM {table}")  # noqa: S608
         copy.run(f"INSERT INTO {table} SELECT * FROM {place.name}.{table}")  # noqa: S608
-    assert verify_file(copy.url).head == ledger.head()[1]
+    assert verify_ledger(copy.url).head == ledger.head()[1]
     with open_ledger(copy.url) as copied, pytest.raises(StorageError, match="is a copy: it was made at"):
         copied.charge("acme", PureDP(0.25), key="two")
 
@@ -306,7 +306,7 @@ def test_who_may_only_look_does_not_charge(place, ledger):
     ],
 )
 def test_an_address_is_refused_in_words(url, says):
-    for opened in (open_ledger, read_ledger, is_there, lambda said: open_ledger(located(said))):
+    for opened in (open_ledger, read_ledger, ledger_exists, lambda said: open_ledger(parse_address(said))):
         with pytest.raises(CheckError, match=says) as refused:
             opened(url)
         assert "hunter2" not in str(refused.value)
@@ -321,7 +321,7 @@ def test_an_address_is_refused_in_words(url, says):
     ],
 )
 def test_no_password_is_told(url):
-    for opened in (open_ledger, read_ledger, is_there):  # nobody listens there
+    for opened in (open_ledger, read_ledger, ledger_exists):  # nobody listens there
         with pytest.raises(StorageError) as refused:
             opened(url)
         assert "hunter2" not in str(refused.value)
@@ -330,7 +330,7 @@ def test_no_password_is_told(url):
 
 def test_without_a_driver_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    for opened in (open_ledger, is_there):
+    for opened in (open_ledger, ledger_exists):
         with pytest.raises(EpsilogError, match=re.escape(install_command("postgres"))):
             opened("postgresql://anna@127.0.0.1:1/d")
 
@@ -370,9 +370,9 @@ def test_threads_are_granted_exactly_the_cap(ledger):
 
 @pytest.mark.slow
 def test_campaigns_hold(place, tmp_path):
-    killed = kill_campaign(tmp_path, seed=1, kills=20, url=place.url)
+    killed = run_kill_campaign(tmp_path, seed=1, kills=20, url=place.url)
     assert killed.passed, killed
-    raced = race_campaign(tmp_path, processes=4, attempts=30, cap=50, url=InDatabase(tmp_path).url)
+    raced = run_race_campaign(tmp_path, processes=4, attempts=30, cap=50, url=InDatabase(tmp_path).url)
     assert raced.passed, raced
     assert (raced.accepted, raced.refused) == (50, 70)
     changed = tamper_campaign(tmp_path, seed=1, changes=60, url=InDatabase(tmp_path).url)
@@ -414,6 +414,6 @@ def test_a_server_that_dies_has_lost_nothing_that_was_acknowledged():
                 assert told <= there
                 asked += 1
                 assert len(told) > 5 * asked
-        assert len(verify_file(url).charges) - len(told) <= asked  # what was committed and not acknowledged
+        assert len(verify_ledger(url).charges) - len(told) <= asked  # what was committed and not acknowledged
     finally:
         cluster.remove()

@@ -10,7 +10,7 @@ from tests.ledger.stores import InDatabase
 from typer.testing import CliRunner
 
 from epsilog.cli.entry import app
-from epsilog.ledger import is_there, read_ledger
+from epsilog.ledger import ledger_exists, read_ledger
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 pytestmark = pytest.mark.skipif(
@@ -31,7 +31,7 @@ def said(*words):
 @pytest.mark.slow
 def test_the_verbs_of_a_ledger(url, tmp_path):
     at = ("--ledger", url)
-    assert not is_there(url)
+    assert not ledger_exists(url)
     code, text = said("ledger", "show", *at)
     assert (code, "ledger must be one that exists" in text) == (1, True)
     secret = url.replace("postgres@", "postgres:hunter2@")

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import open_ledger, read_ledger, verify_file
+from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.entries import Entry, Verb
-from epsilog.ledger.rows import Row
-from epsilog.ledger.selftest import kill_campaign, race_campaign
+from epsilog.ledger.rows import StoredRow
+from epsilog.ledger.selftest import run_kill_campaign, run_race_campaign
 from epsilog.ledger.sqlite import SqliteStore, library
 from epsilog.mechanisms import PureDP
 from epsilog.terms import StorageError
@@ -30,8 +30,8 @@ def truncate_campaigns(folder: Path) -> None:
     """Writers with an old library; forked, since only those see that it is patched."""
     library.is_wal_safe = lambda _: False
     multiprocessing.get_context = lambda _=None: _Forking()
-    kills = kill_campaign(folder, seed=2, kills=20)
-    race = race_campaign(folder, processes=4, attempts=20, cap=30)
+    kills = run_kill_campaign(folder, seed=2, kills=20)
+    race = run_race_campaign(folder, processes=4, attempts=20, cap=30)
     assert kills.passed, kills
     assert race.passed, race
     opened = SqliteStore(folder / "raced.db")
@@ -85,7 +85,7 @@ def carried(folder: Path, journal: str) -> None:
         if goes_on:
             ledger.charge("acme", PureDP(0.001), key="parent")
             ledger.close()
-        found = verify_file(path)
+        found = verify_ledger(path)
         expected = {f"before-{number}" for number in range(3)} | {f"third-{number}" for number in range(20)}
         assert {key for _, key in found.charges} == expected | ({"parent"} if goes_on else set()), path.name
 
@@ -161,7 +161,7 @@ def inside(folder: Path, journal: str) -> None:
             body = {"by": "a", "reason": "b"}
             place = before + 1, session.head()[1], "2026-01-01T00:00:00+00:00"
             entry = Entry(*place, Verb.SCOPE_RETIRED, "acme", None, body=body)
-            session.append(Row.of(entry))
+            session.append(StoredRow.of(entry))
             child = os.fork()
             if child == 0 and ending:
                 raise ending
@@ -225,7 +225,7 @@ def after_closing(folder: Path) -> None:
             ledger.charge("acme", PureDP(0.25), key="child")
 
     assert _code(_fork(work)) == 0
-    assert verify_file(folder / "budget.db").charges.keys() == {("acme", "child")}
+    assert verify_ledger(folder / "budget.db").charges.keys() == {("acme", "child")}
 
 
 def full_disk(folder: Path, journal: str) -> None:
@@ -255,7 +255,7 @@ def full_disk(folder: Path, journal: str) -> None:
         assert 0 < refusals("full") < 40
         resource.setrlimit(resource.RLIMIT_FSIZE, room)
         assert refusals("after") == 0
-    assert verify_file(folder / "budget.db").charges.keys() == kept
+    assert verify_ledger(folder / "budget.db").charges.keys() == kept
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from epsilog.ledger import Ledger, Verb, back_up, is_ledger, open_ledger, restore, verify_file
+from epsilog.ledger import Ledger, Verb, copy_ledger, is_ledger_file, open_ledger, restore_backup, verify_ledger
 from epsilog.ledger.sqlite import SqliteStore, backups, library
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, StorageError
@@ -32,7 +32,7 @@ def ledger(tmp_path):
 
 @pytest.fixture
 def saved(ledger, tmp_path):
-    back_up(ledger, tmp_path / "saved.db")
+    copy_ledger(ledger, tmp_path / "saved.db")
     return tmp_path / "saved.db"
 
 
@@ -45,7 +45,7 @@ def lost(saved, ledger):
 
 @pytest.fixture
 def restored(lost, tmp_path):
-    restore(lost, tmp_path / "again.db", **ACT)
+    restore_backup(lost, tmp_path / "again.db", **ACT)
     return tmp_path / "again.db"
 
 
@@ -54,16 +54,16 @@ def restored(lost, tmp_path):
 
 def test_a_backup_is_the_ledger_as_it_stood_in_one_file_that_nobody_can_charge(ledger, tmp_path):
     to = tmp_path / "saved.db"
-    found = back_up(ledger, to)
-    assert found == verify_file(ledger) == verify_file(to)
+    found = copy_ledger(ledger, to)
+    assert found == verify_ledger(ledger) == verify_ledger(to)
     assert sorted(tmp_path.iterdir()) == [ledger.parent, to]
-    assert is_ledger(to)
+    assert is_ledger_file(to)
     assert to.stat().st_mode & 0o077 == 0
     with pytest.raises(StorageError, match="is a backup of a ledger: read it, or restore it"):
         open_ledger(to)
     with Ledger(SqliteStore(to, read_only=True)) as books, pytest.raises(StorageError, match="for reading only"):
         books.charge("acme", PureDP(0.1), key="1")
-    assert verify_file(to) == found
+    assert verify_ledger(to) == found
     with open_ledger(ledger) as books:  # the ledger itself goes on
         books.charge("acme", PureDP(0.1), key="1")
 
@@ -87,7 +87,7 @@ def test_a_backup_is_consistent_while_others_write(ledger, tmp_path):
             while len(written) <= before:
                 pass
             least = written[-1]
-            counts.append((least, back_up(ledger, tmp_path / f"{number}.db").count))
+            counts.append((least, copy_ledger(ledger, tmp_path / f"{number}.db").count))
     finally:
         stop.set()
         writer.join()
@@ -101,7 +101,7 @@ def test_a_backup_overwrites_nothing_and_lies_beside_no_log(ledger, tmp_path, le
     there = to.with_name(to.name + left)
     there.write_text("mine")
     with pytest.raises(CheckError, match="one that is not there yet"):
-        back_up(ledger, to)
+        copy_ledger(ledger, to)
     assert there.read_text() == "mine"
 
 
@@ -110,24 +110,24 @@ def test_what_does_not_hold_is_no_backup(ledger, tmp_path):
         raw.execute("update balances set document = replace(document, '\"10\"', '\"11\"')")
     raw.close()
     with pytest.raises(LedgerIntegrityError, match="stored balance 'acme'"):
-        back_up(ledger, tmp_path / "saved.db")
+        copy_ledger(ledger, tmp_path / "saved.db")
     assert sorted(tmp_path.iterdir()) == [ledger.parent]
     (tmp_path / "text").write_text("no ledger" * 100)
     with pytest.raises(LedgerIntegrityError, match="not a database"):
-        back_up(tmp_path / "text", tmp_path / "saved.db")
+        copy_ledger(tmp_path / "text", tmp_path / "saved.db")
 
 
 def test_a_backup_of_a_backup_is_one(saved, tmp_path):
-    back_up(saved, tmp_path / "second.db")
-    assert verify_file(tmp_path / "second.db") == verify_file(saved)
+    copy_ledger(saved, tmp_path / "second.db")
+    assert verify_ledger(tmp_path / "second.db") == verify_ledger(saved)
 
 
 # --- putting it back --------------------------------------------------------------------------------------------------
 
 
 def test_a_restored_ledger_says_so_and_takes_nothing_until_its_owner_accepts(restored, lost):
-    before = verify_file(lost)
-    after = verify_file(restored)
+    before = verify_ledger(lost)
+    after = verify_ledger(restored)
     assert (after.count, after.restored, before.restored) == (before.count + 1, (after.count,), ())
     with open_ledger(restored) as books:
         head = books.head()
@@ -190,9 +190,9 @@ def test_of_what_was_open_in_a_backup_nothing_goes_on_and_nothing_comes_back(res
 def test_an_act_on_a_budget_is_no_act_on_a_charge_whatever_that_is_called(ledger, tmp_path):
     with open_ledger(ledger) as books:
         books.reserve("acme", PureDP(0.1), key="None")
-    back_up(ledger, tmp_path / "saved.db")
+    copy_ledger(ledger, tmp_path / "saved.db")
     ledger.unlink()
-    restore(tmp_path / "saved.db", ledger, **ACT)
+    restore_backup(tmp_path / "saved.db", ledger, **ACT)
     with open_ledger(ledger) as books:
         books.accept_restored(**ACT)
         books.change_cap("acme", epsilon="11", **ACT)
@@ -210,9 +210,9 @@ def test_a_ledger_may_be_restored_again_and_is_accepted_again(restored, tmp_path
     with open_ledger(restored) as books:
         books.accept_restored(**ACT)
         books.reserve("acme", PureDP(0.1), key="between")
-    back_up(restored, tmp_path / "second.db")
+    copy_ledger(restored, tmp_path / "second.db")
     restored.unlink()
-    found = restore(tmp_path / "second.db", restored, **ACT)
+    found = restore_backup(tmp_path / "second.db", restored, **ACT)
     assert len(found.restored) == 2
     with open_ledger(restored) as books:
         with pytest.raises(ConflictError, match="restored from a backup"):
@@ -225,9 +225,9 @@ def test_a_ledger_may_be_restored_again_and_is_accepted_again(restored, tmp_path
 
 def test_nothing_is_restored_beside_the_ledger_that_was_backed_up(saved, ledger, tmp_path):
     with pytest.raises(StorageError, match=r"may still be at .*both could be spent"):
-        restore(saved, tmp_path / "again.db", **ACT)
+        restore_backup(saved, tmp_path / "again.db", **ACT)
     with pytest.raises(CheckError, match="not there yet"):
-        restore(saved, ledger, **ACT)
+        restore_backup(saved, ledger, **ACT)
     assert sorted(tmp_path.iterdir()) == [ledger.parent, saved]
 
 
@@ -235,8 +235,8 @@ def test_nothing_is_restored_into_the_log_of_the_lost_ledger(saved, ledger, tmp_
     ledger.unlink()
     (left := ledger.with_name(f"{ledger.name}-wal")).write_bytes(b"entries of another history")
     with pytest.raises(CheckError, match="nor a log of it"):
-        restore(saved, ledger, **ACT)
-    restore(saved, tmp_path / "again.db", **ACT)  # elsewhere the log is in nobody's way
+        restore_backup(saved, ledger, **ACT)
+    restore_backup(saved, tmp_path / "again.db", **ACT)  # elsewhere the log is in nobody's way
     assert left.exists()
     with open_ledger(tmp_path / "again.db") as books:
         books.accept_restored(**ACT)
@@ -246,25 +246,28 @@ def test_what_is_restored_is_a_backup_that_holds(lost, ledger, tmp_path):
     with open_ledger(tmp_path / "other.db"):
         pass
     with pytest.raises(CheckError, match="backup must be a file that `epsilog ledger backup` made"):
-        restore(tmp_path / "other.db", tmp_path / "again.db", **ACT)
+        restore_backup(tmp_path / "other.db", tmp_path / "again.db", **ACT)
     content = lost.read_bytes()
     assert content.count(b'"0.5"') > 0
     lost.write_bytes(content.replace(b'"0.5"', b'"0.4"'))
     with pytest.raises(LedgerIntegrityError):
-        restore(lost, tmp_path / "again.db", **ACT)
+        restore_backup(lost, tmp_path / "again.db", **ACT)
     assert not (tmp_path / "again.db").exists()
 
 
 @pytest.mark.parametrize("given", [{"by": ""}, {"reason": " "}])
 def test_who_restores_says_who_and_why(lost, tmp_path, given):
     with pytest.raises(CheckError, match="must be"):
-        restore(lost, tmp_path / "again.db", **ACT | given)
+        restore_backup(lost, tmp_path / "again.db", **ACT | given)
     assert sorted(tmp_path.iterdir()) == [lost]
 
 
 def test_whatever_breaks_off_leaves_no_half_of_a_file(lost, tmp_path, monkeypatch):
-    monkeypatch.setattr(backups.disk, "sync", lambda _: 1 / 0)
-    for act in (lambda: restore(lost, tmp_path / "again.db", **ACT), lambda: back_up(lost, tmp_path / "again.db")):
+    monkeypatch.setattr(backups.disk, "sync_file", lambda _: 1 / 0)
+    for act in (
+        lambda: restore_backup(lost, tmp_path / "again.db", **ACT),
+        lambda: copy_ledger(lost, tmp_path / "again.db"),
+    ):
         with pytest.raises(ZeroDivisionError):
             act()
         assert sorted(tmp_path.iterdir()) == [lost]
@@ -272,14 +275,14 @@ def test_whatever_breaks_off_leaves_no_half_of_a_file(lost, tmp_path, monkeypatc
 
 def test_a_name_that_was_taken_meanwhile_stays_whose_it_is(saved, tmp_path, monkeypatch):
     to = tmp_path / "again.db"
-    monkeypatch.setattr(backups.disk, "sync", lambda _: to.write_text("mine"))
+    monkeypatch.setattr(backups.disk, "sync_file", lambda _: to.write_text("mine"))
     with pytest.raises(FileExistsError):
-        back_up(saved, to)
+        copy_ledger(saved, to)
     assert to.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again.db", "live", "saved.db"]
 
 
 def test_a_database_of_a_server_is_backed_up_by_its_own_tools_and_its_password_is_not_repeated(tmp_path):
     with pytest.raises(CheckError, match="PostgreSQL is backed up with its own tools") as refused:
-        back_up("postgresql://dora:secret@host/db", tmp_path / "saved.db")
+        copy_ledger("postgresql://dora:secret@host/db", tmp_path / "saved.db")
     assert "secret" not in str(refused.value)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import examine, open_ledger
+from epsilog.ledger import diagnose_ledger, open_ledger
 from epsilog.ledger.sqlite import diagnostics
 from epsilog.ledger.sqlite.diagnostics import get_file_system
 from epsilog.mechanisms import PureDP
@@ -37,7 +37,7 @@ def ledger(tmp_path, monkeypatch):
 
 
 def found(path, now=NOW):
-    return {remark.about: remark for remark in examine(path, clock=lambda: now)}
+    return {remark.about: remark for remark in diagnose_ledger(path, clock=lambda: now)}
 
 
 def test_a_ledger_that_is_well_has_nothing_to_fear(ledger):

@@ -5,11 +5,11 @@ import sqlite3
 
 import pytest
 
-from epsilog.ledger import verify_file
-from epsilog.ledger.entries import GENESIS, digest
+from epsilog.ledger import verify_ledger
+from epsilog.ledger.entries import GENESIS, hash_entry
 from epsilog.mechanisms import ApproximateDP, Gaussian, Laplace, PureDP, Repeated
 from epsilog.terms import LedgerIntegrityError
-from epsilog.terms.codec import canonical
+from epsilog.terms.codec import encode_canonical
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def rewritten(path, change):
         for position, text in rows.execute("SELECT position, document FROM entries ORDER BY position").fetchall():
             document = json.loads(change(text))
             document["previous"] = previous
-            written = canonical(document).decode()
-            previous = digest(written)
+            written = encode_canonical(document).decode()
+            previous = hash_entry(written)
             rows.execute("UPDATE entries SET document = ?, hash = ? WHERE position = ?", (written, previous, position))
         rows.execute("UPDATE head SET hash = ?", (previous,))
         for table, key in (("balances", "scope"), ("charges", "key")):
@@ -55,7 +55,7 @@ def test_a_chain_that_was_rewritten_to_charge_less_is_priced_again(books, path, 
     quantity, cheaper, delta = forged
     (amount,) = books.charge(scope, release, key="k", delta=delta).amounts.values()
     books.close()
-    assert verify_file(path).priced == 1
+    assert verify_ledger(path).priced == 1
 
     def changed(text):
         document = json.loads(text)
@@ -69,7 +69,7 @@ def test_a_chain_that_was_rewritten_to_charge_less_is_priced_again(books, path, 
 
     rewritten(path, changed)
     with pytest.raises(LedgerIntegrityError, match=r"entry 5: charged .*, and its release costs at least"):
-        verify_file(path)
+        verify_ledger(path)
 
 
 def test_prices_are_worked_out_again_as_long_as_there_is_time(books, path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import is_ledger, open_ledger, read_ledger, verify_file
+from epsilog.ledger import is_ledger_file, open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.sqlite import ledger_file, library
 from epsilog.ledger.tables import SqlSession
 from epsilog.mechanisms import PureDP
@@ -58,7 +58,7 @@ def another(path):
 
 
 def keys(path):
-    return {key for _, key in verify_file(path).charges}
+    return {key for _, key in verify_ledger(path).charges}
 
 
 def test_two_hard_links_are_never_spent_twice(another, path):
@@ -99,7 +99,7 @@ def test_a_ledger_moved_away_from_its_log_is_refused_until_the_log_follows(anoth
     another.kill()
     assert ledger_file.make_sidecar_path(path, "-wal").stat().st_size
     moved = path.rename(tmp_path / "elsewhere.db")
-    for opened in (open_ledger, read_ledger, verify_file):
+    for opened in (open_ledger, read_ledger, verify_ledger):
         with pytest.raises(LedgerIntegrityError, match=r"moved without .*budget.db-wal"):
             opened(moved)
     ledger_file.make_sidecar_path(path, "-wal").rename(ledger_file.make_sidecar_path(moved, "-wal"))
@@ -275,7 +275,7 @@ def test_a_copy_is_read_and_not_spent_while_the_ledger_it_was_copied_from_is_the
     copy = Path(shutil.copy(path, tmp_path / "copy.db"))
     with pytest.raises(StorageError, match="is a copy of"):
         open_ledger(copy)
-    assert verify_file(copy).count == 1
+    assert verify_ledger(copy).count == 1
     path.unlink()
     with open_ledger(copy) as ledger:
         ledger.charge("acme", PureDP(0.6), key="a")
@@ -308,7 +308,7 @@ def test_a_copy_of_a_ledger_that_this_user_may_not_see_is_read_and_not_spent(pat
     unseen(path, monkeypatch, hidden)
     with pytest.raises(StorageError, match="where this user may not look"):
         open_ledger(copy)
-    assert verify_file(copy).count == 1
+    assert verify_ledger(copy).count == 1
 
 
 def test_a_folder_that_this_user_may_not_search_is_no_place_to_read(path, monkeypatch):
@@ -318,7 +318,7 @@ def test_a_folder_that_this_user_may_not_search_is_no_place_to_read(path, monkey
 
 
 @pytest.mark.parametrize("value", ["", "x", "/a\0b", b"/a", 1], ids=repr)
-@pytest.mark.parametrize("opened", [open_ledger, verify_file])
+@pytest.mark.parametrize("opened", [open_ledger, verify_ledger])
 def test_a_head_that_names_no_place_is_refused(path, value, opened):
     with open_ledger(path) as ledger, ledger._store.writing() as session:
         session._raw.execute("UPDATE head SET home = ?", (value,))
@@ -331,7 +331,7 @@ def test_a_place_that_cannot_be_is_one_where_nobody_may_look(path):
         session._raw.execute("UPDATE head SET home = ?", ("/" + "9" * 400,))
     with pytest.raises(StorageError, match="may not look"):
         open_ledger(path)
-    assert verify_file(path).count == 0
+    assert verify_ledger(path).count == 0
 
 
 def test_a_ledger_that_moved_leaves_its_place_to_another(path, tmp_path):
@@ -390,7 +390,7 @@ def test_to_look_at_an_open_ledger_frees_no_lock(path, monkeypatch):
         assert other.does("library.is_wal_safe = lambda _: False; store.PATIENCE = 0.05") == "done"
         assert other.opens() == "done"
         with ledger._store.writing():
-            assert is_ledger(path)
+            assert is_ledger_file(path)
             assert "stayed locked" in other.charges("a")
         assert other.charges("a") == "done"
         other.kill()
@@ -422,7 +422,7 @@ def test_an_address_that_is_no_plain_file_is_refused(url, tmp_path, monkeypatch)
 def test_a_path_is_taken_by_its_letters(name, tmp_path):
     with open_ledger(tmp_path / name) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
-    assert is_ledger(tmp_path / name)
+    assert is_ledger_file(tmp_path / name)
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 

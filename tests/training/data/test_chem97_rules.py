@@ -13,7 +13,7 @@ def test_scales_are_those_that_the_facts_state():
         "female": np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0]),
         "score": np.array([0.0, 2.0, 4.0, 6.0, 8.0, 10.0]),
     }
-    features, targets = data._standardised(columns)
+    features, targets = data._standardize(columns)
     assert features.T.tolist() == [
         [-3.0, -3.0, 0.0, 1.5, 2.0, 2.0],
         [-1.0, 0.0, 0.5, 5 / 6, -0.5, 1 / 6],

@@ -8,12 +8,12 @@ import tempfile
 import numpy as np
 import pytest
 
-from epsilog.terms import CheckError, ProgrammeError
-from epsilog.training import Federation, Training
-from epsilog.training.data import OwnData, schema, tables
-from epsilog.training.data.schema import Schema, feature, goal
+from epsilog.terms import CheckError, ConfigError
+from epsilog.training import Federation, LocalTraining
+from epsilog.training.data import CustomData, schema, tables
+from epsilog.training.data.schema import DataSchema, parse_feature, parse_target
 from epsilog.training.data.tables import is_held_out
-from epsilog.training.models import choose
+from epsilog.training.models import parse_model_kind
 
 pl = pytest.importorskip("polars", reason="extra data")
 
@@ -24,11 +24,11 @@ ROWS = {
     "born": [dt.date(2000, 1, 1), dt.date(2000, 1, 11), dt.date(2000, 1, 6), dt.date(1990, 1, 1)] + 3 * [None],
     "stay": [1, 0, 1, 1, 0, 0, 1],
 }
-SCHEMA = Schema(
+SCHEMA = DataSchema(
     "ward",
-    {"age": feature([0, 110]), "kind": feature(["x", "y", "z"])},
+    {"age": parse_feature([0, 110]), "kind": parse_feature(["x", "y", "z"])},
     "stay",
-    goal(classes=2),
+    parse_target(classes=2),
 )
 TABLE = {  # rows of a, then b, c, ä: the order of their names; age, then kind in three columns
     "features": [
@@ -46,7 +46,7 @@ TABLE = {  # rows of a, then b, c, ä: the order of their names; age, then kind 
 
 
 def own(path, columns=SCHEMA, **more):
-    return OwnData(path, columns, row="visit", **more)
+    return CustomData(path, columns, row="visit", **more)
 
 
 def csv(tmp_path, text, encoding="utf-8", name="t.csv"):
@@ -119,7 +119,9 @@ def test_what_is_no_number_makes_a_row_unusable_and_never_fails(tmp_path, hole):
     path = csv(tmp_path, f"ward,age,kind,stay\na,{hole},x,1\na,55,x,1\n")
     found = own(path).load("ward").clients
     assert np.isnan(found.features[:, 0]).tolist() == [True, False]
-    stated = Schema("ward", {"age": feature([0, 110], 55), "kind": feature(["x"])}, "stay", goal(classes=2))
+    stated = DataSchema(
+        "ward", {"age": parse_feature([0, 110], 55), "kind": parse_feature(["x"])}, "stay", parse_target(classes=2)
+    )
     assert own(path, stated).load("ward").clients.features[:, 0].tolist() == [0, 0]
 
 
@@ -132,20 +134,23 @@ def test_a_label_of_no_class_is_none(tmp_path, label):
 def test_words_of_no_list_make_a_row_unusable_or_become_the_stated_one(tmp_path):
     path = csv(tmp_path, "ward,age,kind,stay\na,55,q,1\na,55,,1\na,55,y,1\n")
     assert np.isnan(own(path).load("ward").clients.features[:2, 1:]).all()
-    stated = Schema("ward", {"kind": feature(["x", "y"], "x")}, "stay", goal(classes=["0", "1"]))
+    stated = DataSchema("ward", {"kind": parse_feature(["x", "y"], "x")}, "stay", parse_target(classes=["0", "1"]))
     assert own(path, stated).load("ward").clients.features.tolist() == [[1, 0], [1, 0], [0, 1]]
 
 
 def test_labels_are_numbered_in_the_order_of_their_list(tmp_path):
-    columns = Schema("ward", {"age": feature([0, 110])}, "kind", goal(classes=["y", "x"]))
+    columns = DataSchema("ward", {"age": parse_feature([0, 110])}, "kind", parse_target(classes=["y", "x"]))
     found = own(written(tmp_path, "csv"), columns).load("ward")
     assert found.clients.targets.tolist() == [0, 0, 1, 1, 1, 0, -1]
     assert (found.classes, found.inputs) == (2, 1)
 
 
 def test_dates_are_scaled_by_the_days_of_their_range(tmp_path):
-    columns = Schema(
-        "ward", {"born": feature([dt.date(2000, 1, 1), dt.date(2000, 1, 11)])}, "age", goal(None, [0, 110])
+    columns = DataSchema(
+        "ward",
+        {"born": parse_feature([dt.date(2000, 1, 1), dt.date(2000, 1, 11)])},
+        "age",
+        parse_target(None, [0, 110]),
     )
     for kind in ("csv", "parquet"):
         found = own(written(tmp_path, kind), columns).load("ward").clients
@@ -182,7 +187,7 @@ def test_whole_numbers_and_words_name_clients_alike(tmp_path):
 def test_a_table_of_wide_rows_keeps_them(tmp_path):
     pixels = np.arange(24, dtype=np.uint8).reshape(3, 2, 4)
     np.savez(tmp_path / "t.npz", ward=np.array(["b", "a", "b"]), pixels=pixels, stay=np.array([1, 0, 1]))
-    columns = Schema("ward", {"pixels": feature([0, 255])}, "stay", goal(classes=2))
+    columns = DataSchema("ward", {"pixels": parse_feature([0, 255])}, "stay", parse_target(classes=2))
     found = own(tmp_path / "t.npz", columns).load("ward")
     assert np.allclose((found.clients.features + 1) * 127.5, pixels.reshape(3, 8)[[1, 0, 2]], atol=1e-4)
 
@@ -248,7 +253,7 @@ def test_large_features_lie_in_a_file_that_has_no_name(tmp_path, monkeypatch):
 def test_a_missing_extra_says_what_to_install(tmp_path, monkeypatch):
     path = written(tmp_path, "csv")
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ProgrammeError, match=r"need polars: pip install 'polars>="):
+    with pytest.raises(ConfigError, match=r"need polars: pip install 'polars>="):
         own(path).load("ward")
     assert own(written_npz(tmp_path)).load("ward").units == 1
 
@@ -264,7 +269,7 @@ def written_npz(tmp_path):
 def held(tmp_path, clients=60, share=0.3, unit="ward", drop=None):
     lines = [f"{client},{client % 110},x,{client % 2},{client}-{row}" for client in range(clients) for row in range(3)]
     lines = [line for line in lines if drop is None or not line.endswith(drop)]
-    columns = Schema("ward", {"age": feature([0, 110])}, "stay", goal(classes=2), id="name")
+    columns = DataSchema("ward", {"age": parse_feature([0, 110])}, "stay", parse_target(classes=2), id="name")
     path = csv(tmp_path, "ward,age,kind,stay,name\n" + "\n".join(lines), name=f"{drop}.csv")
     return own(path, columns, test_share=share).load(unit)
 
@@ -326,14 +331,20 @@ VISITS = {
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"goal": goal(["no", "yes"])}, "target must be a column with words of the list ['no', 'yes'], got 'stay'"),
-        ({"goal": goal(None, [dt.date(2020, 1, 1), dt.date(2021, 1, 1)])}, "target must be a column with dates, such"),
         (
-            {"features": {"kind": feature([0, 2])}},
+            {"goal": parse_target(["no", "yes"])},
+            "target must be a column with words of the list ['no', 'yes'], got 'stay'",
+        ),
+        (
+            {"goal": parse_target(None, [dt.date(2020, 1, 1), dt.date(2021, 1, 1)])},
+            "target must be a column with dates, such",
+        ),
+        (
+            {"features": {"kind": parse_feature([0, 2])}},
             "features.kind must be a column with numbers, got 'kind' with none in",
         ),
         (
-            {"features": {"kind": feature(["u", "v"])}},
+            {"features": {"kind": parse_feature(["u", "v"])}},
             "features.kind must be a column with words of the list ['u', 'v']",
         ),
     ],
@@ -364,7 +375,7 @@ def test_a_test_set_of_one_class_is_refused_with_what_was_left_out(tmp_path):
         own(path, test_share=0.5).load("ward")
     says = "test_share must be enough to hold out rows of two classes or more, got"
     assert str(told.value) == f"{says} 0 in all of {len(HELD)}"
-    misspelt = dataclasses.replace(SCHEMA, goal=goal(["0", "one"]))
+    misspelt = dataclasses.replace(SCHEMA, goal=parse_target(["0", "one"]))
     path = written(tmp_path, "csv", VISITS)
     with pytest.raises(CheckError, match=rf"got '0' in all of \d; leaving out \d of {len(HELD)} .*target in"):
         own(path, misspelt, test_share=0.5).load("ward")
@@ -374,10 +385,10 @@ def test_a_test_set_of_one_class_is_refused_with_what_was_left_out(tmp_path):
 
 
 def test_what_stands_for_a_missing_number_lies_in_the_range():
-    assert feature([0, 110], 110).missing == 110
+    assert parse_feature([0, 110], 110).missing == 110
     for wrong in (-1, 111):
         with pytest.raises(ValueError, match=rf"missing must be in its range \[0.0, 110.0\], got {wrong}"):
-            feature([0, 110], wrong)
+            parse_feature([0, 110], wrong)
 
 
 def test_a_test_set_is_one_of_three(tmp_path):
@@ -400,10 +411,14 @@ def test_places_that_are_not_public_may_stay_empty_and_want_of_them_tells_no_num
     assert str(population).startswith("population must be at least the number of privacy units in the data")
     assert str(population).endswith("got 3")
     assert "4" not in str(population)
-    task = found.task(choose("linear"), Training(0.1), population=9, clients=9)
+    task = found.task(parse_model_kind("linear"), LocalTraining(0.1), population=9, clients=9)
     assert task.clients.sizes.tolist() == [3, 2, 1, 1, 0, 0, 0, 0, 0]
     assert (task.units, task.describe()["units"], task.describe()["clients"]) == (9, 9, 9)
-    rows = own(written(tmp_path, "csv")).load("visit").task(choose("linear"), Training(0.1), population=50, clients=6)
+    rows = (
+        own(written(tmp_path, "csv"))
+        .load("visit")
+        .task(parse_model_kind("linear"), LocalTraining(0.1), population=50, clients=6)
+    )
     assert (rows.describe()["units"], rows.describe()["clients"]) == (50, 6)
     with pytest.raises(ValueError, match="population must be at least the number of units that there are, got 6"):
         dataclasses.replace(rows, population=6)
@@ -473,8 +488,8 @@ def test_a_date_beyond_all_years_is_unusable_alone(tmp_path):
     path = tmp_path / "dates.parquet"
     moments = pl.Series([0, 2**62, 10**12], dtype=pl.Int64).cast(pl.Datetime("ms"))
     pl.DataFrame({"ward": ["a", "b", "c"], "born": moments, "stay": [0, 1, 1]}).write_parquet(path)
-    dates = {"born": feature([dt.date(1970, 1, 1), dt.date(2030, 1, 1)])}
-    found = own(path, Schema("ward", dates, "stay", goal(2))).load("ward").clients
+    dates = {"born": parse_feature([dt.date(1970, 1, 1), dt.date(2030, 1, 1)])}
+    found = own(path, DataSchema("ward", dates, "stay", parse_target(2))).load("ward").clients
     assert np.isnan(found.features[:, 0]).tolist() == [False, True, False]
 
 
@@ -508,12 +523,12 @@ def test_another_encoding_is_refused_in_the_header_and_unusable_below(tmp_path):
     ("columns", "says"),
     [
         (
-            {"born": feature([0, 1])},
+            {"born": parse_feature([0, 1])},
             r"features.born must be a column of numbers; dates need a range of two dates, got Date",
         ),
-        ({"age": feature(["1", "2"])}, "features.age must be a column of text or whole numbers, got Float64"),
+        ({"age": parse_feature(["1", "2"])}, "features.age must be a column of text or whole numbers, got Float64"),
         (
-            {"age": feature([dt.date(2000, 1, 1), dt.date(2001, 1, 1)])},
+            {"age": parse_feature([dt.date(2000, 1, 1), dt.date(2001, 1, 1)])},
             "features.age must be a column of dates, got Float64",
         ),
     ],
@@ -521,9 +536,9 @@ def test_another_encoding_is_refused_in_the_header_and_unusable_below(tmp_path):
 def test_a_type_that_cannot_hold_what_is_stated_is_refused(tmp_path, columns, says):
     path = written(tmp_path, "parquet")
     with pytest.raises(ValueError, match=says):
-        own(path, Schema("ward", columns, "stay", goal(classes=2))).load("ward")
+        own(path, DataSchema("ward", columns, "stay", parse_target(classes=2))).load("ward")
     with pytest.raises(ValueError, match="client must be a column of text or whole numbers, got Float64"):
-        own(path, Schema("age", {"kind": feature(["x"])}, "stay", goal(classes=2))).load("age")
+        own(path, DataSchema("age", {"kind": parse_feature(["x"])}, "stay", parse_target(classes=2))).load("age")
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.npz"])
@@ -560,43 +575,55 @@ def test_the_unit_is_one_of_the_datas_words(tmp_path):
     ):
         data.load("pat")
     with pytest.raises(ValueError, match="row must be another word than the client's"):
-        OwnData(tmp_path, SCHEMA, row="ward")
+        CustomData(tmp_path, SCHEMA, row="ward")
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: feature([3, 3]), r"range must be \[low, high\] with low below high, got \[3.0, 3.0\]"),
-        (lambda: feature([-1e308, 1e308]), "range must be"),
-        (lambda: feature([0, float("inf")]), "high must be a?.*finite"),
-        (lambda: feature([0, float("nan")]), "high must be finite"),
-        (lambda: feature([0, True]), "high must be a number"),
-        (lambda: feature([1, 2, 3]), "feature must be a range of two numbers or dates"),
-        (lambda: feature([]), "feature must be"),
-        (lambda: feature("ab"), "feature must be"),
-        (lambda: feature(7), "feature must be"),
-        (lambda: feature(["a", "a"]), "categories must be a list of different words"),
-        (lambda: feature(["a", " "]), r"names\[1\] must be a string that is not blank"),
-        (lambda: feature(["a", "b"], "c"), "missing must be one of a, b, got 'c'"),
-        (lambda: feature([0, 1], "c"), "missing must be a number, got 'c'"),
-        (lambda: feature([0, 1], float("nan")), "missing must be finite"),
-        (lambda: feature([dt.date(2000, 1, 1), 3]), "high must be a date without a time, got 3"),
-        (lambda: feature([dt.datetime(2000, 1, 1), dt.date(2001, 1, 1)]), "low must be a date without a time"),
-        (goal, r"classes must be given \(labels or how many\), or target_range, and not both, got neither"),
-        (lambda: goal(2, [0, 1]), "classes must be given .* got both"),
-        (lambda: goal(1), "classes must be at least 2, got 1"),
-        (lambda: goal([1, 2]), r"classes must be a list of labels as text .* got \[1, 2\]"),
+        (lambda: parse_feature([3, 3]), r"range must be \[low, high\] with low below high, got \[3.0, 3.0\]"),
+        (lambda: parse_feature([-1e308, 1e308]), "range must be"),
+        (lambda: parse_feature([0, float("inf")]), "high must be a?.*finite"),
+        (lambda: parse_feature([0, float("nan")]), "high must be finite"),
+        (lambda: parse_feature([0, True]), "high must be a number"),
+        (lambda: parse_feature([1, 2, 3]), "feature must be a range of two numbers or dates"),
+        (lambda: parse_feature([]), "feature must be"),
+        (lambda: parse_feature("ab"), "feature must be"),
+        (lambda: parse_feature(7), "feature must be"),
+        (lambda: parse_feature(["a", "a"]), "categories must be a list of different words"),
+        (lambda: parse_feature(["a", " "]), r"names\[1\] must be a string that is not blank"),
+        (lambda: parse_feature(["a", "b"], "c"), "missing must be one of a, b, got 'c'"),
+        (lambda: parse_feature([0, 1], "c"), "missing must be a number, got 'c'"),
+        (lambda: parse_feature([0, 1], float("nan")), "missing must be finite"),
+        (lambda: parse_feature([dt.date(2000, 1, 1), 3]), "high must be a date without a time, got 3"),
+        (lambda: parse_feature([dt.datetime(2000, 1, 1), dt.date(2001, 1, 1)]), "low must be a date without a time"),
+        (parse_target, r"classes must be given \(labels or how many\), or target_range, and not both, got neither"),
+        (lambda: parse_target(2, [0, 1]), "classes must be given .* got both"),
+        (lambda: parse_target(1), "classes must be at least 2, got 1"),
+        (lambda: parse_target([1, 2]), r"classes must be a list of labels as text .* got \[1, 2\]"),
         (
-            lambda: goal([False, True]),
+            lambda: parse_target([False, True]),
             r'classes must be a list of labels as text .*"false", "true".* got \[False, True\]',
         ),
-        (lambda: goal("no"), "classes must be a list of labels as text .* got 'no'"),
-        (lambda: goal(None, ["a"]), r"target_range must be \[low, high\], two numbers"),
-        (lambda: Schema("a", {"b": feature(["x"])}, "c", goal(["one"])), "classes must name at least two"),
-        (lambda: Schema("a", {}, "c", goal(2)), "features must name at least one column, got none"),
-        (lambda: Schema("a", {"c": feature(["x"])}, "c", goal(2)), "target must be neither a feature nor the client"),
-        (lambda: Schema("a", {"c": feature(["x"])}, "a", goal(2)), "target must be neither a feature nor the client"),
-        (lambda: Schema(" ", {"c": feature(["x"])}, "a", goal(2)), "client must be a string that is not blank"),
+        (lambda: parse_target("no"), "classes must be a list of labels as text .* got 'no'"),
+        (lambda: parse_target(None, ["a"]), r"target_range must be \[low, high\], two numbers"),
+        (
+            lambda: DataSchema("a", {"b": parse_feature(["x"])}, "c", parse_target(["one"])),
+            "classes must name at least two",
+        ),
+        (lambda: DataSchema("a", {}, "c", parse_target(2)), "features must name at least one column, got none"),
+        (
+            lambda: DataSchema("a", {"c": parse_feature(["x"])}, "c", parse_target(2)),
+            "target must be neither a feature nor the client",
+        ),
+        (
+            lambda: DataSchema("a", {"c": parse_feature(["x"])}, "a", parse_target(2)),
+            "target must be neither a feature nor the client",
+        ),
+        (
+            lambda: DataSchema(" ", {"c": parse_feature(["x"])}, "a", parse_target(2)),
+            "client must be a string that is not blank",
+        ),
     ],
 )
 def test_a_schema_is_checked_at_birth(make, says):
@@ -617,7 +644,7 @@ def test_what_a_report_prints_is_the_schema_and_nothing_of_the_rows(tmp_path):
     assert "hidden" not in str(facts)
     assert str(tmp_path) not in str(facts)
     assert "not protected" in own(written(tmp_path, "csv"), test_share=0.9).load("ward").facts["test_set"]
-    assert schema.feature([dt.date(2000, 1, 1), dt.date(2001, 1, 1)], dt.date(2000, 6, 1)).to_json() == {
+    assert schema.parse_feature([dt.date(2000, 1, 1), dt.date(2001, 1, 1)], dt.date(2000, 6, 1)).to_json() == {
         "range": ["2000-01-01", "2001-01-01"],
         "missing": "2000-06-01",
     }
@@ -625,9 +652,9 @@ def test_what_a_report_prints_is_the_schema_and_nothing_of_the_rows(tmp_path):
 
 @pytest.mark.parametrize("count", [1, 0, 2.5])
 def test_numbered_classes_are_two_or_more(count):
-    assert schema.ClassNumbers(2).told(1) == 1
+    assert schema.ClassTarget(2).told(1) == 1
     with pytest.raises(ValueError, match="count must be"):
-        schema.ClassNumbers(count)
+        schema.ClassTarget(count)
 
 
 @pytest.mark.parametrize(
@@ -642,13 +669,13 @@ def test_numbered_classes_are_two_or_more(count):
 def test_two_words_that_look_like_dates_are_refused_as_a_range_and_as_words(given):
     """As words they make nearly all rows unusable, and a budget is spent on the rest."""
     with pytest.raises(CheckError, match="feature must be a range of two dates without quotes"):
-        feature(given)
-    assert feature({"categories": given}, given[0]).names == tuple(given)
-    assert feature([*given, "later"]).names == (*given, "later")
+        parse_feature(given)
+    assert parse_feature({"categories": given}, given[0]).names == tuple(given)
+    assert parse_feature([*given, "later"]).names == (*given, "later")
     with pytest.raises(CheckError, match="target_range must be a range of two dates without quotes"):
-        goal(None, given)
+        parse_target(None, given)
 
 
 @pytest.mark.parametrize("given", [["0", "1"], ["1-2", "3-4"], ["2024", "2025"], ["1.2.3.4", "1.2.3.5"], ["a", "b"]])
 def test_two_other_words_are_words(given):
-    assert feature(given).names == tuple(given)
+    assert parse_feature(given).names == tuple(given)

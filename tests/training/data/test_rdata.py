@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from epsilog.terms import ProgrammeError
+from epsilog.terms import ConfigError
 from epsilog.training.data import rdata
 
 COLUMNS = {"a": np.arange(4.0), "b": np.array([1.0, 0.0, 1.0, 1.0])}
@@ -23,7 +23,7 @@ def package(monkeypatch, tmp_path):
 
 
 def frame(digest="0" * 64, **columns):
-    return rdata.Frame("one", "set/frame.pkl", hashlib.sha256(b"a pickle").hexdigest(), columns, digest)
+    return rdata.RDataFrame("one", "set/frame.pkl", hashlib.sha256(b"a pickle").hexdigest(), columns, digest)
 
 
 def test_a_conversion_that_fails_says_its_last_line(package, monkeypatch, tmp_path):
@@ -32,14 +32,16 @@ def test_a_conversion_that_fails_says_its_last_line(package, monkeypatch, tmp_pa
         ("import sys; sys.exit(3)", "failed: $"),
     ):
         monkeypatch.setattr(rdata, "CONVERT", code)
-        with pytest.raises(ProgrammeError, match=f"one: data: the conversion {says}"):
+        with pytest.raises(ConfigError, match=f"one: data: the conversion {says}"):
             frame().read(tmp_path / "cache")
     assert list((tmp_path / "cache").glob("*.npz")) == []
 
 
 def test_what_the_conversion_is_told_and_given(package, monkeypatch):
     monkeypatch.setattr(rdata, "CONVERT", "import sys; print(sys.stdin.read(), sys.argv[1], end='')")
-    assert frame(a=("A", None), b=("B", "yes"))._converted() == b'a pickle {"a": ["A", null], "b": ["B", "yes"]}'
+    assert (
+        frame(a=("A", None), b=("B", "yes"))._convert_in_process() == b'a pickle {"a": ["A", null], "b": ["B", "yes"]}'
+    )
 
 
 def test_a_converted_file_is_kept_whole_and_not_made_twice(monkeypatch, tmp_path):
@@ -47,7 +49,9 @@ def test_a_converted_file_is_kept_whole_and_not_made_twice(monkeypatch, tmp_path
     np.savez(buffer, **COLUMNS)
     digest = hashlib.sha256(b"".join(each.tobytes() for each in COLUMNS.values())).hexdigest()
     asked = []
-    monkeypatch.setattr(rdata.Frame, "_converted", lambda self: asked.append(self.name) or buffer.getvalue())
+    monkeypatch.setattr(
+        rdata.RDataFrame, "_convert_in_process", lambda self: asked.append(self.name) or buffer.getvalue()
+    )
     cache = tmp_path / "a" / "b"
     for _ in range(2):
         found = frame(digest, a=("A", None), b=("B", "yes")).read(cache)
@@ -55,18 +59,18 @@ def test_a_converted_file_is_kept_whole_and_not_made_twice(monkeypatch, tmp_path
         assert all(np.array_equal(found[name], COLUMNS[name]) for name in COLUMNS)
     assert asked == ["one"]
     assert [path.name for path in cache.iterdir()] == [f"one-{digest[:16]}.npz"]
-    with pytest.raises(ProgrammeError, match="SHA-256 must be 0000"):
+    with pytest.raises(ConfigError, match="SHA-256 must be 0000"):
         frame(a=("A", None), b=("B", "yes")).read(cache)
 
 
 def test_units_are_held_out_whole_and_by_their_number_alone():
     numbers = np.repeat([5, 9, 2, 7], [3, 1, 4, 2])
     for count in (0, 1, 3, 4):
-        found = rdata.held_out(numbers, count, "a set")
+        found = rdata.mark_held_out(numbers, count, "a set")
         whole = [number for number in (2, 5, 7, 9) if found[numbers == number].all()]
         assert len(whole) == count
         assert np.array_equal(found, np.isin(numbers, whole))
     assert any(
-        not np.array_equal(rdata.held_out(numbers, 2, "a set"), rdata.held_out(numbers, 2, f"set {other}"))
+        not np.array_equal(rdata.mark_held_out(numbers, 2, "a set"), rdata.mark_held_out(numbers, 2, f"set {other}"))
         for other in range(8)
     )

@@ -10,11 +10,11 @@ import pytest
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 from epsilog.schemes import ClientLevelAdaptiveClip, ClientLevelCentral
-from epsilog.training import Randomness, dry_run, require_fit
-from epsilog.training.engines import Round
+from epsilog.training import Randomness, require_matching_scheme, train_without_charge
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.rounds import begin, next_round
-from epsilog.verification import check_clipping, check_noise, check_norms, in_first_unit
+from epsilog.training.rounds import compute_next_round, make_initial_state
+from epsilog.verification import check_clipping, check_noise, check_norms, rescale_to_first_round
 
 SCHEME = ClientLevelAdaptiveClip(
     clients=12,
@@ -53,7 +53,7 @@ def sizes_of_updates(task, model):
     streams = Randomness.simulated(0)
     one = [
         engine.sum_of_updates(
-            Round(model, np.array([client]), lambda c: streams.stream("batches", 1, c)), clip_norm=np.inf
+            RoundInputs(model, np.array([client]), lambda c: streams.stream("batches", 1, c)), clip_norm=np.inf
         )
         for client in everybody
     ]
@@ -65,17 +65,17 @@ def test_the_clip_goes_to_the_quantile_from_either_side(small_task, factor):
     """With a model that hardly moves, half of the clients' updates end up within the clip norm."""
     task = small_task()
     task = replace(task, training=replace(task.training, learning_rate=1e-6))
-    norms = np.sort(sizes_of_updates(task, begin(task).model))
+    norms = np.sort(sizes_of_updates(task, make_initial_state(task).model))
     loud = {"sampling_probability": 1.0, "quantile_noise": 0.1, "noise_multiplier": 1e-9}
     scheme = replace(SCHEME, clip_norm=factor * norms[6], rounds=60, **loud)
-    records = dry_run(scheme, task, randomness=Randomness.simulated(3)).records
+    records = train_without_charge(scheme, task, randomness=Randomness.simulated(3)).records
     assert 0.9 * norms[5] < records[-1].clip_norm < 1.1 * norms[7]
     if factor != 1:
         assert (records[9].clip_norm - records[0].clip_norm) * (1 - factor) > 0
 
 
 def test_what_a_round_releases_is_what_the_next_one_clips_to(small_task):
-    records = dry_run(SCHEME, small_task(), randomness=Randomness.simulated(1)).records
+    records = train_without_charge(SCHEME, small_task(), randomness=Randomness.simulated(1)).records
     assert records[0].clip_norm == SCHEME.clip_norm
     for before, after in itertools.pairwise(records):
         moved = before.clip_norm * np.exp(-0.5 * (before.unclipped - 0.5))
@@ -94,7 +94,7 @@ def test_a_clip_norm_stays_within_reach_whatever_the_count_says():
 
 def test_a_verifier_follows_the_clip_norms(small_task):
     scheme = replace(SCHEME, rounds=40)
-    records = list(dry_run(scheme, small_task(), randomness=Randomness.simulated(1)).records)
+    records = list(train_without_charge(scheme, small_task(), randomness=Randomness.simulated(1)).records)
     assert check_clipping(records, scheme).verdict == "passed"
     assert check_clipping([], scheme).verdict == "passed"
     lies = {
@@ -116,19 +116,19 @@ def test_weak_noise_is_noticed_under_a_clip_norm_that_moves(small_task):
     scheme = replace(SCHEME, rounds=60, clip_learning_rate=1.0)
     for source, verdict in (
         (Randomness.simulated(1), "passed"),
-        (Randomness.weakened(1, noise_factor=0.7), "failed"),
-        (Randomness.weakened(1, noise_factor=1.3), "warned"),
+        (Randomness.with_weaker_noise(1, noise_factor=0.7), "failed"),
+        (Randomness.with_weaker_noise(1, noise_factor=1.3), "warned"),
     ):
-        records = dry_run(scheme, small_task(), randomness=source).records
+        records = train_without_charge(scheme, small_task(), randomness=source).records
         assert max(each.clip_norm for each in records) > 1.5 * min(each.clip_norm for each in records)
-        assert check_noise(in_first_unit(records, scheme), noise_stddev=scheme.noise_stddev).verdict == verdict
+        assert check_noise(rescale_to_first_round(records, scheme), noise_stddev=scheme.noise_stddev).verdict == verdict
 
 
 def test_norms_are_compared_with_the_clip_of_their_own_round(small_task):
-    task, scheme, state = small_task(), replace(SCHEME, clip_norm=0.01), begin(small_task())
+    task, scheme, state = small_task(), replace(SCHEME, clip_norm=0.01), make_initial_state(small_task())
     outcomes = []
     for _ in range(12):
-        outcomes.append(next_round(scheme, CompiledEngine(task), state, Randomness.simulated(2)))
+        outcomes.append(compute_next_round(scheme, CompiledEngine(task), state, Randomness.simulated(2)))
         state = outcomes[-1].state
     records, custody = [each.record for each in outcomes], [each.custody for each in outcomes]
     assert records[-1].clip_norm > 2 * scheme.clip_norm
@@ -138,20 +138,20 @@ def test_norms_are_compared_with_the_clip_of_their_own_round(small_task):
 
 
 def test_without_privacy_nothing_is_clipped_and_a_fixed_clip_says_nothing_of_shares(small_task):
-    bare = dry_run(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False).records
+    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False).records
     assert all(record.unclipped >= 0.5 for record in bare)
     assert not any(any(record.padding) for record in bare)
     fixed = ClientLevelCentral(12, 0.5, 2, 0.2, 1.0)
-    assert {each.unclipped for each in dry_run(fixed, small_task(), randomness=Randomness.simulated(1)).records} == {
-        None
-    }
+    assert {
+        each.unclipped for each in train_without_charge(fixed, small_task(), randomness=Randomness.simulated(1)).records
+    } == {None}
 
 
 def test_what_cannot_be_relied_on_is_refused(small_task):
     with pytest.raises(ValueError, match="clip_norm must be"):
-        require_fit(replace(SCHEME, clip_norm=1e86), small_task())
+        require_matching_scheme(replace(SCHEME, clip_norm=1e86), small_task())
     with pytest.raises(ValueError, match="noise_stddev must be"):
-        require_fit(replace(SCHEME, noise_multiplier=1e85), small_task())
+        require_matching_scheme(replace(SCHEME, noise_multiplier=1e85), small_task())
     for name, value in (("target_quantile", 1.0), ("target_quantile", 0.0), ("quantile_noise", 0.0)):
         with pytest.raises(ValueError, match=name):
             replace(SCHEME, **{name: value})
@@ -164,7 +164,7 @@ def test_somebody_who_has_nothing_to_send_moves_the_count_by_no_more_than_is_pri
 
     def count(change):
         task = small_task(change=change)
-        found = next_round(scheme, CompiledEngine(task), begin(task), Randomness.simulated(1))
+        found = compute_next_round(scheme, CompiledEngine(task), make_initial_state(task), Randomness.simulated(1))
         return (found.record.unclipped - 0.5) * scheme.expected_cohort
 
     def without(client):

@@ -11,11 +11,11 @@ from scipy import linalg
 
 from epsilog.accounting import epsilon
 from epsilog.accounting.montecarlo import strategies
-from epsilog.mechanisms import BufferedStrategy, GaussianDP, ToeplitzStrategy
+from epsilog.mechanisms import BufferedToeplitzStrategy, GaussianDP, ToeplitzStrategy
 from epsilog.schemes import ClientLevelBufferedNoise
 from epsilog.terms import codec
-from epsilog.training import Randomness, dry_run, require_fit, rounds
-from epsilog.training.engines import Round
+from epsilog.training import Randomness, require_matching_scheme, rounds, train_without_charge
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.schemes import in_turn
 
@@ -78,7 +78,7 @@ def test_the_price_is_one_gaussian_and_an_attempt_shows_one_row_more():
 
 @pytest.mark.parametrize("total", [1, 9, 300, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_norms_are_rounded_outwards(total):
-    strategy = BufferedStrategy((0.99, 0.7, 1e-200), (0.3, 0.21, 1e-3))
+    strategy = BufferedToeplitzStrategy((0.99, 0.7, 1e-200), (0.3, 0.21, 1e-3))
     with mpmath.workdps(40):
         pairs = [(mpmath.mpf(d), mpmath.mpf(w)) for d, w in zip(strategy.decays, strategy.weights, strict=True)]
         column = [mpmath.mpf(1)] + [mpmath.fsum(w * d**t for d, w in pairs) for t in range(total - 1)]
@@ -93,13 +93,13 @@ def test_norms_are_rounded_outwards(total):
 
 def noise_rows(scheme, task, seed):
     """What is added to the sums, a row a round: each step, times the divisor, less the sum of clipped updates."""
-    engine, state, rows = CompiledEngine(task), rounds.begin(task), []
+    engine, state, rows = CompiledEngine(task), rounds.make_initial_state(task), []
     divisor = np.mean([len(scheme.cohorts.due(number)) for number in range(1, scheme.cycle_length + 1)])
     for number in range(1, scheme.rounds + 1):
         clipped = engine.sum_of_updates(
-            Round(state.model, np.array(scheme.cohorts.due(number))), clip_norm=scheme.clip_norm
+            RoundInputs(state.model, np.array(scheme.cohorts.due(number))), clip_norm=scheme.clip_norm
         )
-        outcome = rounds.next_round(scheme, engine, state, Randomness.simulated(seed))
+        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.simulated(seed))
         rows.append((outcome.state.model - state.model) * divisor - clipped.total)
         state = outcome.state
         assert state.memory.size == (0 if number == scheme.rounds else len(scheme.decays) * state.model.size)
@@ -118,32 +118,32 @@ def test_the_noise_that_is_added_is_that_of_the_dense_matrix(small_task):
 def test_little_memory_carries_little_noise():
     """One buffer in place of 49 rows: 5% more noise in the model than with the band, a third of independent noise."""
     rounds, cycle = 200, 50
-    found = strategies.optimal_buffered(1, rounds, separation=cycle, participations=4)
+    found = strategies.optimize_buffered_column(1, rounds, separation=cycle, participations=4)
 
     def error(strategy):
-        moved = strategies.sensitivity(strategy, rounds=rounds, separation=cycle, participations=4)
-        return moved * strategies.prefix_error(strategy, rounds)
+        moved = strategies.compute_column_sensitivity(strategy, rounds=rounds, separation=cycle, participations=4)
+        return moved * strategies.compute_prefix_error(strategy, rounds)
 
-    buffered, band = error(ToeplitzStrategy(found.column(rounds))), error(strategies.square_root(cycle))
+    buffered, band = error(ToeplitzStrategy(found.column(rounds))), error(strategies.build_square_root_column(cycle))
     assert buffered < 1.05 * band
     assert buffered < 0.3 * error(ToeplitzStrategy((1.0,)))
     scheme = ClientLevelBufferedNoise(1000, cycle, rounds, found.decays, found.weights, 1.0, 1.0)
     priced = (
         np.sqrt(4)
         / scheme.accounted_multiplier
-        * strategies.prefix_error(ToeplitzStrategy(scheme.coefficients), rounds)
+        * strategies.compute_prefix_error(ToeplitzStrategy(scheme.coefficients), rounds)
     )
     assert priced == pytest.approx(buffered)
 
 
 def test_the_search_finds_what_jax_privacy_finds():
     """jax_privacy 2.0.0, buffered_toeplitz.optimize(n=64, min_sep=16, max_participations=4, error="mean")."""
-    found = strategies.optimal_buffered(1, 64, separation=16, participations=4)
+    found = strategies.optimize_buffered_column(1, 64, separation=16, participations=4)
     assert found.decays == pytest.approx([0.8648539330749051], abs=1e-4)
     assert found.weights == pytest.approx([0.5209672093068092], abs=1e-4)
     column = ToeplitzStrategy(found.column(64))
-    moved = strategies.sensitivity(column, rounds=64, separation=16, participations=4)
-    assert moved * strategies.prefix_error(column, 64) == pytest.approx(4.91683830207365, rel=1e-8)
+    moved = strategies.compute_column_sensitivity(column, rounds=64, separation=16, participations=4)
+    assert moved * strategies.compute_prefix_error(column, 64) == pytest.approx(4.91683830207365, rel=1e-8)
 
 
 @pytest.mark.slow
@@ -153,7 +153,9 @@ def test_columns_are_those_of_jax_privacy():
 
     with jax.enable_x64(True):
         made = theirs.BufferedToeplitz.build([0.9, 0.3], [0.3, 0.2])
-        assert BufferedStrategy((0.9, 0.3), (0.3, 0.2)).column(50) == pytest.approx(np.array(made.toeplitz_coefs(50)))
+        assert BufferedToeplitzStrategy((0.9, 0.3), (0.3, 0.2)).column(50) == pytest.approx(
+            np.array(made.toeplitz_coefs(50))
+        )
 
 
 def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch):
@@ -170,10 +172,10 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
     task = small_task()
     monkeypatch.setattr(in_turn, "MOST_REMEMBERED", 2 * task.model.size - 1)
     with pytest.raises(ValueError, match=r"buffers_times_parameters must be in \[0, 41\], got 42"):
-        require_fit(SCHEME, task)
+        require_matching_scheme(SCHEME, task)
 
 
 def test_it_is_stored_with_its_lists_and_without_privacy_remembers_zeros(small_task):
     assert codec.from_json(codec.to_json(SCHEME)) == SCHEME
-    bare = dry_run(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False)
+    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False)
     assert not any(any(record.padding) for record in bare.records)

@@ -13,10 +13,10 @@ from epsilog.accounting import epsilon
 from epsilog.mechanisms import GaussianDP
 from epsilog.schemes import ClientLevelCorrelatedNoise
 from epsilog.terms import CustodyRecord
-from epsilog.training import Randomness, dry_run, require_fit, rounds, sampling
-from epsilog.training.engines import Round
+from epsilog.training import Randomness, require_matching_scheme, rounds, sampling, train_without_charge
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.sampling import Before
+from epsilog.training.sampling import SamplerHistory
 from epsilog.training.schemes import in_turn
 from epsilog.verification import check_participation
 
@@ -86,11 +86,11 @@ def noise_rows(scheme, task, seed):
     A round's divisor is the mean number of clients whose turn it is, over a cycle.
     """
     divisor = np.mean([len(scheme.cohorts.due(number)) for number in range(1, scheme.cycle_length + 1)])
-    engine, state, rows, padding = CompiledEngine(task), rounds.begin(task), [], []
+    engine, state, rows, padding = CompiledEngine(task), rounds.make_initial_state(task), [], []
     for number in range(1, scheme.rounds + 1):
         cohort = np.array(scheme.cohorts.due(number))
-        clipped = engine.sum_of_updates(Round(state.model, cohort), clip_norm=scheme.clip_norm)
-        outcome = rounds.next_round(scheme, engine, state, Randomness.simulated(seed))
+        clipped = engine.sum_of_updates(RoundInputs(state.model, cohort), clip_norm=scheme.clip_norm)
+        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.simulated(seed))
         rows.append((outcome.state.model - state.model) * divisor - clipped.total)
         padding.append(outcome.record.padding)
         state = outcome.state
@@ -122,9 +122,9 @@ def test_the_model_carries_less_noise_at_the_same_price():
 
 def test_a_verifier_knows_whose_turn_it_is(small_task):
     outcome, task = [], small_task()
-    state = rounds.begin(task)
+    state = rounds.make_initial_state(task)
     for _ in range(10):
-        outcome.append(rounds.next_round(SCHEME, CompiledEngine(task), state, Randomness.simulated(1)))
+        outcome.append(rounds.compute_next_round(SCHEME, CompiledEngine(task), state, Randomness.simulated(1)))
         state = outcome[-1].state
     custody = [each.custody for each in outcome]
     assert check_participation(custody, SCHEME).verdict == "passed"
@@ -136,7 +136,7 @@ def test_a_verifier_knows_whose_turn_it_is(small_task):
 
 
 def test_without_privacy_no_noise_is_remembered(small_task):
-    bare = dry_run(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False)
+    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False)
     assert not any(any(record.padding) for record in bare.records)
 
 
@@ -147,10 +147,10 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
         replace(SCHEME, cycle_length=13)
     task = small_task()
     monkeypatch.setattr(in_turn, "MOST_REMEMBERED", 2 * task.model.size)
-    require_fit(SCHEME, task)
+    require_matching_scheme(SCHEME, task)
     monkeypatch.setattr(in_turn, "MOST_REMEMBERED", 2 * task.model.size - 1)
     with pytest.raises(ValueError, match=r"bands_times_parameters must be in \[0, 41\], got 42"):
-        require_fit(SCHEME, task)
+        require_matching_scheme(SCHEME, task)
 
 
 @pytest.mark.slow
@@ -160,7 +160,9 @@ def test_a_run_that_diverges_forgets_its_noise(small_task):
     first, loud = (replace(SCHEME, noise_multiplier=noise) for noise in (2.0, 1e60))
     sizes = {}
     for scheme in (first, loud):
-        outcome = rounds.next_round(scheme, CompiledEngine(task), rounds.begin(task), Randomness.simulated(1))
+        outcome = rounds.compute_next_round(
+            scheme, CompiledEngine(task), rounds.make_initial_state(task), Randomness.simulated(1)
+        )
         sizes[outcome.record.diverged] = outcome.state.memory.size
     assert sizes == {False: task.model.size, True: 0}
 
@@ -175,9 +177,9 @@ def cohorts_of(scheme, seed):
     slots, found = sampling.NOTHING, []
     for number in range(1, scheme.rounds + 1):
         stream = Randomness.simulated(seed).stream("cohort", number)
-        before = Before(number, np.zeros(scheme.clients, int), slots)
-        slots = sampling.slots(scheme.cohorts, stream, before)
-        found.append(sampling.cohort(scheme.cohorts, stream, replace(before, slots=slots)))
+        before = SamplerHistory(number, np.zeros(scheme.clients, int), slots)
+        slots = sampling.draw_slots(scheme.cohorts, stream, before)
+        found.append(sampling.draw_cohort(scheme.cohorts, stream, replace(before, slots=slots)))
     return found
 
 
@@ -265,9 +267,9 @@ def test_a_verifier_knows_sound_bins_from_others(clients, cycle, bands, runs):
 def test_a_run_with_bins_goes_on_with_them(small_task):
     """The rest that is kept is part of what a round hands to the next, cycle after cycle."""
     scheme, task = replace(BINS, clients=12, cycle_length=4, rounds=12), small_task()
-    state, custody = rounds.begin(task), []
+    state, custody = rounds.make_initial_state(task), []
     for _ in range(scheme.rounds):
-        outcome = rounds.next_round(scheme, CompiledEngine(task), state, Randomness.simulated(2))
+        outcome = rounds.compute_next_round(scheme, CompiledEngine(task), state, Randomness.simulated(2))
         state = outcome.state
         custody.append(outcome.custody)
     assert check_participation(custody, scheme).verdict == "passed"

@@ -11,10 +11,10 @@ from epsilog.accounting import epsilon
 from epsilog.mechanisms import ZeroConcentratedDP
 from epsilog.schemes import ClientLevelDistributed
 from epsilog.terms import NeighboringRelation
-from epsilog.training import Randomness, require_fit
+from epsilog.training import Randomness, require_matching_scheme
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.rounds import begin, next_round
-from epsilog.training.schemes.client_level_distributed import _wrapped, discrete_gaussians
+from epsilog.training.rounds import compute_next_round, make_initial_state
+from epsilog.training.schemes.client_level_distributed import _wrap_modulo, draw_discrete_gaussians
 
 SCHEME = ClientLevelDistributed(
     clients=12,
@@ -83,7 +83,7 @@ def test_a_fine_grid_costs_what_the_whole_noise_costs_and_a_coarse_one_promises_
 
 @pytest.mark.parametrize("stddev", [1.0, 3.7, 100.0])
 def test_shares_have_the_law_they_claim(stddev):
-    drawn = discrete_gaussians(Randomness.simulated(3).stream("noise", 1), stddev, 40_000)
+    drawn = draw_discrete_gaussians(Randomness.simulated(3).stream("noise", 1), stddev, 40_000)
     assert drawn.dtype == np.int64
     edges = np.unique(np.round(stddev * np.linspace(-3, 3, 13)).astype(int))
     reach = int(12 * stddev)
@@ -93,25 +93,25 @@ def test_shares_have_the_law_they_claim(stddev):
     expected = np.bincount(cells, weights, minlength=edges.size + 1) * drawn.size
     found = np.bincount(np.searchsorted(edges, drawn), minlength=edges.size + 1)
     assert stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue > 1e-6
-    wide = discrete_gaussians(Randomness.simulated(3).stream("noise", 2), 1.1 * stddev, 40_000)
+    wide = draw_discrete_gaussians(Randomness.simulated(3).stream("noise", 2), 1.1 * stddev, 40_000)
     wrong = np.bincount(np.searchsorted(edges, wide), minlength=edges.size + 1)
     assert stats.chisquare(wrong, expected).pvalue < 1e-6
 
 
 def test_no_draw_is_lost_and_a_control_draws_less():
     stream = Randomness.simulated(3).stream("noise", 1)
-    assert discrete_gaussians(stream, 2.0, 0).shape == (0,)
-    assert not discrete_gaussians(stream, 0.0, 5).any()
-    assert discrete_gaussians(stream, 2.0, 17).shape == (17,)
-    weak = discrete_gaussians(Randomness.weakened(3, noise_factor=0.5).stream("noise", 1), 50.0, 5_000)
+    assert draw_discrete_gaussians(stream, 2.0, 0).shape == (0,)
+    assert not draw_discrete_gaussians(stream, 0.0, 5).any()
+    assert draw_discrete_gaussians(stream, 2.0, 17).shape == (17,)
+    weak = draw_discrete_gaussians(Randomness.with_weaker_noise(3, noise_factor=0.5).stream("noise", 1), 50.0, 5_000)
     assert weak.std() == pytest.approx(25, rel=0.1)
 
 
 def test_sums_wrap_around_and_come_back():
     numbers = np.array([0, 7, -8, 8, -9, 100])
-    assert _wrapped(numbers, 4).tolist() == [0, 7, -8, -8, 7, 4]
+    assert _wrap_modulo(numbers, 4).tolist() == [0, 7, -8, -8, 7, 4]
     one, other = np.array([2**61 + 5, -(2**61)]), np.array([2**61, -9])
-    assert _wrapped(one + other, 62).tolist() == [5, 2**61 - 9]
+    assert _wrap_modulo(one + other, 62).tolist() == [5, 2**61 - 9]
 
 
 @pytest.mark.slow
@@ -120,7 +120,10 @@ def test_the_model_is_the_mean_of_updates_on_the_grid_plus_all_shares(small_task
     task, engine, draws, padding = small_task(), CompiledEngine(small_task()), [], []
     fine = replace(SCHEME, noise_multiplier=1e-9, grid=1e-6, modulus_bits=40)
     for seed in range(40):
-        loud, quiet = (next_round(scheme, engine, begin(task), Randomness.simulated(seed)) for scheme in (SCHEME, fine))
+        loud, quiet = (
+            compute_next_round(scheme, engine, make_initial_state(task), Randomness.simulated(seed))
+            for scheme in (SCHEME, fine)
+        )
         assert loud.custody.participants == quiet.custody.participants
         off = (loud.state.model - quiet.state.model) * 5
         draws.append(off / (SCHEME.noise_stddev * np.sqrt(5 / 4)))
@@ -137,8 +140,8 @@ def test_rounding_towards_zero_makes_no_norm_larger(small_task):
             SCHEME, cohort_size=1, survivors=1, rounds=1, max_participations=1, noise_multiplier=1e-12, grid=grid
         )
         for seed in range(8):
-            outcome = next_round(scheme, engine, begin(task), Randomness.simulated(seed))
-            moved = np.linalg.norm(outcome.state.model - begin(task).model)
+            outcome = compute_next_round(scheme, engine, make_initial_state(task), Randomness.simulated(seed))
+            moved = np.linalg.norm(outcome.state.model - make_initial_state(task).model)
             assert moved <= SCHEME.clip_norm * (1 + 1e-9)
 
 
@@ -149,16 +152,16 @@ def test_what_cannot_be_whole_is_refused(small_task):
         replace(SCHEME, survivors=6)
     with pytest.raises(ValueError, match="modulus_bits"):
         replace(SCHEME, modulus_bits=63)
-    require_fit(SCHEME, small_task())
+    require_matching_scheme(SCHEME, small_task())
     with pytest.raises(ValueError, match="share_stddev must be in"):
-        require_fit(replace(SCHEME, grid=1e-14, modulus_bits=62), small_task())
+        require_matching_scheme(replace(SCHEME, grid=1e-14, modulus_bits=62), small_task())
     with pytest.raises(ValueError, match="modulus_bits must be at least"):
-        require_fit(replace(SCHEME, modulus_bits=8), small_task())
+        require_matching_scheme(replace(SCHEME, modulus_bits=8), small_task())
 
 
 @pytest.mark.parametrize("stddev", [2.0**38, 2.0**40])
 def test_the_last_bits_of_the_widest_shares_are_random(stddev):
-    drawn = discrete_gaussians(Randomness.simulated(5).stream("noise", 1), stddev, 40_000)
+    drawn = draw_discrete_gaussians(Randomness.simulated(5).stream("noise", 1), stddev, 40_000)
     for modulus in (2, 8):
         found = np.bincount(drawn % modulus, minlength=modulus)
         assert stats.chisquare(found).pvalue > 1e-6

@@ -14,11 +14,11 @@ from epsilog.accounting import delta, epsilon
 from epsilog.mechanisms import BallsInBins, FixedSizeSampled, Gaussian, Repeated
 from epsilog.schemes import ClientLevelAdaptiveClip, ClientLevelCentral
 from epsilog.terms import CustodyRecord, NeighboringRelation, UnsupportedMechanismError, codec
-from epsilog.training import Randomness, require_fit, sampling
+from epsilog.training import Randomness, require_matching_scheme, sampling
 from epsilog.training.checkpoints import RunFolder
-from epsilog.training.noise import Stream
-from epsilog.training.rounds import begin, next_round
-from epsilog.training.sampling import Before
+from epsilog.training.noise import RandomStream
+from epsilog.training.rounds import compute_next_round, make_initial_state
+from epsilog.training.sampling import SamplerHistory
 from epsilog.verification import check_participation
 
 CENTRAL = ClientLevelCentral(12, 0.25, 9, 1.0, 1.5)
@@ -170,10 +170,10 @@ def test_a_clip_norm_that_follows_is_priced_alike():
 
 
 def run(scheme, task, *, source=None):
-    engine, state, outcomes = Fixed(task), begin(task), []
-    require_fit(scheme, task)
+    engine, state, outcomes = Fixed(task), make_initial_state(task), []
+    require_matching_scheme(scheme, task)
     for _ in range(scheme.rounds):
-        outcomes.append(next_round(scheme, engine, state, source or Randomness.simulated(1)))
+        outcomes.append(compute_next_round(scheme, engine, state, source or Randomness.simulated(1)))
         state = outcomes[-1].state
     return outcomes
 
@@ -195,9 +195,9 @@ def test_the_divisor_and_the_noise_are_public_whoever_came(small_task, way):
     task, drawn = small_task(), []
     engine = Fixed(task)
     for seed in range(40):
-        outcome = next_round(way, engine, begin(task), Randomness.simulated(seed))
+        outcome = compute_next_round(way, engine, make_initial_state(task), Randomness.simulated(seed))
         came = len(outcome.custody.participants)
-        drawn.append((outcome.state.model - begin(task).model) * 3 - came * engine.updates[0])
+        drawn.append((outcome.state.model - make_initial_state(task).model) * 3 - came * engine.updates[0])
         assert len(outcome.record.padding) == 16
     values = np.concatenate(drawn) / way.noise_stddev
     assert 5e-7 < stats.chi2.cdf(np.sum(values**2), values.size) < 1 - 5e-7
@@ -207,13 +207,13 @@ def test_the_divisor_and_the_noise_are_public_whoever_came(small_task, way):
 def test_bins_are_kept_until_their_cycle_ends_also_by_a_run_that_was_killed(small_task, tmp_path):
     """Under fresh entropy every draw is another one: what a resumed run does not remember would show."""
     task, scheme = small_task(), WAYS["balls-in-bins"]
-    folder, state, cohorts, released = RunFolder(tmp_path / "run", "x"), begin(task), [], {}
+    folder, state, cohorts, released = RunFolder(tmp_path / "run", "x"), make_initial_state(task), [], {}
     for number in range(1, 9):
-        outcome = next_round(scheme, Fixed(task), state, Randomness.from_os())
-        with folder.locked():
+        outcome = compute_next_round(scheme, Fixed(task), state, Randomness.from_os())
+        with folder.hold_lock():
             folder.prepare(outcome)
             released[number] = outcome.record.output_hash
-            folder.settle(outcome)
+            folder.finalize(outcome)
             state = folder.resume(released)
         cohorts.append(outcome.custody.participants)
     for first in (0, 4):
@@ -225,7 +225,9 @@ def test_slots_are_uniform_and_drawn_anew():
     slots = sampling.NOTHING
     for one in range(1, 801):
         before = slots
-        slots = sampling.slots(cohorts, Randomness.simulated(3).stream("cohort", one), Before(one, slots, slots))
+        slots = sampling.draw_slots(
+            cohorts, Randomness.simulated(3).stream("cohort", one), SamplerHistory(one, slots, slots)
+        )
         if one > 1 and (one - 1) % 4 == 0:
             np.add.at(counts, (before, slots), 1)
         elif one > 1:
@@ -238,9 +240,9 @@ def test_whole_numbers_have_no_bias():
     words = [[0, 2**62, 2**64 - 1, 3 * 2**62 - 1], [3 * 2**62], [5]]  # two of them are beyond
     source = SimpleNamespace(random_raw=lambda count: np.array([words.pop(0)[:count]], dtype=np.uint64).ravel())
     below = 3 * 2**61
-    found = sampling.whole_numbers(Stream(SimpleNamespace(bit_generator=source)), count=4, below=below)
+    found = sampling.draw_integers(RandomStream(SimpleNamespace(bit_generator=source)), count=4, below=below)
     assert found.tolist() == [0, 2**62, 3 * 2**61 - 1, 5]
-    small = sampling.whole_numbers(Randomness.simulated(1).stream("x", 1), count=30_000, below=7)
+    small = sampling.draw_integers(Randomness.simulated(1).stream("x", 1), count=30_000, below=7)
     assert stats.chisquare(np.bincount(small, minlength=7)).pvalue > 1e-6
 
 
@@ -258,9 +260,12 @@ BINS = ClientLevelCentral(300, None, 40, 0.5, 2.0, sampling="balls-in-bins", cyc
 def drawn(scheme, seed):
     source, slots, cohorts = Randomness.simulated(seed), sampling.NOTHING, []
     for one in range(1, scheme.rounds + 1):
-        stream, before = source.stream("cohort", one), Before(one, np.zeros(scheme.clients, dtype=np.int64), slots)
-        slots = sampling.slots(scheme.cohorts, stream, before)
-        cohorts.append(sampling.cohort(scheme.cohorts, stream, replace(before, slots=slots)))
+        stream, before = (
+            source.stream("cohort", one),
+            SamplerHistory(one, np.zeros(scheme.clients, dtype=np.int64), slots),
+        )
+        slots = sampling.draw_slots(scheme.cohorts, stream, before)
+        cohorts.append(sampling.draw_cohort(scheme.cohorts, stream, replace(before, slots=slots)))
     return cohorts
 
 

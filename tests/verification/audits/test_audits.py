@@ -13,24 +13,24 @@ from tests.extent import amount
 
 from epsilog.accounting import epsilon, gaussian_epsilon, profile
 from epsilog.mechanisms import Gaussian
-from epsilog.terms import CheckError, RecordsError
+from epsilog.terms import CheckError, RecordError
 from epsilog.verification.audits import (
     GAUSSIAN,
     ONE_RUN,
-    Audit,
+    AuditProtocol,
+    CanaryAudit,
     Guesses,
-    Protocol,
-    correct_guesses,
-    f_dp_refutes,
-    gaussian_curve,
-    line_curve,
-    one_run,
-    p_value,
+    audit_one_run,
+    audit_two_datasets,
+    bound_p_value,
+    build_gaussian_curve,
+    build_line_curve,
+    count_correct_guesses,
+    list_default_guesses,
     read_protocol,
     read_scores,
+    refutes_f_dp,
     refutes_profile,
-    two_samples,
-    usual_guesses,
 )
 
 peer = pytest.importorskip("jax_privacy.auditing")
@@ -55,11 +55,11 @@ def least_refuting(protocol, curve=None, epsilon=0.0):
         for correct in range(one.total + 1):
             if curve is None:
                 refuted = (
-                    p_value(protocol.canaries, one.total, correct, epsilon=epsilon, delta=protocol.delta)
+                    bound_p_value(protocol.canaries, one.total, correct, epsilon=epsilon, delta=protocol.delta)
                     <= protocol.level
                 )
             else:
-                refuted = f_dp_refutes(protocol.canaries, one.total, correct, curve=curve, level=protocol.level)
+                refuted = refutes_f_dp(protocol.canaries, one.total, correct, curve=curve, level=protocol.level)
             if refuted:
                 found.append(correct)
                 break
@@ -73,7 +73,7 @@ def alarms(protocol, least, scored, *, runs, seed):
     rng, count = np.random.default_rng(seed), 0
     for _ in range(runs):
         scores, coins = scored(rng)
-        right = [correct_guesses(scores, coins, one) for one in protocol.guesses]
+        right = [count_correct_guesses(scores, coins, one) for one in protocol.guesses]
         count += bool((np.array(right) >= least).any())
     return count
 
@@ -82,8 +82,8 @@ def alarms(protocol, least, scored, *, runs, seed):
 @pytest.mark.parametrize("method", ["any", "gaussian"])
 def test_audits_of_nothing_alarm_as_rarely_as_they_say(method):
     runs = amount(2_500, 10_000)
-    protocol = Protocol(200, 1e-5)
-    least = least_refuting(protocol, gaussian_curve(1e-6) if method == "gaussian" else None)
+    protocol = AuditProtocol(200, 1e-5)
+    least = least_refuting(protocol, build_gaussian_curve(1e-6) if method == "gaussian" else None)
     found = alarms(protocol, least, lambda rng: shifted(rng, 200, 0.0), runs=runs, seed=1)
     assert 0 < found <= binom.isf(1e-6, runs, 0.05)
     control = alarms(protocol, least, lambda rng: shifted(rng, 200, 1.0), runs=200, seed=2)
@@ -92,7 +92,7 @@ def test_audits_of_nothing_alarm_as_rarely_as_they_say(method):
 
 @pytest.mark.parametrize("truth", [0.0, 0.5, 2.0])
 def test_the_bound_is_seldom_above_the_truth_where_a_mechanism_tells_most(truth):
-    protocol = Protocol(100, 0.0)
+    protocol = AuditProtocol(100, 0.0)
     least = least_refuting(protocol, epsilon=truth + 1e-9)
     found = alarms(protocol, least, lambda rng: answered(rng, 100, truth), runs=2000, seed=3)
     assert found <= binom.isf(1e-6, 2000, 0.05)
@@ -102,22 +102,22 @@ def test_the_bound_is_seldom_above_the_truth_where_a_mechanism_tells_most(truth)
 
 @pytest.mark.slow
 def test_the_gaussian_bound_is_seldom_above_the_truth():
-    protocol = Protocol(200, 1e-5, method=GAUSSIAN)
+    protocol = AuditProtocol(200, 1e-5, method=GAUSSIAN)
     for mu, stronger in ((0.3, 1.5), (0.8, 2.5)):
-        least = least_refuting(protocol, gaussian_curve(mu))
+        least = least_refuting(protocol, build_gaussian_curve(mu))
         found = alarms(protocol, least, lambda rng, mu=mu: shifted(rng, 200, mu), runs=1000, seed=5)
         assert found <= binom.isf(1e-6, 1000, 0.05)
         assert alarms(protocol, least, lambda rng, mu=stronger: shifted(rng, 200, mu), runs=100, seed=6) > 50
 
 
 def test_the_chance_of_so_many_right_is_the_binomials_and_more_under_delta():
-    assert p_value(100, 50, 40, epsilon=0.0, delta=0.0) == pytest.approx(binom.sf(39, 50, 0.5))
-    assert p_value(100, 50, 40, epsilon=1.0, delta=0.0) == pytest.approx(binom.sf(39, 50, 1 / (1 + math.exp(-1))))
+    assert bound_p_value(100, 50, 40, epsilon=0.0, delta=0.0) == pytest.approx(binom.sf(39, 50, 0.5))
+    assert bound_p_value(100, 50, 40, epsilon=1.0, delta=0.0) == pytest.approx(binom.sf(39, 50, 1 / (1 + math.exp(-1))))
     for epsilon_, delta in itertools.product((0.0, 1.0, 3.0), (1e-6, 1e-3, 0.1)):
-        ours = p_value(100, 50, 40, epsilon=epsilon_, delta=delta)
+        ours = bound_p_value(100, 50, 40, epsilon=epsilon_, delta=delta)
         assert ours == pytest.approx(peer._one_run_p_value(100, 50, 40, epsilon_, delta), rel=1e-9)
-        assert ours >= p_value(100, 50, 40, epsilon=epsilon_, delta=0.0)
-    assert p_value(100, 50, 0, epsilon=0.0, delta=0.5) == 1.0
+        assert ours >= bound_p_value(100, 50, 40, epsilon=epsilon_, delta=0.0)
+    assert bound_p_value(100, 50, 0, epsilon=0.0, delta=0.5) == 1.0
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_the_tail_under_delta_is_the_worst_that_any_shift_of_mass_makes(guesses,
     least = law.sf(correct - 1)
     worst = max((law.sf(correct - i - 1) - least) / i for i in range(1, guesses + 1))
     expected = min(1.0, least + 2 * guesses * delta * worst)
-    assert p_value(guesses, guesses, correct, epsilon=epsilon_, delta=delta) == pytest.approx(expected, abs=1e-9)
+    assert bound_p_value(guesses, guesses, correct, epsilon=epsilon_, delta=delta) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.slow
@@ -137,14 +137,14 @@ def test_the_largest_refuted_epsilon_is_the_peers(guesses, correct):
     for level in (0.05, 0.001):
         theirs = peer._epsilon_one_run(0, 100, guesses, correct, level, 1e-5)
         if theirs > 0:
-            assert p_value(100, guesses, correct, epsilon=theirs * (1 - 1e-5), delta=1e-5) <= level
-            assert p_value(100, guesses, correct, epsilon=theirs * (1 + 1e-4), delta=1e-5) > level
+            assert bound_p_value(100, guesses, correct, epsilon=theirs * (1 - 1e-5), delta=1e-5) <= level
+            assert bound_p_value(100, guesses, correct, epsilon=theirs * (1 + 1e-4), delta=1e-5) > level
         fdp = peer._epsilon_one_run_fdp(0, 100, guesses, correct, level, 1e-5)
         for share, refuted in ((0.999, True), (1.001, False)):
             if fdp > 0:
                 mu = _mu(share * fdp)
-                curve = gaussian_curve(mu)
-                assert f_dp_refutes(100, guesses, correct, curve=curve, level=level) == refuted
+                curve = build_gaussian_curve(mu)
+                assert refutes_f_dp(100, guesses, correct, curve=curve, level=level) == refuted
 
 
 def _mu(target):
@@ -163,7 +163,7 @@ def test_what_leaks_is_seen_as_well_as_by_the_peer_and_never_above_the_truth(can
     for seed in range(6):
         scores, coins = shifted(np.random.default_rng(seed), canaries, mu)
         for method, found in ours.items():
-            found.append(one_run(scores, coins, Protocol(canaries, 1e-5, method=method)).epsilon)
+            found.append(audit_one_run(scores, coins, AuditProtocol(canaries, 1e-5, method=method)).epsilon)
         bonferroni.append(peer.CanaryScoreAuditor(scores[coins], scores[~coins]).epsilon_one_run(0.05, 1e-5))
     assert np.mean(ours[ONE_RUN]) >= np.mean(bonferroni)
     assert np.mean(ours[GAUSSIAN]) > np.mean(ours[ONE_RUN]), "who knows the law sees more"
@@ -174,10 +174,10 @@ def test_what_leaks_is_seen_as_well_as_by_the_peer_and_never_above_the_truth(can
 def test_a_claim_with_half_the_noise_is_refuted_by_its_profile_and_an_honest_one_is_not():
     claimed = profile(Gaussian(2.0))
     points = [(at, claimed.delta(at).upper) for at in np.linspace(0, 2, 20).tolist()]
-    asked = Protocol(2000, 1e-5)
-    honest = one_run(*shifted(np.random.default_rng(1), 2000, 0.5), asked)
-    halved = one_run(*shifted(np.random.default_rng(1), 2000, 1.0), asked)
-    none = one_run(*shifted(np.random.default_rng(1), 2000, 8.0), asked)
+    asked = AuditProtocol(2000, 1e-5)
+    honest = audit_one_run(*shifted(np.random.default_rng(1), 2000, 0.5), asked)
+    halved = audit_one_run(*shifted(np.random.default_rng(1), 2000, 1.0), asked)
+    none = audit_one_run(*shifted(np.random.default_rng(1), 2000, 8.0), asked)
     assert not refutes_profile(honest, points)
     assert refutes_profile(halved, points)
     assert not halved.refutes(claimed.epsilon(1e-5).upper), "which one point of it does not show"
@@ -194,12 +194,14 @@ def test_half_the_noise_is_seen_as_seldom_as_the_page_says(canaries, mu, warned)
     """As ``verify`` holds it against the claim; four standard deviations of chance. Honest runs warn as stated."""
     claimed = profile(Gaussian(1 / mu))
     points = [(at, claimed.delta(at).upper) for at in np.linspace(0, 12 * mu, 60).tolist()]
-    asked, runs, rng, seen = Protocol(canaries, 1e-5), 200, np.random.default_rng(5), {0.5: [0, 0], 1.0: [0, 0]}
-    told = lru_cache(lambda correct, level: refutes_profile(Audit(0.0, correct, 0, 0.0, asked), points, level=level))
+    asked, runs, rng, seen = AuditProtocol(canaries, 1e-5), 200, np.random.default_rng(5), {0.5: [0, 0], 1.0: [0, 0]}
+    told = lru_cache(
+        lambda correct, level: refutes_profile(CanaryAudit(0.0, correct, 0, 0.0, asked), points, level=level)
+    )
     for share, warnings_and_failures in seen.items():
         for _ in range(runs):
             scores, coins = shifted(rng, canaries, mu / share)
-            correct = tuple(correct_guesses(scores, coins, one) for one in asked.guesses)
+            correct = tuple(count_correct_guesses(scores, coins, one) for one in asked.guesses)
             for place, level in enumerate((0.05, 2.5e-7)):
                 warnings_and_failures[place] += told(correct, level / len(asked.guesses))
     off = 4 * math.sqrt(2 * max(warned * (1 - warned), 1 / runs) / runs)  # the page's figure is of as many runs
@@ -210,32 +212,34 @@ def test_half_the_noise_is_seen_as_seldom_as_the_page_says(canaries, mu, warned)
 
 def test_ties_and_the_order_of_lines_tell_nothing():
     coins = np.arange(100) < 50  # a file that lists those inside first
-    found = one_run(np.zeros(100), coins, Protocol(100, 0.0))
+    found = audit_one_run(np.zeros(100), coins, AuditProtocol(100, 0.0))
     assert found.epsilon == 0
     assert found.correct[0] == 0, "every tie is decided against the bound"
     rng = np.random.default_rng(7)
     scores, mixed = shifted(rng, 100, 2.0)
     order = rng.permutation(100)
-    assert one_run(scores, mixed, Protocol(100, 1e-5)) == one_run(scores[order], mixed[order], Protocol(100, 1e-5))
+    assert audit_one_run(scores, mixed, AuditProtocol(100, 1e-5)) == audit_one_run(
+        scores[order], mixed[order], AuditProtocol(100, 1e-5)
+    )
 
 
 def test_infinite_scores_are_the_highest_and_the_lowest():
     coins = np.arange(100) % 2 == 0
-    found = one_run(np.where(coins, math.inf, -math.inf), coins, Protocol(100, 0.0))
+    found = audit_one_run(np.where(coins, math.inf, -math.inf), coins, AuditProtocol(100, 0.0))
     assert found.epsilon == found.most > 2.5
 
 
 def test_curves_are_inverse_to_their_claims():
     for mu in (0.1, 1.0, 5.0):
         points = [(e, profile(Gaussian(1 / mu)).delta(e).upper) for e in np.linspace(0, 20, 400)]
-        lines = line_curve(points)
+        lines = build_line_curve(points)
         for y in (0.01, 0.3, 0.7, 0.99):
-            assert lines(y) <= gaussian_curve(mu)(y) + 1e-9
-            assert lines(y) == pytest.approx(gaussian_curve(mu)(y), abs=2e-3)
-    exact = line_curve([(math.log(3), 0.0)])
+            assert lines(y) <= build_gaussian_curve(mu)(y) + 1e-9
+            assert lines(y) == pytest.approx(build_gaussian_curve(mu)(y), abs=2e-3)
+    exact = build_line_curve([(math.log(3), 0.0)])
     assert exact(0.75) == pytest.approx(0.25)
     assert exact(0.9) == pytest.approx(0.7)
-    assert (gaussian_curve(1.0)(0.0), gaussian_curve(1.0)(1.0)) == (0.0, 1.0)
+    assert (build_gaussian_curve(1.0)(0.0), build_gaussian_curve(1.0)(1.0)) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +259,7 @@ def test_curves_are_inverse_to_their_claims():
 )
 def test_a_protocol_that_says_nothing_is_refused(wrong, told):
     with pytest.raises(CheckError, match=told):
-        Protocol(**{"canaries": 100, "delta": 1e-5} | wrong)
+        AuditProtocol(**{"canaries": 100, "delta": 1e-5} | wrong)
 
 
 @pytest.mark.parametrize(
@@ -271,13 +275,13 @@ def test_a_protocol_that_says_nothing_is_refused(wrong, told):
 )
 def test_scores_that_say_nothing_are_refused(scores, coins, told):
     with pytest.raises(CheckError, match=told):
-        one_run(scores, coins, Protocol(10, 0.0))
+        audit_one_run(scores, coins, AuditProtocol(10, 0.0))
 
 
 def test_what_is_said_never_promises():
     for mu in (0.0, 3.0):
         for method in (ONE_RUN, GAUSSIAN):
-            found = one_run(*shifted(np.random.default_rng(3), 400, mu), Protocol(400, 1e-5, method=method))
+            found = audit_one_run(*shifted(np.random.default_rng(3), 400, mu), AuditProtocol(400, 1e-5, method=method))
             assert ("proves little" in found.says) == (mu == 0)
             assert "verified" not in found.says
             assert ("if the mechanism is Gaussian" in found.says) == (mu > 0 and method == GAUSSIAN)
@@ -300,10 +304,10 @@ def test_files_are_read_or_refused_with_their_line(tmp_path):
         ("", "without score, included"),
     ):
         path.write_text(text)
-        with pytest.raises(RecordsError, match=told):
+        with pytest.raises(RecordError, match=told):
             read_scores(path)
     path.write_text("canaries = 100\ndelta = 1e-5\nguesses = [[10, 0], [5, 5]]\n")
-    assert read_protocol(path) == Protocol(100, 1e-5, guesses=(Guesses(10, 0), Guesses(5, 5)))
+    assert read_protocol(path) == AuditProtocol(100, 1e-5, guesses=(Guesses(10, 0), Guesses(5, 5)))
     for text, told in (
         ("canaries = 100", "delta"),
         ("canaries = 100\ndelta = 0.1\nx = 1", "x"),
@@ -312,7 +316,7 @@ def test_files_are_read_or_refused_with_their_line(tmp_path):
         ("canaries", "protocol|scores"),
     ):
         path.write_text(text)
-        with pytest.raises(RecordsError, match=told):
+        with pytest.raises(RecordError, match=told):
             read_protocol(path)
 
 
@@ -322,13 +326,15 @@ def test_two_samples_are_seldom_above_the_truth_and_see_a_shift():
     truth = epsilon(Gaussian(1.0), delta=1e-3).upper
     for seed in range(runs):
         rng = np.random.default_rng(seed)
-        above += two_samples(rng.normal(size=400), rng.normal(size=400) + 0.0, delta=0.0) > 0
-        assert two_samples(rng.normal(size=400) + 1, rng.normal(size=400), delta=1e-3) <= truth
+        above += audit_two_datasets(rng.normal(size=400), rng.normal(size=400) + 0.0, delta=0.0) > 0
+        assert audit_two_datasets(rng.normal(size=400) + 1, rng.normal(size=400), delta=1e-3) <= truth
     assert above <= binom.isf(1e-6, runs, 0.05)
     rng = np.random.default_rng(1)
-    laplace = [two_samples(rng.laplace(size=20_000), rng.laplace(size=20_000) + s, delta=0.0) for s in (1.0, -1.0)]
+    laplace = [
+        audit_two_datasets(rng.laplace(size=20_000), rng.laplace(size=20_000) + s, delta=0.0) for s in (1.0, -1.0)
+    ]
     assert all(0.8 < found <= 1.0 for found in laplace), "in either direction"
-    turned = two_samples(rng.laplace(size=20_000) + 1, rng.laplace(size=20_000), delta=0.0)
+    turned = audit_two_datasets(rng.laplace(size=20_000) + 1, rng.laplace(size=20_000), delta=0.0)
     assert 0.8 < turned <= 1.0
 
 
@@ -336,19 +342,19 @@ def test_two_samples_count_the_second_half_at_half_the_level_each():
     one = np.concatenate([np.arange(100) < 90, np.arange(100) < 80]).astype(float)
     other = np.concatenate([np.arange(100) < 10, np.arange(100) < 15]).astype(float)
     often, seldom = beta.ppf(0.05, 80, 21), beta.ppf(0.95, 16, 85)
-    found = two_samples(one, other, delta=0.01, confidence=0.9)
+    found = audit_two_datasets(one, other, delta=0.01, confidence=0.9)
     assert found == pytest.approx(math.log((often - 0.01) / seldom), rel=1e-6)
 
 
 def test_two_samples_that_say_nothing_are_refused():
     for one, told in (([0.0] * 19, "shape"), ([math.nan] * 20, "NaN"), (np.zeros((20, 2)), "shape")):
         with pytest.raises(CheckError, match=told):
-            two_samples(one, np.zeros(20), delta=0.0)
-    assert two_samples(np.zeros(20), np.zeros(20), delta=0.0) == 0.0
+            audit_two_datasets(one, np.zeros(20), delta=0.0)
+    assert audit_two_datasets(np.zeros(20), np.zeros(20), delta=0.0) == 0.0
     with pytest.raises(CheckError, match="confidence"):
-        two_samples(np.zeros(20), np.zeros(20), delta=0.0, confidence=1.0)
+        audit_two_datasets(np.zeros(20), np.zeros(20), delta=0.0, confidence=1.0)
 
 
 def test_usual_guesses_fit_any_number():
     for canaries in (2, 3, 15, 16, 17, 1000):
-        assert all(1 <= one.total <= canaries for one in usual_guesses(canaries))
+        assert all(1 <= one.total <= canaries for one in list_default_guesses(canaries))

@@ -3,7 +3,7 @@
 import numpy as np
 from tests.verification.logs.simulated import DIVISOR, MAPPING, C, N, Q, T, Z, honest, save
 
-from epsilog.verification.logs import examine_logs
+from epsilog.verification.logs import verify_logs
 
 
 def in_every_round(run):
@@ -244,12 +244,12 @@ ONLY_SIZES = ONLY_ROUNDS.replace('"round" }', '"round", cohort = "clients" }')
 def every_finding(folder):
     """Of all of these runs."""
     for run, _ in DISHONEST.values():
-        yield from examine_logs(save(run, folder)).outcome.findings
+        yield from verify_logs(save(run, folder)).outcome.findings
     for changes, _ in ROWS.values():
-        yield from examine_logs(save(honest(), folder, **changes)).outcome.findings
+        yield from verify_logs(save(honest(), folder, **changes)).outcome.findings
     for mapping in (ONLY_CLIENTS, ONLY_ROUNDS, ONLY_SIZES):
-        yield from examine_logs(save(honest(), folder, mapping=mapping)).outcome.findings
+        yield from verify_logs(save(honest(), folder, mapping=mapping)).outcome.findings
     for name, (value, _) in CLAIMS.items():
         run = honest()
         run.claim |= {name: value}
-        yield from examine_logs(save(run, folder)).outcome.findings
+        yield from verify_logs(save(run, folder)).outcome.findings

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.terms import LOG_EVIDENCE, Verdict
-from epsilog.verification.logs import examine_logs
+from epsilog.terms import LOG_EVIDENCE_KINDS, Status
+from epsilog.verification.logs import verify_logs
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "logs" / "generic"
 MATTERS = {
@@ -46,16 +46,16 @@ def after(folder, file, row, column, value):
         writer = csv.DictWriter(target, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    return examine_logs(folder / "mapping.toml", required=LOG_EVIDENCE).verdict
+    return verify_logs(folder / "mapping.toml", required=LOG_EVIDENCE_KINDS).verdict
 
 
 @pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("change", MATTERS.values(), ids=MATTERS)
 def test_a_cell_that_matters_flips_the_verdict(tmp_path, change):
-    assert after(tmp_path, *change) is not Verdict.PASSED
+    assert after(tmp_path, *change) is not Status.PASSED
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", COSTS_NOBODY.values(), ids=COSTS_NOBODY)
 def test_a_cell_that_costs_nobody_does_not(tmp_path, change):
-    assert after(tmp_path, *change) is Verdict.PASSED
+    assert after(tmp_path, *change) is Status.PASSED

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from epsilog.plan.registered import register
-from epsilog.reports import logs_statement
+from epsilog.plan.registered import build_registered_plan
+from epsilog.reports import format_log_statement
 from epsilog.schemes import (
     ClientLevelBufferedNoise,
     ClientLevelCentral,
@@ -13,8 +13,8 @@ from epsilog.schemes import (
     ClientLevelCorrelatedNoise,
     ClientLevelDistributed,
 )
-from epsilog.terms import CheckError, NeighboringRelation, Verdict
-from epsilog.verification.logs import examine_logs
+from epsilog.terms import CheckError, NeighboringRelation, Status
+from epsilog.verification.logs import verify_logs
 from epsilog.verification.logs.claims import read_claim
 from epsilog.verification.logs.mapping import parse_mapping
 
@@ -30,7 +30,7 @@ columns = { round = "round" }
 
 
 def planned(folder, build, relation, *, simulation=False, guarantee=None):
-    plan = register(
+    plan = build_registered_plan(
         build,
         name="x",
         noise_multiplier=4.0,
@@ -77,14 +77,14 @@ def _rounds():
 
 @pytest.mark.parametrize("wrong", [{"relation": "add-or-remove-one"}, {"population": 10**9}, {"epsilon": 99.0}])
 def test_a_plan_that_contradicts_itself_claims_nothing(tmp_path, wrong):
-    found = examine_logs(planned(tmp_path, in_turn, "zero-out", guarantee=wrong), required=())
+    found = verify_logs(planned(tmp_path, in_turn, "zero-out", guarantee=wrong), required=())
     codes = {one.code: one.verdict for one in found.outcome.findings}
-    assert codes["plan/contradicts-itself"] is Verdict.FAILED
-    assert "Nothing is claimed" in logs_statement(found)
+    assert codes["plan/contradicts-itself"] is Status.FAILED
+    assert "Nothing is claimed" in format_log_statement(found)
 
 
 @pytest.mark.parametrize("simulation", [True, False])
 def test_a_simulation_protects_nobody_in_logs_either(tmp_path, simulation):
-    found = examine_logs(planned(tmp_path, in_turn, "zero-out", simulation=simulation), required=())
+    found = verify_logs(planned(tmp_path, in_turn, "zero-out", simulation=simulation), required=())
     assert {one.code for one in found.outcome.findings} >= {"plan/holds"}
-    assert ("its noise protects nobody" in logs_statement(found)) == simulation
+    assert ("its noise protects nobody" in format_log_statement(found)) == simulation

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from epsilog.schemes import ClientLevelCentral
-from epsilog.terms import CheckError, Guarantee, NeighboringRelation, RecordsError
+from epsilog.terms import CheckError, Guarantee, NeighboringRelation, RecordError
 from epsilog.verification.audits.files import read_scores
-from epsilog.verification.claim import certified
-from epsilog.verification.logs.checks import check_population
+from epsilog.verification.claim import compute_certified_interval
+from epsilog.verification.logs.checks import check_log_population
 from epsilog.verification.logs.claims import Claim
-from epsilog.verification.logs.examination import whatever_the_sampler
-from epsilog.verification.logs.logged import Enrolled, Logs, RoundLog, Units
+from epsilog.verification.logs.examination import bound_any_log_sampler
+from epsilog.verification.logs.logged import EnrollmentData, LogData, LogUnits, RoundLog
 from epsilog.verification.logs.mapping import parse_mapping
 from epsilog.verification.logs.reading import read_logs
 
@@ -49,7 +49,7 @@ def enrolment(unit="iso", on="2026-01-01"):
 
 
 def read(folder, **sections):
-    return read_logs(parse_mapping({"claim": STATED} | sections), folder, Units(4, 1.0, None))
+    return read_logs(parse_mapping({"claim": STATED} | sections), folder, LogUnits(4, 1.0, None))
 
 
 def write(folder, rows, parts="1,a,2026-01-01T10:00:00\n"):
@@ -61,7 +61,7 @@ def write(folder, rows, parts="1,a,2026-01-01T10:00:00\n"):
 def enrolled(*, counted_on, left=np.inf):
     joined = np.full(4, START - 9 * DAY)
     ends = np.array([left, np.inf, np.inf, np.inf])
-    return Enrolled(list("abcd"), joined, ends, (joined <= counted_on) & (ends > counted_on), 0, counted_on)
+    return EnrollmentData(list("abcd"), joined, ends, (joined <= counted_on) & (ends > counted_on), 0, counted_on)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def enrolled(*, counted_on, left=np.inf):
 )
 def test_n_is_counted_while_the_run_went_on(counted_on, left, code):
     ended = START + DAY * np.array([0.5, 1, 1.5, 2])
-    logs = Logs(RoundLog(np.arange(1, 5), ended=ended), enrolled=enrolled(counted_on=counted_on, left=left))
-    assert check_population(logs, CLAIM).code == code
+    logs = LogData(RoundLog(np.arange(1, 5), ended=ended), enrolled=enrolled(counted_on=counted_on, left=left))
+    assert check_log_population(logs, CLAIM).code == code
 
 
 @pytest.mark.parametrize(("ahead", "code"), [(-DAY, "population/holds"), (DAY, "population/counted-later")])
 def test_n_is_not_counted_on_a_day_to_come(ahead, code):
-    assert check_population(Logs(enrolled=enrolled(counted_on=time.time() + ahead)), CLAIM).code == code
+    assert check_log_population(LogData(enrolled=enrolled(counted_on=time.time() + ahead)), CLAIM).code == code
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,16 @@ def test_a_value_that_is_a_name_too_is_read(tmp_path):
 @pytest.mark.parametrize("header", ["score,included,score", "score,included,included", "included,x,score,x"])
 def test_scores_have_each_column_once(tmp_path, header):
     (tmp_path / "scores.csv").write_text(f"{header}\n1,1,1,1\n")
-    with pytest.raises(RecordsError, match="columns must be each there once"):
+    with pytest.raises(RecordError, match="columns must be each there once"):
         read_scores(tmp_path / "scores.csv")
 
 
 def test_without_a_sampler_everybody_is_in_every_round():
     guarantee = CLAIM.guarantee
     for release in (CLAIM.scheme.unamplified(), CLAIM.scheme.in_every_round()):
-        assert whatever_the_sampler(CLAIM).upper >= certified(release, guarantee.delta, guarantee.relation).upper
-    in_turn = certified(CLAIM.scheme.unamplified(), guarantee.delta, guarantee.relation).upper
-    assert whatever_the_sampler(CLAIM).upper > in_turn
+        assert (
+            bound_any_log_sampler(CLAIM).upper
+            >= compute_certified_interval(release, guarantee.delta, guarantee.relation).upper
+        )
+    in_turn = compute_certified_interval(CLAIM.scheme.unamplified(), guarantee.delta, guarantee.relation).upper
+    assert bound_any_log_sampler(CLAIM).upper > in_turn

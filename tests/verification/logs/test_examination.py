@@ -16,21 +16,21 @@ from tests.verification.logs.damaged import (
 )
 from tests.verification.logs.simulated import MAPPING, C, N, Q, T, Z, honest, save
 
-from epsilog.reports import logs_statement
-from epsilog.terms import LOG_EVIDENCE, RecordsError, Verdict
-from epsilog.verification.logs import examine_logs
+from epsilog.reports import format_log_statement
+from epsilog.terms import LOG_EVIDENCE_KINDS, RecordError, Status
+from epsilog.verification.logs import verify_logs
 
 
 def found(folder, run, **changes):
     """What the checks that did not pass say, by check."""
-    outcome = examine_logs(save(run, folder, **changes))
-    return outcome, {one.code for one in outcome.outcome.findings if one.verdict is not Verdict.PASSED}
+    outcome = verify_logs(save(run, folder, **changes))
+    return outcome, {one.code for one in outcome.outcome.findings if one.verdict is not Status.PASSED}
 
 
 def test_honest_logs_pass(tmp_path):
     outcome, wrong = found(tmp_path, honest())
-    assert (outcome.verdict, wrong) == (Verdict.PASSED, set())
-    said = logs_statement(outcome)
+    assert (outcome.verdict, wrong) == (Status.PASSED, set())
+    said = format_log_statement(outcome)
     assert said.startswith("Logs are their writer's word")
     assert f"({N}" not in said
     assert "(N = 400)" in said
@@ -41,10 +41,10 @@ def test_honest_logs_pass(tmp_path):
 @pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
 def test_each_kind_of_dishonest_log_is_caught(tmp_path, monkeypatch, run, code):
     """Their schedules are priced in tests/reports/test_logs_report.py, which reads the same runs."""
-    monkeypatch.setattr("epsilog.verification.logs.examination.what_ifs", lambda *_: ())
+    monkeypatch.setattr("epsilog.verification.logs.examination.compute_log_what_ifs", lambda *_: ())
     outcome, wrong = found(tmp_path, run)
     assert code in wrong
-    assert outcome.verdict is not Verdict.PASSED
+    assert outcome.verdict is not Status.PASSED
 
 
 @pytest.mark.slow_beyond(1)
@@ -52,7 +52,7 @@ def test_each_kind_of_dishonest_log_is_caught(tmp_path, monkeypatch, run, code):
 def test_each_kind_of_damaged_log_is_caught(tmp_path, changes, code):
     outcome, wrong = found(tmp_path, honest(), **changes)
     assert code in wrong
-    assert outcome.verdict is not Verdict.PASSED
+    assert outcome.verdict is not Status.PASSED
 
 
 @pytest.mark.slow_beyond(1)
@@ -62,12 +62,12 @@ def test_each_number_of_the_claim_matters(tmp_path, name, value, code):
     run.claim = {"epsilon": 1.97} | run.claim | {name: value}
     outcome, wrong = found(tmp_path, run)
     assert (code or "claim/too-low") in wrong
-    assert outcome.verdict is not Verdict.PASSED
+    assert outcome.verdict is not Status.PASSED
 
 
 def test_a_rejected_sampler_leaves_the_unamplified_claim(tmp_path):
     outcome, _ = found(tmp_path, in_every_round(honest()))
-    said = logs_statement(outcome)
+    said = format_log_statement(outcome)
     assert "only the claim without amplification remains" in said
     assert outcome.unamplified.upper > 40
     assert "(47.6, 1e-5)" in said
@@ -76,7 +76,7 @@ def test_a_rejected_sampler_leaves_the_unamplified_claim(tmp_path):
 @pytest.mark.slow
 def test_anything_else_that_fails_leaves_none(tmp_path):
     outcome, _ = found(tmp_path, honest(stddev=0.8 * C * Z))
-    assert "Nothing is claimed: checks fail on noise." in logs_statement(outcome)
+    assert "Nothing is claimed: checks fail on noise." in format_log_statement(outcome)
 
 
 @pytest.mark.slow
@@ -89,8 +89,8 @@ def test_what_was_not_logged_is_not_checked(tmp_path):
     for mapping, checks in unseen.items():
         outcome, wrong = found(tmp_path, honest(), mapping=mapping)
         assert wrong == {f"{check}/not-checked" for check in checks}
-        assert outcome.verdict is Verdict.NOT_CHECKED
-        amplified = "Nothing shows who took part" not in logs_statement(outcome)
+        assert outcome.verdict is Status.NOT_CHECKED
+        amplified = "Nothing shows who took part" not in format_log_statement(outcome)
         assert amplified == (mapping is ONLY_CLIENTS)
 
 
@@ -126,12 +126,12 @@ clip_norm = "clip_norm"
 noise = { column = "noise_stddev", unit = "absolute", on = "sum" }
 padding = { column = "padding", unit = "absolute", on = "sum" }
 """)
-    outcome = examine_logs(path, required=["settings", "padding"])
-    assert outcome.verdict is Verdict.PASSED
-    assert examine_logs(path).verdict is Verdict.NOT_CHECKED
+    outcome = verify_logs(path, required=["settings", "padding"])
+    assert outcome.verdict is Status.PASSED
+    assert verify_logs(path).verdict is Status.NOT_CHECKED
     (folder / "plan.json").write_text("{}")
-    with pytest.raises(RecordsError, match=r"plan\.json is not a plan"):
-        examine_logs(path)
+    with pytest.raises(RecordError, match=r"plan\.json is not a plan"):
+        verify_logs(path)
 
 
 def of_sampling(run, sampling, relation, **needs):
@@ -171,11 +171,11 @@ def test_each_sampling_is_told_from_the_others(tmp_path, sampling):
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "logs"
 ENDS = {
-    "flower": (Verdict.PASSED, ("cohorts", "settings")),
-    "opacus": (Verdict.PASSED, ("cohorts", "settings", "divisor")),
-    "nvflare": (Verdict.PASSED, ("cohorts", "clients", "norms", "enrolment")),
-    "jax-privacy": (Verdict.PASSED, ("cohorts", "settings", "divisor", "padding")),
-    "generic": (Verdict.PASSED, LOG_EVIDENCE),
+    "flower": (Status.PASSED, ("cohorts", "settings")),
+    "opacus": (Status.PASSED, ("cohorts", "settings", "divisor")),
+    "nvflare": (Status.PASSED, ("cohorts", "clients", "norms", "enrolment")),
+    "jax-privacy": (Status.PASSED, ("cohorts", "settings", "divisor", "padding")),
+    "generic": (Status.PASSED, LOG_EVIDENCE_KINDS),
 }
 
 
@@ -184,10 +184,10 @@ ENDS = {
 def test_each_example_passes_on_what_it_logs(name):
     verdict, required = ENDS[name]
     path = EXAMPLES / name / "mapping.toml"
-    assert examine_logs(path, required=required).verdict is verdict
-    for more in set(LOG_EVIDENCE) - set(required):
-        assert examine_logs(path, required=[*required, more]).verdict is Verdict.NOT_CHECKED, more
-    assert "takes for true" in logs_statement(examine_logs(path)) or name == "generic"
+    assert verify_logs(path, required=required).verdict is verdict
+    for more in set(LOG_EVIDENCE_KINDS) - set(required):
+        assert verify_logs(path, required=[*required, more]).verdict is Status.NOT_CHECKED, more
+    assert "takes for true" in format_log_statement(verify_logs(path)) or name == "generic"
 
 
 STORED = Path(__file__).parent / "nvflare"  # what the engine for FLARE wrote, before it was removed
@@ -197,10 +197,10 @@ SET_AND_SEEN = ("settings", "padding")
 @pytest.mark.parametrize(
     ("alter", "verdict"),
     [
-        (lambda rows: rows, Verdict.PASSED),
-        (lambda rows: rows[:5] + rows[6:], Verdict.FAILED),
-        (lambda rows: [row.replace('"noise_stddev":0.8', '"noise_stddev":0.56') for row in rows], Verdict.FAILED),
-        (lambda rows: [*rows[:-1], rows[0].replace('"round":1,', '"round":12,')], Verdict.FAILED),
+        (lambda rows: rows, Status.PASSED),
+        (lambda rows: rows[:5] + rows[6:], Status.FAILED),
+        (lambda rows: [row.replace('"noise_stddev":0.8', '"noise_stddev":0.56') for row in rows], Status.FAILED),
+        (lambda rows: [*rows[:-1], rows[0].replace('"round":1,', '"round":12,')], Status.FAILED),
     ],
     ids=["as they are", "a round less", "30% less noise", "noise used twice"],
 )
@@ -208,7 +208,7 @@ def test_rounds_of_a_run_over_flare_are_read_by_a_mapping(tmp_path, alter, verdi
     rows = (STORED / "rounds.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "rounds.jsonl").write_text("".join(alter(rows)), encoding="utf-8")
     mapping = shutil.copy(STORED / "mapping.toml", tmp_path)
-    assert examine_logs(Path(mapping), required=SET_AND_SEEN).verdict is verdict
+    assert verify_logs(Path(mapping), required=SET_AND_SEEN).verdict is verdict
 
 
 SAMPLERS = {
@@ -228,4 +228,4 @@ def test_more_clients_than_there_are_fail(tmp_path, sampling, beyond):
     run.claim = {name: value for name, value in run.claim.items() if value is not None}
     usual = N if sampling == "everybody" else 20
     counted = lambda rows: [row | {"clients": N + beyond if row["round"] == 5 else usual} for row in rows]  # noqa: E731
-    assert examine_logs(save(run, tmp_path, rounds=counted, mapping=ONLY_SIZES)).verdict == "failed"
+    assert verify_logs(save(run, tmp_path, rounds=counted, mapping=ONLY_SIZES)).verdict == "failed"

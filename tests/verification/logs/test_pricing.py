@@ -6,11 +6,11 @@ import pytest
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Repeated
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import Guarantee, NeighboringRelation
-from epsilog.verification.claim import certified
+from epsilog.verification.claim import compute_certified_interval
 from epsilog.verification.logs import pricing
 from epsilog.verification.logs.claims import Claim
-from epsilog.verification.logs.logged import Enrolled, Logs, RoundLog
-from epsilog.verification.logs.pricing import _down, _up, highest_rates, lowest_shares, what_ifs
+from epsilog.verification.logs.logged import EnrollmentData, LogData, RoundLog
+from epsilog.verification.logs.pricing import _down, _up, bound_noise_ratios, bound_sampling_rates, compute_log_what_ifs
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 N, T = 1_000_000, 1000
@@ -22,8 +22,8 @@ def claim(*, clients=N, rounds=T, q=0.01, noise=1.0):
 
 
 def told(cohort, of=None, **more):
-    logs = Logs(rounds=RoundLog(np.arange(1, cohort.size + 1), cohort=cohort, **more))
-    return {one.name: one for one in what_ifs(logs, of or claim(rounds=cohort.size))}
+    logs = LogData(rounds=RoundLog(np.arange(1, cohort.size + 1), cohort=cohort, **more))
+    return {one.name: one for one in compute_log_what_ifs(logs, of or claim(rounds=cohort.size))}
 
 
 @pytest.mark.slow
@@ -59,25 +59,25 @@ def test_the_worst_end_is_worse():
 
 def test_upper_ends_hold_for_all_rounds_together():
     draws = np.random.default_rng(2)
-    missed = sum((highest_rates(draws.binomial(200, 0.03, 20), 200) < 0.03).any() for _ in range(2000))
+    missed = sum((bound_sampling_rates(draws.binomial(200, 0.03, 20), 200) < 0.03).any() for _ in range(2000))
     assert missed / 2000 <= 0.025 + 3 * (0.025 * 0.975 / 2000) ** 0.5
-    assert (highest_rates(np.array([0, 200]), 200) <= 1).all()
-    assert highest_rates(np.array([200]), 200)[0] == 1
+    assert (bound_sampling_rates(np.array([0, 200]), 200) <= 1).all()
+    assert bound_sampling_rates(np.array([200]), 200)[0] == 1
 
 
 def test_the_weakest_noise_is_below_that_of_every_round():
     of, draws = claim(rounds=20), np.random.default_rng(3)
     truth, missed = np.where(np.arange(20) % 2, 1.34, 0.45), 0
     for _ in range(60):
-        logs = Logs(padding={t: draws.normal(0, truth[t - 1], 24) for t in range(1, 21)})
-        shares = lowest_shares(logs, of)
+        logs = LogData(padding={t: draws.normal(0, truth[t - 1], 24) for t in range(1, 21)})
+        shares = bound_noise_ratios(logs, of)
         missed += (shares > np.minimum(truth, 1)).any()
     assert missed / 60 <= 0.025 + 3 * (0.025 * 0.975 / 60) ** 0.5
-    loud = Logs(padding={t: draws.normal(0, 5.0, 64) for t in range(1, 21)})
-    assert lowest_shares(loud, of).min() == 1.0  # more noise lowers no price
-    assert lowest_shares(Logs(), of).min() == 1.0
-    silent = Logs(padding={t: np.zeros(8) for t in range(1, 21)})
-    assert lowest_shares(silent, of).min() == 0.0
+    loud = LogData(padding={t: draws.normal(0, 5.0, 64) for t in range(1, 21)})
+    assert bound_noise_ratios(loud, of).min() == 1.0  # more noise lowers no price
+    assert bound_noise_ratios(LogData(), of).min() == 1.0
+    silent = LogData(padding={t: np.zeros(8) for t in range(1, 21)})
+    assert bound_noise_ratios(silent, of).min() == 0.0
 
 
 def test_a_worst_end_is_no_better_than_uneven_noise():
@@ -85,13 +85,13 @@ def test_a_worst_end_is_no_better_than_uneven_noise():
     cohort, draws = np.full(10, 30), np.random.default_rng(3)
     truth = np.where(np.arange(10) % 2, 1.34, 0.45)
     padding = {t: draws.normal(0, 2.0 * truth[t - 1], 24) for t in range(1, 11)}
-    logs = Logs(RoundLog(np.arange(1, 11), cohort=cohort), padding=padding)
-    worst = {one.name: one for one in what_ifs(logs, of)}["worst end of the observed schedule (95%)"]
+    logs = LogData(RoundLog(np.arange(1, 11), cohort=cohort), padding=padding)
+    worst = {one.name: one for one in compute_log_what_ifs(logs, of)}["worst end of the observed schedule (95%)"]
     rounds = [Repeated(PoissonSampled(Gaussian(2.0 * share), 0.1), 5) for share in (0.45, 1.34)]
-    assert worst.epsilon > certified(Composed(rounds), 1e-5, ADD).upper
+    assert worst.epsilon > compute_certified_interval(Composed(rounds), 1e-5, ADD).upper
     assert "no bound" not in worst.says
     del padding[4]
-    assert "In 1 rounds no padding" in what_ifs(logs, of)[1].says
+    assert "In 1 rounds no padding" in compute_log_what_ifs(logs, of)[1].says
 
 
 def test_every_round_is_priced_at_no_less_than_its_own():
@@ -107,14 +107,14 @@ def priced(monkeypatch, logs, of):
     """What is priced at the worst end: rates, shares of the noise and how often."""
     seen = []
     monkeypatch.setattr(pricing, "_schedule", lambda rates, shares, _: seen.append((rates, shares)))
-    what_ifs(logs, of)
+    compute_log_what_ifs(logs, of)
     return seen[1]
 
 
 def test_further_attempts_are_priced_at_the_worst_of_all_rounds(monkeypatch):
     cohort = np.array([10, 90, 30])
     noise, tries = np.array([1.0, 1.0, 0.7]), np.array([1, 3, 1])
-    logs = Logs(RoundLog(np.arange(1, 4), cohort=cohort, noise_stddev=noise, attempts=tries))
+    logs = LogData(RoundLog(np.arange(1, 4), cohort=cohort, noise_stddev=noise, attempts=tries))
     rates, shares = priced(monkeypatch, logs, claim(clients=300, rounds=3, q=0.1))
     assert rates.size == shares.size == 5
     assert (rates[3:] == rates[:3].max()).all()
@@ -124,8 +124,8 @@ def test_further_attempts_are_priced_at_the_worst_of_all_rounds(monkeypatch):
 
 def test_rates_are_over_the_fewest_who_may_have_been_drawn_from(monkeypatch):
     there = np.arange(300) < 200
-    enrolled = Enrolled([str(i) for i in range(300)], np.zeros(300), np.full(300, np.inf), there, 0, 0.0)
-    logs = Logs(RoundLog(np.arange(1, 4), cohort=np.array([10, 90, 30])), enrolled=enrolled)
+    enrolled = EnrollmentData([str(i) for i in range(300)], np.zeros(300), np.full(300, np.inf), there, 0, 0.0)
+    logs = LogData(RoundLog(np.arange(1, 4), cohort=np.array([10, 90, 30])), enrolled=enrolled)
     rates, _ = priced(monkeypatch, logs, claim(clients=300, rounds=3, q=0.1))
     assert (rates > np.array([10, 90, 30]) / 200).all()
 

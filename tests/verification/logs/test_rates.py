@@ -6,9 +6,9 @@ from scipy.stats import binom
 from tests.extent import amount
 
 from epsilog.schemes import ClientLevelCentral
-from epsilog.terms import Verdict
-from epsilog.verification.logs.checks import check_padding, check_sampling
-from epsilog.verification.logs.logged import Lists, Logs, RoundLog
+from epsilog.terms import Status
+from epsilog.verification.logs.checks import check_log_padding, check_log_sampling
+from epsilog.verification.logs.logged import LogData, ParticipationData, RoundLog
 
 N, T, RATE = 60, 20, 0.05
 POISSON = ClientLevelCentral(N, 0.15, T, 1.0, 1.0)
@@ -18,7 +18,7 @@ FIXED = ClientLevelCentral(N, None, T, 1.0, 1.0, sampling="fixed-size", cohort_s
 def lists(there):
     """Logs of who is in which round, of a table of rounds by clients."""
     members = np.flatnonzero(np.pad(there, ((1, 0), (0, 0))).ravel())
-    return Logs(lists=Lists(T, N, 0, 0, 0, 0, None, None, members, N))
+    return LogData(lists=ParticipationData(T, N, 0, 0, 0, 0, None, None, members, N))
 
 
 def drawn(scheme, rng):
@@ -28,7 +28,7 @@ def drawn(scheme, rng):
 
 
 def rejected(checked, runs):
-    return sum(checked(np.random.default_rng([1, i])).verdict is Verdict.FAILED for i in range(runs))
+    return sum(checked(np.random.default_rng([1, i])).verdict is Status.FAILED for i in range(runs))
 
 
 def most(runs):
@@ -39,7 +39,7 @@ def most(runs):
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", [POISSON, FIXED], ids=["poisson", "fixed-size"])
 def test_honest_lists_are_rejected_no_oftener_than_is_said(scheme):
-    assert rejected(lambda rng: check_sampling(lists(drawn(scheme, rng)), scheme, RATE), amount(150, 600)) <= most(
+    assert rejected(lambda rng: check_log_sampling(lists(drawn(scheme, rng)), scheme, RATE), amount(150, 600)) <= most(
         amount(150, 600)
     )
 
@@ -48,7 +48,7 @@ def test_honest_lists_are_rejected_no_oftener_than_is_said(scheme):
 def test_honest_sizes_are_rejected_no_oftener_than_is_said():
     def checked(rng):
         sizes = rng.binomial(N, 0.15, T)
-        return check_sampling(Logs(rounds=RoundLog(np.arange(1, T + 1), cohort=sizes)), POISSON, RATE)
+        return check_log_sampling(LogData(rounds=RoundLog(np.arange(1, T + 1), cohort=sizes)), POISSON, RATE)
 
     runs = amount(600, 2400)
     assert 0 < rejected(checked, runs) <= most(runs)
@@ -57,8 +57,8 @@ def test_honest_sizes_are_rejected_no_oftener_than_is_said():
 @pytest.mark.slow
 def test_honest_noise_is_rejected_no_oftener_than_is_said():
     def checked(rng, share=1.0):
-        logs = Logs(padding={t: rng.normal(0, share, 16) for t in range(1, T + 1)})
-        return check_padding(logs, POISSON, RATE)
+        logs = LogData(padding={t: rng.normal(0, share, 16) for t in range(1, T + 1)})
+        return check_log_padding(logs, POISSON, RATE)
 
     runs = amount(300, 1200)
     assert runs * RATE / 10 < rejected(checked, runs) <= most(runs)
@@ -67,6 +67,6 @@ def test_honest_noise_is_rejected_no_oftener_than_is_said():
 
 def test_one_client_in_every_round_is_seen_at_the_real_rate():
     there = drawn(POISSON, np.random.default_rng(3))
-    assert check_sampling(lists(there), POISSON, 1e-6).verdict is Verdict.PASSED
+    assert check_log_sampling(lists(there), POISSON, 1e-6).verdict is Status.PASSED
     there[:, 7] = True
-    assert check_sampling(lists(there), POISSON, 1e-6).code == "participation/another-sampler"
+    assert check_log_sampling(lists(there), POISSON, 1e-6).code == "participation/another-sampler"

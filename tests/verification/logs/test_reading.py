@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from tests.verification.logs.simulated import DIVISOR, C, N, Z, honest, rows_of_clients, rows_of_rounds, save
 
-from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms import CheckError, ConfigError
 from epsilog.verification.logs import tables
 from epsilog.verification.logs.claims import read_claim
-from epsilog.verification.logs.mapping import Source, read_mapping
+from epsilog.verification.logs.mapping import LogFile, read_mapping
 from epsilog.verification.logs.reading import read_logs
 
 
@@ -204,19 +204,23 @@ def test_a_compressed_log_hides_no_row_and_no_value(tmp_path, pack, kind):
     content = {"csv": b'a,b\n1,"2\n1,3"\n', "jsonl": b'{"a":1,"a":2}\n'}[kind]
     (tmp_path / "log").write_bytes(pack(content))
     with pytest.raises(CheckError, match=r"rounds.file must be a file that is not compressed \(unpack it\), got 'log'"):
-        tables.read(Source(file="log", format=kind), tmp_path, "rounds", [tables.finite("rounds.a", "a")])
+        tables.open_log_file(
+            LogFile(file="log", format=kind), tmp_path, "rounds", [tables.make_finite_column("rounds.a", "a")]
+        )
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_the_file_that_is_named_is_read_whatever_its_name_looks_like(tmp_path, kind):
     """Its digest is what a report names: a name that is a pattern of others would bind a file that nobody read."""
-    polars, folder = tables.polars(), tmp_path / "run[1]*"
+    polars, folder = tables.import_polars(), tmp_path / "run[1]*"
     folder.mkdir()
     for name, value in (("log[1]", 1.0), ("log1", 2.0), ("log*", 3.0)):
         frame, path = polars.DataFrame({"a": [value]}), folder / name
         {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](path)
     for name, value in (("log[1]", 1.0), ("log*", 3.0)):
-        rows = tables.read(Source(file=name, format=kind), folder, "rounds", [tables.finite("rounds.a", "a")])
+        rows = tables.open_log_file(
+            LogFile(file=name, format=kind), folder, "rounds", [tables.make_finite_column("rounds.a", "a")]
+        )
         assert rows.collect()["rounds.a"].to_list() == [value]
 
 
@@ -309,6 +313,6 @@ def test_a_mapping_that_says_too_little_is_refused_by_field(tmp_path, before, af
     path = save(honest(), tmp_path)
     assert before in path.read_text()
     path.write_text(path.read_text().replace(before, after, 1))
-    with pytest.raises((CheckError, ProgrammeError)) as caught:
+    with pytest.raises((CheckError, ConfigError)) as caught:
         logs_of(path)
     assert message in str(caught.value)

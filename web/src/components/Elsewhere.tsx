@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { useAnswer } from "../lib/answer";
 import { get, post } from "../lib/api";
 import { download } from "../lib/download";
-import type { ElsewhereAnswer } from "../lib/openapi";
+import type { SnippetsResponse } from "../lib/openapi";
 import { Copy } from "./Copy";
 import { Notice } from "./Notice";
 import { Trouble } from "./Trouble";
@@ -20,7 +20,7 @@ export function Elsewhere({ name, ask, cap }: { name: "federated" | "queries"; a
 }
 
 function Words({ name, ask }: { name: string; ask: object }) {
-  const found = useAnswer(ask, (body, signal) => post<ElsewhereAnswer>(`${name}/elsewhere`, body, signal), { delay: 150 });
+  const found = useAnswer(ask, (body, signal) => post<SnippetsResponse>(`${name}/elsewhere`, body, signal), { delay: 150 });
   const who = useAnswer("holder", (path, signal) => get<{ acts: string[] }>(path, signal), { delay: 0 });
   if (found.problem) return <Trouble problem={found.problem} retry={found.retry} />;
   if (!found.answer) return <p class="empty">Writing it…</p>;

@@ -4,7 +4,7 @@ import { toQuery } from "../lib/address";
 import { post } from "../lib/api";
 import { download } from "../lib/download";
 import type { FieldSpec, Raw } from "../lib/form";
-import type { Stamped } from "../lib/openapi";
+import type { StampedCalculationModel } from "../lib/openapi";
 import { isComplete, NOTHING, type Said } from "../lib/said";
 import { Problem } from "../lib/types";
 import { Snippets } from "../pages/Snippets";
@@ -33,7 +33,7 @@ export function Export(props: {
     setStamp(null);
     setProblem(null);
     const ask = { ...props.ask, ...said, delta_reason: said.delta_reason?.trim() ? said.delta_reason : null };
-    const stamped = await post<Stamped>(`${name}/record`, ask).catch((error: unknown) => setProblem(error instanceof Problem ? error : new Problem("No record was made", String(error))));
+    const stamped = await post<StampedCalculationModel>(`${name}/record`, ask).catch((error: unknown) => setProblem(error instanceof Problem ? error : new Problem("No record was made", String(error))));
     if (!stamped) return;
     setStamp(stamped.sha256);
     download(`epsilog-${name}.json`, "application/json", JSON.stringify(stamped, (_, v) => (v === Infinity ? "inf" : v), 2));

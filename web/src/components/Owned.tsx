@@ -1,6 +1,6 @@
 import { useId, useRef, useState } from "preact/hooks";
 import { sha256Of } from "../lib/hash";
-import type { ReferenceAsk } from "../lib/openapi";
+import type { FileReferenceModel } from "../lib/openapi";
 import { isComplete, isSha256, type Said } from "../lib/said";
 import { Problem } from "../lib/types";
 import { Area } from "./Area";
@@ -19,11 +19,11 @@ export function Owned({ said, set }: { said: Said; set: (said: Said) => void }) 
   const told = useId();
   const latest = useRef(said);
   latest.current = said;
-  const change = (i: number, to: Partial<ReferenceAsk>): void => set({ ...said, references: said.references.map((one, j) => (j === i ? { ...one, ...to } : one)) });
+  const change = (i: number, to: Partial<FileReferenceModel>): void => set({ ...said, references: said.references.map((one, j) => (j === i ? { ...one, ...to } : one)) });
   const add = async (files: FileList | null | undefined): Promise<void> => {
     setProblem(null);
     try {
-      const found: ReferenceAsk[] = [];
+      const found: FileReferenceModel[] = [];
       for (const file of Array.from(files ?? [])) found.push({ what: "other", name: file.name.slice(0, 120), sha256: await sha256Of(file) });
       set({ ...latest.current, references: [...latest.current.references, ...found].slice(0, 20) });
     } catch (error) {

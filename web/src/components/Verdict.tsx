@@ -5,7 +5,7 @@ import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
 import { sentence, typeset } from "../lib/messages";
 import { show, showPercent, showWhole } from "../lib/numbers";
-import type { RiskAnswer, VerdictAnswer } from "../lib/openapi";
+import type { RiskMetricsResponse, InterpretationResponse } from "../lib/openapi";
 import { Table } from "./Table";
 import { Trouble } from "./Trouble";
 
@@ -20,8 +20,8 @@ export function Verdict(props: {
   unit: string;
 }) {
   const { name, ask, cap } = props;
-  const told = useAnswer(ask && { ...ask, cap }, (body, signal) => post<VerdictAnswer>(`${name}/verdict`, body, signal), { delay: 250 });
-  const risk = useAnswer(told.answer && !told.busy ? ask : null, (body, signal) => post<RiskAnswer>(`${name}/risk`, body, signal), { delay: 400 });
+  const told = useAnswer(ask && { ...ask, cap }, (body, signal) => post<InterpretationResponse>(`${name}/verdict`, body, signal), { delay: 250 });
+  const risk = useAnswer(told.answer && !told.busy ? ask : null, (body, signal) => post<RiskMetricsResponse>(`${name}/risk`, body, signal), { delay: 400 });
   const card = useRef<HTMLElement>(null);
   const height = useRef(0); // of what was told last: its place is kept while there is nothing to tell
   const whole = told.answer !== null && risk.answer !== null;
@@ -37,7 +37,7 @@ export function Verdict(props: {
   );
 }
 
-function Told({ answer, risk, unit }: { answer: VerdictAnswer; risk: Answer<object, RiskAnswer>; unit: string }) {
+function Told({ answer, risk, unit }: { answer: InterpretationResponse; risk: Answer<object, RiskMetricsResponse>; unit: string }) {
   return (
     <>
       <p class="lead">{typeset(answer.statement)}</p>
@@ -95,7 +95,7 @@ function Told({ answer, risk, unit }: { answer: VerdictAnswer; risk: Answer<obje
   );
 }
 
-function Found({ risk, fallback, children }: { risk: Answer<object, RiskAnswer>; fallback: string; children: (found: RiskAnswer) => ComponentChildren }) {
+function Found({ risk, fallback, children }: { risk: Answer<object, RiskMetricsResponse>; fallback: string; children: (found: RiskMetricsResponse) => ComponentChildren }) {
   const place = useRef<HTMLDivElement>(null);
   const height = useRef(0); // of what was told last: what stands below keeps its place until there is more to tell
   useLayoutEffect(() => {
@@ -110,7 +110,7 @@ function Found({ risk, fallback, children }: { risk: Answer<object, RiskAnswer>;
 }
 
 /** A chance before, and what it becomes at most: two bars on one scale, with the figures beside them. */
-function Belief({ prior, posterior }: VerdictAnswer["posteriors"][number]) {
+function Belief({ prior, posterior }: InterpretationResponse["posteriors"][number]) {
   return (
     <p>
       <span class="before">{showPercent(prior)}</span>

@@ -1,7 +1,7 @@
 // The server, asked in JSON. Every failure is a Problem with words for people.
 
 import type { Engine } from "./engine";
-import { type CurveAnswer, type FederatedGoal, type NoiseAnswer, readFederatedSchedule, type RoundsAnswer } from "./openapi";
+import { type EpsilonCurveResponse, type FederatedGoal, type NoiseResponse, readFederatedSchedule, type RoundsResponse } from "./openapi";
 import { credentials } from "./token";
 import type { FederatedAnswer, QueriesAnswer } from "./types";
 import { Problem } from "./types";
@@ -69,14 +69,14 @@ function refused(status: number, body: unknown): Problem {
 export const server: Engine = {
   name: "server",
   federated: (ask, signal) => post<FederatedAnswer>("federated", ask, signal),
-  curve: async (ask, signal) => (await post<CurveAnswer>("federated/curve", readFederatedSchedule(ask), signal)).points,
+  curve: async (ask, signal) => (await post<EpsilonCurveResponse>("federated/curve", readFederatedSchedule(ask), signal)).points,
   noiseFor: async (ask, epsilon, signal) => {
     const goal: FederatedGoal = { ...readFederatedSchedule(ask), epsilon };
-    return (await post<NoiseAnswer>("federated/noise", goal, signal)).noise_multiplier;
+    return (await post<NoiseResponse>("federated/noise", goal, signal)).noise_multiplier;
   },
   roundsFor: async (ask, epsilon, signal) => {
     const goal: FederatedGoal = { ...readFederatedSchedule(ask), epsilon };
-    return (await post<RoundsAnswer>("federated/rounds", goal, signal)).rounds;
+    return (await post<RoundsResponse>("federated/rounds", goal, signal)).rounds;
   },
   queries: (ask, signal) => post<QueriesAnswer>("queries", ask, signal),
 };

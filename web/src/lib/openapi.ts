@@ -34,24 +34,24 @@ export type CancelAsk = {
 };
 
 /** A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked. */
-export type CertificateAsk = {
-  participation: "balls-in-bins" | "b-min-sep" | "cyclic-poisson";
+export type CertificateRequest = {
+  participation?: "balls-in-bins" | "b-min-sep" | "cyclic-poisson";
   /** the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1 */
-  strategy: "independent" | "square-root" | "optimal";
+  strategy?: "independent" | "square-root" | "optimal";
   /** entries in a column of C; ignored for independent noise */
-  bands: number;
+  bands?: number;
   /** rounds in an epoch; b of b-min-sep and of cyclic Poisson */
-  bins: number;
-  epochs: number;
+  bins?: number;
+  epochs?: number;
   /** chance to join when allowed; not for balls-in-bins */
-  probability: number;
+  probability?: number;
   /** noise of Z over the clip norm */
-  noise_multiplier: number;
-  epsilon: number;
+  noise_multiplier?: number;
+  epsilon?: number;
   /** chance over the draws that the interval is wrong */
-  failure: number;
+  failure?: number;
   /** draws in each direction */
-  samples: number;
+  samples?: number;
 };
 
 /** Set another cap, higher or lower; what is spent or reserved stays so. That of a partition only rises. */
@@ -86,13 +86,16 @@ export type ChargeAtOnceAsk = {
   amount: Record<string, unknown> | null;
 };
 
-/** What a report alone supports, check by check and part by part. */
-export type CheckedReport = {
-  verdict: "passed" | "warned" | "failed" | "not checked";
-  /** the claim that is left, in a sentence */
-  stands: string;
-  findings: Finding[];
-  parts: Compared[];
+/** The popular closed form: an estimate. */
+export type ClosedFormModel = {
+  /** a number; "inf" for an infinite one */
+  root_term: number;
+  /** a number; "inf" for an infinite one */
+  linear_term: number;
+  /** a number; "inf" for an infinite one */
+  total: number;
+  dominates: string;
+  side?: "estimate";
 };
 
 /** Close a charge that has started, with the hashes of its evidence. */
@@ -103,23 +106,6 @@ export type CommitAsk = {
   scope: string | null;
   /** SHA-256 values by name */
   evidence: Record<string, unknown>;
-};
-
-/** Two releases side by side: their curves, and words on which is weaker where. */
-export type CompareAnswer = {
-  verdict: "first" | "second" | "neither" | "alike" | "open";
-  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  better: string | [string, Record<string, unknown>];
-  says: (string | [string, Record<string, unknown>])[];
-  deltas: StandingRow[];
-  fprs: StandingRow[];
-  /** by how much the first is easier to attack anywhere, at most */
-  first_excess: number;
-  /** by how much the second is easier to attack anywhere, at most */
-  second_excess: number;
-  tolerance: number;
-  first_fit: Fit | null;
-  second_fit: Fit | null;
 };
 
 /** Two releases, with the point of each curve that is of interest. */
@@ -136,29 +122,37 @@ export type CompareAsk = {
   fpr: number;
 };
 
-/** One part of a report beside what comes out again: its values, and those that differ. */
-export type Compared = {
-  part: string;
-  fields: number;
-  /** values that somebody attests: that they are the same proves nothing */
-  copied: number;
-  /** place, what it says, what comes out */
-  differing: ([string, string, string])[];
+/** Two releases side by side: their curves, and words on which is weaker where. */
+export type ComparisonResponse = {
+  verdict: "first" | "second" | "neither" | "alike" | "open";
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  better: string | [string, Record<string, unknown>];
+  says: (string | [string, Record<string, unknown>])[];
+  deltas: PointComparisonModel[];
+  fprs: PointComparisonModel[];
+  /** by how much the first is easier to attack anywhere, at most */
+  first_excess: number;
+  /** by how much the second is easier to attack anywhere, at most */
+  second_excess: number;
+  tolerance: number;
+  first_fit: GaussianDPFitModel | null;
+  second_fit: GaussianDPFitModel | null;
+};
+
+/** What several such releases cost together. */
+export type CompositionModel = {
+  count: number;
+  /** null where none is proven */
+  epsilon: number | null;
 };
 
 /** What the queries answered so far cost together, by the noise that they were answered with. */
-export type Consumed = {
+export type ConsumedBudget = {
   /** a number; "inf" for an infinite one */
   split: number;
-  classic: Interval;
-  exact: Interval;
-  optimal: Interval;
-};
-
-/** One part of a mix. */
-export type Contribution = {
-  alone: Interval;
-  without: Interval;
+  classic: IntervalModel;
+  exact: IntervalModel;
+  optimal: IntervalModel;
 };
 
 /** Make a budget, once and before any charge at or under its scope; the same again changes nothing. */
@@ -211,22 +205,6 @@ export type CrossoverRow = {
   gaussian_optimal: number;
 };
 
-/** Epsilon over rounds. */
-export type CurveAnswer = {
-  points: CurvePoint[];
-};
-
-/** What the first rounds cost. */
-export type CurvePoint = {
-  rounds: number;
-  /** null where only the upper bound is known */
-  lower: number | null;
-  /** a number; "inf" for an infinite one */
-  upper: number;
-  /** a number; "inf" for an infinite one */
-  formula: number;
-};
-
 /** Declare what lies below a scope disjoint blocks: the budgets above pay for one of them, now and once. */
 export type DeclarePartitionAsk = {
   /** names joined by '/' */
@@ -252,24 +230,26 @@ export type DecommissionAsk = {
 };
 
 /** The failure probability that is used, and why. */
-export type Delta = {
+export type DeltaModel = {
   value: number;
   rationale: string;
-  findings: Finding[];
+  findings: FindingModel[];
 };
 
-/** A calculation in other tools' words, each of which gives its number again. */
-export type ElsewhereAnswer = {
-  python: string;
-  command: string;
-  /** what a programme file promises (TOML); null where none can */
-  programme: string | null;
-  /** why there is none, or why it is refused as it stands */
-  no_programme: string | null;
-  /** an address; null where its form lacks words for it */
-  playground: string | null;
-  /** an address of the ledger's page, with the release */
-  charge: string;
+/** What the first rounds cost. */
+export type EpsilonCurvePointModel = {
+  rounds: number;
+  /** null where only the upper bound is known */
+  lower: number | null;
+  /** a number; "inf" for an infinite one */
+  upper: number;
+  /** a number; "inf" for an infinite one */
+  formula: number;
+};
+
+/** Epsilon over rounds. */
+export type EpsilonCurveResponse = {
+  points: EpsilonCurvePointModel[];
 };
 
 /** Give back a reservation whose time is over and that has not started: anybody may. */
@@ -278,34 +258,6 @@ export type ExpireAsk = {
   key: string;
   /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
-};
-
-/** A schedule with its price. */
-export type FederatedAnswer = {
-  population: number;
-  cohort_size: number;
-  rounds: number;
-  noise_multiplier: number;
-  sampling: string;
-  clip_norm: number;
-  sampling_probability: number;
-  noise_stddev: number;
-  delta: Delta;
-  relation: string;
-  privacy_unit: string;
-  formula: Formula;
-  epsilon: Interval;
-  unamplified: Interval;
-  releases_per_period: number;
-  cumulative: Interval;
-  group?: number;
-  person?: Interval | null;
-  sweep?: Sweep | null;
-  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  verdict: string | [string, Record<string, unknown>];
-  delta_grade: "void" | "weak" | "good";
-  delta_sentence: string;
-  limits: Finding[];
 };
 
 /** A schedule with the boundary of the claim. */
@@ -378,7 +330,7 @@ export type FederatedGoal = {
 export type FederatedRecordAsk = {
   /** why this delta, in words */
   delta_reason: string | null;
-  references: ReferenceAsk[];
+  references: FileReferenceModel[];
   /** privacy units in all; declared, public */
   population: number;
   /** units expected in a round */
@@ -413,6 +365,34 @@ export type FederatedRecordAsk = {
   group: number;
   /** the law of the number of runs, of which the best alone is released: adds what that sweep costs */
   trials: string | null;
+};
+
+/** A schedule with its price. */
+export type FederatedResponse = {
+  population: number;
+  cohort_size: number;
+  rounds: number;
+  noise_multiplier: number;
+  sampling: string;
+  clip_norm: number;
+  sampling_probability: number;
+  noise_stddev: number;
+  delta: DeltaModel;
+  relation: string;
+  privacy_unit: string;
+  formula: ClosedFormModel;
+  epsilon: IntervalModel;
+  unamplified: IntervalModel;
+  releases_per_period: number;
+  cumulative: IntervalModel;
+  group?: number;
+  person?: IntervalModel | null;
+  sweep?: TuningCostModel | null;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  verdict: string | [string, Record<string, unknown>];
+  delta_grade: "void" | "weak" | "good";
+  delta_sentence: string;
+  limits: FindingModel[];
 };
 
 /** The public facts of a federated run. */
@@ -481,8 +461,17 @@ export type FederatedVerdictAsk = {
   cap: number | null;
 };
 
+/** A file that a calculation belongs to, by its hash. */
+export type FileReferenceModel = {
+  what: "model" | "data" | "playbook" | "other";
+  /** what its owner calls it; no path */
+  name: string;
+  /** of its bytes, 64 hex digits */
+  sha256: string;
+};
+
 /** What a reader must be told; the reference lists the codes. */
-export type Finding = {
+export type FindingModel = {
   code: string;
   check: string;
   verdict: "passed" | "warned" | "failed" | "not checked";
@@ -491,7 +480,7 @@ export type Finding = {
 };
 
 /** The mu of Gaussian DP that a release comes close to, with both errors. */
-export type Fit = {
+export type GaussianDPFitModel = {
   /** a number; "inf" for an infinite one */
   mu: number;
   /** what an attacker may get beyond mu, at most */
@@ -500,38 +489,26 @@ export type Fit = {
   regret: number;
 };
 
+/** What a scope can bear of a release, or of anything. */
+export type HeadroomRequest = {
+  /** names joined by '/' */
+  scope: string;
+  /** see ``reserve``; null asks what is left */
+  release?: Record<string, unknown> | null;
+  /** what approximate budgets are charged */
+  delta?: string | null;
+  /** null takes the budget's */
+  relation?: "add-or-remove-one" | "replace-one" | "zero-out" | null;
+};
+
 /** What a scope can still bear. */
-export type Fits = {
+export type HeadroomResponse = {
   /** the least that any budget on the path still has */
   available: Record<string, unknown>;
   /** how many more charges like it fit; null if nothing was asked */
   charges: number | null;
   /** how many repetitions fit as one plan; null if none is made */
   repetitions: number | null;
-};
-
-/** What a scope can bear of a release, or of anything. */
-export type FitsAsk = {
-  /** names joined by '/' */
-  scope: string;
-  /** see ``reserve``; null asks what is left */
-  release: Record<string, unknown> | null;
-  /** what approximate budgets are charged */
-  delta: string | null;
-  /** null takes the budget's */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-};
-
-/** The popular closed form: an estimate. */
-export type Formula = {
-  /** a number; "inf" for an infinite one */
-  root_term: number;
-  /** a number; "inf" for an infinite one */
-  linear_term: number;
-  /** a number; "inf" for an infinite one */
-  total: number;
-  dominates: string;
-  side?: "estimate";
 };
 
 /** Hold a reservation until a time, after which anybody may give it back; what was said last stands. */
@@ -544,8 +521,34 @@ export type HoldAsk = {
   until: string;
 };
 
+/** What a claim means for one person; every figure is an upper bound but ``fits``. */
+export type InterpretationResponse = {
+  /** a number; "inf" for an infinite one */
+  epsilon: number;
+  delta: number;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  statement: string | [string, Record<string, unknown>];
+  /** logarithm of the factor by which odds grow, but for a chance of delta */
+  moved: number;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  odds: string | [string, Record<string, unknown>];
+  posteriors: PosteriorModel[];
+  worst: (string | [string, Record<string, unknown>])[];
+  releases: CompositionModel[];
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  of_releases: string | [string, Record<string, unknown>];
+  cap: number | null;
+  /** such releases that the cap bears together; null without a cap */
+  fits: number | null;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  headroom: string | [string, Record<string, unknown>];
+  assumptions: (string | [string, Record<string, unknown>])[];
+  /** what the claim covers, and what it does not */
+  limits: (string | [string, Record<string, unknown>])[];
+};
+
 /** A certified interval; only ``upper`` may be claimed. */
-export type Interval = {
+export type IntervalModel = {
   /** null where only the upper bound is known */
   lower: number | null;
   /** a number; "inf" for an infinite one */
@@ -570,8 +573,8 @@ export type MarkRestoredAsk = {
 
 /** A mix of releases, priced. */
 export type MixAnswer = {
-  epsilon: Interval;
-  parts: Contribution[];
+  epsilon: IntervalModel;
+  parts: PartCost[];
 };
 
 /** A mix of releases with one question about it. */
@@ -600,23 +603,13 @@ export type MixVerdictAsk = {
   cap: number | null;
 };
 
-/** The noise of one query, in the query's own unit. */
-export type Noise = {
-  /** a number; "inf" for an infinite one */
-  scale: number;
-  /** a number; "inf" for an infinite one */
-  expected_error: number;
-  /** a number; "inf" for an infinite one */
-  error_95: number;
-};
-
 /** The least noise that meets a goal. */
-export type NoiseAnswer = {
+export type NoiseResponse = {
   noise_multiplier: number;
 };
 
 /** Allow one charge at a price that the accountant does not prove: an act of the budget's owner. */
-export type OverridePriceAsk = {
+export type OverrideCostAsk = {
   /** names joined by '/' */
   scope: string;
   /** the charge's idempotency key, within its scope */
@@ -653,42 +646,67 @@ export type Part = {
   count: number;
 };
 
+/** One part of a report beside what comes out again: its values, and those that differ. */
+export type PartComparisonModel = {
+  part: string;
+  fields: number;
+  /** values that somebody attests: that they are the same proves nothing */
+  copied: number;
+  /** place, what it says, what comes out */
+  differing: ([string, string, string])[];
+};
+
+/** One part of a mix. */
+export type PartCost = {
+  alone: IntervalModel;
+  without: IntervalModel;
+};
+
+/** How two releases stand at one delta, by epsilon, or at one false-positive rate, by true positives. */
+export type PointComparisonModel = {
+  at: number;
+  first: IntervalModel;
+  second: IntervalModel;
+  /** where the bounds are apart */
+  better: "first" | "second" | "open";
+};
+
 /** What a suspicion becomes, at most. */
-export type Posterior = {
+export type PosteriorModel = {
   prior: number;
   posterior: number;
 };
 
-/** The privacy profile of a mix, and what an attacker can tell. */
-export type ProfileAnswer = {
-  profile: ProfilePoint[];
-  roc: RatePoint[];
-  fpr: number;
-  tpr: number;
-  advantage: number;
-};
-
 /** Delta at one epsilon. */
-export type ProfilePoint = {
+export type ProfilePointModel = {
   epsilon: number;
   lower: number;
   upper: number;
+};
+
+/** The privacy profile of a mix, and what an attacker can tell. */
+export type ProfileResponse = {
+  profile: ProfilePointModel[];
+  roc: RatePointModel[];
+  fpr: number;
+  tpr: number;
+  advantage: number;
 };
 
 /** A budget over several queries. */
 export type QueriesAnswer = {
   /** a number; "inf" for an infinite one */
   epsilon: number;
-  delta: Delta | null;
+  delta: DeltaModel | null;
   mechanism: string;
   /** a number; "inf" for an infinite one */
   sensitivity: number;
   shares: QueryShare[];
   queries_used: number;
-  consumed: Consumed;
+  consumed: ConsumedBudget;
   /** a number; "inf" for an infinite one */
   classic_total_delta: number;
-  findings: Finding[];
+  findings: FindingModel[];
   magnitude: number | null;
   queries: number;
   queries_left: number;
@@ -730,7 +748,7 @@ export type QueriesAsk = {
 export type QueriesRecordAsk = {
   /** why this delta, in words */
   delta_reason: string | null;
-  references: ReferenceAsk[];
+  references: FileReferenceModel[];
   /** the whole budget, in nats */
   epsilon: number;
   /** queries planned */
@@ -779,6 +797,16 @@ export type QueriesVerdictAsk = {
   cap: number | null;
 };
 
+/** The noise of one query, in the query's own unit. */
+export type QueryNoise = {
+  /** a number; "inf" for an infinite one */
+  scale: number;
+  /** a number; "inf" for an infinite one */
+  expected_error: number;
+  /** a number; "inf" for an infinite one */
+  error_95: number;
+};
+
 /** The part of the budget that ``count`` equal queries get, each. */
 export type QueryShare = {
   count: number;
@@ -786,24 +814,15 @@ export type QueryShare = {
   weight: number;
   /** a number; "inf" for an infinite one */
   epsilon: number;
-  classic: Noise;
-  exact: Noise;
-  optimal: Noise;
+  classic: QueryNoise;
+  exact: QueryNoise;
+  optimal: QueryNoise;
 };
 
 /** The best attacker's true-positive rate at one false-positive rate. */
-export type RatePoint = {
+export type RatePointModel = {
   fpr: number;
   tpr: number;
-};
-
-/** A file that a calculation belongs to, by its hash. */
-export type ReferenceAsk = {
-  what: "model" | "data" | "playbook" | "other";
-  /** what its owner calls it; no path */
-  name: string;
-  /** of its bytes, 64 hex digits */
-  sha256: string;
 };
 
 /** Note a plan before anything is reserved for it: its key in this scope is then for this plan alone. */
@@ -828,27 +847,13 @@ export type ReleaseRoundAsk = {
   output_hash: string;
 };
 
-/** What several such releases cost together. */
-export type Releases = {
-  count: number;
-  /** null where none is proven */
-  epsilon: number | null;
-};
-
-/** A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere. */
-export type ReportAsk = {
-  /** report.json or report.html, its whole text */
-  report: string | null;
-  /** a bundle of the ledger that paid, its whole text */
-  bundle: string | null;
-  /** a calculator's stamped record, its whole text */
-  record: string | null;
-  /** the report's signature (.intoto.jsonl) */
-  signature: string | null;
-  /** a checkpoint that was kept: the bundle begins with it */
-  checkpoint: string | null;
-  /** whose signature counts: the public line NAME+ID+KEY */
-  key: string | null;
+/** What a report alone supports, check by check and part by part. */
+export type ReportVerificationModel = {
+  verdict: "passed" | "warned" | "failed" | "not checked";
+  /** the claim that is left, in a sentence */
+  stands: string;
+  findings: FindingModel[];
+  parts: PartComparisonModel[];
 };
 
 /** Reserve the price of a release; nothing is spent before its start. */
@@ -900,7 +905,7 @@ export type RevokeAsk = {
 };
 
 /** What the best attack finds, and what copies cost: a report's tables, row by row. */
-export type RiskAnswer = {
+export type RiskMetricsResponse = {
   /** label and figure */
   rows: ([string | [string, Record<string, unknown>], string])[];
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
@@ -912,7 +917,7 @@ export type RiskAnswer = {
 };
 
 /** The most rounds that meet a goal. */
-export type RoundsAnswer = {
+export type RoundsResponse = {
   rounds: number;
 };
 
@@ -940,19 +945,24 @@ export type SensitivityAsk = {
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
 };
 
-/** A question with its answer, and the SHA-256 of their canonical JSON. */
-export type Stamped = {
-  record: Record<string, unknown>;
-  sha256: string;
+/** A calculation in other tools' words, each of which gives its number again. */
+export type SnippetsResponse = {
+  python: string;
+  command: string;
+  /** what a programme file promises (TOML); null where none can */
+  programme: string | null;
+  /** why there is none, or why it is refused as it stands */
+  no_programme: string | null;
+  /** an address; null where its form lacks words for it */
+  playground: string | null;
+  /** an address of the ledger's page, with the release */
+  charge: string;
 };
 
-/** How two releases stand at one delta, by epsilon, or at one false-positive rate, by true positives. */
-export type StandingRow = {
-  at: number;
-  first: Interval;
-  second: Interval;
-  /** where the bounds are apart */
-  better: "first" | "second" | "open";
+/** A question with its answer, and the SHA-256 of their canonical JSON. */
+export type StampedCalculationModel = {
+  record: Record<string, unknown>;
+  sha256: string;
 };
 
 /** Spend a reservation, for ever: before data is first touched, and once. */
@@ -974,41 +984,31 @@ export type StartRoundAsk = {
 };
 
 /** What the best of several runs costs, beside one run, and beside so many that are all shown. */
-export type Sweep = {
+export type TuningCostModel = {
   trials: Record<string, unknown>;
   law: string;
   expected: number;
-  best: Interval;
-  one: Interval;
+  best: IntervalModel;
+  one: IntervalModel;
   count: number;
   /** null where it has no price */
-  shown: Interval | null;
+  shown: IntervalModel | null;
 };
 
-/** What a claim means for one person; every figure is an upper bound but ``fits``. */
-export type VerdictAnswer = {
-  /** a number; "inf" for an infinite one */
-  epsilon: number;
-  delta: number;
-  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  statement: string | [string, Record<string, unknown>];
-  /** logarithm of the factor by which odds grow, but for a chance of delta */
-  moved: number;
-  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  odds: string | [string, Record<string, unknown>];
-  posteriors: Posterior[];
-  worst: (string | [string, Record<string, unknown>])[];
-  releases: Releases[];
-  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  of_releases: string | [string, Record<string, unknown>];
-  cap: number | null;
-  /** such releases that the cap bears together; null without a cap */
-  fits: number | null;
-  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  headroom: string | [string, Record<string, unknown>];
-  assumptions: (string | [string, Record<string, unknown>])[];
-  /** what the claim covers, and what it does not */
-  limits: (string | [string, Record<string, unknown>])[];
+/** A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere. */
+export type VerifyRequest = {
+  /** report.json or report.html, its whole text */
+  report?: string | null;
+  /** a bundle of the ledger that paid, its whole text */
+  bundle?: string | null;
+  /** a calculator's stamped record, its whole text */
+  record?: string | null;
+  /** the report's signature (.intoto.jsonl) */
+  signature?: string | null;
+  /** a checkpoint that was kept: the bundle begins with it */
+  checkpoint?: string | null;
+  /** whose signature counts: the public line NAME+ID+KEY */
+  key?: string | null;
 };
 
 export const FACTS = {

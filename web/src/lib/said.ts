@@ -1,10 +1,10 @@
 // What the owner of a calculation says in its record.
 
-import type { ReferenceAsk } from "./openapi";
+import type { FileReferenceModel } from "./openapi";
 
 export interface Said {
   delta_reason: string | null;
-  references: ReferenceAsk[];
+  references: FileReferenceModel[];
 }
 
 export const NOTHING: Said = { delta_reason: null, references: [] };

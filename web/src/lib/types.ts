@@ -1,6 +1,6 @@
 // The API's answers, as both engines give them, and its refusals.
 
-export type { CurvePoint, FederatedAnswer, FederatedAsk, Finding, Interval, Noise, QueriesAnswer, QueriesAsk, QueryShare } from "./openapi";
+export type { EpsilonCurvePointModel as CurvePoint, FederatedResponse as FederatedAnswer, FederatedAsk, FindingModel as Finding, IntervalModel as Interval, QueryNoise as Noise, QueriesAnswer, QueriesAsk, QueryShare } from "./openapi";
 
 export interface FieldError {
   field: string | null;

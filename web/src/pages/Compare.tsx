@@ -18,7 +18,7 @@ import { post } from "../lib/api";
 import { found } from "../lib/attack";
 import { type FieldSpec, type Form, useForm, type Values } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
-import type { CompareAnswer, CompareAsk, Fit, Part, StandingRow } from "../lib/openapi";
+import type { ComparisonResponse, CompareAsk, GaussianDPFitModel, Part, PointComparisonModel } from "../lib/openapi";
 import type { FieldError } from "../lib/types";
 import { type Release as Bounded, releaseOf } from "../lib/twin/releases";
 
@@ -112,7 +112,7 @@ export function Compare() {
   const store = useMemo(addressStore, []);
   const form = useForm(SPECS, store);
   const ask = useMemo(() => form.values && asked(form.values), [form.values]);
-  const answered = useAnswer(ask, (body, signal) => post<CompareAnswer>("account/compare", body, signal), { delay: 200, onProblem: (problem) => form.refuse(problem.errors.map(here)) });
+  const answered = useAnswer(ask, (body, signal) => post<ComparisonResponse>("account/compare", body, signal), { delay: 200, onProblem: (problem) => form.refuse(problem.errors.map(here)) });
   const waits = answered.busy || (answered.answer !== null && answered.of !== ask);
   const rough = useMemo(() => ask && drawn(ask), [ask]);
   const text = useRef<HTMLDivElement>(null);
@@ -186,8 +186,8 @@ function drawn(ask: CompareAsk): Curves | null {
   return { epsilons: { first: epsilons(first), second: epsilons(second) }, rates: { first: rates(first), second: rates(second) } };
 }
 
-const upper = (rows: readonly StandingRow[], name: Side): Line => rows.map((row) => [row.at, Number(row[name].upper)] as const);
-const better = (row: StandingRow): string => (row.better === "open" ? "not decided" : `the ${row.better}`);
+const upper = (rows: readonly PointComparisonModel[], name: Side): Line => rows.map((row) => [row.at, Number(row[name].upper)] as const);
+const better = (row: PointComparisonModel): string => (row.better === "open" ? "not decided" : `the ${row.better}`);
 const at = (line: Line, where: number): number => line.find(([x]) => x === where)![1];
 
 /** Upper bounds alone do not say which of two curves is the higher: no word on that before the server's. */
@@ -250,13 +250,13 @@ function Charts({ curves: { epsilons, rates }, by }: { curves: Curves; by: strin
   );
 }
 
-function Told({ answer, of, text, height }: { answer: CompareAnswer; of: CompareAsk; text: Ref<HTMLDivElement>; height: number }) {
+function Told({ answer, of, text, height }: { answer: ComparisonResponse; of: CompareAsk; text: Ref<HTMLDivElement>; height: number }) {
   const [lead, ...rest] = answer.says;
   const told = answer.deltas.find((row) => row.at === of.delta)!;
   const attack = answer.fprs.find((row) => row.at === of.fpr);
   const fits = { first: answer.first_fit, second: answer.second_fit };
   const assumptions = [...new Set([...told.first.assumptions, ...told.second.assumptions].map(sentence))];
-  const both = (rows: readonly StandingRow[]): Record<Side, Line> => ({ first: upper(rows, "first"), second: upper(rows, "second") });
+  const both = (rows: readonly PointComparisonModel[]): Record<Side, Line> => ({ first: upper(rows, "first"), second: upper(rows, "second") });
   return (
     <>
       <Card>
@@ -310,7 +310,7 @@ function Told({ answer, of, text, height }: { answer: CompareAnswer; of: Compare
 
 const points = (share: number): string => `${show(100 * share, 2, "up")} points of a hundred`;
 
-function offBy(fit: Fit | null): string {
+function offBy(fit: GaussianDPFitModel | null): string {
   if (!fit) return "no Gaussian comes close";
   const error = Math.max(fit.beyond, fit.regret);
   return error === 0 ? "exact" : `off by at most ${points(error)}`;

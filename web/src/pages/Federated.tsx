@@ -23,7 +23,7 @@ import { fieldOf } from "../lib/facts";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { show, showPercent, showWhole } from "../lib/numbers";
-import { type CurveAnswer, FACTS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
+import { type EpsilonCurveResponse, FACTS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
 import { numberOrNull } from "../lib/read";
 import { twin } from "../lib/twin/engine";
 import type { CurvePoint, FederatedAnswer, FederatedAsk, Interval } from "../lib/types";
@@ -148,7 +148,7 @@ const COMPARED: readonly (readonly [string, (answer: FederatedAnswer) => string]
 ];
 
 async function rounds(ask: FederatedAsk): Promise<void> {
-  const { points } = await post<CurveAnswer>("federated/curve", readFederatedSchedule(ask));
+  const { points } = await post<EpsilonCurveResponse>("federated/curve", readFederatedSchedule(ask));
   const rows = points.map((p) => [p.rounds, p.lower, p.upper, p.formula]);
   download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
 }

@@ -18,7 +18,7 @@ import { post } from "../lib/api";
 import type { FieldSpec } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
-import type { MixAnswer, Part, ProfileAnswer } from "../lib/openapi";
+import type { MixAnswer, Part, ProfileResponse } from "../lib/openapi";
 import { numberOrNull } from "../lib/read";
 
 const KIND = { explained: "glossary.html#term-mechanism" };
@@ -99,7 +99,7 @@ export function Playground() {
     return { parts, delta: read("delta"), relation: form.raw.relation, fpr: read("fpr") };
   }, [form.raw, others]);
   const account = useAnswer(ask, (body, signal) => post<MixAnswer>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
-  const curves = useAnswer(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileAnswer>("account/profile", body, signal), { delay: 150 });
+  const curves = useAnswer(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const write = (cells: string[][], committed: boolean): void => {
@@ -229,7 +229,7 @@ export function Playground() {
   );
 }
 
-function Curves({ found }: { found: ProfileAnswer }) {
+function Curves({ found }: { found: ProfileResponse }) {
   const lower = found.profile.filter((p) => p.lower > 0).map((p) => [p.epsilon, p.lower] as const);
   return (
     <div class="two">

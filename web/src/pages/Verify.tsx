@@ -6,7 +6,7 @@ import { Trouble } from "../components/Trouble";
 import { typeset } from "../lib/messages";
 import { post } from "../lib/api";
 import { showWhole } from "../lib/numbers";
-import type { CheckedReport } from "../lib/openapi";
+import type { ReportVerificationModel } from "../lib/openapi";
 import { Problem } from "../lib/types";
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
@@ -16,7 +16,7 @@ const LONGEST = 4 * 1024 * 1024; // characters of a report or a bundle, as the s
 const KINDS = { report: "report", record: "record of a calculator", bundle: "bundle of the ledger", signature: "signature of the report", checkpoint: "kept checkpoint", key: "public key" } as const;
 type Kind = keyof typeof KINDS;
 type Given = Partial<Record<Kind, { name: string; text: string }>>;
-type State = { at: "empty" } | { at: "asked" } | { at: "answered"; answer: CheckedReport } | { at: "refused"; problem: Problem };
+type State = { at: "empty" } | { at: "asked" } | { at: "answered"; answer: ReportVerificationModel } | { at: "refused"; problem: Problem };
 
 /** What a text is, by how it begins: as `epsilog verify` tells files apart. */
 export function kindOf(text: string): Kind {
@@ -48,7 +48,7 @@ export function Verify() {
     settle({ at: "asked" });
     try {
       const ask = Object.fromEntries(Object.entries(now).map(([kind, file]) => [kind, file.text]));
-      settle({ at: "answered", answer: await post<CheckedReport>("verify", ask) });
+      settle({ at: "answered", answer: await post<ReportVerificationModel>("verify", ask) });
     } catch (error) {
       settle({ at: "refused", problem: error instanceof Problem ? error : new Problem("This cannot be checked", String(error)) });
     }
@@ -138,7 +138,7 @@ function summary(given: Given, verdict: string): string {
   return bound ? "The report agrees with its evidence and with the ledger that paid for the run." : "The report agrees with the evidence that it carries.";
 }
 
-function Found({ given, answer }: { given: Given; answer: CheckedReport }) {
+function Found({ given, answer }: { given: Given; answer: ReportVerificationModel }) {
   const differing = answer.parts.flatMap((part) => part.differing);
   const copied = answer.parts.reduce((sum, part) => sum + part.copied, 0);
   const fields = answer.parts.reduce((sum, part) => sum + part.fields, 0);

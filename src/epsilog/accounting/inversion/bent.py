@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting.inversion.profile import TURNS, Places, Profiles
-from epsilog.accounting.inversion.sampled import Complex, OutOfReachError
-from epsilog.numerics.laws.base import Array, Normal
-from epsilog.numerics.pairs import Direction, Pair, Parts
+from epsilog.accounting.inversion.sampled import Complex, InversionInfeasibleError
+from epsilog.numerics.laws.base import Array, GaussianPair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair, Parts
 from epsilog.numerics.questions import Bounds, Readable
-from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, down, gamma, up
+from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, gamma, round_down, round_up
 
 _AIM = 1e-10  # relative error of delta to plan for
 _SLOPES = (0.0, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)  # of a line, to the right
@@ -99,18 +99,18 @@ class Bent(Readable):
     def __init__(
         self, parts: Parts, thinned: Parts, theta: float, deviation: float, near: float, *, aim: float = _AIM
     ) -> None:
-        sampled = _sampled(parts)
+        sampled = _select_sampled(parts)
         if not (theta >= _LEAST_TILT and deviation > 0):
-            raise OutOfReachError("no useful tilt")
+            raise InversionInfeasibleError("no useful tilt")
         self.theta, self.width, self.infinite = theta, deviation, (0.0, 0.0)
-        self._removal = sampled[0][0].direction is Direction.REMOVE
+        self._removal = sampled[0][0].direction is AdjacencyType.REMOVE
         self._start = 1 + theta if self._removal else -theta
-        plain = [(pair, count) for pair, count in parts if pair.direction is Direction.PLAIN]
+        plain = [(pair, count) for pair, count in parts if pair.direction is AdjacencyType.PLAIN]
         self._square = math.fsum(count * _mu(pair) ** 2 for pair, count in plain)
         self._least = math.fsum(-count * math.log1p(-pair.sampling_probability) for pair, count in sampled)
         a = self._rate(near)
         if not a > 1e-6 * self._least:
-            raise OutOfReachError("next to no loss is so large")
+            raise InversionInfeasibleError("next to no loss is so large")
         value = 1 / (theta * (theta + 1) * (deviation * math.sqrt(2 * math.pi) + 1 / theta))
         self._nats = -math.log(aim * min(value, 1.0))
         wide = min((self._nats + 5) / a, 100.0 / max(_mu(pair) for pair, _ in sampled))
@@ -121,7 +121,7 @@ class Bent(Readable):
         self._sizes: dict[tuple[int, float, int], float] = {}
         self._lead = self._axis(0)
         self._widest = _MARGIN / a
-        corners = self._corners(_profiles(_sampled(thinned), self._farthest), a)
+        corners = self._corners(_profiles(_select_sampled(thinned), self._farthest), a)
         self._end = corners[-1]
         self._end_size = self._size(self._laws, self._start + self._end.real, self._end.imag, TURNS)[0]
         self._pieces: list[_Piece] = []
@@ -170,7 +170,7 @@ class Bent(Readable):
             self._known[index] = known
         return self._known[index]
 
-    def _damped(self, low: float, high: float, bottom: float) -> Iterator[tuple[float, float]]:
+    def _bound_damping(self, low: float, high: float, bottom: float) -> Iterator[tuple[float, float]]:
         """Bounds ln|H| at two real parts for all imaginary parts from ``bottom`` on, along some curves."""
         level = math.floor(math.log(bottom / self._heights[1]) * _LEVELS)
         if level < 0:
@@ -188,7 +188,7 @@ class Bent(Readable):
         if (level, turn) not in self._curves:
             here = self._start + float(np.interp(height, self._heights, self._reals))
             self._curves[level, turn] = self._laws.leaves(
-                (here, min(here + self._room_at(height), self._farthest)), height, turn
+                (here, min(here + self._estimate_reach(height), self._farthest)), height, turn
             )
         if (level, turn, index) not in self._sizes:
             where = self._curves[level, turn]
@@ -210,14 +210,14 @@ class Bent(Readable):
             self._heights.append(height)
             self._reals.append(tried[best])
             if found[best][0] - math.log(height) < -self._nats:
-                return _merged(path)
+                return _merge_corners(path)
             height *= _GROWTH
-        raise OutOfReachError("the integrand falls too slowly")
+        raise InversionInfeasibleError("the integrand falls too slowly")
 
     def _falls(self, plan: Profiles, away: float, height: float, a: float) -> tuple[float, float, tuple[float, float]]:
         """About ln of the integrand's bound over that at the start, what is too much about it, and the best turns."""
         size, turn = self._size(plan, self._start + away, height, _PLANNED_TURNS)
-        room = self._room_at(height)
+        room = self._estimate_reach(height)
         around, far_turn = self._size(plan, self._start + away + room, (1 - _ROOM) * height, _PLANNED_TURNS)
         here = size - away * a - self._lead
         return here, max(around - (away + room) * a - self._lead - _ROUGH, 0.0), (turn, far_turn)
@@ -238,7 +238,7 @@ class Bent(Readable):
                     break
             left -= best.points if best is not None else left
             if best is None or left <= 0 or abs(best.end - here) < _SHORTEST * self.theta:
-                raise OutOfReachError("the path is too long")
+                raise InversionInfeasibleError("the path is too long")
             pieces.append(best)
             length, here = abs(best.end - here), best.end
         return pieces
@@ -251,7 +251,7 @@ class Bent(Readable):
         for spread in _SPREADS:
             long, short = half * (spread + 1 / spread) / 2, half * (spread - 1 / spread) / 2
             ellipse = _Ellipse(middle, along, long * (1 + BOUND), short * (1 + BOUND))
-            apart = ellipse.apart(0.0) * ellipse.apart(1.0) * (1 - BOUND)
+            apart = ellipse.bound_distance(0.0) * ellipse.bound_distance(1.0) * (1 - BOUND)
             if not apart > 0:
                 break
             slices = tuple(self._slice(*one, a) for one in ellipse.slices())
@@ -270,12 +270,12 @@ class Bent(Readable):
         """Bounds the integrand on part of an ellipse."""
         best = _Slice(low, high, self._on_axis(low), self._on_axis(high))
         if bottom > 0 and best.most(a) - self._lead + self._start * a > _ROUGH:
-            for sizes in self._damped(low, high, bottom):
+            for sizes in self._bound_damping(low, high, bottom):
                 one = _Slice(low, high, *sizes)
                 best = one if one.most(a) < best.most(a) else best
         return best
 
-    def _room_at(self, height: float) -> float:
+    def _estimate_reach(self, height: float) -> float:
         """How far to the right of the path ellipses are likely to reach."""
         return min(_ROOM * height, self._widest)
 
@@ -288,7 +288,7 @@ class Bent(Readable):
     def _evaluate(self) -> None:
         """Evaluates the integrand but for e^(-s a), with the error of its logarithm."""
         nats = 34.0 + math.log(float(self._laws.count.sum()))
-        nodes = [_nodes(group, self.theta) for group in _grouped(self._pieces)]
+        nodes = [_nodes(group, self.theta) for group in _group_pieces(self._pieces)]
         values = [self._laws.values(self._start + one.away, one.room, nats) for one in nodes]
         self._away = np.concatenate([one.away for one in nodes])
         self._rooms = np.concatenate([one.room for one in nodes])
@@ -330,9 +330,9 @@ class Bent(Readable):
         front = lead + (epsilon if self._removal else 0.0)
         high, low = (total + error) / math.pi, (total - error) / math.pi
         if not (math.isfinite(high) and math.isfinite(low)):
-            raise OutOfReachError("the sum is not a number")
+            raise InversionInfeasibleError("the sum is not a number")
         lower, upper = _exp(front - log_error, low), _exp(front + log_error, high)
-        return Bounds(min(max(down(lower, 8), 0.0), 1.0), min(up(upper, 8) + LEAST, 1.0))
+        return Bounds(min(max(round_down(lower, 8), 0.0), 1.0), min(round_up(upper, 8) + LEAST, 1.0))
 
 
 class _Ellipse(NamedTuple):
@@ -351,7 +351,7 @@ class _Ellipse(NamedTuple):
     def _tall(self) -> float:
         return math.hypot(self.long * self.along.imag, self.short * self.along.real)
 
-    def apart(self, pole: float) -> float:
+    def bound_distance(self, pole: float) -> float:
         """Bounds the distance of a point of the real axis from below."""
         across = max(abs(self.middle.real - pole) - self._wide, 0.0)
         return math.hypot(across, max(self.middle.imag - self._tall, 0.0))
@@ -380,21 +380,21 @@ class _Nodes(NamedTuple):
 
 def bendable(parts: Parts) -> bool:
     """Whether the path can be bent for these parts: sampled Gaussians of one direction, and plain ones."""
-    directions = {pair.direction for pair, _ in parts} - {Direction.PLAIN}
+    directions = {pair.direction for pair, _ in parts} - {AdjacencyType.PLAIN}
     return (
-        directions in ({Direction.REMOVE}, {Direction.ADD})
-        and all(isinstance(pair.law, Normal) and 1e-3 < pair.law.mu < 50 for pair, _ in parts)
-        and all(1e-12 < pair.sampling_probability < 1 for pair, _ in _sampled(parts))
+        directions in ({AdjacencyType.REMOVE}, {AdjacencyType.ADD})
+        and all(isinstance(pair.law, GaussianPair) and 1e-3 < pair.law.mu < 50 for pair, _ in parts)
+        and all(1e-12 < pair.sampling_probability < 1 for pair, _ in _select_sampled(parts))
         and len(parts) <= _MOST_LAWS
     )
 
 
-def _sampled(parts: Parts) -> Parts:
-    return tuple(one for one in parts if one[0].direction is not Direction.PLAIN)
+def _select_sampled(parts: Parts) -> Parts:
+    return tuple(one for one in parts if one[0].direction is not AdjacencyType.PLAIN)
 
 
-def _mu(pair: Pair) -> float:
-    assert isinstance(pair.law, Normal)
+def _mu(pair: DominatingPair) -> float:
+    assert isinstance(pair.law, GaussianPair)
     return pair.law.mu
 
 
@@ -403,7 +403,7 @@ def _profiles(parts: Parts, farthest: float) -> Profiles:
     return Profiles(np.array(mu), np.array(share), np.array(count, dtype=np.float64), farthest)
 
 
-def _merged(path: list[complex]) -> list[complex]:
+def _merge_corners(path: list[complex]) -> list[complex]:
     """Leaves out corners that are none: where the path goes straight up before and after."""
     kept = [path[0]]
     for here, following in itertools.pairwise(path[1:]):
@@ -412,7 +412,7 @@ def _merged(path: list[complex]) -> list[complex]:
     return [*kept, path[-1]]
 
 
-def _grouped(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
+def _group_pieces(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
     """Pieces whose heights are much alike: one rule serves them."""
     heights = [math.floor(math.log2(max(piece.start.imag, pieces[0].end.imag))) for piece in pieces]
     together = itertools.groupby(zip(heights, pieces, strict=True), key=lambda one: one[0])

@@ -7,7 +7,7 @@ For any tilt theta > 0, with K the sum of the parts' cumulants and phi their til
 A trapezoid sum over w is delta plus copies of itself one period apart: all positive, and small by Chernoff's bound. The
 frequencies left out are small because the modulus of phi is: that is scanned up to where its decay is known. Nothing is
 estimated; docs/accounting/spectral.md derives each bound. Where they are of no use (few rounds with tiny sampling
-probabilities, atoms alone) ``OutOfReachError`` sends the caller to the lattice.
+probabilities, atoms alone) ``InversionInfeasibleError`` sends the caller to the lattice.
 """
 
 from __future__ import annotations
@@ -20,12 +20,22 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting.inversion.bent import Bent, bendable
-from epsilog.accounting.inversion.sampled import MU_APART, Complex, Moments, OutOfReachError
-from epsilog.accounting.inversion.tilted import Tilt, planned, small_from, tilt_of
-from epsilog.numerics.laws.base import Array, Atoms, Normal
-from epsilog.numerics.pairs import Ordering, Pair, Parts
-from epsilog.numerics.questions import FAINT, Bounds, DeltaAt, EpsilonAt, Question, Readable, log_peak, peak
-from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, TINY, TWICE, down, gamma, union, up
+from epsilog.accounting.inversion.sampled import MU_APART, Complex, InversionInfeasibleError, Moments
+from epsilog.accounting.inversion.tilted import Tilt, find_decay_frequency, get_approximate_tilting, get_tilting
+from epsilog.numerics.laws.base import Array, DiscretePair, GaussianPair
+from epsilog.numerics.pairs import DominatingPair, PairComposition, Parts
+from epsilog.numerics.questions import FAINT, Bounds, DeltaAt, EpsilonAt, Question, Readable, kernel_max, log_kernel_max
+from epsilog.numerics.rounding import (
+    BOUND,
+    LEAST,
+    SECOND_ORDER,
+    TINY,
+    TWICE,
+    gamma,
+    round_down,
+    round_up,
+    union_probability,
+)
 
 _AIM, _ROUGH = 1e-9, 1e-3  # relative errors of delta to plan for, of an answer and of where it is about
 _CLOSE = 1e-5  # a gap from which on a lattice is sooner there than a bent path
@@ -47,11 +57,11 @@ _LAST = 14  # of an exponential of a quotient of a difference: two functions and
 _SIDE = 6  # of an exponential times a sum, with what gives everything away added
 
 
-def inversion_bounds(orderings: Sequence[Ordering], question: Question, gap: float = 1.0) -> Bounds:
+def bound_by_inversion(orderings: Sequence[PairComposition], question: Question, gap: float = 1.0) -> Bounds:
     """Bounds the answer over all orderings; what a lattice narrows to ``gap`` sooner than a bent path is left to it.
 
     Raises:
-        OutOfReachError: no useful bound on the error is known for these pairs.
+        InversionInfeasibleError: no useful bound on the error is known for these pairs.
     """
     lower = upper = 0.0
     for ordering in orderings:
@@ -74,32 +84,32 @@ def _same(one: Parts, other: Parts) -> bool:
     )
 
 
-def _near(one: Pair, other: Pair) -> bool:
+def _near(one: DominatingPair, other: DominatingPair) -> bool:
     if (one.sampling_probability, one.direction) != (other.sampling_probability, other.direction):
         return False
     match one.law, other.law:
-        case Normal(mu=mu), Normal(mu=nu):
+        case GaussianPair(mu=mu), GaussianPair(mu=nu):
             return abs(mu - nu) <= MU_APART * mu
-        case Atoms() as a, Atoms() as b:
-            return a.only_p == b.only_p and np.array_equal(a.u, b.u) and np.array_equal(a.p, b.p)
+        case DiscretePair() as a, DiscretePair() as b:
+            return a.infinity_mass == b.infinity_mass and np.array_equal(a.u, b.u) and np.array_equal(a.p, b.p)
         case a, b:
             return a == b
 
 
 def _bounds(parts: Parts, question: Question, known: float, gap: float) -> Bounds:
     """Bounds the answer in one direction; if it is no more than is ``known`` of another, Chernoff's bound will do."""
-    if all(isinstance(pair.law, Atoms) for pair, _ in parts):
-        raise OutOfReachError("the characteristic function of atoms does not fall")
+    if all(isinstance(pair.law, DiscretePair) for pair, _ in parts):
+        raise InversionInfeasibleError("the characteristic function of atoms does not fall")
     bent = gap < _CLOSE and bendable(parts)
     few = all(pair.sampling_probability < 1 for pair, _ in parts) and sum(count for _, count in parts) < _FEW
-    cumulant = cumulant_of(parts)
+    cumulant = estimate_cumulants(parts)
     if few and bent:
         return _answer(parts, cumulant, question, known, bent=True)
     if few:
-        raise OutOfReachError("so few sampled rounds leave a characteristic function that falls too slowly")
+        raise InversionInfeasibleError("so few sampled rounds leave a characteristic function that falls too slowly")
     try:
         return _answer(parts, cumulant, question, known, bent=False)
-    except OutOfReachError:
+    except InversionInfeasibleError:
         if not bent:
             raise
     return _answer(parts, cumulant, question, known, bent=True)
@@ -107,12 +117,12 @@ def _bounds(parts: Parts, question: Question, known: float, gap: float) -> Bound
 
 def _answer(parts: Parts, cumulant: Cumulant, question: Question, known: float, *, bent: bool) -> Bounds:
     """Bounds the answer by the sum, or along a bent path."""
-    tilts = [(tilt_of(pair), count) for pair, count in parts]
+    tilts = [(get_tilting(pair), count) for pair, count in parts]
 
     def integral(theta: float, near: float, aim: float) -> Readable:
         if not bent:
-            return Inversion(tilts, cumulant, _shortest(cumulant, theta, near), near, aim=aim)
-        return Bent(parts, _thinned(parts), theta, math.sqrt(max(cumulant(theta)[2], 0.0)), near, aim=aim * _CLOSER)
+            return LaplaceInversion(tilts, cumulant, _shortest(cumulant, theta, near), near, aim=aim)
+        return Bent(parts, _thin_parts(parts), theta, math.sqrt(max(cumulant(theta)[2], 0.0)), near, aim=aim * _CLOSER)
 
     match question:
         case EpsilonAt(delta=delta):
@@ -134,19 +144,19 @@ def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -
     laws = [(tilt(theta), count) for tilt, count in tilts]
     if any(law.infinite > 0 for law, _ in laws):
         return math.inf
-    total = math.fsum(count * _upper(law.moments) for law, count in laws) + log_peak(theta)
+    total = math.fsum(count * _upper(law.moments) for law, count in laws) + log_kernel_max(theta)
     total += gamma(_LOGARITHM) * (abs(total) + 1)
     if isinstance(question, EpsilonAt):
-        return max(up((total - math.log(question.delta)) / theta, _LAST) + TINY, 0.0)
-    return up(math.exp(min(total - down(theta * question.epsilon, TWICE), 0.0)), _LAST)
+        return max(round_up((total - math.log(question.delta)) / theta, _LAST) + TINY, 0.0)
+    return round_up(math.exp(min(total - round_down(theta * question.epsilon, TWICE), 0.0)), _LAST)
 
 
-def _thinned(parts: Parts) -> Parts:
+def _thin_parts(parts: Parts) -> Parts:
     """Some of many parts of one kind, with larger counts, for planning: parts in a row are much alike."""
-    kinds: dict[object, list[tuple[Pair, int]]] = {}
+    kinds: dict[object, list[tuple[DominatingPair, int]]] = {}
     for pair, count in parts:
         kinds.setdefault((type(pair.law), pair.direction), []).append((pair, count))
-    kept: list[tuple[Pair, int]] = []
+    kept: list[tuple[DominatingPair, int]] = []
     for alike in kinds.values():
         stride = max(1, len(alike) // _ENOUGH)
         groups = [alike[i : i + stride] for i in range(0, len(alike), stride)]
@@ -157,7 +167,7 @@ def _thinned(parts: Parts) -> Parts:
 Cumulant = Callable[[float], tuple[float, float, float]]
 
 
-class Inversion(Readable):
+class LaplaceInversion(Readable):
     """The inversion integral of one composition at one tilt; answers near the epsilon it was made for.
 
     ``aim`` is the relative error of delta to plan for; the error that is stated is what came out.
@@ -183,9 +193,9 @@ class Inversion(Readable):
         self.mean = math.fsum(count * one.mean for one, count in moments)
         self._mean_error = gamma(_PRODUCT) * math.fsum(count * abs(one.mean) for one, count in moments)
         self.width = math.sqrt(math.fsum(count * one.variance for one, count in moments))
-        self.infinite = union((law.infinite, count) for law, count in self._laws if law.infinite < 1)
+        self.infinite = union_probability((law.infinite, count) for law, count in self._laws if law.infinite < 1)
         if not (self._log_total_error < 0.1 and self.width > 0 and math.isfinite(self.mean)):
-            raise OutOfReachError("round-off would drown the answer")
+            raise InversionInfeasibleError("round-off would drown the answer")
         self._lay(near, aim)
 
     def _lay(self, near: float, aim: float) -> None:
@@ -202,9 +212,9 @@ class Inversion(Readable):
         self._period = 2 * math.pi / step
         most = step * _MOST_FREQUENCIES
         first = 1.1 * math.sqrt(2 * nats) / self.width
-        last = small_from(self._laws, nats, first=first, most=most)
+        last = find_decay_frequency(self._laws, nats, first=first, most=most)
         if not last <= most:
-            raise OutOfReachError(f"{last / step:g} frequencies")
+            raise InversionInfeasibleError(f"{last / step:g} frequencies")
         frequency = step * np.arange(1, math.ceil(last / step) + 1, dtype=np.float64)
         self._step, self._frequency = step, frequency
         self._transform(frequency)
@@ -219,7 +229,7 @@ class Inversion(Readable):
             characteristic = law.characteristic(frequency, _nats(count))
             terms += characteristic.terms
             if terms > _MOST_TERMS:
-                raise OutOfReachError(f"{terms} terms of {len(frequency)} frequencies for a part of the laws")
+                raise InversionInfeasibleError(f"{terms} terms of {len(frequency)} frequencies for a part of the laws")
             logs, modulus = _log1p(characteristic.less_one), np.abs(1 + characteristic.less_one)
             log_bound += count * np.log(np.minimum(modulus + characteristic.error + gamma(_PRODUCT), 1.0))
             log_power += count * logs
@@ -238,28 +248,28 @@ class Inversion(Readable):
         size = np.abs(self._summands)
         self._sizes = _Sizes(float(size.sum()), float(frequency @ size), float(np.sum(error / np.abs(z * (z + 1)))))
 
-    def _chernoff(self, sign: float, near: float, nats: float) -> _Tail:
+    def _chernoff(self, sign: float, near: float, nats: float) -> _ChernoffTail:
         """The nearest distance from ``near`` beyond which the tilted law has at most e^-nats on one side.
 
         Not ``lattice.law.window``: a continuous law has no weights to look at, only its cumulant at other tilts.
         """
         rates = [rate / self.width for rate in (math.sqrt(2 * nats), *_RATES)]
         moments = [self._cumulant(self.theta + sign * rate)[0] - self._cumulant(self.theta)[0] for rate in rates]
-        tails = [_Tail(sign, rate, moment, near, nats) for rate, moment in zip(rates, moments, strict=True)]
+        tails = [_ChernoffTail(sign, rate, moment, near, nats) for rate, moment in zip(rates, moments, strict=True)]
         for tail in sorted(tails, key=lambda one: one.reach):
             laws = [(tilt(self.theta + sign * tail.rate), count) for tilt, count in self._tilts]
             total = math.fsum(count * _upper(law.moments) for law, count in laws)
             proven = tail._replace(log_moment=total - self.log_total + self._log_total_error)
             if math.isfinite(proven.reach):
                 return proven
-        raise OutOfReachError("no tail bound")
+        raise InversionInfeasibleError("no tail bound")
 
     def _copies(self, epsilon: float) -> float:
         """Bounds what the trapezoid sum adds: the copies of the kernel, one period apart."""
         theta, period = self.theta, self._period
         share = min(self._below.reach / period, 0.9)
         near = math.exp(-theta * (1 - share) * period) / -math.expm1(-theta * period)
-        most = peak(theta) + 1 / (period * theta * (theta + 1))
+        most = kernel_max(theta) + 1 / (period * theta * (theta + 1))
         outside = self._below.mass(epsilon, share * period) + self._beyond.mass(epsilon, period)
         return (near + most * outside) * SECOND_ORDER
 
@@ -274,10 +284,10 @@ class Inversion(Readable):
         log_error = self._log_total_error + gamma(_EXPONENT) * (1 + abs(self.log_total) + abs(theta * epsilon))
         high, low = total + error, total - error - self._copies(epsilon)
         if not (math.isfinite(high) and math.isfinite(low) and math.isfinite(lead)):
-            raise OutOfReachError("the sum is not a number")
+            raise InversionInfeasibleError("the sum is not a number")
         upper = self.infinite[1] + _exp(lead + log_error, high)
         lower = self.infinite[0] + _exp(lead - log_error, low)
-        return Bounds(min(max(down(lower, _SIDE), 0.0), 1.0), min(up(upper, _SIDE) + LEAST, 1.0))
+        return Bounds(min(max(round_down(lower, _SIDE), 0.0), 1.0), min(round_up(upper, _SIDE) + LEAST, 1.0))
 
 
 class _Sizes(NamedTuple):
@@ -288,7 +298,7 @@ class _Sizes(NamedTuple):
     errors: float
 
 
-class _Tail(NamedTuple):
+class _ChernoffTail(NamedTuple):
     """P(sign (L - e) >= r) <= e^(excess + sign rate e - rate r) under the tilted law: Chernoff's bound."""
 
     sign: float
@@ -332,12 +342,12 @@ def _nats(count: int) -> float:
 
 def _entropy(theta: float) -> tuple[float, float, float]:
     """The logarithm of the kernel's peak and its derivatives."""
-    return log_peak(theta), -math.log1p(1 / theta), 1 / (theta * (theta + 1))
+    return log_kernel_max(theta), -math.log1p(1 / theta), 1 / (theta * (theta + 1))
 
 
-def cumulant_of(parts: Parts) -> Cumulant:
+def estimate_cumulants(parts: Parts) -> Cumulant:
     """K and its two derivatives at a tilt, about: for planning."""
-    plans = [(planned(pair, count), count) for pair, count in _thinned(parts)]
+    plans = [(get_approximate_tilting(pair, count), count) for pair, count in _thin_parts(parts)]
 
     @cache
     def at(theta: float) -> tuple[float, float, float]:
@@ -360,7 +370,7 @@ def _saddle_at_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
         return theta * (k1 + h1) - (k + h - goal), theta * (k2 + h2)
 
     theta = _newton(slope, math.sqrt((0.1 - 2 * goal) / max(cumulant(1.0)[2], TINY)))
-    return theta, max((cumulant(theta)[0] + log_peak(theta) - goal) / theta, 0.0)
+    return theta, max((cumulant(theta)[0] + log_kernel_max(theta) - goal) / theta, 0.0)
 
 
 def _saddle_at_epsilon(cumulant: Cumulant, epsilon: float) -> float:
@@ -379,7 +389,7 @@ def _shortest(cumulant: Cumulant, theta: float, near: float) -> float:
 
     def plan(tilt: float) -> tuple[float, float]:
         k, _, k2 = cumulant(tilt)
-        return 2 * math.sqrt(50 * k2) + 25 / tilt, k - tilt * near + log_peak(tilt)
+        return 2 * math.sqrt(50 * k2) + 25 / tilt, k - tilt * near + log_kernel_max(tilt)
 
     (shortest, least), best = plan(theta), theta
     for share in _SHARES:

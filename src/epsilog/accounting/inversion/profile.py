@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from epsilog.accounting.inversion.sampled import MU_APART, Complex, OutOfReachError
+from epsilog.accounting.inversion.sampled import MU_APART, Complex, InversionInfeasibleError
 from epsilog.numerics.laws.base import Array
 from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, gamma
 
@@ -80,16 +80,16 @@ class Profiles:
     def _turned(self) -> dict[float, _Turned]:
         return {}
 
-    def turned(self, turn: float) -> _Turned:
+    def rotate(self, turn: float) -> _Turned:
         """Returns the moduli and arguments of 1 + w where u has one imaginary part."""
         if turn not in self._turned:
-            self._turned[turn] = _turned(self._log_odds, turn)
+            self._turned[turn] = _rotate(self._log_odds, turn)
         return self._turned[turn]
 
     def _logs(self, turn: float, power: float, frequency: float) -> Array:
         """Returns ln of the integral of the modulus on a line over each cell and what is above, at most."""
         assert power <= self.farthest
-        at, beta = self.turned(turn), turn / self.mu
+        at, beta = self.rotate(turn), turn / self.mu
         modulus = at.high if power >= 0 else at.low
         inner = self._mass + power * modulus - frequency * at.argument[:, :-1]
         # above the last edge ln|1 + w| grows by at most mu per unit of y, or is at least its least value
@@ -109,7 +109,7 @@ class Profiles:
     def line(self, turn: float, power: float, frequency: float) -> Array:
         """Returns ln of the integral of the modulus along one line, at most; shape (k,)."""
         beta = turn / self.mu
-        start = self._start(power, self.turned(turn).least) + beta * beta / 2 + _slack(power, frequency, beta)
+        start = self._start(power, self.rotate(turn).least) + beta * beta / 2 + _slack(power, frequency, beta)
         return _log_sum(np.column_stack([start, self._logs(turn, power, frequency)]))
 
     def most(self, powers: Sequence[float], frequency: float, turns: Sequence[float] = TURNS) -> tuple[Array, float]:
@@ -124,14 +124,14 @@ class Profiles:
         axis = best = np.stack(real)
         best_turn, most_gain = 0.0, 0.0
         for turn in turns if frequency > 0 else ():
-            tried = np.stack(self._tried(powers, frequency, turn)[1])
+            tried = np.stack(self._try_frequency(powers, frequency, turn)[1])
             gain = float(np.maximum(np.log(_middle(axis)) - np.log(_middle(tried)), 0.0) @ self.count)
             if gain > most_gain:
                 best_turn, most_gain = turn, gain
             best = np.where(_middle(tried) < _middle(best), tried, best)
         return np.stack([self._total(one) for one in best]), best_turn
 
-    def _tried(self, powers: Sequence[float], frequency: float, turn: float) -> tuple[Places, list[Array]]:
+    def _try_frequency(self, powers: Sequence[float], frequency: float, turn: float) -> tuple[Places, list[Array]]:
         """Where each law's curve had best leave the real axis, at some real parts, and the integrals along it."""
         found = [self._bent(turn, power, frequency) for power in powers]
         where = np.argmin(_middle(np.stack(found)), axis=1)
@@ -139,7 +139,7 @@ class Profiles:
 
     def leaves(self, powers: Sequence[float], frequency: float, turn: float) -> Places:
         """Returns the edge where each law's curve had best leave the real axis, at some real parts; shape (k,)."""
-        where, _ = self._tried(powers, frequency, turn)
+        where, _ = self._try_frequency(powers, frequency, turn)
         return where
 
     def along(self, power: float, frequency: float, turn: float, where: Places) -> float:
@@ -157,7 +157,7 @@ class Profiles:
         """The integral of the modulus on the real axis up to each edge and over all of it; and on the way up, each."""
         if power not in self._kept:
             logs = np.column_stack([self._start(power, 0.0), self._logs(0.0, power, 0.0)])
-            rising = -(self._edge**2) / 2 - 0.5 * math.log(2 * math.pi) + max(power, 0.0) * self.turned(0.0).real
+            rising = -(self._edge**2) / 2 - 0.5 * math.log(2 * math.pi) + max(power, 0.0) * self.rotate(0.0).real
             with np.errstate(over="ignore", under="ignore"):
                 self._kept[power] = np.cumsum(np.exp(logs), axis=1), np.exp(rising + BOUND * (1 + abs(power)))
             if len(self._kept) > _KEPT:
@@ -174,7 +174,7 @@ class Profiles:
         beta = turn / self.mu
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             after = np.cumsum(np.exp(self._logs(turn, power, frequency))[:, ::-1], axis=1)[:, ::-1]
-            factor = beta * np.exp(beta * beta / 2 + min(power, 0.0) * self.turned(turn).least)
+            factor = beta * np.exp(beta * beta / 2 + min(power, 0.0) * self.rotate(turn).least)
             found = before[:, :-1] + after + factor[:, None] * rising * (1 + BOUND)
         return np.where(np.isnan(found), np.inf, found)  # of infinite times 0, nothing is known
 
@@ -182,7 +182,7 @@ class Profiles:
         """Evaluates at points in the upper half plane, each of which may be off by ``gamma(32)`` times its ``room``.
 
         Raises:
-            OutOfReachError: too many nodes, or too little left of round-off.
+            InversionInfeasibleError: too many nodes, or too little left of round-off.
         """
         low, high = float(points.real.min()), float(points.real.max())
         rules = self._rules(_Region(low, high, float(points.imag.min()), nats))
@@ -214,7 +214,7 @@ class Profiles:
         chosen = zip(self.mu.tolist(), self.share.tolist(), best.tolist(), strict=True)
         return [
             _Rule(
-                _Law(mu, math.log(share) - math.log1p(-share), *_RULES[k]),
+                _LineDistribution(mu, math.log(share) - math.log1p(-share), *_RULES[k]),
                 float(steps[k, i]),
                 float(aliases[k, i]),
                 region,
@@ -232,7 +232,7 @@ class _Region(NamedTuple):
     nats: float
 
 
-class _Law(NamedTuple):
+class _LineDistribution(NamedTuple):
     """One law, with ln(q / (1 - q)), on the line where u has the imaginary part ``turn``, and half a strip's width."""
 
     mu: float
@@ -254,7 +254,7 @@ class _Law(NamedTuple):
     def below(self, first: float, step: float, region: _Region) -> float:
         """Bounds what the nodes below the first have, but for what the imaginary part of y adds."""
         modulus = self.modulus(first, region)
-        return _grown(modulus + float(log_ndtr(first))) + step * _grown(modulus - first * first / 2)
+        return _exp_or_inf(modulus + float(log_ndtr(first))) + step * _exp_or_inf(modulus - first * first / 2)
 
     def above(self, last: float, region: _Region) -> float:
         """Bounds what the nodes above the last have, but for what the imaginary part of y adds."""
@@ -262,14 +262,14 @@ class _Law(NamedTuple):
         if not (rate > 0 and self.mu * last + self.odds < _LARGEST):
             return math.inf
         falls = region.frequency * math.atan2(w * math.sin(self.turn), 1 + w * math.cos(self.turn)) * (1 - BOUND)
-        return _grown(self.modulus(last, region) - last * last / 2 - falls) / rate
+        return _exp_or_inf(self.modulus(last, region) - last * last / 2 - falls) / rate
 
     def top(self, region: _Region, nats: float) -> float:
         """A place above which next to nothing is left."""
         for top in self.mu * max(region.high, 0.0) + np.geomspace(1.0, 60.0, 40):
             if self.above(float(top), region) < math.exp(-nats):
                 return float(top)
-        raise OutOfReachError("no end to the nodes")
+        raise InversionInfeasibleError("no end to the nodes")
 
 
 class _Turned(NamedTuple):
@@ -291,7 +291,7 @@ class _Turned(NamedTuple):
     real: Array
 
 
-def _turned(log_odds: Array, turn: float) -> _Turned:
+def _rotate(log_odds: Array, turn: float) -> _Turned:
     real = np.logaddexp(0.0, log_odds)
     w = np.exp(np.minimum(log_odds, _LARGEST))
     least = 0.0 if turn <= math.pi / 2 else math.log(math.sin(turn))
@@ -314,7 +314,7 @@ def _middle(sizes: Array) -> Array:
         return np.asarray(np.minimum(np.prod(np.sqrt(sizes), axis=0), 1 / TINY) + TINY)
 
 
-def _grown(log: float) -> float:
+def _exp_or_inf(log: float) -> float:
     """The exponential, or infinity where it is very large."""
     return math.exp(log) if log < _LARGEST else math.inf
 
@@ -327,9 +327,9 @@ def _log_sum(logs: Array) -> Array:
 class _Rule:
     """A trapezoid rule for H along a line; its nodes' real parts are exact."""
 
-    def __init__(self, law: _Law, step: float, alias: float, region: _Region) -> None:
+    def __init__(self, law: _LineDistribution, step: float, alias: float, region: _Region) -> None:
         if not step > 0:
-            raise OutOfReachError("no rule")
+            raise InversionInfeasibleError("no rule")
         scale = 2.0 ** (math.floor(math.log2(step)) - 10)
         step = math.floor(step / scale) * scale  # ten bits
         mu, beta = law.mu, law.turn / law.mu
@@ -337,7 +337,7 @@ class _Rule:
         top = law.top(region, region.nats + rise)
         first, last = math.floor(-math.sqrt(2 * (region.nats + rise + 2)) / step), math.ceil(top / step)
         if last - first > _MOST_NODES:
-            raise OutOfReachError(f"{last - first} nodes")
+            raise InversionInfeasibleError(f"{last - first} nodes")
         x = step * np.arange(first, last + 1, dtype=np.float64)
         w, cos, sin = law.w(x), math.cos(law.turn), math.sin(law.turn)
         self._real = 0.5 * np.log1p(w * (2 * cos + w))
@@ -351,7 +351,7 @@ class _Rule:
         self._of_node = gamma(len(x) + 32.0 + 4 * x * x + 4 * beta * beta + 4 * np.abs(x) * beta)
         decay = 2 * math.pi * law.half / (mu * step) * (1 - BOUND)
         left = law.below(float(x[0]), step, region) + law.above(float(x[-1]), region)
-        self._left = SECOND_ORDER * (2 * _grown(alias - decay) + left * _grown(rise))
+        self._left = SECOND_ORDER * (2 * _exp_or_inf(alias - decay) + left * _exp_or_inf(rise))
 
     def sums(self, points: Complex, room: Array) -> tuple[Complex, Array]:
         """Returns H at some points, and how far it may be off; shape (k,)."""

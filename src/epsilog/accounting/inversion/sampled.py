@@ -26,7 +26,7 @@ MU_APART = gamma(3.0 * MU)  # how far, relatively, the mus of the two sides may 
 _MOST_TERMS = 1_500_000  # of one sum
 
 
-class OutOfReachError(Exception):
+class InversionInfeasibleError(Exception):
     """The inversion would be too long, or its error has no useful bound: the lattice has to answer."""
 
 
@@ -50,7 +50,7 @@ class Characteristic(NamedTuple):
     terms: int = 1  # of the sums that made it
 
 
-class TiltedLaw(Protocol):
+class TiltedDistribution(Protocol):
     """One loss law at one tilt.
 
     Attributes:
@@ -77,10 +77,10 @@ class TiltedLaw(Protocol):
         ...
 
 
-def mean_less_one(frequencies: Array, away: Array, weight: Array) -> Complex:
+def characteristic_minus_one(frequencies: Array, away: Array, weight: Array) -> Complex:
     """E e^(i w a) - 1 without cancellation, for each w; shape (k,)."""
     if len(frequencies) * len(away) > _MOST_TERMS:
-        raise OutOfReachError(f"{len(frequencies)} frequencies of {len(away)} nodes")
+        raise InversionInfeasibleError(f"{len(frequencies)} frequencies of {len(away)} nodes")
     half = np.sin(np.outer(frequencies / 2, away))
     return np.asarray(-2 * (half * half) @ weight + 1j * (np.sin(np.outer(frequencies, away)) @ weight))
 
@@ -96,7 +96,7 @@ _PLAN, _FULL = 12.0, 40.0  # nats of quadrature accuracy: to look around, and to
 
 
 @dataclass(frozen=True)
-class TiltedSampled:
+class TiltedSampledGaussian:
     """The loss of a Poisson-sampled Gaussian; ``power`` is s, and ``sign`` turns l into the loss."""
 
     mu: float
@@ -108,7 +108,7 @@ class TiltedSampled:
     @cached_property
     def moments(self) -> Moments:
         """Returns K with its proven error."""
-        rule = _Rule(self, 0.0, _FULL)
+        rule = _TrapezoidRule(self, 0.0, _FULL)
         found, (log_total, error) = rule.moments(), rule.log_total()
         return found._replace(log_total=log_total, log_total_error=error)
 
@@ -119,10 +119,10 @@ class TiltedSampled:
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:
         """Sums over the nodes of a rule made for the largest frequency."""
-        rule = _Rule(self, float(np.abs(frequencies).max()), nats)
+        rule = _TrapezoidRule(self, float(np.abs(frequencies).max()), nats)
         mean = self.sign * self.moments.mean
         away = rule.loss - mean
-        less_one = mean_less_one(frequencies, self.sign * away, rule.weight)
+        less_one = characteristic_minus_one(frequencies, self.sign * away, rule.weight)
         # the weights sum to 1, before and after rounding: so their errors count by how far e^(i w a) is from 1
         weight_error, loss_error = rule.errors()
         weight_error = weight_error + float(np.sum(rule.weight * weight_error)) + gamma(len(away) + 16.0)
@@ -154,17 +154,17 @@ class TiltedSampled:
         moved = 2 * MU_APART * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
         return np.asarray(gamma(10.0) * np.abs(loss) + gamma(6.0) * np.expm1(np.maximum(-loss, 0.0)) + moved)
 
-    def ends(self, rate: float) -> tuple[float, float]:
+    def finite_range(self, rate: float) -> tuple[float, float]:
         """Returns y beyond which ln of the tilted density falls at a rate of at least ``rate``, on either side."""
         return min(self.power, 0.0) * self.mu - rate, max(self.power, 0.0) * self.mu + rate
 
     def outline(self, rate: float, nats: float) -> _Outline:
         """Finds where the tilted mass lies, from coarse cells: none is left outside that can hold e^-nats of a peak."""
         if abs(self.power) * self.mu < _NEAR:  # all of it is not much more
-            ends = np.array(self.ends(rate))
+            ends = np.array(self.finite_range(rate))
             log_density = self.power * self.losses(ends)[0] - ends * ends / 2
             return _Outline(float(ends[0]), float(ends[1]), np.full(2, 1 / rate), log_density)
-        low, high = self.ends(rate)
+        low, high = self.finite_range(rate)
         inner = np.linspace(-rate, rate, 48)
         edge = np.concatenate((-rate - _growing(-rate - low)[::-1], inner, rate + _growing(high - rate)))
         loss, _ = self.losses(edge)
@@ -178,7 +178,7 @@ class TiltedSampled:
         return _Outline(float(edge[first]), float(edge[last]), widths, outside)
 
 
-class Sketch:
+class TiltMoments:
     """K and the tilted mean and variance at many tilts, from nodes that serve all of them; for plans only.
 
     A rule's step and reach depend on the tilt little enough; where the tilted mass moves far, each tilt has its own.
@@ -193,17 +193,17 @@ class Sketch:
         self._farthest = _NEAR if (2 * reach + _NEAR) / step < _MOST_SHARED else 0.0
         low, high = (-self._farthest, 0.0) if sign < 0 else (0.0, self._farthest)
         y = np.arange(low - reach, high + reach, step) if self._farthest else np.zeros(0)
-        self._loss = self._law(0.0).losses(y)[0]
+        self._loss = self._tilt(0.0).losses(y)[0]
         self._log_weight = math.log(step / math.sqrt(2 * math.pi)) - y * y / 2
 
-    def _law(self, power: float) -> TiltedSampled:
-        return TiltedSampled(self._mu, self._share, power, self._sign)
+    def _tilt(self, power: float) -> TiltedSampledGaussian:
+        return TiltedSampledGaussian(self._mu, self._share, power, self._sign)
 
     def __call__(self, theta: float) -> Moments:
         """Returns them at one tilt."""
         power = theta + 1 if self._sign > 0 else -theta
         if not 0 <= self._sign * power * self._mu < self._farthest:
-            return _Rule(self._law(power), 0.0, self._nats).moments()
+            return _TrapezoidRule(self._tilt(power), 0.0, self._nats).moments()
         exponent = power * self._loss + self._log_weight
         peak = float(exponent.max())
         weight = np.exp(exponent - peak)
@@ -223,7 +223,7 @@ class _Outline(NamedTuple):
     outside: Array
 
 
-class _Rule:
+class _TrapezoidRule:
     """A trapezoid rule for E e^((s + i w) l), w at most ``top``, to about e^-nats of E e^(s l); its nodes are exact.
 
     Attributes:
@@ -233,7 +233,7 @@ class _Rule:
         tail_mass: what the other nodes have at most, relative.
     """
 
-    def __init__(self, law: TiltedSampled, top: float, nats: float) -> None:
+    def __init__(self, law: TiltedSampledGaussian, top: float, nats: float) -> None:
         self._law, mu, s = law, law.mu, law.power
         cosines = max(-s, 0.0) * -_LOG_COSINES
         need = nats + _HALF_WIDTHS**2 / (2 * mu * mu) + top * _HALF_WIDTHS + cosines
@@ -246,7 +246,7 @@ class _Rule:
         outline = law.outline(self._reach, nats + 8)
         first, last = math.floor(outline.first / step), math.ceil(outline.last / step)
         if last - first > _MOST_NODES:
-            raise OutOfReachError(f"{last - first} nodes")
+            raise InversionInfeasibleError(f"{last - first} nodes")
         y = step * np.arange(first, last + 1, dtype=np.float64)
         loss, u = law.losses(y)
         exponent = s * loss - y * y / 2
@@ -309,7 +309,7 @@ class _Far(NamedTuple):
     spread: float
 
 
-def _far(law: TiltedSampled) -> _Far:
+def _far(law: TiltedSampledGaussian) -> _Far:
     """Bounds masses and densities cell by cell; l grows with y (docs/accounting/spectral.md, section 4)."""
     mu, s = law.mu, law.power
     edge = _cells(law)
@@ -331,10 +331,10 @@ def _far(law: TiltedSampled) -> _Far:
     return _Far(np.minimum(above, 1.0), peaks * largest, math.sqrt(second) * (1 + BOUND))
 
 
-def _cells(law: TiltedSampled) -> Array:
+def _cells(law: TiltedSampledGaussian) -> Array:
     """Edges from beyond all maxima of the density below to beyond them above: fine where the mass is."""
     mu, s = law.mu, law.power
-    low, high = law.ends(9.0)
+    low, high = law.finite_range(9.0)
     low = min(low, -mu - 9)
     first, last = law.outline(9.0, _FULL)[:2]
     steep = min(abs(s) * mu * law.share * math.exp(min(mu * last, 700.0)) + mu, (abs(s) + 1) * mu)
@@ -364,7 +364,7 @@ def _log_normal_cells(edge: Array) -> Array:
     return np.asarray(large + np.log(-np.expm1(np.minimum(small - large, -TINY))))
 
 
-def _beyond(law: TiltedSampled, low: float, high: float, middle: float) -> float:
+def _beyond(law: TiltedSampledGaussian, low: float, high: float, middle: float) -> float:
     """Bounds the second moment about ``middle`` of what lies beyond ``low`` and ``high``, nine deviations away.
 
     There ln of the density falls at a rate r of at least 9 and (l - middle)^2 grows by at most mu per unit of y, so the

@@ -1,9 +1,10 @@
 """Loss laws tilted by e^(theta L) whose characteristic function is known, and from where on their product is small.
 
-``tilt_of`` finds the tilted law of a pair: Gaussian, Laplace, atoms; the Poisson-sampled Gaussian has a module of its
-own. ``small_from`` proves from which frequency on the composed modulus is small: sqrt(1 - |phi|^2) is subadditive in
-the frequency and at most spread * w, so what is known at one frequency holds, a little less, on both sides of it; far
-out the parts' own decay takes over. All errors are bounded: docs/accounting/spectral.md, sections 3 to 5.
+``get_tilting`` finds the tilted law of a pair: Gaussian, Laplace, atoms; the Poisson-sampled Gaussian has a module of
+its own. ``find_decay_frequency`` proves from which frequency on the composed modulus is small: sqrt(1 - |phi|^2) is
+subadditive in the frequency and at most spread * w, so what is known at one frequency holds, a little less, on both
+sides of it; far out the parts' own decay takes over. All errors are bounded: docs/accounting/spectral.md, sections 3
+to 5.
 """
 
 from __future__ import annotations
@@ -18,57 +19,59 @@ import numpy as np
 from epsilog.accounting.inversion.sampled import (
     MU_APART,
     Characteristic,
+    InversionInfeasibleError,
     Moments,
-    OutOfReachError,
-    Sketch,
-    TiltedLaw,
-    TiltedSampled,
-    mean_less_one,
+    TiltedDistribution,
+    TiltedSampledGaussian,
+    TiltMoments,
+    characteristic_minus_one,
 )
-from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent
-from epsilog.numerics.pairs import Direction, Pair
-from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, TWICE, down, gamma, up
+from epsilog.numerics.laws.base import Array, DiscretePair, GaussianPair, LaplacePair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair
+from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, TWICE, gamma, round_down, round_up
 
 _LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits
 _EXTREME = 1e100  # a mu whose square, and whose inverse's, a double can still hold
 
-Tilt = Callable[[float], TiltedLaw]
+Tilt = Callable[[float], TiltedDistribution]
 
 
-def tilt_of(pair: Pair) -> Tilt:
+def get_tilting(pair: DominatingPair) -> Tilt:
     """Returns the function from a tilt to the tilted law of ``pair``.
 
     Raises:
-        OutOfReachError: its characteristic function has no proven form here.
+        InversionInfeasibleError: its characteristic function has no proven form here.
     """
-    if isinstance(pair.law, Normal) and not 1 / _EXTREME < pair.law.mu < _EXTREME:
-        raise OutOfReachError(f"mu = {pair.law.mu:g} leaves the numbers when squared")
+    if isinstance(pair.law, GaussianPair) and not 1 / _EXTREME < pair.law.mu < _EXTREME:
+        raise InversionInfeasibleError(f"mu = {pair.law.mu:g} leaves the numbers when squared")
     match pair:
-        case Pair(law=Normal(mu=mu), direction=Direction.PLAIN):
+        case DominatingPair(law=GaussianPair(mu=mu), direction=AdjacencyType.PLAIN):
             return lambda theta: TiltedGaussian(mu, theta)
-        case Pair(law=Normal(mu=mu), sampling_probability=share, direction=Direction.REMOVE):
-            return lambda theta: TiltedSampled(mu, share, theta + 1, 1.0)
-        case Pair(law=Normal(mu=mu), sampling_probability=share, direction=Direction.ADD):
-            return lambda theta: TiltedSampled(mu, share, -theta, -1.0)
-        case Pair(law=Tent(epsilon=epsilon, top=0.5), direction=Direction.PLAIN):
+        case DominatingPair(law=GaussianPair(mu=mu), sampling_probability=share, direction=AdjacencyType.REMOVE):
+            return lambda theta: TiltedSampledGaussian(mu, share, theta + 1, 1.0)
+        case DominatingPair(law=GaussianPair(mu=mu), sampling_probability=share, direction=AdjacencyType.ADD):
+            return lambda theta: TiltedSampledGaussian(mu, share, -theta, -1.0)
+        case DominatingPair(law=LaplacePair(epsilon=epsilon, top=0.5), direction=AdjacencyType.PLAIN):
             return lambda theta: _tilted_laplace(epsilon, theta)
-        case Pair(law=Atoms(p=p, u=u) as law, direction=Direction.PLAIN) if (p > 0).any():
+        case DominatingPair(law=DiscretePair(p=p, u=u) as law, direction=AdjacencyType.PLAIN) if (p > 0).any():
             present = replace(law, u=u[p > 0], p=p[p > 0])
-            return lambda theta: TiltedAtoms(present, theta)
+            return lambda theta: TiltedDiscrete(present, theta)
         case _:
-            raise OutOfReachError(f"no proven characteristic function for {pair.law!r}, {pair.direction.value}")
+            raise InversionInfeasibleError(
+                f"no proven characteristic function for {pair.law!r}, {pair.direction.value}"
+            )
 
 
-def planned(pair: Pair, count: int) -> Callable[[float], Moments]:
+def get_approximate_tilting(pair: DominatingPair, count: int) -> Callable[[float], Moments]:
     """Returns the function from a tilt to about the moments of ``pair``, good enough to plan ``count`` rounds by.
 
     Raises:
-        OutOfReachError: as for ``tilt_of``.
+        InversionInfeasibleError: as for ``get_tilting``.
     """
-    tilt = tilt_of(pair)
-    if isinstance(pair.law, Normal) and pair.direction is not Direction.PLAIN:
-        sign = 1.0 if pair.direction is Direction.REMOVE else -1.0
-        return Sketch(pair.law.mu, pair.sampling_probability, sign, count)
+    tilt = get_tilting(pair)
+    if isinstance(pair.law, GaussianPair) and pair.direction is not AdjacencyType.PLAIN:
+        sign = 1.0 if pair.direction is AdjacencyType.REMOVE else -1.0
+        return TiltMoments(pair.law.mu, pair.sampling_probability, sign, count)
     return lambda theta: tilt(theta).moments
 
 
@@ -145,7 +148,7 @@ class TiltedLaplace:
     @property
     def spread(self) -> float:
         """Returns half the range of the loss (Popoviciu)."""
-        return up(self.largest, TWICE)
+        return round_up(self.largest, TWICE)
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
         """Returns M(theta + i w) / M(theta) about the mean."""
@@ -161,20 +164,20 @@ class TiltedLaplace:
         theta, a = self.theta, self.largest
         atoms = (1 + math.exp(-(2 * theta + 1) * a)) / (2 * self._top)
         density = 0.25 / self._top  # of e^((theta + 1/2) u), at its upper end, tilted and normalised
-        return np.minimum(up(atoms + 2 * density / frequency, 62), 1.0)
+        return np.minimum(round_up(atoms + 2 * density / frequency, 62), 1.0)
 
 
 @dataclass(frozen=True)
-class TiltedAtoms:
+class TiltedDiscrete:
     """Finitely many losses: everything is a sum. Nothing is known of its decay."""
 
-    law: Atoms
+    law: DiscretePair
     theta: float
 
     @property
     def infinite(self) -> float:
         """Returns what one law alone can produce."""
-        return self.law.only_p
+        return self.law.infinity_mass
 
     @cached_property
     def _weights(self) -> tuple[float, Array]:
@@ -188,7 +191,7 @@ class TiltedAtoms:
     def _rounding(self) -> float:
         far = np.abs(np.log(self.law.p)) + np.abs(self.theta * self.law.u)
         rounding = gamma(16 + len(self.law.u) + 8 * float(np.sum(self._weights[1] * far)))
-        return self.law.relative_error + abs(self.theta) * self.law.misplacement + rounding
+        return self.law.relative_error + abs(self.theta) * self.law.ratio_error + rounding
 
     @cached_property
     def moments(self) -> Moments:
@@ -203,15 +206,15 @@ class TiltedAtoms:
         """Returns the tilted standard deviation, a little more, or half the range if that is less."""
         half = float(self.law.u[-1] - self.law.u[0]) / 2
         far = max(float(np.abs(self.law.u).max()), TINY)
-        return min(up(half, 6), math.sqrt(self.moments.variance) * SECOND_ORDER + 1e-6 * far)
+        return min(round_up(half, 6), math.sqrt(self.moments.variance) * SECOND_ORDER + 1e-6 * far)
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
         """Returns the sum itself."""
         away = self.law.u - self.moments.mean
-        less_one = mean_less_one(frequencies, away, self._weights[1])
+        less_one = characteristic_minus_one(frequencies, away, self._weights[1])
         far = float(np.sum(self._weights[1] * (np.abs(self.law.u) + abs(self.moments.mean))))
         return Characteristic(
-            less_one, 2 * self._rounding + (self.law.misplacement + gamma(16.0) * far) * np.abs(frequencies)
+            less_one, 2 * self._rounding + (self.law.ratio_error + gamma(16.0) * far) * np.abs(frequencies)
         )
 
     def decay(self, frequency: Array) -> Array:
@@ -219,7 +222,7 @@ class TiltedAtoms:
         return np.ones(len(frequency))
 
 
-Laws = Sequence[tuple[TiltedLaw, int]]
+Laws = Sequence[tuple[TiltedDistribution, int]]
 
 _MOST_PASSES = 40
 _MOST_EFFORT = 1_500_000  # terms of all sums of a scan; more where there are many laws
@@ -236,14 +239,14 @@ _CRAWL = 0.002  # of a frequency: what holds no farther than this is of no use
 _MOST_INTO = 24  # points at once into one gap
 
 
-def small_from(laws: Laws, nats: float, *, first: float, most: float) -> float:
+def find_decay_frequency(laws: Laws, nats: float, *, first: float, most: float) -> float:
     """The frequency, ``first`` or above and up to ``most``, from which on the modulus is proven to be at most e^-nats.
 
     Raises:
-        OutOfReachError: there is none, or it takes too long to find.
+        InversionInfeasibleError: there is none, or it takes too long to find.
     """
-    plain = [(law, count) for law, count in laws if not isinstance(law, TiltedSampled)]
-    if plain and _decayed(plain, np.array([1.5 * first]), nats)[0]:
+    plain = [(law, count) for law, count in laws if not isinstance(law, TiltedSampledGaussian)]
+    if plain and _has_decayed(plain, np.array([1.5 * first]), nats)[0]:
         return 1.5 * first
     spread = math.sqrt(sum(count * law.spread**2 for law, count in laws) / sum(count for _, count in laws))
     far = _decayed_from(laws, first, nats)
@@ -251,8 +254,8 @@ def small_from(laws: Laws, nats: float, *, first: float, most: float) -> float:
     where, reach, effort, safe = np.zeros(0), np.zeros(0), 0, far
     most_effort = max(_MOST_EFFORT, _EFFORT_OF_ONE * len(laws))
     for _ in range(_MOST_PASSES):
-        for octaves in _apart(new):
-            found, terms = _covered(laws, octaves, nats)
+        for octaves in _group_octaves(new):
+            found, terms = _cover_mass(laws, octaves, nats)
             useful = np.where(found >= _CRAWL * octaves, found, 0.0)  # what is no number is of no use either
             where, reach, effort = np.append(where, octaves), np.append(reach, useful), effort + terms
         order = np.argsort(where)
@@ -266,7 +269,7 @@ def small_from(laws: Laws, nats: float, *, first: float, most: float) -> float:
             break
         new = np.concatenate([_into(where, reach, at) for at in gaps[gaps >= low]])
     if not safe <= most:
-        raise OutOfReachError("the characteristic function falls too slowly")
+        raise InversionInfeasibleError("the characteristic function falls too slowly")
     return max(safe, first)
 
 
@@ -282,7 +285,7 @@ def _laid(first: float, far: float, stride: float) -> Array:
     return np.append(points[points < far], far)
 
 
-def _apart(points: Array) -> list[Array]:
+def _group_octaves(points: Array) -> list[Array]:
     """Ascending frequencies in groups of a few octaves: a sum takes as many nodes as its largest frequency needs."""
     octave = np.log2(points / points[0]) // _OCTAVES
     return np.split(points, np.flatnonzero(np.diff(octave)) + 1)
@@ -301,19 +304,19 @@ def _decayed_from(laws: Laws, first: float, nats: float) -> float:
     """A frequency from which on the parts' own decay is enough."""
     for start in first * _STEP ** np.arange(0.0, math.log(_FARTHEST, _STEP), _TRIED):
         tried = start * _STEP ** np.arange(float(_TRIED))
-        enough = np.flatnonzero(_decayed(laws, tried, nats))
+        enough = np.flatnonzero(_has_decayed(laws, tried, nats))
         if len(enough):
             return float(tried[enough[0]])
-    raise OutOfReachError("the characteristic function is not known to fall")
+    raise InversionInfeasibleError("the characteristic function is not known to fall")
 
 
-def _decayed(laws: Laws, frequency: Array, nats: float) -> Array:
+def _has_decayed(laws: Laws, frequency: Array, nats: float) -> Array:
     """Whether the parts' own decay is enough from each frequency on; shape (k,)."""
     with np.errstate(divide="ignore"):
         return np.asarray(sum(count * np.log(law.decay(frequency)) for law, count in laws) <= -nats * (1 + BOUND))
 
 
-def _covered(laws: Laws, points: Array, nats: float) -> tuple[Array, int]:
+def _cover_mass(laws: Laws, points: Array, nats: float) -> tuple[Array, int]:
     """How far to either side of each point the composed modulus is at most e^-nats, 0 where it is not; and terms."""
     counts = np.array([count for _, count in laws], dtype=np.float64)
     spreads = np.array([law.spread for law, _ in laws])
@@ -340,7 +343,7 @@ def _covered(laws: Laws, points: Array, nats: float) -> tuple[Array, int]:
 def _rise(characteristic: Characteristic) -> Array:
     """Bounds sqrt(1 - |phi|^2) from below."""
     size = np.abs(characteristic.less_one)
-    fall = down(-2 * characteristic.less_one.real - size * size, 14)
+    fall = round_down(-2 * characteristic.less_one.real - size * size, 14)
     return np.asarray(
         np.sqrt(np.maximum(fall - gamma(8.0) * size - 2.1 * characteristic.error - characteristic.error**2, 0.0))
     )

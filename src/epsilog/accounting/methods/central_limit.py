@@ -18,14 +18,32 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx
 
-from epsilog.accounting.inversion.sampled import OutOfReachError
+from epsilog.accounting.inversion.sampled import InversionInfeasibleError
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
-from epsilog.numerics.laws.replaced import ReplacedLaplace, ReplacedSample
-from epsilog.numerics.pairs import Direction, Ordering, Pair, Parts
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, at_most, peak, size
-from epsilog.numerics.roots import bracket
-from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, TWICE, down, gamma, union, up
+from epsilog.numerics.laws.base import Array, DiscretePair, GaussianPair, LaplacePair, bound_ratio_misplacement
+from epsilog.numerics.laws.replaced import ReplaceOneGaussianPair, ReplaceOneLaplacePair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition, Parts
+from epsilog.numerics.questions import (
+    Bounds,
+    DeltaAt,
+    EpsilonAt,
+    Question,
+    bound_from_max_loss,
+    kernel_max,
+    relevant_delta,
+)
+from epsilog.numerics.roots import bisect_doubles
+from epsilog.numerics.rounding import (
+    BOUND,
+    ELEMENTARY,
+    LEAST,
+    TINY,
+    TWICE,
+    gamma,
+    round_down,
+    round_up,
+    union_probability,
+)
 
 FEWEST = 10_000  # rounds from which on a normal law may be near enough
 _BERRY_ESSEEN = 0.56  # Shevtsova 2010 (Doklady Mathematics 82(3)): summands need not be alike
@@ -39,7 +57,7 @@ _LEAST_TAIL = 1e-290  # that a double can hold
 _FAR = 8.0  # deviations from the tilted mean that are looked at
 
 
-class _Cells(NamedTuple):
+class _RatioCells(NamedTuple):
     """One pair as cells of its base ratio u, seen under Q: x = q (e^u - 1), and ln(1 + x) is the loss or its negative.
 
     Attributes:
@@ -61,25 +79,25 @@ class _Cells(NamedTuple):
     sign: float
 
 
-def bounds(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
     """Bounds the answer about 10,000 rounds and more; None for fewer, and for laws that have no cells there."""
-    if composition.has_pairs and composition.orderings(size(question))[0].rounds > 1:
-        with suppress(OutOfReachError):
-            return central_limit_bounds(composition.orderings(size(question)), question)
+    if composition.has_pairs and composition.orderings(relevant_delta(question))[0].rounds > 1:
+        with suppress(InversionInfeasibleError):
+            return bound_by_central_limit(composition.orderings(relevant_delta(question)), question)
     return None
 
 
-def central_limit_bounds(orderings: Sequence[Ordering], question: Question) -> Bounds:
+def bound_by_central_limit(orderings: Sequence[PairComposition], question: Question) -> Bounds:
     """Bounds the answer over all orderings.
 
     Raises:
-        OutOfReachError: too few rounds, or a law that has no cells here.
+        InversionInfeasibleError: too few rounds, or a law that has no cells here.
     """
     lower = upper = 0.0
     for ordering in orderings:
         if not ordering.upper:
             continue
-        most = at_most(question, ordering.largest_loss)
+        most = bound_from_max_loss(question, ordering.largest_loss)
         above = _bounds(ordering.upper, question)
         upper = max(upper, min(above.upper, most))
         for parts in ordering.lowers:
@@ -99,28 +117,29 @@ def _bounds(parts: Parts, question: Question, above: Parts = ()) -> Bounds:
     """Bounds one composition; the pairs ``above`` say what laws below them leave out."""
     rounds = sum(count for _, count in parts)
     if rounds < FEWEST or len(parts) > _MOST_PARTS:
-        raise OutOfReachError("too few rounds, or too many kinds of them")
+        raise InversionInfeasibleError("too few rounds, or too many kinds of them")
 
     missing = [
-        max(over.law.only_p - pair.law.only_p, 0.0) for (over, _), (pair, _) in zip(above or parts, parts, strict=True)
+        max(over.law.infinity_mass - pair.law.infinity_mass, 0.0)
+        for (over, _), (pair, _) in zip(above or parts, parts, strict=True)
     ]
 
-    def cut(delta: float, cells: int) -> list[tuple[_Cells, int]]:
+    def cut(delta: float, cells: int) -> list[tuple[_RatioCells, int]]:
         tail = max(_LOST * delta / rounds, _LEAST_TAIL)
         return [(_cells(pair, tail, cells, gone), count) for (pair, count), gone in zip(parts, missing, strict=True)]
 
     match question:
         case EpsilonAt(delta=delta):
-            return Crowd(cut(delta, _CELLS), _tilt_for_delta(cut(delta, _ROUGH), delta)).epsilon(delta)
+            return TiltedComposition(cut(delta, _CELLS), _tilt_for_delta(cut(delta, _ROUGH), delta)).epsilon(delta)
         case DeltaAt(epsilon=epsilon):
             size = 1e-12
             for _ in range(3):  # how much may be cut off depends on the answer
                 theta = _tilt_for_epsilon(cut(size, _ROUGH), epsilon)
-                size = min(size, max(Crowd(cut(size, _ROUGH), theta).delta(epsilon).upper, 1e-250))
-            return Crowd(cut(size, _CELLS), theta).delta(epsilon)
+                size = min(size, max(TiltedComposition(cut(size, _ROUGH), theta).delta(epsilon).upper, 1e-250))
+            return TiltedComposition(cut(size, _CELLS), theta).delta(epsilon)
 
 
-class Crowd:
+class TiltedComposition:
     """A composition of many rounds at one tilt.
 
     Attributes:
@@ -128,7 +147,7 @@ class Crowd:
         deviation: its tilted standard deviation, about.
     """
 
-    def __init__(self, parts: Sequence[tuple[_Cells, int]], theta: float) -> None:
+    def __init__(self, parts: Sequence[tuple[_RatioCells, int]], theta: float) -> None:
         self.theta = theta
         moments = [(_moments(cells, theta), count) for cells, count in parts]
         self._total = [math.fsum(c * m.log_total[side] for m, c in moments) for side in (0, 1)]
@@ -136,15 +155,17 @@ class Crowd:
         low, high = (math.fsum(c * m.variance[side] for m, c in moments) for side in (0, 1))
         third = math.fsum(c * m.third for m, c in moments)
         if not (0 < low <= high < math.inf and all(map(math.isfinite, (*self._total, *means, third)))):
-            raise OutOfReachError("nothing moves, or it leaves the numbers")
+            raise InversionInfeasibleError("nothing moves, or it leaves the numbers")
         self.mean, self.deviation = sum(means) / 2, math.sqrt((low + high) / 2)
         least = math.sqrt(low)
         moved = (means[1] - means[0]) / 2 + gamma(8.0) * (abs(means[0]) + abs(means[1]))
         apart = _BERRY_ESSEEN * (third / low) / least + moved / (least * math.sqrt(2 * math.pi))
         wide = math.sqrt(high) / least
         self._apart = (apart + 0.25 * (wide - 1) * wide) * (1 + BOUND) + gamma(8.0)
-        self._peak = peak(theta)
-        self._infinite = [union((cells.infinite[side], count) for cells, count in parts)[side] for side in (0, 1)]
+        self._peak = kernel_max(theta)
+        self._infinite = [
+            union_probability((cells.infinite[side], count) for cells, count in parts)[side] for side in (0, 1)
+        ]
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds delta at ``epsilon``."""
@@ -152,7 +173,7 @@ class Crowd:
         log_error = gamma(1024.0) * (1 + abs(self._total[1]) + self.theta * epsilon)
         lower = _exp(self._total[0] - self.theta * epsilon - log_error, value - error)
         upper = _exp(self._total[1] - self.theta * epsilon + log_error, min(value + error, self._peak))
-        lower, upper = self._infinite[0] + down(lower, 16), up(self._infinite[1] + upper, 16)
+        lower, upper = self._infinite[0] + round_down(lower, 16), round_up(self._infinite[1] + upper, 16)
         return Bounds(min(lower, 1.0), min(upper + LEAST, 1.0))
 
     def _kernel(self, epsilon: float) -> tuple[float, float]:
@@ -179,7 +200,7 @@ class Crowd:
         if self.delta(0.0).upper <= delta:
             upper = 0.0
         elif math.isfinite(upper):
-            _, upper = bracket(lambda at: self.delta(at).upper <= delta, 0.0, upper)
+            _, upper = bisect_doubles(lambda at: self.delta(at).upper <= delta, 0.0, upper)
         if self._infinite[0] >= delta:
             return Bounds(math.inf, upper)
         most = min(upper, self.mean + _FAR * self.deviation)
@@ -190,7 +211,7 @@ class Crowd:
         known = next((at for at in steps if self.delta(at).lower >= delta), None)  # far below nothing is known
         if known is None:
             return Bounds(0.0, upper)
-        return Bounds(bracket(lambda at: self.delta(at).lower < delta, known, max(most, known))[0], upper)
+        return Bounds(bisect_doubles(lambda at: self.delta(at).lower < delta, known, max(most, known))[0], upper)
 
 
 class _Moments(NamedTuple):
@@ -202,65 +223,65 @@ class _Moments(NamedTuple):
     third: float
 
 
-def _cells(pair: Pair, tail: float, count: int, missing: float) -> _Cells:
+def _cells(pair: DominatingPair, tail: float, count: int, missing: float) -> _RatioCells:
     """Cuts a pair whose base law is known exactly, but for a mass that may be ``missing``, as much on either side.
 
     ``tail`` is what may be cut off on either side, beyond that.
     """
     law, share = pair.law, pair.sampling_probability
     cut = 2 * missing
-    if pair.direction is Direction.BOTH:
-        raise OutOfReachError("a glued profile is no pair")
-    if isinstance(law, Atoms):
+    if pair.direction is AdjacencyType.BOTH:
+        raise InversionInfeasibleError("a glued profile is no pair")
+    if isinstance(law, DiscretePair):
         ends, mass = _atoms(law, count)
-    elif isinstance(law, Normal | Tent | ReplacedSample | ReplacedLaplace):
-        far = max(abs(end) for end in law.reach(tail))
+    elif isinstance(law, GaussianPair | LaplacePair | ReplaceOneGaussianPair | ReplaceOneLaplacePair):
+        far = max(abs(end) for end in law.tail_bounds(tail))
         if not far < _MOST_LOSS:
-            raise OutOfReachError("losses beyond reach")
+            raise InversionInfeasibleError("losses beyond reach")
         edges = np.unique(np.append(np.linspace(-far, far, count), 0.0))
         found = law.masses(edges)
-        misplacement = ratio_misplacement(law, edges)
+        misplacement = bound_ratio_misplacement(law, edges)
         ends = (edges - misplacement)[:-1], (edges + misplacement)[1:]
         mass = np.maximum(found.q - found.q_error, 0.0)[1:-1], (found.q + found.q_error)[1:-1]
         outer = (found.p, found.p_error, found.q, found.q_error)
         cut += math.fsum(float(part[0] + part[-1]) for part in outer) * (1 + BOUND)  # under P and under Q together
     else:
-        raise OutOfReachError(f"no cells for {law!r}")
+        raise InversionInfeasibleError(f"no cells for {law!r}")
     x = share * np.expm1(ends[0]), share * np.expm1(ends[1])
-    x = down(x[0], 1 + ELEMENTARY), up(x[1], 1 + ELEMENTARY)
-    x = (np.maximum(x[0], down(-share, TWICE)) if share < 1 else x[0]), x[1]
+    x = round_down(x[0], 1 + ELEMENTARY), round_up(x[1], 1 + ELEMENTARY)
+    x = (np.maximum(x[0], round_down(-share, TWICE)) if share < 1 else x[0]), x[1]
     log = (np.log1p(x[0]), np.log1p(x[1])) if share < 1 else ends
     short, offset = (0.0, cut), 0.0
-    if law.only_p > 0 and share < 1:  # what Q alone produces has x = -q
-        only, offset = np.array([law.only_p]), -share * law.only_p
-        edge = np.array([down(-share, TWICE)]), np.array([up(-share, TWICE)])
+    if law.infinity_mass > 0 and share < 1:  # what Q alone produces has x = -q
+        only, offset = np.array([law.infinity_mass]), -share * law.infinity_mass
+        edge = np.array([round_down(-share, TWICE)]), np.array([round_up(-share, TWICE)])
         x = np.append(x[0], edge[0]), np.append(x[1], edge[1])
         log = np.append(log[0], np.log1p(edge[0])), np.append(log[1], np.log1p(edge[1]))
-        mass = np.append(mass[0], down(only, 6)), np.append(mass[1], up(only, 6))
-    elif law.only_p > 0:
-        short = down(law.only_p, 6), up(law.only_p, 6) + cut
-    sign = -1.0 if pair.direction is Direction.ADD else 1.0
-    infinite = share * law.only_p if sign > 0 else 0.0
-    drift = down(offset, 6) - share * cut, up(offset, 6) + share * cut
-    return _Cells(x, log, mass, short, drift, (infinite, infinite + cut), sign)
+        mass = np.append(mass[0], round_down(only, 6)), np.append(mass[1], round_up(only, 6))
+    elif law.infinity_mass > 0:
+        short = round_down(law.infinity_mass, 6), round_up(law.infinity_mass, 6) + cut
+    sign = -1.0 if pair.direction is AdjacencyType.ADD else 1.0
+    infinite = share * law.infinity_mass if sign > 0 else 0.0
+    drift = round_down(offset, 6) - share * cut, round_up(offset, 6) + share * cut
+    return _RatioCells(x, log, mass, short, drift, (infinite, infinite + cut), sign)
 
 
-def _atoms(law: Atoms, count: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+def _atoms(law: DiscretePair, count: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Atoms are their own cells; for planning a few in a row are one."""
     seen = law.p > 0
     u = law.u[seen]
     if len(u) == 0 or float(np.abs(u).max()) > 2 * _MOST_LOSS or len(u) > _MOST_ATOMS:
-        raise OutOfReachError("atoms beyond reach")
+        raise InversionInfeasibleError("atoms beyond reach")
     mass = law.p[seen] * np.exp(-u)
     error = law.relative_error + gamma(16 + 8 * float(np.abs(u).max()))
     if count <= _ROUGH < len(u):
         first = np.arange(0, len(u), -(-len(u) // _ROUGH))
         u, mass = u[first], np.add.reduceat(mass, first)
-    misplacement = law.misplacement * (u != 0)
+    misplacement = law.ratio_error * (u != 0)
     return (u - misplacement, u + misplacement), (mass * (1 - error), mass * (1 + error))
 
 
-def _moments(cells: _Cells, theta: float) -> _Moments:
+def _moments(cells: _RatioCells, theta: float) -> _Moments:
     """Sums over the cells; of second order in x before anything is rounded, since the sum of x itself is known."""
     power = 1 + theta if cells.sign > 0 else -theta
     (low, high), log = cells.x, cells.log
@@ -277,7 +298,7 @@ def _moments(cells: _Cells, theta: float) -> _Moments:
             -cells.short[0] + drift[1] + _sum(cells, rise[1], 1),
         )
         if not (total[0] > -1 and math.isfinite(total[1])):
-            raise OutOfReachError("a tilt beyond reach")
+            raise InversionInfeasibleError("a tilt beyond reach")
         mean = _over(
             (cells.drift[0] + _sum(cells, turn[0], 0), cells.drift[1] + _sum(cells, turn[1], 1)),
             (1 + total[0], 1 + total[1]),
@@ -289,18 +310,18 @@ def _moments(cells: _Cells, theta: float) -> _Moments:
         away = np.maximum(np.abs(log[0] - centre), np.abs(log[1] - centre))
         cubes = _sum(cells, weight[1] * away**3, 1) / (1 + total[0])
     nearest = 0.0 if mean[0] <= 0 <= mean[1] else min(mean[0] ** 2, mean[1] ** 2)
-    variance = squares[0] - up(max(mean[0] ** 2, mean[1] ** 2), TWICE), squares[1] - down(nearest, TWICE)
+    variance = squares[0] - round_up(max(mean[0] ** 2, mean[1] ** 2), TWICE), squares[1] - round_down(nearest, TWICE)
     third = (cubes ** (1 / 3) + (mean[1] - mean[0]) / 2) ** 3 * (1 + BOUND)
     logs = math.log1p(total[0]), math.log1p(total[1])
     return _Moments(
-        (down(logs[0], ELEMENTARY), up(logs[1], ELEMENTARY)),
+        (round_down(logs[0], ELEMENTARY), round_up(logs[1], ELEMENTARY)),
         mean if cells.sign > 0 else (-mean[1], -mean[0]),
         variance,
         third,
     )
 
 
-def _sum(cells: _Cells, values: Array, side: int) -> float:
+def _sum(cells: _RatioCells, values: Array, side: int) -> float:
     """Masses times values, from below (side 0) or from above."""
     positive = float(cells.mass[side] @ np.maximum(values, 0.0))
     negative = float(cells.mass[1 - side] @ np.maximum(-values, 0.0))
@@ -317,7 +338,7 @@ def _between(one: Array, other: Array, across: npt.NDArray[np.bool_]) -> tuple[A
 def _over(top: tuple[float, float], bottom: tuple[float, float]) -> tuple[float, float]:
     """Divides an interval by a positive one."""
     low, high = top[0] / bottom[top[0] > 0], top[1] / bottom[top[1] <= 0]
-    return down(low, TWICE), up(high, TWICE)
+    return round_down(low, TWICE), round_up(high, TWICE)
 
 
 def _exp(lead: float, value: float) -> float:
@@ -345,14 +366,14 @@ def _turn(x: Array, log: Array, power: float) -> Array:
 # ---- planning: any tilt is valid -----------------------------------------------------------------------------------
 
 
-def _try(parts: Sequence[tuple[_Cells, int]], theta: float) -> Crowd | None:
+def _try(parts: Sequence[tuple[_RatioCells, int]], theta: float) -> TiltedComposition | None:
     try:
-        return Crowd(parts, theta)
-    except OutOfReachError:
+        return TiltedComposition(parts, theta)
+    except InversionInfeasibleError:
         return None
 
 
-def _tilt_for_epsilon(parts: Sequence[tuple[_Cells, int]], epsilon: float) -> float:
+def _tilt_for_epsilon(parts: Sequence[tuple[_RatioCells, int]], epsilon: float) -> float:
     """Where the tilted mean is ``epsilon``, and no less than one over the deviation."""
     low, high = 1e-9, 1e18
     for _ in range(50):
@@ -365,7 +386,7 @@ def _tilt_for_epsilon(parts: Sequence[tuple[_Cells, int]], epsilon: float) -> fl
     return low
 
 
-def _tilt_for_delta(parts: Sequence[tuple[_Cells, int]], delta: float) -> float:
+def _tilt_for_delta(parts: Sequence[tuple[_RatioCells, int]], delta: float) -> float:
     """Where the answer is the tilted mean, about."""
     low, high = 1e-9, 1e18
     for _ in range(50):

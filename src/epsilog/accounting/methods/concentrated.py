@@ -8,15 +8,15 @@ from operator import mul
 
 import numpy as np
 
-from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.accounting.renyi import WIDE
-from epsilog.accounting.renyi import bounds as renyi_bounds
+from epsilog.accounting.renyi import bound as renyi_bounds
 from epsilog.mechanisms import ZeroConcentratedDP
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.gaussian import gaussian_bounds
-from epsilog.numerics.moments import best_order, even_loss
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, anything
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, down, gamma, up
+from epsilog.numerics.gaussian import bound_gaussian
+from epsilog.numerics.moments import rdp_to_delta_with_order, symmetric_pair_loss
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, trivial_bounds
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, gamma, round_down, round_up
 
 _SHRUNK = (1e-5, 1e-4, 1e-3, 1e-2)  # parts by which rho is made less, until the mechanism provably keeps to it
 _LEAST, _LARGEST = 1e-12, 1e6  # the rho for which such a mechanism is looked for
@@ -26,26 +26,26 @@ _FEW = 16  # roundings: up to eight in a function, a root, two products and a su
 _MANY = gamma(64.0)  # relative: up to four functions of products, each off by fewer than 16
 
 
-def bounds(composition: Composition, question: Question, gap: float) -> Bounds | None:
+def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer from below; None without such a statement."""
     least = composition.attained
     if least is composition:
         return None
     if least.mu is not None:
-        found = gaussian_bounds(least.mu, question)
+        found = bound_gaussian(least.mu, question)
     else:
-        found = lattice_bounds(least.orderings(), question, gap=gap)
-    return Bounds(max(found.lower, _largest(composition, question, gap)), anything(question).upper)
+        found = bound_on_lattice(least.orderings(), question, gap=gap)
+    return Bounds(max(found.lower, _largest(composition, question, gap)), trivial_bounds(question).upper)
 
 
 def _largest(composition: Composition, question: Question, gap: float) -> float:
     """Bounds the answer from below by the largest statement alone: what is beside it only adds."""
     largest = ZeroConcentratedDP(max(rho for rho, _ in composition.rho))
-    found = alone(Composition({largest: 1}, composition.relation), question, gap)
+    found = bound_lone_zcdp(Composition({largest: 1}, composition.relation), question, gap)
     return 0.0 if found is None else found.lower
 
 
-def alone(composition: Composition, question: Question, gap: float) -> Bounds | None:
+def bound_lone_zcdp(composition: Composition, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer about one statement with nothing beside it; None for anything else, or out of reach.
 
     Above stands the best that its divergences prove; below, a mechanism with two outcomes that satisfies it.
@@ -53,12 +53,12 @@ def alone(composition: Composition, question: Question, gap: float) -> Bounds | 
     if not composition.rho or len(composition.rho) < len(composition.bag):
         return None
     if composition.rounds > 1:
-        return _simply(up(sum(rho * n for rho, n in composition.rho), 2 + len(composition.rho)), question)
+        return _simply(round_up(sum(rho * n for rho, n in composition.rho), 2 + len(composition.rho)), question)
     ((rho, _),) = composition.rho
     above = _simply(rho, question)
     if not _LEAST <= rho <= _LARGEST:
         return above
-    above = above.meet(renyi_bounds(composition, question, gap) or above)
+    above = above.intersect(renyi_bounds(composition, question, gap) or above)
     epsilon = question.epsilon if isinstance(question, DeltaAt) else above.upper
     found = _two_outcomes(rho, epsilon) if epsilon < _MOST else None
     if found is None:
@@ -66,10 +66,10 @@ def alone(composition: Composition, question: Question, gap: float) -> Bounds | 
     p, q = found
     match question:
         case DeltaAt():
-            lower = down(p - math.exp(epsilon) * q, 0) - gamma(_FEW) * p * (1 + epsilon)
+            lower = round_down(p - math.exp(epsilon) * q, 0) - gamma(_FEW) * p * (1 + epsilon)
         case EpsilonAt(delta):
-            left = down(p - delta, ONCE)
-            lower = down(math.log(left / q), _FEW + ELEMENTARY) - gamma(_FEW) if left > q else 0.0
+            left = round_down(p - delta, ONCE)
+            lower = round_down(math.log(left / q), _FEW + ELEMENTARY) - gamma(_FEW) if left > q else 0.0
     return Bounds(min(max(lower, 0.0), above.upper), above.upper)
 
 
@@ -78,12 +78,12 @@ def _simply(rho: float, question: Question) -> Bounds:
     match question:
         case EpsilonAt(delta):
             far = 2 * math.sqrt(rho) * math.sqrt(-math.log(delta))
-            return Bounds(0.0, up(rho + far, _FEW) + LEAST)
+            return Bounds(0.0, round_up(rho + far, _FEW) + LEAST)
         case DeltaAt(epsilon) if epsilon > rho:
             away = (epsilon - rho) / 2 / math.sqrt(rho)
-            return Bounds(0.0, min(up(math.exp(-min(away * away, 800.0) * (1 - _MANY)), ELEMENTARY) + LEAST, 1.0))
+            return Bounds(0.0, min(round_up(math.exp(-min(away * away, 800.0) * (1 - _MANY)), ELEMENTARY) + LEAST, 1.0))
         case _:
-            return anything(question)
+            return trivial_bounds(question)
 
 
 def _two_outcomes(rho: float, epsilon: float) -> tuple[float, float] | None:
@@ -94,12 +94,12 @@ def _two_outcomes(rho: float, epsilon: float) -> tuple[float, float] | None:
     found = []
     for part in _SHRUNK:
         less = rho * (1 - part)
-        order = best_order(partial(mul, less), WIDE, epsilon, between=True)[1]
+        order = rdp_to_delta_with_order(partial(mul, less), WIDE, epsilon, between=True)[1]
         p, q = _extreme(less, order, epsilon)
         if _keeps_both(rho, p, q, part):
             found.append((p, q))
             break
-    q = 1 / (1 + math.exp(even_loss(rho * (1 - _SHRUNK[0]))))
+    q = 1 / (1 + math.exp(symmetric_pair_loss(rho * (1 - _SHRUNK[0]))))
     if epsilon <= rho and _keeps_both(rho, 1 - q, q, _SHRUNK[0]):  # both orders of the neighbours bind
         found.append((1 - q, q))
     return max(found, key=lambda pair: pair[0] - math.exp(epsilon) * pair[1], default=None)

@@ -16,18 +16,27 @@ from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.lattice.composition import LatticeComposition
 from epsilog.numerics.lattice.discretise import (
     WIDEST,
-    Plan,
+    DiscretizationPlan,
     Sketches,
-    Work,
-    on_lattice,
-    sketch,
+    WorkCounter,
+    discretize_and_compose,
+    sketch_pair,
     tilt_for_delta,
     tilt_for_epsilon,
 )
-from epsilog.numerics.lattice.law import TooFineError, pair_delta
-from epsilog.numerics.laws.base import Normal
-from epsilog.numerics.pairs import Direction, Ordering, Pair, Parts, certain_mass
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, at_least, at_most, read, size
+from epsilog.numerics.lattice.law import LatticeTooLargeError, bound_pair_delta
+from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition, Parts, bound_infinity_mass
+from epsilog.numerics.questions import (
+    Bounds,
+    DeltaAt,
+    EpsilonAt,
+    Question,
+    bound_from_infinity_mass,
+    bound_from_max_loss,
+    relevant_delta,
+    solve_on_curve,
+)
 from epsilog.numerics.rounding import TINY
 
 _ATTEMPTS = 6
@@ -40,22 +49,22 @@ _LARGE = 1e-3  # a delta from which on epsilon may well be 0
 _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
 
 
-def bounds(composition: Composition, question: Question, gap: float) -> Bounds | None:
+def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer; None where a part has no pair of its own."""
     if not composition.has_pairs:
         return None
-    return lattice_bounds(composition.orderings(size(question)), question, gap=gap)
+    return bound_on_lattice(composition.orderings(relevant_delta(question)), question, gap=gap)
 
 
-def above(composition: Composition, question: Question, gap: float) -> Bounds | None:
-    """The same from above only: never better than ``bounds``, and several times as fast."""
+def bound_above(composition: Composition, question: Question, gap: float) -> Bounds | None:
+    """The same from above only: never better than ``bound``, and several times as fast."""
     if not composition.has_pairs:
         return None
-    return Bounds(0.0, _upper_bound(composition.orderings(size(question)), question, gap=gap))
+    return Bounds(0.0, _upper_bound(composition.orderings(relevant_delta(question)), question, gap=gap))
 
 
-def lattice_bounds(
-    orderings: tuple[Ordering, ...], question: Question, *, gap: float, work: Work | None = None
+def bound_on_lattice(
+    orderings: tuple[PairComposition, ...], question: Question, *, gap: float, work: WorkCounter | None = None
 ) -> Bounds:
     """Bounds the answer over all orderings.
 
@@ -64,13 +73,13 @@ def lattice_bounds(
     if all(d.rounds == 1 for d in orderings):
         return _single(orderings, question)
     if isinstance(question, EpsilonAt) and question.delta >= _LARGE:
-        at_zero = lattice_bounds(orderings, DeltaAt(0.0), gap=0.05).upper
+        at_zero = bound_on_lattice(orderings, DeltaAt(0.0), gap=0.05).upper
         if at_zero <= question.delta:
             return Bounds(0.0, 0.0)
-    work = work or Work()
-    searches = [_searched(d, question, gap, work) for d in orderings]
+    work = work or WorkCounter()
+    searches = [_search_direction(d, question, gap, work) for d in orderings]
     searches.sort(key=lambda search: -search.plan.near)
-    lower = max(at_least(question, certain_mass(parts)) for d in orderings for parts in d.lowers)
+    lower = max(bound_from_infinity_mass(question, bound_infinity_mass(parts)) for d in orderings for parts in d.lowers)
     before = 0.0
     for attempt in range(_ATTEMPTS):
         largest = lower / (1 - gap) if attempt > 0 else 0.0
@@ -95,13 +104,13 @@ def lattice_bounds(
     return Bounds(lower, max(search.upper for search in searches))
 
 
-def _upper_bound(orderings: tuple[Ordering, ...], question: Question, *, gap: float) -> float:
-    """Bounds the answer from above only, by what ``bounds`` computes first: that is never worse."""
+def _upper_bound(orderings: tuple[PairComposition, ...], question: Question, *, gap: float) -> float:
+    """Bounds the answer from above only, by what ``bound`` computes first: that is never worse."""
     if all(d.rounds == 1 for d in orderings):
         return _single(orderings, question).upper
     worst = 0.0
-    work = Work()
-    searches = [_searched(d, question, gap, work) for d in orderings]
+    work = WorkCounter()
+    searches = [_search_direction(d, question, gap, work) for d in orderings]
     for search in sorted(searches, key=lambda search: -search.plan.near):
         if search.upper > worst:
             search.refine_upper()
@@ -109,12 +118,12 @@ def _upper_bound(orderings: tuple[Ordering, ...], question: Question, *, gap: fl
     return worst
 
 
-def _searched(ordering: Ordering, question: Question, gap: float, work: Work) -> _Search:
+def _search_direction(ordering: PairComposition, question: Question, gap: float, work: WorkCounter) -> _Search:
     """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
-    settled = any(pair.direction is Direction.PLAIN and pair.law.only_p >= 1 for pair, _ in ordering.upper)
+    settled = any(pair.direction is AdjacencyType.PLAIN and pair.law.infinity_mass >= 1 for pair, _ in ordering.upper)
     plan = _plan(question, ordering.lowers[0], max(gap, _ROUGH)) if settled else _plan(question, ordering.upper, gap)
     glued = any(
-        pair.direction is Direction.BOTH for pair, _ in ordering.upper
+        pair.direction is AdjacencyType.BOTH for pair, _ in ordering.upper
     )  # loose by itself: no tighter on a finer lattice
     return _Search(ordering, plan, question, settled, work, finer=1.0 if glued else _FINER)
 
@@ -123,11 +132,11 @@ def _searched(ordering: Ordering, question: Question, gap: float, work: Work) ->
 class _Search:
     """What is known about one direction so far; ``settled`` if its upper side follows from the largest loss alone."""
 
-    ordering: Ordering
-    plan: Plan
+    ordering: PairComposition
+    plan: DiscretizationPlan
     question: Question
     settled: bool
-    work: Work
+    work: WorkCounter
     finer: float
     fine: float = 1.0
     upper: float = math.inf
@@ -135,13 +144,13 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.instances = tuple(range(len(self.ordering.lowers)))
-        self.upper = at_most(self.question, self.ordering.largest_loss)
+        self.upper = bound_from_max_loss(self.question, self.ordering.largest_loss)
 
     def refine_upper(self) -> None:
         """Computes the upper bound at the present step, or at the finest that memory holds."""
         for _ in range(0 if self.settled else _COARSENINGS):
             try:
-                composed = on_lattice(
+                composed = discretize_and_compose(
                     self.ordering.upper,
                     self.plan.sketches,
                     self.plan,
@@ -149,7 +158,7 @@ class _Search:
                     upper=True,
                     work=self.work,
                 )
-            except TooFineError as problem:
+            except LatticeTooLargeError as problem:
                 if isinstance(problem.what, LatticeComposition):
                     self.upper = min(self.upper, _roughly(self.question, problem.what))
                 if self.upper < _NOTHING:
@@ -180,8 +189,8 @@ class _Search:
             fine, sketches = self.fine, self._sketches(parts)
             for _ in range(_COARSENINGS):
                 try:
-                    composed = on_lattice(parts, sketches, self.plan, fine, upper=False, work=self.work)
-                except TooFineError as problem:
+                    composed = discretize_and_compose(parts, sketches, self.plan, fine, upper=False, work=self.work)
+                except LatticeTooLargeError as problem:
                     fine *= max(1.2, 1.1 * problem.factor)
                 else:
                     if best == 0 or not _below(self.question, composed, best):
@@ -197,9 +206,9 @@ class _Search:
         """Sketches a composition for the lower side; what differs from the upper side by rounding is known already."""
         known = list(zip(self.ordering.upper, self.plan.sketches, strict=not self.settled))
         if len(known) != len(parts) or self.settled:
-            return [(sketch(pair, self.plan.tail), count) for pair, count in parts]
+            return [(sketch_pair(pair, self.plan.tail), count) for pair, count in parts]
         return [
-            (cut if _alike(pair, above) else sketch(pair, self.plan.tail), count)
+            (cut if _is_same_pair(pair, above) else sketch_pair(pair, self.plan.tail), count)
             for (pair, count), ((above, _), (cut, _)) in zip(parts, known, strict=True)
         ]
 
@@ -210,24 +219,24 @@ class _Search:
             self.plan = self.plan._replace(nats=min(self.plan.nats + excess + 1, self.plan.start + _SHARPEST))
 
 
-def _plan(question: Question, parts: Parts, gap: float) -> Plan:
+def _plan(question: Question, parts: Parts, gap: float) -> DiscretizationPlan:
     """Chooses the tilt and the step: about where epsilon is expected, or about the epsilon that is given."""
     match question:
         case EpsilonAt(delta):
             tail = _tail(parts, delta)
-            sketches = [(sketch(pair, tail), count) for pair, count in parts]
+            sketches = [(sketch_pair(pair, tail), count) for pair, count in parts]
             theta, guess = tilt_for_delta(sketches, delta)
             width = gap * max(guess, 1e-7 * min(_scale(sketches), 1.0))
-            return Plan(sketches, theta, _step(parts, theta, width), tail, guess, *_nats(gap))
+            return DiscretizationPlan(sketches, theta, _step(parts, theta, width), tail, guess, *_nats(gap))
         case DeltaAt(epsilon):
             tail, theta, sketches = _tail(parts, 1e-12), 1.0, []
             for _ in range(20):  # delta's size, which sets the tails, is found on the way
-                sketches = [(sketch(pair, tail), count) for pair, count in parts]
+                sketches = [(sketch_pair(pair, tail), count) for pair, count in parts]
                 theta, log_delta = tilt_for_epsilon(sketches, epsilon)
                 before, tail = tail, _tail(parts, 0.1 * math.exp(max(min(log_delta, 0.0), -600.0)))
                 if tail >= before / 2:
                     break
-            return Plan(sketches, theta, _step(parts, theta, gap / theta), tail, epsilon, *_nats(gap))
+            return DiscretizationPlan(sketches, theta, _step(parts, theta, gap / theta), tail, epsilon, *_nats(gap))
 
 
 def _answer(question: Question, composition: LatticeComposition, guess: float) -> float:
@@ -253,24 +262,24 @@ def _roughly(question: Question, composition: LatticeComposition) -> float:
             return composition.chernoff(epsilon)
 
 
-def _single(orderings: tuple[Ordering, ...], question: Question) -> Bounds:
+def _single(orderings: tuple[PairComposition, ...], question: Question) -> Bounds:
     """Bounds the answer for one release, exactly but for rounding."""
     lower = upper = 0.0
     for ordering in orderings:
         for parts, side in ((ordering.upper, 1), *((low, 0) for low in ordering.lowers)):
             for pair, _ in parts:  # one, or none where turning the question round leaves none
-                value = read(question, _curve(pair, upper=bool(side)), upper=bool(side))
+                value = solve_on_curve(question, _curve(pair, upper=bool(side)), upper=bool(side))
                 lower, upper = (lower, max(upper, value)) if side else (max(lower, value), upper)
     return Bounds(lower, upper)
 
 
-def _curve(pair: Pair, *, upper: bool) -> Callable[[float], float]:
+def _curve(pair: DominatingPair, *, upper: bool) -> Callable[[float], float]:
     """Delta of one pair at each epsilon from 0 on, bounded from one side."""
-    if pair.direction is Direction.BOTH:  # at losses from 0 on it is the profile of REMOVE
-        pair = Pair(pair.law, pair.sampling_probability, Direction.REMOVE)
+    if pair.direction is AdjacencyType.BOTH:  # at losses from 0 on it is the profile of REMOVE
+        pair = DominatingPair(pair.law, pair.sampling_probability, AdjacencyType.REMOVE)
     outcomes = pair.outcomes()
     if outcomes is None:
-        return lambda epsilon: pair_delta(pair, epsilon)[upper]
+        return lambda epsilon: bound_pair_delta(pair, epsilon)[upper]
     return lambda epsilon: outcomes.delta(epsilon, upper=upper)
 
 
@@ -294,7 +303,7 @@ def _step(parts: Parts, theta: float, width: float) -> float:
     return min(math.sqrt(4 * width / (rounds * (theta + 1))), WIDEST)
 
 
-def _alike(one: Pair, other: Pair) -> bool:
-    if isinstance(one.law, Normal) and isinstance(other.law, Normal):
+def _is_same_pair(one: DominatingPair, other: DominatingPair) -> bool:
+    if isinstance(one.law, GaussianPair) and isinstance(other.law, GaussianPair):
         return one.direction is other.direction and math.isclose(one.law.mu, other.law.mu, rel_tol=1e-12)
     return one.direction is other.direction and one.law is other.law

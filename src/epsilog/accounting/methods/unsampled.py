@@ -9,11 +9,11 @@ from contextlib import suppress
 from epsilog.accounting import renyi
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.gaussian import gaussian_bounds, gaussian_delta
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything, spend
-from epsilog.numerics.roots import first
-from epsilog.numerics.rounding import MU, ONCE, down, up
-from epsilog.numerics.tails import binomial_above
+from epsilog.numerics.gaussian import bound_gaussian, gaussian_delta
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, no_privacy_answer, spend
+from epsilog.numerics.roots import find_first_integer
+from epsilog.numerics.rounding import MU, ONCE, round_down, round_up
+from epsilog.numerics.tails import binomial_tail
 from epsilog.terms import UnsupportedMechanismError
 
 _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
@@ -22,30 +22,30 @@ _FEW = 4  # kinds of sampled parts that are unsampled one at a time
 Upper = Callable[[Composition, Question, float], float]  # bounds an answer from above by the other methods
 
 
-def likely(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+def bound_if_cheap(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
     """Bounds the answer where it is as good as free, or likely to be good: Gaussians, large samples, bins."""
     bins = tuple(part for part in composition.sampled if part.is_binned)
     if bins or any(map(_much, composition.sampled)):
         return _least(composition, {composition.sampled, bins}, question, gap, upper)
-    gaussian = composition.sampled and composition.unsampled(composition.sampled).mu is not None
+    gaussian = composition.sampled and composition.without_sampling(composition.sampled).mu is not None
     return _least(composition, {composition.sampled}, question, gap, upper) if gaussian else None
 
 
-def helps(composition: Composition, question: Question, known: Bounds) -> bool:
-    """Whether ``likely`` may move ``known`` bounds: not where all are Gaussians that lose more, if only unsampled."""
+def can_improve(composition: Composition, question: Question, known: Bounds) -> bool:
+    """Whether it may move ``known`` bounds: not where all are Gaussians that lose more, if only unsampled."""
     if not composition.sampled or math.isinf(known.lower):
         return False
-    mu = composition.unsampled(composition.sampled).mu
+    mu = composition.without_sampling(composition.sampled).mu
     if mu is None or any(part.is_binned for part in composition.sampled):
         return True
     match question:
         case EpsilonAt(delta):
-            return gaussian_delta(down(mu, MU), known.upper)[0] <= delta
+            return gaussian_delta(round_down(mu, MU), known.upper)[0] <= delta
         case DeltaAt(epsilon):
-            return gaussian_delta(down(mu, MU), epsilon)[0] < known.upper
+            return gaussian_delta(round_down(mu, MU), epsilon)[0] < known.upper
 
 
-def each(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+def bound_without_sampling(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
     """Bounds the answer with all sampled parts unsampled, all bins, and each of a few kinds by itself."""
     bins = tuple(part for part in composition.sampled if part.is_binned)
     ways = {composition.sampled, bins}
@@ -55,44 +55,48 @@ def each(composition: Composition, question: Question, gap: float, *, upper: Upp
     if question == EpsilonAt(0):
         return found
     with suppress(UnsupportedMechanismError):
-        told = _told(composition, question)
-        if told < everything(question):
-            found = Bounds(0.0, told) if found is None else found.meet(Bounds(0.0, told))
+        told = _bound_revealed_rounds(composition, question)
+        if told < no_privacy_answer(question):
+            found = Bounds(0.0, told) if found is None else found.intersect(Bounds(0.0, told))
     with suppress(UnsupportedMechanismError):
-        rough = renyi.bounds(composition.unsampled(composition.sampled), question, gap) if composition.sampled else None
-        return rough if found is None else found if rough is None else found.meet(rough)
+        rough = (
+            renyi.bound(composition.without_sampling(composition.sampled), question, gap)
+            if composition.sampled
+            else None
+        )
+        return rough if found is None else found if rough is None else found.intersect(rough)
     return found
 
 
-def _told(composition: Composition, question: Question) -> float:
+def _bound_revealed_rounds(composition: Composition, question: Question) -> float:
     """Bounds the answer from above for whoever sees in which rounds the unit is, over Gaussians.
 
     It is in no more rounds of a kind than are counted with, but for a chance that is taken from delta; given the
     rounds, what they show is one Gaussian (certified-bounds, 1.5).
     """
     if not composition.sampled or any(part.exact_share is None for part in composition.sampled):
-        return everything(question)
-    composition.unsampled(composition.sampled)  # checks that coins are all there is to a sample
+        return no_privacy_answer(question)
+    composition.without_sampling(composition.sampled)  # checks that coins are all there is to a sample
 
     def seen(chance: float, left: Question) -> float | None:
         share = chance / len(composition.sampled)
         distances = [_distance(composition, part, count, share) for part, count in composition.bag.items()]
         known = [distance for distance in distances if distance is not None]
         return (
-            gaussian_bounds(math.hypot(*known), left, roundings=2 * MU).upper if len(known) == len(distances) else None
+            bound_gaussian(math.hypot(*known), left, roundings=2 * MU).upper if len(known) == len(distances) else None
         )
 
-    return spend(question, everything(question), seen)
+    return spend(question, no_privacy_answer(question), seen)
 
 
 def _distance(composition: Composition, part: Release, count: int, chance: float) -> float | None:
     """The mu of so many rounds of a part, of those in which the unit is but for this chance; None without one."""
     if part.exact_share is None:
         return Composition({part: count}, composition.relation).mu
-    mu, share = Composition.of(part.inner[0], composition.relation).mu, up(float(part.exact_share), ONCE)
+    mu, share = Composition.of(part.inner[0], composition.relation).mu, round_up(float(part.exact_share), ONCE)
     if mu is None or share >= 1:
         return None if mu is None else math.sqrt(count) * mu
-    often = first(lambda seen: binomial_above(count, share, seen) <= chance, -1, count)
+    often = find_first_integer(lambda seen: binomial_tail(count, share, seen) <= chance, -1, count)
     return math.sqrt(often) * mu
 
 
@@ -102,7 +106,7 @@ def _least(
     least, answered = math.inf, False
     for parts in filter(None, ways):
         with suppress(UnsupportedMechanismError):
-            least, answered = min(least, upper(composition.unsampled(parts), question, gap)), True
+            least, answered = min(least, upper(composition.without_sampling(parts), question, gap)), True
     if math.isinf(least) and not (answered and question == EpsilonAt(0)):  # where no loss is the largest, that is said
         return None
     return Bounds(0.0, least)

@@ -1,10 +1,10 @@
 """Certificates by simulation, for releases that no closed form prices.
 
-Balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sampling, k rounds of all. ``sweep`` goes from a
-mechanism and a goal to a noise level, a claim and evidence; ``certify`` bounds the delta of one mechanism;
-``check_document`` redraws it. ``plan_sweep`` and ``plan_certificate`` settle everything first, ``run_sweep`` and
-``run_certificate`` draw. ``draw_losses`` draws for estimates of your own.
-``balls_in_bins_delta`` is exact where the noise is independent. The four functions of the reference
+Balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sampling, k rounds of all. ``search_noise`` goes
+from a mechanism and a goal to a noise level, a claim and evidence; ``certify_delta`` bounds the delta of one mechanism;
+``recompute_document`` redraws it. ``plan_noise_search`` and ``plan_certificate`` settle everything first,
+``run_noise_search`` and ``run_certificate`` draw. ``draw_losses`` draws for estimates of your own.
+``compute_balls_in_bins_delta`` is exact where the noise is independent. The four functions of the reference
 (``overall_delta``, ``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the
 ``*_delta`` bounds beside them promise more for the same draws.
 
@@ -16,34 +16,34 @@ entropy.
 
 from epsilog.accounting.montecarlo.bounds import (
     binomial_delta,
+    bound_listed_delta,
     integrated_delta,
-    largest_hits,
-    listed_delta,
+    maximize_hits,
     pass_probability,
     supremum_delta,
 )
 from epsilog.accounting.montecarlo.certificates import (
     Certificate,
     CertificatePlan,
-    certify,
-    narrowing,
+    certify_delta,
+    compute_running_interval,
     plan_certificate,
     run_certificate,
 )
-from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
-from epsilog.accounting.montecarlo.oracle import OracleDelta, balls_in_bins_delta
-from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
-from epsilog.accounting.montecarlo.recompute import check_document, plan_from_json, provenance
-from epsilog.accounting.montecarlo.run import CHOSEN, NONCE, entropy, on_dask
-from epsilog.accounting.montecarlo.shards import Trial, draw_losses
+from epsilog.accounting.montecarlo.intervals import anytime_interval, clopper_pearson_interval
+from epsilog.accounting.montecarlo.oracle import OracleDelta, compute_balls_in_bins_delta
+from epsilog.accounting.montecarlo.payoff import HockeyStick, ProfilePayoff
+from epsilog.accounting.montecarlo.recompute import describe_seed_provenance, plan_from_json, recompute_document
+from epsilog.accounting.montecarlo.run import CHOSEN, NONCE, draw_entropy, use_dask_cluster
+from epsilog.accounting.montecarlo.shards import BernoulliTrial, draw_losses
 from epsilog.accounting.montecarlo.sweeps import (
-    SweepPlan,
-    SweepResult,
+    NoiseSearchPlan,
+    NoiseSearchResult,
     envelope_delta,
     estimate_noise,
-    plan_sweep,
-    run_sweep,
-    sweep,
+    plan_noise_search,
+    run_noise_search,
+    search_noise,
 )
 from epsilog.accounting.montecarlo.two_point import (
     base_delta,
@@ -51,46 +51,46 @@ from epsilog.accounting.montecarlo.two_point import (
     minimum_samples,
     overall_delta,
 )
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 
 __all__ = [
     "CHOSEN",
     "NONCE",
-    "BesideProfile",
+    "AdjacencyType",
+    "BernoulliTrial",
     "Certificate",
     "CertificatePlan",
-    "Direction",
     "HockeyStick",
+    "NoiseSearchPlan",
+    "NoiseSearchResult",
     "OracleDelta",
-    "SweepPlan",
-    "SweepResult",
-    "Trial",
-    "anytime",
-    "balls_in_bins_delta",
+    "ProfilePayoff",
+    "anytime_interval",
     "base_delta",
     "binomial_delta",
-    "certify",
-    "check_document",
-    "clopper_pearson",
+    "bound_listed_delta",
+    "certify_delta",
+    "clopper_pearson_interval",
+    "compute_balls_in_bins_delta",
+    "compute_running_interval",
     "delta_from_samples",
+    "describe_seed_provenance",
+    "draw_entropy",
     "draw_losses",
-    "entropy",
     "envelope_delta",
     "estimate_noise",
     "integrated_delta",
-    "largest_hits",
-    "listed_delta",
+    "maximize_hits",
     "minimum_samples",
-    "narrowing",
-    "on_dask",
     "overall_delta",
     "pass_probability",
     "plan_certificate",
     "plan_from_json",
-    "plan_sweep",
-    "provenance",
+    "plan_noise_search",
+    "recompute_document",
     "run_certificate",
-    "run_sweep",
+    "run_noise_search",
+    "search_noise",
     "supremum_delta",
-    "sweep",
+    "use_dask_cluster",
 ]

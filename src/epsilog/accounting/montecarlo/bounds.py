@@ -20,10 +20,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.intervals import at_most, binomial_error
-from epsilog.accounting.montecarlo.two_point import bisected, divergence, require_samples
-from epsilog.numerics.roots import first
-from epsilog.numerics.rounding import TINY, rounded, up
+from epsilog.accounting.montecarlo.intervals import binomial_cdf, binomial_error
+from epsilog.accounting.montecarlo.two_point import bisect_transition, require_samples, scaled_kl_divergence
+from epsilog.numerics.roots import find_first_integer
+from epsilog.numerics.rounding import TINY, round_outward, round_up
 from epsilog.terms import CalibrationError, CheckError, check
 
 Array = NDArray[np.float64]
@@ -33,7 +33,7 @@ def _test(samples: int, hits: int, fallback_delta: float, bound: float) -> tuple
     """The numbers of a test, checked."""
     samples, bound = check.integer(1)(samples=samples), check.positive()(bound=bound)
     hits = check.integer(0, samples)(hits=hits)
-    return samples, hits, check.within(0, min(1.0, bound))(fallback_delta=fallback_delta), bound
+    return samples, hits, check.in_closed_interval(0, min(1.0, bound))(fallback_delta=fallback_delta), bound
 
 
 def pass_probability(*, delta: float, samples: int, hits: int, bound: float = 1.0) -> float:
@@ -43,8 +43,8 @@ def pass_probability(*, delta: float, samples: int, hits: int, bound: float = 1.
     1.0
     """
     samples, hits, _, bound = _test(samples, hits, 0.0, bound)
-    delta = check.within(0, bound)(delta=delta)
-    return float(at_most(np.array([delta / bound]), samples, hits)[0])
+    delta = check.in_closed_interval(0, bound)(delta=delta)
+    return float(binomial_cdf(np.array([delta / bound]), samples, hits)[0])
 
 
 def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float | None = None) -> float:
@@ -62,9 +62,9 @@ def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float |
     True
     """
     count = float(require_samples(samples))
-    base_delta = check.share()(base_delta=base_delta)
+    base_delta = check.in_unit_interval()(base_delta=base_delta)
     fallback = base_delta if fallback_delta is None else fallback_delta
-    fallback = check.within(0, 1)(fallback_delta=fallback)
+    fallback = check.in_closed_interval(0, 1)(fallback_delta=fallback)
     start = max(base_delta, fallback)
     if start >= 1:
         return 1.0
@@ -74,10 +74,10 @@ def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float |
     def decay(s: float) -> float:  # at y = start + (1 - start) u, u the logistic of s
         u = 1 / (1 + math.exp(-s))
         share = ((start - base_delta) + (1 - start) * u) / (1 - base_delta)
-        return divergence(count, base_delta, min(share, 1.0)) if share < 1 else math.inf
+        return scaled_kl_divergence(count, base_delta, min(share, 1.0)) if share < 1 else math.inf
 
     floor = decay(-700.0)
-    begins = bisected(lambda s: decay(s) > floor + 1, -700.0, 36.0)
+    begins = bisect_transition(lambda s: decay(s) > floor + 1, -700.0, 36.0)
     step = 1 / 16
     grid = np.arange(max(begins - 45, -700.0), min(begins + 45, 700.0), step)
     # the trapezoidal rule over s in (-inf, inf): the integrand is analytic and decays at both ends
@@ -100,13 +100,13 @@ def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, boun
     samples, hits, fallback_delta, bound = _test(samples, hits, fallback_delta, bound)
     exact = Fraction(bound) * Fraction(hits + 1, samples + 1)
     if fallback_delta == 0:
-        return min(1.0, rounded(exact, up=True))
+        return min(1.0, round_outward(exact, up=True))
     p = np.array([min(1.0, fallback_delta / bound)])
-    first = (hits + 1) * float(at_most(p, samples + 1, hits)[0])
-    second = (samples + 1) * float(p[0]) * float(at_most(p, samples, hits - 1)[0]) if hits else 0.0
+    first = (hits + 1) * float(binomial_cdf(p, samples + 1, hits)[0])
+    second = (samples + 1) * float(p[0]) * float(binomial_cdf(p, samples, hits - 1)[0]) if hits else 0.0
     area = bound * max(first - second, 0.0) / (samples + 1)
     # both chances err by their share; what is returned is at least the larger of the two deltas, before that
-    return min(1.0, max(fallback_delta + area, rounded(exact, up=True)) * (1 + 2 * binomial_error(hits)))
+    return min(1.0, max(fallback_delta + area, round_outward(exact, up=True)) * (1 + 2 * binomial_error(hits)))
 
 
 def supremum_delta(
@@ -130,7 +130,7 @@ def supremum_delta(
     grid = np.linspace(fallback_delta, max(edge, fallback_delta), cells + 1)
     if grid[-1] < top:
         grid = np.append(grid, top)
-    chance = at_most(np.minimum(grid / bound, 1.0), samples, hits) * (1 + binomial_error(hits)) + TINY
+    chance = binomial_cdf(np.minimum(grid / bound, 1.0), samples, hits) * (1 + binomial_error(hits)) + TINY
     chance = np.minimum(chance, 1.0)
     worth = grid.copy()
     for i in range(len(grid) - 2, -1, -1):
@@ -138,12 +138,14 @@ def supremum_delta(
         worth[i] = grid[i] + max(0.0, float(gains.max()))
     return min(
         1.0,
-        up(float(worth[0]), 4 * len(grid)),
+        round_up(float(worth[0]), 4 * len(grid)),
         binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound),
     )
 
 
-def listed_delta(tests: Sequence[tuple[int, int, float]], *, fallback_delta: float = 0.0, cells: int = 2000) -> float:
+def bound_listed_delta(
+    tests: Sequence[tuple[int, int, float]], *, fallback_delta: float = 0.0, cells: int = 2000
+) -> float:
     """Bounds the released delta of a list whose tests are known one by one, if every candidate has draws of its own.
 
     Solves W_i(y) = max(y, sup_x y + F_i(x) (W_{i+1}(x) - y)) from the last test to the first, W_i the best expected
@@ -158,28 +160,28 @@ def listed_delta(tests: Sequence[tuple[int, int, float]], *, fallback_delta: flo
     Source:
         docs/montecarlo/bounds.md, Theorem 3.
 
-    >>> 1.0 < binomial_delta(samples=2000, hits=10) / listed_delta([(2000, 10, 1.0)] * 4)
+    >>> 1.0 < binomial_delta(samples=2000, hits=10) / bound_listed_delta([(2000, 10, 1.0)] * 4)
     True
     """
     cells = check.integer(10, 20_000)(cells=cells)
     known = tuple(_test(samples, hits, 0.0, bound) for samples, hits, bound in tests)
     if not known:
         raise CheckError("tests", "at least one", repr(tests), verb="hold")
-    fallback_delta = check.within(0, 1)(fallback_delta=fallback_delta)
-    return _listed(tuple((samples, hits, bound) for samples, hits, _, bound in known), fallback_delta, cells)
+    fallback_delta = check.in_closed_interval(0, 1)(fallback_delta=fallback_delta)
+    return _bound_listed(tuple((samples, hits, bound) for samples, hits, _, bound in known), fallback_delta, cells)
 
 
 @lru_cache(maxsize=64)
-def _listed(tests: tuple[tuple[int, int, float], ...], fallback: float, cells: int) -> float:
+def _bound_listed(tests: tuple[tuple[int, int, float], ...], fallback: float, cells: int) -> float:
     grid = _grid(tests, fallback, cells)
     below, worth = grid[:-1], grid
     held = np.union1d(grid[::8], [fallback, grid[-1]])  # W is convex: between these, the chord is above it
     for samples, hits, bound in reversed(tests):
-        chance = at_most(np.minimum(below / bound, 1.0), samples, hits) * (1 + binomial_error(hits)) + TINY
+        chance = binomial_cdf(np.minimum(below / bound, 1.0), samples, hits) * (1 + binomial_error(hits)) + TINY
         chance = np.where(below <= bound, np.minimum(chance, 1.0), 0.0)  # no delta is above the bound that is proven
         if_passed = chance * worth[1:]
         best = np.array([max(float(y), float(((1 - chance) * y + if_passed).max())) for y in held])
-        worth = np.minimum(up(np.interp(grid, held, up(best, 8)), 8), 1.0)
+        worth = np.minimum(round_up(np.interp(grid, held, round_up(best, 8)), 8), 1.0)
     return float(worth[np.searchsorted(grid, fallback)])
 
 
@@ -188,8 +190,8 @@ def _grid(tests: Sequence[tuple[int, int, float]], fallback: float, cells: int) 
 
     def between(low: float, high: float, count: int) -> Array:
         return np.linspace(
-            min(bound * edge(hits, samples, low) for samples, hits, bound in tests),
-            max(bound * edge(hits, samples, high) for samples, hits, bound in tests),
+            min(bound * find_transition(hits, samples, low) for samples, hits, bound in tests),
+            max(bound * find_transition(hits, samples, high) for samples, hits, bound in tests),
             count,
         )
 
@@ -198,25 +200,28 @@ def _grid(tests: Sequence[tuple[int, int, float]], fallback: float, cells: int) 
     return np.unique(np.clip(np.concatenate(parts), 0.0, 1.0))
 
 
-def edge(hits: int, samples: int, deviations: float) -> float:
+def find_transition(hits: int, samples: int, deviations: float) -> float:
     """Where the chance of passing is next to 1 (deviations below 0) or next to 0 (above)."""
     return min(1.0, max(0.0, (hits + 1 + deviations * math.sqrt(hits + 1) + max(deviations, 0) * 3) / (samples + 1)))
 
 
-def largest_hits(*, samples: int, target_delta: float, fallback_delta: float = 0.0, bound: float = 1.0) -> int:
+def maximize_hits(*, samples: int, target_delta: float, fallback_delta: float = 0.0, bound: float = 1.0) -> int:
     """Finds the most hits that may pass while ``binomial_delta`` stays at most ``target_delta``.
 
     Raises:
         CalibrationError: even no hits at all would promise more than the target.
 
-    >>> largest_hits(samples=1_000_000, target_delta=1e-5)
+    >>> maximize_hits(samples=1_000_000, target_delta=1e-5)
     9
     """
-    samples, target_delta = check.integer(1)(samples=samples), check.share(check.DOWN)(target_delta=target_delta)
+    samples, target_delta = (
+        check.integer(1)(samples=samples),
+        check.in_unit_interval(check.DOWN)(target_delta=target_delta),
+    )
 
     def meets(hits: int) -> bool:
         return binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound) <= target_delta
 
     if not meets(0):
         raise CalibrationError(f"{samples} samples are too few for delta {target_delta:g}: even 0 hits promise more")
-    return first(lambda hits: not meets(hits), 0, samples + 1) - 1
+    return find_first_integer(lambda hits: not meets(hits), 0, samples + 1) - 1

@@ -14,25 +14,25 @@ from typing import Any
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.documents import (
     ASSUMPTIONS,
-    Evidence,
     Plan,
-    Result,
-    drawing,
+    SimulationResult,
+    TrialEvidence,
+    open_simulation,
     origin_from_json,
     origin_json,
     trial_from_json,
     trial_json,
 )
-from epsilog.accounting.montecarlo.intervals import LEAST_FAILURE, anytime, clopper_pearson
+from epsilog.accounting.montecarlo.intervals import LEAST_FAILURE, anytime_interval, clopper_pearson_interval
 from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.pairs import pair_of
-from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.run import Origin, Progress, Source, source
-from epsilog.accounting.montecarlo.shards import SHARD, Trial, pilot_delta
+from epsilog.accounting.montecarlo.pairs import build_simulated_pair
+from epsilog.accounting.montecarlo.payoff import HockeyStick, Payoff, ProfilePayoff
+from epsilog.accounting.montecarlo.run import Progress, RandomnessSource, SoftwareVersions, resolve_source
+from epsilog.accounting.montecarlo.shards import SHARD, BernoulliTrial, estimate_pilot_delta
 from epsilog.mechanisms import Release
 from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRelation, check, codec
-from epsilog.terms.charts import band_plot
+from epsilog.terms.charts import draw_band_plot
 from epsilog.terms.messages import Message
 
 BESIDE = (
@@ -50,11 +50,11 @@ class CertificatePlan(Plan):
         origin: the code and the pilot that made it.
     """
 
-    trials: tuple[Trial, ...]
+    trials: tuple[BernoulliTrial, ...]
     failure: float
 
     def __post_init__(self) -> None:
-        check.fields(self, failure=check.within(LEAST_FAILURE, 1 - 1e-9))
+        check.validate_fields(self, failure=check.in_closed_interval(LEAST_FAILURE, 1 - 1e-9))
         if [(trial.candidate, trial.tilt.direction) for trial in self.trials] != [(0, way) for way in DIRECTIONS]:
             raise CheckError("trials", "of both directions", repr([trial.tilt for trial in self.trials]))
         if len({(trial.release, trial.payoff.epsilon, type(trial.payoff)) for trial in self.trials}) > 1:
@@ -77,7 +77,7 @@ def certificate_plan_from_json(data: dict[str, Any]) -> CertificatePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate(Result[CertificatePlan]):
+class Certificate(SimulationResult[CertificatePlan]):
     """Delta of a release at one epsilon, in an interval that holds but for a small failure probability.
 
     Attributes:
@@ -109,7 +109,7 @@ class Certificate(Result[CertificatePlan]):
     def _repr_html_(self) -> str:
         worse = max(self.evidence, key=lambda part: part.total / part.trial.samples * part.trial.bound)
         way = str(worse.trial.tilt.direction)
-        drawn = band_plot(
+        drawn = draw_band_plot(
             [(way, _looks(worse, self.failure))],
             title="The interval as it closed: valid at all draws at once, and not what is claimed",
             x_label=f"draws in the worse direction, {way}",
@@ -133,20 +133,20 @@ def plan_certificate(
     failure: float = 1e-6,
     samples: int | None = None,
     gap: float = 0.1,
-    beside: tuple[BesideProfile, BesideProfile] | None = None,
+    beside: tuple[ProfilePayoff, ProfilePayoff] | None = None,
 ) -> CertificatePlan:
     """Settles a certificate from pilot draws, which the verification does not use.
 
-    ``seed`` is that of the pilot's streams, a part of the plan; all else is as in ``certify``.
+    ``seed`` is that of the pilot's streams, a part of the plan; all else is as in ``certify_delta``.
     """
     epsilon = check.at_least(0)(epsilon=epsilon)
-    failure, gap = check.between(0, 1)(failure=failure), check.between(0, 1)(gap=gap)
+    failure, gap = check.in_open_interval(0, 1)(failure=failure), check.in_open_interval(0, 1)(gap=gap)
     samples = check.optional(check.integer(1))(samples=samples)
     if beside is not None and (len(beside) != len(DIRECTIONS) or any(payoff.epsilon != epsilon for payoff in beside)):
         raise CheckError("beside", f"two payoffs at epsilon = {epsilon!r}", repr(beside), verb="hold")
     payoffs: tuple[Payoff, Payoff] = beside or (HockeyStick(epsilon), HockeyStick(epsilon))
-    trials = _sized(release, payoffs, seed, samples=samples, gap=gap, failure=failure / 2)
-    return CertificatePlan(trials, failure, origin=Origin(seed))
+    trials = _make_trials(release, payoffs, seed, samples=samples, gap=gap, failure=failure / 2)
+    return CertificatePlan(trials, failure, origin=SoftwareVersions(seed))
 
 
 def run_certificate(
@@ -161,26 +161,30 @@ def run_certificate(
     """Draws what was planned, and bounds delta.
 
     ``nonce`` is public, and was not known to anybody when the plan's ``commitment`` was published; all else is as in
-    ``certify``.
+    ``certify_delta``.
     """
-    return _drawn(plan, source(seed, journal, nonce=nonce), workers, journal, progress)
+    return _draw_certificate(plan, resolve_source(seed, journal, nonce=nonce), workers, journal, progress)
 
 
-def _drawn(
-    plan: CertificatePlan, origin: Source, workers: int | None, journal: Path | None, progress: Progress | None
+def _draw_certificate(
+    plan: CertificatePlan,
+    origin: RandomnessSource,
+    workers: int | None,
+    journal: Path | None,
+    progress: Progress | None,
 ) -> Certificate:
-    draw = drawing(plan, origin, workers=workers, journal=journal, progress=progress)
+    draw = open_simulation(plan, origin, workers=workers, journal=journal, progress=progress)
     return Certificate(plan, origin, draw(plan.trials, None))
 
 
-def certify(
+def certify_delta(
     release: Release,
     *,
     epsilon: float,
     failure: float = 1e-6,
     samples: int | None = None,
     gap: float = 0.1,
-    beside: tuple[BesideProfile, BesideProfile] | None = None,
+    beside: tuple[ProfilePayoff, ProfilePayoff] | None = None,
     seed: int | None = None,
     workers: int | None = 1,
     journal: Path | None = None,
@@ -205,18 +209,18 @@ def certify(
         CalibrationError: the interval misses its proven brackets.
 
     >>> from epsilog.mechanisms import BallsInBins, Gaussian
-    >>> found = certify(BallsInBins(Gaussian(1.0), bins=16), epsilon=1.0, samples=20_000, seed=7)
+    >>> found = certify_delta(BallsInBins(Gaussian(1.0), bins=16), epsilon=1.0, samples=20_000, seed=7)
     >>> 6.876e-4 in found.interval, found.simulation
     (True, True)
     """
-    origin = source(seed, journal)
+    origin = resolve_source(seed, journal)
     plan = plan_certificate(
         release, epsilon=epsilon, seed=int(origin.value), failure=failure, samples=samples, gap=gap, beside=beside
     )
-    return _drawn(plan, origin, workers, journal, progress)
+    return _draw_certificate(plan, origin, workers, journal, progress)
 
 
-def _sized(
+def _make_trials(
     release: Release,
     payoffs: tuple[Payoff, Payoff],
     seed: int,
@@ -224,17 +228,17 @@ def _sized(
     samples: int | None,
     gap: float,
     failure: float,
-) -> tuple[Trial, Trial]:
+) -> tuple[BernoulliTrial, BernoulliTrial]:
     """One trial per direction, each with enough draws to know delta to within ``gap`` of the worse direction's."""
-    pair = pair_of(release)
+    pair = build_simulated_pair(release)
     tilt = [tilts.choose_tilt(pair, p, d) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
-    log_m = [tilts.log_bound(pair, t, p) for t, p in zip(tilt, payoffs, strict=True)]
+    log_m = [tilts.bound_log_value(pair, t, p) for t, p in zip(tilt, payoffs, strict=True)]
     sizes = [0, 0] if samples is None else [samples, samples]
     if samples is None:
-        guess = [pilot_delta(release, p, d, seed) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
+        guess = [estimate_pilot_delta(release, p, d, seed) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
         worse = max(*guess, 1e-6 * max(math.exp(m) for m in log_m))
         sizes = [_draws(g, math.exp(m), worse * (1 + gap), failure) for g, m in zip(guess, log_m, strict=True)]
-    first, second = (Trial(release, *rest) for rest in zip(payoffs, tilt, log_m, sizes, strict=True))
+    first, second = (BernoulliTrial(release, *rest) for rest in zip(payoffs, tilt, log_m, sizes, strict=True))
     return first, second
 
 
@@ -247,16 +251,16 @@ def _draws(delta: float, bound: float, upper: float, failure: float) -> int:
     return math.ceil(bound * math.log(2 / failure) / root**2) + 1024
 
 
-def _interval(evidence: tuple[Evidence, ...], failure: float, origin: Source) -> Interval:
+def _interval(evidence: tuple[TrialEvidence, ...], failure: float, origin: RandomnessSource) -> Interval:
     lower = upper = estimate = 0.0
     epsilon, composed = evidence[0].trial.payoff.epsilon, False
     for part in evidence:
         trial = part.trial
         bound = trial.bound
-        low, high = clopper_pearson(hits=part.total, samples=trial.samples, failure=failure / 2)
+        low, high = clopper_pearson_interval(hits=part.total, samples=trial.samples, failure=failure / 2)
         low, high = low * bound * (1 - 1e-12), high * bound * (1 + 1e-12)
-        least, most = pair_of(trial.release).brackets(epsilon, trial.tilt.direction)
-        if isinstance(trial.payoff, BesideProfile):  # other events only add; their profile is an upper bound on theirs
+        least, most = build_simulated_pair(trial.release).brackets(epsilon, trial.tilt.direction)
+        if isinstance(trial.payoff, ProfilePayoff):  # other events only add; their profile is an upper bound on theirs
             composed, low, most = True, 0.0, 1.0
         most = min(most, bound, 1.0)
         if low > most * (1 + 1e-9) or high < least * (1 - 1e-9):
@@ -287,18 +291,18 @@ def _interval(evidence: tuple[Evidence, ...], failure: float, origin: Source) ->
     )
 
 
-def _looks(part: Evidence, failure: float, *, apart: float = 1.08) -> list[tuple[float, float, float]]:
+def _looks(part: TrialEvidence, failure: float, *, apart: float = 1.08) -> list[tuple[float, float, float]]:
     """Draws and the interval after them, where they lie a factor apart; half of the failure for each direction."""
     looks: list[tuple[float, float, float]] = []
     draws = hits = 0
     for found in part.hits:
         draws, hits = min(draws + SHARD, part.trial.samples), hits + found
         if not looks or draws >= apart * looks[-1][0] or draws == part.trial.samples:
-            looks.append((draws, *narrowing(part.trial, draws, hits, failure / 2)))
+            looks.append((draws, *compute_running_interval(part.trial, draws, hits, failure / 2)))
     return looks
 
 
-def narrowing(trial: Trial, draws: int, hits: int, failure: float) -> tuple[float, float]:
+def compute_running_interval(trial: BernoulliTrial, draws: int, hits: int, failure: float) -> tuple[float, float]:
     """The interval for a trial's delta after some of its draws, valid however often one looks; for displays."""
-    low, high = anytime(hits=hits, samples=draws, failure=failure)
+    low, high = anytime_interval(hits=hits, samples=draws, failure=failure)
     return low * trial.bound, min(1.0, high * trial.bound)

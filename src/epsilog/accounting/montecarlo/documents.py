@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from epsilog.accounting.montecarlo import tilt as tilts
-from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.run import Journal, Origin, Progress, Source, run_trials
-from epsilog.accounting.montecarlo.shards import SHARD, STREAM, Trial
+from epsilog.accounting.montecarlo.payoff import HockeyStick, Payoff, ProfilePayoff
+from epsilog.accounting.montecarlo.run import Journal, Progress, RandomnessSource, SoftwareVersions, run_trials
+from epsilog.accounting.montecarlo.shards import SHARD, STREAM, BernoulliTrial
 from epsilog.terms import CheckError, check, codec
 
 ASSUMPTIONS = (
@@ -25,7 +25,7 @@ ASSUMPTIONS = (
 )
 
 
-def origin_json(origin: Origin) -> dict[str, Any]:
+def origin_json(origin: SoftwareVersions) -> dict[str, Any]:
     """The part of a plan that says which code made it."""
     return {
         "pilot": str(origin.pilot),
@@ -35,7 +35,7 @@ def origin_json(origin: Origin) -> dict[str, Any]:
     }
 
 
-def origin_from_json(data: dict[str, Any]) -> Origin:
+def origin_from_json(data: dict[str, Any]) -> SoftwareVersions:
     """Reads what ``origin_json`` made.
 
     Raises:
@@ -44,11 +44,11 @@ def origin_from_json(data: dict[str, Any]) -> Origin:
     if data["stream"] != STREAM or data["shard"] != SHARD:
         raise CheckError("stream", f"{STREAM!r} in shards of {SHARD}", f"{data['stream']!r}, {data['shard']!r}")
     code = data["code"]
-    return Origin(int(data["pilot"]), code["epsilog"], code["numpy"], code["scipy"])
+    return SoftwareVersions(int(data["pilot"]), code["epsilog"], code["numpy"], code["scipy"])
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TrialEvidence:
     """What one direction of one candidate was tested with, and what came out.
 
     Attributes:
@@ -56,11 +56,11 @@ class Evidence:
         hits: the hits of each shard, up to where this trial or the one of the other direction failed.
     """
 
-    trial: Trial
+    trial: BernoulliTrial
     hits: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        check.fields(self, hits=check.each(check.integer(0, SHARD)))
+        check.validate_fields(self, hits=check.sequence_of(check.integer(0, SHARD)))
         if not 1 <= len(self.hits) <= self.trial.shards:
             raise CheckError("hits", f"1 to {self.trial.shards} entries", f"{len(self.hits)}", verb="have")
         for shard, found in enumerate(self.hits):
@@ -94,13 +94,13 @@ def payoff_from_json(data: dict[str, Any]) -> Payoff:
     if data["kind"] == "hockey-stick":
         return HockeyStick(float(data["epsilon"]))
     if data["kind"] == "beside-profile":
-        return BesideProfile(
+        return ProfilePayoff(
             float(data["epsilon"]), tuple(map(float, data["epsilons"])), tuple(map(float, data["deltas"]))
         )
     raise CheckError("payoff", "hockey-stick or beside-profile", repr(data["kind"]))
 
 
-def trial_json(trial: Trial) -> dict[str, Any]:
+def trial_json(trial: BernoulliTrial) -> dict[str, Any]:
     """A trial as plain JSON values."""
     return {
         "candidate": trial.candidate,
@@ -113,9 +113,9 @@ def trial_json(trial: Trial) -> dict[str, Any]:
     }
 
 
-def trial_from_json(data: dict[str, Any]) -> Trial:
+def trial_from_json(data: dict[str, Any]) -> BernoulliTrial:
     """Reads what ``trial_json`` made."""
-    return Trial(
+    return BernoulliTrial(
         release=codec.decode(data["release"]),
         payoff=payoff_from_json(data["payoff"]),
         tilt=tilts.Tilt(data["direction"], float(data["tilt"])),
@@ -125,24 +125,26 @@ def trial_from_json(data: dict[str, Any]) -> Trial:
     )
 
 
-def source_from_json(data: dict[str, Any]) -> Source:
+def source_from_json(data: dict[str, Any]) -> RandomnessSource:
     """Reads the source of a document."""
-    return Source(data["provenance"], data["value"])
+    return RandomnessSource(data["provenance"], data["value"])
 
 
-Draw = Callable[[Sequence[Trial], Sequence[int] | None], tuple[Evidence, ...]]  # with each trial's most hits
+Draw = Callable[
+    [Sequence[BernoulliTrial], Sequence[int] | None], tuple[TrialEvidence, ...]
+]  # with each trial's most hits
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(ABC):
     """Everything that is settled before the first draw."""
 
-    origin: Origin = field(default_factory=Origin, kw_only=True)
+    origin: SoftwareVersions = field(default_factory=SoftwareVersions, kw_only=True)
 
     @property
     def commitment(self) -> str:
         """Fingerprint of all of it, 64 hex digits: what is published before the nonce is known."""
-        return codec.fingerprint(self.to_json())
+        return codec.hash_canonical(self.to_json())
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -153,12 +155,12 @@ P = TypeVar("P", bound=Plan)
 
 
 @dataclass(frozen=True, slots=True)
-class Result(ABC, Generic[P]):
+class SimulationResult(ABC, Generic[P]):
     """What came out of a plan."""
 
     plan: P
-    source: Source
-    evidence: tuple[Evidence, ...]
+    source: RandomnessSource
+    evidence: tuple[TrialEvidence, ...]
 
     @property
     def seed(self) -> int:
@@ -189,16 +191,16 @@ class Result(ABC, Generic[P]):
         """A document from which a third party can recompute every shard."""
 
 
-def drawing(
-    plan: Plan, source: Source, *, workers: int | None, journal: Path | None, progress: Progress | None
+def open_simulation(
+    plan: Plan, source: RandomnessSource, *, workers: int | None, journal: Path | None, progress: Progress | None
 ) -> Draw:
     """Begins a run of a plan: its journal is there, and what is returned draws the plan's trials, once."""
     plan.origin.require_here()
     book = Journal.begin(journal, plan.commitment, source) if journal else None
     seed = source.seed(plan.commitment)
 
-    def draw(trials: Sequence[Trial], limits: Sequence[int] | None) -> tuple[Evidence, ...]:
+    def draw(trials: Sequence[BernoulliTrial], limits: Sequence[int] | None) -> tuple[TrialEvidence, ...]:
         counts = run_trials(trials, seed=seed, limits=limits, workers=workers, journal=book, progress=progress)
-        return tuple(Evidence(trial, hits) for trial, hits in zip(trials, counts, strict=True))
+        return tuple(TrialEvidence(trial, hits) for trial, hits in zip(trials, counts, strict=True))
 
     return draw

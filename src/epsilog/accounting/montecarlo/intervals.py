@@ -1,7 +1,7 @@
 """Confidence intervals for a probability that was sampled: exact at one sample size, or valid at every one.
 
 An interval holds with probability at least 1 - ``failure`` over the draws; the sample size is fixed beforehand for
-``clopper_pearson`` and may depend on what was seen for ``anytime``. Ends are rounded outwards.
+``clopper_pearson_interval`` and may depend on what was seen for ``anytime_interval``. Ends are rounded outwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, betaln, xlog1py, xlogy
 
-from epsilog.numerics.roots import bracket
+from epsilog.numerics.roots import bisect_doubles
 from epsilog.numerics.rounding import BOUND
 from epsilog.terms import check
 
@@ -28,7 +28,7 @@ def binomial_error(hits: int) -> float:
     return 2e-10 + 1e-14 * math.sqrt(hits)
 
 
-def at_most(probability: Array, samples: int, hits: int) -> Array:
+def binomial_cdf(probability: Array, samples: int, hits: int) -> Array:
     """The chance of at most ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
     if hits >= samples:
         return np.ones_like(probability)
@@ -37,7 +37,7 @@ def at_most(probability: Array, samples: int, hits: int) -> Array:
     return np.asarray(betaincc(hits + 1.0, float(samples - hits), probability))
 
 
-def more_than(probability: Array, samples: int, hits: int) -> Array:
+def binomial_sf(probability: Array, samples: int, hits: int) -> Array:
     """The chance of more than ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
     if hits >= samples:
         return np.zeros_like(probability)
@@ -71,43 +71,47 @@ def _log_choices(samples: int, chosen: int) -> float:
 
 def _counts(hits: int, samples: int, failure: float) -> tuple[int, int, float]:
     samples = check.integer(1)(samples=samples)
-    hits, failure = check.integer(0, samples)(hits=hits), check.between(0, 1)(failure=failure)
+    hits, failure = check.integer(0, samples)(hits=hits), check.in_open_interval(0, 1)(failure=failure)
     return hits, samples, check.at_least(LEAST_FAILURE / 4)(failure=failure)
 
 
-def clopper_pearson(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
+def clopper_pearson_interval(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
     """Computes the exact two-sided interval for the chance of a hit, half of ``failure`` on either side.
 
     Source:
         Clopper & Pearson 1934.
 
-    >>> low, high = clopper_pearson(hits=10, samples=1000, failure=0.05)
+    >>> low, high = clopper_pearson_interval(hits=10, samples=1000, failure=0.05)
     >>> round(low, 6), round(high, 6)
     (0.004806, 0.018313)
     """
     hits, samples, failure = _counts(hits, samples, failure)
-    return lower_end(hits, samples, failure / 2), upper_end(hits, samples, failure / 2)
+    return lower_confidence_bound(hits, samples, failure / 2), upper_confidence_bound(hits, samples, failure / 2)
 
 
-def upper_end(hits: int, samples: int, failure: float) -> float:
+def upper_confidence_bound(hits: int, samples: int, failure: float) -> float:
     """The chance at which ``hits`` or fewer have probability ``failure``, rounded up."""
     hits, samples, failure = _counts(hits, samples, failure)
     if hits == samples:
         return 1.0
     tail = failure * (1 - binomial_error(hits))
-    return bracket(lambda p: float(at_most(np.array([p]), samples, hits)[0]) <= tail, hits / samples, 1.0)[1]
+    return bisect_doubles(lambda p: float(binomial_cdf(np.array([p]), samples, hits)[0]) <= tail, hits / samples, 1.0)[
+        1
+    ]
 
 
-def lower_end(hits: int, samples: int, failure: float) -> float:
+def lower_confidence_bound(hits: int, samples: int, failure: float) -> float:
     """The chance at which ``hits`` or more have probability ``failure``, rounded down."""
     hits, samples, failure = _counts(hits, samples, failure)
     if hits == 0:
         return 0.0
     tail = failure * (1 - binomial_error(hits))
-    return bracket(lambda p: float(more_than(np.array([p]), samples, hits - 1)[0]) > tail, 0.0, hits / samples)[0]
+    return bisect_doubles(
+        lambda p: float(binomial_sf(np.array([p]), samples, hits - 1)[0]) > tail, 0.0, hits / samples
+    )[0]
 
 
-def anytime(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
+def anytime_interval(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
     """Computes an interval that holds at all sample sizes at once, so that one may look and stop at will.
 
     The likelihood of the counts, mixed over a Beta(1/2, 1/2) prior, over that at p is a martingale of mean 1
@@ -116,7 +120,7 @@ def anytime(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
     Source:
         Robbins 1970; Howard et al. 2021 (arXiv:1810.08240).
 
-    >>> low, high = anytime(hits=10, samples=1000, failure=0.05)
+    >>> low, high = anytime_interval(hits=10, samples=1000, failure=0.05)
     >>> low < 0.0048 < 0.0183 < high
     True
     """
@@ -129,6 +133,6 @@ def anytime(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
         return mixed - (log_p + log_q) < BOUND * (1 + abs(mixed))
 
     mean = hits / samples
-    low = 0.0 if hits == 0 else bracket(plausible, 0.0, mean)[0]
-    high = 1.0 if hits == samples else bracket(lambda p: not plausible(p), mean, 1.0)[1]
+    low = 0.0 if hits == 0 else bisect_doubles(plausible, 0.0, mean)[0]
+    high = 1.0 if hits == samples else bisect_doubles(lambda p: not plausible(p), mean, 1.0)[1]
     return low, high

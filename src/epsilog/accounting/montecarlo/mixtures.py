@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from epsilog.accounting.montecarlo.normals import normals
+from epsilog.accounting.montecarlo.normals import draw_normals
 from epsilog.accounting.montecarlo.oracle import cube_lower_bound
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 from epsilog.terms import UnsupportedMechanismError
 
 Array = NDArray[np.float64]
@@ -33,23 +33,23 @@ LARGEST_TILT = 64
 LARGEST_ORDER = 30  # 6,842 partitions of 31
 
 
-def partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
+def list_partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
     """All ways to write ``total`` as a falling sum of parts, each at most ``largest``.
 
-    >>> list(partitions(4, 4))
+    >>> list(list_partitions(4, 4))
     [(4,), (3, 1), (2, 2), (2, 1, 1), (1, 1, 1, 1)]
     """
     if total == 0:
         yield ()
     for first in range(min(total, largest), 0, -1):
-        for rest in partitions(total - first, first):
+        for rest in list_partitions(total - first, first):
             yield (first, *rest)
 
 
 @lru_cache(maxsize=64)
 def _table(order: int, bins: int) -> tuple[Array, Counts]:
     """Log chance under uniform draws, and the parts (padded with 0), of every partition."""
-    kept = [parts for parts in partitions(order + 1, order + 1) if len(parts) <= bins]
+    kept = [parts for parts in list_partitions(order + 1, order + 1) if len(parts) <= bins]
     width = min(order + 1, bins)
     log_chance = [
         math.lgamma(order + 2)
@@ -100,10 +100,10 @@ def draw_counts(order: int, bins: int, joint: Array, uniform: Array) -> Counts:
 
 def log_mean_exp(fields: Array) -> Array:
     """Log of the mean of the exponentials along the last axis; shape (n, b) to (n,)."""
-    return _mixed(fields, sign=1, floor=-math.inf)
+    return _log_mean_exp(fields, sign=1, floor=-math.inf)
 
 
-def _mixed(noise: Array, *, sign: int, floor: float, scale: float = 1.0, offset: float = 0.0) -> Array:
+def _log_mean_exp(noise: Array, *, sign: int, floor: float, scale: float = 1.0, offset: float = 0.0) -> Array:
     """``sign`` times the log mean exp of the rows of scale * noise - offset; shape (n, b) to (n,).
 
     ``-inf`` where a row's maximum alone shows the result to be at most ``floor``: a mean lies between the largest
@@ -122,7 +122,7 @@ def _mixed(noise: Array, *, sign: int, floor: float, scale: float = 1.0, offset:
     return loss
 
 
-def require_noise(energies: Array) -> None:
+def require_representable_noise(energies: Array) -> None:
     """Refuses modes so far apart, over the noise, that losses would be lost in round-off or overflow."""
     if not (np.abs(energies) < LARGEST_ENERGY).all():  # nor is NaN
         raise UnsupportedMechanismError("energy", method=METHOD, reason="the noise is too small to be simulated")
@@ -137,7 +137,7 @@ class Pair(ABC):
 
     @abstractmethod
     def draw(
-        self, rng: np.random.Generator, count: int, direction: Direction, *, floor: float, shift: float
+        self, rng: np.random.Generator, count: int, direction: AdjacencyType, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
         """Draws ``count`` privacy losses; those known to be at most ``floor`` may come back as ``-inf``.
 
@@ -154,11 +154,11 @@ class Pair(ABC):
         raise AssertionError(f"no weight of order {order} is bounded")
 
     @abstractmethod
-    def brackets(self, epsilon: float, direction: Direction) -> tuple[float, float]:
+    def brackets(self, epsilon: float, direction: AdjacencyType) -> tuple[float, float]:
         """Proven bounds below and above delta(epsilon)."""
 
 
-class Mixture(Pair):
+class BallsInBinsPair(Pair):
     """P = mean of N(m_i, s^2 I) over i, through the Gram matrix H_ij = <m_i, m_j> / s^2: balls-in-bins over any C.
 
     Only u_i = ln of the i-th likelihood ratio matters: under N(m, s^2 I), u ~ N(<m_i, m> / s^2 - H_ii / 2, H).
@@ -168,7 +168,7 @@ class Mixture(Pair):
     """
 
     def __init__(self, gram: Array) -> None:
-        require_noise(gram)
+        require_representable_noise(gram)
         self.bins = len(gram)
         self.diagonal = bool(np.count_nonzero(gram - np.diag(np.diag(gram))) == 0)
         self.gram = gram if self.diagonal else _made_definite(gram)
@@ -182,20 +182,20 @@ class Mixture(Pair):
 
     def noise(self, rng: np.random.Generator, count: int) -> Array:
         """Draws from N(0, H); shape (count, b)."""
-        drawn = normals(rng, count, self.bins)
+        drawn = draw_normals(rng, count, self.bins)
         if self.diagonal:
             drawn *= self.root
             return drawn
         return np.asarray(drawn @ self.root)
 
     def draw(
-        self, rng: np.random.Generator, count: int, direction: Direction, *, floor: float, shift: float
+        self, rng: np.random.Generator, count: int, direction: AdjacencyType, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
         """Draws block by block; see ``Pair``."""
-        index = rng.integers(self.bins, size=count) if direction == Direction.REMOVE else None
+        index = rng.integers(self.bins, size=count) if direction == AdjacencyType.REMOVE else None
         loss, log_weight = np.empty(count), np.zeros(count)
         step = max(1, _CHUNK // self.bins)
-        part_of = self._alike if self.exact else self._general
+        part_of = self._draw_independent if self.exact else self._general
         for start in range(0, count, step):
             part = slice(start, min(start + step, count))
             modes = None if index is None else index[part]
@@ -214,9 +214,9 @@ class Mixture(Pair):
             return self._mode_by_mode(rng, order, count)
         t = float(self.root[0])
         counts = draw_counts(order, self.bins, gaussian_joint(order, t * t), rng.random(count))
-        z = normals(rng, count, self.bins)
+        z = draw_normals(rng, count, self.bins)
         z[:, : counts.shape[1]] += t * counts
-        loss = _mixed(z, sign=1, floor=-math.inf, scale=t, offset=float(self.half[0]))
+        loss = _log_mean_exp(z, sign=1, floor=-math.inf, scale=t, offset=float(self.half[0]))
         return loss, self.log_moment(order) - order * loss
 
     def _mode_by_mode(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:
@@ -254,20 +254,20 @@ class Mixture(Pair):
         loss = log_mean_exp(fields)
         return loss, log_weight - order * loss
 
-    def _alike(
+    def _draw_independent(
         self, rng: np.random.Generator, count: int, modes: NDArray[np.int64] | None, floor: float, shift: float
     ) -> tuple[Array, Array]:
         """Independent noise and equal bins: u_i = t z_i - t^2 / 2, with z_i moved by t under mode i."""
         t, half = float(self.root[0]), float(self.half[0])
-        z = normals(rng, count, self.bins)
+        z = draw_normals(rng, count, self.bins)
         if modes is not None:
             z[np.arange(count), modes] += t
-            return _mixed(z, sign=1, floor=floor, scale=t, offset=half), np.zeros(count)
+            return _log_mean_exp(z, sign=1, floor=floor, scale=t, offset=half), np.zeros(count)
         log_weight = np.zeros(count)
         if shift:
             z -= shift * t / self.bins
             log_weight = shift * t * z.mean(axis=1) + shift**2 * self.mean_field_energy / 2
-        return _mixed(z, sign=-1, floor=floor, scale=t, offset=half), log_weight
+        return _log_mean_exp(z, sign=-1, floor=floor, scale=t, offset=half), log_weight
 
     def _general(
         self, rng: np.random.Generator, count: int, modes: NDArray[np.int64] | None, floor: float, shift: float
@@ -276,13 +276,13 @@ class Mixture(Pair):
         if modes is not None:
             fields += self.gram[modes]
             fields -= self.half
-            return _mixed(fields, sign=1, floor=floor), np.zeros(count)
+            return _log_mean_exp(fields, sign=1, floor=floor), np.zeros(count)
         fields -= shift * self.mean_row
         log_weight = shift * fields.mean(axis=1) + shift**2 * self.mean_field_energy / 2  # by <mean m, x> / s^2
         fields -= self.half
-        return _mixed(fields, sign=-1, floor=floor), log_weight
+        return _log_mean_exp(fields, sign=-1, floor=floor), log_weight
 
-    def brackets(self, epsilon: float, direction: Direction) -> tuple[float, float]:
+    def brackets(self, epsilon: float, direction: AdjacencyType) -> tuple[float, float]:
         """The cube bound for independent noise (else 0) and the Gaussian of the largest mode."""
         stddevs = 1 / np.sqrt(np.maximum(2 * self.half, 1e-300))
         low = 0.0

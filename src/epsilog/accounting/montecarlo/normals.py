@@ -27,11 +27,11 @@ _lock = threading.Lock()
 _inside: list[Any] = []  # an entry for each call on its way; the first one holds what was before
 
 
-def normals(rng: np.random.Generator, count: int, width: int) -> Array:
+def draw_normals(rng: np.random.Generator, count: int, width: int) -> Array:
     """Draws independent standard normals, row by row; shape (count, width)."""
     result = np.empty((count, width))
     _asked["normals"] += result.size
-    fill = compiled() if _asked["normals"] > PATIENCE else None
+    fill = compile_fill_loop() if _asked["normals"] > PATIENCE else None
     if fill is None:
         rng.standard_normal(out=result)
     else:
@@ -40,7 +40,7 @@ def normals(rng: np.random.Generator, count: int, width: int) -> Array:
 
 
 @cache
-def compiled() -> Callable[[np.random.Generator, Array], None] | None:
+def compile_fill_loop() -> Callable[[np.random.Generator, Array], None] | None:
     """The loop that fills a flat array, or ``None`` without numba."""
     if find_spec("numba") is None:
         return None
@@ -63,7 +63,7 @@ def _libraries() -> Any:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def limit_to_one_thread() -> Iterator[None]:
     """Limits linear algebra to one thread while anybody is inside; the last one out gives the threads back."""
     from threadpoolctl import OpenBLASController
 

@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from scipy.special import lambertw, log_ndtr
 
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 from epsilog.numerics.rounding import BOUND, LEAST, TINY, gamma
 from epsilog.terms import CalibrationError, check
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-DIRECTIONS = (Direction.REMOVE, Direction.ADD)
+DIRECTIONS = (AdjacencyType.REMOVE, AdjacencyType.ADD)
 _ROUND_OFF = 2e-15  # relative error of one phi, in units of the bin count
 _SCAN = 12  # order of the rules that only look for a saddle
 _ANGLE = 0.6 * math.pi  # direction of the arcs: e^(zK) and e^(b z^2) both decay along it
@@ -53,8 +53,8 @@ class OracleDelta:
     upper: float
 
 
-def balls_in_bins_delta(
-    *, bins: int, noise_stddev: float, epsilon: float, direction: Direction = Direction.REMOVE, epochs: int = 1
+def compute_balls_in_bins_delta(
+    *, bins: int, noise_stddev: float, epsilon: float, direction: AdjacencyType = AdjacencyType.REMOVE, epochs: int = 1
 ) -> OracleDelta:
     """Computes delta(epsilon) of balls-in-bins over independent Gaussian noise, in one direction.
 
@@ -74,7 +74,7 @@ def balls_in_bins_delta(
     Source:
         Pair: Choquette-Choo et al., ICLR 2025, Lemma 3.2 (arXiv:2410.06266); integral: ``docs/montecarlo/oracle.md``.
 
-    >>> value = balls_in_bins_delta(bins=16, noise_stddev=1.0, epsilon=1.0)
+    >>> value = compute_balls_in_bins_delta(bins=16, noise_stddev=1.0, epsilon=1.0)
     >>> f"{value.value:.10e}"
     '6.8762519118e-04'
     """
@@ -90,9 +90,11 @@ def balls_in_bins_delta(
     high = gaussian_delta(1 / stddev, epsilon)[1]
     if bins == 1:
         return OracleDelta(high, min(low, high), high)
-    value, error = _priced(_remove if direction == Direction.REMOVE else _add, bins, 1 / stddev, epsilon)
-    if direction == Direction.REMOVE and not error < 1e-9 * value:
-        value, error = min((value, error), _priced(_direct, bins, 1 / stddev, epsilon), key=lambda pair: pair[1])
+    value, error = _evaluate_method(_remove if direction == AdjacencyType.REMOVE else _add, bins, 1 / stddev, epsilon)
+    if direction == AdjacencyType.REMOVE and not error < 1e-9 * value:
+        value, error = min(
+            (value, error), _evaluate_method(_direct, bins, 1 / stddev, epsilon), key=lambda pair: pair[1]
+        )
     if not math.isfinite(error):  # out of reach (delta below 1e-300, say): the brackets are still proven
         return OracleDelta(high, low, high)
     if value + error < low * (1 - BOUND) or value - error > high * (1 + BOUND):
@@ -101,7 +103,7 @@ def balls_in_bins_delta(
     return OracleDelta(min(max(value, lower), upper), lower, max(upper, lower))
 
 
-def _priced(method: Any, bins: int, t: float, epsilon: float) -> tuple[float, float]:
+def _evaluate_method(method: Any, bins: int, t: float, epsilon: float) -> tuple[float, float]:
     """One method's value and estimated error: two resolutions and round-off; ``inf`` where it breaks down."""
     try:
         with np.errstate(all="ignore"):
@@ -113,7 +115,7 @@ def _priced(method: Any, bins: int, t: float, epsilon: float) -> tuple[float, fl
     return (value, error) if math.isfinite(error) and value >= 0 else (math.nan, math.inf)
 
 
-def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, direction: Direction) -> float:
+def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, direction: AdjacencyType) -> float:
     """Bounds delta from below by the events "some coordinate exceeds c" (remove) and "none does" (add).
 
     Source:
@@ -124,7 +126,7 @@ def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, directio
     threshold = np.linspace(-8 * s, 1 + 12 * s + s * s * (epsilon + math.log(bins)), 4001)
     log_q = bins * log_ndtr(threshold / s)
     log_p = log_ndtr((threshold - 1) / s) + (bins - 1) * log_ndtr(threshold / s)
-    if direction == Direction.REMOVE:
+    if direction == AdjacencyType.REMOVE:
         gain = -np.expm1(log_p) + math.exp(min(epsilon, 700.0)) * np.expm1(log_q)
     else:
         gain = np.exp(log_q) - math.exp(min(epsilon, 700.0)) * np.exp(log_p)

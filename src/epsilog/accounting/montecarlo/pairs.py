@@ -13,20 +13,20 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.mixtures import METHOD, Mixture, Pair
-from epsilog.accounting.montecarlo.paths import Chosen, Cyclic, Spaced
+from epsilog.accounting.montecarlo.mixtures import METHOD, BallsInBinsPair, Pair
+from epsilog.accounting.montecarlo.paths import CyclicPoissonPair, MinSepPair, RandomAllocationPair
 from epsilog.mechanisms import (
-    BinnedParticipation,
-    ChosenParticipation,
-    CyclicParticipation,
+    BallsInBinsParticipation,
+    BoundedParticipation,
+    CyclicPoissonParticipation,
     DenseStrategy,
-    EveryRound,
-    LimitedParticipation,
+    FullParticipation,
     MatrixMechanism,
+    MinSepParticipation,
+    RandomAllocationParticipation,
     Release,
-    SpacedParticipation,
     ToeplitzStrategy,
-    TreeStrategy,
+    TreeAggregationStrategy,
 )
 from epsilog.terms import UnsupportedMechanismError
 
@@ -38,7 +38,7 @@ _PLAIN = ToeplitzStrategy((1.0,))  # independent noise, scaled as it is
 _NOISES = (1e-100, 1e100)  # beyond, its square leaves the range of numbers
 
 
-def bin_gram(release: MatrixMechanism, bins: int) -> Array:
+def compute_bin_gram(release: MatrixMechanism, bins: int) -> Array:
     """The Gram matrix of the bins' modes m_i = sum_j C[:, i + j b], not yet over s^2; shape (b, b)."""
     rounds = release.rounds
     modes = np.zeros((rounds, bins))
@@ -56,7 +56,7 @@ def bin_gram(release: MatrixMechanism, bins: int) -> Array:
 
 
 @lru_cache(maxsize=8)
-def pair_of(release: Release) -> Pair:
+def build_simulated_pair(release: Release) -> Pair:
     """Builds the dominating pair of a release.
 
     Raises:
@@ -64,7 +64,7 @@ def pair_of(release: Release) -> Pair:
     """
     if (run := release.as_matrix()) is None:
         raise _refused(release, "releases without correlated noise need no simulation where they have a price")
-    if isinstance(run.strategy, TreeStrategy) or isinstance(run.participation, LimitedParticipation):
+    if isinstance(run.strategy, TreeAggregationStrategy) or isinstance(run.participation, BoundedParticipation):
         raise _refused(release, "a tree, and rounds that are not drawn, need no simulation where they have a price")
     noise = run.noise_stddev
     if noise <= 0:
@@ -72,24 +72,24 @@ def pair_of(release: Release) -> Pair:
     if not _NOISES[0] <= noise <= _NOISES[1]:
         raise _refused(release, f"noise of {noise:g} cannot be simulated in double precision")
     match run.participation:
-        case EveryRound():
+        case FullParticipation():
             _require_memory(release, cells=run.rounds)
-            return Mixture(bin_gram(run, 1) / noise**2)
-        case BinnedParticipation(cycle_length=bins) if run.strategy == _PLAIN and run.rounds % bins == 0:
+            return BallsInBinsPair(compute_bin_gram(run, 1) / noise**2)
+        case BallsInBinsParticipation(cycle_length=bins) if run.strategy == _PLAIN and run.rounds % bins == 0:
             _require_memory(release, modes=bins)
-            return Mixture(np.eye(bins) * (run.rounds // bins / noise**2))
-        case BinnedParticipation(cycle_length=bins):
+            return BallsInBinsPair(np.eye(bins) * (run.rounds // bins / noise**2))
+        case BallsInBinsParticipation(cycle_length=bins):
             _require_memory(release, modes=bins, cells=run.rounds * bins)
-            return Mixture(bin_gram(run, bins) / noise**2)
-        case SpacedParticipation(min_separation=apart) as spaced:
+            return BallsInBinsPair(compute_bin_gram(run, bins) / noise**2)
+        case MinSepParticipation(min_separation=apart) as spaced:
             _require_memory(release, path=max(run.rounds, apart))
-            return Spaced(_column(run, spaced.min_separation), noise, run.rounds, spaced)
-        case CyclicParticipation(cycle_length=slots) as cyclic:
+            return MinSepPair(_column(run, spaced.min_separation), noise, run.rounds, spaced)
+        case CyclicPoissonParticipation(cycle_length=slots) as cyclic:
             _require_memory(release, path=max(run.rounds, slots))
-            return Cyclic(_column(run, cyclic.cycle_length), noise, run.rounds, cyclic)
-        case ChosenParticipation(participations=often):
+            return CyclicPoissonPair(_column(run, cyclic.cycle_length), noise, run.rounds, cyclic)
+        case RandomAllocationParticipation(participations=often):
             _require_memory(release, path=run.rounds, cells=run.rounds * often)
-            return Chosen(_column(run, 1), noise, run.rounds, often)
+            return RandomAllocationPair(_column(run, 1), noise, run.rounds, often)
 
 
 def _refused(release: Release, reason: str) -> UnsupportedMechanismError:

@@ -16,12 +16,12 @@ from epsilog.accounting.montecarlo.mixtures import (
     gaussian_joint,
     log_mean_exp,
     log_moment,
-    require_noise,
+    require_representable_noise,
 )
-from epsilog.accounting.montecarlo.normals import normals
-from epsilog.mechanisms import CyclicParticipation, SpacedParticipation
+from epsilog.accounting.montecarlo.normals import draw_normals
+from epsilog.mechanisms import CyclicPoissonParticipation, MinSepParticipation
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class _Banded(Pair):
         squares = np.cumsum(column**2)
         tails = np.minimum(np.arange(rounds, 0, -1), len(column)) - 1
         self.energy = squares[tails] / noise_stddev**2  # |C_t|^2 / s^2, shape (rounds,)
-        require_noise(self.energy)
+        require_representable_noise(self.energy)
         self.mean_energy = self.mean_field_energy = 0.0
 
     def _set_mean(self, chance: Array) -> None:
@@ -56,25 +56,25 @@ class _Banded(Pair):
         """Log of the likelihood ratio of the mixture; shape (rounds, n) to (n,)."""
 
     @abstractmethod
-    def taken(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    def sample_participation(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
         """Draws who takes part when; shape (rounds, count)."""
 
     @abstractmethod
     def _largest_energy(self) -> float:
         """The squared norm over the noise of the fullest participation."""
 
-    def brackets(self, epsilon: float, direction: Direction) -> tuple[float, float]:
+    def brackets(self, epsilon: float, direction: AdjacencyType) -> tuple[float, float]:
         """0 and the Gaussian of the fullest participation."""
         del direction
         return 0.0, gaussian_delta(math.sqrt(self._largest_energy()), epsilon)[1]
 
     def draw(
-        self, rng: np.random.Generator, count: int, direction: Direction, *, floor: float, shift: float
+        self, rng: np.random.Generator, count: int, direction: AdjacencyType, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
         """Draws losses; see ``Pair``."""
         del floor
-        taken = self.taken(rng, count) if direction == Direction.REMOVE else None
-        x = normals(rng, count, self.rounds).T.copy()
+        taken = self.sample_participation(rng, count) if direction == AdjacencyType.REMOVE else None
+        x = draw_normals(rng, count, self.rounds).T.copy()
         if taken is not None:
             for j, value in enumerate(self.column):
                 x[j:] += taken[: self.rounds - j] * (value / self.stddev)
@@ -83,10 +83,10 @@ class _Banded(Pair):
             x -= shift * self.field[:, None]
             log_weight = shift * (self.field @ x) + shift**2 * self.mean_field_energy / 2
         loss = self.loss(self.ratios(x))
-        return (loss if direction == Direction.REMOVE else -loss), log_weight
+        return (loss if direction == AdjacencyType.REMOVE else -loss), log_weight
 
 
-class Spaced(_Banded):
+class MinSepPair(_Banded):
     """b-min-sep: joins with probability p unless within the last b - 1 rounds; the loss by backward recursion.
 
     f_t = ln((1 - p) e^(f_(t+1)) + p e^(r_t + f_(t+b))), f = 0 past the end; the loss is f_0, or for a warm start the
@@ -96,7 +96,7 @@ class Spaced(_Banded):
         Dong & Ganesh 2026 (arXiv:2602.09338v2).
     """
 
-    def __init__(self, column: Array, noise_stddev: float, rounds: int, kind: SpacedParticipation) -> None:
+    def __init__(self, column: Array, noise_stddev: float, rounds: int, kind: MinSepParticipation) -> None:
         super().__init__(column, noise_stddev, rounds)
         self.kind = kind
         b, p = kind.min_separation, kind.probability
@@ -120,7 +120,7 @@ class Spaced(_Banded):
             best[t] = max(best[t + 1], self.energy[t] + best[t + self.kind.min_separation])
         return float(best[0])
 
-    def taken(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    def sample_participation(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
         """Draws the participation process; see ``_Banded``."""
         b, p = self.kind.min_separation, self.kind.probability
         at = rng.choice(len(self.start), p=self.start, size=count) + rng.geometric(p, size=count) - 1
@@ -144,14 +144,14 @@ class Spaced(_Banded):
         return np.asarray(top + np.log(self.start @ np.exp(first - top)))
 
 
-class Cyclic(_Banded):
+class CyclicPoissonPair(_Banded):
     """Cyclic Poisson: a hidden slot of the cycle, then a coin whenever it comes; the loss is a mean over slots.
 
     Source:
         Choquette-Choo et al. 2023 (arXiv:2306.08153), with partitions drawn independently per unit.
     """
 
-    def __init__(self, column: Array, noise_stddev: float, rounds: int, kind: CyclicParticipation) -> None:
+    def __init__(self, column: Array, noise_stddev: float, rounds: int, kind: CyclicPoissonParticipation) -> None:
         super().__init__(column, noise_stddev, rounds)
         self.kind = kind
         if len(column) == 1 and rounds % kind.cycle_length == 0:
@@ -180,7 +180,7 @@ class Cyclic(_Banded):
         coins = self._coins(order)
         ladder = np.cumsum(np.exp(coins - coins.max(axis=1, keepdims=True)), axis=1)
         ladder /= ladder[:, -1:]
-        x = normals(rng, count, self.rounds).T.copy()
+        x = draw_normals(rng, count, self.rounds).T.copy()
         for slot in range(counts.shape[1]):
             steps = ladder[counts[:, slot], :-1]
             for t in range(slot, self.rounds, b):
@@ -192,7 +192,7 @@ class Cyclic(_Banded):
         b = self.kind.cycle_length
         return max(float(self.energy[slot::b].sum()) for slot in range(min(b, self.rounds)))
 
-    def taken(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    def sample_participation(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
         """Draws slots and coins; see ``_Banded``."""
         slot = rng.integers(self.kind.cycle_length, size=count)
         coins = rng.random((count, self.rounds)).T < self.kind.probability  # noqa: SIM300 (not a constant)
@@ -210,7 +210,7 @@ class Cyclic(_Banded):
         return log_mean_exp(fields.T)
 
 
-class Chosen(_Banded):
+class RandomAllocationPair(_Banded):
     """k rounds of T, each set of them alike, with independent noise; the loss is a mean of products over such sets.
 
     g_j, the log of the sum of products of j of the ratios seen so far, grows by ln(e^(g_j) + e^(r_t + g_(j-1))); the
@@ -229,7 +229,7 @@ class Chosen(_Banded):
     def _largest_energy(self) -> float:
         return float(np.sort(self.energy)[-self.participations :].sum())
 
-    def taken(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    def sample_participation(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
         """Draws the rounds of each unit; see ``_Banded``."""
         order = np.argsort(rng.random((count, self.rounds)), axis=1)
         return np.asarray((order < self.participations).T)

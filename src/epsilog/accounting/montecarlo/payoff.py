@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.numerics.rounding import ELEMENTARY, down, up
+from epsilog.numerics.rounding import ELEMENTARY, round_down, round_up
 from epsilog.terms import CheckError, check
 
 Array = NDArray[np.float64]
@@ -30,7 +30,7 @@ class HockeyStick:
     epsilon: float
 
     def __post_init__(self) -> None:
-        check.fields(self, epsilon=check.at_least(0))
+        check.validate_fields(self, epsilon=check.at_least(0))
 
     @property
     def floor(self) -> float:
@@ -52,7 +52,7 @@ class HockeyStick:
 
 
 @dataclass(frozen=True)
-class BesideProfile:
+class ProfilePayoff:
     """The payoff delta_other(epsilon - loss), for a certified profile of the other events in the *same* direction.
 
     Between two table points the profile is read off the chord in e^epsilon, in which every profile is convex: an upper
@@ -69,11 +69,11 @@ class BesideProfile:
     deltas: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
             epsilon=check.at_least(0),
-            epsilons=check.each(check.finite()),
-            deltas=check.each(check.within(0, 1)),
+            epsilons=check.sequence_of(check.finite()),
+            deltas=check.sequence_of(check.in_closed_interval(0, 1)),
         )
         if len(self.epsilons) < 2 or len(self.epsilons) != len(self.deltas):
             raise CheckError(
@@ -91,7 +91,7 @@ class BesideProfile:
     @property
     def _least(self) -> Array:
         """What no profile is below: P(everything) - e^epsilon Q(everything), rounded up."""
-        return np.asarray(np.clip(up(-np.expm1(np.array(self.epsilons)), ELEMENTARY), 0.0, 1.0))
+        return np.asarray(np.clip(round_up(-np.expm1(np.array(self.epsilons)), ELEMENTARY), 0.0, 1.0))
 
     @property
     def floor(self) -> float:
@@ -106,7 +106,7 @@ class BesideProfile:
         left = np.clip(right - 1, 0, len(epsilons) - 2)
         width = np.expm1(epsilons[left + 1] - epsilons[left])
         share = np.clip(np.expm1(np.minimum(at - epsilons[left], 700.0)) / width, 0.0, 1.0)
-        value = deltas[left] + (deltas[left + 1] - deltas[left]) * down(share, 2 + 2 * ELEMENTARY)
+        value = deltas[left] + (deltas[left + 1] - deltas[left]) * round_down(share, 2 + 2 * ELEMENTARY)
         value = np.where(right == 0, 1.0, np.where(right == len(epsilons), deltas[-1], value))
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(value))
@@ -124,4 +124,4 @@ class BesideProfile:
         return 0.0 if tilt == 0 else float(max(worst))
 
 
-Payoff = HockeyStick | BesideProfile
+Payoff = HockeyStick | ProfilePayoff

@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 
 from epsilog.accounting.montecarlo.certificates import Certificate, CertificatePlan, certificate_plan_from_json
-from epsilog.accounting.montecarlo.documents import Evidence, source_from_json
-from epsilog.accounting.montecarlo.run import NONCE, Source, entropy
-from epsilog.accounting.montecarlo.shards import Trial, count_hits, is_proven
-from epsilog.accounting.montecarlo.sweeps import SweepPlan, SweepResult, sweep_plan_from_json
+from epsilog.accounting.montecarlo.documents import TrialEvidence, source_from_json
+from epsilog.accounting.montecarlo.run import NONCE, RandomnessSource, draw_entropy
+from epsilog.accounting.montecarlo.shards import BernoulliTrial, count_hits, is_proven
+from epsilog.accounting.montecarlo.sweeps import NoiseSearchPlan, NoiseSearchResult, noise_search_plan_from_json
 from epsilog.terms import CalibrationError, CheckError, UnsupportedMechanismError, check
 
 _ROUND_OFF = 1e-11  # relative, between two versions of the libraries; the numbers are rounded up by more than that
 _ROUNDED = {"/interval/lower", "/interval/upper", "/interval/estimate", "/claim/delta"}
 _MALFORMED = (KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError)
-_PLANS: dict[Any, Callable[[dict[str, Any]], CertificatePlan | SweepPlan]] = {
+_PLANS: dict[Any, Callable[[dict[str, Any]], CertificatePlan | NoiseSearchPlan]] = {
     "montecarlo-certificate": certificate_plan_from_json,
-    "montecarlo-sweep": sweep_plan_from_json,
+    "montecarlo-sweep": noise_search_plan_from_json,
 }
 
 
-def plan_from_json(data: dict[str, Any]) -> CertificatePlan | SweepPlan:
+def plan_from_json(data: dict[str, Any]) -> CertificatePlan | NoiseSearchPlan:
     """Reads what a plan's ``to_json`` made.
 
     Raises:
@@ -45,7 +45,7 @@ def plan_from_json(data: dict[str, Any]) -> CertificatePlan | SweepPlan:
     return plan
 
 
-def check_document(
+def recompute_document(
     document: dict[str, Any], *, shards: int | None = None, commitment: str | None = None, nonce: str | None = None
 ) -> tuple[str, ...]:
     """Builds a certificate or sweep again from its plan and its draws; lists what does not agree.
@@ -67,7 +67,7 @@ def check_document(
         plan = plan_from_json(document["plan"])
         source = source_from_json(document["source"])
         counts = [tuple(found) for found in document["hits"]]
-        evidence = tuple(Evidence(trial, hits) for trial, hits in zip(_trials(plan), counts, strict=False))
+        evidence = tuple(TrialEvidence(trial, hits) for trial, hits in zip(_trials(plan), counts, strict=False))
         if len(counts) > len(evidence):
             raise CheckError("hits", f"of at most {len(evidence)} trials", f"{len(counts)}")
         result = _result(plan, source, evidence)
@@ -76,31 +76,31 @@ def check_document(
     found = [result] if isinstance(result, str) else [*_differences(document, result.to_json(), "")]
     if commitment is not None and commitment != plan.commitment:
         found.append(f"/commitment: {commitment} was published, this plan's is {plan.commitment}")
-    if nonce is not None and source != Source(NONCE, nonce):
+    if nonce is not None and source != RandomnessSource(NONCE, nonce):
         found.append(f"/source: the public nonce is {nonce!r}, this has {source.provenance} {source.value!r}")
     return (*found, *_redrawn(evidence, source.seed(plan.commitment), shards))
 
 
-def provenance(document: dict[str, Any]) -> str:
+def describe_seed_provenance(document: dict[str, Any]) -> str:
     """Where the seed of a checked document came from, and what that leaves to be believed."""
     source = source_from_json(document["source"])
     return f"{source.assumption} ({source.provenance} {source.value!r}, plan {document['commitment']})"
 
 
-def _trials(plan: CertificatePlan | SweepPlan) -> tuple[Trial, ...]:
+def _trials(plan: CertificatePlan | NoiseSearchPlan) -> tuple[BernoulliTrial, ...]:
     if isinstance(plan, CertificatePlan):
         return plan.trials
     return tuple(test.trial for pair in plan.checks for test in pair)
 
 
 def _result(
-    plan: CertificatePlan | SweepPlan, source: Source, evidence: tuple[Evidence, ...]
-) -> Certificate | SweepResult | str:
+    plan: CertificatePlan | NoiseSearchPlan, source: RandomnessSource, evidence: tuple[TrialEvidence, ...]
+) -> Certificate | NoiseSearchResult | str:
     """The certificate or sweep that the draws make, or why they make none."""
     try:
         if isinstance(plan, CertificatePlan):
             return Certificate(plan, source, evidence)
-        return SweepResult(plan, source, evidence)
+        return NoiseSearchResult(plan, source, evidence)
     except (ValueError, CalibrationError, UnsupportedMechanismError) as error:
         return f"/hits: {error}"
 
@@ -129,14 +129,14 @@ def _same(stated: Any, again: Any, round_off: float) -> bool:
     return type(stated) is type(again) and bool(stated == again)
 
 
-def _redrawn(evidence: tuple[Evidence, ...], seed: int, shards: int | None) -> list[str]:
+def _redrawn(evidence: tuple[TrialEvidence, ...], seed: int, shards: int | None) -> list[str]:
     """The shards whose hits differ when drawn again."""
     found = []
     for part in evidence:
         place = f"candidate {part.trial.candidate} {part.trial.tilt.direction}"
         chosen: Sequence[int] = range(len(part.hits))
         if shards is not None and shards < len(part.hits):  # at random, or a forger would know which are safe
-            rng = np.random.default_rng(entropy())
+            rng = np.random.default_rng(draw_entropy())
             chosen = sorted(map(int, rng.choice(len(part.hits), size=shards, replace=False)))
         try:
             if not is_proven(part.trial):

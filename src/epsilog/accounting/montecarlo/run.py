@@ -22,13 +22,13 @@ import scipy
 
 from epsilog import disk
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.shards import SHARD, Trial, count_hits
-from epsilog.numerics.pairs import Direction
-from epsilog.terms import CheckError, EpsilogError, RecordsError, check, codec
+from epsilog.accounting.montecarlo.shards import SHARD, BernoulliTrial, count_hits
+from epsilog.numerics.pairs import AdjacencyType
+from epsilog.terms import CheckError, EpsilogError, RecordError, check, codec
 from epsilog.terms.extras import install_command
 
-Progress = Callable[[Trial, int, int], None]  # trial, draws done, hits so far
-Key = tuple[int, Direction, int]  # candidate, direction, shard
+Progress = Callable[[BernoulliTrial, int, int], None]  # trial, draws done, hits so far
+Key = tuple[int, AdjacencyType, int]  # candidate, direction, shard
 VERSION = 1  # of a journal; lines of version 0 have no tag
 LARGEST_SEED = 2**128 - 1
 SHORTEST = 16  # characters of a nonce: of one that takes few values, all can be tried beforehand
@@ -43,7 +43,7 @@ _SEES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RandomnessSource:
     """Where the randomness of a run comes from; what each provenance rules out: ``docs/montecarlo/evidence.md``.
 
     Attributes:
@@ -55,7 +55,7 @@ class Source:
     value: str
 
     def __post_init__(self) -> None:
-        check.fields(self, provenance=check.one_of(tuple(_SEES)), value=check.text())
+        check.validate_fields(self, provenance=check.one_of(tuple(_SEES)), value=check.text())
         if self.provenance == NONCE:
             _check_nonce(self.value)
         else:
@@ -73,7 +73,7 @@ class Source:
 
     def seed(self, plan: str) -> int:
         """Derives the seed of all verification streams, 128 bits, from the plan's fingerprint and the value."""
-        return int(codec.fingerprint({"plan": plan, self.provenance: self.value})[:32], 16)
+        return int(codec.hash_canonical({"plan": plan, self.provenance: self.value})[:32], 16)
 
 
 def _check_number(value: str) -> None:
@@ -88,31 +88,31 @@ def _check_nonce(nonce: str) -> None:
         raise CheckError("nonce", f"{SHORTEST} to 1024 printable ASCII characters, unpadded", repr(nonce[:60]))
 
 
-def entropy() -> int:
+def draw_entropy() -> int:
     """128 bits from the operating system."""
     return secrets.randbits(128)
 
 
-def source(seed: int | None, journal: Path | None, *, nonce: str | None = None) -> Source:
+def resolve_source(seed: int | None, journal: Path | None, *, nonce: str | None = None) -> RandomnessSource:
     """What was asked for: a nonce, a chosen seed, or else what the journal was created with, or else fresh entropy.
 
     Raises:
-        RecordsError: the journal was created with something else, or is unreadable.
+        RecordError: the journal was created with something else, or is unreadable.
     """
     if seed is not None and nonce is not None:
         raise ValueError("seed must be None beside a nonce: the nonce settles it")
-    asked = None if seed is None else Source(CHOSEN, str(check.integer(0, LARGEST_SEED)(seed=seed)))
-    asked = asked if nonce is None else Source(NONCE, check.text()(nonce=nonce))
+    asked = None if seed is None else RandomnessSource(CHOSEN, str(check.integer(0, LARGEST_SEED)(seed=seed)))
+    asked = asked if nonce is None else RandomnessSource(NONCE, check.text()(nonce=nonce))
     born = _read(journal)[0] if journal is not None and journal.exists() else None
     if born is None:
-        return asked or Source(ENTROPY, str(entropy()))
+        return asked or RandomnessSource(ENTROPY, str(draw_entropy()))
     if born != asked and (asked is not None or born.provenance != ENTROPY):
-        raise RecordsError(f"journal {journal} belongs to another run: it was not begun with this seed or nonce")
+        raise RecordError(f"journal {journal} belongs to another run: it was not begun with this seed or nonce")
     return born
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SoftwareVersions:
     """Which code made a plan, and from which pilot.
 
     Attributes:
@@ -129,12 +129,12 @@ class Origin:
 
     def __post_init__(self) -> None:
         words = check.text()
-        check.fields(self, pilot=check.integer(0, LARGEST_SEED), epsilog=words, numpy=words, scipy=words)
+        check.validate_fields(self, pilot=check.integer(0, LARGEST_SEED), epsilog=words, numpy=words, scipy=words)
 
     def require_here(self) -> None:
         """Refuses to draw for a plan of other libraries: only the same ones are sure to draw the same."""
-        if Origin(self.pilot) != self:
-            raise CheckError("plan", f"of the versions installed here, {Origin(self.pilot)}", f"{self}")
+        if SoftwareVersions(self.pilot) != self:
+            raise CheckError("plan", f"of the versions installed here, {SoftwareVersions(self.pilot)}", f"{self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Journal:
 
     path: Path
     run: str
-    source: Source
+    source: RandomnessSource
 
     @property
     def seed(self) -> int:
@@ -164,21 +164,21 @@ class Journal:
         return self.source.seed(self.run)
 
     @classmethod
-    def begin(cls, path: Path, run: str, source: Source) -> Journal:
+    def begin(cls, path: Path, run: str, source: RandomnessSource) -> Journal:
         """Makes the file if it is missing; two processes cannot both do so.
 
         Raises:
-            RecordsError: the file belongs to another run, or another process made it just now.
+            RecordError: the file belongs to another run, or another process made it just now.
         """
         book = cls(path, run, source)
         if not path.exists():
             head = {"v": VERSION, "provenance": source.provenance, "value": source.value, "run": run}
             whole = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-            disk.append(whole, json.dumps(head).encode() + b"\n")
+            disk.append_durably(whole, json.dumps(head).encode() + b"\n")
             try:
                 os.link(whole, path)  # fails if the journal is there by now; its name never shows half a head
             except FileExistsError as error:
-                raise RecordsError(f"journal {path.name} was begun by another process just now") from error
+                raise RecordError(f"journal {path.name} was begun by another process just now") from error
             finally:
                 whole.unlink()
             disk.sync_folder(path.parent)
@@ -189,7 +189,7 @@ class Journal:
         """The counts written so far; a torn last line is dropped from the file."""
         born, run, counts = _read(self.path)
         if (born, run) != (self.source, self.run):
-            raise RecordsError(
+            raise RecordError(
                 f"journal {self.path.name} belongs to another run: its seed or its plan (the question, the tests, the "
                 "versions of epsilog, numpy and scipy) is another"
             )
@@ -198,16 +198,18 @@ class Journal:
     def write(self, key: Key, hits: int) -> None:
         """Appends one count, durably."""
         line = json.dumps([*key, hits, _tag(self.source, self.run, key, hits)])
-        disk.append(self.path, line.encode() + b"\n")
+        disk.append_durably(self.path, line.encode() + b"\n")
 
 
-def _tag(source: Source, run: str, key: Key, hits: int) -> str:
+def _tag(source: RandomnessSource, run: str, key: Key, hits: int) -> str:
     """What binds one count to its run and its shard: HMAC-SHA256 under a key that only this run's head gives."""
-    head = codec.canonical({"journal": VERSION, "provenance": source.provenance, "value": source.value, "run": run})
-    return hmac.new(head, codec.canonical([*key, hits]), "sha256").hexdigest()
+    head = codec.encode_canonical(
+        {"journal": VERSION, "provenance": source.provenance, "value": source.value, "run": run}
+    )
+    return hmac.new(head, codec.encode_canonical([*key, hits]), "sha256").hexdigest()
 
 
-def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
+def _read(path: Path) -> tuple[RandomnessSource, str, dict[Key, int]]:
     data = path.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
     counts: dict[Key, int] = {}
@@ -215,7 +217,7 @@ def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
         head, *rest = [json.loads(line) for line in whole.splitlines()]
         if head["v"] != VERSION or len(head) != len({"v", "provenance", "value", "run"}):
             raise ValueError(f"its head is not of version {VERSION}")
-        born, run = Source(head["provenance"], head["value"]), str(head["run"])
+        born, run = RandomnessSource(head["provenance"], head["value"]), str(head["run"])
         for first, second, third, found, tag in rest:
             candidate, shard = check.integer(0)(candidate=first), check.integer(0)(shard=third)
             direction, hits = check.one_of(DIRECTIONS)(direction=second), check.integer(0, SHARD)(hits=found)
@@ -224,14 +226,14 @@ def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
             if counts.setdefault((candidate, direction, shard), hits) != hits:
                 raise ValueError(f"shard {shard} has two counts")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RecordsError(f"journal {path.name} is unreadable: {error}") from error
+        raise RecordError(f"journal {path.name} is unreadable: {error}") from error
     if whole != data:
         os.truncate(path, len(whole))
     return born, run, counts
 
 
 def run_trials(
-    trials: Sequence[Trial],
+    trials: Sequence[BernoulliTrial],
     *,
     seed: int,
     limits: Sequence[int] | None = None,
@@ -280,12 +282,12 @@ def run_trials(
         wave *= 2
 
 
-def _draws(trial: Trial, shards: int) -> int:
+def _draws(trial: BernoulliTrial, shards: int) -> int:
     return min(trial.samples, shards * SHARD)
 
 
 def _wave(
-    trials: Sequence[Trial],
+    trials: Sequence[BernoulliTrial],
     labels: list[tuple[int, int]],
     *,
     seed: int,
@@ -297,24 +299,24 @@ def _wave(
     keys = {(i, shard): (trials[i].candidate, trials[i].tilt.direction, shard) for i, shard in labels}
     yield from ((label, done[keys[label]]) for label in labels if keys[label] in done)
     tasks = [(label, trials[label[0]], seed, label[1]) for label in labels if keys[label] not in done]
-    counted: Iterable[tuple[tuple[int, int], int]] = (_labelled(*task) for task in tasks)
+    counted: Iterable[tuple[tuple[int, int], int]] = (_label_count(*task) for task in tasks)
     if workers != 1 and len(tasks) > 1:
         from joblib import Parallel, delayed
 
         options: dict[str, Any] = {} if workers is None else {"n_jobs": workers}
-        counted = Parallel(return_as="generator_unordered", **options)(delayed(_labelled)(*task) for task in tasks)
+        counted = Parallel(return_as="generator_unordered", **options)(delayed(_label_count)(*task) for task in tasks)
     for label, found in counted:
         if journal:
             journal.write(keys[label], found)
         yield label, found
 
 
-def _labelled(label: tuple[int, int], trial: Trial, seed: int, shard: int) -> tuple[tuple[int, int], int]:
+def _label_count(label: tuple[int, int], trial: BernoulliTrial, seed: int, shard: int) -> tuple[tuple[int, int], int]:
     return label, count_hits(trial, seed, shard)
 
 
 @contextmanager
-def on_dask(scheduler: str | None = None, *, workers: int = 1) -> Iterator[None]:
+def use_dask_cluster(scheduler: str | None = None, *, workers: int = 1) -> Iterator[None]:
     """Has every ``workers=None`` inside draw its shards on a Dask cluster.
 
     Args:
@@ -343,11 +345,11 @@ def on_dask(scheduler: str | None = None, *, workers: int = 1) -> Iterator[None]
             client = opened.enter_context(dask.Client(at))
         except (OSError, ValueError) as error:
             raise CheckError("scheduler", "HOST:PORT of a running cluster", f"{scheduler!r} ({error})") from error
-        origins = client.run(Origin)
+        origins = client.run(SoftwareVersions)
         if not origins:
             raise CheckError("scheduler", "of a cluster with workers", repr(scheduler))
         for worker, origin in origins.items():
-            if origin != Origin():
-                raise CheckError("scheduler", f"of workers with {Origin()}", f"{origin} at {worker}")
+            if origin != SoftwareVersions():
+                raise CheckError("scheduler", f"of workers with {SoftwareVersions()}", f"{origin} at {worker}")
         opened.enter_context(parallel_config(backend="dask"))
         yield

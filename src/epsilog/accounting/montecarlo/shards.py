@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.accounting.montecarlo import tilt as tilts
-from epsilog.accounting.montecarlo.normals import one_thread
+from epsilog.accounting.montecarlo.normals import limit_to_one_thread
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.pairs import build_simulated_pair
 from epsilog.accounting.montecarlo.payoff import Payoff
 from epsilog.mechanisms import Release
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 from epsilog.terms import CheckError, check
 
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ SHARD = 16 * BLOCK
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class BernoulliTrial:
     """A Bernoulli experiment: one candidate in one direction.
 
     Attributes:
@@ -52,9 +52,9 @@ class Trial:
 
     def __post_init__(self) -> None:
         largest = tilts.LARGEST_LOG
-        check.fields(
+        check.validate_fields(
             self,
-            log_bound=check.within(-largest, largest),
+            log_bound=check.in_closed_interval(-largest, largest),
             samples=check.integer(1),
             candidate=check.integer(0),
         )
@@ -70,35 +70,42 @@ class Trial:
         return -(-self.samples // SHARD)
 
 
-def stream(seed: int, direction: Direction, candidate: int, shard: int, index: int) -> np.random.Generator:
+def open_block_stream(
+    seed: int, direction: AdjacencyType, candidate: int, shard: int, index: int
+) -> np.random.Generator:
     """Opens the stream of one block.
 
     Source:
         Philox 4x64, 10 rounds: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 
-    >>> int(stream(1, Direction.ADD, 0, 2, 3).integers(9)) == int(stream(1, Direction.ADD, 0, 2, 3).integers(9))
+    >>> int(open_block_stream(1, AdjacencyType.ADD, 0, 2, 3).integers(9)) == int(open_block_stream(1,
+    ... AdjacencyType.ADD, 0, 2, 3).integers(9))
     True
     """
     return _philox(seed, (DIRECTIONS.index(direction), candidate, shard), index)
 
 
-def pilot_stream(seed: int, direction: Direction) -> np.random.Generator:
+def open_pilot_stream(seed: int, direction: AdjacencyType) -> np.random.Generator:
     """Opens the stream of a direction's pilot, which no certificate uses."""
     return _philox(seed, (len(DIRECTIONS) + DIRECTIONS.index(direction),), 0)
 
 
-@one_thread()
-def pilot_delta(release: Release, payoff: Payoff, direction: Direction, seed: int, *, draws: int = 4096) -> float:
+@limit_to_one_thread()
+def estimate_pilot_delta(
+    release: Release, payoff: Payoff, direction: AdjacencyType, seed: int, *, draws: int = 4096
+) -> float:
     """Estimates delta from draws of their own stream, which no certificate uses."""
-    pair = pair_of(release)
+    pair = build_simulated_pair(release)
     tilt = tilts.choose_tilt(pair, payoff, direction)
-    rng, log_m = pilot_stream(seed, direction), tilts.log_bound(pair, tilt, payoff)
-    values = [np.exp(tilts.log_values(pair, tilt, payoff, rng, BLOCK, log_m=log_m)) for _ in range(-(-draws // BLOCK))]
+    rng, log_m = open_pilot_stream(seed, direction), tilts.bound_log_value(pair, tilt, payoff)
+    values = [
+        np.exp(tilts.draw_log_values(pair, tilt, payoff, rng, BLOCK, log_m=log_m)) for _ in range(-(-draws // BLOCK))
+    ]
     return float(np.concatenate(values).mean())
 
 
-@one_thread()
-def draw_losses(release: Release, *, samples: int, seed: int, direction: Direction = Direction.REMOVE) -> Array:
+@limit_to_one_thread()
+def draw_losses(release: Release, *, samples: int, seed: int, direction: AdjacencyType = AdjacencyType.REMOVE) -> Array:
     """Draws privacy losses of a release: to look at, or for estimates of your own; no certificate uses these draws.
 
     Args:
@@ -120,7 +127,7 @@ def draw_losses(release: Release, *, samples: int, seed: int, direction: Directi
     """
     samples, seed = check.integer(1)(samples=samples), check.integer(0, 2**128 - 1)(seed=seed)
     place = DIRECTIONS.index(check.one_of(DIRECTIONS)(direction=direction))
-    pair, blocks = pair_of(check.instance(Release)(release=release)), []
+    pair, blocks = build_simulated_pair(check.instance_of(Release)(release=release)), []
     for index in range(-(-samples // BLOCK)):
         rng = _philox(seed, (2 * len(DIRECTIONS) + place,), index)
         blocks.append(pair.draw(rng, BLOCK, DIRECTIONS[place], floor=-math.inf, shift=0.0)[0])
@@ -132,14 +139,14 @@ def _philox(seed: int, parts: tuple[int, ...], index: int) -> np.random.Generato
     return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, index], dtype=np.uint64)))
 
 
-def is_proven(trial: Trial) -> bool:
+def is_proven(trial: BernoulliTrial) -> bool:
     """Whether M is at least the proven bound on the trial's values (to within half of what that was rounded up by)."""
-    proven = tilts.log_bound(pair_of(trial.release), trial.tilt, trial.payoff)
+    proven = tilts.bound_log_value(build_simulated_pair(trial.release), trial.tilt, trial.payoff)
     return trial.log_bound >= proven - tilts.ROUND_OFF / 2
 
 
-@one_thread()
-def count_hits(trial: Trial, seed: int, shard: int) -> int:
+@limit_to_one_thread()
+def count_hits(trial: BernoulliTrial, seed: int, shard: int) -> int:
     """Counts the hits of one shard of a trial.
 
     Raises:
@@ -149,11 +156,11 @@ def count_hits(trial: Trial, seed: int, shard: int) -> int:
     shard = check.integer(0, trial.shards - 1)(shard=shard)
     if not is_proven(trial):
         raise CheckError("log_bound", "at least what is proven for this pair and tilt", repr(trial.log_bound))
-    pair = pair_of(trial.release)
+    pair = build_simulated_pair(trial.release)
     left = min(SHARD, trial.samples - shard * SHARD)
     total = 0
     for index in range(-(-left // BLOCK)):
-        rng = stream(seed, trial.tilt.direction, trial.candidate, shard, index)
-        hits = tilts.hits(pair, trial.tilt, trial.payoff, rng, BLOCK, log_m=trial.log_bound)
+        rng = open_block_stream(seed, trial.tilt.direction, trial.candidate, shard, index)
+        hits = tilts.draw_hits(pair, trial.tilt, trial.payoff, rng, BLOCK, log_m=trial.log_bound)
         total += int(np.count_nonzero(hits[: left - index * BLOCK]))
     return total

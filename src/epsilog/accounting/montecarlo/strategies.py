@@ -13,86 +13,90 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.mechanisms import BufferedStrategy, ToeplitzStrategy
+from epsilog.mechanisms import BufferedToeplitzStrategy, ToeplitzStrategy
 from epsilog.terms import UnsupportedMechanismError, check
 
 __all__ = [
-    "buffered",
-    "inverse",
-    "normalised",
-    "optimal",
-    "optimal_buffered",
-    "prefix_error",
-    "sensitivity",
-    "square_root",
+    "build_buffered_column",
+    "build_square_root_column",
+    "compute_column_sensitivity",
+    "compute_prefix_error",
+    "invert_power_series",
+    "normalize_column",
+    "optimize_banded_column",
+    "optimize_buffered_column",
 ]
 
 Array = NDArray[np.float64]
 
 
-def normalised(column: Sequence[float] | Array) -> ToeplitzStrategy:
+def normalize_column(column: Sequence[float] | Array) -> ToeplitzStrategy:
     """The strategy with this first column, scaled to norm 1."""
     values: Array = check.doubles()(column=column)
     return ToeplitzStrategy(tuple(float(v) for v in values / np.linalg.norm(values)))
 
 
-def square_root(bands: int) -> ToeplitzStrategy:
+def build_square_root_column(bands: int) -> ToeplitzStrategy:
     """The first coefficients of (1 - x)^(-1/2), scaled to norm 1: near optimal for a single pass, with no tuning.
 
     Source:
         Fichtenberger, Henzinger & Upadhyay 2023 (arXiv:2202.11205).
 
-    >>> [round(value, 4) for value in square_root(3).coefficients]
+    >>> [round(value, 4) for value in build_square_root_column(3).coefficients]
     [0.848, 0.424, 0.318]
     """
     bands = check.integer(1)(bands=bands)
     ratios = (2 * np.arange(1, bands) - 1) / (2 * np.arange(1, bands))
-    return normalised(np.concatenate([[1.0], np.cumprod(ratios)]))
+    return normalize_column(np.concatenate([[1.0], np.cumprod(ratios)]))
 
 
-def buffered(rounds: int, *, weights: Sequence[float], decays: Sequence[float]) -> ToeplitzStrategy:
+def build_buffered_column(rounds: int, *, weights: Sequence[float], decays: Sequence[float]) -> ToeplitzStrategy:
     """The column 1, sum w_i, sum w_i d_i, sum w_i d_i^2, ... of a buffered linear Toeplitz strategy, scaled to norm 1.
 
     Source:
         Dvijotham et al. 2024 (arXiv:2404.16706).
 
-    >>> buffered(3, weights=[0.5], decays=[0.5]) == normalised([1.0, 0.5, 0.25])
+    >>> build_buffered_column(3, weights=[0.5], decays=[0.5]) == normalize_column([1.0, 0.5, 0.25])
     True
     """
-    return normalised(BufferedStrategy(tuple(decays), tuple(weights)).column(check.integer(1)(rounds=rounds)))
+    return normalize_column(
+        BufferedToeplitzStrategy(tuple(decays), tuple(weights)).column(check.integer(1)(rounds=rounds))
+    )
 
 
-def optimal_buffered(buffers: int, rounds: int, *, separation: int, participations: int) -> BufferedStrategy:
-    """Finds decays and weights with little ``prefix_error`` for their ``sensitivity``, without amplification.
+def optimize_buffered_column(
+    buffers: int, rounds: int, *, separation: int, participations: int
+) -> BufferedToeplitzStrategy:
+    """Find decays and weights with a small prefix error for their sensitivity, without amplification.
 
     A local search over columns that fall, from buffers whose memories are spread evenly, in logarithms, over the run.
 
     Source:
         McMahan, Xu & Zhang 2024 (arXiv:2408.08868), whose loss this is, for the mean error.
 
-    >>> found = optimal_buffered(1, 64, separation=16, participations=4)
+    >>> found = optimize_buffered_column(1, 64, separation=16, participations=4)
     >>> [round(one, 3) for one in (*found.decays, *found.weights)]
     [0.865, 0.521]
     """
     buffers, rounds = check.integer(1, 15)(buffers=buffers), check.integer(2)(rounds=rounds)
     from scipy.optimize import minimize
 
-    def made(point: Array) -> BufferedStrategy:
+    def made(point: Array) -> BufferedToeplitzStrategy:
         decays, shares = 1 / (1 + np.exp(-point[:buffers])), np.exp(point[buffers:] - point[buffers:].max())
         rest = math.exp(-min(float(point[buffers:].max()), 700.0))  # of the weights, which come to less than 1
-        return BufferedStrategy(tuple(decays.tolist()), tuple((shares / (rest + shares.sum())).tolist()))
+        return BufferedToeplitzStrategy(tuple(decays.tolist()), tuple((shares / (rest + shares.sum())).tolist()))
 
     def loss(point: Array) -> float:
         column = ToeplitzStrategy(made(point).column(rounds))
-        moved = sensitivity(column, rounds=rounds, separation=separation, participations=participations)
-        return math.log(prefix_error(column, rounds)) + math.log(moved)
+        moved = compute_column_sensitivity(column, rounds=rounds, separation=separation, participations=participations)
+        return math.log(compute_prefix_error(column, rounds)) + math.log(moved)
 
     memories = np.geomspace(2, 2 * rounds, buffers + 2)[1:-1]
     start = np.concatenate([np.log(memories), -0.5 * np.log(memories)])
     return made(minimize(loss, start, method="L-BFGS-B", bounds=[(-15.0, 15.0)] * len(start)).x)
 
 
-def inverse(column: Array, rounds: int) -> Array:
+def invert_power_series(column: Array, rounds: int) -> Array:
     """Coefficients of 1 / c(x) up to x^(rounds - 1), by Newton's iteration; shape (rounds,)."""
     result = np.array([1 / column[0]])
     while len(result) < rounds:
@@ -103,10 +107,10 @@ def inverse(column: Array, rounds: int) -> Array:
     return result
 
 
-def prefix_error(strategy: ToeplitzStrategy, rounds: int) -> float:
+def compute_prefix_error(strategy: ToeplitzStrategy, rounds: int) -> float:
     """Root mean square, over rounds, of the noise in the model, per unit of ``noise_stddev`` and clip norm.
 
-    >>> prefix_error(ToeplitzStrategy((1.0,)), 3)  # independent noise: variances 1, 2, 3
+    >>> compute_prefix_error(ToeplitzStrategy((1.0,)), 3)  # independent noise: variances 1, 2, 3
     1.4142135623730951
     """
     rounds = check.integer(1)(rounds=rounds)
@@ -114,7 +118,9 @@ def prefix_error(strategy: ToeplitzStrategy, rounds: int) -> float:
     return math.sqrt(_error(column, rounds)[0] / rounds)
 
 
-def sensitivity(strategy: ToeplitzStrategy, *, rounds: int, separation: int, participations: int) -> float:
+def compute_column_sensitivity(
+    strategy: ToeplitzStrategy, *, rounds: int, separation: int, participations: int
+) -> float:
     """The norm of C u for the worst unit with at most ``participations`` rounds, at least ``separation`` apart.
 
     Exact for at most ``separation`` bands (the columns are then orthogonal) and for a falling column.
@@ -125,7 +131,7 @@ def sensitivity(strategy: ToeplitzStrategy, *, rounds: int, separation: int, par
     Source:
         Kalinin & Lampert 2024, Thm. 2 (arXiv:2405.13763).
 
-    >>> sensitivity(ToeplitzStrategy((1.0,)), rounds=10, separation=5, participations=4)
+    >>> compute_column_sensitivity(ToeplitzStrategy((1.0,)), rounds=10, separation=5, participations=4)
     1.4142135623730951
     """
     rounds = check.integer(1)(rounds=rounds)
@@ -141,12 +147,13 @@ def sensitivity(strategy: ToeplitzStrategy, *, rounds: int, separation: int, par
     return float(np.linalg.norm(image))
 
 
-def optimal(bands: int, rounds: int) -> ToeplitzStrategy:
-    """Finds the column of at most ``bands`` entries with the least ``prefix_error`` at norm 1.
+def optimize_banded_column(bands: int, rounds: int) -> ToeplitzStrategy:
+    """Finds the column of at most ``bands`` entries with the least ``compute_prefix_error`` at norm 1.
 
     Optimal for one participation, and for several if they are at least ``bands`` apart; without amplification.
 
-    >>> prefix_error(optimal(8, 100), 100) < prefix_error(square_root(8), 100)
+    >>> compute_prefix_error(optimize_banded_column(8, 100), 100) < compute_prefix_error(build_square_root_column(8),
+    ... 100)
     True
     """
     bands = check.integer(1)(bands=bands)
@@ -162,18 +169,18 @@ def optimal(bands: int, rounds: int) -> ToeplitzStrategy:
         value = math.log(error) + math.log(norm)
         return value, (slope / error + 2 * column / norm)[1:]
 
-    start = np.array(square_root(size).coefficients)
+    start = np.array(build_square_root_column(size).coefficients)
     start = start[1:] / start[0]
     if not start.size:
         return ToeplitzStrategy((1.0,))
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(start))
     best = found.x if found.fun <= objective(start)[0] else start
-    return normalised(np.concatenate([[1.0], np.maximum(best, 0.0)]))
+    return normalize_column(np.concatenate([[1.0], np.maximum(best, 0.0)]))
 
 
 def _error(column: Array, rounds: int) -> tuple[float, Array]:
     """Sum over rounds of the squared error, and its gradient in the column."""
-    inverted = inverse(column, rounds)
+    inverted = invert_power_series(column, rounds)
     summed = np.cumsum(inverted)  # coefficients of 1 / ((1 - x) c(x))
     weight = np.arange(rounds, 0, -1)
     twice = _product(summed, inverted, rounds)  # of 1 / ((1 - x) c(x)^2)

@@ -25,31 +25,31 @@ from epsilog.accounting.montecarlo import bounds
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.documents import (
     ASSUMPTIONS,
-    Evidence,
     Plan,
-    Result,
-    drawing,
+    SimulationResult,
+    TrialEvidence,
+    open_simulation,
     origin_from_json,
     origin_json,
     trial_from_json,
     trial_json,
 )
-from epsilog.accounting.montecarlo.intervals import at_most, binomial_error
+from epsilog.accounting.montecarlo.intervals import binomial_cdf, binomial_error
 from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.pairs import build_simulated_pair
 from epsilog.accounting.montecarlo.payoff import HockeyStick
-from epsilog.accounting.montecarlo.run import LARGEST_SEED, Origin, Progress, Source, source
-from epsilog.accounting.montecarlo.shards import Trial, pilot_delta
+from epsilog.accounting.montecarlo.run import LARGEST_SEED, Progress, RandomnessSource, SoftwareVersions, resolve_source
+from epsilog.accounting.montecarlo.shards import BernoulliTrial, estimate_pilot_delta
 from epsilog.mechanisms import Release
-from epsilog.numerics.rounding import up
+from epsilog.numerics.rounding import round_up
 from epsilog.terms import CalibrationError, CheckError, check
 
 _CLOSE = 1e-3  # relative steps of the share of the target that are of no use
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CandidateTest:
     """One candidate's test in one direction: it passes with at most ``hits`` hits.
 
     Attributes:
@@ -57,15 +57,15 @@ class Check:
         hits: the most hits that pass.
     """
 
-    trial: Trial
+    trial: BernoulliTrial
     hits: int
 
     def __post_init__(self) -> None:
-        check.fields(self, hits=check.integer(0, self.trial.samples))
+        check.validate_fields(self, hits=check.integer(0, self.trial.samples))
 
 
 @dataclass(frozen=True, slots=True)
-class SweepPlan(Plan):
+class NoiseSearchPlan(Plan):
     """Everything that is settled before the first verification draw.
 
     Attributes:
@@ -80,16 +80,16 @@ class SweepPlan(Plan):
     epsilon: float
     target_delta: float
     noises: tuple[float, ...]
-    checks: tuple[tuple[Check, Check], ...]
+    checks: tuple[tuple[CandidateTest, CandidateTest], ...]
     fallback_delta: float = 0.0
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
             epsilon=check.at_least(0),
-            target_delta=check.between(0, 1),
-            noises=check.each(check.positive()),
-            fallback_delta=check.within(0, 1),
+            target_delta=check.in_open_interval(0, 1),
+            noises=check.sequence_of(check.positive()),
+            fallback_delta=check.in_closed_interval(0, 1),
         )
         if not self.noises or len(self.noises) != len(self.checks):
             raise CheckError("checks", "noises", f"{len(self.checks)} and {len(self.noises)}", verb="match")
@@ -103,7 +103,7 @@ class SweepPlan(Plan):
                     raise CheckError("checks", "numbered and hold both directions", repr(test))
                 if trial.payoff != HockeyStick(self.epsilon):
                     raise CheckError("checks", f"at epsilon = {self.epsilon!r}", repr(trial.payoff))
-                if trial.release != wanted.renoised(noise):
+                if trial.release != wanted.with_noise(noise):
                     raise CheckError("checks", "of one release, at the noises", repr(trial.release))
 
     @property
@@ -113,7 +113,7 @@ class SweepPlan(Plan):
         Every candidate has draws of its own, so the list's own bound holds beside that of any list with such tests.
         """
         sides = ([pair[side] for pair in self.checks] for side in range(2))
-        return max(_released(side, self.fallback_delta) for side in sides)
+        return max(_bound_release(side, self.fallback_delta) for side in sides)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -128,9 +128,9 @@ class SweepPlan(Plan):
         } | origin_json(self.origin)
 
 
-def _released(checks: Sequence[Check], fallback_delta: float) -> float:
+def _bound_release(checks: Sequence[CandidateTest], fallback_delta: float) -> float:
     tests = [(one.trial.samples, one.hits, one.trial.bound) for one in checks]
-    found = bounds.listed_delta(tests, fallback_delta=fallback_delta)
+    found = bounds.bound_listed_delta(tests, fallback_delta=fallback_delta)
     if any(
         found <= bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound)
         for samples, hits, bound in tests
@@ -140,7 +140,7 @@ def _released(checks: Sequence[Check], fallback_delta: float) -> float:
     return min(found, envelope_delta(checks, fallback_delta=fallback_delta))
 
 
-def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> float:
+def envelope_delta(checks: Sequence[CandidateTest], *, fallback_delta: float = 0.0) -> float:
     """Bounds the released delta when candidates are tested differently: d_f + Int_{d_f}^1 max_i F_i(y) dy.
 
     It holds in whatever order they stand, and for a fixed list even if draws are shared. F_i falls, so that sums over
@@ -152,7 +152,7 @@ def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> f
         return bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound)
     edges = [fallback_delta, 1.0, *(math.nextafter(bound, math.inf) for _, _, bound in tests)]
     ends = [
-        (bound * bounds.edge(hits, samples, -9), bound * bounds.edge(hits, samples, 12))
+        (bound * bounds.find_transition(hits, samples, -9), bound * bounds.find_transition(hits, samples, 12))
         for samples, hits, bound in tests
     ]
     edges += list(np.linspace(min(low for low, _ in ends), max(high for _, high in ends), 4000))
@@ -160,20 +160,23 @@ def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> f
     worst = np.zeros(len(grid) - 1)
     for samples, hits, bound in tests:
         low = grid[:-1] / bound
-        passes = at_most(np.minimum(low, 1.0), samples, hits) * (1 + binomial_error(hits))
+        passes = binomial_cdf(np.minimum(low, 1.0), samples, hits) * (1 + binomial_error(hits))
         worst = np.maximum(worst, np.where(low <= 1, passes, 0.0))
     area = float((np.minimum(worst, 1.0) * np.diff(grid)).sum())
-    return min(1.0, up(fallback_delta + area, len(grid) + 4))
+    return min(1.0, round_up(fallback_delta + area, len(grid) + 4))
 
 
-def sweep_plan_from_json(data: dict[str, Any]) -> SweepPlan:
-    """Reads what ``SweepPlan.to_json`` made."""
-    return SweepPlan(
+def noise_search_plan_from_json(data: dict[str, Any]) -> NoiseSearchPlan:
+    """Reads what ``NoiseSearchPlan.to_json`` made."""
+    return NoiseSearchPlan(
         epsilon=float(data["epsilon"]),
         target_delta=float(data["target_delta"]),
         noises=tuple(map(float, data["noises"])),
         checks=tuple(
-            (Check(trial_from_json(remove), remove["passes"]), Check(trial_from_json(add), add["passes"]))
+            (
+                CandidateTest(trial_from_json(remove), remove["passes"]),
+                CandidateTest(trial_from_json(add), add["passes"]),
+            )
             for remove, add in data["checks"]
         ),
         fallback_delta=float(data["fallback_delta"]),
@@ -181,7 +184,7 @@ def sweep_plan_from_json(data: dict[str, Any]) -> SweepPlan:
     )
 
 
-def plan_sweep(
+def plan_noise_search(
     release: Release,
     *,
     epsilon: float,
@@ -192,7 +195,7 @@ def plan_sweep(
     power: float = 0.99,
     step: float = 0.01,
     fallback_delta: float = 0.0,
-) -> SweepPlan:
+) -> NoiseSearchPlan:
     """Settles a sweep from pilot draws, which the verification does not use.
 
     Args:
@@ -209,33 +212,33 @@ def plan_sweep(
     Raises:
         CalibrationError: no noise meets the goal, or the fallback leaves no room.
     """
-    target_delta = check.between(0, 1)(target_delta=target_delta)
-    slack = check.between(0, 1)(slack=slack)
-    step = check.between(0, 1)(step=step)
-    power = check.between(0.5, 1)(power=power)
-    fallback_delta = check.half_open(0, target_delta)(fallback_delta=fallback_delta)
+    target_delta = check.in_open_interval(0, 1)(target_delta=target_delta)
+    slack = check.in_open_interval(0, 1)(slack=slack)
+    step = check.in_open_interval(0, 1)(step=step)
+    power = check.in_open_interval(0.5, 1)(power=power)
+    fallback_delta = check.in_half_open_interval(0, target_delta)(fallback_delta=fallback_delta)
     epsilon = check.at_least(0)(epsilon=epsilon)
     payoff = HockeyStick(epsilon)
     if noises is None:
         guess = estimate_noise(release, epsilon=epsilon, delta=target_delta * (1 - slack / 2), seed=seed)
         noises = [guess * (1 + step) ** j for j in range(6, -4, -1)]
-    falling = check.each(check.positive())(noises=noises)
+    falling = check.sequence_of(check.positive())(noises=noises)
     z, room = float(ndtri(power)), target_delta - fallback_delta
     trials = []
     for position, noise in enumerate(falling):
-        candidate = release.renoised(noise)
-        pair = pair_of(candidate)
+        candidate = release.with_noise(noise)
+        pair = build_simulated_pair(candidate)
         for direction in DIRECTIONS:
             tilt = tilts.choose_tilt(pair, payoff, direction)
-            log_m = tilts.log_bound(pair, tilt, payoff)
+            log_m = tilts.bound_log_value(pair, tilt, payoff)
             samples = max(1024, math.ceil(z**2 * math.exp(log_m) * target_delta / (slack * room) ** 2))
-            trials.append(Trial(candidate, payoff, tilt, log_m, samples, position))
+            trials.append(BernoulliTrial(candidate, payoff, tilt, log_m, samples, position))
 
-    def settled(trials: Sequence[Trial]) -> tuple[SweepPlan, float]:
-        def made(share: float) -> SweepPlan:
-            checks = [Check(t, _passing(t, target_delta, share, fallback_delta)) for t in trials]
+    def settled(trials: Sequence[BernoulliTrial]) -> tuple[NoiseSearchPlan, float]:
+        def made(share: float) -> NoiseSearchPlan:
+            checks = [CandidateTest(t, _passing(t, target_delta, share, fallback_delta)) for t in trials]
             pairs = tuple((checks[i], checks[i + 1]) for i in range(0, len(checks), 2))
-            return SweepPlan(epsilon, target_delta, falling, pairs, fallback_delta, origin=Origin(seed))
+            return NoiseSearchPlan(epsilon, target_delta, falling, pairs, fallback_delta, origin=SoftwareVersions(seed))
 
         return _most_that_may_pass(made, target_delta)
 
@@ -247,7 +250,7 @@ def plan_sweep(
     return plan
 
 
-def _most_that_may_pass(made: Callable[[float], SweepPlan], target_delta: float) -> tuple[SweepPlan, float]:
+def _most_that_may_pass(made: Callable[[float], NoiseSearchPlan], target_delta: float) -> tuple[NoiseSearchPlan, float]:
     """The plan with about the largest passing counts that keep the claim, and the share of the target they stand for.
 
     Raises:
@@ -271,11 +274,11 @@ def _most_that_may_pass(made: Callable[[float], SweepPlan], target_delta: float)
     return best
 
 
-def _passing(trial: Trial, target_delta: float, share: float, fallback_delta: float) -> int:
+def _passing(trial: BernoulliTrial, target_delta: float, share: float, fallback_delta: float) -> int:
     bound = trial.bound
     if bound <= target_delta:
         return trial.samples  # proven by its bound: it always passes
-    return bounds.largest_hits(
+    return bounds.maximize_hits(
         samples=trial.samples, target_delta=target_delta * share, fallback_delta=min(fallback_delta, bound), bound=bound
     )
 
@@ -286,11 +289,13 @@ def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int)
     Bisects the log of the noise on pilot estimates of the worse direction, over common random numbers.
     """
     payoff, seed = HockeyStick(epsilon), check.integer(0, LARGEST_SEED)(seed=seed)
-    delta = check.between(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
 
     def too_little(noise: float) -> bool:
-        candidate = release.renoised(noise)
-        return any(pilot_delta(candidate, payoff, direction, seed, draws=2048) > delta for direction in DIRECTIONS)
+        candidate = release.with_noise(noise)
+        return any(
+            estimate_pilot_delta(candidate, payoff, direction, seed, draws=2048) > delta for direction in DIRECTIONS
+        )
 
     low = high = 1.0
     while too_little(high):
@@ -308,7 +313,7 @@ def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int)
 
 
 @dataclass(frozen=True, slots=True)
-class SweepResult(Result[SweepPlan]):
+class NoiseSearchResult(SimulationResult[NoiseSearchPlan]):
     """A finished sweep.
 
     Attributes:
@@ -352,7 +357,7 @@ class SweepResult(Result[SweepPlan]):
         }
 
 
-def _last_before_the_first_failure(plan: SweepPlan, evidence: tuple[Evidence, ...]) -> int | None:
+def _last_before_the_first_failure(plan: NoiseSearchPlan, evidence: tuple[TrialEvidence, ...]) -> int | None:
     chosen: int | None = None
     rest = list(evidence)
     for position, pair in enumerate(plan.checks):
@@ -369,38 +374,42 @@ def _last_before_the_first_failure(plan: SweepPlan, evidence: tuple[Evidence, ..
     return chosen
 
 
-def run_sweep(
-    plan: SweepPlan,
+def run_noise_search(
+    plan: NoiseSearchPlan,
     *,
     seed: int | None = None,
     nonce: str | None = None,
     workers: int | None = 1,
     journal: Path | None = None,
     progress: Progress | None = None,
-) -> SweepResult:
+) -> NoiseSearchResult:
     """Verifies the candidates in order, with fresh draws each, until one fails; chooses the last that passed.
 
     ``plan`` was settled from anything but private data and the draws of this very run; ``nonce`` is public, and was not
-    known to anybody when the plan's ``commitment`` was published; all else is as in ``sweep``.
+    known to anybody when the plan's ``commitment`` was published; all else is as in ``search_noise``.
     """
-    return _verified(plan, source(seed, journal, nonce=nonce), workers, journal, progress)
+    return _verify_candidates(plan, resolve_source(seed, journal, nonce=nonce), workers, journal, progress)
 
 
-def _verified(
-    plan: SweepPlan, origin: Source, workers: int | None, journal: Path | None, progress: Progress | None
-) -> SweepResult:
-    draw = drawing(plan, origin, workers=workers, journal=journal, progress=progress)
-    evidence: list[Evidence] = []
+def _verify_candidates(
+    plan: NoiseSearchPlan,
+    origin: RandomnessSource,
+    workers: int | None,
+    journal: Path | None,
+    progress: Progress | None,
+) -> NoiseSearchResult:
+    draw = open_simulation(plan, origin, workers=workers, journal=journal, progress=progress)
+    evidence: list[TrialEvidence] = []
     for pair in plan.checks:
         limits = [test.hits for test in pair]
         found = draw([test.trial for test in pair], limits)
         evidence += found
         if any(part.total > limit for part, limit in zip(found, limits, strict=True)):
             break
-    return SweepResult(plan, origin, tuple(evidence))
+    return NoiseSearchResult(plan, origin, tuple(evidence))
 
 
-def sweep(
+def search_noise(
     release: Release,
     *,
     epsilon: float,
@@ -412,7 +421,7 @@ def sweep(
     workers: int | None = 1,
     journal: Path | None = None,
     progress: Progress | None = None,
-) -> SweepResult:
+) -> NoiseSearchResult:
     """Chooses the noise of a release so that verifying and running it is (epsilon, delta)-DP.
 
     Args:
@@ -431,12 +440,12 @@ def sweep(
         The chosen noise, the claim and the evidence.
 
     >>> from epsilog.mechanisms import BallsInBins, Gaussian
-    >>> found = sweep(BallsInBins(Gaussian(1.0), bins=16), epsilon=1.0, delta=1e-3, slack=0.3, seed=5)
+    >>> found = search_noise(BallsInBins(Gaussian(1.0), bins=16), epsilon=1.0, delta=1e-3, slack=0.3, seed=5)
     >>> 0.9 < found.noise < 1.15, found.delta <= 1e-3
     (True, True)
     """
-    origin = source(seed, journal)
-    plan = plan_sweep(
+    origin = resolve_source(seed, journal)
+    plan = plan_noise_search(
         release,
         epsilon=epsilon,
         target_delta=delta,
@@ -445,4 +454,4 @@ def sweep(
         slack=slack,
         fallback_delta=fallback_delta,
     )
-    return _verified(plan, origin, workers, journal, progress)
+    return _verify_candidates(plan, origin, workers, journal, progress)

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.accounting.montecarlo.mixtures import LARGEST_TILT, METHOD, Pair
-from epsilog.accounting.montecarlo.normals import one_thread
+from epsilog.accounting.montecarlo.normals import limit_to_one_thread
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.payoff import Payoff
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 from epsilog.terms import CheckError, UnsupportedMechanismError, check
 
 Array = NDArray[np.float64]
@@ -38,23 +38,25 @@ class Tilt:
         strength: 0 for plain draws; the Renyi order lambda (a whole number) for remove; the shift c for add.
     """
 
-    direction: Direction
+    direction: AdjacencyType
     strength: float = 0.0
 
     def __post_init__(self) -> None:
-        check.fields(self, direction=check.one_of(DIRECTIONS), strength=check.at_least(0))
-        if self.direction == Direction.REMOVE and not (
+        check.validate_fields(self, direction=check.one_of(DIRECTIONS), strength=check.at_least(0))
+        if self.direction == AdjacencyType.REMOVE and not (
             self.strength == int(self.strength) and self.strength <= LARGEST_TILT
         ):
             raise CheckError("strength", f"a whole number up to {LARGEST_TILT} for remove", repr(self.strength))
 
 
-def draw(pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor: float) -> tuple[Array, Array]:
+def draw_weighted_losses(
+    pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor: float
+) -> tuple[Array, Array]:
     """Draws losses and the logs of their weights; losses at most ``floor`` may be ``-inf``; shapes (count,)."""
-    if tilt.direction == Direction.ADD:
-        return pair.draw(rng, count, Direction.ADD, floor=floor, shift=tilt.strength)
+    if tilt.direction == AdjacencyType.ADD:
+        return pair.draw(rng, count, AdjacencyType.ADD, floor=floor, shift=tilt.strength)
     if tilt.strength == 0:
-        return pair.draw(rng, count, Direction.REMOVE, floor=floor, shift=0.0)
+        return pair.draw(rng, count, AdjacencyType.REMOVE, floor=floor, shift=0.0)
     if tilt.strength > pair.largest_tilt:
         raise UnsupportedMechanismError(
             pair, method=f"{METHOD} with a Renyi tilt", reason="its weights have no useful bound"
@@ -62,7 +64,7 @@ def draw(pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor:
     return pair.draw_tilted(rng, int(tilt.strength), count)
 
 
-def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
+def bound_log_value(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
     """Log of M, above every value of the estimator; with plain draws 0.
 
     Raises:
@@ -71,7 +73,7 @@ def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
     if tilt.strength == 0:
         return 0.0
     largest = payoff.log_largest(tilt.strength)
-    if tilt.direction == Direction.ADD:
+    if tilt.direction == AdjacencyType.ADD:
         c = tilt.strength
         result = largest + c * pair.mean_energy / 2 + c**2 * pair.mean_field_energy / 2
     elif tilt.strength <= pair.largest_tilt:
@@ -83,42 +85,44 @@ def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
     return max(result, -LARGEST_LOG / 2) + ROUND_OFF
 
 
-def log_values(pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float) -> Array:
+def draw_log_values(
+    pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float
+) -> Array:
     """Draws logs of V; shape (count,). Their exponentials average to delta.
 
     Raises:
         ArithmeticError: a loss or weight that is not a number, or a value above M = e^log_m.
     """
-    loss, log_weight = draw(pair, tilt, rng, count, floor=payoff.floor)
+    loss, log_weight = draw_weighted_losses(pair, tilt, rng, count, floor=payoff.floor)
     value = payoff.log_value(loss) + log_weight
     if np.isnan(value).any() or np.isnan(loss).any() or (value > log_m).any():
         raise ArithmeticError(f"simulation left its bounds: {tilt} produced {value.max()!r}, M is {log_m!r}")
     return value
 
 
-def hits(
+def draw_hits(
     pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float
 ) -> NDArray[np.bool_]:
     """Draws Bernoulli trials of chance delta / M, M = e^log_m at least the bound of the values; shape (count,)."""
     coin = rng.standard_exponential(count)
-    return np.asarray(log_values(pair, tilt, payoff, rng, count, log_m=log_m) - log_m > -coin)
+    return np.asarray(draw_log_values(pair, tilt, payoff, rng, count, log_m=log_m) - log_m > -coin)
 
 
-@one_thread()
-def choose_tilt(pair: Pair, payoff: Payoff, direction: Direction) -> Tilt:
+@limit_to_one_thread()
+def choose_tilt(pair: Pair, payoff: Payoff, direction: AdjacencyType) -> Tilt:
     """Finds the tilt with the smallest bound M: no draws are needed, and a Bernoulli trial's cost is M / delta.
 
     The smallest M is itself a proven upper bound on delta (a Renyi bound).
     """
     plain = Tilt(direction)
-    if direction == Direction.REMOVE:
-        candidates = [Tilt(Direction.REMOVE, float(order)) for order in range(1, pair.largest_tilt + 1)]
+    if direction == AdjacencyType.REMOVE:
+        candidates = [Tilt(AdjacencyType.REMOVE, float(order)) for order in range(1, pair.largest_tilt + 1)]
     else:
-        candidates = [Tilt(Direction.ADD, float(shift)) for shift in np.geomspace(0.1, 200, 60)]
+        candidates = [Tilt(AdjacencyType.ADD, float(shift)) for shift in np.geomspace(0.1, 200, 60)]
     best, smallest = plain, 0.0
     for tilt in candidates:
         try:
-            log_m = log_bound(pair, tilt, payoff)
+            log_m = bound_log_value(pair, tilt, payoff)
         except UnsupportedMechanismError:
             break
         if log_m < smallest:

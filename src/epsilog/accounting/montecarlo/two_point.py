@@ -20,8 +20,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilog.numerics.roots import bracket
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.roots import bisect_doubles
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import CheckError, check, scalars
 
 SMALLEST_DELTA = 1e-300
@@ -30,9 +30,9 @@ _DIGITS = 50
 
 def require_samples(samples: object) -> int:
     """Requires a whole number of samples, at least 1, of any size."""
-    count = scalars.whole("samples", samples)
+    count = scalars.parse_integer("samples", samples)
     if count < 1:
-        raise CheckError("samples", "a whole number, at least 1", scalars.shown(samples))
+        raise CheckError("samples", "a whole number, at least 1", scalars.format_value(samples))
     return count
 
 
@@ -56,7 +56,7 @@ def overall_delta(*, samples: int, base_delta: float) -> float:
     True
     """
     count = require_samples(samples)
-    base = max(check.share()(base_delta=base_delta), SMALLEST_DELTA)
+    base = max(check.in_unit_interval()(base_delta=base_delta), SMALLEST_DELTA)
     if base == 1:
         return 1.0
     share = _minimiser(min(float(min(count, 10**306)), 1e306), base)
@@ -64,7 +64,7 @@ def overall_delta(*, samples: int, base_delta: float) -> float:
         b, u = Decimal(base), Decimal(share)
         chance = (-count * _divergence(b, u)).exp()
         value = b + (1 - b) * u + (1 - b) * (1 - u) * chance
-        return min(1.0, rounded(Fraction(value), up=True))
+        return min(1.0, round_outward(Fraction(value), up=True))
 
 
 def base_delta(*, samples: int, target_delta: float) -> float:
@@ -84,7 +84,7 @@ def base_delta(*, samples: int, target_delta: float) -> float:
     True
     """
     count = require_samples(samples)
-    target = check.share()(target_delta=target_delta)
+    target = check.in_unit_interval()(target_delta=target_delta)
     if target == 1:
         return 1.0
 
@@ -94,7 +94,7 @@ def base_delta(*, samples: int, target_delta: float) -> float:
     low, high = SMALLEST_DELTA, target
     if target <= low or not passes(low):
         raise CheckError("samples", f"larger for target_delta {target_delta!r}: no base_delta works", repr(samples))
-    return bracket(lambda base: not passes(base), low, high)[0]
+    return bisect_doubles(lambda base: not passes(base), low, high)[0]
 
 
 def minimum_samples(*, base_delta: float, target_delta: float) -> int:
@@ -110,7 +110,7 @@ def minimum_samples(*, base_delta: float, target_delta: float) -> int:
     >>> minimum_samples(base_delta=5e-6, target_delta=1e-5)
     10745967
     """
-    target, base = check.share()(target_delta=target_delta), check.share()(base_delta=base_delta)
+    target, base = check.in_unit_interval()(target_delta=target_delta), check.in_unit_interval()(base_delta=base_delta)
     base = check.at_least(SMALLEST_DELTA)(base_delta=base)
     if target == 1:
         return 1
@@ -122,7 +122,7 @@ def minimum_samples(*, base_delta: float, target_delta: float) -> int:
         with localcontext(Context(prec=digits)):
             b, t, w = Decimal(base), Decimal(target), Decimal(share)
             size = _samples_at(b, t, w).adjusted()
-            w, known = _polished(b, t, w, wanted=size // 2 + 8)
+            w, known = _polish_root(b, t, w, wanted=size // 2 + 8)
         digits = size + 24
         with localcontext(Context(prec=max(40, digits))):
             needed = _samples_at(b, t, w)
@@ -130,7 +130,7 @@ def minimum_samples(*, base_delta: float, target_delta: float) -> int:
             if known >= size // 2 + 8 and abs(needed - nearest) > Decimal(10) ** -8:
                 return max(1, int(needed.to_integral_value(rounding="ROUND_CEILING")))
             if abs(needed - nearest) <= Decimal(10) ** -8:  # an exact tie, as far as can be told: decide by the bound
-                return _settled(max(1, int(nearest) - 1), base, target)
+                return _settle_threshold(max(1, int(nearest) - 1), base, target)
 
 
 def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -185,13 +185,13 @@ def _excess_log(x: float) -> float:
         k += 1
 
 
-def divergence(samples: float, base: float, share: float) -> float:
+def scaled_kl_divergence(samples: float, base: float, share: float) -> float:
     """``samples`` times KL(b || b + (1 - b) u), u = ``share`` in [0, 1); both terms are positive, nothing cancels."""
     ratio = share * ((1 - base) / base)
     return samples * base * _excess_log(ratio) + samples * (1 - base) * _excess_log(-share)
 
 
-def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
+def bisect_transition(holds: Callable[[float], bool], low: float, high: float) -> float:
     """The point, of either sign (``roots.bracket`` knows one), from which on a test holds; no bound rests on it."""
     for _ in range(70):
         middle = (low + high) / 2
@@ -209,9 +209,9 @@ def _minimiser(samples: float, base: float) -> float:
     def slope(s: float) -> float:
         share = _logistic(s)
         ratio = share * ((1 - base) / base)
-        return divergence(samples, base, share) - math.log1p(samples * (ratio / (1 + ratio)))
+        return scaled_kl_divergence(samples, base, share) - math.log1p(samples * (ratio / (1 + ratio)))
 
-    return _logistic(bisected(lambda s: slope(s) > 0, -740.0, 36.0))
+    return _logistic(bisect_transition(lambda s: slope(s) > 0, -740.0, 36.0))
 
 
 def _cheapest(base: float, target: float) -> float:
@@ -223,10 +223,10 @@ def _cheapest(base: float, target: float) -> float:
         left = room / (1 + math.exp(s)) if s < 700 else 0.0
         y = base + room * w
         log_ratio = math.log1p(-y) - math.log(left)
-        kl = divergence(1.0, base, room * w / (1 - base))
+        kl = scaled_kl_divergence(1.0, base, room * w / (1 - base))
         return kl * (1 / left - 1 / (1 - y)) - log_ratio * room * w / (y * (1 - y))
 
-    return _logistic(bisected(lambda s: slope(s) > 0, -80.0, 36.0))
+    return _logistic(bisect_transition(lambda s: slope(s) > 0, -80.0, 36.0))
 
 
 # ---- the same in decimals --------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _samples_at(b: Decimal, t: Decimal, w: Decimal) -> Decimal:
     return ((1 - y) / ((t - b) * (1 - w))).ln() / _divergence(b, (t - b) * w / (1 - b))
 
 
-def _polished(b: Decimal, t: Decimal, w: Decimal, *, wanted: int) -> tuple[Decimal, int]:
+def _polish_root(b: Decimal, t: Decimal, w: Decimal, *, wanted: int) -> tuple[Decimal, int]:
     """Newton on the optimality condition until ``wanted`` digits of w are right; the value errs twice as little."""
     known = 12
     while known < wanted:
@@ -271,7 +271,7 @@ def _polished(b: Decimal, t: Decimal, w: Decimal, *, wanted: int) -> tuple[Decim
     return w, max(known, wanted)
 
 
-def _settled(count: int, base: float, target: float) -> int:
+def _settle_threshold(count: int, base: float, target: float) -> int:
     while overall_delta(samples=count, base_delta=base) > target:
         count += 1
     return count

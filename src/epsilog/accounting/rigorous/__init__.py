@@ -4,6 +4,6 @@ The accountant bounds its round-off by hand and assumes constants of libraries; 
 of its numbers, and is slower. Needs the extra ``rigorous`` (python-flint), which nothing else imports.
 """
 
-from epsilog.accounting.rigorous.proof import Proof, prove
+from epsilog.accounting.rigorous.proof import Proof, prove_guarantee
 
-__all__ = ["Proof", "prove"]
+__all__ = ["Proof", "prove_guarantee"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from epsilog.numerics.rounding import rounded
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import EpsilogError
 from epsilog.terms.extras import install_command
 
@@ -25,25 +25,25 @@ __all__ = [
     "acb",
     "acb_mat",
     "arb",
-    "at_most",
-    "ball",
     "ctx",
-    "normal_above",
-    "nothing",
-    "off",
-    "plain",
-    "square",
-    "within",
-    "worst",
+    "error_ball",
+    "hull",
+    "is_at_most",
+    "make_ball",
+    "midpoint",
+    "normal_tail",
+    "probability_of_none",
+    "square_ball",
+    "upper_double",
 ]
 
 Number = int | float | Fraction
 
 
-def ball(number: Number) -> arb:
+def make_ball(number: Number) -> arb:
     """The ball of one number, which is taken as it is: a double is a fraction with a power of two below the line.
 
-    >>> str(ball(Fraction(1, 4)))
+    >>> str(make_ball(Fraction(1, 4)))
     '0.250000000000000'
     """
     if isinstance(number, Fraction):
@@ -51,10 +51,10 @@ def ball(number: Number) -> arb:
     return arb(number)
 
 
-def worst(value: arb) -> float:
+def upper_double(value: arb) -> float:
     """A double from 0 on that is proven to be at or above ``value``; ``inf`` if there is none.
 
-    >>> worst(ball(Fraction(1, 3))) >= Fraction(1, 3), worst(arb.nan())
+    >>> upper_double(make_ball(Fraction(1, 3))) >= Fraction(1, 3), upper_double(arb.nan())
     (True, inf)
     """
     most = value.upper()
@@ -63,46 +63,46 @@ def worst(value: arb) -> float:
     if bool(most <= 1e-300):
         return 1e-300 if bool(most > 0) else 0.0
     mantissa, exponent = most.man_exp()
-    return rounded(Fraction(int(mantissa)) * Fraction(2) ** int(exponent), up=True)
+    return round_outward(Fraction(int(mantissa)) * Fraction(2) ** int(exponent), up=True)
 
 
-def at_most(value: arb, bound: Number) -> bool:
+def is_at_most(value: arb, bound: Number) -> bool:
     """Whether ``value`` is proven to be at most ``bound``.
 
-    >>> at_most(arb.nan(), 1.0), at_most(ball(1), 1), at_most(arb(1, 1e-9), 1)
+    >>> is_at_most(arb.nan(), 1.0), is_at_most(make_ball(1), 1), is_at_most(arb(1, 1e-9), 1)
     (False, True, False)
     """
-    return bool(value.is_finite()) and bool(value <= ball(bound))
+    return bool(value.is_finite()) and bool(value <= make_ball(bound))
 
 
-def within(low: arb, high: arb) -> arb:
+def hull(low: arb, high: arb) -> arb:
     """A ball that holds all that lies between two."""
     return low.union(high)
 
 
-def off(value: arb) -> arb:
+def error_ball(value: arb) -> arb:
     """A ball around 0 that holds all that is at most as far from it as ``value``, which bounds an error."""
     return arb(0, value.abs_upper())
 
 
-def nothing(infinite: arb, count: int) -> arb:
+def probability_of_none(infinite: arb, count: int) -> arb:
     """The chance that what has the chance ``infinite`` happens in none of ``count`` rounds."""
     if infinite.is_zero():
         return arb(1)
     left = 1 - infinite
-    return (count * left.log()).exp() if bool(left > 0) else within(arb(0), left.max(arb(0)))
+    return (count * left.log()).exp() if bool(left > 0) else hull(arb(0), left.max(arb(0)))
 
 
-def square(value: arb) -> arb:
+def square_ball(value: arb) -> arb:
     """The square, also of what may be 0."""
     return value * value
 
 
-def plain(value: arb) -> float:
+def midpoint(value: arb) -> float:
     """About ``value``: for plans, which prove nothing."""
     return float(value.mid())
 
 
-def normal_above(x: arb) -> arb:
+def normal_tail(x: arb) -> arb:
     """The chance that a standard normal lies above ``x``."""
     return (x / arb(2).sqrt()).erfc() / 2

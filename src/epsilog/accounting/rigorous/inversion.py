@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-from epsilog.accounting.rigorous.balls import acb, arb, nothing, plain
-from epsilog.accounting.rigorous.dots import UnprovenError, power
+from epsilog.accounting.rigorous.balls import acb, arb, midpoint, probability_of_none
+from epsilog.accounting.rigorous.dots import NoProofError, bounded_power
 from epsilog.accounting.rigorous.orders import Parts
-from epsilog.accounting.rigorous.plan import Plan, few_bits
-from epsilog.accounting.rigorous.transforms import line
+from epsilog.accounting.rigorous.plan import TiltPlan, round_to_few_bits
+from epsilog.accounting.rigorous.transforms import build_moment_line
 
 _NATS = 34.0  # of accuracy, beyond what rounds ask for
 _MOST_FREQUENCIES = 20_000
@@ -19,30 +19,32 @@ _MOST_LOOKS = 400
 _WIDER = 1.000001  # so that no frequency falls between two looks by rounding
 
 
-class Inversion:
+class BallInversion:
     """The composition of some profiles by their moments on one line; bounds delta at any epsilon."""
 
-    def __init__(self, parts: Parts, plan: Plan) -> None:
+    def __init__(self, parts: Parts, plan: TiltPlan) -> None:
         rounds = sum(count for _, count in parts)
         nats = _NATS + math.log(rounds)
         self._theta = plan.theta
-        self._lines = [(line(profile, plan.theta, nats), count) for profile, count in parts]
+        self._lines = [(build_moment_line(profile, plan.theta, nats), count) for profile, count in parts]
         self._tail_nats = 36.0 - math.log(min(plan.kernel, 1.0))
-        self._step = few_bits(2 * math.pi / plan.period)
+        self._step = round_to_few_bits(2 * math.pi / plan.period)
         last = self._safe_from(1.05 * math.sqrt(2 * self._tail_nats) / plan.deviation)
         count = math.ceil(last / self._step) + 1
         if count > _MOST_FREQUENCIES:
-            raise UnprovenError(f"{count} frequencies")
+            raise NoProofError(f"{count} frequencies")
         self.frequencies = count - 1
         self._log_total, left = arb(0), arb(1)
         for profile, times in parts:
-            left *= nothing(profile.infinite(), times)
+            left *= probability_of_none(profile.infinite(), times)
         self._infinite = 1 - left
         product = [acb(1)] * count
         for one, times in self._lines:
             whole, values = one.whole(), one.along(self._step, count, nats)
             self._log_total += times * whole.log()
-            product = [known * power(value / whole, times) for known, value in zip(product, values, strict=True)]
+            product = [
+                known * bounded_power(value / whole, times) for known, value in zip(product, values, strict=True)
+            ]
         theta, step = arb(self._theta), arb(self._step)
         for k in range(count):
             z = acb(theta, k * step)
@@ -58,7 +60,7 @@ class Inversion:
         while self._beyond(far) < nats:
             far *= 1.3
             if far > 1e6 * start:
-                raise UnprovenError("the characteristic function is not known to fall")
+                raise NoProofError("the characteristic function is not known to fall")
         safe = here = start
         around = 0.2 * start
         for _ in range(_MOST_LOOKS):
@@ -73,7 +75,7 @@ class Inversion:
             else:
                 safe = here = 1.05 * here
                 around = 0.1 * here
-        raise UnprovenError("the characteristic function falls too slowly")
+        raise NoProofError("the characteristic function falls too slowly")
 
     def _around(self, frequency: float, around: float) -> float:
         return _floor(sum((count * one.falls(frequency, around) for one, count in self._lines), arb(0)))
@@ -95,4 +97,4 @@ class Inversion:
 def _floor(nats: arb) -> float:
     """A double that is not above; NaN and what is not known count as nothing."""
     least = nats.lower()
-    return math.nextafter(plain(least), -math.inf) if bool(least > 0) and bool(least < 1e300) else 0.0
+    return math.nextafter(midpoint(least), -math.inf) if bool(least > 0) and bool(least < 1e300) else 0.0

@@ -9,62 +9,62 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from epsilog.accounting.rigorous.profiles import (
-    Added,
-    Answers,
-    BoundedRange,
-    DiscreteShift,
-    Exchanged,
-    LaplaceShift,
+    ApproximateDPProfile,
+    BallProfile,
+    BoundedRangeProfile,
+    DiscreteLaplaceProfile,
+    FixedSizeReplaceProfile,
+    GaussianProfile,
+    LaplaceProfile,
+    NonPrivateProfile,
     Number,
-    Profile,
-    Removed,
-    Replaced,
-    Revealed,
-    Shifted,
-    Statement,
+    PoissonAddProfile,
+    PoissonRemoveProfile,
+    PoissonReplaceProfile,
+    RandomizedResponseProfile,
 )
 from epsilog.mechanisms import Release
-from epsilog.mechanisms.composition import Bag, check_absence, flatten
+from epsilog.mechanisms.composition import ReleaseCounts, flatten, require_absent_output
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 METHOD = "ball arithmetic"
-Parts = tuple[tuple[Profile, int], ...]
+Parts = tuple[tuple[BallProfile, int], ...]
 """Profiles that compose, with their counts."""
 
 _REPLACE = NeighboringRelation.REPLACE_ONE
 _MOST_OUTCOMES = 200
 
 
-def orders(release: Release, relation: NeighboringRelation) -> dict[str, Parts]:
+def list_profiles(release: Release, relation: NeighboringRelation) -> dict[str, Parts]:
     """The profiles of a release by the order in which neighbours differ; the worst order counts.
 
     Raises:
         UnsupportedMechanismError: a part has no profile here under this relation.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> [len(parts) for parts in orders(Gaussian(1.0), NeighboringRelation.ADD_OR_REMOVE_ONE).values()]
+    >>> [len(parts) for parts in list_profiles(Gaussian(1.0), NeighboringRelation.ADD_OR_REMOVE_ONE).values()]
     [1]
     """
     bag = flatten(release)
     sampled = {part: count for part, count in bag.items() if part.exact_share is not None}
-    alone = _unsampled({part: count for part, count in bag.items() if part not in sampled}, relation)
+    alone = _list_profiles({part: count for part, count in bag.items() if part not in sampled}, relation)
     if not sampled:
         return {"either order": tuple(alone)}
     if relation is _REPLACE:
-        found = [(_exchanged(part), count) for part, count in sampled.items()]
+        found = [(_build_exchanged_profile(part), count) for part, count in sampled.items()]
         return {"either order": (*alone, *((one, count) for one, count in found if one is not None))}
-    bent: dict[str, list[tuple[Profile, int]]] = {"remove": list(alone), "add": list(alone)}
+    bent: dict[str, list[tuple[BallProfile, int]]] = {"remove": list(alone), "add": list(alone)}
     for part, count in sampled.items():
         if part.fixes_population:
-            raise _refused(part, f"a fixed size means replace-one, not {relation}")
-        check_absence(part, part.inner[0], relation)
+            raise _build_refusal(part, f"a fixed size means replace-one, not {relation}")
+        require_absent_output(part, part.inner[0], relation)
         if (base := _on_sample(part, relation)) is not None:
-            bent["remove"].append((Removed(base, _share(part)), count))
-            bent["add"].append((Added(base, _share(part)), count))
+            bent["remove"].append((PoissonRemoveProfile(base, _share(part)), count))
+            bent["add"].append((PoissonAddProfile(base, _share(part)), count))
     return {order: tuple(parts) for order, parts in bent.items()}
 
 
-def _refused(part: Release, reason: str) -> UnsupportedMechanismError:
+def _build_refusal(part: Release, reason: str) -> UnsupportedMechanismError:
     return UnsupportedMechanismError(part, method=METHOD, reason=reason)
 
 
@@ -73,59 +73,59 @@ def _share(part: Release) -> Fraction:
     return part.exact_share
 
 
-def _unsampled(bag: Bag, relation: NeighboringRelation) -> list[tuple[Profile, int]]:
+def _list_profiles(bag: ReleaseCounts, relation: NeighboringRelation) -> list[tuple[BallProfile, int]]:
     """The profiles of what is not sampled; all Gaussians, and statements of mu, are one."""
     distances: list[tuple[Number, Number, int]] = []
-    found: list[tuple[Profile, int]] = []
+    found: list[tuple[BallProfile, int]] = []
     for part, count in bag.items():
-        match part.exact_law(relation):
+        match part.exact_pair(relation):
             case None:
                 continue
             case ("all",):
-                return [(Revealed(), 1)]
+                return [(NonPrivateProfile(), 1)]
             case "gaussian", far, noise:
                 distances.append((far, noise, count))
             case "discrete-laplace", _, shift if shift > _MOST_OUTCOMES:
-                raise _refused(part, f"a shift of {shift} steps has more outcomes than are looked at")
+                raise _build_refusal(part, f"a shift of {shift} steps has more outcomes than are looked at")
             case family, *parameters:
                 found.append((_FAMILIES[family](*parameters), count))
-    return [(Shifted(tuple(distances)), 1), *found] if distances else found
+    return [(GaussianProfile(tuple(distances)), 1), *found] if distances else found
 
 
-_FAMILIES: dict[str, Callable[..., Profile]] = {
-    "laplace": LaplaceShift,
-    "discrete-laplace": DiscreteShift,
-    "answers": Answers,
-    "bounded-range": BoundedRange,
-    "statement": Statement,
+_FAMILIES: dict[str, Callable[..., BallProfile]] = {
+    "laplace": LaplaceProfile,
+    "discrete-laplace": DiscreteLaplaceProfile,
+    "answers": RandomizedResponseProfile,
+    "bounded-range": BoundedRangeProfile,
+    "statement": ApproximateDPProfile,
 }
-"""The profiles of exact laws; all Gaussians are one, and what gives all away is ``Revealed``."""
+"""The profiles of exact laws; all Gaussians are one, and what gives all away is ``NonPrivateProfile``."""
 
 
-def _on_sample(part: Release, relation: NeighboringRelation) -> Profile | None:
+def _on_sample(part: Release, relation: NeighboringRelation) -> BallProfile | None:
     """The profile of what is computed on a sample; None if it tells nothing."""
-    match _unsampled(flatten(*part.inner), relation):
+    match _list_profiles(flatten(*part.inner), relation):
         case []:
             return None
         case [(one, 1)]:
             return one
-    raise _refused(part, "several releases on one sample have no profile here")
+    raise _build_refusal(part, "several releases on one sample have no profile here")
 
 
-def _exchanged(part: Release) -> Profile | None:
+def _build_exchanged_profile(part: Release) -> BallProfile | None:
     """The profile of a sample in which one unit is exchanged for another."""
     share = _share(part)
     if part.fixes_population:
         whole = _on_sample(part, _REPLACE)
-        return whole if whole is None or share == 1 else Exchanged(whole, share)
+        return whole if whole is None or share == 1 else FixedSizeReplaceProfile(whole, share)
     if not (inner := flatten(*part.inner)):
         return None
     base = _on_sample(part, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    if isinstance(base, Revealed):  # whoever is in the sample is seen
-        return Statement(Fraction(0), share)
-    if not isinstance(base, Shifted) or not all(one.states_absence for one in inner):
-        raise _refused(part, f"under {_REPLACE} Poisson sampling has a profile here over Gaussian noise only")
-    return Replaced(base, share)
+    if isinstance(base, NonPrivateProfile):  # whoever is in the sample is seen
+        return ApproximateDPProfile(Fraction(0), share)
+    if not isinstance(base, GaussianProfile) or not all(one.states_absence for one in inner):
+        raise _build_refusal(part, f"under {_REPLACE} Poisson sampling has a profile here over Gaussian noise only")
+    return PoissonReplaceProfile(base, share)
 
 
-__all__ = ["METHOD", "Number", "Parts", "orders"]
+__all__ = ["METHOD", "Number", "Parts", "list_profiles"]

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.accounting.rigorous.balls import arb, plain
-from epsilog.accounting.rigorous.profiles import Added, Profile, Removed, Shifted
-from epsilog.numerics.questions import log_peak
+from epsilog.accounting.rigorous.balls import arb, midpoint
+from epsilog.accounting.rigorous.profiles import BallProfile, GaussianProfile, PoissonAddProfile, PoissonRemoveProfile
+from epsilog.numerics.questions import log_kernel_max
 
 _POINTS = 240
 _FAR = 60.0  # deviations of a normal law
@@ -45,25 +45,25 @@ def _of(losses: Array, log_masses: Array) -> Cumulant:
     return cumulant
 
 
-def reach(profile: Profile, share: float) -> tuple[float, float]:
+def find_negligible_loss(profile: BallProfile, share: float) -> tuple[float, float]:
     """Losses beyond which a pair has next to nothing: ``share`` of delta above, and of its mass below."""
-    infinite = plain(profile.infinite())
+    infinite = midpoint(profile.infinite())
     high = 1e-9
-    top = profile.largest()
+    top = profile.max_loss()
     if bool(top.is_finite()):
-        high = max(plain(top), 1e-12)
+        high = max(midpoint(top), 1e-12)
     else:
-        while high < 1e7 and plain(profile.delta(arb(high))) - infinite > share:
+        while high < 1e7 and midpoint(profile.delta(arb(high))) - infinite > share:
             high *= 1.25
     low = -1e-9
-    while low > -1e7 and plain(profile.delta(arb(low)) - 1 + arb(low).exp()) > share:
+    while low > -1e7 and midpoint(profile.delta(arb(low)) - 1 + arb(low).exp()) > share:
         low *= 1.25
     return low, high
 
 
-def cut(profile: Profile, share: float) -> Cumulant:
+def estimate_truncated_cumulants(profile: BallProfile, share: float) -> Cumulant:
     """About that of a profile that is cut where a ``share`` is left: its dots, connected on a coarse lattice."""
-    low, high = reach(profile, share)
+    low, high = find_negligible_loss(profile, share)
     scale = 1e-3 * max(high, -low)
     ends = math.asinh(low / scale), math.asinh(high / scale)
     losses = scale * np.sinh(np.linspace(*ends, _POINTS))
@@ -72,29 +72,32 @@ def cut(profile: Profile, share: float) -> Cumulant:
     slopes = [(above[0] - 1) / x[0]]
     slopes += [(above[i + 1] - above[i]) / (x[i + 1] - x[i]) for i in range(len(x) - 1)]
     slopes.append(arb(0))
-    masses = np.array([plain(x[i] * (slopes[i + 1] - slopes[i])) for i in range(len(x))])
+    masses = np.array([midpoint(x[i] * (slopes[i + 1] - slopes[i])) for i in range(len(x))])
     keep = masses > 0
     return _of(losses[keep], np.log(masses[keep]))
 
 
-def uncut(profile: Profile) -> Cumulant:
+def estimate_profile_cumulants(profile: BallProfile) -> Cumulant:
     """About that of a whole profile."""
     match profile:
-        case Shifted():
-            square = plain(profile.mu_squared())
+        case GaussianProfile():
+            square = midpoint(profile.mu_squared())
             return lambda theta: (theta * (theta + 1) * square / 2, (theta + 0.5) * square, square)
-        case Removed(base=Shifted() as base, share=share) | Added(base=Shifted() as base, share=share):
-            mu, q = plain(base.mu()), float(share)
+        case (
+            PoissonRemoveProfile(base=GaussianProfile() as base, share=share)
+            | PoissonAddProfile(base=GaussianProfile() as base, share=share)
+        ):
+            mu, q = midpoint(base.mu()), float(share)
             y = np.linspace(-_FAR, _FAR, 6001)
             losses = np.logaddexp(math.log1p(-q), math.log(q) + mu * (y - mu / 2))
             normal = -y * y / 2 - math.log(math.sqrt(2 * math.pi) / (y[1] - y[0]))
-            return _of(losses, normal + losses) if isinstance(profile, Removed) else _of(-losses, normal)
+            return _of(losses, normal + losses) if isinstance(profile, PoissonRemoveProfile) else _of(-losses, normal)
         case _:
-            return cut(profile, _FAINT)
+            return estimate_truncated_cumulants(profile, _FAINT)
 
 
 @dataclass(frozen=True)
-class Plan:
+class TiltPlan:
     """A tilt and what the tilted composition looks like.
 
     Attributes:
@@ -112,7 +115,7 @@ class Plan:
     kernel: float
 
 
-class _Tail(NamedTuple):
+class _TiltEstimate(NamedTuple):
     theta: float
     near: float
     total: float
@@ -120,7 +123,7 @@ class _Tail(NamedTuple):
     nats: float
 
 
-class Planner:
+class TiltPlanner:
     """Plans for one composition: of some cumulants with their counts."""
 
     def __init__(self, laws: Sequence[tuple[Cumulant, int]], delta: float) -> None:
@@ -130,38 +133,38 @@ class Planner:
         found = np.array([law(theta) for law, _ in self._laws]).T @ np.array([float(count) for _, count in self._laws])
         return float(found[0]), float(found[1]), float(found[2])
 
-    def plan(self, nats: float, near: float | None = None) -> Plan:
+    def plan(self, nats: float, near: float | None = None) -> TiltPlan:
         """A tilt at which the exponential bound on epsilon is about least; ``near`` is that epsilon, if it is known."""
         goal = math.log(self._delta)
 
         def bound(log_theta: float) -> float:
             theta = math.exp(log_theta)
-            return (self._cumulant(theta)[0] + log_peak(theta) - goal) / theta
+            return (self._cumulant(theta)[0] + log_kernel_max(theta) - goal) / theta
 
         grid = np.linspace(-7.0, 16.0, 93)
         values = [bound(float(at)) for at in grid]
         best = int(np.nanargmin(values))
         log_theta = _least(bound, float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)]))
-        saddle, least = few_bits(math.exp(log_theta)), bound(log_theta)
+        saddle, least = round_to_few_bits(math.exp(log_theta)), bound(log_theta)
         found = [self._at(saddle, nats, near)]
         for share in _SHARES:  # rare large losses stretch the law at the saddle, and not a little below it
-            theta = few_bits(share * saddle)
+            theta = round_to_few_bits(share * saddle)
             if theta * (bound(math.log(theta)) - least) < _AFFORDABLE:
                 found.append(self._at(theta, nats, near))
         return min(found, key=lambda plan: plan.period)
 
-    def _at(self, theta: float, nats: float, near: float | None) -> Plan:
+    def _at(self, theta: float, nats: float, near: float | None) -> TiltPlan:
         total, _, variance = self._cumulant(theta)
         deviation = max(math.sqrt(max(variance, 0.0)), 1e-9 / theta)
         value = 1 / (theta * (theta + 1) * (deviation * math.sqrt(2 * math.pi) + 1 / theta))
         if near is None:
             near = max((total + math.log(value) - math.log(self._delta)) / theta, 0.0)
         nats -= math.log(min(value, 1.0))
-        tail = _Tail(theta, near, total, deviation, nats)
+        tail = _TiltEstimate(theta, near, total, deviation, nats)
         below, above = self._reach(tail, -1.0), self._reach(tail, 1.0)
-        return Plan(theta, near, deviation, max(below + nats / theta, above, 4 * deviation), value)
+        return TiltPlan(theta, near, deviation, max(below + nats / theta, above, 4 * deviation), value)
 
-    def _reach(self, tail: _Tail, side: float) -> float:
+    def _reach(self, tail: _TiltEstimate, side: float) -> float:
         """Beyond which distance from where we look Chernoff's bound leaves e^-nats."""
         found = []
         for share in _RATES:
@@ -171,7 +174,7 @@ class Planner:
         return max(min(found), 0.0)
 
 
-def few_bits(number: float) -> float:
+def round_to_few_bits(number: float) -> float:
     """A double of ten bits, not above ``number``: its multiples, and its sum with 1, are exact.
 
     Raises:

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from epsilog.accounting.rigorous.balls import arb, ball, ctx, normal_above, square, within
+from epsilog.accounting.rigorous.balls import arb, ctx, hull, make_ball, normal_tail, square_ball
 
 Number = int | float | Fraction
 
 
-class Profile(ABC):
+class BallProfile(ABC):
     """The profile of one pair: by default of losses of any size, in no steps."""
 
     @abstractmethod
     def delta(self, epsilon: arb) -> arb:
         """H at ``epsilon``, any real number."""
 
-    def largest(self) -> arb:
+    def max_loss(self) -> arb:
         """The largest loss but for what gives everything away; infinite if none is the largest."""
         return arb.pos_inf()
 
@@ -38,7 +38,7 @@ class Profile(ABC):
 
 
 @dataclass(frozen=True)
-class Shifted(Profile):
+class GaussianProfile(BallProfile):
     """Gaussians that stand together for one: ``distances`` are (far, noise, count), each of mu = far / noise."""
 
     distances: tuple[tuple[Number, Number, int], ...]
@@ -47,7 +47,7 @@ class Shifted(Profile):
         """The square of the distance that they amount to."""
         total = arb(0)
         for far, noise, count in self.distances:
-            total += count * square(ball(far) / ball(noise))
+            total += count * square_ball(make_ball(far) / make_ball(noise))
         return total
 
     def mu(self) -> arb:
@@ -57,18 +57,18 @@ class Shifted(Profile):
     def delta(self, epsilon: arb) -> arb:
         """H(e) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu): Balle & Wang 2018, Theorem 8."""
         mu = self.mu()
-        return normal_above(epsilon / mu - mu / 2) - epsilon.exp() * normal_above(epsilon / mu + mu / 2)
+        return normal_tail(epsilon / mu - mu / 2) - epsilon.exp() * normal_tail(epsilon / mu + mu / 2)
 
 
 @dataclass(frozen=True)
-class Revealed(Profile):
+class NonPrivateProfile(BallProfile):
     """Two laws that have no outcome in common."""
 
     def delta(self, epsilon: arb) -> arb:  # noqa: ARG002
         """H(e) = 1."""
         return arb(1)
 
-    def largest(self) -> arb:
+    def max_loss(self) -> arb:
         """Any finite one: there is no finite loss."""
         return arb(0)
 
@@ -82,7 +82,7 @@ class Revealed(Profile):
 
 
 @dataclass(frozen=True)
-class LaplaceShift(Profile):
+class LaplaceProfile(BallProfile):
     """One Laplace law moved by ``far``, its scale being ``noise``."""
 
     far: Number
@@ -90,33 +90,33 @@ class LaplaceShift(Profile):
 
     def delta(self, epsilon: arb) -> arb:
         """H(e) = max(0, 1 - e^e, 1 - e^((e - a) / 2)), a the largest loss."""
-        falls = 1 - ((epsilon - self.largest()) / 2).exp()
+        falls = 1 - ((epsilon - self.max_loss()) / 2).exp()
         return falls.max(1 - epsilon.exp()).max(arb(0))
 
-    def largest(self) -> arb:
+    def max_loss(self) -> arb:
         """The whole distance."""
-        return ball(self.far) / ball(self.noise)
+        return make_ball(self.far) / make_ball(self.noise)
 
 
 @dataclass(frozen=True)
-class BoundedRange(Profile):
+class BoundedRangeProfile(BallProfile):
     """An exponential mechanism whose losses have the range ``spread``."""
 
     spread: Fraction
 
     def delta(self, epsilon: arb) -> arb:
         """H(e) = (e^(s/2) - e^(e/2))^2 / (e^s - 1) between -s and s: Dong, Durfee & Rogers 2020."""
-        s = ball(self.spread)
+        s = make_ball(self.spread)
         clipped = epsilon.min(s).max(-s)
-        inside = square((s / 2).exp() - (clipped / 2).exp()) / s.expm1()
+        inside = square_ball((s / 2).exp() - (clipped / 2).exp()) / s.expm1()
         return inside.max(1 - epsilon.exp())
 
-    def largest(self) -> arb:
+    def max_loss(self) -> arb:
         """The range."""
-        return ball(self.spread)
+        return make_ball(self.spread)
 
 
-class _Finite(Profile):
+class _Finite(BallProfile):
     """What follows from finitely many outcomes with losses ``first + j step``."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ class _Finite(Profile):
             total += mass * (1 - (epsilon - loss).exp()).max(arb(0))
         return total
 
-    def largest(self) -> arb:
+    def max_loss(self) -> arb:
         """The last of them."""
         return _outcomes(self, ctx.prec)[-1][0]
 
@@ -142,7 +142,7 @@ def _outcomes(law: _Finite, bits: int) -> list[tuple[arb, arb]]:  # noqa: ARG001
 
 
 @dataclass(frozen=True)
-class Statement(_Finite):
+class ApproximateDPProfile(_Finite):
     """What satisfies (epsilon, delta): binary randomized response, and a chance delta of giving everything away."""
 
     epsilon: Fraction
@@ -150,20 +150,20 @@ class Statement(_Finite):
 
     def outcomes(self) -> list[tuple[arb, arb]]:
         """Kairouz, Oh & Viswanath 2015, Theorem 3.1."""
-        loss, left = ball(self.epsilon), 1 - ball(self.certain)
+        loss, left = make_ball(self.epsilon), 1 - make_ball(self.certain)
         return [(-loss, left / (1 + loss.exp())), (loss, left / (1 + (-loss).exp()))]
 
     def infinite(self) -> arb:
         """What is stated."""
-        return ball(self.certain)
+        return make_ball(self.certain)
 
     def steps(self) -> tuple[arb, arb] | None:
         """Two losses, or one."""
-        return -ball(self.epsilon), 2 * ball(self.epsilon) if self.epsilon else arb(1)
+        return -make_ball(self.epsilon), 2 * make_ball(self.epsilon) if self.epsilon else arb(1)
 
 
 @dataclass(frozen=True)
-class Answers(_Finite):
+class RandomizedResponseProfile(_Finite):
     """Randomized response: with chance ``flip`` any of the categories, else the truth."""
 
     flip: Fraction
@@ -173,17 +173,17 @@ class Answers(_Finite):
         """Its two rows; every chance is a fraction."""
         rare = self.flip / self.categories
         often = 1 - self.flip + rare
-        loss = ball(often / rare).log()
-        return [(-loss, ball(rare)), (arb(0), ball(1 - often - rare)), (loss, ball(often))]
+        loss = make_ball(often / rare).log()
+        return [(-loss, make_ball(rare)), (arb(0), make_ball(1 - often - rare)), (loss, make_ball(often))]
 
     def steps(self) -> tuple[arb, arb] | None:
         """Three losses."""
-        loss = self.largest()
+        loss = self.max_loss()
         return -loss, loss
 
 
 @dataclass(frozen=True)
-class DiscreteShift(_Finite):
+class DiscreteLaplaceProfile(_Finite):
     """One discrete Laplace law moved by ``shift``, chances falling by e^(-1/scale) a step."""
 
     scale: Fraction
@@ -191,7 +191,7 @@ class DiscreteShift(_Finite):
 
     def outcomes(self) -> list[tuple[arb, arb]]:
         """Losses (2 k - shift) / scale; up to the further centre, and from the nearer one on, they are constant."""
-        scale, shift = ball(self.scale), self.shift
+        scale, shift = make_ball(self.scale), self.shift
         ratio = (-1 / scale).exp()
         top = 1 / (1 + ratio)
         centre = (1 - ratio) / (1 + ratio)
@@ -200,115 +200,115 @@ class DiscreteShift(_Finite):
 
     def steps(self) -> tuple[arb, arb] | None:
         """One step of two over the scale after the other."""
-        return -self.shift / ball(self.scale), 2 / ball(self.scale)
+        return -self.shift / make_ball(self.scale), 2 / make_ball(self.scale)
 
 
-def _at_number(base: Profile, x: arb) -> arb:
+def _at_number(base: BallProfile, x: arb) -> arb:
     """H of ``base`` as a function of x = e^e, for x of either sign: 1 - x where x is at most 0."""
     if bool(x > 0):
         return base.delta(x.log())
     if bool(x <= 0):
         return 1 - x
-    return within(1 - x, arb(1))  # H lies between 1 - x and 1 for x > 0
+    return hull(1 - x, arb(1))  # H lies between 1 - x and 1 for x > 0
 
 
 @dataclass(frozen=True)
-class Removed(Profile):
+class PoissonRemoveProfile(BallProfile):
     """((1 - q) Q + q P, Q): the unit is there, with chance q, or is not."""
 
-    base: Profile
+    base: BallProfile
     share: Fraction
 
     def delta(self, epsilon: arb) -> arb:
         """Q takes x - (1 - q) times its part: H(x) = q H_base((x - (1 - q)) / q)."""
-        q = ball(self.share)
-        return q * _at_number(self.base, (epsilon.exp() - ball(1 - self.share)) / q)
+        q = make_ball(self.share)
+        return q * _at_number(self.base, (epsilon.exp() - make_ball(1 - self.share)) / q)
 
-    def largest(self) -> arb:
+    def max_loss(self) -> arb:
         """Of the largest ratio u: ln(1 + q (e^u - 1))."""
-        return (ball(self.share) * self.base.largest().expm1()).log1p()
+        return (make_ball(self.share) * self.base.max_loss().expm1()).log1p()
 
     def infinite(self) -> arb:
         """Where the unit is in the sample."""
-        return ball(self.share) * self.base.infinite()
+        return make_ball(self.share) * self.base.infinite()
 
     def steps(self) -> tuple[arb, arb] | None:
         """Any two losses lie on a lattice."""
-        return _two(self.base, lambda u: (ball(self.share) * u.expm1()).log1p())
+        return _two(self.base, lambda u: (make_ball(self.share) * u.expm1()).log1p())
 
 
 @dataclass(frozen=True)
-class Added(Profile):
+class PoissonAddProfile(BallProfile):
     """(P, (1 - q) P + q Q): the same the other way round."""
 
-    base: Profile
+    base: BallProfile
     share: Fraction
 
     def delta(self, epsilon: arb) -> arb:
         """P takes c = 1 - x (1 - q) times its part: H(x) = c H_base(x q / c), and 0 where c is at most 0."""
         x = epsilon.exp()
-        c = 1 - x * ball(1 - self.share)
+        c = 1 - x * make_ball(1 - self.share)
         if bool(c > 0):
-            return c * _at_number(self.base, x * ball(self.share) / c)
-        return arb(0) if bool(c <= 0) else within(arb(0), c.max(arb(0)))
+            return c * _at_number(self.base, x * make_ball(self.share) / c)
+        return arb(0) if bool(c <= 0) else hull(arb(0), c.max(arb(0)))
 
-    def largest(self) -> arb:
+    def max_loss(self) -> arb:
         """Of the largest ratio u: -ln(1 + q (e^-u - 1)); what P alone has loses -ln(1 - q)."""
-        if not bool(self.base.infinite() == 0) or not self.base.largest().is_finite():
-            return -ball(1 - self.share).log()
-        return -(ball(self.share) * (-self.base.largest()).expm1()).log1p()
+        if not bool(self.base.infinite() == 0) or not self.base.max_loss().is_finite():
+            return -make_ball(1 - self.share).log()
+        return -(make_ball(self.share) * (-self.base.max_loss()).expm1()).log1p()
 
     def steps(self) -> tuple[arb, arb] | None:
         """Any two losses lie on a lattice."""
-        return _two(self.base, lambda u: -(ball(self.share) * (-u).expm1()).log1p())
+        return _two(self.base, lambda u: -(make_ball(self.share) * (-u).expm1()).log1p())
 
 
-def _two(base: Profile, bent: Callable[[arb], arb]) -> tuple[arb, arb] | None:
+def _two(base: BallProfile, bent: Callable[[arb], arb]) -> tuple[arb, arb] | None:
     """The lattice of two losses that sampling has bent."""
-    if not isinstance(base, Statement) or base.certain:
+    if not isinstance(base, ApproximateDPProfile) or base.certain:
         return None
-    low, high = bent(-base.largest()), bent(base.largest())
+    low, high = bent(-base.max_loss()), bent(base.max_loss())
     return low, high - low
 
 
 @dataclass(frozen=True)
-class Exchanged(Profile):
+class FixedSizeReplaceProfile(BallProfile):
     """A sample of fixed size under replace-one: the profile of removal above 0, and its mirror image below."""
 
-    base: Profile
+    base: BallProfile
     share: Fraction
 
     def delta(self, epsilon: arb) -> arb:
         """Balle, Barthe & Gaboardi 2018, Theorem 9; below 0 by H(x; P, Q) = 1 - x + x H(1/x; Q, P)."""
-        removed = Removed(self.base, self.share)
+        removed = PoissonRemoveProfile(self.base, self.share)
         above = removed.delta(epsilon)
         if bool(epsilon >= 0):
             return above
         x = epsilon.exp()
         below = 1 - x + x * removed.delta(-epsilon)
-        return below if bool(epsilon <= 0) else within(above, below)
+        return below if bool(epsilon <= 0) else hull(above, below)
 
-    def largest(self) -> arb:
+    def max_loss(self) -> arb:
         """That of removal."""
-        return Removed(self.base, self.share).largest()
+        return PoissonRemoveProfile(self.base, self.share).max_loss()
 
     def infinite(self) -> arb:
         """That of removal."""
-        return Removed(self.base, self.share).infinite()
+        return PoissonRemoveProfile(self.base, self.share).infinite()
 
 
 @dataclass(frozen=True)
-class Replaced(Profile):
+class PoissonReplaceProfile(BallProfile):
     """Poisson-sampled Gaussians under replace-one: contributions mu either way (docs: accounting/replace-one)."""
 
-    base: Shifted
+    base: GaussianProfile
     share: Fraction
 
     def delta(self, epsilon: arb) -> arb:
         """The best test is a half-line from t on, where the ratio is x: a quadratic in e^(mu t) has one such root."""
-        mu, q, x = self.base.mu(), ball(self.share), epsilon.exp()
-        away, a = ball(1 - self.share), (-self.base.mu_squared() / 2).exp()
+        mu, q, x = self.base.mu(), make_ball(self.share), epsilon.exp()
+        away, a = make_ball(1 - self.share), (-self.base.mu_squared() / 2).exp()
         b = away * (x - 1)
-        t = ((b + (b * b + 4 * square(q * a) * x).sqrt()) / (2 * q * a)).log() / mu
-        p = away * normal_above(t) + q * normal_above(t - mu)
-        return p - x * (away * normal_above(t) + q * normal_above(t + mu))
+        t = ((b + (b * b + 4 * square_ball(q * a) * x).sqrt()) / (2 * q * a)).log() / mu
+        p = away * normal_tail(t) + q * normal_tail(t - mu)
+        return p - x * (away * normal_tail(t) + q * normal_tail(t + mu))

@@ -10,16 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.accounting.account import assumptions
-from epsilog.accounting.rigorous.balls import arb, at_most, ctx, nothing, worst
-from epsilog.accounting.rigorous.dots import BlurredError, Dots, UnprovenError
-from epsilog.accounting.rigorous.inversion import Inversion
-from epsilog.accounting.rigorous.orders import Parts, orders
-from epsilog.accounting.rigorous.plan import Plan, Planner, cut, uncut
-from epsilog.accounting.rigorous.profiles import Added, Removed, Shifted
+from epsilog.accounting.account import list_assumptions
+from epsilog.accounting.rigorous.balls import arb, ctx, is_at_most, probability_of_none, upper_double
+from epsilog.accounting.rigorous.dots import BallComposition, NoProofError, PrecisionLossError
+from epsilog.accounting.rigorous.inversion import BallInversion
+from epsilog.accounting.rigorous.orders import Parts, list_profiles
+from epsilog.accounting.rigorous.plan import (
+    TiltPlan,
+    TiltPlanner,
+    estimate_profile_cumulants,
+    estimate_truncated_cumulants,
+)
+from epsilog.accounting.rigorous.profiles import GaussianProfile, PoissonAddProfile, PoissonRemoveProfile
 from epsilog.mechanisms import Release
 from epsilog.terms import NeighboringRelation, check
-from epsilog.terms.digits import upper_text
+from epsilog.terms.digits import format_upper
 
 GIVEN_AWAY = "what gives everything away is more than delta"
 CLOSED = "the closed form of one release"
@@ -79,9 +84,10 @@ class Proof:
         how = f"ball arithmetic of {self.bits} bits: {'; '.join(self.methods)}"
         if self.holds:
             return (
-                f"epsilon {upper_text(self.epsilon, 9)} is proven {at}: delta is at most {self.delta_upper:.9g}; {how}"
+                f"epsilon {format_upper(self.epsilon, 9)} is proven {at}: delta is at most {self.delta_upper:.9g}; "
+                f"{how}"
             )
-        found = f"{upper_text(self.epsilon_upper, 9)} is" if math.isfinite(self.epsilon_upper) else "none is"
+        found = f"{format_upper(self.epsilon_upper, 9)} is" if math.isfinite(self.epsilon_upper) else "none is"
         return f"epsilon {self.epsilon:.9g} is not proven {at}, {found}; {how}"
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +118,7 @@ class _Found:
 _NOTHING = _Found(1.0, math.inf, "nothing was found", _BITS[0])
 
 
-def prove(
+def prove_guarantee(
     release: Release,
     *,
     epsilon: float,
@@ -139,15 +145,18 @@ def prove(
         docs/accounting/rigorous.md.
 
     >>> from epsilog.mechanisms import Gaussian, Repeated
-    >>> prove(Repeated(Gaussian(10.0), 100), epsilon=4.378, delta=1e-5).holds
+    >>> prove_guarantee(Repeated(Gaussian(10.0), 100), epsilon=4.378, delta=1e-5).holds
     True
-    >>> prove(Repeated(Gaussian(10.0), 100), epsilon=4.377, delta=1e-5).holds
+    >>> prove_guarantee(Repeated(Gaussian(10.0), 100), epsilon=4.377, delta=1e-5).holds
     False
     """
-    epsilon, delta = check.at_least(0, check.DOWN)(epsilon=epsilon), check.half_open(0, 1, check.DOWN)(delta=delta)
+    epsilon, delta = (
+        check.at_least(0, check.DOWN)(epsilon=epsilon),
+        check.in_half_open_interval(0, 1, check.DOWN)(delta=delta),
+    )
     cells = check.integer(_FEWEST)(cells=cells)
     cells = 1 << (cells.bit_length() - 1)
-    found = {order: _order(parts, epsilon, delta, cells) for order, parts in orders(release, relation).items()}
+    found = {order: _order(parts, epsilon, delta, cells) for order, parts in list_profiles(release, relation).items()}
     return Proof(
         epsilon,
         delta,
@@ -156,7 +165,7 @@ def prove(
         max(one.epsilon for one in found.values()),
         tuple(f"{order}: {one.method}" for order, one in found.items()),
         max(one.bits for one in found.values()),
-        (*map(str, assumptions(release)), PAIRS, LIBRARY),
+        (*map(str, list_assumptions(release)), PAIRS, LIBRARY),
     )
 
 
@@ -170,25 +179,29 @@ def _order(parts: Parts, epsilon: float, delta: float, cells: int) -> _Found:
     plan, precise = _plans(parts, epsilon, delta)
     best = _NOTHING
     if precise is not None:
-        with suppress(UnprovenError):
-            best = _better(best, _sharp(lambda: _inverted(parts, precise), epsilon, delta))
+        with suppress(NoProofError):
+            best = _better(best, _sharp(lambda: _prove_by_inversion(parts, precise), epsilon, delta))
     size = _FEWEST
     while plan is not None and not best.delta <= delta and size <= cells:
-        with suppress(UnprovenError):
-            best = _better(best, _sharp(lambda: _dotted(parts, plan, delta, size), epsilon, delta))  # noqa: B023
+        with suppress(NoProofError):
+            best = _better(best, _sharp(lambda: _prove_by_dots(parts, plan, delta, size), epsilon, delta))  # noqa: B023
         size *= 8
     return best
 
 
-def _plans(parts: Parts, epsilon: float, delta: float) -> tuple[Plan | None, Plan | None]:
+def _plans(parts: Parts, epsilon: float, delta: float) -> tuple[TiltPlan | None, TiltPlan | None]:
     """For a lattice, and for the inversion where it may do; None where doubles do not reach."""
     plan = precise = None
     share = _CUT * delta / sum(count for _, count in parts)
     with ctx.workprec(_BITS[0]), np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
-        plan = Planner([(cut(profile, share), count) for profile, count in parts], delta).plan(16.0)
+        plan = TiltPlanner(
+            [(estimate_truncated_cumulants(profile, share), count) for profile, count in parts], delta
+        ).plan(16.0)
         if _smooth(parts):
             near = epsilon if plan.near / 4 < epsilon < 4 * plan.near else plan.near
-            precise = Planner([(uncut(profile), count) for profile, count in parts], delta).plan(36.0, near)
+            precise = TiltPlanner(
+                [(estimate_profile_cumulants(profile), count) for profile, count in parts], delta
+            ).plan(36.0, near)
     return plan, precise
 
 
@@ -198,30 +211,30 @@ def _simple(parts: Parts, epsilon: float, delta: float) -> _Found | None:
     with ctx.workprec(bits):
         total, left = arb(0), arb(1)
         for profile, count in parts:
-            total += count * profile.largest()
-            left *= nothing(profile.infinite(), count)
+            total += count * profile.max_loss()
+            left *= probability_of_none(profile.infinite(), count)
         infinite = 1 - left if parts and any(not profile.infinite().is_zero() for profile, _ in parts) else arb(0)
-        if not at_most(infinite, delta):
+        if not is_at_most(infinite, delta):
             return _Found(1.0, math.inf, GIVEN_AWAY, bits)
-        if at_most(total, epsilon):
-            return _Found(min(worst(infinite), 1.0), min(worst(total), epsilon), LARGEST, bits)
-        return _Found(1.0, worst(total), LARGEST, bits) if delta == 0 else None
+        if is_at_most(total, epsilon):
+            return _Found(min(upper_double(infinite), 1.0), min(upper_double(total), epsilon), LARGEST, bits)
+        return _Found(1.0, upper_double(total), LARGEST, bits) if delta == 0 else None
 
 
 def _smooth(parts: Parts) -> bool:
     """Whether the moments of the composition fall, as far as can be seen beforehand."""
-    plain_ones = any(isinstance(profile, Shifted) for profile, _ in parts)
-    rounds = sum(count for profile, count in parts if isinstance(profile, Removed | Added))
+    plain_ones = any(isinstance(profile, GaussianProfile) for profile, _ in parts)
+    rounds = sum(count for profile, count in parts if isinstance(profile, PoissonRemoveProfile | PoissonAddProfile))
     return plain_ones or rounds >= _SAMPLED_ROUNDS
 
 
-def _inverted(parts: Parts, plan: Plan) -> tuple[Curve, str]:
-    found = Inversion(parts, plan)
+def _prove_by_inversion(parts: Parts, plan: TiltPlan) -> tuple[Curve, str]:
+    found = BallInversion(parts, plan)
     return found.delta, INVERSION.format(frequencies=found.frequencies)
 
 
-def _dotted(parts: Parts, plan: Plan, delta: float, cells: int) -> tuple[Curve, str]:
-    found = Dots(parts, plan, delta, cells=cells)
+def _prove_by_dots(parts: Parts, plan: TiltPlan, delta: float, cells: int) -> tuple[Curve, str]:
+    found = BallComposition(parts, plan, delta, cells=cells)
     return found.delta, DOTS.format(cells=found.cells)
 
 
@@ -233,7 +246,7 @@ def _sharp(make: Callable[[], tuple[Curve, str]], epsilon: float, delta: float) 
     """What a method finds, with as many bits as leave its balls small, or the most there are.
 
     Raises:
-        UnprovenError: the method has no bound.
+        NoProofError: the method has no bound.
     """
     before = math.inf
     for bits in _BITS:
@@ -241,13 +254,13 @@ def _sharp(make: Callable[[], tuple[Curve, str]], epsilon: float, delta: float) 
             try:
                 curve, method = make()
                 value = curve(epsilon)
-            except BlurredError:
+            except PrecisionLossError:
                 continue
-            radius, before = worst(arb(value.rad())), before / 2
-            sharp = radius <= _SHARP * (worst(value) + delta) or radius > before  # or it is not for want of bits
+            radius, before = upper_double(arb(value.rad())), before / 2
+            sharp = radius <= _SHARP * (upper_double(value) + delta) or radius > before  # or it is not for want of bits
             before = radius
             if sharp or bits == _BITS[-1]:
-                there = worst(value)
+                there = upper_double(value)
                 return _Found(min(there, 1.0), _least(curve, epsilon, delta, there), method, bits)
     return _NOTHING
 
@@ -257,11 +270,11 @@ def _least(curve: Curve, epsilon: float, delta: float, there: float) -> float:
 
     A bracket that grows from the claim, and secants within it. Only ends at which delta was proven are kept.
     """
-    if at_most(curve(0.0), delta):
+    if is_at_most(curve(0.0), delta):
         return 0.0
 
     def excess(at: float) -> float:
-        return math.log(max(worst(curve(at)), 1e-300) / delta)
+        return math.log(max(upper_double(curve(at)), 1e-300) / delta)
 
     low = high = epsilon
     below = above = math.log(max(there, 1e-300) / delta)

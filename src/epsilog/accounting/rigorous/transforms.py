@@ -13,10 +13,28 @@ from typing import Protocol
 
 import numpy as np
 
-from epsilog.accounting.rigorous.balls import acb, acb_mat, arb, at_most, ball, off, plain, square, within
-from epsilog.accounting.rigorous.dots import UnprovenError
-from epsilog.accounting.rigorous.plan import few_bits
-from epsilog.accounting.rigorous.profiles import Added, Answers, LaplaceShift, Profile, Removed, Shifted, Statement
+from epsilog.accounting.rigorous.balls import (
+    acb,
+    acb_mat,
+    arb,
+    error_ball,
+    hull,
+    is_at_most,
+    make_ball,
+    midpoint,
+    square_ball,
+)
+from epsilog.accounting.rigorous.dots import NoProofError
+from epsilog.accounting.rigorous.plan import round_to_few_bits
+from epsilog.accounting.rigorous.profiles import (
+    ApproximateDPProfile,
+    BallProfile,
+    GaussianProfile,
+    LaplaceProfile,
+    PoissonAddProfile,
+    PoissonRemoveProfile,
+    RandomizedResponseProfile,
+)
 
 _WIDTHS = np.geomspace(0.003, 3.0, 60)  # of strips, in radians; below pi
 _MOST_NODES = 400_000
@@ -25,7 +43,7 @@ _MOST_CELLS = 30_000
 _MOST_LOOKED = 600_000  # nodes of all looks together
 
 
-class Line(Protocol):
+class MomentLine(Protocol):
     """The moments of one loss on one line."""
 
     def whole(self) -> arb:
@@ -45,32 +63,32 @@ class Line(Protocol):
         ...
 
 
-def line(profile: Profile, theta: float, nats: float) -> Line:
+def build_moment_line(profile: BallProfile, theta: float, nats: float) -> MomentLine:
     """The moments of a profile's loss.
 
     Raises:
-        UnprovenError: there is no proven form of them here.
+        NoProofError: there is no proven form of them here.
     """
     match profile:
-        case Shifted():
+        case GaussianProfile():
             return GaussianLine(profile, theta)
-        case LaplaceShift():
+        case LaplaceProfile():
             return LaplaceLine(profile, theta)
-        case Statement() | Answers():
+        case ApproximateDPProfile() | RandomizedResponseProfile():
             return OutcomesLine(profile, theta)
-        case Removed(base=Shifted() as base, share=share):
+        case PoissonRemoveProfile(base=GaussianProfile() as base, share=share):
             return SampledLine(base, share, theta + 1, 1, nats)
-        case Added(base=Shifted() as base, share=share):
+        case PoissonAddProfile(base=GaussianProfile() as base, share=share):
             return SampledLine(base, share, -theta, -1, nats)
         case _:
-            raise UnprovenError(f"no moments of {type(profile).__name__} are proven here")
+            raise NoProofError(f"no moments of {type(profile).__name__} are proven here")
 
 
 @dataclass(frozen=True)
 class GaussianLine:
     """E e^(z L) = e^(z (z + 1) mu^2 / 2)."""
 
-    law: Shifted
+    law: GaussianProfile
     theta: float
 
     def whole(self) -> arb:
@@ -92,7 +110,7 @@ class GaussianLine:
 
     def falls_beyond(self, frequency: float) -> arb:
         """mu^2 w^2 / 2, which rises."""
-        return self.law.mu_squared() * square(arb(frequency)) / 2
+        return self.law.mu_squared() * square_ball(arb(frequency)) / 2
 
 
 class _Bounded:
@@ -111,11 +129,11 @@ class _Bounded:
 class LaplaceLine(_Bounded):
     """E e^(z L) = ((z + 1) e^(z a) + z e^(-(z + 1) a)) / (2 z + 1), a the largest loss."""
 
-    law: LaplaceShift
+    law: LaplaceProfile
     theta: float
 
     def _at(self, z: acb) -> acb:
-        a = self.law.largest()
+        a = self.law.max_loss()
         return ((z + 1) * (z * a).exp() + z * (-(z + 1) * a).exp()) / (2 * z + 1)
 
     def whole(self) -> arb:
@@ -131,7 +149,7 @@ class LaplaceLine(_Bounded):
 class OutcomesLine(_Bounded):
     """A finite sum."""
 
-    law: Statement | Answers
+    law: ApproximateDPProfile | RandomizedResponseProfile
     theta: float
 
     def whole(self) -> arb:
@@ -154,13 +172,13 @@ class SampledLine:
     u = mu y - mu^2 / 2 and l = ln(1 - q + q e^u); the loss is l for removal, under Q, and -l for adding, under P.
     """
 
-    def __init__(self, law: Shifted, share: Fraction, power: float, sign: int, nats: float) -> None:
+    def __init__(self, law: GaussianProfile, share: Fraction, power: float, sign: int, nats: float) -> None:
         self.mu, self.power, self._sign, self._nats = law.mu(), power, sign, nats
-        self.q, self.rest = ball(share), ball(1 - share)
-        self.near = plain(self.mu)
+        self.q, self.rest = make_ball(share), make_ball(1 - share)
+        self.near = midpoint(self.mu)
         if not 1e-4 < self.near < 1e3:
-            raise UnprovenError("the noise is out of the rule's reach")
-        rule = _Rule(self, 0.0, nats)
+            raise NoProofError("the noise is out of the rule's reach")
+        rule = _BallTrapezoidRule(self, 0.0, nats)
         self._whole, self._edges, self._centre = rule.whole, rule.edges, rule.centre
         self._looked = 0
         self._far: tuple[list[tuple[arb, arb]], arb] | None = None
@@ -169,7 +187,7 @@ class SampledLine:
         """The loss of removal at y, which rises with y."""
         return (self.rest + self.q * (self.mu * (y - self.mu / 2)).exp()).log()
 
-    def _seen(self, y: arb, loss: arb) -> arb:
+    def _compute_posterior(self, y: arb, loss: arb) -> arb:
         """The chance of having been sampled, given y; it rises with y, and mu times it is the derivative of l."""
         return self.q * (self.mu * (y - self.mu / 2) - loss).exp()
 
@@ -179,9 +197,9 @@ class SampledLine:
 
     def along(self, step: float, count: int, nats: float) -> list[acb]:
         """All of them as one product of matrices: w = (a + b B) step."""
-        rule = _Rule(self, step * count, nats)
+        rule = _BallTrapezoidRule(self, step * count, nats)
         if len(rule.weights) * count > _MOST_TERMS:
-            raise UnprovenError(f"{len(rule.weights)} nodes at {count} frequencies")
+            raise NoProofError(f"{len(rule.weights)} nodes at {count} frequencies")
         block = math.isqrt(count - 1) + 1
         blocks = -(-count // block)
         turns = [acb(0, self._sign * step * loss) for loss in rule.losses]
@@ -191,19 +209,19 @@ class SampledLine:
         outer = [(b * block * turn).exp() for turn in turns for b in range(blocks)]
         nodes = len(turns)
         product = acb_mat(block, nodes, inner) * acb_mat(nodes, blocks, outer)
-        error = acb(off(rule.error), off(rule.error))
+        error = acb(error_ball(rule.error), error_ball(rule.error))
         return [product[k % block, k // block] + error for k in range(count)]
 
     def falls(self, frequency: float, around: float) -> arb:
         """sqrt(1 - |phi|^2) is subadditive and at most spread times w: what holds here holds nearby, a little less."""
-        gap = (self._gap(frequency) - self._known()[1] * around).max(arb(0))
+        gap = (self._gap(frequency) - self._bound_posterior()[1] * around).max(arb(0))
         return -((1 - (gap * gap).min(1 - arb(2) ** -60)).log()) / 2
 
     def _gap(self, frequency: float) -> arb:
-        rule = _Rule(self, frequency, max(self._nats - 24, 16.0))
+        rule = _BallTrapezoidRule(self, frequency, max(self._nats - 24, 16.0))
         self._looked += len(rule.weights)
         if self._looked > _MOST_LOOKED:
-            raise UnprovenError("the characteristic function falls too slowly")
+            raise NoProofError("the characteristic function falls too slowly")
         total = acb(0)
         for loss, weight in zip(rule.losses, rule.weights, strict=True):
             total += weight * acb(0, loss * frequency).exp()
@@ -213,12 +231,12 @@ class SampledLine:
     def falls_beyond(self, frequency: float) -> arb:
         """Above a cut the density of the loss varies by V at most: |phi| <= 1 - p + V / w."""
         best = arb(0)
-        for above, variation in self._known()[0]:
+        for above, variation in self._bound_posterior()[0]:
             most = (1 - above + variation / arb(frequency)).max(arb(2) ** -60)
             best = best.max(arb((-most.log()).lower()))
         return best
 
-    def _known(self) -> tuple[list[tuple[arb, arb]], arb]:
+    def _bound_posterior(self) -> tuple[list[tuple[arb, arb]], arb]:
         if self._far is None:
             self._far = self._cells()
         return self._far
@@ -235,23 +253,23 @@ class SampledLine:
         edges = [low]
         while edges[-1] < high:  # steep where the mass is
             at = edges[-1]
-            share = 1 / (1 + (1 / plain(self.q) - 1) * math.exp(min(mu * mu / 2 - mu * (at + 0.1), 600.0)))
+            share = 1 / (1 + (1 / midpoint(self.q) - 1) * math.exp(min(mu * mu / 2 - mu * (at + 0.1), 600.0)))
             edges.append(at + min(0.1, 0.2 / (abs(s) * mu * share + abs(at) + mu)))
-        edges = [*_spaced(first, edges[0])[:-1], *edges, *_spaced(edges[-1], last)[1:]]
+        edges = [*_space_points(first, edges[0])[:-1], *edges, *_space_points(edges[-1], last)[1:]]
         if len(edges) > _MOST_CELLS:
-            raise UnprovenError(f"{len(edges)} cells")
+            raise NoProofError(f"{len(edges)} cells")
         points = [arb(at) for at in edges]
         losses = [self.loss(y) for y in points]
-        seen = [self._seen(y, loss) for y, loss in zip(points, losses, strict=True)]
+        seen = [self._compute_posterior(y, loss) for y, loss in zip(points, losses, strict=True)]
         root, power, centre = (2 * arb.pi()).sqrt() * self._whole, arb(s), self._centre
-        peaks = 2 if at_most((power + 1) * square(self.mu), 4) else 4  # one maximum, or two
+        peaks = 2 if is_at_most((power + 1) * square_ball(self.mu), 4) else 4  # one maximum, or two
         second, cuts, above, largest = arb(0), [], arb(0), arb(0)
         for i in range(len(points) - 2, -1, -1):
             a, b, width = points[i], points[i + 1], points[i + 1] - points[i]
             most = (self._top(a, b, losses[i], losses[i + 1])).exp() / root
             least = (power * (losses[i] if s >= 0 else losses[i + 1]) - (a * a).max(b * b) / 2).exp() / root
             away = (losses[i] - centre).abs_upper().max((losses[i + 1] - centre).abs_upper())
-            second += most * width * square(away)
+            second += most * width * square_ball(away)
             above += least * width
             largest = largest.max(most / (self.mu * seen[i]))
             if edges[i] >= low and edges[i] <= high and i % 8 == 0:
@@ -262,9 +280,11 @@ class SampledLine:
         ):
             away, peak = (loss - centre).abs_upper(), (power * loss - y * y / 2).exp() / root
             if not bool(rate > 1):
-                raise UnprovenError("a tail is not known to fall")
+                raise NoProofError("a tail is not known to fall")
             second += peak * (
-                square(away) / rate + 2 * away * self.mu / square(rate) + 2 * square(self.mu) / (square(rate) * rate)
+                square_ball(away) / rate
+                + 2 * away * self.mu / square_ball(rate)
+                + 2 * square_ball(self.mu) / (square_ball(rate) * rate)
             )
         return cuts, arb(second.sqrt().upper())
 
@@ -277,7 +297,7 @@ class SampledLine:
         else:
             middle = (a + b) / 2
             loss = self.loss(middle)
-            slope = power * self.mu * self._seen(middle, loss)
+            slope = power * self.mu * self._compute_posterior(middle, loss)
             start = power * loss + slope * (a - middle)
         if bool(slope <= a):
             return start - a * a / 2
@@ -286,14 +306,14 @@ class SampledLine:
         return start - slope * a + slope * slope / 2
 
 
-def _spaced(first: float, last: float) -> list[float]:
+def _space_points(first: float, last: float) -> list[float]:
     """Points a tenth apart at most, both ends included; one if there is nothing between."""
     if not first < last:
         return [first]
     return [float(at) for at in np.linspace(first, last, 2 + int(10 * (last - first)))]
 
 
-class _Rule:
+class _BallTrapezoidRule:
     """A trapezoid rule for E e^((s + i w) l), w at most ``top``, to about e^-nats of E e^(s l).
 
     Attributes:
@@ -311,14 +331,14 @@ class _Rule:
         need = nats + _WIDTHS**2 / (2 * near * near) + top * _WIDTHS + cosines
         best = int(np.argmax(_WIDTHS / need))
         width = float(_WIDTHS[best])
-        step = few_bits(2 * math.pi * width / (near * float(need[best])))
+        step = round_to_few_bits(2 * math.pi * width / (near * float(need[best])))
         away = math.sqrt(2 * nats) + 2
         first = math.floor((-max(-s, 0.0) * near - away) / step)
         last = math.ceil((max(s, 0.0) * near + away) / step)
         if last - first > _MOST_NODES:
-            raise UnprovenError(f"{last - first} nodes")
+            raise NoProofError(f"{last - first} nodes")
         y = step * np.arange(first, last + 1)
-        exponent = s * np.logaddexp(plain(law.rest.log()), plain(law.q.log()) + near * (y - near / 2)) - y * y / 2
+        exponent = s * np.logaddexp(midpoint(law.rest.log()), midpoint(law.q.log()) + near * (y - near / 2)) - y * y / 2
         keep = exponent > float(exponent.max()) - nats - 8
         self.losses: list[arb] = []
         self.weights: list[arb] = []
@@ -338,15 +358,15 @@ class _Rule:
         rates = -first * arb(step) + min(s, 0.0) * law.mu, last * arb(step) - max(s, 0.0) * law.mu
         for end, rate in zip(ends, rates, strict=True):
             if not bool(rate > 1):
-                raise UnprovenError("a tail is not known to fall")
+                raise NoProofError("a tail is not known to fall")
             left_out += end / rate
         b = arb(width)
-        strip = 2 * (b * b / (2 * square(law.mu))).exp() * ((b / 2).cos().log() * min(s, 0.0)).exp()
+        strip = 2 * (b * b / (2 * square_ball(law.mu))).exp() * ((b / 2).cos().log() * min(s, 0.0)).exp()
         alias = strip / ((2 * arb.pi() * b / (law.mu * arb(step))).exp() - 1)
         total = sum(self.weights, arb(0))
         if not bool(alias < 0.5):
-            raise UnprovenError("the rule is too coarse")
-        self.whole = within(total / (1 + alias), (total + left_out) / (1 - alias))
+            raise NoProofError("the rule is too coarse")
+        self.whole = hull(total / (1 + alias), (total + left_out) / (1 - alias))
         self.error = left_out + self.whole.abs_upper() * alias * (b * arb(top)).exp()
         weights = np.where(keep, np.exp(exponent - float(exponent.max())), 0.0)
         most = y[weights > math.exp(-min(nats, 30.0))]

@@ -15,14 +15,14 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, dataclass_transfor
 
 from epsilog.ledger import paths, records, scopes
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.balances import Balance, measures
+from epsilog.ledger.balances import Balance, list_cost_quantities
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.fields import Arg
-from epsilog.ledger.filters import filter_of
-from epsilog.ledger.headroom import Pricing
-from epsilog.ledger.records import ChargeRecord, RoundState, Standing
-from epsilog.ledger.states import AHEAD, RULES, Rule, Stage
-from epsilog.terms import AccessError, BudgetExceededError, CheckError, ConflictError, check
+from epsilog.ledger.filters import get_privacy_filter
+from epsilog.ledger.headroom import CostModel
+from epsilog.ledger.records import ChargeRecord, RestoreState, RoundState
+from epsilog.ledger.states import TRANSITIONS, UNRESERVED_STATES, RoundStage, Transition
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, PermissionDeniedError, check
 from epsilog.terms.fields import document_fields
 
 BUDGET, CHARGE, RESERVATION, WHOLE = "budget", "charge", "reservation", "ledger"  # what a command tells about
@@ -62,7 +62,7 @@ class Known(Protocol):
     """
 
     @property
-    def standing(self) -> Standing: ...  # noqa: D102
+    def restore_state(self) -> RestoreState: ...  # noqa: D102
     @property
     def path(self) -> Sequence[Balance]: ...  # noqa: D102
     @property
@@ -70,9 +70,9 @@ class Known(Protocol):
     @property
     def last(self) -> RoundState | None: ...  # noqa: D102
     @property
-    def populated(self) -> bool: ...  # noqa: D102
+    def has_budgets(self) -> bool: ...  # noqa: D102
     @property
-    def nested(self) -> bool: ...  # noqa: D102
+    def has_children(self) -> bool: ...  # noqa: D102
 
     def round(self, number: int) -> RoundState | None:
         """One round of the charge, if it began."""
@@ -103,7 +103,7 @@ class At(Known, Protocol):
     def reserved_at(self) -> str:
         """When the charge was reserved."""
 
-    def made(self) -> Entry:
+    def creation_entry(self) -> Entry:
         """The entry that made the last budget of the path."""
 
 
@@ -122,15 +122,15 @@ class Step(NamedTuple):
     charge: ChargeRecord | None = None
     path: Sequence[Balance] = ()
     round: RoundState | None = None
-    standing: Standing | None = None
+    restore_state: RestoreState | None = None
 
 
-class Described(NamedTuple):
+class DescribedFields(NamedTuple):
     """A field: its type, what is said of it, and the rule for a value that is not None, made once."""
 
     kind: Any
     arg: Arg
-    rule: check.Rule[Any]
+    rule: check.Validator[Any]
     nullable: bool
 
     @classmethod
@@ -143,7 +143,7 @@ class Described(NamedTuple):
         nullable = NoneType in get_args(kind)
         return cls(kind, arg, arg.rule(stated[0] if nullable and len(stated) == 1 else kind), nullable)
 
-    def checked(self, name: str, value: Any) -> Any:
+    def check_value(self, name: str, value: Any) -> Any:
         """A value as a command keeps it."""
         if value is None and self.nullable:
             return None
@@ -152,7 +152,7 @@ class Described(NamedTuple):
 
     def require_spelled(self, name: str, value: Any) -> None:
         """Requires a value as entries spell it."""
-        if self.arg.write(self.checked(name, self.arg.read(value))) != value:
+        if self.arg.write(self.check_value(name, self.arg.read(value))) != value:
             raise CheckError(name, "spelled as the ledger spells it", repr(value)[:1000])
 
 
@@ -160,7 +160,7 @@ class Described(NamedTuple):
 class Command:
     """An act on the ledger: a frozen dataclass of described fields.
 
-    A subclass names itself and gives the columns of ``Rule`` as class keywords. It defines at most ``body``,
+    A subclass names itself and gives the columns of ``Transition`` as class keywords. It defines at most ``body``,
     ``amounts``, ``stands`` (whether the same was done before) and ``prepare``.
     """
 
@@ -169,9 +169,9 @@ class Command:
     role: ClassVar[str]
     tells: ClassVar[str]
     says: ClassVar[str]  # the docstring as it is written, for help and API
-    args: ClassVar[Mapping[str, Described]]  # its fields
-    stored: ClassVar[Mapping[str, Described]]  # what the body of its entry names
-    may_store: ClassVar[Mapping[str, Described]]  # what it may name besides
+    args: ClassVar[Mapping[str, DescribedFields]]  # its fields
+    stored: ClassVar[Mapping[str, DescribedFields]]  # what the body of its entry names
+    may_store: ClassVar[Mapping[str, DescribedFields]]  # what it may name besides
     repeatable: ClassVar[bool]  # whether a client says it again where an answer was lost
     own_charge: ClassVar[bool]  # whether it is for whoever made the charge, and for owners
 
@@ -193,23 +193,23 @@ class Command:
         document_fields(dataclass(frozen=True, kw_only=True)(cls))
         cls.tells = tells or getattr(cls, "tells", "")
         hints = get_type_hints(cls, include_extras=True)
-        cls.args = {one.name: Described.of(hints[one.name]) for one in fields(cls)}  # type: ignore[arg-type]
+        cls.args = {one.name: DescribedFields.of(hints[one.name]) for one in fields(cls)}  # type: ignore[arg-type]
         if not name:
             return
         cls.name, cls.role, cls.repeatable, cls.own_charge = name, role, repeatable, own_charge
         COMMANDS[name] = cls
         cls.verb = Verb.of(verb)
         found = {one: arg for one, arg in cls.args.items() if one not in ("scope", "key")}
-        cls.stored = found if stored is None else {one: Described.of(hint) for one, hint in stored.items()}
-        cls.may_store = {one: Described.of(hint) for one, hint in (may_store or {}).items()}
+        cls.stored = found if stored is None else {one: DescribedFields.of(hint) for one, hint in stored.items()}
+        cls.may_store = {one: DescribedFields.of(hint) for one, hint in (may_store or {}).items()}
         whole = {"owned": role == OWN, "whole": cls.tells == WHOLE}
         for one, changed in {cls.verb: {}, **(variants or {})}.items():
-            RULES.setdefault(one, Rule(**{**whole, **row, **changed}))
+            TRANSITIONS.setdefault(one, Transition(**{**whole, **row, **changed}))
             WRITERS.setdefault(one, cls)
 
     def __post_init__(self) -> None:
         for name, one in self.args.items():
-            object.__setattr__(self, name, one.checked(name, getattr(self, name)))
+            object.__setattr__(self, name, one.check_value(name, getattr(self, name)))
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -245,11 +245,11 @@ class Command:
         """The amounts of its entry, by kind of budget."""
         return {}
 
-    def stands(self, at: At) -> bool:  # noqa: ARG002
+    def was_done(self, at: At) -> bool:  # noqa: ARG002
         """Whether the same was done before: then nothing is written, whatever the rules say by now."""
         return False
 
-    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:  # noqa: ARG002
+    def prepare(self, at: At) -> Callable[[CostModel], Any] | None:  # noqa: ARG002
         """What must be worked out before it can be applied, outside of any transaction; None where nothing must."""
         return None
 
@@ -261,7 +261,7 @@ class Command:
         """What is done besides, in the same transaction."""
         return ()
 
-    def explained(self, refusal: BudgetExceededError, at: At, pricing: Pricing) -> BudgetExceededError:  # noqa: ARG002
+    def explained(self, refusal: BudgetExceededError, at: At, pricing: CostModel) -> BudgetExceededError:  # noqa: ARG002
         """A refusal with what would fit instead."""
         return refusal
 
@@ -278,24 +278,24 @@ class Command:
         verb = self.verb_at(at)
         if at.caller.by is not None and "by" in WRITERS[verb].may_store:
             body["by"] = at.caller.by
-        time = at.reserved_at() if RULES[verb].untimed else at.now
+        time = at.reserved_at() if TRANSITIONS[verb].untimed else at.now
         count, head = at.head
         return Entry(count + 1, head, time, verb, self.scope_at(at), self.key_of_charge(), amounts, body)
 
 
-class OfWhole(Command, tells=WHOLE):
+class LedgerWideCommand(Command, tells=WHOLE):
     """An act on the whole ledger."""
 
     def scope_at(self, at: At) -> str:  # noqa: ARG002, D102
         return ""
 
 
-def known(at: At, key: str, scope: str | None, verb: Verb) -> ChargeRecord:
+def require_reserved(at: At, key: str, scope: str | None, verb: Verb) -> ChargeRecord:
     """The charge that a command is about, which must be reserved."""
     if at.charge is None:
         where = "" if scope is None else f" at {scope!r}"
         raise ConflictError(f"key must be that of a charge{where}, got {key!r}")
-    if at.charge.state in AHEAD:
+    if at.charge.state in UNRESERVED_STATES:
         raise ConflictError(f"charge {key!r} is {at.charge.state}: it must be reserved before it is {verb}")
     return at.charge
 
@@ -303,12 +303,12 @@ def known(at: At, key: str, scope: str | None, verb: Verb) -> ChargeRecord:
 def apply(command: Command, at: At) -> Step:
     """What a command does: the entry that is written, and what stands afterwards; or a refusal."""
     require_own(command, at)
-    if command.stands(at):
+    if command.was_done(at):
         return Step(None, at.charge)
     if command.tells != WHOLE:
-        records.refuse_unsettled(at.standing, command.verb_at(at), at.charge)
+        records.refuse_until_accepted(at.restore_state, command.verb_at(at), at.charge)
     entry = command.entry(at)
-    if not RULES[entry.verb].opens:  # what it asks was checked when it was asked
+    if not TRANSITIONS[entry.verb].opens:  # what it asks was checked when it was asked
         check_entry(entry)
     _require_owned(at, entry)
     return fold(entry, at)
@@ -316,21 +316,21 @@ def apply(command: Command, at: At) -> Step:
 
 def fold(entry: Entry, known: Known) -> Step:
     """What an entry of the right form does to what is known before it; or why the rules refuse it."""
-    rule = RULES[entry.verb]
+    rule = TRANSITIONS[entry.verb]
     if rule.whole:
-        return Step(entry, standing=records.restand(known.standing, entry))
-    records.refuse_unsettled(known.standing, entry.verb, known.charge)
+        return Step(entry, restore_state=records.apply_restore(known.restore_state, entry))
+    records.refuse_until_accepted(known.restore_state, entry.verb, known.charge)
     if entry.key is None:
         return Step(entry, path=_of_budget(entry, known))
     if rule.stage is not None:  # of a charge that has started: no budget changes
-        charge = records.advance(known.charge, entry)
+        charge = records.apply_to_charge(known.charge, entry)
         state = known.round(entry.body["round"])
         last = known.last if state is None else None
-        return Step(entry, charge, round=records.advance_round(charge, state, entry, last=last))
+        return Step(entry, charge, round=records.apply_to_round(charge, state, entry, last=last))
     path = known.path
     scopes.require_budget(entry.scope, path)
-    charge = records.advance(known.charge, entry, last=known.last if rule.rounds != tuple(Stage) else None)
-    after = paths.along(path, entry)
+    charge = records.apply_to_charge(known.charge, entry, last=known.last if rule.rounds != tuple(RoundStage) else None)
+    after = paths.apply_along_path(path, entry)
     if entry.verb is Verb.RESERVED:
         _require_due(entry, path)
     return Step(entry, charge, after)
@@ -340,18 +340,18 @@ def _of_budget(entry: Entry, known: Known) -> list[Balance]:
     path = known.path
     exists = bool(path) and path[-1].scope == entry.scope
     if entry.verb is Verb.PARTITION_DECLARED:
-        scopes.refuse_late_partition(entry.scope, exists=exists, populated=known.populated or known.nested)
-    elif entry.verb in paths.CREATING:
-        scopes.refuse_late_budget(entry.scope, exists=exists, populated=known.populated)
+        scopes.refuse_late_partition(entry.scope, exists=exists, populated=known.has_budgets or known.has_children)
+    elif entry.verb in paths.CREATION_VERBS:
+        scopes.refuse_late_budget(entry.scope, exists=exists, populated=known.has_budgets)
     elif not exists:
         scopes.require_budget(entry.scope, path)
         raise ConflictError(f"scope {entry.scope!r} has no budget")
-    return paths.along(path, entry)
+    return paths.apply_along_path(path, entry)
 
 
 def _require_due(entry: Entry, path: Sequence[Balance]) -> None:
     """A reservation is charged in all that the budgets on its path sum, and in nothing else."""
-    due = measures(path)
+    due = list_cost_quantities(path)
     given = {kind: tuple(amount) for kind, amount in entry.amounts.items()}
     if given != due or set(entry.body["methods"]) != set(due):
         raise ValueError(f"must be charged as {due}, got {given}")
@@ -359,7 +359,7 @@ def _require_due(entry: Entry, path: Sequence[Balance]) -> None:
 
 def check_entry(entry: Entry) -> None:
     """Requires the form that the command of an entry's verb writes; anything else is a ``ValueError``."""
-    rule, writer = RULES[entry.verb], WRITERS[entry.verb]
+    rule, writer = TRANSITIONS[entry.verb], WRITERS[entry.verb]
     if not writer.stored.keys() <= entry.body.keys() <= writer.stored.keys() | writer.may_store.keys():
         raise ValueError(f"body of {entry.verb} must name {sorted(writer.stored)}, got {sorted(entry.body)}")
     if (entry.scope == "") != rule.whole:
@@ -367,8 +367,8 @@ def check_entry(entry: Entry) -> None:
     if (entry.key is not None) != bool(rule.from_states):
         raise ValueError(f"key of {entry.verb} must be that of a charge, got {entry.key!r}")
     if entry.key is not None:
-        scopes.check_key(entry.key)
-    if bool(entry.amounts) != rule.moves:
+        scopes.require_idempotency_key(entry.key)
+    if bool(entry.amounts) != rule.changes_balance:
         raise ValueError(f"amounts of {entry.verb} must be there where money moves, got {dict(entry.amounts)}")
     for kind, amount in entry.amounts.items():
         require_measured(kind, amount)
@@ -379,7 +379,7 @@ def check_entry(entry: Entry) -> None:
 
 def require_measured(kind: str, amounts: Mapping[str, Any]) -> None:
     """Requires the quantities of a kind of budget."""
-    rule = filter_of(kind)
+    rule = get_privacy_filter(kind)
     if not rule.measures(amounts):
         wanted = "of orders" if rule.by_order else f"of {rule.quantities}"
         raise ValueError(f"a {kind} amount must be {wanted}, got {sorted(amounts)}")
@@ -395,21 +395,21 @@ def require_own(command: Command, at: At) -> None:
     if not command.own_charge or caller.by is None or (charge := at.charge) is None:
         return
     if charge.by not in (None, caller.by) and not caller.owns(charge.scope):
-        raise AccessError(
+        raise PermissionDeniedError(
             f"charge {charge.key!r} is that of {charge.by!r}: they go on with it, or an owner of {charge.scope!r}"
         )
 
 
 def _require_owned(at: At, entry: Entry) -> None:
     """Refuses an act of whoever does not own all that it changes; see ``paths.owned``."""
-    rule = RULES[entry.verb]
+    rule = TRANSITIONS[entry.verb]
     if not rule.owned:
         return
     if rule.whole:
         if not at.caller.owns(None):
-            raise AccessError(f"{entry.verb} is of the whole ledger, and takes its owner")
+            raise PermissionDeniedError(f"{entry.verb} is of the whole ledger, and takes its owner")
         return
-    for scope in paths.owned(at.path, entry):
+    for scope in paths.list_owned_scopes(at.path, entry):
         if not at.caller.owns(scope):
             why = "" if scope == entry.scope else f" changes what the budget of {scope!r} counts, and"
-            raise AccessError(f"{entry.verb} at {entry.scope!r}{why} takes an owner of {scope!r}")
+            raise PermissionDeniedError(f"{entry.verb} at {entry.scope!r}{why} takes an owner of {scope!r}")

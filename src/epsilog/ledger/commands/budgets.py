@@ -7,18 +7,18 @@ from dataclasses import field
 from typing import Annotated, Any
 
 from epsilog.ledger import balances, headroom, promises, scopes
-from epsilog.ledger.amounts import MOST_ORDERS, Amounts
+from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.commands.base import BUDGET, OWN, At, Command, require_measured
 from epsilog.ledger.entries import Verb
 from epsilog.ledger.fields import Arg, BudgetKind, BudgetRelation, By, Caps, Kind, Orders, Reason, Scope
-from epsilog.ledger.filters import filter_of
-from epsilog.ledger.headroom import Pricing
-from epsilog.ledger.partitions import risen
+from epsilog.ledger.filters import get_privacy_filter
+from epsilog.ledger.headroom import CostModel
+from epsilog.ledger.partitions import compute_cap_increase
 from epsilog.ledger.promises import PROMISED
 from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, check
 
-_CAPS = Kind(lambda name, value: dict(Amounts.capped(check.instance(Mapping)(**{name: value}))))
+_CAPS = Kind(lambda name, value: dict(Amounts.from_cap(check.instance_of(Mapping)(**{name: value}))))
 _StoredCaps = Annotated[Mapping[str, str], Arg("amounts by quantity", kind=_CAPS)]
 _PrivacyUnit = Annotated[str | None, Arg("what one neighbor differs in", none_means="unsaid")]
 _Simulations = Annotated[bool, Arg("it takes charges of simulations, and those only")]
@@ -53,8 +53,8 @@ class OfScope(Command, tells=BUDGET):
 
     def is_as(self, at: At, there: Balance) -> bool:
         """Whether a budget has, or was made in, the terms that are asked for: whoever has changed its cap since."""
-        asked = balances.opened_balance(self.entry(at), quota=there.quota).terms
-        return asked in (there.terms, balances.opened_balance(at.made(), quota=there.quota).terms)
+        asked = balances.open_balance(self.entry(at), quota=there.quota).terms
+        return asked in (there.terms, balances.open_balance(at.creation_entry(), quota=there.quota).terms)
 
     @classmethod
     def check_body(cls, body: Mapping[str, Any]) -> None:
@@ -97,7 +97,7 @@ class CreateBudget(
     def at_once(self) -> bool:  # noqa: D102
         return False
 
-    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:  # noqa: D102
+    def prepare(self, at: At) -> Callable[[CostModel], Any] | None:  # noqa: D102
         if at.prepared is not None:
             return None
         return lambda _: limits(self.kind, self.caps, self.relation, self.orders)
@@ -111,7 +111,7 @@ class CreateBudget(
             "simulation": self.simulation,
         }
 
-    def stands(self, at: At) -> bool:  # noqa: D102
+    def was_done(self, at: At) -> bool:  # noqa: D102
         there = self.there(at)
         return there is not None and self.quota == (there.quota is not None) and self.is_as(at, there)
 
@@ -140,7 +140,7 @@ class DeclarePartition(
     def at_once(self) -> bool:  # noqa: D102
         return False
 
-    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:  # noqa: D102
+    def prepare(self, at: At) -> Callable[[CostModel], Any] | None:  # noqa: D102
         nearest = self._above(at)[-1]
         terms = nearest.kind, nearest.relation
         if at.prepared is not None and at.prepared[0] == terms:
@@ -167,12 +167,12 @@ class DeclarePartition(
     def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102
         return {self._above(at)[-1].kind: Amounts.stored(at.prepared[1]["caps"])}
 
-    def stands(self, at: At) -> bool:  # noqa: D102
+    def was_done(self, at: At) -> bool:  # noqa: D102
         there = self.there(at)
         return there is not None and self.is_as(at, there)
 
-    def explained(self, refusal: BudgetExceededError, at: At, pricing: Pricing) -> BudgetExceededError:  # noqa: ARG002, D102
-        return headroom.unpaid(refusal, self._above(at), self.amounts(at))
+    def explained(self, refusal: BudgetExceededError, at: At, pricing: CostModel) -> BudgetExceededError:  # noqa: ARG002, D102
+        return headroom.refuse_partition(refusal, self._above(at), self.amounts(at))
 
 
 class ChangeCap(
@@ -199,11 +199,11 @@ class ChangeCap(
     def at_once(self) -> bool:  # noqa: D102
         return False
 
-    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:  # noqa: D102
+    def prepare(self, at: At) -> Callable[[CostModel], Any] | None:  # noqa: D102
         if at.prepared is not None:  # its kind and relation are for ever
             return None
         there = self.budget(at)
-        orders = headroom.orders_of(there) if there.filter.one_is_enough else None
+        orders = headroom.list_budget_orders(there) if there.filter.one_is_enough else None
         return lambda _: limits(there.kind, self.caps, there.relation, orders)
 
     def verb_at(self, at: At) -> Verb:  # noqa: D102
@@ -216,17 +216,17 @@ class ChangeCap(
         budget = self.budget(at)
         if budget.partition is None:
             return {}
-        return {budget.kind: risen(budget, Amounts.stored(at.prepared["caps"]))}
+        return {budget.kind: compute_cap_increase(budget, Amounts.stored(at.prepared["caps"]))}
 
-    def stands(self, at: At) -> bool:  # noqa: D102
+    def was_done(self, at: At) -> bool:  # noqa: D102
         budget = self.budget(at)
         promise = budget.promise and dict(budget.promise)
         return (dict(budget.caps), promise) == (at.prepared["caps"], at.prepared.get("promise"))
 
-    def explained(self, refusal: BudgetExceededError, at: At, pricing: Pricing) -> BudgetExceededError:  # noqa: ARG002, D102
+    def explained(self, refusal: BudgetExceededError, at: At, pricing: CostModel) -> BudgetExceededError:  # noqa: ARG002, D102
         if self.budget(at).partition is None:
             return refusal
-        return headroom.unpaid(refusal, at.path[:-1], self.amounts(at))
+        return headroom.refuse_partition(refusal, at.path[:-1], self.amounts(at))
 
 
 class Retire(OfScope, name="retire", verb="scope-retired", role=OWN):
@@ -238,7 +238,7 @@ class Retire(OfScope, name="retire", verb="scope-retired", role=OWN):
     by: By
     reason: Reason
 
-    def stands(self, at: At) -> bool:  # noqa: D102
+    def was_done(self, at: At) -> bool:  # noqa: D102
         return self.budget(at).retired is not None
 
 
@@ -246,16 +246,19 @@ def limits(
     kind: str, caps: Mapping[str, Any], relation: NeighboringRelation, orders: Sequence[str] | None
 ) -> dict[str, dict[str, str]]:
     """What an entry says of the caps of a budget: all of its quantities, rounded down, and what they are to keep."""
-    rule = filter_of(kind)
+    rule = get_privacy_filter(kind)
     if kind in promises.KINDS and set(caps) == PROMISED and rule.by_order == (orders is not None):
         if orders is not None and not (rule.measures(orders) and len(set(orders)) == len(orders)):
-            raise CheckError("orders", f"1 to {MOST_ORDERS}, each once", ", ".join(orders)[:200] or "none")
-        promise = Amounts.capped({quantity: caps[quantity] for quantity in sorted(caps)})
-        return {"caps": dict(promises.cap_of(kind, promise, relation, orders or ())), "promise": dict(promise)}
+            raise CheckError("orders", f"1 to {MAX_RENYI_ORDERS}, each once", ", ".join(orders)[:200] or "none")
+        promise = Amounts.from_cap({quantity: caps[quantity] for quantity in sorted(caps)})
+        return {
+            "caps": dict(promises.convert_guarantee_to_caps(kind, promise, relation, orders or ())),
+            "promise": dict(promise),
+        }
     if orders is not None or not rule.measures(caps):
-        wanted = ", ".join(rule.quantities) or f"rdp_2 for order 2 and so on, 1 to {MOST_ORDERS} of them"
+        wanted = ", ".join(rule.quantities) or f"rdp_2 for order 2 and so on, 1 to {MAX_RENYI_ORDERS} of them"
         if kind in promises.KINDS:
             wanted += " (or epsilon, delta, and orders)" if rule.by_order else " (or epsilon, delta)"
         given = ", ".join([*caps, *(() if orders is None else ("orders",))])
         raise ValueError(f"caps of a {kind} budget must be {wanted}, got {given or 'none'}")
-    return {"caps": dict(Amounts.capped(caps))}
+    return {"caps": dict(Amounts.from_cap(caps))}

@@ -9,29 +9,31 @@ from typing import Annotated, Any
 
 from epsilog.ledger import balances, fields, headroom, records, scopes
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.commands.base import CHARGE, OWN, RESERVATION, At, Command, known
+from epsilog.ledger.commands.base import CHARGE, OWN, RESERVATION, At, Command, require_reserved
 from epsilog.ledger.commands.budgets import OfScope
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.fields import HASH, HASHES, MOMENT, Arg, By, Hash, Kind, Reason
-from epsilog.ledger.headroom import Pricing
+from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.lazy import lazy
 from epsilog.ledger.partitions import require_block
-from epsilog.ledger.pricing import Price, price_at_once, states_price
+from epsilog.ledger.pricing import Cost, compute_stated_cost, has_stated_cost
 from epsilog.ledger.records import ChargeRecord
-from epsilog.ledger.requests import Request, waiver_of
-from epsilog.ledger.states import AHEAD, CLOSED, RULES, Stage, State
-from epsilog.terms import BudgetExceededError, CheckError, ConflictError, NeighboringRelation, RunFile, check
+from epsilog.ledger.requests import ChargeRequest, hash_overridden_request
+from epsilog.ledger.states import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, ChargeState, RoundStage
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, NeighboringRelation, RunArtifact, check
 
-REGISTERED, ALLOWED, RESERVED, STARTED, COMMITTED, CANCELLED, ABANDONED, DECOMMISSIONED = State
-_PRIVATE_FILES = {RunFile.CUSTODY.value, RunFile.KEY.value, RunFile.SECRET.value}
+REGISTERED, ALLOWED, RESERVED, STARTED, COMMITTED, CANCELLED, ABANDONED, DECOMMISSIONED = ChargeState
+_PRIVATE_FILES = {RunArtifact.CUSTODY.value, RunArtifact.KEY.value, RunArtifact.SECRET.value}
 
 
 def _require_request(name: str, value: Any) -> Mapping[str, Any]:
-    return Request.from_json(check.instance(Mapping)(**{name: value})).to_json()
+    return ChargeRequest.from_json(check.instance_of(Mapping)(**{name: value})).to_json()
 
 
 def _methods(name: str, value: Any) -> dict[str, str]:
-    return {kind: check.text()(**{kind: method}) for kind, method in check.instance(Mapping)(**{name: value}).items()}
+    return {
+        kind: check.text()(**{kind: method}) for kind, method in check.instance_of(Mapping)(**{name: value}).items()
+    }
 
 
 _Request = Annotated[Mapping[str, Any], Arg("what was asked", kind=Kind(_require_request))]
@@ -57,7 +59,7 @@ class RegisterPlan(
         kw_only=False
     )
 
-    def stands(self, at: At) -> bool:  # noqa: D102
+    def was_done(self, at: At) -> bool:  # noqa: D102
         require_path(self.scope, at)
         return at.charge is not None and at.charge.plan == self.plan_hash
 
@@ -76,12 +78,12 @@ class OfRelease(OfScope):
         assert self.request.release is self.release, "what is asked is checked at once"
 
     @lazy
-    def request(self) -> Request:
+    def request(self) -> ChargeRequest:
         """What is asked, as it is stored, but for what the budgets say."""
         asked = ("release", "relation", "privacy_unit", "delta", "amount", "plan_hash", "rounds", "simulation")
-        return Request(**{name: getattr(self, name) for name in asked if hasattr(self, name)})
+        return ChargeRequest(**{name: getattr(self, name) for name in asked if hasattr(self, name)})
 
-    def request_at(self, at: At) -> Request:
+    def request_at(self, at: At) -> ChargeRequest:
         """What is asked under the budgets of the scope."""
         nearest = require_path(self.scope, at)[-1]
         terms = nearest.relation, nearest.privacy_unit
@@ -90,11 +92,11 @@ class OfRelease(OfScope):
         return found
 
     @lazy
-    def _under(self) -> dict[tuple[NeighboringRelation, str | None], Request]:
+    def _under(self) -> dict[tuple[NeighboringRelation, str | None], ChargeRequest]:
         return {}
 
 
-class OverridePrice(
+class OverrideCost(
     OfRelease,
     name="override",
     verb="price-overridden",
@@ -119,7 +121,7 @@ class OverridePrice(
     def body(self, at: At) -> dict[str, Any]:  # noqa: D102
         return {"request": self.request_at(at).to_json(), "reason": self.reason}
 
-    def stands(self, at: At) -> bool:  # noqa: D102
+    def was_done(self, at: At) -> bool:  # noqa: D102
         body, charge = self.body(at), at.charge
         if charge is None or charge.state is not ALLOWED:
             return False
@@ -139,53 +141,53 @@ class Reservation(OfRelease):
     amount: fields.Amount = None
 
     def at_once(self) -> bool:  # noqa: D102
-        return states_price(self.request)
+        return has_stated_cost(self.request)
 
-    def prepare(self, at: At) -> Callable[[Pricing], Any] | None:
+    def prepare(self, at: At) -> Callable[[CostModel], Any] | None:
         """The prices that are not known yet, of the budgets on the path."""
         request, charge = self.request_at(at), at.charge
-        if charge is not None and charge.state not in AHEAD:
+        if charge is not None and charge.state not in UNRESERVED_STATES:
             return None  # it is known, whatever it would cost now
-        records.refuse_unsettled(at.standing, Verb.RESERVED, charge)
-        unpriced = self._unpriced(at, request)[1]
+        records.refuse_until_accepted(at.restore_state, Verb.RESERVED, charge)
+        unpriced = self._split_costs(at, request)[1]
         if not unpriced:
             return None
-        allowed = charge is not None and charge.waiver == waiver_of(request.to_json())
+        allowed = charge is not None and charge.waiver == hash_overridden_request(request.to_json())
         known = at.prepared or {}
         return lambda pricing: (
             known | {kind: pricing.price(request, kind, orders, allowed) for kind, orders in unpriced.items()}
         )
 
-    def _unpriced(self, at: At, request: Request) -> tuple[dict[str, Price], dict[str, tuple[str, ...]]]:
+    def _split_costs(self, at: At, request: ChargeRequest) -> tuple[dict[str, Cost], dict[str, tuple[str, ...]]]:
         """The prices that are known, and the kinds of budgets on the path that have none, at all of their orders."""
         prices, missing = dict(at.prepared or {}), {}
-        for kind, orders in headroom.orders_on(at.path).items():
+        for kind, orders in headroom.list_path_orders(at.path).items():
             if kind in prices and prices[kind].values.keys() >= set(orders):
                 continue
-            if (stated := price_at_once(request, kind, orders=orders)) is None:
+            if (stated := compute_stated_cost(request, kind, orders=orders)) is None:
                 missing[kind] = orders
             else:
                 prices[kind] = stated
         return prices, missing
 
-    def prices(self, at: At) -> dict[str, Price]:
+    def compute_costs(self, at: At) -> dict[str, Cost]:
         """What it costs, by kind of budget."""
-        found, missing = self._unpriced(at, self.request_at(at))
+        found, missing = self._split_costs(at, self.request_at(at))
         assert not missing, "prices are worked out before"
         return found
 
     def entry(self, at: At) -> Entry:  # noqa: D102
-        prices = self.prices(at)
-        headroom.refuse_unbearable(prices, at.path)
-        due = sorted(balances.measures(at.path).items())
+        prices = self.compute_costs(at)
+        headroom.refuse_above_capacity(prices, at.path)
+        due = sorted(balances.list_cost_quantities(at.path).items())
         amounts = {kind: prices[kind].amounts.part(quantities) for kind, quantities in due}
         methods = {kind: prices[kind].method.code for kind, _ in due}
         return self.written(at, amounts, {"request": self.request_at(at).to_json(), "methods": methods})
 
-    def stands(self, at: At) -> bool:
+    def was_done(self, at: At) -> bool:
         """Whether the key is known with the same request: then its charge is what was asked for."""
         request, charge = self.request_at(at), at.charge
-        if charge is None or charge.state in AHEAD:
+        if charge is None or charge.state in UNRESERVED_STATES:
             return False
         if at.entry(charge.opened).body["request"] != request.to_json():
             raise ConflictError(f"key {charge.key!r} is taken by another request (entry {charge.opened})")
@@ -197,8 +199,8 @@ class Reservation(OfRelease):
     def require_done(self, at: At, charge: ChargeRecord) -> None:
         """Requires of a charge that is there that what would come then has come."""
 
-    def explained(self, refusal: BudgetExceededError, at: At, pricing: Pricing) -> BudgetExceededError:  # noqa: D102
-        return headroom.explained(refusal, self.request_at(at), at.path, self.prices(at), pricing.repetitions)
+    def explained(self, refusal: BudgetExceededError, at: At, pricing: CostModel) -> BudgetExceededError:  # noqa: D102
+        return headroom.add_remedy(refusal, self.request_at(at), at.path, self.compute_costs(at), pricing.repetitions)
 
 
 class Reserve(
@@ -250,11 +252,11 @@ class ChargeAtOnce(Reservation, name="charge", verb="reserved", tells=RESERVATIO
         return (Start(key=self.key, scope=self.scope), Commit(key=self.key, scope=self.scope))
 
     def require_done(self, at: At, charge: ChargeRecord) -> None:  # noqa: ARG002, D102
-        if charge.state not in CLOSED:
+        if charge.state not in CLOSED_STATES:
             raise ConflictError(f"charge {charge.key!r} is {charge.state}: whoever reserved it starts and commits it")
 
 
-class OfCharge(Command, tells=CHARGE):
+class ChargeCommand(Command, tells=CHARGE):
     """An act on a charge that is there."""
 
     key: fields.ChargeKey = field(kw_only=False)
@@ -265,18 +267,18 @@ class OfCharge(Command, tells=CHARGE):
 
     def charge(self, at: At) -> ChargeRecord:
         """The charge, which must be reserved."""
-        return known(at, self.key, self.scope, self.verb)
+        return require_reserved(at, self.key, self.scope, self.verb)
 
     def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102
-        return self.charge(at).amounts if RULES[self.verb_at(at)].moves else {}
+        return self.charge(at).amounts if TRANSITIONS[self.verb_at(at)].changes_balance else {}
 
-    def stands(self, at: At) -> bool:  # noqa: D102
+    def was_done(self, at: At) -> bool:  # noqa: D102
         charge, said = self.charge(at), (self.verb_at(at), self.body(at))
         ends = [at.entry(index) for index in (charge.closed, charge.decommissioned) if index is not None]
         return any((entry.verb, entry.body) == said for entry in ends)
 
 
-class Hold(OfCharge, name="hold", verb="held-until", from_states=(RESERVED,), to_state=RESERVED):
+class Hold(ChargeCommand, name="hold", verb="held-until", from_states=(RESERVED,), to_state=RESERVED):
     """Hold a reservation until a time, after which anybody may give it back; what was said last stands.
 
     Example: epsilog ledger hold run-17 --until 2026-05-01T12:00Z
@@ -284,12 +286,12 @@ class Hold(OfCharge, name="hold", verb="held-until", from_states=(RESERVED,), to
 
     until: Annotated[datetime | str, Arg("ISO 8601, with its offset from UTC", kind=MOMENT)]
 
-    def stands(self, at: At) -> bool:  # noqa: D102
+    def was_done(self, at: At) -> bool:  # noqa: D102
         charge = self.charge(at)
         return charge.state is RESERVED and charge.until == self.until
 
 
-class Start(OfCharge, name="start", verb="started", from_states=(RESERVED,), to_state=STARTED, untimed=True):
+class Start(ChargeCommand, name="start", verb="started", from_states=(RESERVED,), to_state=STARTED, untimed=True):
     """Spend a reservation, for ever: before data is first touched, and once.
 
     Example: epsilog ledger start run-17
@@ -297,13 +299,13 @@ class Start(OfCharge, name="start", verb="started", from_states=(RESERVED,), to_
 
 
 class StartRound(
-    OfCharge,
+    ChargeCommand,
     name="round-start",
     verb="round-started",
     from_states=(STARTED,),
     to_state=STARTED,
-    rounds=(Stage.AHEAD, Stage.OPEN),
-    stage=Stage.OPEN,
+    rounds=(RoundStage.AHEAD, RoundStage.OPEN),
+    stage=RoundStage.OPEN,
     untimed=True,
 ):
     """Begin a round; again, as long as nothing of it was released.
@@ -315,13 +317,13 @@ class StartRound(
 
 
 class ReleaseRound(
-    OfCharge,
+    ChargeCommand,
     name="round-release",
     verb="round-released",
     from_states=(STARTED,),
     to_state=STARTED,
-    rounds=(Stage.OPEN,),
-    stage=Stage.RELEASED,
+    rounds=(RoundStage.OPEN,),
+    stage=RoundStage.RELEASED,
     untimed=True,
 ):
     """Release a round, before its output leaves; the same twice is once.
@@ -332,19 +334,19 @@ class ReleaseRound(
     round: Annotated[int, Arg("which round, from 1", ge=1)]
     output_hash: Hash
 
-    def stands(self, at: At) -> bool:  # noqa: D102
+    def was_done(self, at: At) -> bool:  # noqa: D102
         self.charge(at)
         state = at.round(self.round)  # also after the charge was closed
         return state is not None and state.output_hash == self.output_hash
 
 
 class Commit(
-    OfCharge,
+    ChargeCommand,
     name="commit",
     verb="committed",
     from_states=(STARTED,),
     to_state=COMMITTED,
-    rounds=(Stage.AHEAD, Stage.RELEASED),
+    rounds=(RoundStage.AHEAD, RoundStage.RELEASED),
     untimed=True,
 ):
     """Close a charge that has started, with the hashes of its evidence.
@@ -361,7 +363,7 @@ class Commit(
             raise CheckError("evidence", bound, ", ".join(sorted(named)))
 
 
-class Cancel(OfCharge, name="cancel", verb="cancelled", from_states=(RESERVED,), to_state=CANCELLED):
+class Cancel(ChargeCommand, name="cancel", verb="cancelled", from_states=(RESERVED,), to_state=CANCELLED):
     """Give one's own reservation back, before its start.
 
     Example: epsilog ledger cancel run-17 --reason "not needed"
@@ -370,7 +372,7 @@ class Cancel(OfCharge, name="cancel", verb="cancelled", from_states=(RESERVED,),
     reason: Reason
 
 
-class Revoke(OfCharge, name="revoke", verb="revoked", role=OWN, from_states=(RESERVED,), to_state=CANCELLED):
+class Revoke(ChargeCommand, name="revoke", verb="revoked", role=OWN, from_states=(RESERVED,), to_state=CANCELLED):
     """Give back somebody's reservation that has not started.
 
     Example: epsilog ledger revoke run-17 --by dora --reason "the run was never scheduled"
@@ -380,7 +382,9 @@ class Revoke(OfCharge, name="revoke", verb="revoked", role=OWN, from_states=(RES
     reason: Reason
 
 
-class Expire(OfCharge, name="expire", verb="expired", own_charge=False, from_states=(RESERVED,), to_state=CANCELLED):
+class Expire(
+    ChargeCommand, name="expire", verb="expired", own_charge=False, from_states=(RESERVED,), to_state=CANCELLED
+):
     """Give back a reservation whose time is over and that has not started: anybody may.
 
     Example: epsilog ledger expire run-17
@@ -388,7 +392,7 @@ class Expire(OfCharge, name="expire", verb="expired", own_charge=False, from_sta
 
 
 class Abandon(
-    OfCharge,
+    ChargeCommand,
     name="abandon",
     verb="abandoned",
     role=OWN,
@@ -411,7 +415,7 @@ class Abandon(
 
 
 class Decommission(
-    OfCharge,
+    ChargeCommand,
     name="decommission",
     verb="decommissioned",
     role=OWN,

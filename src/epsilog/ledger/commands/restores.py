@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from epsilog.ledger.commands.base import OWN, At, OfWhole
+from epsilog.ledger.commands.base import OWN, At, LedgerWideCommand
 from epsilog.ledger.fields import Arg, By, Reason
 from epsilog.terms import ConflictError
 
 
-class MarkRestored(OfWhole, name="mark-restored", verb="ledger-restored", role=OWN, repeatable=False):
+class MarkRestored(LedgerWideCommand, name="mark-restored", verb="ledger-restored", role=OWN, repeatable=False):
     """Note that the ledger came out of a backup: nothing happens in it until an owner accepts that.
 
     Example: epsilog ledger mark-restored --by dora --reason "the disk is as it was on Monday"
@@ -20,7 +20,7 @@ class MarkRestored(OfWhole, name="mark-restored", verb="ledger-restored", role=O
 
 
 class AcceptRestored(
-    OfWhole,
+    LedgerWideCommand,
     name="accept",
     verb="restore-accepted",
     role=OWN,
@@ -35,6 +35,6 @@ class AcceptRestored(
     reason: Reason
 
     def body(self, at: At) -> dict[str, Any]:  # noqa: D102
-        if at.standing.accepted:
+        if at.restore_state.accepted:
             raise ConflictError("no restore of this ledger waits to be accepted")
-        return {"by": self.by, "reason": self.reason, "restored": at.standing.restored}
+        return {"by": self.by, "reason": self.reason, "restored": at.restore_state.restored}

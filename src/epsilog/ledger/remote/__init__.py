@@ -1,6 +1,6 @@
 """A ledger that a server keeps, asked over HTTP."""
 
-from epsilog.ledger.remote.connection import Connection, Place
-from epsilog.ledger.remote.store import RemoteStore, is_kept
+from epsilog.ledger.remote.connection import Connection, ServerAddress
+from epsilog.ledger.remote.store import RemoteStore, remote_ledger_exists
 
-__all__ = ["Connection", "Place", "RemoteStore", "is_kept"]
+__all__ = ["Connection", "RemoteStore", "ServerAddress", "remote_ledger_exists"]

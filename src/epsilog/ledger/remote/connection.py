@@ -20,8 +20,8 @@ from urllib.parse import urlencode, urlsplit
 
 from epsilog.ledger import wire
 from epsilog.ledger.forks import Owner
-from epsilog.terms import AccessError, CheckError, EpsilogError, StorageError, UnansweredError
-from epsilog.terms.codec import parse
+from epsilog.terms import CheckError, EpsilogError, OutcomeUnknownError, PermissionDeniedError, StorageError
+from epsilog.terms.codec import parse_json
 
 HTTP = ("http://", "https://")
 TOKEN = "EPSILOG_TOKEN"  # noqa: S105 (the variable's name)
@@ -35,7 +35,7 @@ _WORDED = frozenset({409, 422})  # a ledger's refusals, which say why; one that 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServerAddress:
     """Where a server is."""
 
     secure: bool
@@ -45,7 +45,7 @@ class Place:
     url: str
 
     @classmethod
-    def of(cls, url: str) -> Place:
+    def of(cls, url: str) -> ServerAddress:
         """Reads ``https://host[:port][/path]``, or ``http://`` on this machine."""
         said = "another, which may hold a token" if {"@", "?", "#"} & set(url) else repr(url[:200])
         wrong = CheckError("url", "https://host[:port], with no token in it", said)
@@ -62,11 +62,11 @@ class Place:
         return cls(parts.scheme == "https", host, port, parts.path.rstrip("/"), url.rstrip("/"))
 
 
-class Unreached(Exception):  # noqa: N818 (it is caught here)
+class NotSentError(Exception):
     """Nothing was sent, or it was turned away before anything was done with it."""
 
 
-class MissingError(EpsilogError):
+class NotFoundError(EpsilogError):
     """What was asked for is not there."""
 
 
@@ -81,13 +81,13 @@ class Connection:
     """Asks a server; threads may share it.
 
     Args:
-        url: see ``Place.of``.
+        url: see ``ServerAddress.of``.
         token: what the server knows the asker by; None takes it from the environment, if it is there.
         patience: seconds without a word after which no answer is awaited any more.
     """
 
     def __init__(self, url: str, *, token: str | None = None, patience: float = PATIENCE) -> None:
-        self._place, self._patience = Place.of(url), patience
+        self._place, self._patience = ServerAddress.of(url), patience
         self._token = os.environ.get(TOKEN) or None if token is None else token
         if self._token is not None and not (self._token and self._token.isascii() and self._token.isprintable()):
             raise CheckError("token", "printable ASCII", "another text, which is not shown")
@@ -108,7 +108,7 @@ class Connection:
     def get(self, path: str, **query: object) -> dict[str, Any]:
         """Reads something."""
         said = urlencode({name: value for name, value in query.items() if value is not None})
-        return self._asked("GET", f"{path}?{said}" if said else path, None, again=True)[0]
+        return self._request("GET", f"{path}?{said}" if said else path, None, again=True)[0]
 
     def post(self, path: str, ask: Mapping[str, Any], *, again: bool = True) -> tuple[dict[str, Any], bool]:
         """Does something.
@@ -122,11 +122,11 @@ class Connection:
             The answer, and whether one was lost before: what this one tells of may have been done then.
 
         Raises:
-            UnansweredError: no answer came: what was asked may stand, or not. A refusal that came after an answer was
-                lost has an ``UnansweredError`` as its cause.
+            OutcomeUnknownError: no answer came: what was asked may stand, or not. A refusal that came after an answer
+            was lost has an ``OutcomeUnknownError`` as its cause.
             StorageError: the server was not reached; nothing was done.
         """
-        return self._asked("POST", path, json.dumps(ask, ensure_ascii=False).encode(), again=again)
+        return self._request("POST", path, json.dumps(ask, ensure_ascii=False).encode(), again=again)
 
     def close(self) -> None:
         """Hangs up; nothing is asked any more. In a child of a fork, nothing happens: the parent still asks."""
@@ -138,26 +138,26 @@ class Connection:
         for _, link in idle:
             link.close()
 
-    def _asked(self, method: str, path: str, body: bytes | None, *, again: bool) -> tuple[dict[str, Any], bool]:
+    def _request(self, method: str, path: str, body: bytes | None, *, again: bool) -> tuple[dict[str, Any], bool]:
         self._owner.require_here()
         if not self._open:
             raise StorageError(f"the connection to {self.address} is closed")
-        lost: UnansweredError | None = None
+        lost: OutcomeUnknownError | None = None
         for pause in (*PAUSES, None):
             try:
                 return self._once(method, path, body), lost is not None
-            except Unreached as error:
+            except NotSentError as error:
                 why: Exception = StorageError(f"{self.address} {error}; nothing was done")
             except (EpsilogError, ValueError) as error:  # a refusal that was told
                 if type(error) is StorageError and method == "POST":  # perhaps at the very end
-                    raise UnansweredError(f"{error}; what was asked may stand, or not") from error
+                    raise OutcomeUnknownError(f"{error}; what was asked may stand, or not") from error
                 raise error from lost
             except (OSError, http.client.HTTPException) as error:
                 said = f"{self.address} did not answer ({type(error).__name__})"
                 if method == "GET":
                     why = StorageError(said)
                 else:
-                    why = lost = lost or UnansweredError(f"{said}: what was asked may stand, or not")
+                    why = lost = lost or OutcomeUnknownError(f"{said}: what was asked may stand, or not")
                 if not again:
                     raise why from None
             if pause is None:
@@ -167,7 +167,7 @@ class Connection:
 
     def _once(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
         """Asks once, and reads the answer or the refusal."""
-        link = self._taken() or self._dialled()
+        link = self._take_idle() or self._connect()
         headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": "application/json"})
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -180,10 +180,10 @@ class Connection:
         except BaseException:
             link.close()
             raise
-        self._kept(link, closing=answer.will_close)
+        self._return_idle(link, closing=answer.will_close)
         return _read(answer.status, found)
 
-    def _dialled(self) -> http.client.HTTPConnection:
+    def _connect(self) -> http.client.HTTPConnection:
         place = self._place
         link = (
             http.client.HTTPSConnection(
@@ -196,10 +196,10 @@ class Connection:
             link.connect()
         except OSError as error:
             link.close()
-            raise Unreached(f"cannot be reached ({error.strerror or error})") from None
+            raise NotSentError(f"cannot be reached ({error.strerror or error})") from None
         return link
 
-    def _taken(self) -> http.client.HTTPConnection | None:
+    def _take_idle(self) -> http.client.HTTPConnection | None:
         """An idle connection that the other end has not hung up on, as far as can be known."""
         now = time.monotonic()
         with self._lock:
@@ -210,7 +210,7 @@ class Connection:
             link.close()
         return found
 
-    def _kept(self, link: http.client.HTTPConnection, *, closing: bool) -> None:
+    def _return_idle(self, link: http.client.HTTPConnection, *, closing: bool) -> None:
         with self._lock:
             if self._open and not closing:
                 self._idle.append((time.monotonic() + _IDLE, link))
@@ -222,19 +222,19 @@ def _read(status: int, body: bytes) -> dict[str, Any]:
     """What was answered; a refusal is raised."""
     found: object = None
     with contextlib.suppress(ValueError):
-        found = parse(body)
+        found = parse_json(body)
     told = found if isinstance(found, dict) else {}
     if status == 200 and isinstance(found, dict):
         return _Answer(found)
-    if told.get("code") in wire.REFUSALS:
-        raise wire.refusal_from_json(told)
+    if told.get("code") in wire.TRANSMITTED_ERRORS:
+        raise wire.error_from_json(told)
     said = str(told.get("detail") or told.get("title") or http.client.responses.get(status, status))[:2000]
     if status in (401, 403):
-        raise AccessError(said)
+        raise PermissionDeniedError(said)
     if status in _BUSY:
-        raise Unreached(f"turns us away ({said})")
+        raise NotSentError(f"turns us away ({said})")
     if 300 <= status < 400:
         raise EpsilogError("the server names another address: redirects are not followed, so give that one")
     if status >= 500 or status == 200 or (status in _WORDED and not told):
         raise http.client.HTTPException(said)  # who knows how far it came
-    raise (MissingError if status == 404 else EpsilogError)(f"{said} ({status})")
+    raise (NotFoundError if status == 404 else EpsilogError)(f"{said} ({status})")

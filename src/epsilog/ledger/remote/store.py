@@ -20,21 +20,21 @@ from epsilog.ledger.balances import Balance
 from epsilog.ledger.checkpoints import Checkpoint
 from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
-from epsilog.ledger.entries import ChargeId, Entry, Verb, digest
+from epsilog.ledger.entries import ChargeId, Entry, Verb, hash_entry
 from epsilog.ledger.execute import Done
 from epsilog.ledger.headroom import Headroom
 from epsilog.ledger.records import ChargeRecord, RoundState
-from epsilog.ledger.remote.connection import Connection, MissingError
-from epsilog.ledger.requests import Request
-from epsilog.ledger.rows import UNREADABLE, Row, Stored, parsed, stored_state
+from epsilog.ledger.remote.connection import Connection, NotFoundError
+from epsilog.ledger.requests import ChargeRequest
+from epsilog.ledger.rows import UNREADABLE, StoredRow, StoredState, parse_row, parse_state
 from epsilog.ledger.view import Served
 from epsilog.terms import (
     BudgetExceededError,
     CheckError,
     EpsilogError,
     LedgerIntegrityError,
+    OutcomeUnknownError,
     StorageError,
-    UnansweredError,
     UnsupportedMechanismError,
     check,
 )
@@ -57,13 +57,15 @@ class RemoteSession:
         found = self._connection.get("/head")
         return check.integer(0)(count=found["count"]), str(found["hash"])
 
-    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
+    def rows(
+        self, *, start: int | None = None, scope: str | None = None, limit: int | None = None
+    ) -> Iterator[StoredRow]:
         """Entries, oldest first; see ``store.Session``."""
         after, left, more = max(0, (start or 1) - 1), limit, True
         while more and (left is None or left > 0):
             asked = _AT_ONCE if left is None else min(left, _AT_ONCE)
             found = self._connection.get("/rows", scope=scope, after=after, limit=asked)
-            rows = [as_row(document) for document in found["documents"]]
+            rows = [parse_entry_row(document) for document in found["documents"]]
             more = bool(found["more"]) and bool(rows)
             for row in rows:
                 if row.position <= after:
@@ -78,7 +80,7 @@ class RemoteSession:
         while len(found) < limit and before > 1:
             asked = min(limit - len(found), _AT_ONCE)
             told = self._connection.get("/page", before=before, limit=asked, scope=scope, verb=verb)["documents"]
-            found += [parsed(as_row(document)) for document in told]
+            found += [parse_row(parse_entry_row(document)) for document in told]
             if len(told) < asked:
                 break
             before = found[-1].index
@@ -86,7 +88,7 @@ class RemoteSession:
 
     def entry(self, position: int) -> Entry:
         """The entry at an index that exists."""
-        found = parsed(as_row(self._connection.get("/entry", index=position)["document"]))
+        found = parse_row(parse_entry_row(self._connection.get("/entry", index=position)["document"]))
         if found.index != position:
             raise LedgerIntegrityError("is another than was asked for", index=position)
         return found
@@ -95,7 +97,7 @@ class RemoteSession:
         """What is of the whole ledger is told to those alone who may see all of it."""
         raise StorageError("a server tells nothing of the whole ledger here")
 
-    def stored(self) -> Stored:
+    def stored(self) -> StoredState:
         """What the server keeps beside the entries is the server's to compare."""
         raise StorageError("a server tells nothing that it keeps beside the entries")
 
@@ -114,18 +116,18 @@ class RemoteSession:
 
     def _balances(self, above: str | None) -> list[Balance]:
         told = self._connection.get("/balances", above=above)["budgets"]
-        return [as_budget(budget) for budget in told]
+        return [parse_budget(budget) for budget in told]
 
     def charge(self, name: ChargeId) -> ChargeRecord | None:
         """The charge with a key in a scope, if there is one that the token may see."""
         scope, key = name
         found = self._connection.get("/charges", key=key, scope=scope)["charge"]
-        return None if found is None else as_charge(found, key=key, scope=scope)
+        return None if found is None else parse_charge(found, key=key, scope=scope)
 
     def find_charges(self, key: str) -> list[ChargeRecord]:
         """The charge that has a key; of several that the token may see, the server asks which is meant."""
         found = self._connection.get("/charges", key=key)["charge"]
-        return [] if found is None else [as_charge(found, key=key)]
+        return [] if found is None else [parse_charge(found, key=key)]
 
     def rounds(self, name: ChargeId) -> list[RoundState]:
         """The rounds of a charge, in order."""
@@ -155,22 +157,22 @@ class RemoteStore(Served):
 
     def execute(self, command: Command, /) -> Done:
         """Sends a command, and tells what the server says is done."""
-        found, lost = self._sent(command)
+        found, lost = self._send(command)
         if command.tells == BUDGET:
-            return Done(balance=as_budget(found["budget"], scope=command.to_json()["scope"]))
+            return Done(balance=parse_budget(found["budget"], scope=command.to_json()["scope"]))
         if command.tells == CHARGE:
-            return Done(charge=as_charge(found["charge"], key=command.key_of_charge()))
+            return Done(charge=parse_charge(found["charge"], key=command.key_of_charge()))
         if command.tells != RESERVATION:
             return Done(accepted=bool(found["accepted"]))
         replayed = found["replayed"] is not False  # new only if it is said to be
         if lost and replayed and isinstance(command, ChargeAtOnce):
-            raise UnansweredError(
+            raise OutcomeUnknownError(
                 f"an answer was lost: charge {command.key!r} stands, and whether it is new or was there before is not "
                 "known"
             )
-        return Done(reserved=_reserved(found["entry"], command.to_json()), replayed=replayed)
+        return Done(reserved=_read_reservation(found["entry"], command.to_json()), replayed=replayed)
 
-    def _sent(self, command: Command) -> tuple[dict[str, Any], bool]:
+    def _send(self, command: Command) -> tuple[dict[str, Any], bool]:
         """Asks the server, which does it or refuses.
 
         After a lost answer a conflict may be one with our own doing, and whoever is not let in any more may have been
@@ -181,19 +183,19 @@ class RemoteStore(Served):
         except _REFUSED_AS_BEFORE:
             raise
         except EpsilogError as error:
-            if isinstance(error.__cause__, UnansweredError) and not isinstance(error, UnansweredError):
-                raise UnansweredError(f"{error.__cause__}; asked again, the ledger says: {error}") from error
+            if isinstance(error.__cause__, OutcomeUnknownError) and not isinstance(error, OutcomeUnknownError):
+                raise OutcomeUnknownError(f"{error.__cause__}; asked again, the ledger says: {error}") from error
             raise
 
     def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
         """What the newest charges under a budget cost, at most 500."""
-        scopes.ancestors(scope)
+        scopes.list_ancestors(scope)
         found = self._connection.get("/spending", scope=scope, limit=min(limit, 500))["spending"]
-        return [(parsed(as_row(one["entry"])), Amounts.stored(one["total"])) for one in found]
+        return [(parse_row(parse_entry_row(one["entry"])), Amounts.stored(one["total"])) for one in found]
 
-    def what_fits(self, scope: str, request: Request | None) -> Headroom:
+    def what_fits(self, scope: str, request: ChargeRequest | None) -> Headroom:
         """What a scope can still bear, as the server prices it."""
-        scopes.ancestors(scope)
+        scopes.list_ancestors(scope)
         asked = {} if request is None else request.to_json()
         ask = {"scope": scope} | {name: asked[name] for name in ("release", "delta", "relation") if name in asked}
         found, _ = self._connection.post("/fits", ask)
@@ -201,7 +203,7 @@ class RemoteStore(Served):
 
     def verify(
         self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
-    ) -> chain.Verified:
+    ) -> chain.LedgerVerification:
         """Works the whole ledger out again, here: its entries as the server tells them, and then its prices.
 
         What the server keeps beside the entries is compared with theirs as far as it is told: balances, and of charges
@@ -210,53 +212,53 @@ class RemoteStore(Served):
         with self.reading() as session:
             head, told, now = session.head(), session.balances(None), session.head()
             rows = takewhile(lambda row: row.position <= head[0], session.rows())
-            books = chain.fold(rows, progress=progress, since=since)
+            books = chain.replay_entries(rows, progress=progress, since=since)
         if (books.count, books.head) != head:
             raise LedgerIntegrityError("the head that the server names is not that of its entries", index=books.count)
         if now == head and books.balances != {budget.scope: budget for budget in told}:
             raise LedgerIntegrityError("the balances that the server tells are not those of its entries")
-        return replace(chain.reprice(books, seconds=seconds), charges_told=False)
+        return replace(chain.recheck_costs(books, seconds=seconds), charges_told=False)
 
     def close(self) -> None:
         """Hangs up."""
         self._connection.close()
 
 
-def as_charge(told: Any, **named: Any) -> ChargeRecord:
+def parse_charge(told: Any, **named: Any) -> ChargeRecord:
     """Where a charge stands, as a server tells it."""
-    return stored_state(ChargeRecord.parse, json.dumps(told), **named)
+    return parse_state(ChargeRecord.parse, json.dumps(told), **named)
 
 
-def as_budget(told: Any, **named: str) -> Balance:
+def parse_budget(told: Any, **named: str) -> Balance:
     """A budget, as a server tells it."""
-    return stored_state(Balance.parse, json.dumps(told), **named)
+    return parse_state(Balance.parse, json.dumps(told), **named)
 
 
-def as_row(document: Any) -> Row:
+def parse_entry_row(document: Any) -> StoredRow:
     """An entry as it was written; what cannot be read is refused by whoever parses it."""
     try:
         fields = json.loads(document)
         if type(fields["index"]) is not int:
             raise ValueError("its index is no whole number")
-        return Row(fields["index"], fields["scope"], document, digest(document))
+        return StoredRow(fields["index"], fields["scope"], document, hash_entry(document))
     except UNREADABLE as error:
         raise LedgerIntegrityError(f"an entry cannot be read: {error!r}") from error
 
 
-def is_kept(connection: Connection) -> bool:
+def remote_ledger_exists(connection: Connection) -> bool:
     """Whether a server keeps a ledger at all; hangs up."""
     try:
         connection.get("/head")
-    except MissingError:
+    except NotFoundError:
         return False
     finally:
         connection.close()
     return True
 
 
-def _reserved(document: Any, asked: Mapping[str, Any]) -> Entry:
+def _read_reservation(document: Any, asked: Mapping[str, Any]) -> Entry:
     """The reservation that an answer tells of, if it is the one that was asked for."""
-    entry = parsed(as_row(document))
+    entry = parse_row(parse_entry_row(document))
     request = entry.body.get("request", {})
     if (entry.verb, entry.key, entry.scope) != (Verb.RESERVED, asked["key"], asked["scope"]) or any(
         request.get(name) != asked.get(name, default)

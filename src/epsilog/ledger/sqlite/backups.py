@@ -73,7 +73,7 @@ def _appearing(to: Path) -> Iterator[Path]:
         yield part
         if any(name.exists() and name.stat().st_size for name in (make_sidecar_path(part, suffix) for suffix in _LEFT)):
             raise StorageError(f"{part} was not closed: its log still holds entries")
-        disk.sync(part)
+        disk.sync_file(part)
         os.link(part, to)  # unlike a rename, refuses a name that somebody else has taken meanwhile
     finally:
         for name in (part, *(make_sidecar_path(part, suffix) for suffix in _LEFT)):

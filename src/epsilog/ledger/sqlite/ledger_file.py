@@ -206,7 +206,7 @@ class LedgerFile:
 
 
 @contextmanager
-def telling(path: Path) -> Iterator[None]:
+def translate_disk_errors(path: Path) -> Iterator[None]:
     """A block that looks at a ledger's files; what a disk does not give is a ``StorageError``."""
     try:
         yield

@@ -10,7 +10,7 @@ try:
 except ImportError:  # the standard library's SQLite, which may be too old for write-ahead logging
     sqlite = standard_sqlite3
 
-__all__ = ["in_use", "is_wal_safe", "sqlite"]
+__all__ = ["get_version", "is_wal_safe", "sqlite"]
 
 
 def is_wal_safe(version: tuple[int, ...]) -> bool:
@@ -38,7 +38,7 @@ class SqliteVersion(NamedTuple):
     package: str
 
 
-def in_use() -> SqliteVersion:
+def get_version() -> SqliteVersion:
     """The SQLite in use."""
     journal = "WAL" if is_wal_safe(sqlite.sqlite_version_info) else "TRUNCATE"
     return SqliteVersion(sqlite.sqlite_version, journal, "Python" if sqlite is standard_sqlite3 else "pysqlite3")

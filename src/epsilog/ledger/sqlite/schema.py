@@ -117,14 +117,14 @@ def record_location(connection: Any, home: str) -> None:
 
 def is_ledger(path: Path) -> bool:
     """Return whether the file has the application id of a ledger or a backup."""
-    return _carried(path) in (APPLICATION_ID, BACKUP_ID)
+    return _read_version(path) in (APPLICATION_ID, BACKUP_ID)
 
 
 def is_backup(path: Path) -> bool:
     """Return whether the file has the application id of a backup."""
-    return _carried(path) == BACKUP_ID
+    return _read_version(path) == BACKUP_ID
 
 
-def _carried(path: Path) -> int | None:
+def _read_version(path: Path) -> int | None:
     header = read_first_bytes(path, 100)
     return int.from_bytes(header[68:72], "big") if header.startswith(b"SQLite format 3\0") else None

@@ -22,7 +22,7 @@ from epsilog.ledger.sqlite.ledger_file import (
     make_sidecar_path,
     refusal_after_fork,
     refuse_orphans,
-    telling,
+    translate_disk_errors,
 )
 from epsilog.ledger.tables import SqlSession
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
@@ -53,7 +53,7 @@ class SqliteStore(SqlStore):
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path.resolve()
         super().__init__(refusal_after_fork(self.path), read_only=read_only)
-        self._journal = library.in_use().journal
+        self._journal = library.get_version().journal
         self._schema: int | None = None
         self._logs: tuple[int, ...] = ()
         if not read_only:
@@ -194,11 +194,12 @@ class SqliteStore(SqlStore):
         """Check journal mode, file, log and schema; return the end of the log for ``_check_after_commit``."""
         if self._journal != "WAL" and schema.read_pragma(connection, "journal_mode") == "wal":
             raise StorageError(
-                f"ledger {self.path} was switched to write-ahead logging, in which SQLite {library.in_use().version} "
+                f"ledger {self.path} was switched to write-ahead logging, in which SQLite "
+                f"{library.get_version().version} "
                 "can lose commits: open it again while no other process has it open"
             )
         logs = self._check_files()
-        with telling(self.path):
+        with translate_disk_errors(self.path):
             self._file.check_size()
             end = self._file.log_end(logs) if logs else None
         if schema.read_pragma(connection, "schema_version") != self._schema:
@@ -209,7 +210,7 @@ class SqliteStore(SqlStore):
         """Raise if the rows went to another file or log than those at the path now."""
         logs = self._check_files()
         if logs:
-            with telling(self.path):
+            with translate_disk_errors(self.path):
                 self._file.check_log(logs, before)
 
     def _check_files(self) -> tuple[int, ...]:

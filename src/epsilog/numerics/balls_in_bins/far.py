@@ -16,35 +16,39 @@ from collections.abc import Sequence
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.pairs import Direction
+from epsilog.numerics.pairs import AdjacencyType
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
-from epsilog.numerics.roots import bracket
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
+from epsilog.numerics.roots import bisect_doubles
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, gamma, round_down, round_up
 
 _SHARE = 1e-3  # of delta: what ratios that do not decide may add to it
 _TAIL = 64.0  # roundings in a normal tail
 
 
-def far_apart(bins: int, mu: float, question: Question, *, free: float, directions: Sequence[Direction]) -> Bounds:
+def bound_large_mu(
+    bins: int, mu: float, question: Question, *, free: float, directions: Sequence[AdjacencyType]
+) -> Bounds:
     """Bounds the answer; ``free`` is what bounds it without bins."""
-    low, high, log_bins = down(mu, MU), up(mu, MU), math.log(bins)
-    room = down(log_bins, ELEMENTARY), up(log_bins, ELEMENTARY)
+    low, high, log_bins = round_down(mu, MU), round_up(mu, MU), math.log(bins)
+    room = round_down(log_bins, ELEMENTARY), round_up(log_bins, ELEMENTARY)
 
     def least(epsilon: float) -> float:
-        return gaussian_delta(low, up(epsilon + room[1], 1))[0] if Direction.REMOVE in directions else 0.0
+        return gaussian_delta(low, round_up(epsilon + room[1], 1))[0] if AdjacencyType.REMOVE in directions else 0.0
 
     def most(epsilon: float, delta: float) -> float:
         found = 0.0
-        if Direction.REMOVE in directions:
-            found = up(gaussian_delta(high, down(epsilon + room[0], 1))[1] + _rest(bins, low, _SHARE * delta), 2)
-        if Direction.ADD in directions:
-            found = max(found, _added(bins, (low, high), room, epsilon))
+        if AdjacencyType.REMOVE in directions:
+            found = round_up(
+                gaussian_delta(high, round_down(epsilon + room[0], 1))[1] + _rest(bins, low, _SHARE * delta), 2
+            )
+        if AdjacencyType.ADD in directions:
+            found = max(found, _bound_addition(bins, (low, high), room, epsilon))
         return min(found, gaussian_delta(high, epsilon)[1])
 
     match question:
         case EpsilonAt(delta):
-            upper = bracket(lambda at: most(at, delta) <= delta, 0.0, free)[1] if math.isfinite(free) else free
-            lower = bracket(lambda at: least(at) <= delta, 0.0, upper)[0] if math.isfinite(upper) else 0.0
+            upper = bisect_doubles(lambda at: most(at, delta) <= delta, 0.0, free)[1] if math.isfinite(free) else free
+            lower = bisect_doubles(lambda at: least(at) <= delta, 0.0, upper)[0] if math.isfinite(upper) else 0.0
             return Bounds(lower, upper)
         case DeltaAt(epsilon):
             lower = least(epsilon)
@@ -54,14 +58,14 @@ def far_apart(bins: int, mu: float, question: Question, *, free: float, directio
 def _rest(bins: int, mu: float, share: float) -> float:
     """What ratios add that are not above that at x, and two above it at once."""
     x = mu + float(ndtri(max(share, TINY)))
-    below, above = (up(float(ndtr(at)), _TAIL * (1 + at * at)) for at in (x - mu + gamma(4.0) * mu, -x))
+    below, above = (round_up(float(ndtr(at)), _TAIL * (1 + at * at)) for at in (x - mu + gamma(4.0) * mu, -x))
     return below + (bins - 1) * above + LEAST
 
 
-def _added(bins: int, mu: tuple[float, float], room: tuple[float, float], epsilon: float) -> float:
+def _bound_addition(bins: int, mu: tuple[float, float], room: tuple[float, float], epsilon: float) -> float:
     """The chance that no ratio is large enough to hide the unit."""
     ways = ((one - epsilon) / each + each / 2 for one in room for each in mu)
     x = max(ways)
     x += gamma(64.0) * (abs(x) + mu[1] + (room[1] + epsilon) / mu[0])
     exponent = bins * float(log_ndtr(x)) * (1 - gamma(_TAIL * (1 + x * x)))
-    return min(up(math.exp(min(exponent, 0.0)), ELEMENTARY) + LEAST, 1.0)
+    return min(round_up(math.exp(min(exponent, 0.0)), ELEMENTARY) + LEAST, 1.0)

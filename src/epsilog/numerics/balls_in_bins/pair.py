@@ -14,11 +14,25 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from epsilog.numerics.balls_in_bins.ratio_sums import RatioLaw, TiltedSum, contract, spread
-from epsilog.numerics.lattice.law import LatticeLaw, TooFineError
-from epsilog.numerics.laws.base import Array, BaseLaw, Masses, Normal
-from epsilog.numerics.pairs import NEAREST, Direction, Pair, Pairs, nothing_hidden, pure, same, single
-from epsilog.numerics.rounding import MU, down, gamma, up
+from epsilog.numerics.balls_in_bins.ratio_sums import (
+    RatioDistribution,
+    TiltedSum,
+    merge_to_lattice_means,
+    spread_outcomes,
+)
+from epsilog.numerics.lattice.law import LatticeDistribution, LatticeTooLargeError
+from epsilog.numerics.laws.base import Array, BasePair, CellMasses, GaussianPair
+from epsilog.numerics.pairs import (
+    NEAREST,
+    AdjacencyType,
+    DominatingPair,
+    Pairs,
+    build_non_private_pair,
+    pure,
+    single,
+    use_exact_pair,
+)
+from epsilog.numerics.rounding import MU, gamma, round_down, round_up
 
 SMALLEST_MU, LARGEST_BINNED_MU = 1e-4, 30.0  # where a lattice of ratios helps
 _ROUGH = 3e-4  # of a ratio's variance: what a step may add to it
@@ -30,7 +44,7 @@ _FAR = math.exp(-44.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Tabulated:
+class TabulatedPair:
     """A pair by the losses it can have.
 
     Attributes:
@@ -43,66 +57,71 @@ class Tabulated:
     u: Array
     p: Array
     q: Array
-    only_p: float
+    infinity_mass: float
 
     has_atoms: ClassVar[bool] = True
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns a few times what rounding can move a loss by."""
         return gamma(64 * (4 + float(np.abs(self.u).max())))
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Sums by cell."""
         cell = np.searchsorted(edges, self.u, side="left")
         p, q = (np.bincount(cell, weights=m, minlength=len(edges) + 1).astype(np.float64) for m in (self.p, self.q))
-        p[int(np.searchsorted(edges, np.inf, side="left"))] += self.only_p
+        p[int(np.searchsorted(edges, np.inf, side="left"))] += self.infinity_mass
         error = gamma(16.0 + 4 * len(self.u))
-        return Masses(p, q, error * p, error * q)
+        return CellMasses(p, q, error * p, error * q)
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns where the tails of P start."""
         below, above = np.cumsum(self.p), np.cumsum(self.p[::-1])
         low = self.u[min(int(np.searchsorted(below, tail)), len(self.u) - 1)]
         high = self.u[::-1][min(int(np.searchsorted(above, tail)), len(self.u) - 1)]
         return float(min(low, high)) - 1e-9, float(max(low, high)) + 1e-9
 
-    def ends(self) -> tuple[float, float]:
+    def finite_range(self) -> tuple[float, float]:
         """Returns the lowest and the highest loss."""
         return float(self.u[0]), float(self.u[-1])
 
-    def largest(self) -> tuple[float, float]:
+    def max_loss(self) -> tuple[float, float]:
         """Returns the highest loss with room for its rounding; ``inf`` if one is infinite."""
-        top = math.inf if self.only_p > 0 else float(self.u[-1])
-        return top - self.misplacement, top + self.misplacement
+        top = math.inf if self.infinity_mass > 0 else float(self.u[-1])
+        return top - self.ratio_error, top + self.ratio_error
 
-    def landmarks(self, tail: float) -> Array:
+    def breakpoints(self, tail: float) -> Array:
         """Returns quantiles and even steps."""
-        low, high = self.reach(tail)
+        low, high = self.tail_bounds(tail)
         level = np.cumsum(self.p) / self.p.sum()
         quantiles = self.u[np.minimum(np.searchsorted(level, np.linspace(0, 1, 129)), len(self.u) - 1)]
         return np.unique(np.concatenate((np.linspace(low, high, 129), np.clip(quantiles, low, high))))
 
 
-def binned(bins: int, mu: float, tail_mass: float) -> Pairs:
+def build_balls_in_bins_pair(bins: int, mu: float, tail_mass: float) -> Pairs:
     """One epoch in both directions; out of reach of the lattice the bins are left out of account."""
-    return {way: single(*map(Pair, _laws(bins, mu, way, tail_mass))) for way in (Direction.REMOVE, Direction.ADD)}
+    return {
+        way: single(*map(DominatingPair, _build_pairs(bins, mu, way, tail_mass)))
+        for way in (AdjacencyType.REMOVE, AdjacencyType.ADD)
+    }
 
 
-def _laws(bins: int, mu: float, direction: Direction, tail_mass: float) -> tuple[BaseLaw, BaseLaw]:
+def _build_pairs(bins: int, mu: float, direction: AdjacencyType, tail_mass: float) -> tuple[BasePair, BasePair]:
     nothing = pure(0.0, 0.0)
     if mu == 0:
         return nothing, nothing
     if math.isinf(mu):
-        return same(nothing_hidden())
+        return use_exact_pair(build_non_private_pair())
     if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:
-        return Normal(up(max(mu, NEAREST), MU)), nothing
-    above, below = allocated(bins, mu, direction, max(tail_mass, 1e-250))
+        return GaussianPair(round_up(max(mu, NEAREST), MU)), nothing
+    above, below = build_allocation_pairs(bins, mu, direction, max(tail_mass, 1e-250))
     return above, below or nothing
 
 
 @lru_cache(maxsize=16)
-def allocated(bins: int, mu: float, direction: Direction, tail_mass: float) -> tuple[Tabulated, Tabulated | None]:
+def build_allocation_pairs(
+    bins: int, mu: float, direction: AdjacencyType, tail_mass: float
+) -> tuple[TabulatedPair, TabulatedPair | None]:
     """Returns a law that dominates one epoch in one direction, and one that it dominates (or none).
 
     Args:
@@ -112,28 +131,32 @@ def allocated(bins: int, mu: float, direction: Direction, tail_mass: float) -> t
         tail_mass: what truncating the ratio may add to delta.
     """
     top = math.exp(min(mu**2 / 2 - mu * float(ndtri(tail_mass)), 600.0))
-    if direction is Direction.ADD:  # ratios above b have a loss below 0
+    if direction is AdjacencyType.ADD:  # ratios above b have a loss below 0
         top = min(top, 4.0 * bins)
     variance = min(math.expm1(min(mu * mu, 600.0)), top * top)
     low = math.exp(-(mu**2) / 2 + mu * float(ndtri(1e-6 * tail_mass / bins)))
     step = max(math.sqrt(6 * _ROUGH * variance), _ROUGH * variance, top / _MOST_POINTS)
-    if direction is Direction.ADD:
+    if direction is AdjacencyType.ADD:
         step = min(step, _FINE * bins)
     while True:
         try:
             return _both(bins, mu, direction, step=step, low=low, top=top)
-        except TooFineError as problem:
+        except LatticeTooLargeError as problem:
             step *= 1.2 * problem.factor
 
 
 def _both(
-    bins: int, mu: float, direction: Direction, *, step: float, low: float, top: float
-) -> tuple[Tabulated, Tabulated | None]:
+    bins: int, mu: float, direction: AdjacencyType, *, step: float, low: float, top: float
+) -> tuple[TabulatedPair, TabulatedPair | None]:
     high = max(math.ceil(top / step), 2)
-    above = spread(Normal(up(mu, MU)), step=step, low=min(math.floor(low / step), high - 1), high=high)
-    below = contract(Normal(down(mu, MU)), step=step, high=top, rising=direction is Direction.REMOVE)
+    above = spread_outcomes(
+        GaussianPair(round_up(mu, MU)), step=step, low=min(math.floor(low / step), high - 1), high=high
+    )
+    below = merge_to_lattice_means(
+        GaussianPair(round_down(mu, MU)), step=step, high=top, rising=direction is AdjacencyType.REMOVE
+    )
     scale = math.sqrt(bins) * min(math.sqrt(math.expm1(min(mu * mu, 600.0))), top)
-    if direction is Direction.REMOVE:
+    if direction is AdjacencyType.REMOVE:
         steepest = min(_STEEPEST / top, _PER_SPREAD[-1] / scale)
         rates = [rate / top for rate in _PER_TOP] + [rate / scale for rate in _PER_SPREAD]
         tilts = [rate for rate in rates if rate <= steepest]
@@ -144,10 +167,10 @@ def _both(
 
 
 def _tabulate(
-    ratio: RatioLaw, bins: int, tilts: list[float], *, step: float, direction: Direction, upper: bool
-) -> Tabulated:
+    ratio: RatioDistribution, bins: int, tilts: list[float], *, step: float, direction: AdjacencyType, upper: bool
+) -> TabulatedPair:
     """The law of the sum, each mass from the tilt that sees it best, as losses."""
-    law = LatticeLaw(ratio.points, ratio.weight, 0.0, ratio.offset)
+    law = LatticeDistribution(ratio.points, ratio.weight, 0.0, ratio.offset)
     sums = [TiltedSum(law, bins, step=step, tilt=tilt, upper=upper) for tilt in tilts]
     starts = [round((one.values[0] - bins * ratio.offset) / step) for one in sums]
     first, last = max(min(starts), 0), max(start + one.size for start, one in zip(starts, sums, strict=True))
@@ -159,9 +182,9 @@ def _tabulate(
         density[max(start - first, 0) : start + one.size - first] = one.density[max(first - start, 0) :]
         found = density * np.exp(np.minimum(one.log_factor(values), 700.0))
         mass = np.minimum(mass, found) if upper else np.maximum(mass, found)
-        end = one.values[-1:] if direction is Direction.REMOVE else np.maximum(one.values[:1], 0.0)
+        end = one.values[-1:] if direction is AdjacencyType.REMOVE else np.maximum(one.values[:1], 0.0)
         outside = _FAR * math.exp(min(float(one.log_factor(end)[0]), 700.0))
-        if direction is Direction.ADD:
+        if direction is AdjacencyType.ADD:
             beyond = min(beyond, outside)
         elif one.tilt * float(end[0]) >= 1:  # s e^(-tilt s) falls from 1 / tilt on
             beyond = min(beyond, outside * float(end[0]) / bins)
@@ -169,16 +192,22 @@ def _tabulate(
 
 
 def _losses(
-    ratio: RatioLaw, bins: int, law: tuple[Array, Array], beyond: float, *, direction: Direction, upper: bool
-) -> Tabulated:
+    ratio: RatioDistribution,
+    bins: int,
+    law: tuple[Array, Array],
+    beyond: float,
+    *,
+    direction: AdjacencyType,
+    upper: bool,
+) -> TabulatedPair:
     """Masses at sums become masses at losses; ``beyond`` bounds what lies outside all windows, on the costly side."""
     values, mass = law
     seen = (mass > 0) & (values > 0)
     nothing = float(mass[values <= 0].sum())  # sums of 0: Q alone for remove, P alone for add
     s, w = values[seen], mass[seen]
     u, share = np.log(s) - math.log(bins), w * s / bins
-    outwards = up if upper else down
-    if direction is Direction.REMOVE:
+    outwards = round_up if upper else round_down
+    if direction is AdjacencyType.REMOVE:
         p, q, only_p = outwards(share, 30), w, (ratio.over + beyond if upper else 0.0)
         if not upper and ratio.over > 0:  # delta contains it up to the loss of the largest ratio on the lattice
             u, p = np.append(u, math.log(ratio.top / bins)), np.append(p, outwards(ratio.over, 30))
@@ -190,4 +219,4 @@ def _losses(
         only_p = nothing + beyond if upper else nothing
     if upper:
         p[0] += 4 * _FAR * (1 + max(float(values[-1]), 0.0) / bins)
-    return Tabulated(u, p, q, outwards(only_p, 30))
+    return TabulatedPair(u, p, q, outwards(only_p, 30))

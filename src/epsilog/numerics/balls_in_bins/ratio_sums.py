@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.numerics.lattice.composition import fast_length
-from epsilog.numerics.lattice.law import Integers, LatticeLaw, TooFineError, window
-from epsilog.numerics.laws.base import Array, Normal
-from epsilog.numerics.rounding import TINY, down, gamma, up
+from epsilog.numerics.lattice.law import Integers, LatticeDistribution, LatticeTooLargeError, find_support_window
+from epsilog.numerics.laws.base import Array, GaussianPair
+from epsilog.numerics.rounding import TINY, gamma, round_down, round_up
 
 _NATS = 44.0  # a tilted sum leaves its window with probability at most e^-44, which counts as an error
 _LONGEST = 2**22
@@ -25,7 +25,7 @@ _REACH = 40.0  # nats below the strike that a payoff keeps
 _STARTS = (-12.0, -9.0, -7.0, -5.5, -4.5, -4.0, -3.5, -3.0, -2.5, -2.0, -1.5)  # where merging may start, as quantiles
 
 
-class RatioLaw(NamedTuple):
+class RatioDistribution(NamedTuple):
     """A law on ``offset + step * points`` under Q that bounds the law of one ratio.
 
     Attributes:
@@ -45,7 +45,7 @@ class RatioLaw(NamedTuple):
     under: float = 0.0
 
 
-def spread(law: Normal, *, step: float, low: int, high: int, lifted: bool = False) -> RatioLaw:
+def spread_outcomes(law: GaussianPair, *, step: float, low: int, high: int, lifted: bool = False) -> RatioDistribution:
     """Spreads each outcome of the ratio over two neighbours among step * (0, low, low + 1, ..., high).
 
     Mass and mean of every cell stay; what lies above the last point is moved to it. If ``lifted``, 0 is no point, and
@@ -70,10 +70,10 @@ def spread(law: Normal, *, step: float, low: int, high: int, lifted: bool = Fals
     weight[-1] += q[-1] + q_error[-1]
     weight[0] += bottom
     over = max(float(p[-1] - y[-1] * q[-1]), 0.0) + float(p_error[-1] + y[-1] * q_error[-1])
-    return RatioLaw(points, up(weight, 6), 0.0, float(y[-1]), over, up(under, 6))
+    return RatioDistribution(points, round_up(weight, 6), 0.0, float(y[-1]), over, round_up(under, 6))
 
 
-def contract(law: Normal, *, step: float, high: float, rising: bool) -> RatioLaw | None:
+def merge_to_lattice_means(law: GaussianPair, *, step: float, high: float, rising: bool) -> RatioDistribution | None:
     """Merges outcomes so that the means of what each lattice point gets are lattice points.
 
     The lattice is a + step * integers, with a the mean of the lowest cell; it ends at about ``high``. The result bounds
@@ -85,7 +85,7 @@ def contract(law: Normal, *, step: float, high: float, rising: bool) -> RatioLaw
         mean, count = _mean_below(law, first), 0
         for _ in range(8):  # the edge lies half a step below the second lattice point, and moves the mean below it
             count = count or max(1, round((first - mean) / step + 0.5))
-            first = mean + (count - 0.5) * step + float(_centred(law, np.array([first]), step)[0])
+            first = mean + (count - 0.5) * step + float(_center_cells(law, np.array([first]), step)[0])
             mean = _mean_below(law, first)
         offset = mean + (-2 if rising else 2) * _mean_error(law, first)  # the lowest cell moves to the safe side
         points = np.concatenate(([0], np.arange(count, max(math.ceil((high - offset) / step), count + 2) + 1)))
@@ -97,25 +97,25 @@ def contract(law: Normal, *, step: float, high: float, rising: bool) -> RatioLaw
     return None
 
 
-def _mean_below(law: Normal, ratio: float) -> float:
+def _mean_below(law: GaussianPair, ratio: float) -> float:
     mass = law.masses(np.log(np.array([ratio])))
     return float(mass.p[0] / mass.q[0]) if mass.q[0] > 1e-290 else ratio
 
 
-def _mean_error(law: Normal, ratio: float) -> float:
+def _mean_error(law: GaussianPair, ratio: float) -> float:
     """How far the mean of the ratios up to ``ratio`` may be off."""
     p, q, p_error, q_error = (float(m[0]) for m in _masses(law, np.array([ratio])))
     return (p_error + p / q * q_error + gamma(16.0) * p) / q if q > 1e-290 else 0.0
 
 
 def _contract(
-    law: Normal, points: Integers, *, step: float, offset: float, first: float, rising: bool
-) -> RatioLaw | None:
+    law: GaussianPair, points: Integers, *, step: float, offset: float, first: float, rising: bool
+) -> RatioDistribution | None:
     """Cells lie about the lattice points y_i; D_i = y_i q_i - p_i is paid for by moving mass between neighbours."""
     y: Array = np.asarray(offset + step * points, dtype=np.float64)
     gaps: Array = np.asarray(step * np.diff(points), dtype=np.float64)
     edges = np.concatenate(([first], y[1:-1] + step / 2))
-    edges[1:] += _centred(law, edges[1:], step)
+    edges[1:] += _center_cells(law, edges[1:], step)
     edges[-1] = y[-1]
     if not np.all(np.diff(edges) > 0):
         return None
@@ -132,27 +132,27 @@ def _contract(
     weight_error[:-1] += error / gaps
     weight_error[1:] += error / gaps
     weight_error[:-2] += error[1:] / gaps[:-1]
-    weight = down(weight, 6) - up(weight_error, 6)
+    weight = round_down(weight, 6) - round_up(weight_error, 6)
     if not rising:
         weight[-1] = 0.0  # the cell before it has only been moved up
     if not np.all(weight >= 0):
         return None
-    over = down(float(p[-1] - p_error[-1] - y[-1] * (q[-1] + q_error[-1])), 6) - gamma(8.0) * float(p[-1])
-    return RatioLaw(points, weight, offset, float(y[-1]), max(over, 0.0))
+    over = round_down(float(p[-1] - p_error[-1] - y[-1] * (q[-1] + q_error[-1])), 6) - gamma(8.0) * float(p[-1])
+    return RatioDistribution(points, weight, offset, float(y[-1]), max(over, 0.0))
 
 
-def _centred(law: Normal, edges: Array, step: float) -> Array:
+def _center_cells(law: GaussianPair, edges: Array, step: float) -> Array:
     """How far to move edges up so that cells whose density falls have their means on the lattice: -step^2 f' / 12 f."""
     fall = (1.5 + np.log(edges) / law.mu**2) / edges
     return np.clip(step * step * fall / 12, -0.4 * step, 0.4 * step)
 
 
-def _masses(law: Normal, ratios: Array) -> tuple[Array, Array, Array, Array]:
+def _masses(law: GaussianPair, ratios: Array) -> tuple[Array, Array, Array, Array]:
     """Masses between ascending ratios; their errors cover what rounding moves the edges by."""
     u = np.log(ratios)
     p, q, p_error, q_error = law.masses(u)
     x = u / law.mu + law.mu / 2
-    misplacement = (gamma(4 + 8 * np.abs(u)) + 2 * law.misplacement) / law.mu
+    misplacement = (gamma(4 + 8 * np.abs(u)) + 2 * law.ratio_error) / law.mu
     for error, centre in ((q_error, 0.0), (p_error, law.mu)):
         more = (
             misplacement
@@ -175,19 +175,19 @@ class TiltedSum:
         log_error: what the logarithm of a mass may be off by.
     """
 
-    def __init__(self, law: LatticeLaw, count: int, *, step: float, tilt: float, upper: bool) -> None:
+    def __init__(self, law: LatticeDistribution, count: int, *, step: float, tilt: float, upper: bool) -> None:
         """Transforms and takes the power.
 
         Raises:
-            TooFineError: the transform would be too long.
+            LatticeTooLargeError: the transform would be too long.
         """
         self.tilt, self._upper, self._origin = tilt, upper, count * law.offset
-        points, weight, log_total, relative_error = _tilted(law, tilt * step)
-        low, _, high = window([(points, weight, count)], _NATS)
+        points, weight, log_total, relative_error = _tilt_masses(law, tilt * step)
+        low, _, high = find_support_window([(points, weight, count)], _NATS)
         start = math.floor(low)
         self.size = fast_length(math.ceil(high) - start + 8)
         if not self.size <= _LONGEST:
-            raise TooFineError(self, self.size / _LONGEST)
+            raise LatticeTooLargeError(self, self.size / _LONGEST)
         density, error = _power(points, weight, relative_error, count, self.size)
         error += 2 * math.exp(-_NATS)
         density = np.roll(density, -(start % self.size))  # now entry j is index start + j
@@ -205,7 +205,7 @@ class TiltedSum:
         return np.asarray(plain + log_error if self._upper else plain - log_error)
 
 
-class Excess:
+class StopLossTransform:
     """E (Z - k)^+ for the sum Z of ``count`` independent copies of a lattice variable, from one side.
 
     Attributes:
@@ -213,11 +213,13 @@ class Excess:
         size: length of the transform.
     """
 
-    def __init__(self, law: LatticeLaw, count: int, *, step: float, tilt: float, strike: float, upper: bool) -> None:
+    def __init__(
+        self, law: LatticeDistribution, count: int, *, step: float, tilt: float, strike: float, upper: bool
+    ) -> None:
         """Takes the sum's law and adds it up from above, once for all strikes near ``strike``.
 
         Raises:
-            TooFineError: the transform would be too long.
+            LatticeTooLargeError: the transform would be too long.
         """
         self.tilt, self._strike, self._upper = tilt, strike, upper
         whole = TiltedSum(law, count, step=step, tilt=tilt, upper=upper)
@@ -248,10 +250,10 @@ class Excess:
         if self._upper:  # what leaves the window above it, and strikes below it
             outside = self._log_scale + self.tilt * (self._strike - at) - math.log(self.tilt) - 1
             value += 2 * math.exp(min(outside - _NATS, 700.0)) + (at - strike) * self._total * (1 + 1e-6)
-        return up(value, 96) if self._upper else down(value, 96)
+        return round_up(value, 96) if self._upper else round_down(value, 96)
 
 
-def _tilted(law: LatticeLaw, rate: float) -> tuple[Integers, Array, float, float]:
+def _tilt_masses(law: LatticeDistribution, rate: float) -> tuple[Integers, Array, float, float]:
     """The law times e^(rate index), normalised; the logarithm of its total; the relative error of all weights together.
 
     What is too small to matter by 600 powers of ten is left out.

@@ -19,15 +19,20 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from epsilog.numerics.balls_in_bins.far import far_apart
+from epsilog.numerics.balls_in_bins.far import bound_large_mu
 from epsilog.numerics.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
-from epsilog.numerics.balls_in_bins.ratio_sums import Excess, RatioLaw, contract, spread
+from epsilog.numerics.balls_in_bins.ratio_sums import (
+    RatioDistribution,
+    StopLossTransform,
+    merge_to_lattice_means,
+    spread_outcomes,
+)
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
-from epsilog.numerics.lattice.law import LatticeLaw, TooFineError
-from epsilog.numerics.laws.base import LARGEST_LOSS, Array, Normal
-from epsilog.numerics.pairs import Direction
-from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, everything, read
-from epsilog.numerics.rounding import LEAST, MU, TINY, down, gamma, up
+from epsilog.numerics.lattice.law import LatticeDistribution, LatticeTooLargeError
+from epsilog.numerics.laws.base import LARGEST_LOSS, Array, GaussianPair
+from epsilog.numerics.pairs import AdjacencyType
+from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, no_privacy_answer, solve_on_curve
+from epsilog.numerics.rounding import LEAST, MU, TINY, gamma, round_down, round_up
 
 _REFINEMENTS, _ATTEMPTS = 5, 12
 _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
@@ -39,7 +44,7 @@ _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
 _ROOM = 1.5  # how far above the strike a ratio is kept on the lattice
 
 
-class Guess(NamedTuple):
+class SearchHint(NamedTuple):
     """Where to look: the tilt, the payoff there, how fast it falls, and the variance that a step of 1 would add."""
 
     tilt: float
@@ -60,13 +65,15 @@ class Allocation:
 
     bins: int
     mu: float
-    direction: Direction
+    direction: AdjacencyType
 
     def strike(self, epsilon: float) -> float:
         """The strike of the payoff (Z - k)^+ at ``epsilon``: Z is S for remove, -S for add."""
-        return self.bins * math.exp(epsilon) if self.direction is Direction.REMOVE else -self.bins * math.exp(-epsilon)
+        return (
+            self.bins * math.exp(epsilon) if self.direction is AdjacencyType.REMOVE else -self.bins * math.exp(-epsilon)
+        )
 
-    def curve(self, near: float, *, width: float, in_epsilon: bool, upper: bool, tail_mass: float) -> Curve:
+    def curve(self, near: float, *, width: float, in_epsilon: bool, upper: bool, tail_mass: float) -> DeltaCurve:
         """Bounds delta from one side, accurately about ``near``.
 
         Args:
@@ -77,7 +84,7 @@ class Allocation:
             tail_mass: what truncating the tails may add to delta.
 
         Raises:
-            TooFineError: the lattice would be too long.
+            LatticeTooLargeError: the lattice would be too long.
         """
         strike, mu = abs(self.strike(near)), self.mu
         highest = math.exp(min(mu**2 / 2 - mu * float(ndtri(max(tail_mass, TINY))), 700.0))
@@ -87,26 +94,28 @@ class Allocation:
         width = min(width * (guess.tilt * strike if in_epsilon else 1.0), _COARSEST)
         step = min(_step(self, sketch, guess, width), top / _LEAST_POINTS)
         if not top / step < _MOST_POINTS:
-            raise TooFineError(self, top / step / _MOST_POINTS)
-        ratio: RatioLaw | None
+            raise LatticeTooLargeError(self, top / step / _MOST_POINTS)
+        ratio: RatioDistribution | None
         if upper:
             lowest = math.exp(-(mu**2) / 2 + mu * float(ndtri(max(tail_mass / self.bins, TINY))))
             high = max(math.ceil(top / step), 2)
             low = min(math.floor(lowest / step), high - 1)
-            ratio = spread(Normal(up(mu, MU)), step=step, low=low, high=high, lifted=low >= 1)
+            ratio = spread_outcomes(GaussianPair(round_up(mu, MU)), step=step, low=low, high=high, lifted=low >= 1)
         else:
-            ratio = contract(Normal(down(mu, MU)), step=step, high=top, rising=self.direction is Direction.REMOVE)
+            ratio = merge_to_lattice_means(
+                GaussianPair(round_down(mu, MU)), step=step, high=top, rising=self.direction is AdjacencyType.REMOVE
+            )
         if ratio is None:
-            return Curve(self, None, 0.0, math.inf, guess.tilt, near, upper)
-        sign = 1 if self.direction is Direction.REMOVE else -1
-        law = LatticeLaw(sign * ratio.points, ratio.weight, 0.0, sign * ratio.offset)
-        excess = Excess(law, self.bins, step=step, tilt=guess.tilt, strike=self.strike(near), upper=upper)
-        over = ratio.over if self.direction is Direction.REMOVE else ratio.under
-        return Curve(self, excess, over, ratio.top, guess.tilt, near, upper)
+            return DeltaCurve(self, None, 0.0, math.inf, guess.tilt, near, upper)
+        sign = 1 if self.direction is AdjacencyType.REMOVE else -1
+        law = LatticeDistribution(sign * ratio.points, ratio.weight, 0.0, sign * ratio.offset)
+        excess = StopLossTransform(law, self.bins, step=step, tilt=guess.tilt, strike=self.strike(near), upper=upper)
+        over = ratio.over if self.direction is AdjacencyType.REMOVE else ratio.under
+        return DeltaCurve(self, excess, over, ratio.top, guess.tilt, near, upper)
 
 
 @dataclass(frozen=True)
-class Curve:
+class DeltaCurve:
     """Delta of one direction at every epsilon, bounded from one side.
 
     Attributes:
@@ -121,7 +130,7 @@ class Curve:
     """
 
     allocation: Allocation
-    excess: Excess | None
+    excess: StopLossTransform | None
     over: float
     top: float
     tilt: float
@@ -133,33 +142,33 @@ class Curve:
         if self.excess is None:
             return 0.0
         bins, direction = self.allocation.bins, self.allocation.direction
-        factor = 1.0 if direction is Direction.REMOVE else math.exp(min(epsilon, LARGEST_LOSS))
+        factor = 1.0 if direction is AdjacencyType.REMOVE else math.exp(min(epsilon, LARGEST_LOSS))
         sign = 1 if self.upper else -1
         strike = self.allocation.strike(epsilon)
         strike -= sign * gamma(8 * (1 + epsilon)) * abs(strike)
-        found = (up if self.upper else down)(factor * self.excess(strike) / bins, 14)
+        found = (round_up if self.upper else round_down)(factor * self.excess(strike) / bins, 14)
         if self.upper:
-            free = gaussian_delta(up(self.allocation.mu, MU), epsilon)[1]  # joint convexity: no sampling
-            return min(found + up(factor * self.over, 4), free, 1.0) + LEAST
+            free = gaussian_delta(round_up(self.allocation.mu, MU), epsilon)[1]  # joint convexity: no sampling
+            return min(found + round_up(factor * self.over, 4), free, 1.0) + LEAST
         return min(found + (self.over if strike <= self.top else 0.0), 1.0)
 
     def reaches(self, epsilon: float) -> bool:
         """Whether the curve was made for an epsilon as near as that."""
         allocation = self.allocation
         apart = abs(allocation.strike(epsilon) - allocation.strike(self.near))
-        beyond = allocation.direction is Direction.REMOVE and allocation.strike(
+        beyond = allocation.direction is AdjacencyType.REMOVE and allocation.strike(
             self.near
         ) < self.top < allocation.strike(epsilon)
         return apart * self.tilt < 4 and not beyond
 
 
-def bounds(  # noqa: PLR0912
+def bound_balls_in_bins(  # noqa: PLR0912
     bins: int,
     mu: float,
     question: Question,
     *,
     gap: float,
-    directions: Sequence[Direction] = (Direction.REMOVE, Direction.ADD),
+    directions: Sequence[AdjacencyType] = (AdjacencyType.REMOVE, AdjacencyType.ADD),
     least: float = _LITTLE,
 ) -> Bounds:
     """Bounds the answer for one release; the relative width is ``gap`` if memory allows.
@@ -173,7 +182,7 @@ def bounds(  # noqa: PLR0912
         least: a delta that is bounded from above only, once.
     """
     if math.isinf(mu):
-        return Bounds(everything(question), everything(question))
+        return Bounds(no_privacy_answer(question), no_privacy_answer(question))
     if mu == 0:
         return Bounds(0.0, 0.0)
     free = _without_bins(mu, question)
@@ -181,11 +190,11 @@ def bounds(  # noqa: PLR0912
     if isinstance(question, DeltaAt) and free < _NOTHING:
         return known
     if mu > _FAR_FROM:
-        known = far_apart(bins, mu, question, free=free, directions=directions)
+        known = bound_large_mu(bins, mu, question, free=free, directions=directions)
     if mu > LARGEST_BINNED_MU or known.within(gap):
         return known
     if mu < SMALLEST_MU:  # nor with means that are further apart
-        more = bounds(bins, SMALLEST_MU, question, gap=gap, directions=directions, least=least)
+        more = bound_balls_in_bins(bins, SMALLEST_MU, question, gap=gap, directions=directions, least=least)
         return Bounds(0.0, min(free, more.upper))
     sides = [_Side(Allocation(bins, mu, direction), question, gap) for direction in directions]
     if all(side.upper == 0 for side in sides):
@@ -213,12 +222,12 @@ def bounds(  # noqa: PLR0912
             break  # refining cannot narrow it further
         before = achieved
         worst.fine *= min(0.6, max(0.1, 0.8 * math.sqrt(gap / achieved)))
-    return known.meet(Bounds(lower, max(side.upper for side in sides)))
+    return known.intersect(Bounds(lower, max(side.upper for side in sides)))
 
 
 def _without_bins(mu: float, question: Question) -> float:
     """Bounds the answer from above as if every unit were in every round."""
-    free = up(mu, MU)
+    free = round_up(mu, MU)
     match question:
         case EpsilonAt(delta):
             return gaussian_epsilon(free, delta)[1]
@@ -261,11 +270,11 @@ class _Side:
                 curve = self.allocation.curve(
                     self.near, width=width, in_epsilon=in_epsilon, upper=upper, tail_mass=tail_mass
                 )
-            except TooFineError as problem:
+            except LatticeTooLargeError as problem:
                 self.fine *= 1.5 * problem.factor
                 self.stuck = True
                 continue
-            found = read(self.question, curve, upper=upper)
+            found = solve_on_curve(self.question, curve, upper=upper)
             best = min(best, found) if upper else max(best, found)
             if not in_epsilon or found == 0 or curve.reaches(found):
                 break
@@ -292,14 +301,14 @@ class _Sketch(NamedTuple):
 def _sketch(mu: float, tail: float, top: float) -> _Sketch:
     far = max(9.0, 1 - float(ndtri(max(tail, TINY))))
     u = np.linspace(-mu * mu / 2 - mu * far, mu * mu / 2 + mu * far, _CELLS)
-    masses = Normal(mu).masses(u)
+    masses = GaussianPair(mu).masses(u)
     keep = masses.q > 0
     return _Sketch(np.minimum(masses.p[keep] / masses.q[keep], top), masses.q[keep])
 
 
-def _guess(allocation: Allocation, sketch: _Sketch, epsilon: float) -> Guess:
+def _guess(allocation: Allocation, sketch: _Sketch, epsilon: float) -> SearchHint:
     """Saddle point and Gaussian approximation of E (Z - k)^+."""
-    sign = 1 if allocation.direction is Direction.REMOVE else -1
+    sign = 1 if allocation.direction is AdjacencyType.REMOVE else -1
     strike, count = allocation.strike(epsilon), allocation.bins
     z = sign * sketch.ratio
     log_weight = np.log(sketch.weight)
@@ -323,7 +332,7 @@ def _guess(allocation: Allocation, sketch: _Sketch, epsilon: float) -> Guess:
     m = ahead / spread_ - rate * spread_
     log_payoff = count * moment - rate * strike - rate * ahead + (rate * spread_) ** 2 / 2
     log_payoff += math.log(spread_) + _log_call(m)
-    return Guess(rate, log_payoff, log_peak - 0.5 * math.log(2 * math.pi), tilted)
+    return SearchHint(rate, log_payoff, log_peak - 0.5 * math.log(2 * math.pi), tilted)
 
 
 def _log_call(m: float) -> float:
@@ -336,12 +345,12 @@ def _log_call(m: float) -> float:
 def _expected_delta(allocation: Allocation, epsilon: float, tail: float) -> float:
     """What delta may be, about; ``tail`` is the size of the tails to look at."""
     strike, mu = abs(allocation.strike(epsilon)), allocation.mu
-    if allocation.direction is Direction.REMOVE and mu >= _HEAVY:  # one large ratio among small ones
+    if allocation.direction is AdjacencyType.REMOVE and mu >= _HEAVY:  # one large ratio among small ones
         left = strike - allocation.bins + 1
         far = math.log(left) / mu
         return float(ndtr(mu / 2 - far) - left * ndtr(-mu / 2 - far))
     log_payoff = _guess(allocation, _sketch(mu, tail, _ROOM * strike), epsilon).log_payoff
-    log_factor = -math.log(allocation.bins) + (epsilon if allocation.direction is Direction.ADD else 0.0)
+    log_factor = -math.log(allocation.bins) + (epsilon if allocation.direction is AdjacencyType.ADD else 0.0)
     return math.exp(min(log_payoff + log_factor, 0.0))
 
 
@@ -355,7 +364,7 @@ def _expected_epsilon(allocation: Allocation, delta: float, most: float) -> floa
     return (low + high) / 2
 
 
-def _step(allocation: Allocation, sketch: _Sketch, guess: Guess, width: float) -> float:
+def _step(allocation: Allocation, sketch: _Sketch, guess: SearchHint, width: float) -> float:
     """The step whose added and lost variance together move delta by half of ``width``, relatively."""
     log_share = math.log(2 * width / 3) + guess.log_payoff - guess.log_density  # v adds v / 2 densities to the payoff
     low, high = math.log(float(sketch.ratio.max())) - 40, math.log(float(sketch.ratio.max()))

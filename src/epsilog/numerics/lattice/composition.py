@@ -15,11 +15,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.numerics.lattice.law import Integers, LatticeLaw, TooFineError, ascending, window
+from epsilog.numerics.lattice.law import (
+    Integers,
+    LatticeDistribution,
+    LatticeTooLargeError,
+    find_support_window,
+    merge_sorted_indices,
+)
 from epsilog.numerics.laws.base import Array
-from epsilog.numerics.questions import log_peak, peak
-from epsilog.numerics.roots import secant
-from epsilog.numerics.rounding import LEAST, TINY, gamma, union, up
+from epsilog.numerics.questions import kernel_max, log_kernel_max
+from epsilog.numerics.roots import estimate_root
+from epsilog.numerics.rounding import LEAST, TINY, gamma, round_up, union_probability
 
 _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
 _LONGEST = 2**21
@@ -38,8 +44,14 @@ _ATTEMPTS, _LEAST_ATTEMPTS = 60, 6  # to find a root, and as many nudges past it
 _AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
 
 
-def compose(
-    parts: Sequence[tuple[LatticeLaw, int]], *, step: float, theta: float, near: float, upper: bool, nats: float
+def compose_on_lattice(
+    parts: Sequence[tuple[LatticeDistribution, int]],
+    *,
+    step: float,
+    theta: float,
+    near: float,
+    upper: bool,
+    nats: float,
 ) -> LatticeComposition:
     """Composes lattice laws for questions about losses ``near`` a value, for which ``theta`` is the best tilt.
 
@@ -60,7 +72,7 @@ def compose(
             break
         best = other
     if best.size > _LONGEST:
-        raise TooFineError(best, best.size / _LONGEST)
+        raise LatticeTooLargeError(best, best.size / _LONGEST)
     best.prepare()
     return best
 
@@ -82,21 +94,29 @@ class LatticeComposition:
     """
 
     def __init__(
-        self, parts: Sequence[tuple[LatticeLaw, int]], *, step: float, theta: float, upper: bool, nats: float = 24.0
+        self,
+        parts: Sequence[tuple[LatticeDistribution, int]],
+        *,
+        step: float,
+        theta: float,
+        upper: bool,
+        nats: float = 24.0,
     ) -> None:
         self.upper, self._step, self.theta, self._nats = upper, step, theta, nats
         self._sign = 1.0 if upper else -1.0
         offset = math.fsum(count * law.offset for law, count in parts)
         error = gamma(8.0) * math.fsum(count * abs(law.offset) for law, count in parts)
         self.offset = offset + self._sign * error
-        self.infinite = union((law.infinite, count) for law, count in parts)[upper]
+        self.infinite = union_probability((law.infinite, count) for law, count in parts)[upper]
         tilted = [_tilt(law, theta * step) for law, _ in parts]
         counts = [count for _, count in parts]
         self.log_total = math.fsum(c * t.log_total for c, t in zip(counts, tilted, strict=True))
         self._log_total_error = math.fsum(
             c * (t.relative_error + gamma(4.0) * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True)
         )
-        low, self._bulk, high = window([(t.points, t.weight, c) for t, c in zip(tilted, counts, strict=True)], nats)
+        low, self._bulk, high = find_support_window(
+            [(t.points, t.weight, c) for t, c in zip(tilted, counts, strict=True)], nats
+        )
         self._high = math.floor(high) + 1
         self.size = fast_length(self._high - math.ceil(low) + 8)
         self._log_inflation = math.fsum(c * t.relative_error for c, t in zip(counts, tilted, strict=True))
@@ -107,7 +127,7 @@ class LatticeComposition:
         """Multiplies the characteristic functions, if that was not done yet.
 
         Raises:
-            TooFineError: so many frequencies matter for so many parts that it would take too long.
+            LatticeTooLargeError: so many frequencies matter for so many parts that it would take too long.
         """
         if not self._ready:
             self._transform()
@@ -119,14 +139,14 @@ class LatticeComposition:
         bound, rounding, log_power = (
             np.broadcast_to(np.zeros(1, kind), len(where)) for kind in (float, float, complex)
         )
-        parts = sorted(zip(self._tilted, self._counts, strict=True), key=self._left)
-        others = ascending(*(law.points for law, _ in parts[1:])) if len(parts) > 1 else _NONE
+        parts = sorted(zip(self._tilted, self._counts, strict=True), key=self._estimate_power_left)
+        others = merge_sorted_indices(*(law.points for law, _ in parts[1:])) if len(parts) > 1 else _NONE
         shared: Array | None = None
         for done, (law, count) in enumerate(parts):  # the smoothest first: few frequencies survive it
             n = len(law.points)
             self.work += len(where)
             if self.work > _MOST_WORK:
-                raise TooFineError(self, 1 + (len(parts) - done) * len(where) / _MOST_WORK)
+                raise LatticeTooLargeError(self, 1 + (len(parts) - done) * len(where) / _MOST_WORK)
             if shared is None and law is not parts[0][0] and len(where) * len(others) <= _TABLE:
                 shared = _factors(where, others, size)
             if shared is not None:
@@ -156,7 +176,7 @@ class LatticeComposition:
         )
         self._kernel = _Kernel(self._spectrum, size, theta=self.theta, step=self._step, end=self._high + 1)
 
-    def _left(self, part: tuple[_Tilted, int]) -> float:
+    def _estimate_power_left(self, part: tuple[_Tilted, int]) -> float:
         """About how much of a law's power is left, in nats over some frequencies; less than nothing does not count."""
         if len(self._tilted) == 1:
             return 0.0
@@ -178,14 +198,14 @@ class LatticeComposition:
 
     def chernoff(self, epsilon: float) -> float:
         """Bounds delta from above without a transform: the tilted law, a probability, times its kernel's peak."""
-        exponent = self._lead(epsilon) + log_peak(self.theta)
-        return min(1.0, max(self.infinite, 0.0) + up(math.exp(min(exponent, 0.0)), 62) + LEAST)
+        exponent = self._lead(epsilon) + log_kernel_max(self.theta)
+        return min(1.0, max(self.infinite, 0.0) + round_up(math.exp(min(exponent, 0.0)), 62) + LEAST)
 
     def chernoff_epsilon(self, delta: float) -> float:
         """Bounds epsilon from above in the same way; the answer was checked by computing its delta."""
         if not self.infinite < delta:
             return math.inf
-        excess = self._lead(0.0) + log_peak(self.theta) - math.log(delta - self.infinite)
+        excess = self._lead(0.0) + log_kernel_max(self.theta) - math.log(delta - self.infinite)
         here = max(excess / self.theta, 0.0)
         for nudge in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
             if self.chernoff(candidate := here * (1 + nudge) + nudge * nudge) <= delta:
@@ -202,7 +222,7 @@ class LatticeComposition:
         first = max(first, self._high + 1 - self.size)  # below the window lies next to nothing; the error counts it
         misplacement = gamma(8.0) * (abs(epsilon) + abs(self.offset) + step * abs(first))
         start = self.offset + first * step - epsilon + self._sign * misplacement
-        lead, most = self._lead(epsilon), peak(theta)
+        lead, most = self._lead(epsilon), kernel_max(theta)
         total, error = self._kernel.total(first, start)
         error += most * 2 * math.exp(self._log_inflation - self._nats) + misplacement
         if first <= self._high:
@@ -248,7 +268,7 @@ class LatticeComposition:
                 return math.log(value) - goal
             return 50.0 if here < self.offset + self._step * self._bulk else -50.0  # next to nothing is below the bulk
 
-        return secant(excess, guess, -self.theta, enough=1e-8, attempts=self._attempts())
+        return estimate_root(excess, guess, -self.theta, enough=1e-8, attempts=self._attempts())
 
 
 class _Spectrum(NamedTuple):
@@ -274,7 +294,10 @@ class _Kernel:
         half = np.pi / size * frequency
         sine, cosine = np.sin(half), np.cos(half)
         short, across = 2 * sine * sine, 2 * sine * cosine  # e^(i w) is 1 - short + i across
-        one, both = _left(theta * step, short, across), _left((theta + 1) * step, short, across)
+        one, both = (
+            _subtract_from_one(theta * step, short, across),
+            _subtract_from_one((theta + 1) * step, short, across),
+        )
         self._plain, self._other = 1 / one, 1 / both
         turned = math.exp(-theta * step) * ((1 - short) + 1j * across)
         self._rising = -math.expm1(-step) * turned * self._plain * self._other
@@ -282,7 +305,7 @@ class _Kernel:
         self._errors = share * error
         self._terms = [share * power * series for series in (self._plain, self._rising, self._other)]
         self._sizes = [float(np.sum(np.abs(term))) for term in self._terms]
-        self._last = self._turned(end)
+        self._last = self._rotate(end)
         self._ends = [float(np.sum(term * self._last).real) for term in self._terms]
         self._known: tuple[int, Waves, list[float]] | None = None
 
@@ -304,16 +327,16 @@ class _Kernel:
     def _from(self, first: int) -> tuple[Waves, list[float]]:
         """What turns from ``first`` to the end, and the sums that turn to ``first``."""
         if self._known is None or self._known[0] != first:
-            turned = self._turned(first)
+            turned = self._rotate(first)
             sums = [float(np.sum(term * turned).real) for term in self._terms[:2]]
             self._known = first, self._last * turned.conj(), sums
         return self._known[1:]
 
-    def _turned(self, point: int) -> Waves:
-        return np.asarray(_turned(self._frequency, np.array([-point]), self._size)[0])
+    def _rotate(self, point: int) -> Waves:
+        return np.asarray(_compute_rotations(self._frequency, np.array([-point]), self._size)[0])
 
 
-def _left(fall: float, short: Array, across: Array) -> Waves:
+def _subtract_from_one(fall: float, short: Array, across: Array) -> Waves:
     """1 - e^(i w - fall), with 1 - e^(i w) as ``short`` - i ``across``: no part of it cancels."""
     kept = math.exp(-fall)
     return np.asarray((-math.expm1(-fall) + kept * short) - 1j * (kept * across))
@@ -349,14 +372,14 @@ def _factors(where: Integers, points: Integers, size: int) -> Array:
     base = math.isqrt(size)
     high, low = np.divmod(np.mod(points, size), base)
     if len(points) < base:
-        return _turned(where, base * high + low, size).view(np.float64)
+        return _compute_rotations(where, base * high + low, size).view(np.float64)
     of_high, of_low = (
-        _turned(where, digits, size) for digits in (base * np.arange(int(high.max()) + 1), np.arange(base))
+        _compute_rotations(where, digits, size) for digits in (base * np.arange(int(high.max()) + 1), np.arange(base))
     )
     return (of_high[high] * of_low[low]).view(np.float64)
 
 
-def _turned(where: Integers, points: Integers, size: int) -> Waves:
+def _compute_rotations(where: Integers, points: Integers, size: int) -> Waves:
     return np.asarray(np.exp(-2j * np.pi / size * ((points[:, None] * where) % size)))
 
 
@@ -365,7 +388,7 @@ def fast_length(least: int) -> int:
     return min(odd << max(0, math.ceil(math.log2(max(least, 1) / odd))) for odd in (1, 3, 5))
 
 
-def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
+def _tilt(law: LatticeDistribution, rate: float) -> _Tilted:
     index, weight = law.points[law.weight > 0], law.weight[law.weight > 0]
     if len(index) == 0:
         return _Tilted(np.zeros(1, np.int64), np.ones(1), -1e4, 0.0)  # nothing finite is left

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.numerics.laws.base import Array, Masses
-from epsilog.numerics.pairs import Direction, Pair
-from epsilog.numerics.rounding import BOUND, LEAST, TINY, down, gamma, up
+from epsilog.numerics.laws.base import Array, CellMasses
+from epsilog.numerics.pairs import AdjacencyType, DominatingPair
+from epsilog.numerics.rounding import BOUND, LEAST, TINY, gamma, round_down, round_up
 
 Integers = npt.NDArray[np.int64]
 
@@ -30,7 +30,7 @@ _START = 13  # of these: about the best for a normal law and the nats in use
 _MOST = 500.0  # an exponent whose exponential a double holds
 
 
-class TooFineError(Exception):
+class LatticeTooLargeError(Exception):
     """More points would be needed than memory should hold: a lattice coarser by ``factor`` is called for."""
 
     def __init__(self, what: object, factor: float) -> None:
@@ -38,7 +38,7 @@ class TooFineError(Exception):
         self.what, self.factor = what, factor
 
 
-class LatticeLaw(NamedTuple):
+class LatticeDistribution(NamedTuple):
     """A loss law on ``offset + step * points``: masses under P, and the mass that gives everything away."""
 
     points: Integers
@@ -47,7 +47,7 @@ class LatticeLaw(NamedTuple):
     offset: float
 
 
-def ascending(*indices: Integers) -> Integers:
+def merge_sorted_indices(*indices: Integers) -> Integers:
     """All of several ascending lists of lattice indices, each once: merging runs is faster than hashing."""
     index = np.sort(np.concatenate(indices), kind="stable")
     return index[np.append(True, np.diff(index) > 0)] if len(index) else index
@@ -60,21 +60,21 @@ class _Spread(NamedTuple):
     below: float
     top: float
     infinite: float
-    misplacement: float
+    ratio_error: float
 
 
-def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
+def bound_pair_delta(pair: DominatingPair, epsilon: float) -> tuple[float, float]:
     """Bounds delta of one pair from below and above: the surplus P - e^epsilon Q of the losses above ``epsilon``.
 
-    Atoms have more accurate bounds: ``Pair.outcomes``.
+    Atoms have more accurate bounds: ``DominatingPair.outcomes``.
     """
-    if pair.direction is Direction.BOTH:  # at losses from 0 on it is the profile of REMOVE
-        pair = Pair(pair.law, pair.sampling_probability, Direction.REMOVE)
+    if pair.direction is AdjacencyType.BOTH:  # at losses from 0 on it is the profile of REMOVE
+        pair = DominatingPair(pair.law, pair.sampling_probability, AdjacencyType.REMOVE)
     g = np.array([epsilon])
     masses = pair.law.masses(pair.to_base(g))
-    surplus, error = _surplus(pair, g, Masses(*(m[-1:] for m in masses)), 0.0)
+    surplus, error = _surplus(pair, g, CellMasses(*(m[-1:] for m in masses)), 0.0)
     value, off = float(surplus[0]), float(error[0])
-    misplacement = pair.misplacement(
+    misplacement = pair.ratio_error(
         g, epsilon
     )  # an outcome that rounding has put below epsilon has at most so much surplus
     above = pair.law.masses(pair.to_base(g - 2 * misplacement))
@@ -82,7 +82,7 @@ def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
     return min(1.0, max(value - off, 0.0)), min(1.0, max(value + off, 0.0) + near)
 
 
-def connect(pair: Pair, index: Integers, *, step: float, offset: float) -> LatticeLaw:
+def connect_dots(pair: DominatingPair, index: Integers, *, step: float, offset: float) -> LatticeDistribution:
     """Spreads each outcome over its two neighbouring lattice points so that P's and Q's masses both stay.
 
     The result dominates ``pair``: its delta is at least the pair's at every epsilon. What lies below the lattice moves
@@ -92,43 +92,43 @@ def connect(pair: Pair, index: Integers, *, step: float, offset: float) -> Latti
 
     Args:
         pair: what to discretise.
-        index: ascending lattice indices, shape (n,), n >= 2; they may skip. With ``Direction.BOTH`` they contain 0.
+        index: ascending lattice indices, shape (n,), n >= 2; they may skip. With ``AdjacencyType.BOTH`` they contain 0.
         step: lattice step, in nats.
-        offset: loss of index 0, in nats; 0 with ``Direction.BOTH``.
+        offset: loss of index 0, in nats; 0 with ``AdjacencyType.BOTH``.
 
     Source:
         Doroshenko et al. 2022, Section 4 (arXiv:2207.04380), from cell masses instead of differences of delta.
     """
-    if pair.direction is Direction.BOTH:
+    if pair.direction is AdjacencyType.BOTH:
         return _connect_both(pair, index, step=step, offset=offset)
     spread = _spread(pair, index, step=step, offset=offset)
     weight = spread.inner
     weight[0] += spread.below
     weight[-1] += spread.top
-    return LatticeLaw(index, weight, spread.infinite, offset + 3 * spread.misplacement)
+    return LatticeDistribution(index, weight, spread.infinite, offset + 3 * spread.ratio_error)
 
 
-def _spread(pair: Pair, index: Integers, *, step: float, offset: float) -> _Spread:
+def _spread(pair: DominatingPair, index: Integers, *, step: float, offset: float) -> _Spread:
     g: Array = np.asarray(offset + step * index, dtype=np.float64)
     gaps = step * np.diff(index)
-    misplacement = pair.misplacement(g, offset)
+    misplacement = pair.ratio_error(g, offset)
     base = pair.law.masses(pair.to_base(g + misplacement))
-    lifted, lifted_error = _surplus(pair, g[:-1], Masses(*(m[1:-1] for m in base)), offset)
-    lowered, lowered_error = _surplus(pair, g[1:], Masses(*(m[1:-1] for m in base)), offset)
-    over, over_error = _surplus(pair, g[-1:], Masses(*(m[-1:] for m in base)), offset)
+    lifted, lifted_error = _surplus(pair, g[:-1], CellMasses(*(m[1:-1] for m in base)), offset)
+    lowered, lowered_error = _surplus(pair, g[1:], CellMasses(*(m[1:-1] for m in base)), offset)
+    over, over_error = _surplus(pair, g[-1:], CellMasses(*(m[-1:] for m in base)), offset)
     inner = np.zeros(len(g))
     inner[1:] += (np.maximum(lifted, 0.0) + lifted_error) / -np.expm1(-gaps)
     inner[:-1] += (np.maximum(-lowered, 0.0) + lowered_error) / np.expm1(
         np.minimum(gaps, _WIDE)
     )  # less than that of a wider gap
-    own = up(pair.own(base.p, base.q)[0], 6) + pair.own(base.p_error, base.q_error)[0]
+    own = round_up(pair.own(base.p, base.q)[0], 6) + pair.own(base.p_error, base.q_error)[0]
     infinite = min(max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))
     top = min(float(own[-1]) - max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))
-    below, top, infinite = (up(float(mass), 14) for mass in (own[0], max(top, 0.0), infinite))
-    return _Spread(up(inner, 14), below, top, infinite, misplacement)
+    below, top, infinite = (round_up(float(mass), 14) for mass in (own[0], max(top, 0.0), infinite))
+    return _Spread(round_up(inner, 14), below, top, infinite, misplacement)
 
 
-def _surplus(pair: Pair, g: Array, cells: Masses, offset: float) -> tuple[Array, Array]:
+def _surplus(pair: DominatingPair, g: Array, cells: CellMasses, offset: float) -> tuple[Array, Array]:
     """P - e^g Q of each cell, and how far it may be off; ``offset`` is the largest number that g was made from."""
     of_p, of_q = pair.coefficients(g)
     most_p, most_q = pair.magnitudes(g)
@@ -137,18 +137,19 @@ def _surplus(pair: Pair, g: Array, cells: Masses, offset: float) -> tuple[Array,
     return of_p * cells.p - of_q * cells.q, error
 
 
-def _connect_both(pair: Pair, index: Integers, *, step: float, offset: float) -> LatticeLaw:
+def _connect_both(pair: DominatingPair, index: Integers, *, step: float, offset: float) -> LatticeDistribution:
     """Glues the profile of REMOVE above loss 0 to that of ADD below; what mass is left sits at 0."""
     zero = int(np.searchsorted(index, 0))
     if offset != 0 or not 0 < zero < len(index) - 1 or index[zero] != 0:
         raise AssertionError("the two sides meet at loss 0, which must be an inner lattice point")
     removed, added = (
-        Pair(pair.law, pair.sampling_probability, direction) for direction in (Direction.REMOVE, Direction.ADD)
+        DominatingPair(pair.law, pair.sampling_probability, direction)
+        for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD)
     )
     above = _spread(removed, index[zero:], step=step, offset=0.0)
     below = _spread(added, index[: zero + 1], step=step, offset=0.0)
     high, low = (
-        p.law.masses(p.to_base(np.array([side.misplacement]))) for p, side in ((removed, above), (added, below))
+        p.law.masses(p.to_base(np.array([side.ratio_error]))) for p, side in ((removed, above), (added, below))
     )
     left = 1.0 - float(removed.own(high.p, high.q)[0][1]) - float(added.own(low.p, low.q)[0][0])
     error = float(sum(m.p_error.sum() + m.q_error.sum() for m in (high, low)))
@@ -158,24 +159,27 @@ def _connect_both(pair: Pair, index: Integers, *, step: float, offset: float) ->
     weight[0] += below.below
     weight[-1] += above.top
     weight[zero] += max(left, 0.0) + gamma(64.0) + error
-    return LatticeLaw(index, weight, above.infinite, offset + 3 * max(above.misplacement, below.misplacement))
+    return LatticeDistribution(index, weight, above.infinite, offset + 3 * max(above.ratio_error, below.ratio_error))
 
 
-def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: float = math.inf) -> LatticeLaw:
+def merge_outcomes(
+    pair: DominatingPair, index: Integers, *, step: float, offset: float, coarse: float = math.inf
+) -> LatticeDistribution:
     """Merges outcomes, and splits one between two lattice points at random, until each loss reaches a lattice point.
 
     Neither merging, nor splitting, nor a smaller loss can help a distinguisher, so the result's delta is at most the
-    pair's at every epsilon. Arguments as for ``connect``; ``Direction.BOTH`` has no lower law of its own. The lattice
-    is moved down by a misplacement, so that what lies on a lattice point (an atom, or what sampling has squeezed there)
-    provably reaches it. No outcome is moved by more than ``coarse``, or one gap. Gaps of at least ``coarse`` lie where
-    the outcomes hardly matter: their lower halves are rounded down instead of drawing on what matters.
+    pair's at every epsilon. Arguments as for ``connect_dots``; ``AdjacencyType.BOTH`` has no lower law of its own. The
+    lattice is moved down by a misplacement, so that what lies on a lattice point (an atom, or what sampling has
+    squeezed there) provably reaches it. No outcome is moved by more than ``coarse``, or one gap. Gaps of at least
+    ``coarse`` lie where the outcomes hardly matter: their lower halves are rounded down instead of drawing on what
+    matters.
 
     Source:
         The data processing inequality; docs/accounting/certified-bounds.md, section 3.
     """
     atom = pair.atom_misplacement
     offset = offset - (
-        atom or 2 * pair.misplacement(np.asarray(offset + step * index[[0, -1]], dtype=np.float64), offset)
+        atom or 2 * pair.ratio_error(np.asarray(offset + step * index[[0, -1]], dtype=np.float64), offset)
     )
     g: Array = np.asarray(offset + step * index, dtype=np.float64)
     gaps = np.diff(g)[:, None]
@@ -185,12 +189,14 @@ def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: fl
     fine = (g[:-1, None] + cuts).ravel()
     u = pair.to_base(np.append(fine, g[-1]))
     p, q, p_error, q_error = pair.law.masses(u)
-    only_p = pair.law.only_p
+    only_p = pair.law.infinity_mass
     p[int(np.searchsorted(u, np.inf, side="left"))] -= only_p
-    certain = 0.0 if pair.direction is Direction.ADD else pair.sampling_probability * only_p
-    own = down(pair.own(p, q)[0], 14) - pair.own(p_error, q_error)[0]
+    certain = 0.0 if pair.direction is AdjacencyType.ADD else pair.sampling_probability * only_p
+    own = round_down(pair.own(p, q)[0], 14) - pair.own(p_error, q_error)[0]
     rounding = gamma(24 + 4 * float(np.abs(g).max()))
-    cells = _Cells(*(np.maximum(m, 0.0).tolist() for m in (p, q, p_error + rounding * p, q_error + rounding * q, own)))
+    cells = _MassCells(
+        *(np.maximum(m, 0.0).tolist() for m in (p, q, p_error + rounding * p, q_error + rounding * q, own))
+    )
     floor = np.arange(len(g) - 1) * cuts.shape[1] + 1 + cuts.shape[1] // 2
     floor = np.insert(np.where(gaps[:, 0] >= coarse, floor, 0), 0, 0)
     gap = np.minimum((np.arange(len(g)) + 1) * cuts.shape[1] + 1, len(p))
@@ -198,10 +204,10 @@ def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: fl
     columns = (*pair.coefficients(g), *pair.magnitudes(g), floor, gap, ceiling)
     points = _Points(*(column.tolist() for column in columns))
     weight = _merge(cells, points, atom)
-    return LatticeLaw(index, np.array(weight), down(certain, 14), offset)
+    return LatticeDistribution(index, np.array(weight), round_down(certain, 14), offset)
 
 
-class _Cells(NamedTuple):
+class _MassCells(NamedTuple):
     """Base masses, how far each may be off (later roundings included), and the pair's own P-mass rounded down."""
 
     p: list[float]
@@ -226,7 +232,7 @@ class _Points(NamedTuple):
     ceiling: list[int]
 
 
-def _merge(cells: _Cells, points: _Points, atom: float) -> list[float]:
+def _merge(cells: _MassCells, points: _Points, atom: float) -> list[float]:
     """Walks up the cells; each lattice point takes cells until their common loss has reached it, the last one in part.
 
     A weight is the P-mass of what a point took. The error is what cells may be off by, and what adding them up rounds;
@@ -262,14 +268,14 @@ def _merge(cells: _Cells, points: _Points, atom: float) -> list[float]:
         else:
             walked += cell - first
             if walked > _WALKS * size + _FREE_WALK:  # nothing reaches its point: round-off, or far too fine
-                raise TooFineError(points, _COARSER)
+                raise LatticeTooLargeError(points, _COARSER)
             cell, share = max(first, gap), first_share if first >= gap else 1.0
             _settle(cells, points, weight, point, (first, cell, first_share))
     _settle(cells, points, weight, len(weight) - 1, (cell, size, share))
     return weight
 
 
-def _settle(cells: _Cells, points: _Points, weight: list[float], point: int, which: tuple[int, int, float]) -> None:
+def _settle(cells: _MassCells, points: _Points, weight: list[float], point: int, which: tuple[int, int, float]) -> None:
     """Gives ``point`` as many of the highest cells as reach it together, and the point below it the others.
 
     ``which`` is the first cell, one more than the last, and the share of the first that is left.
@@ -293,12 +299,12 @@ def _settle(cells: _Cells, points: _Points, weight: list[float], point: int, whi
         share = 1.0
 
 
-def _cell_surplus(cells: _Cells, cell: int, points: _Points, point: int) -> tuple[float, float]:
+def _cell_surplus(cells: _MassCells, cell: int, points: _Points, point: int) -> tuple[float, float]:
     error = points.most_p[point] * cells.p_error[cell] + points.most_q[point] * cells.q_error[cell]
     return points.of_p[point] * cells.p[cell] - points.of_q[point] * cells.q[cell], error
 
 
-def window(laws: Sequence[tuple[Integers, Array, int]], nats: float) -> tuple[float, float, float]:
+def find_support_window(laws: Sequence[tuple[Integers, Array, int]], nats: float) -> tuple[float, float, float]:
     """Lattice indices beyond which a sum lies with probability at most e^-nats on either side, and its mean between.
 
     ``laws`` are the independent summands' points, their probabilities, and how often each is summed.

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from epsilog.numerics.rounding import LEAST, RATIO, TINY, TWICE, down, gamma, up
+from epsilog.numerics.rounding import LEAST, RATIO, TINY, TWICE, gamma, round_down, round_up
 
 Array = npt.NDArray[np.float64]
 
@@ -22,7 +22,7 @@ _ONE = np.ones(1)
 LARGEST_LOSS = 600.0  # beyond it e^loss nears overflow: such outcomes count as giving everything away
 
 
-class Masses(NamedTuple):
+class CellMasses(NamedTuple):
     """Masses between n ascending edges, shape (n + 1,), outer cells included, and how far each may be off."""
 
     p: Array
@@ -31,7 +31,7 @@ class Masses(NamedTuple):
     q_error: Array
 
 
-class BaseLaw(Protocol):
+class BasePair(Protocol):
     """Two laws by their log-likelihood ratio u; symmetric: swapping them leaves the law of the ratio as it was.
 
     Attributes:
@@ -41,31 +41,31 @@ class BaseLaw(Protocol):
     """
 
     @property
-    def only_p(self) -> float: ...  # noqa: D102
+    def infinity_mass(self) -> float: ...  # noqa: D102
 
     @property
     def has_atoms(self) -> bool: ...  # noqa: D102
 
     @property
-    def misplacement(self) -> float: ...  # noqa: D102
+    def ratio_error(self) -> float: ...  # noqa: D102
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Returns the masses of the outcomes with u in (-inf, e_0], (e_0, e_1], ..., (e_last, inf]."""
         ...
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns (low, high): under P and under Q at most ``tail`` of finite u lies beyond either."""
         ...
 
-    def ends(self) -> tuple[float, float]:
+    def finite_range(self) -> tuple[float, float]:
         """Returns the lowest and the highest finite ratio."""
         ...
 
-    def largest(self) -> tuple[float, float]:
+    def max_loss(self) -> tuple[float, float]:
         """Bounds the largest ratio of what the law stands for, which may reach further; ``inf`` if none is."""
         ...
 
-    def landmarks(self, tail: float) -> Array:
+    def breakpoints(self, tail: float) -> Array:
         """Returns ascending u at which to cut the law for planning, a few hundred at most."""
         ...
 
@@ -73,44 +73,44 @@ class BaseLaw(Protocol):
 class Unbounded:
     """A law without atoms, of which every ratio can occur. Abstract."""
 
-    only_p: ClassVar[float] = 0.0
+    infinity_mass: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = False
 
-    def ends(self) -> tuple[float, float]:
+    def finite_range(self) -> tuple[float, float]:
         """Returns infinities: every ratio can occur."""
         return -math.inf, math.inf
 
-    def largest(self) -> tuple[float, float]:
+    def max_loss(self) -> tuple[float, float]:
         """Returns infinities."""
         return math.inf, math.inf
 
 
 @dataclass(frozen=True)
-class Normal(Unbounded):
+class GaussianPair(Unbounded):
     """N(mu, 1) against N(0, 1): u = mu x - mu^2 / 2."""
 
     mu: float
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns what rounding of x = u / mu + mu / 2 moves u by."""
         return gamma(2.0) * self.mu**2
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Returns differences of normal tails, each taken on its smaller side."""
         x = edges / self.mu + self.mu / 2
-        q, q_error = normal_cells(x)
-        p, p_error = normal_cells(x - self.mu)
-        return Masses(p, q, p_error, q_error)
+        q, q_error = compute_normal_masses(x)
+        p, p_error = compute_normal_masses(x - self.mu)
+        return CellMasses(p, q, p_error, q_error)
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the tails of both laws."""
         far = self.mu * -float(ndtri(tail)) + self.mu**2 / 2
         return -far, far
 
-    def landmarks(self, tail: float) -> Array:
+    def breakpoints(self, tail: float) -> Array:
         """Returns even steps in x."""
-        low, high = self.reach(tail)
+        low, high = self.tail_bounds(tail)
         return np.linspace(low, high, 257)
 
 
@@ -130,37 +130,37 @@ class WideDiscrete(Unbounded):
     shift: int
 
     @property
-    def _normal(self) -> Normal:
-        return Normal(self.shift / self.stddev)
+    def _normal(self) -> GaussianPair:
+        return GaussianPair(self.shift / self.stddev)
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns half a step, and what rounding adds."""
         mu = self._normal.mu
         return 0.51 * mu / self.stddev + gamma(8.0) * mu**2
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Returns those of the normal law."""
         mu = self._normal.mu
         x = edges / mu + mu / 2
-        (q, q_error), (p, p_error) = normal_cells(x), normal_cells(x - mu)
-        return Masses(p, q, p_error + self._off(x - mu) * p, q_error + self._off(x) * q)
+        (q, q_error), (p, p_error) = compute_normal_masses(x), compute_normal_masses(x - mu)
+        return CellMasses(p, q, p_error + self._off(x - mu) * p, q_error + self._off(x) * q)
 
     def _off(self, x: Array) -> Array:
         far = np.minimum(np.abs(np.concatenate(([-np.inf], x, [np.inf]))), 40.0) + 1 / self.stddev
         return np.asarray((1 + np.maximum(far[:-1], far[1:]) ** 2) / (20 * self.stddev**2))
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the tails of both laws."""
-        low, high = self._normal.reach(tail)
-        return low - self.misplacement, high + self.misplacement
+        low, high = self._normal.tail_bounds(tail)
+        return low - self.ratio_error, high + self.ratio_error
 
-    def landmarks(self, tail: float) -> Array:
+    def breakpoints(self, tail: float) -> Array:
         """Returns even steps in x."""
-        return self._normal.landmarks(tail)
+        return self._normal.breakpoints(tail)
 
 
-def normal_cells(x: Array) -> tuple[Array, Array]:
+def compute_normal_masses(x: Array) -> tuple[Array, Array]:
     """Masses of a standard normal between edges, and how far each may be off.
 
     ndtr(x) errs by (8 + 4 x^2) u of the smaller tail (its argument is rounded before it is squared), and rounding of
@@ -193,7 +193,7 @@ def _between(first: float, inner: Array, last: float) -> Array:
 
 
 @dataclass(frozen=True)
-class Tent:
+class LaplacePair:
     """P has density weight * e^(u/2) for abs(u) < epsilon, and atoms at both ends; Q = e^-u P.
 
     Laplace: weight e^(-epsilon/2) / 4, top 1/2. Bounded range (the exponential mechanism): weight
@@ -206,7 +206,7 @@ class Tent:
     top: float
     stated: tuple[float, float] | None = None
 
-    only_p: ClassVar[float] = 0.0
+    infinity_mass: ClassVar[float] = 0.0
 
     @property
     def has_atoms(self) -> bool:
@@ -214,11 +214,11 @@ class Tent:
         return self.top > 0
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns a few times what rounding can move the ends by; without atoms they bound the support alone."""
         return gamma(256 + 64 * self.epsilon) if self.has_atoms else 0.0
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Returns closed forms; nothing cancels."""
         v = np.clip(edges, -self.epsilon, self.epsilon)
         a, b = np.insert(v, 0, -self.epsilon), np.append(v, self.epsilon)
@@ -232,28 +232,28 @@ class Tent:
         p[low] += bottom
         q[low] += self.top
         error = gamma(16 + 4 * self.epsilon)
-        return Masses(p, q, error * p, error * q)
+        return CellMasses(p, q, error * p, error * q)
 
-    def reach(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
+    def tail_bounds(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
         """Returns the ends of the support, with room for rounding."""
-        far = up(self.epsilon, TWICE)
+        far = round_up(self.epsilon, TWICE)
         return -far, far
 
-    def ends(self) -> tuple[float, float]:
+    def finite_range(self) -> tuple[float, float]:
         """Returns the lowest and the highest ratio."""
         return -self.epsilon, self.epsilon
 
-    def largest(self) -> tuple[float, float]:
+    def max_loss(self) -> tuple[float, float]:
         """Returns what is stated, or else epsilon."""
         return self.stated or (self.epsilon, self.epsilon)
 
-    def landmarks(self, tail: float) -> Array:  # noqa: ARG002
+    def breakpoints(self, tail: float) -> Array:  # noqa: ARG002
         """Returns even steps, with the atoms apart."""
         return np.append(np.linspace(-self.epsilon, self.epsilon, 129)[:-1], self.epsilon * (1 - np.array([1e-9, 0])))
 
 
 @dataclass(frozen=True)
-class Atoms:
+class DiscretePair:
     """Finitely many outcomes: ascending ratios ``u`` with P-masses ``p``, and what one law alone can produce.
 
     Attributes:
@@ -269,7 +269,7 @@ class Atoms:
 
     u: Array
     p: Array
-    only_p: float = 0.0
+    infinity_mass: float = 0.0
     step: float = 0.0
     relative_error: float = gamma(64.0)
     stated: tuple[float, float] | None = None
@@ -278,48 +278,48 @@ class Atoms:
     has_atoms: ClassVar[bool] = True
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns a few times what rounding can move an atom by."""
         return 8 * self.relative_error + gamma(64 + 8 * self.roundings * float(np.abs(self.u).max(initial=0.0)))
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Sums atoms by cell; what P alone produces lies above every finite edge, what Q alone produces below."""
         cell = np.searchsorted(edges, self.u, side="left")
         size = len(edges) + 1
         p: Array = np.bincount(cell, weights=self.p, minlength=size).astype(np.float64)
         q: Array = np.bincount(cell, weights=self.p * np.exp(-self.u), minlength=size).astype(np.float64)
-        p[int(np.searchsorted(edges, np.inf, side="left"))] += self.only_p
-        q[int(np.searchsorted(edges, -np.inf, side="right"))] += self.only_p
+        p[int(np.searchsorted(edges, np.inf, side="left"))] += self.infinity_mass
+        q[int(np.searchsorted(edges, -np.inf, side="right"))] += self.infinity_mass
         error = self.relative_error + gamma(4 * float(np.abs(self.u).max(initial=0.0)))
-        return Masses(p, q, error * p, error * q)
+        return CellMasses(p, q, error * p, error * q)
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns where the upper tail of P starts, with room for rounding; by symmetry Q's lower one."""
         if len(self.u) == 0:
             return 0.0, 0.0
         above = np.cumsum(self.p[::-1])[::-1]
         far = float(np.abs(self.u[max(int(np.searchsorted(-above, -tail)) - 1, 0)]))
-        far = up(max(far, float(self.u[-1]) if len(self.u) <= 8 else far), TWICE) + TINY
+        far = round_up(max(far, float(self.u[-1]) if len(self.u) <= 8 else far), TWICE) + TINY
         return -far, far
 
-    def ends(self) -> tuple[float, float]:
+    def finite_range(self) -> tuple[float, float]:
         """Returns the lowest and the highest ratio."""
         return (float(self.u[0]), float(self.u[-1])) if len(self.u) else (0.0, 0.0)
 
-    def largest(self) -> tuple[float, float]:
+    def max_loss(self) -> tuple[float, float]:
         """Returns what is stated, or else the highest ratio with room for its rounding; ``inf`` if one is infinite."""
         if self.stated is not None:
             return self.stated
-        top = math.inf if self.only_p > 0 else self.ends()[1]
-        return down(top, self.roundings), up(top, self.roundings)
+        top = math.inf if self.infinity_mass > 0 else self.finite_range()[1]
+        return round_down(top, self.roundings), round_up(top, self.roundings)
 
-    def landmarks(self, tail: float) -> Array:
+    def breakpoints(self, tail: float) -> Array:
         """Returns the atoms themselves, or even steps when there are many."""
         if len(self.u) <= 257:
             return np.unique(self.u) if len(self.u) else np.zeros(1)
-        return np.linspace(*self.reach(tail), 257)
+        return np.linspace(*self.tail_bounds(tail), 257)
 
 
-def ratio_misplacement(law: BaseLaw, u: Array) -> Array:
+def bound_ratio_misplacement(law: BasePair, u: Array) -> Array:
     """Bounds how far, in ratio, ``masses`` may misplace an atom or an edge at u."""
-    return np.asarray(law.misplacement + gamma(8.0) * np.abs(u))
+    return np.asarray(law.ratio_error + gamma(8.0) * np.abs(u))

@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from epsilog.numerics.laws.base import Array, Atoms, Masses, Unbounded, normal_cells
-from epsilog.numerics.rounding import RATIO, TWICE, down, gamma, up
+from epsilog.numerics.laws.base import Array, CellMasses, DiscretePair, Unbounded, compute_normal_masses
+from epsilog.numerics.rounding import RATIO, TWICE, gamma, round_down, round_up
 
 LARGEST_MU = 36.0  # beyond it e^(-mu^2 / 2) leaves the numbers
 LARGEST_SHIFT = 150.0  # of Laplace noise, in scales: any two ratios are e^600 apart at most
@@ -27,7 +27,7 @@ _WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings
 
 
 @dataclass(frozen=True)
-class ReplacedSample(Unbounded):
+class ReplaceOneGaussianPair(Unbounded):
     """The pair above by its log-likelihood ratio, which rises with x and changes its sign with it.
 
     Attributes:
@@ -43,7 +43,7 @@ class ReplacedSample(Unbounded):
         return math.log(2 * self.sampling_probability) - self.mu**2 / 2
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns how far ``masses`` moves edges."""
         return gamma(256 + 64 * abs(self._log_scale) + 8 * self.mu**2)
 
@@ -56,34 +56,34 @@ class ReplacedSample(Unbounded):
             x = (up + np.log(falls + root) - self._log_scale) / self.mu
         return np.asarray(np.where(np.isinf(u), u, np.sign(u) * np.maximum(x, 0.0)))
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Returns mixtures of normal cells."""
         q, x = self.sampling_probability, np.clip(self._where(np.asarray(edges, dtype=np.float64)), -1e9, 1e9)
         (out, out_error), (one, one_error), (other, other_error) = (
-            normal_cells(x - far) for far in (0, self.mu, -self.mu)
+            compute_normal_masses(x - far) for far in (0, self.mu, -self.mu)
         )
         p, q_mass = (1 - q) * out + q * one, (1 - q) * out + q * other
         p_error, q_error = (1 - q) * out_error + q * one_error, (1 - q) * out_error + q * other_error
-        return Masses(p, q_mass, p_error + gamma(8.0) * p, q_error + gamma(8.0) * q_mass)
+        return CellMasses(p, q_mass, p_error + gamma(8.0) * p, q_error + gamma(8.0) * q_mass)
 
     def _ratio(self, x: Array) -> Array:
         q, half = self.sampling_probability, self.mu**2 / 2
         away = [np.logaddexp(math.log1p(-q), math.log(q) + sign * self.mu * x - half) for sign in (1, -1)]
         return np.asarray(away[0] - away[1])
 
-    def reach(self, tail: float) -> tuple[float, float]:
+    def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the tails of both laws."""
         far = float(self._ratio(np.array([self.mu - float(ndtri(tail))]))[0])
         return -far, far
 
-    def landmarks(self, tail: float) -> Array:
+    def breakpoints(self, tail: float) -> Array:
         """Returns even steps in x."""
         far = self.mu - float(ndtri(tail))
         return np.unique(self._ratio(np.linspace(-far, far, 257)))
 
 
 @dataclass(frozen=True)
-class ReplacedLaplace:
+class ReplaceOneLaplacePair:
     """The pair above over Laplace noise of scale 1, by its log-likelihood ratio.
 
     For x from 0 to the shift s the ratio is 1 + (e^(2 x) - 1) / c, c = 1 + e^s (1 - q) / q; beyond, it stays as it is;
@@ -97,7 +97,7 @@ class ReplacedLaplace:
     shift: float
     sampling_probability: float
 
-    only_p: ClassVar[float] = 0.0
+    infinity_mass: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = True
 
     @property
@@ -111,7 +111,7 @@ class ReplacedLaplace:
         return math.log1p(math.expm1(2 * self.shift) / self._rarity)
 
     @property
-    def misplacement(self) -> float:
+    def ratio_error(self) -> float:
         """Returns how far ``masses`` moves edges and atoms: roundings of the largest ratio (docs: replace-one)."""
         return gamma(128 + 64 * self.shift) * self.top
 
@@ -120,7 +120,7 @@ class ReplacedLaplace:
         x = np.log1p(self._rarity * np.expm1(np.minimum(np.abs(u), self.top))) / 2
         return np.asarray(np.sign(u) * np.minimum(x, self.shift))
 
-    def masses(self, edges: Array) -> Masses:
+    def masses(self, edges: Array) -> CellMasses:
         """Returns closed forms, each side of 0 by itself; nothing cancels."""
         edges, q, shift = np.asarray(edges, dtype=np.float64), self.sampling_probability, self.shift
         x = np.where(np.abs(edges) < self.top, self._where(np.clip(edges, -self.top, self.top)), np.sign(edges) * shift)
@@ -137,7 +137,7 @@ class ReplacedLaplace:
         p[low] += rare
         q_mass[low] += often
         error = gamma(64 + 4 * shift)
-        return Masses(p, q_mass, error * p, error * q_mass)
+        return CellMasses(p, q_mass, error * p, error * q_mass)
 
     def _between(self, a: Array, b: Array) -> tuple[Array, Array]:
         """Masses under P and under Q of x from a to b, both from 0 to the shift."""
@@ -146,28 +146,28 @@ class ReplacedLaplace:
         out, here = np.exp(-a) * thin, np.exp(b - shift) * thin
         return (1 - q) * out + q * here, ((1 - q) + q * math.exp(-shift)) * out
 
-    def reach(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
+    def tail_bounds(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
         """Returns the ends of the support, with room for rounding."""
-        far = up(self.top, TWICE)
+        far = round_up(self.top, TWICE)
         return -far, far
 
-    def ends(self) -> tuple[float, float]:
+    def finite_range(self) -> tuple[float, float]:
         """Returns the lowest and the highest ratio."""
         return -self.top, self.top
 
-    def largest(self) -> tuple[float, float]:
+    def max_loss(self) -> tuple[float, float]:
         """Returns the highest ratio with room for its rounding."""
-        return down(self.top, 3 * RATIO), up(self.top, 3 * RATIO)
+        return round_down(self.top, 3 * RATIO), round_up(self.top, 3 * RATIO)
 
-    def landmarks(self, tail: float) -> Array:  # noqa: ARG002
+    def breakpoints(self, tail: float) -> Array:  # noqa: ARG002
         """Returns even steps in x, and in the ratio, with the atoms apart."""
         x = np.linspace(0, self.shift, 65)[:-1]
         u = np.unique(np.concatenate((np.log1p(np.expm1(2 * x) / self._rarity), np.linspace(0, self.top, 65)[:-1])))
         return np.unique(np.concatenate((-u, u, self.top * (1 - np.array([1e-9, 0])), [-self.top])))
 
 
-def replaced_discrete_laplace(scale: float, shift: int, q: float) -> Atoms:
-    """The pair above over discrete Laplace noise: the ratios of ``ReplacedLaplace`` at whole numbers of 1 / scale.
+def build_replace_one_discrete_laplace_pair(scale: float, shift: int, q: float) -> DiscretePair:
+    """The pair above for discrete Laplace noise: ratios of ``ReplaceOneLaplacePair`` at whole multiples of 1 / scale.
 
     ``shift / scale`` is at most ``LARGEST_SHIFT``, and the sampling probability ``q`` from ``RAREST`` to below 1.
     """
@@ -182,7 +182,7 @@ def replaced_discrete_laplace(scale: float, shift: int, q: float) -> Atoms:
     middle = centre * ((1 - q) + q * math.exp(-far))
     roundings = 32 + 4 * far  # docs: replace-one
     error = gamma(64 + 8 * far + roundings * float(ratio[-1]))
-    return Atoms(
+    return DiscretePair(
         np.concatenate((-ratio[::-1], [0.0], ratio)),
         np.concatenate((q_mass[::-1], [middle], p)),
         step=float(ratio[0]) if shift == 1 else 0.0,
@@ -191,7 +191,7 @@ def replaced_discrete_laplace(scale: float, shift: int, q: float) -> Atoms:
     )
 
 
-def replaced_discrete_gaussian(stddev: float, shift: int, q: float) -> Atoms:
+def build_replace_one_discrete_gaussian_pair(stddev: float, shift: int, q: float) -> DiscretePair:
     """The pair above over discrete Gaussian noise; ratios from 300 on count as giving everything away.
 
     ``shift`` is at most 40 ``stddev``, and the sampling probability ``q`` from ``RAREST`` to below 1. With
@@ -210,10 +210,10 @@ def replaced_discrete_gaussian(stddev: float, shift: int, q: float) -> Atoms:
     middle = (1 - q) + q * math.exp(-(shift**2) / (2 * stddev**2))
     kept = (ratio < _FARTHEST) & (q_mass > _FAINT)
     lost = float((p + q_mass)[~kept].sum()) / total
-    return Atoms(
+    return DiscretePair(
         np.concatenate((-ratio[kept][::-1], [0.0], ratio[kept])),
         np.concatenate((q_mass[kept][::-1], [middle], p[kept])) / total,
-        only_p=lost * (1 + _WEIGHT_ERROR) + _FAINT,
+        infinity_mass=lost * (1 + _WEIGHT_ERROR) + _FAINT,
         step=float(ratio[kept][0]) if kept.sum() == 1 else 0.0,
         relative_error=2 * _WEIGHT_ERROR + gamma(_INVERTED * float(ratio[kept].max(initial=0.0))),
         roundings=_INVERTED,

@@ -1,20 +1,20 @@
 """What is trained on: sets of data that ship with a package, and anybody's own."""
 
 from epsilog.training.data.dataset import TestSet
-from epsilog.training.data.own import OwnData, columns_of
-from epsilog.training.data.schema import Feature, Schema, Target, feature, goal
+from epsilog.training.data.own import CustomData, read_column_types
+from epsilog.training.data.schema import DataSchema, Feature, Target, parse_feature, parse_target
 from epsilog.training.data.shipped import SHIPPED, load_dataset, load_task
 
 __all__ = [
     "SHIPPED",
+    "CustomData",
+    "DataSchema",
     "Feature",
-    "OwnData",
-    "Schema",
     "Target",
     "TestSet",
-    "columns_of",
-    "feature",
-    "goal",
     "load_dataset",
     "load_task",
+    "parse_feature",
+    "parse_target",
+    "read_column_types",
 ]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from epsilog.terms import check
 from epsilog.training.data.dataset import Dataset, TestSet
-from epsilog.training.data.rdata import Frame, held_out
+from epsilog.training.data.rdata import RDataFrame, mark_held_out
 from epsilog.training.federation import Federation
 
-FRAME = Frame(
+FRAME = RDataFrame(
     name="chem97",
     path="mlmRev/Chem97.pkl.compress",
     sha256="ced7d60a0318e08183e44a0baf50f3bb6bceb4962ca22a7567395745d8559a3d",
@@ -29,12 +29,12 @@ FRAME = Frame(
 HELD_OUT = {"school": 410, "pupil": 3022}  # leaves 2,000 schools, or 28,000 pupils
 
 
-def load(unit: str, cache: Path) -> Dataset:
+def load_chem97(unit: str, cache: Path) -> Dataset:
     """Loads the data for a privacy unit: "school" or "pupil"."""
     unit = check.one_of(tuple(HELD_OUT))(privacy_unit=unit)
     columns = FRAME.read(cache)
     aside = _held_out(columns, unit)
-    features, targets = _standardised(columns)
+    features, targets = _standardize(columns)
     return Dataset(
         name="chem97",
         unit=unit,
@@ -50,10 +50,10 @@ def load(unit: str, cache: Path) -> Dataset:
 def _held_out(columns: dict[str, NDArray[np.float64]], unit: str) -> NDArray[np.bool_]:
     """Marks the test rows: whole schools, or pupils one by one."""
     number = columns["school"].astype(int) if unit == "school" else np.arange(1, columns["school"].size + 1)
-    return held_out(number, HELD_OUT[unit], f"chem97/{unit}")
+    return mark_held_out(number, HELD_OUT[unit], f"chem97/{unit}")
 
 
-def _standardised(columns: dict[str, NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _standardize(columns: dict[str, NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Scales by what the scales themselves say (see ``_facts``), never by a statistic of the data."""
     gcse = np.clip(columns["gcsescore"], 3.0, 8.0)
     features = np.stack([gcse - 6.0, columns["age"] / 6.0, 2.0 * columns["female"] - 1.0], axis=1)

@@ -16,7 +16,7 @@ from epsilog.terms.disclosed import Private
 _CELLS = "OSUT"  # kinds of arrays whose cells are read one by one
 
 
-class Names(NamedTuple):
+class NameIndex(NamedTuple):
     """Who or what rows are named after.
 
     Attributes:
@@ -51,7 +51,7 @@ class Column(Protocol):
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Each row's place among some names, -1 for none of them; shape (rows,)."""
 
-    def names(self) -> Names:
+    def names(self) -> NameIndex:
         """Whose each row is.
 
         Raises:
@@ -60,7 +60,7 @@ class Column(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Table(Private):
+class ColumnTable(Private):
     """Columns by name.
 
     Attributes:
@@ -73,7 +73,7 @@ class Table(Private):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Array(Private):
+class ArrayColumn(Private):
     """A column that is a numpy array, perhaps a memory-mapped one; an array of more dimensions has wide rows."""
 
     values: NDArray[Any]
@@ -117,7 +117,7 @@ class Array(Private):
         among = {name: place for place, name in enumerate(names)}
         return np.array([*(among.get(name, -1) for name in known), -1], dtype=np.int64)[places]
 
-    def names(self) -> Names:
+    def names(self) -> NameIndex:
         """As ``Column`` says."""
         kind = self.values.dtype.kind
         if self.values.ndim != 1 or kind not in "biuUSOT":
@@ -132,12 +132,12 @@ class Array(Private):
             words = sorted({each for each in texts if each is not None})
             among = {word: place for place, word in enumerate(words)}
             places = np.array([among.get(each, -1) if each is not None else -1 for each in texts], dtype=np.int64)
-        return _sorted(words, places.astype(np.int64))
+        return _sort_names(words, places.astype(np.int64))
 
 
-def of_arrays(columns: Mapping[str, NDArray[Any]]) -> Table:
+def make_array_table(columns: Mapping[str, NDArray[Any]]) -> ColumnTable:
     """A table whose columns are arrays."""
-    return Table({name: Array(values) for name, values in columns.items()}, list(columns))
+    return ColumnTable({name: ArrayColumn(values) for name, values in columns.items()}, list(columns))
 
 
 def _read(reading: Callable[[Any], float], some: NDArray[Any]) -> NDArray[np.float64]:
@@ -145,9 +145,9 @@ def _read(reading: Callable[[Any], float], some: NDArray[Any]) -> NDArray[np.flo
     return np.fromiter(map(reading, cells.listed(some.ravel())), np.float64, some.size).reshape(some.shape)
 
 
-def _sorted(words: list[str], places: NDArray[np.int64]) -> Names:
+def _sort_names(words: list[str], places: NDArray[np.int64]) -> NameIndex:
     """Names in the order of their letters: whole numbers come sorted by size."""
     order = sorted(range(len(words)), key=words.__getitem__)
     back = np.full(len(words) + 1, -1, dtype=np.int64)
     back[order] = np.arange(len(words))
-    return Names([words[each] for each in order], back[places])
+    return NameIndex([words[each] for each in order], back[places])

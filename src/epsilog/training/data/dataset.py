@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from epsilog.terms import CheckError
 from epsilog.terms.disclosed import Private
 from epsilog.training.federation import Federation
-from epsilog.training.models import Kind, built
-from epsilog.training.task import Task, Training
+from epsilog.training.models import ModelKind, get_cached_model
+from epsilog.training.task import LocalTraining, Task
 
 
 class TestSet(NamedTuple):
@@ -89,8 +89,8 @@ class Dataset(Private):
 
     def task(
         self,
-        kind: Kind,
-        training: Training,
+        kind: ModelKind,
+        training: LocalTraining,
         *,
         population: int | None = None,
         clients: int | None = None,
@@ -111,9 +111,9 @@ class Dataset(Private):
             name=self.name,
             unit=self.unit,
             unit_is_client=self.unit_is_client,
-            model=built(kind, inputs=self.inputs, classes=self.classes),
+            model=get_cached_model(kind, inputs=self.inputs, classes=self.classes),
             training=training,
-            clients=self.clients if clients is None else self.clients.padded(clients),
+            clients=self.clients if clients is None else self.clients.pad_clients(clients),
             test_features=features,
             test_targets=targets,
             facts=self.facts,

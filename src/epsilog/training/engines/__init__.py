@@ -12,43 +12,43 @@ from dataclasses import replace
 from epsilog.terms import CheckError
 from epsilog.training.engines.base import (
     ClientStreams,
-    Clipped,
+    ClippedSum,
     Engine,
-    NoisyRuns,
-    Round,
-    clipped_examples,
-    gradients_despite_failures,
-    noisy_updates,
-    together,
+    LocalDPSGD,
+    RoundInputs,
+    combine_sums,
+    compute_gradients_or_nan,
+    sum_clipped_examples,
+    sum_noisy_updates,
 )
-from epsilog.training.engines.canaries import CanaryEngine, with_canaries
-from epsilog.training.engines.compilations import keep_compilations
+from epsilog.training.engines.canaries import CanaryEngine, add_canary_clients
+from epsilog.training.engines.compilations import enable_compilation_cache
 from epsilog.training.task import Task
 
 __all__ = [
     "CanaryEngine",
     "ClientStreams",
-    "Clipped",
+    "ClippedSum",
     "Engine",
-    "NoisyRuns",
-    "Round",
-    "clipped_examples",
-    "gradients_despite_failures",
-    "keep_compilations",
-    "made",
-    "noisy_updates",
-    "together",
+    "LocalDPSGD",
+    "RoundInputs",
+    "combine_sums",
+    "compute_gradients_or_nan",
+    "enable_compilation_cache",
+    "make_engine",
+    "sum_clipped_examples",
+    "sum_noisy_updates",
 ]
 
 
-def made(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
+def make_engine(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
     """The engine for a task: the one that is asked for, or its framework's own; with the task's canaries beside it."""
     if task.canaries is None:
-        return _made(engine, task)
-    return with_canaries(_made(engine, replace(task, canaries=None)), task)
+        return _make_plain_engine(engine, task)
+    return add_canary_clients(_make_plain_engine(engine, replace(task, canaries=None)), task)
 
 
-def _made(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
+def _make_plain_engine(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
     """The same without canaries; a framework is imported where it is needed."""
     if engine is not None:
         return engine(task)

@@ -17,23 +17,23 @@ from numpy.typing import NDArray
 
 from epsilog.terms.disclosed import Private
 from epsilog.training import clipping
-from epsilog.training.noise import Stream
+from epsilog.training.noise import RandomStream
 from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
 
 Vector = NDArray[np.float64]
-ClientStreams = Callable[[int], Stream]
+ClientStreams = Callable[[int], RandomStream]
 """The round's draws of one client, by its id."""
 log = logging.getLogger(__name__)
 
 
-def no_draws(client: int) -> Stream:
+def reject_draws(client: int) -> RandomStream:
     """Stands for draws that nobody will need."""
     raise AssertionError(f"client {client} was promised that it draws nothing")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
+class RoundInputs:
     """What the clients of a cohort compute from, whatever the scheme.
 
     Attributes:
@@ -47,18 +47,18 @@ class Round:
 
     model: Vector
     cohort: Ids
-    batches: ClientStreams = no_draws
-    noise: ClientStreams = no_draws
-    replies: ClientStreams = no_draws
+    batches: ClientStreams = reject_draws
+    noise: ClientStreams = reject_draws
+    replies: ClientStreams = reject_draws
     pace: float = 1.0
 
-    def of(self, cohort: Ids) -> Round:
+    def of(self, cohort: Ids) -> RoundInputs:
         """The same round for others."""
         return replace(self, cohort=cohort)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Clipped(Private):
+class ClippedSum(Private):
     """A sum over a cohort, and what its curator may see of it.
 
     Attributes:
@@ -88,7 +88,7 @@ class Clipped(Private):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyRuns:
+class LocalDPSGD:
     """DP-SGD as each client of a cohort runs it.
 
     Attributes:
@@ -104,30 +104,30 @@ class NoisyRuns:
     noise_stddev: float
 
 
-def clipped_sum(updates: Iterable[Vector], clip_norm: float, *, size: int) -> Clipped:
+def sum_clipped(updates: Iterable[Vector], clip_norm: float, *, size: int) -> ClippedSum:
     """Clips whole updates of ``size`` numbers each and sums them; one that has no finite norm counts as zero."""
     total, norms, clipped, dropped, count = np.zeros(size), [0.0], 0, 0, 0
     for update in updates:
         with np.errstate(over="ignore", invalid="ignore"):
-            factor = float(clipping.factors(np.linalg.norm(update), clip_norm, xp=np))
+            factor = float(clipping.compute_clip_factors(np.linalg.norm(update), clip_norm, xp=np))
         count, clipped, dropped = count + 1, clipped + (factor < 1), dropped + (factor == 0)
         if factor > 0:
             short = factor * update
             total += short
             norms.append(float(np.linalg.norm(short)))
-    return Clipped(total, max(norms), clipped, dropped, count)
+    return ClippedSum(total, max(norms), clipped, dropped, count)
 
 
-def clipped_examples(each: NDArray[np.floating], clip_norm: float) -> Clipped:
+def sum_clipped_examples(each: NDArray[np.floating], clip_norm: float) -> ClippedSum:
     """Clips gradients, one in each row (n, d), and sums them in doubles; one that has no norm counts as zero."""
-    (wide,), reached = clipping.within_reach([each], xp=np)
+    (wide,), reached = clipping.prepare_clip_factors([each], xp=np)
     norms = np.sqrt(np.einsum("nd,nd->n", wide, wide))
-    factors = np.where(reached, clipping.factors(norms, clip_norm, xp=np), 0.0)
+    factors = np.where(reached, clipping.compute_clip_factors(norms, clip_norm, xp=np), 0.0)
     shortened, dropped = int((factors < 1).sum()), int((factors == 0).sum())
-    return Clipped(factors @ wide, float((factors * norms).max(initial=0.0)), shortened, dropped, len(each))
+    return ClippedSum(factors @ wide, float((factors * norms).max(initial=0.0)), shortened, dropped, len(each))
 
 
-def gradients_despite_failures(
+def compute_gradients_or_nan(
     gradients: Callable[[Any, Any], NDArray[np.floating]], features: Any, targets: Any, *, size: int
 ) -> NDArray[np.floating]:
     """Each example's gradient of ``size`` numbers; NaN, which every clip drops, where somebody's code fails on it.
@@ -150,18 +150,18 @@ def gradients_despite_failures(
             return np.full((len(features), size), np.nan)
     half = len(features) // 2
     parts = (slice(None, half), slice(half, None))
-    apart = [gradients_despite_failures(gradients, features[one], targets[one], size=size) for one in parts]
+    apart = [compute_gradients_or_nan(gradients, features[one], targets[one], size=size) for one in parts]
     return np.concatenate(apart)
 
 
-def together(parts: Sequence[Clipped], *, size: int) -> Clipped:
+def combine_sums(parts: Sequence[ClippedSum], *, size: int) -> ClippedSum:
     """The sum of sums of ``size`` numbers each; 0 numbers leave the totals out."""
     counts = (sum(getattr(part, name) for part in parts) for name in ("clipped", "dropped", "count", "silent"))
     clipped, dropped, count, silent = counts
     total = sum((part.total for part in parts if size), np.zeros(size))
     padding = np.concatenate([np.zeros(0), *(part.padding for part in parts)])
     largest = max((part.largest_norm or 0.0 for part in parts), default=0.0)
-    return Clipped(total, largest, clipped, dropped, count, padding, silent)
+    return ClippedSum(total, largest, clipped, dropped, count, padding, silent)
 
 
 class Engine(Protocol):
@@ -178,7 +178,7 @@ class Engine(Protocol):
     def unusable(self, cohort: Ids) -> int:
         """How many rows of the cohort are there and cannot be used."""
 
-    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
         """Trains each client of the cohort from the model, clips its whole update and sums them.
 
         Args:
@@ -186,10 +186,10 @@ class Engine(Protocol):
             clip_norm: bound on each client's whole update.
         """
 
-    def sum_of_noisy_updates(self, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
+    def sum_of_noisy_updates(self, now: RoundInputs, *, clip_norm: float, noise_stddev: float) -> ClippedSum:
         """As ``sum_of_updates``, and each client adds noise of its own to its clipped update.
 
-        Engines that hold the rows leave it to ``noisy_updates``.
+        Engines that hold the rows leave it to ``sum_noisy_updates``.
 
         Args:
             now: the round; of noise a client takes d normals, and one more for the padding.
@@ -197,7 +197,7 @@ class Engine(Protocol):
             noise_stddev: of each client's noise.
         """
 
-    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """Runs DP-SGD at each client of the cohort from the model and sums the model differences.
 
         A step is (sum of clipped gradients + noise) / (p * nominal_examples), times the learning rate.
@@ -215,11 +215,11 @@ class Engine(Protocol):
 class Updates(Protocol):
     """As much of an engine as sums clipped updates."""
 
-    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
         """As ``Engine`` says."""
 
 
-def noisy_updates(engine: Updates, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
+def sum_noisy_updates(engine: Updates, now: RoundInputs, *, clip_norm: float, noise_stddev: float) -> ClippedSum:
     """``Engine.sum_of_noisy_updates`` of whoever has the rows: a sum of clipped updates, and noise on it.
 
     Draws depend on nobody's data: they are made beside the updates.
@@ -231,7 +231,7 @@ def noisy_updates(engine: Updates, now: Round, *, clip_norm: float, noise_stddev
     return replace(clipped, total=clipped.total + noise.total, padding=noise.padding)
 
 
-def _summed_noise(now: Round, noise_stddev: float) -> Clipped:
+def _summed_noise(now: RoundInputs, noise_stddev: float) -> ClippedSum:
     """Every client's noise in one sum, and what each drew for its padding."""
     total, padding, drawn = np.zeros(now.model.size), np.zeros(now.cohort.size), np.empty(now.model.size + 1)
     for place, client in enumerate(now.cohort.tolist()):
@@ -239,4 +239,4 @@ def _summed_noise(now: Round, noise_stddev: float) -> Clipped:
         drawn *= noise_stddev
         total += drawn[:-1]
         padding[place] = drawn[-1]
-    return Clipped(total, None, 0, 0, 0, padding)
+    return ClippedSum(total, None, 0, 0, 0, padding)

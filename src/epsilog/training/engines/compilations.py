@@ -21,7 +21,7 @@ SETTINGS = {
 }
 
 
-def keep_compilations() -> Path | None:
+def enable_compilation_cache() -> Path | None:
     """Makes JAX keep what it compiles in ``$XDG_CACHE_HOME/epsilog/jax`` or ``~/.cache/epsilog/jax``.
 
     Where ``JAX_COMPILATION_CACHE_DIR`` or JAX's own configuration names a folder, that is left as it is.

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from epsilog.training import sampling
 from epsilog.training.engines import program
-from epsilog.training.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector, noisy_updates
-from epsilog.training.engines.program import Tiles, Work, exact
+from epsilog.training.engines.base import ClientStreams, ClippedSum, LocalDPSGD, RoundInputs, Vector, sum_noisy_updates
+from epsilog.training.engines.program import ClientWork, TileSize, use_full_precision
 from epsilog.training.models import gradients
 from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
@@ -34,7 +34,7 @@ TILE_COST = 6, 30_000  # what one more tile costs, in rows, and in rows times pa
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class StepIndices:
     """Which rows the steps of some clients take.
 
     Attributes:
@@ -62,7 +62,7 @@ class CompiledEngine:
         clients = task.clients
         self._weights = task.training.weights(clients.sizes)
         self._usable = clients.usable(task.model)
-        self._ends = clients.ends
+        self._ends = clients.client_offsets
         before = np.concatenate([[0], np.cumsum(self._usable, dtype=np.int64)])
         self._place = before[self._ends - clients.sizes]  # where each client begins among all usable rows
         self._counts = before[self._ends] - self._place  # usable rows of each client
@@ -70,7 +70,7 @@ class CompiledEngine:
         self._kind = task.model.target_type(self._precision)
         row = clients.features.shape[1] * self._precision.itemsize
         self._fetched = max(int(self._counts.max(initial=1)), FETCHED // row)  # rows
-        with exact():
+        with use_full_precision():
             self._test = tuple(map(_on_device, task.test_set()))
             everything = slice(None) if self._usable.all() else self._usable
             self._resident = self._rows(everything) if clients.features.nbytes <= RESIDENT else None
@@ -79,7 +79,7 @@ class CompiledEngine:
         """How many rows of the cohort are there and cannot be used."""
         return int((self.task.clients.sizes[cohort] - self._counts[cohort]).sum())
 
-    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
         """As ``base.Engine`` says."""
         training = self.task.training
         compute = partial(
@@ -91,15 +91,15 @@ class CompiledEngine:
             learning_rate=np.asarray(training.learning_rate * now.pace, self._precision),
         )
         parts, slots = [], min(SLOTS, self._counts.size)
-        with exact():
+        with use_full_precision():
             for part in self._parts(now.cohort, self._counts, slots):
                 turns = self._local_batches(now.batches, part)
                 parts.append(compute(self._work(part, turns, capacity=_capacity(self._counts), slots=slots)))
-        return _merged(parts, now.model.size)
+        return _merge_parts(parts, now.model.size)
 
-    sum_of_noisy_updates = noisy_updates
+    sum_of_noisy_updates = sum_noisy_updates
 
-    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """As ``base.Engine`` says."""
         p, training, size = runs.batch_probability, self.task.training, now.model.size
         nominal = p * training.nominal_examples
@@ -117,7 +117,7 @@ class CompiledEngine:
             step_size=np.asarray(now.pace * training.learning_rate / (p * training.nominal_examples), self._precision),
         )
         parts, padding = [], [np.zeros(0)]
-        with exact():
+        with use_full_precision():
             for part in self._parts(now.cohort, listed, slots):
                 drawn = np.empty((slots, runs.steps, size + 1))  # of slots beyond the part nothing is read
                 for slot, client in enumerate(part.tolist()):
@@ -126,10 +126,10 @@ class CompiledEngine:
                 work = self._work(part, turns, capacity=_capacity(listed), slots=slots)
                 parts.append(compute(work, noise=drawn))
                 padding.append((runs.noise_stddev * drawn[: len(part), :, -1]).sum(axis=1) / np.sqrt(runs.steps))
-        return _merged(parts, size, np.concatenate(padding))
+        return _merge_parts(parts, size, np.concatenate(padding))
 
     @cached_property
-    def _tiles(self) -> Tiles:
+    def _tiles(self) -> TileSize:
         """Of local steps."""
         return _tiles(self.task.model.size, most=self.task.training.batch_size)
 
@@ -140,31 +140,36 @@ class CompiledEngine:
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set."""
-        with exact():
+        with use_full_precision():
             loss, score = program.evaluate(self.task.model, self._test, model)
         return float(loss), float(score)
 
-    def _local_batches(self, batches: ClientStreams, part: Ids) -> Turns:
+    def _local_batches(self, batches: ClientStreams, part: Ids) -> StepIndices:
         """Local steps: all of a client's rows in each, or its shuffled rows in turn."""
         training, lengths = self.task.training, self._counts[part]
         steps = np.arange(training.local_steps)
         if training.batch_size is None:
             rows = [np.arange(count) for count in lengths]
-            return Turns(_joined(rows), lengths, np.outer(0 * lengths, steps), np.outer(lengths, steps * 0 + 1))
+            return StepIndices(
+                _join_rows(rows), lengths, np.outer(0 * lengths, steps), np.outer(lengths, steps * 0 + 1)
+            )
         counts = np.minimum(lengths, training.batch_size)
-        rows = [sampling.shuffled(batches(c), rows=n) for c, n in zip(part.tolist(), lengths.tolist(), strict=True)]
+        rows = [
+            sampling.draw_permutation(batches(c), rows=n) for c, n in zip(part.tolist(), lengths.tolist(), strict=True)
+        ]
         first = np.outer(counts, steps) % np.maximum(lengths, 1)[:, None]
-        return Turns(_joined(rows), lengths, first, np.outer(counts, steps * 0 + 1))
+        return StepIndices(_join_rows(rows), lengths, first, np.outer(counts, steps * 0 + 1))
 
-    def _poisson_batches(self, batches: ClientStreams, runs: NoisyRuns, part: Ids) -> Turns:
+    def _poisson_batches(self, batches: ClientStreams, runs: LocalDPSGD, part: Ids) -> StepIndices:
         """Noisy steps: in each, the rows that a coin of their own lets join."""
         p, shapes = runs.batch_probability, ((runs.steps, count) for count in self._counts[part].tolist())
         joins = [
-            sampling.batches(batches(c), shape=s, probability=p) for c, s in zip(part.tolist(), shapes, strict=True)
+            sampling.draw_poisson_batches(batches(c), shape=s, probability=p)
+            for c, s in zip(part.tolist(), shapes, strict=True)
         ]
         counts = np.array([each.sum(axis=1) for each in joins])
         rows = [np.nonzero(each)[1] for each in joins]
-        return Turns(_joined(rows), counts.sum(axis=1), np.cumsum(counts, axis=1) - counts, counts)
+        return StepIndices(_join_rows(rows), counts.sum(axis=1), np.cumsum(counts, axis=1) - counts, counts)
 
     def _parts(self, cohort: Ids, listed: NDArray[np.int64], slots: int) -> Iterator[Ids]:
         """Cuts a cohort into parts of at most so many clients, rows that are listed, and rows that are fetched."""
@@ -182,7 +187,7 @@ class CompiledEngine:
         if first < cohort.size:
             yield cohort[first:]
 
-    def _work(self, part: Ids, turns: Turns, *, capacity: int, slots: int) -> Work:
+    def _work(self, part: Ids, turns: StepIndices, *, capacity: int, slots: int) -> ClientWork:
         """What some clients compute, in arrays whose shapes are the same for every part of a cohort."""
         counts = self._counts[part]
         starts = self._place[part] if self._resident else np.cumsum(counts) - counts
@@ -190,8 +195,12 @@ class CompiledEngine:
         picks[: turns.rows.size] = turns.rows + np.repeat(starts, turns.lengths)
         lists = np.stack([np.cumsum(turns.lengths) - turns.lengths, turns.lengths], axis=1)
         features, targets = self._resident or self._fetch(part)
-        places, first, counts = (_fitted(each.astype(np.int32), slots) for each in (lists, turns.first, turns.counts))
-        return Work(features, targets, picks, places, first, counts, _fitted(self._weights[part], slots), len(part))
+        places, first, counts = (
+            _pad_to_slots(each.astype(np.int32), slots) for each in (lists, turns.first, turns.counts)
+        )
+        return ClientWork(
+            features, targets, picks, places, first, counts, _pad_to_slots(self._weights[part], slots), len(part)
+        )
 
     def _rows(self, which: Any) -> tuple[Any, Any]:
         """Features and targets of some rows, on the device; where there are none, one of zeros, which no step takes."""
@@ -220,11 +229,11 @@ def _on_device(array: NDArray[Any]) -> Any:
     return jax.device_put(array.copy())
 
 
-def _joined(rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _join_rows(rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
 
 
-def _fitted(array: NDArray[Any], slots: int) -> NDArray[Any]:
+def _pad_to_slots(array: NDArray[Any], slots: int) -> NDArray[Any]:
     """The same with zeros below, so that there is a row for every slot."""
     whole = np.zeros((slots, *array.shape[1:]), array.dtype)
     whole[: len(array)] = array
@@ -236,7 +245,7 @@ def _capacity(listed: NDArray[np.int64]) -> int:
     return int(max(listed.max(initial=1), min(LISTED, listed.sum())))
 
 
-def _tiles(parameters: int, *, most: int | None = None, usual: int | None = None, limit: int | None = None) -> Tiles:
+def _tiles(parameters: int, *, most: int | None = None, usual: int | None = None, limit: int | None = None) -> TileSize:
     """The tiles of steps that take ``most`` rows at most, ``usual`` ones, or any number; none has more than ``limit``.
 
     Public facts alone decide. Tiles of another size round otherwise, and many steps make much of that: if the rows of
@@ -246,15 +255,15 @@ def _tiles(parameters: int, *, most: int | None = None, usual: int | None = None
     one_more = TILE_COST[0] + TILE_COST[1] / parameters
     rows = most or usual
     if rows is None:  # of no number of rows does this cost twice as much as the best size for it
-        return Tiles(next((size for size in sizes if size >= one_more), sizes[-1]), single=False)
+        return TileSize(next((size for size in sizes if size >= one_more), sizes[-1]), single=False)
     size = min(sizes, key=lambda size: -(-rows // size) * (size + one_more))
-    return Tiles(size, single=most is not None and most <= size)
+    return TileSize(size, single=most is not None and most <= size)
 
 
-def _merged(parts: list[Any], size: int, padding: Vector | None = None) -> Clipped:
+def _merge_parts(parts: list[Any], size: int, padding: Vector | None = None) -> ClippedSum:
     """What the parts of a cohort come to together."""
     totals, largest, *counts = zip(*parts, strict=True) if parts else ((), (), (), (), ())
     clipped, dropped, count = (int(sum(map(int, each))) for each in counts)
     total = sum((np.asarray(one) for one in totals), np.zeros(size))
     nothing = np.zeros(0) if padding is None else padding
-    return Clipped(total, max(map(float, largest), default=0.0), clipped, dropped, count, nothing)
+    return ClippedSum(total, max(map(float, largest), default=0.0), clipped, dropped, count, nothing)

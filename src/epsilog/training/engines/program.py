@@ -25,7 +25,7 @@ from epsilog.training.models.base import Params
 LANES = 16, 64  # sums at a time (measured)
 
 
-class Tiles(NamedTuple):
+class TileSize(NamedTuple):
     """How many rows are computed at a time.
 
     Attributes:
@@ -37,7 +37,7 @@ class Tiles(NamedTuple):
     single: bool
 
 
-class Work(NamedTuple):
+class ClientWork(NamedTuple):
     """What some clients compute.
 
     Attributes:
@@ -62,7 +62,7 @@ class Work(NamedTuple):
 
 
 @contextlib.contextmanager
-def exact() -> Iterator[None]:
+def use_full_precision() -> Iterator[None]:
     """Doubles where they are asked for, and whole float32: accelerators shorten products unless told not to."""
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         yield
@@ -71,8 +71,8 @@ def exact() -> Iterator[None]:
 @partial(jax.jit, static_argnames=("model", "tiles"))
 def sum_of_updates(
     model: Model,
-    tiles: Tiles,
-    work: Work,
+    tiles: TileSize,
+    work: ClientWork,
     *,
     vector: Any,
     clip_norm: Any,
@@ -86,8 +86,8 @@ def sum_of_updates(
         end = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), start)
         update, weight = _change(end, start), work.weights[slot]
         there = work.lists[slot, 1] > 0  # a client without rows has no update, whatever a model makes of blank rows
-        norm = jnp.where(there, weight * jnp.sqrt(sum(map(_squared, jax.tree.leaves(update)))), 0.0)
-        factor = clipping.factors(norm, clip_norm, xp=jnp)
+        norm = jnp.where(there, weight * jnp.sqrt(sum(map(_sum_squares, jax.tree.leaves(update)))), 0.0)
+        factor = clipping.compute_clip_factors(norm, clip_norm, xp=jnp)
         kept = there & (factor > 0)
         total = jax.tree.map(lambda whole, part: whole + jnp.where(kept, factor * weight * part, 0.0), total, update)
         largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norm, 0.0))
@@ -98,7 +98,7 @@ def sum_of_updates(
 
         def gradient(x: Any, y: Any, here: Any, summed: Any) -> Any:
             weights = here.astype(x.dtype) / jnp.maximum(taken, 1).astype(x.dtype)
-            return jax.tree.map(jnp.add, summed, gradients.of_batch(model, params, x, y, weights))
+            return jax.tree.map(jnp.add, summed, gradients.compute_batch_gradient(model, params, x, y, weights))
 
         zero = jax.tree.map(jnp.zeros_like, params)
         summed = _over_tiles(tiles, work, (slot, index), gradient, zero)
@@ -112,8 +112,8 @@ def sum_of_updates(
 @partial(jax.jit, static_argnames=("model", "tiles"))
 def sum_of_noisy_runs(
     model: Model,
-    tiles: Tiles,
-    work: Work,
+    tiles: TileSize,
+    work: ClientWork,
     *,
     vector: Any,
     noise: Any,
@@ -137,8 +137,8 @@ def sum_of_noisy_runs(
 
         def clipped_gradients(x: Any, y: Any, here: Any, sums: Any) -> Any:
             summed, largest, clipped, dropped = sums
-            each = gradients.of_examples(model, params, x, y, here)
-            factor = jnp.where(here & each.reached, clipping.factors(each.norms, clip_norm, xp=jnp), 0.0)
+            each = gradients.compute_example_gradients(model, params, x, y, here)
+            factor = jnp.where(here & each.reached, clipping.compute_clip_factors(each.norms, clip_norm, xp=jnp), 0.0)
             summed = jax.tree.map(jnp.add, summed, each.weighted(factor))
             largest = jnp.maximum(largest, jnp.where(factor > 0, factor * each.norms, 0.0).max())
             return summed, largest, clipped + (here & (factor < 1)).sum(), dropped + (here & (factor == 0)).sum()
@@ -155,7 +155,7 @@ def sum_of_noisy_runs(
     return model.flatten(total), *seen
 
 
-def _over_tiles(tiles: Tiles, work: Work, place: tuple[Any, Any], add: Any, sums: Any) -> Any:
+def _over_tiles(tiles: TileSize, work: ClientWork, place: tuple[Any, Any], add: Any, sums: Any) -> Any:
     """Adds up what ``add`` makes of the rows that a client's step takes.
 
     What fills up the last tile is the first of them, which the model can take; zeros if there is none.
@@ -189,7 +189,7 @@ def _change(end: Params, start: Params) -> Params:
     return jax.tree.map(jnp.subtract, end, start)
 
 
-def _squared(part: Any) -> Any:
+def _sum_squares(part: Any) -> Any:
     """The sum of an array's squares, in float64.
 
     On a CPU one chain of additions waits for each of them, and the compiler may not split it: it is summed in lanes.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from epsilog.training import clipping
 from epsilog.training.engines import program
-from epsilog.training.engines.base import Clipped, NoisyRuns, Round, Vector, noisy_updates
+from epsilog.training.engines.base import ClippedSum, LocalDPSGD, RoundInputs, Vector, sum_noisy_updates
 from epsilog.training.models import Model
 from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
@@ -41,7 +41,7 @@ class ReferenceEngine:
         """How many rows of the cohort are there and cannot be used."""
         return sum(int(self.task.clients.sizes[client]) - len(self._usable(client)) for client in cohort)
 
-    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
         """As ``base.Engine`` says."""
         updates = []
         for client in now.cohort:
@@ -51,14 +51,14 @@ class ReferenceEngine:
                 rows = [row for _, row in sorted(zip(keys, rows, strict=True))]
             moved = self._local_run(now.model, rows, now.pace * self.task.training.learning_rate) - now.model
             updates.append(self._weight(client) * moved)
-        return _clipped(updates, clip_norm, now.model)
+        return _clip_and_sum(updates, clip_norm, now.model)
 
-    sum_of_noisy_updates = noisy_updates
+    sum_of_noisy_updates = sum_noisy_updates
 
-    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """As ``base.Engine`` says."""
         model = now.model
-        total, seen, padding = np.zeros_like(model), [_clipped([], runs.clip_norm, model)], []
+        total, seen, padding = np.zeros_like(model), [_clip_and_sum([], runs.clip_norm, model)], []
         training = self.task.training
         step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
         for client in now.cohort:
@@ -67,18 +67,18 @@ class ReferenceEngine:
             draws = runs.noise_stddev * stream.normals((runs.steps, model.size + 1))
             for step in range(runs.steps):
                 joined = [row for row, joined in zip(rows, joins[step], strict=True) if joined]
-                seen.append(_clipped([self._gradient(here, row) for row in joined], runs.clip_norm, model))
+                seen.append(_clip_and_sum([self._gradient(here, row) for row in joined], runs.clip_norm, model))
                 here = here - step_size * (seen[-1].total + draws[step, :-1])
             total = total + self._weight(int(client)) * (here - model)
             padding.append(draws[:, -1].sum() / np.sqrt(runs.steps))
         largest = max(one.largest_norm or 0.0 for one in seen)
         clipped, dropped, count = (sum(getattr(one, name) for one in seen) for name in ("clipped", "dropped", "count"))
-        return Clipped(total, largest, clipped, dropped, count, np.array(padding))
+        return ClippedSum(total, largest, clipped, dropped, count, np.array(padding))
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set."""
         trained, (features, targets) = self.task.model, self.task.test_set()
-        with program.exact():
+        with program.use_full_precision():
             outputs = trained.apply(trained.unflatten(jnp.asarray(model)), jnp.asarray(features, jnp.float64))
             return float(trained.losses(outputs, targets).mean()), float(trained.scored(outputs, targets))
 
@@ -116,26 +116,28 @@ class ReferenceEngine:
         features, targets = clients.features[row : row + 1].astype(np.float64), clients.targets[row : row + 1]
 
         def losses(points: NDArray[np.float64]) -> NDArray[np.float64]:
-            with program.exact():
+            with program.use_full_precision():
                 return np.asarray(_losses(self.task.model, points, features, targets.astype(kind)))
 
         return _differences(losses, model)
 
 
-def clip(vector: Vector, clip_norm: float) -> Vector:
+def clip_vector(vector: Vector, clip_norm: float) -> Vector:
     """Shortens a vector to ``clip_norm``; anything that is not finite becomes zero."""
     with np.errstate(over="ignore", invalid="ignore"):
-        factor = clipping.factors(np.linalg.norm(vector), clip_norm, xp=np)
+        factor = clipping.compute_clip_factors(np.linalg.norm(vector), clip_norm, xp=np)
     return np.asarray(factor * vector if factor > 0 else np.zeros_like(vector))
 
 
-def _clipped(vectors: list[Vector], clip_norm: float, model: Vector) -> Clipped:
+def _clip_and_sum(vectors: list[Vector], clip_norm: float, model: Vector) -> ClippedSum:
     """Clips vectors and sums them."""
-    short = [clip(vector, clip_norm) for vector in vectors]
+    short = [clip_vector(vector, clip_norm) for vector in vectors]
     norms = [float(np.linalg.norm(vector)) for vector in short]
     changed = [not np.array_equal(one, other) for one, other in zip(short, vectors, strict=True)]
     dropped = [not np.isfinite(vector).all() for vector in vectors]
-    return Clipped(sum(short, np.zeros_like(model)), max(norms, default=0.0), sum(changed), sum(dropped), len(vectors))
+    return ClippedSum(
+        sum(short, np.zeros_like(model)), max(norms, default=0.0), sum(changed), sum(dropped), len(vectors)
+    )
 
 
 @partial(jax.jit, static_argnames="model")

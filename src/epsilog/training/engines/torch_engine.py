@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from epsilog.terms import CheckError
 from epsilog.training import sampling
 from epsilog.training.engines.base import (
-    Clipped,
-    NoisyRuns,
-    Round,
+    ClippedSum,
+    LocalDPSGD,
+    RoundInputs,
     Vector,
-    clipped_examples,
-    clipped_sum,
-    gradients_despite_failures,
-    noisy_updates,
-    together,
+    combine_sums,
+    compute_gradients_or_nan,
+    sum_clipped,
+    sum_clipped_examples,
+    sum_noisy_updates,
 )
-from epsilog.training.models.torch_modules import gradients
+from epsilog.training.models.torch_modules import compute_torch_gradients
 from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
 
@@ -51,7 +51,7 @@ class TorchEngine:
         self.task = task
         clients = task.clients
         self._weights = task.training.weights(clients.sizes)
-        self._usable, self._ends = clients.usable(task.model), clients.ends
+        self._usable, self._ends = clients.usable(task.model), clients.client_offsets
         self._precision = clients.features.dtype
         self._kind = task.model.target_type(self._precision)
 
@@ -59,22 +59,22 @@ class TorchEngine:
         """How many rows of the cohort are there and cannot be used."""
         return sum(int((~self._usable[self._lies(client)]).sum()) for client in cohort.tolist())
 
-    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
         """As ``base.Engine`` says."""
         updates = (self._update_or_none(now, client) for client in now.cohort.tolist())
-        return clipped_sum(updates, clip_norm, size=now.model.size)
+        return sum_clipped(updates, clip_norm, size=now.model.size)
 
-    sum_of_noisy_updates = noisy_updates
+    sum_of_noisy_updates = sum_noisy_updates
 
-    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """As ``base.Engine`` says."""
-        total, padding, seen = np.zeros(now.model.size), np.zeros(now.cohort.size), list[Clipped]()
+        total, padding, seen = np.zeros(now.model.size), np.zeros(now.cohort.size), list[ClippedSum]()
         for place, client in enumerate(now.cohort.tolist()):
             change, padding[place], steps = self._noisy_run(now, runs, client)
             total += change
-            seen.append(together(steps, size=0))
-        whole = together(seen, size=0)
-        return Clipped(total, whole.largest_norm, whole.clipped, whole.dropped, whole.count, padding)
+            seen.append(combine_sums(steps, size=0))
+        whole = combine_sums(seen, size=0)
+        return ClippedSum(total, whole.largest_norm, whole.clipped, whole.dropped, whole.count, padding)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set."""
@@ -88,7 +88,7 @@ class TorchEngine:
             outputs = torch.cat(parts)
             return float(trained.losses(outputs, goals).mean()), float(trained.scored(outputs, goals))
 
-    def _update_or_none(self, now: Round, client: int) -> Vector:
+    def _update_or_none(self, now: RoundInputs, client: int) -> Vector:
         """A client's update; NaN, which counts as zero, where the module fails on its rows: that must not show."""
         try:
             return self._update(now, client)
@@ -98,14 +98,18 @@ class TorchEngine:
             log.exception("the update of a client failed and counts as zero")
             return np.full(now.model.size, np.nan)
 
-    def _update(self, now: Round, client: int) -> Vector:
+    def _update(self, now: RoundInputs, client: int) -> Vector:
         """A client's whole update by its weight, before it is clipped."""
         training, (features, targets) = self.task.training, self._rows(client)
         count = len(features)
         if not count:
             return np.zeros(now.model.size)
         size = min(training.batch_size or count, count)
-        order = np.arange(count) if training.batch_size is None else sampling.shuffled(now.batches(client), rows=count)
+        order = (
+            np.arange(count)
+            if training.batch_size is None
+            else sampling.draw_permutation(now.batches(client), rows=count)
+        )
         here = start = self._tensor(now.model)
         for step in range(training.local_steps):
             taken = order[np.arange(step * size, (step + 1) * size) % count]
@@ -113,11 +117,11 @@ class TorchEngine:
             here = here - training.learning_rate * now.pace * slope
         return float(self._weights[client]) * _difference(here, start)
 
-    def _noisy_run(self, now: Round, runs: NoisyRuns, client: int) -> tuple[Vector, float, list[Clipped]]:
+    def _noisy_run(self, now: RoundInputs, runs: LocalDPSGD, client: int) -> tuple[Vector, float, list[ClippedSum]]:
         """A client's change after DP-SGD by its weight, its padding, and what each step clipped."""
         (features, targets), training = self._rows(client), self.task.training
         shape = (runs.steps, len(features))
-        joins = sampling.batches(now.batches(client), shape=shape, probability=runs.batch_probability)
+        joins = sampling.draw_poisson_batches(now.batches(client), shape=shape, probability=runs.batch_probability)
         drawn = runs.noise_stddev * now.noise(client).normals((runs.steps, now.model.size + 1))
         step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
         here, seen = (start := self._tensor(now.model)), []
@@ -141,17 +145,17 @@ class TorchEngine:
             whole += torch.autograd.grad(mean, here)[0]
         return whole
 
-    def _clipped_gradients(self, vector: Tensor, features: Tensor, targets: Tensor, clip_norm: float) -> Clipped:
+    def _clipped_gradients(self, vector: Tensor, features: Tensor, targets: Tensor, clip_norm: float) -> ClippedSum:
         """The sum of the examples' clipped gradients."""
         parts, size = [], len(vector)
 
         def formed(features: Tensor, targets: Tensor) -> NDArray[np.floating]:
-            return np.asarray(gradients(self.task.model, vector, features, targets).numpy())
+            return np.asarray(compute_torch_gradients(self.task.model, vector, features, targets).numpy())
 
         for rows in _parts(len(features), max(1, FORMED // size)):
-            each = gradients_despite_failures(formed, features[rows], targets[rows], size=size)
-            parts.append(clipped_examples(each, clip_norm))
-        return together(parts, size=size)
+            each = compute_gradients_or_nan(formed, features[rows], targets[rows], size=size)
+            parts.append(sum_clipped_examples(each, clip_norm))
+        return combine_sums(parts, size=size)
 
     def _rows(self, client: int) -> tuple[Tensor, Tensor]:
         """A client's usable rows."""

@@ -1,32 +1,32 @@
 """Models: anybody's pure JAX functions or PyTorch module, and a few kinds that are shipped.
 
-``Model(init, apply, loss)`` is what engines are written against; ``from_torch`` makes one of a module, and ``build``
-one of a kind that has a name.
+``Model(init, apply, loss)`` is what engines are written against; ``from_torch`` makes one of a module, and
+``build_model`` one of a kind that has a name.
 """
 
-from epsilog.training.models.base import Model, layered
-from epsilog.training.models.kinds import KINDS, Kind, build, built, choose
-from epsilog.training.models.own import is_own, require_name
-from epsilog.training.models.probe import ROWS, require_alone_and_twice, require_rows_apart, tried
-from epsilog.training.models.released import Released
-from epsilog.training.models.torch_modules import ROWS_APART, from_torch, require_own_rows
+from epsilog.training.models.base import Model, build_layered_model
+from epsilog.training.models.kinds import KINDS, ModelKind, build_model, get_cached_model, parse_model_kind
+from epsilog.training.models.own import is_custom, require_factory_name
+from epsilog.training.models.probe import ROWS, call_user_code, require_deterministic_per_row, require_per_example
+from epsilog.training.models.released import ReleasedModel
+from epsilog.training.models.torch_modules import ROWS_APART, from_torch, reject_cross_row_layers
 
 __all__ = [
     "KINDS",
     "ROWS",
     "ROWS_APART",
-    "Kind",
     "Model",
-    "Released",
-    "build",
-    "built",
-    "choose",
+    "ModelKind",
+    "ReleasedModel",
+    "build_layered_model",
+    "build_model",
+    "call_user_code",
     "from_torch",
-    "is_own",
-    "layered",
-    "require_alone_and_twice",
-    "require_name",
-    "require_own_rows",
-    "require_rows_apart",
-    "tried",
+    "get_cached_model",
+    "is_custom",
+    "parse_model_kind",
+    "reject_cross_row_layers",
+    "require_deterministic_per_row",
+    "require_factory_name",
+    "require_per_example",
 ]

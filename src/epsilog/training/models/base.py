@@ -49,7 +49,7 @@ class Model:
         name: the kind of model, for reports.
         facts: what else a report may say of it; public.
         shipped: whether the kind is one of ours; any other is tried on made-up rows before it is trained.
-        layers: what ``apply`` is made of, where it was put together by ``layered``.
+        layers: what ``apply`` is made of, where it was put together by ``build_layered_model``.
         forward: how it is.
         framework: what its functions are written with: "jax", or "torch" where ``from_torch`` made it.
         names: of its arrays, in the order of the vector; their paths in the pytree where none are given,
@@ -80,19 +80,21 @@ class Model:
     _rebuild: Callable[[list[Any]], Params] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check.fields(self, classes=check.optional(check.integer(2)), ids=check.optional(check.integer(1, MOST_IDS)))
-        check.fields(self, inputs=check.optional(check.integer(1)), name=check.text())
-        check.fields(self, framework=check.one_of(FRAMEWORKS))
+        check.validate_fields(
+            self, classes=check.optional(check.integer(2)), ids=check.optional(check.integer(1, MOST_IDS))
+        )
+        check.validate_fields(self, inputs=check.optional(check.integer(1)), name=check.text())
+        check.validate_fields(self, framework=check.one_of(FRAMEWORKS))
         if not callable(self.loss):
-            check.fields(self, loss=check.one_of(tuple(LOSSES)))
+            check.validate_fields(self, loss=check.one_of(tuple(LOSSES)))
             require_classes(self.loss, self.classes)
-        leaves, rebuild, names = _structure(_started(self.init))
+        leaves, rebuild, names = _structure(_initialize(self.init))
         _require_numbers(leaves)
         vector = np.concatenate([leaf.reshape(-1) for leaf in leaves], dtype=np.float64)
         object.__setattr__(self, "start", vector)
         object.__setattr__(self, "shapes", tuple(leaf.shape for leaf in leaves))
         object.__setattr__(self, "_rebuild", rebuild)
-        object.__setattr__(self, "names", _told_apart(self.names or names))
+        object.__setattr__(self, "names", _make_names_unique(self.names or names))
 
     @property
     def size(self) -> int:
@@ -173,7 +175,7 @@ class Model:
         return {**self.facts, "kind": self.name, **shape, "loss": self.loss_name, "parameters": self.size}
 
 
-def layered(layers: tuple[Layer, ...], forward: Forward, loss: str | Loss, **described: Any) -> Model:
+def build_layered_model(layers: tuple[Layer, ...], forward: Forward, loss: str | Loss, **described: Any) -> Model:
     """A model put together from layers, which know the norms of gradients without forming them.
 
     Args:
@@ -201,7 +203,7 @@ def require_classes(loss: str, classes: int | None) -> None:
         raise CheckError("classes", f"{'given' if counted else 'absent'} for {loss}", repr(classes))
 
 
-def _started(init: Callable[..., Params]) -> Params:
+def _initialize(init: Callable[..., Params]) -> Params:
     """The starting parameters; a key, where ``init`` takes one, is public and the same for everybody."""
     try:
         wanted = [one for one in inspect.signature(init).parameters.values() if one.default is one.empty]
@@ -220,7 +222,7 @@ def _structure(params: Params) -> tuple[list[NDArray[Any]], Callable[[list[Any]]
         counts = [len(part) for part in params]
         if all(isinstance(leaf, np.ndarray) for part in params for leaf in part):
             names = tuple(f"{i}.{j}" for i, count in enumerate(counts) for j in range(count))
-            return [leaf for part in params for leaf in part], lambda leaves: _grouped(leaves, counts), names
+            return [leaf for part in params for leaf in part], lambda leaves: _group_leaves(leaves, counts), names
     import jax
 
     found, structure = jax.tree_util.tree_flatten_with_path(params)
@@ -228,14 +230,14 @@ def _structure(params: Params) -> tuple[list[NDArray[Any]], Callable[[list[Any]]
     return [np.asarray(leaf) for _, leaf in found], lambda leaves: jax.tree.unflatten(structure, leaves), names
 
 
-def _told_apart(names: tuple[str, ...]) -> tuple[str, ...]:
+def _make_names_unique(names: tuple[str, ...]) -> tuple[str, ...]:
     """Names under which a file can hold the arrays; numbers, where paths collide or are no names."""
     if len(set(names)) == len(names) and all(map(NAME.fullmatch, names)):
         return names
     return tuple(str(place) for place in range(len(names)))
 
 
-def _grouped(leaves: list[Any], counts: list[int]) -> Params:
+def _group_leaves(leaves: list[Any], counts: list[int]) -> Params:
     ends = np.cumsum(counts).tolist()
     return tuple(tuple(leaves[end - count : end]) for end, count in zip(ends, counts, strict=True))
 

@@ -42,14 +42,14 @@ class Gradients(NamedTuple):
     weighted: Callable[[Any], Params]
 
 
-class Piece(NamedTuple):
+class LayerGradients(NamedTuple):
     """One layer's part of the gradients of some examples: squared norms (n,), and the sum that ``Gradients`` names."""
 
     squares: Any
     weighted: Callable[[Any], Params]
 
 
-def of_batch(model: Model, params: Params, x: Any, y: Any, weights: Any) -> Params:
+def compute_batch_gradient(model: Model, params: Params, x: Any, y: Any, weights: Any) -> Params:
     """The gradient of the examples' losses, each times its weight (n,)."""
 
     def total(params: Params) -> Any:
@@ -58,7 +58,7 @@ def of_batch(model: Model, params: Params, x: Any, y: Any, weights: Any) -> Para
     return jax.grad(total)(params)
 
 
-def of_examples(model: Model, params: Params, x: Any, y: Any, here: Any) -> Gradients:
+def compute_example_gradients(model: Model, params: Params, x: Any, y: Any, here: Any) -> Gradients:
     """Each example's gradient: by layers, where each holds numbers of its own for one input, or formed.
 
     Args:
@@ -68,20 +68,24 @@ def of_examples(model: Model, params: Params, x: Any, y: Any, here: Any) -> Grad
         y: targets; shape (n,).
         here: which examples count; shape (n,). If none does, nothing is computed.
     """
-    known = _known(model, params, x[0])
+    known = _list_known_norms(model, params, x[0])
 
     def seen() -> Any:
-        return _layered(model, params, x, y, known) if known else _formed(model, params, x, y)
+        return (
+            _collect_layer_gradients(model, params, x, y, known)
+            if known
+            else _compute_whole_gradients(model, params, x, y)
+        )
 
     leaves, structure = jax.tree.flatten(_once(seen, here.any()))
-    flat, reached = clipping.within_reach([leaf.reshape(len(x), -1) for leaf in leaves], xp=jnp)
+    flat, reached = clipping.prepare_clip_factors([leaf.reshape(len(x), -1) for leaf in leaves], xp=jnp)
     shaped = [one.reshape(leaf.shape) for one, leaf in zip(flat, leaves, strict=True)]
     wide = jax.tree.unflatten(structure, shaped)
     if not known:
-        whole = _whole(wide)
+        whole = _wrap_gradients(wide)
         return Gradients(jnp.sqrt(whole.squares), reached, whole.weighted)
     pieces = [
-        _by_ghost(layer, own, *arrays) if ghost else _whole(arrays)
+        _compute_by_ghost_norm(layer, own, *arrays) if ghost else _wrap_gradients(arrays)
         for layer, own, arrays, ghost in zip(model.layers, params, wide, known, strict=True)
     ]
     squares = [piece.squares for piece in pieces]
@@ -103,7 +107,7 @@ def rows_at_once(model: Model, width: int, precision: Any) -> int | None:
     limits: list[int | None] = []
 
     def look(vector: Any, row: Any) -> None:
-        known = _known(model, model.unflatten(vector), row)
+        known = _list_known_norms(model, model.unflatten(vector), row)
         whole = max(LAYER_ROWS, WHOLE_NUMBERS // model.size)
         limits.append((None if all(known) else LAYER_ROWS) if known else whole)
 
@@ -129,31 +133,33 @@ def _once(compute: Callable[[], Any], wanted: Any) -> Any:
     return jax.lax.cond(wanted, branch, blank)
 
 
-def _layered(model: Model, params: Params, x: Any, y: Any, known: list[bool]) -> list[Any]:
+def _collect_layer_gradients(model: Model, params: Params, x: Any, y: Any, known: list[bool]) -> list[Any]:
     """For each layer what enters and the slopes, where its norms are known, or its own gradients."""
     found = []
-    for place, (entered, slopes) in enumerate(zip(*_seen(model, params, x, y), strict=True)):
+    for place, (entered, slopes) in enumerate(zip(*_collect_inputs_and_slopes(model, params, x, y), strict=True)):
         alone = partial(_pulled_alone, model.layers[place], params[place])
         found.append((entered, slopes) if known[place] else jax.vmap(alone)(entered, slopes))
     return found
 
 
 def _pulled_alone(layer: Layer, params: Params, row: Any, slope: Any) -> Params:
-    return pulled(layer, params, row[None], slope[None])
+    return backpropagate_layer(layer, params, row[None], slope[None])
 
 
-def _by_ghost(layer: Layer, params: Params, x: Any, slopes: Any) -> Piece:
+def _compute_by_ghost_norm(layer: Layer, params: Params, x: Any, slopes: Any) -> LayerGradients:
     """A layer's part by its ghost norms, of what enters it and of slopes in float64."""
-    squares, standing = layer.ghost(x, slopes)  # type: ignore[misc] # its norms are known
+    squares, standing = layer.ghost_norm(x, slopes)  # type: ignore[misc] # its norms are known
     across = (len(x), *[1] * (standing.ndim - 1))
     wide = jax.tree.map(lambda part: jnp.asarray(part, jnp.float64), params)
     # With the examples last, XLA's product of doubles is twice as fast, since they are summed over in order; left alone
     # it would undo the layout.
     x = jnp.moveaxis(_barrier(jnp.moveaxis(x, 0, -1)), -1, 0)
-    return Piece(squares, lambda factors: pulled(layer, wide, x, factors.reshape(across) * standing))
+    return LayerGradients(
+        squares, lambda factors: backpropagate_layer(layer, wide, x, factors.reshape(across) * standing)
+    )
 
 
-def _formed(model: Model, params: Params, x: Any, y: Any) -> Params:
+def _compute_whole_gradients(model: Model, params: Params, x: Any, y: Any) -> Params:
     """The whole gradients, of a model that is not made of layers."""
 
     def loss(params: Params, row: Any, target: Any) -> Any:
@@ -162,21 +168,21 @@ def _formed(model: Model, params: Params, x: Any, y: Any) -> Params:
     return jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(params, x, y)
 
 
-def _whole(each: Any) -> Piece:
+def _wrap_gradients(each: Any) -> LayerGradients:
     """Gradients that are formed, (n, ...) in float64."""
     squares = [(leaf**2).sum(axis=tuple(range(1, leaf.ndim))) for leaf in jax.tree.leaves(each)]
-    return Piece(
+    return LayerGradients(
         sum(squares[1:], squares[0]),
         lambda factors: jax.tree.map(lambda leaf: jnp.tensordot(factors, leaf, axes=1), each),
     )
 
 
-def pulled(layer: Layer, params: Params, x: Any, slopes: Any) -> Params:
+def backpropagate_layer(layer: Layer, params: Params, x: Any, slopes: Any) -> Params:
     """The gradient of a layer's parameters where slopes reach its output, in the precision of all three."""
     return jax.vjp(lambda params: layer.apply(params, x), params)[1](slopes)[0]
 
 
-def _known(model: Model, params: Params, row: Any) -> list[bool]:
+def _list_known_norms(model: Model, params: Params, row: Any) -> list[bool]:
     """Of each layer, whether its norms are known; empty where layers say nothing of an example's gradient.
 
     That is so where a row goes through a layer twice or never, or cut into several rows.
@@ -186,7 +192,7 @@ def _known(model: Model, params: Params, row: Any) -> list[bool]:
     def call(place: int, x: Any) -> Any:
         left = model.layers[place].apply(params[place], x)
         whole.append(place not in calls and x.shape[:1] == left.shape[:1] == (1,))
-        calls[place] = model.layers[place].ghost(x, left) is not None
+        calls[place] = model.layers[place].ghost_norm(x, left) is not None
         return left
 
     if forward is not None:
@@ -195,7 +201,7 @@ def _known(model: Model, params: Params, row: Any) -> list[bool]:
     return [calls[place] for place in places] if all(whole) and sorted(calls) == list(places) else []
 
 
-def _seen(model: Model, params: Params, x: Any, y: Any) -> tuple[list[Any], list[Any]]:
+def _collect_inputs_and_slopes(model: Model, params: Params, x: Any, y: Any) -> tuple[list[Any], list[Any]]:
     """What enters each layer, and the loss's slope at each layer's output; both of shape (n, ...)."""
 
     def run(zeros: list[Any] | None, row: Any, target: Any) -> Any:

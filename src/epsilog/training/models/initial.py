@@ -24,7 +24,7 @@ DECLARED = "declared public by the owner: not trained on private data, or paid f
 
 
 @dataclass(frozen=True, slots=True)
-class Warm:
+class WarmStart:
     """A kind of model that starts from given parameters.
 
     Attributes:
@@ -38,13 +38,13 @@ class Warm:
     vector: NDArray[np.float64] = field(repr=False, compare=False)
 
     @classmethod
-    def read(cls, kind: Any, initial: Any, beside: Path) -> Warm:
+    def read(cls, kind: Any, initial: Any, beside: Path) -> WarmStart:
         """Takes an array, or reads an .npy file, or the .npz file of a released model; neither holds a pickle.
 
         Raises:
             CheckError: a file that cannot be read, or anything but finite real numbers, one after another.
         """
-        found = _loaded(beside / initial) if isinstance(initial, str | Path) else np.asarray(initial)
+        found = _load_array(beside / initial) if isinstance(initial, str | Path) else np.asarray(initial)
         if found.dtype.kind != "f" or found.ndim != 1:
             raise CheckError("initial", "finite real numbers of shape (d,)", f"{found.dtype} {found.shape}")
         if not np.isfinite(found).all():
@@ -68,12 +68,12 @@ class Warm:
         )
 
 
-def _loaded(file: Path) -> NDArray[Any]:
+def _load_array(file: Path) -> NDArray[Any]:
     wanted = "an .npy file of numbers, or the .npz file of a released model"
     try:
         content = file.read_bytes()
         if file.suffix == ".npz":
-            return npz.as_vector(npz.read(content))
+            return npz.concatenate_arrays(npz.decode_npz(content))
         return np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from epsilog.terms import CheckError, check
-from epsilog.training.models.base import MOST_IDS, Call, Forward, Model, layered
-from epsilog.training.models.initial import Warm
-from epsilog.training.models.layers import Conv, Dense, Embedding, Layer, Shift
-from epsilog.training.models.own import Own, is_own
+from epsilog.training.models.base import MOST_IDS, Call, Forward, Model, build_layered_model
+from epsilog.training.models.initial import WarmStart
+from epsilog.training.models.layers import Bias, Conv, Dense, Embedding, Layer
+from epsilog.training.models.own import CustomModel, is_custom
 
 
-class Kind(Hashable, Protocol):
+class ModelKind(Hashable, Protocol):
     """A kind of model with its options."""
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
@@ -36,10 +36,10 @@ class Mlp:
     hidden: tuple[int, ...] = (16,)
 
     def __post_init__(self) -> None:
-        check.fields(self, hidden=check.each(check.integer(1)))
+        check.validate_fields(self, hidden=check.sequence_of(check.integer(1)))
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``Kind`` says."""
+        """As ``ModelKind`` says."""
         return _dense(self, (inputs, *self.hidden, classes or 1), classes, gain=2.0)
 
 
@@ -50,7 +50,7 @@ class Linear:
     name: ClassVar[str] = "linear"
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``Kind`` says."""
+        """As ``ModelKind`` says."""
         return _dense(self, (inputs, classes or 1), classes, gain=0.0)
 
 
@@ -77,13 +77,15 @@ class Cnn:
 
     def __post_init__(self) -> None:
         whole = check.integer(1)
-        check.fields(self, filters=check.each(whole), kernel=whole, hidden=check.each(whole), channels=whole)
-        check.fields(self, height=check.optional(whole))
+        check.validate_fields(
+            self, filters=check.sequence_of(whole), kernel=whole, hidden=check.sequence_of(whole), channels=whole
+        )
+        check.validate_fields(self, height=check.optional(whole))
         if not self.filters:
             raise CheckError("filters", "at least one convolution", "none", verb="name")
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``Kind`` says."""
+        """As ``ModelKind`` says."""
         shape = self._shape(inputs)
         high, wide, channels = shape
         layers: list[Layer] = []
@@ -100,10 +102,10 @@ class Cnn:
 
             x = x.reshape(len(x), *shape)
             for place in range(convolutions):
-                x = jax.nn.relu(_halved(call(place, x)))
-            return _stacked(call, x.reshape(len(x), -1), range(convolutions, convolutions + len(stack)))
+                x = jax.nn.relu(_max_pool(call(place, x)))
+            return _apply_layers(call, x.reshape(len(x), -1), range(convolutions, convolutions + len(stack)))
 
-        return _shipped(self, (*layers, *stack), forward, inputs, classes)
+        return _build_bundled_model(self, (*layers, *stack), forward, inputs, classes)
 
     def _shape(self, inputs: int) -> tuple[int, int, int]:
         """Height, width and channels of rows of so many numbers."""
@@ -134,10 +136,10 @@ class Recommender:
     width: int = 8
 
     def __post_init__(self) -> None:
-        check.fields(self, items=check.integer(2, MOST_IDS), width=check.integer(1))
+        check.validate_fields(self, items=check.integer(2, MOST_IDS), width=check.integer(1))
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``Kind`` says."""
+        """As ``ModelKind`` says."""
         if classes is not None:
             raise CheckError("classes", "absent for recommender: ratings are real numbers", f"{classes}")
         tables = (
@@ -158,7 +160,7 @@ class Recommender:
             worth = (call(1, item) * taste).sum(axis=1, keepdims=True)
             return call(len(taken) + 1, x) + call(0, item) + worth
 
-        return _shipped(self, (*taken, Shift(self.width), Shift(1)), forward, inputs, None, ids=self.items)
+        return _build_bundled_model(self, (*taken, Bias(self.width), Bias(1)), forward, inputs, None, ids=self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,26 +179,30 @@ class NextCharacter:
     symbols: int | None = None
 
     def __post_init__(self) -> None:
-        check.fields(self, width=check.integer(1), hidden=check.each(check.integer(1)))
-        check.fields(self, symbols=check.optional(check.integer(1, MOST_IDS)))
+        check.validate_fields(self, width=check.integer(1), hidden=check.sequence_of(check.integer(1)))
+        check.validate_fields(self, symbols=check.optional(check.integer(1, MOST_IDS)))
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``Kind`` says."""
+        """As ``ModelKind`` says."""
         if classes is None:
             raise CheckError("classes", "given for next-character", "None")
         symbols = self.symbols or classes
         stack = [Dense(*pair) for pair in itertools.pairwise((inputs * self.width, *self.hidden, classes))]
 
         def forward(call: Call, x: Any) -> Any:
-            return _stacked(call, call(0, x).reshape(len(x), -1), range(1, 1 + len(stack)))
+            return _apply_layers(call, call(0, x).reshape(len(x), -1), range(1, 1 + len(stack)))
 
-        return _shipped(self, (Embedding(symbols, self.width), *stack), forward, inputs, classes, ids=symbols)
+        return _build_bundled_model(
+            self, (Embedding(symbols, self.width), *stack), forward, inputs, classes, ids=symbols
+        )
 
 
-KINDS: dict[str, Callable[..., Kind]] = {kind.name: kind for kind in (Linear, Mlp, Cnn, Recommender, NextCharacter)}
+KINDS: dict[str, Callable[..., ModelKind]] = {
+    kind.name: kind for kind in (Linear, Mlp, Cnn, Recommender, NextCharacter)
+}
 
 
-def choose(kind: str, /, beside: Path = Path(), initial: Any = None, **options: Any) -> Kind:
+def parse_model_kind(kind: str, /, beside: Path = Path(), initial: Any = None, **options: Any) -> ModelKind:
     """A kind of model with its options, checked.
 
     Args:
@@ -209,9 +215,9 @@ def choose(kind: str, /, beside: Path = Path(), initial: Any = None, **options: 
         CheckError: an unknown kind or option, or one that is out of its bounds.
     """
     if initial is not None:
-        return Warm.read(choose(kind, beside, **options), initial, beside)
-    if is_own(kind):
-        return Own.read(kind, beside, options)
+        return WarmStart.read(parse_model_kind(kind, beside, **options), initial, beside)
+    if is_custom(kind):
+        return CustomModel.read(kind, beside, options)
     made = KINDS[check.one_of(tuple(KINDS))(kind=kind)]
     known = [one.name for one in fields(made)]  # type: ignore[arg-type] # kinds are dataclasses
     for name, value in options.items():
@@ -223,7 +229,7 @@ def choose(kind: str, /, beside: Path = Path(), initial: Any = None, **options: 
     return made(**options)
 
 
-def build(kind: str, /, *, inputs: int, classes: int | None, **options: Any) -> Model:
+def build_model(kind: str, /, *, inputs: int, classes: int | None, **options: Any) -> Model:
     """Builds a model of a kind that is known by name.
 
     Args:
@@ -235,41 +241,43 @@ def build(kind: str, /, *, inputs: int, classes: int | None, **options: Any) -> 
     Raises:
         CheckError: an unknown kind or option, or one that is out of its bounds.
 
-    >>> build("mlp", inputs=3, classes=None, hidden=[16]).size
+    >>> build_model("mlp", inputs=3, classes=None, hidden=[16]).size
     81
     """
-    return built(choose(kind, **options), inputs=inputs, classes=classes)
+    return get_cached_model(parse_model_kind(kind, **options), inputs=inputs, classes=classes)
 
 
-def built(kind: Kind, *, inputs: int, classes: int | None) -> Model:
+def get_cached_model(kind: ModelKind, *, inputs: int, classes: int | None) -> Model:
     """The model of a kind; the same one again, so that what was compiled for it serves again."""
     inputs, classes = check.integer(1)(inputs=inputs), check.optional(check.integer(2))(classes=classes)
-    return _built(kind, inputs, classes)
+    return _build_layers(kind, inputs, classes)
 
 
 @lru_cache(maxsize=32)
-def _built(kind: Kind, inputs: int, classes: int | None) -> Model:
+def _build_layers(kind: ModelKind, inputs: int, classes: int | None) -> Model:
     return kind.build(inputs=inputs, classes=classes)
 
 
 def _dense(kind: Any, widths: tuple[int, ...], classes: int | None, *, gain: float) -> Model:
     layers = tuple(Dense(*pair, gain=gain) for pair in itertools.pairwise(widths))
-    return _shipped(kind, layers, lambda call, x: _stacked(call, x, range(len(layers))), widths[0], classes)
+    return _build_bundled_model(
+        kind, layers, lambda call, x: _apply_layers(call, x, range(len(layers))), widths[0], classes
+    )
 
 
-def _shipped(
+def _build_bundled_model(
     kind: Any, layers: tuple[Layer, ...], forward: Forward, inputs: int, classes: int | None, *, ids: int | None = None
 ) -> Model:
     """A model of a kind, whose options are its facts."""
     facts = {one.name: getattr(kind, one.name) for one in fields(kind)}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
     loss = "half-squared-error" if classes is None else "cross-entropy"
-    return layered(
+    return build_layered_model(
         layers, forward, loss, classes=classes, ids=ids, inputs=inputs, name=kind.name, facts=plain, shipped=True
     )
 
 
-def _stacked(call: Call, x: Any, places: range) -> Any:
+def _apply_layers(call: Call, x: Any, places: range) -> Any:
     """Layers one after another with ReLU between them."""
     import jax
 
@@ -278,7 +286,7 @@ def _stacked(call: Call, x: Any, places: range) -> Any:
     return call(places[-1], x)
 
 
-def _halved(x: Any) -> Any:
+def _max_pool(x: Any) -> Any:
     """The largest number of each square of four; what is left over at the edges goes."""
     count, high, wide, channels = x.shape
     squares = x[:, : high // 2 * 2, : wide // 2 * 2].reshape(count, high // 2, 2, wide // 2, 2, channels)

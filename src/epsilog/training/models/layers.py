@@ -29,7 +29,7 @@ class Layer(Protocol):
     def apply(self, params: Arrays, x: Any) -> Any:
         """What the layer makes of ``x`` (n, ...); shape (n, ...). A row is its own."""
 
-    def ghost(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
+    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
         """The squared norm of each example's gradient, and slopes that stand for that very gradient.
 
         Args:
@@ -58,7 +58,7 @@ class Dense:
     gain: float = 2.0
 
     def __post_init__(self) -> None:
-        check.fields(self, inputs=check.integer(1), outputs=check.integer(1), gain=check.at_least(0))
+        check.validate_fields(self, inputs=check.integer(1), outputs=check.integer(1), gain=check.at_least(0))
         _require_few((self.inputs + 1) * self.outputs)
 
     def init(self, draws: np.random.Generator) -> Arrays:
@@ -70,7 +70,7 @@ class Dense:
         weights, bias = params
         return x @ weights + bias
 
-    def ghost(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
+    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
         """A gradient is the outer product of (x, 1) and its slope (Goodfellow 2015, arXiv:1510.01799)."""
         if x.ndim > 2:
             return None
@@ -92,7 +92,7 @@ class Embedding:
     gain: float = 1.0
 
     def __post_init__(self) -> None:
-        check.fields(self, ids=check.integer(1), width=check.integer(1), gain=check.at_least(0))
+        check.validate_fields(self, ids=check.integer(1), width=check.integer(1), gain=check.at_least(0))
         _require_few(self.ids * self.width)
 
     def init(self, draws: np.random.Generator) -> Arrays:
@@ -105,7 +105,7 @@ class Embedding:
 
         return params[0][jnp.clip(x, 0, self.ids - 1).astype(jnp.int32)]
 
-    def ghost(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
+    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
         """The slopes of one id's places in an example add up before they are measured."""
         import jax.numpy as jnp
 
@@ -138,8 +138,8 @@ class Conv:
     gain: float = 2.0
 
     def __post_init__(self) -> None:
-        check.fields(self, inputs=check.integer(1), outputs=check.integer(1), kernel=check.integer(1))
-        check.fields(self, gain=check.at_least(0))
+        check.validate_fields(self, inputs=check.integer(1), outputs=check.integer(1), kernel=check.integer(1))
+        check.validate_fields(self, gain=check.at_least(0))
         _require_few((self.kernel**2 * self.inputs + 1) * self.outputs)
 
     def init(self, draws: np.random.Generator) -> Arrays:
@@ -159,13 +159,13 @@ class Conv:
         sums = (weights.T @ windows.reshape(len(weights), -1)).reshape(self.outputs, len(x), high, wide)
         return jnp.moveaxis(sums, 0, -1) + bias
 
-    def ghost(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
+    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
         """None: windows are summed over, and a layer's weights are few."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class Bias:
     """The same numbers for every row, from zero: (n, ...) -> (n, width).
 
     Attributes:
@@ -175,7 +175,7 @@ class Shift:
     width: int
 
     def __post_init__(self) -> None:
-        check.fields(self, width=check.integer(1))
+        check.validate_fields(self, width=check.integer(1))
         _require_few(self.width)
 
     def init(self, draws: np.random.Generator) -> Arrays:  # noqa: ARG002 - as every layer
@@ -188,7 +188,7 @@ class Shift:
 
         return jnp.broadcast_to(params[0], (len(x), self.width))
 
-    def ghost(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
+    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
         """The slopes are the gradient."""
         return (slopes**2).sum(axis=1), slopes
 

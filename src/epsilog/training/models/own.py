@@ -24,12 +24,12 @@ OF_A_MODEL = {each.name for each in dataclasses.fields(Model)} - {"classes"}  # 
 NAMED = re.compile(r"[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
 
 
-def is_own(kind: str) -> bool:
+def is_custom(kind: str) -> bool:
     """Whether a kind names a factory rather than something that is shipped."""
     return ":" in kind
 
 
-def require_name(kind: str) -> str:
+def require_factory_name(kind: str) -> str:
     """Returns a kind that names a module and its factory, or refuses it."""
     if not NAMED.fullmatch(kind):
         raise CheckError("kind", "module:factory, a Python file's name without .py and a function in it", repr(kind))
@@ -37,7 +37,7 @@ def require_name(kind: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class CustomModel:
     """A kind of model that somebody's own file makes.
 
     Attributes:
@@ -53,13 +53,13 @@ class Own:
     source: bytes = field(repr=False)
 
     @classmethod
-    def read(cls, kind: str, beside: Path, options: dict[str, Any]) -> Own:
+    def read(cls, kind: str, beside: Path, options: dict[str, Any]) -> CustomModel:
         """Reads the file, and runs nothing of it.
 
         Raises:
             CheckError: a name that is none, or a file that cannot be read.
         """
-        file = beside / f"{require_name(kind).partition(':')[0]}.py"
+        file = beside / f"{require_factory_name(kind).partition(':')[0]}.py"
         try:
             source = file.read_bytes()
         except OSError as error:
@@ -76,7 +76,7 @@ class Own:
         factory = getattr(self._module(), self.kind.partition(":")[2], None)
         if not callable(factory):
             raise CheckError("kind", "a function of its module", repr(self.kind))
-        made = self._tried(lambda: factory(inputs=inputs, classes=classes, **dict(self.options)))
+        made = self._call_user_code(lambda: factory(inputs=inputs, classes=classes, **dict(self.options)))
         if not isinstance(made, Model):
             raise CheckError("kind", "a factory of an epsilog.training.models.Model", f"one of a {type(made).__name__}")
         if made.classes != classes:
@@ -90,19 +90,21 @@ class Own:
         if module is None:
             module = sys.modules[name] = ModuleType(name)
             try:
-                self._tried(lambda: exec(compile(self.source, self.kind, "exec"), module.__dict__))  # noqa: S102
+                self._call_user_code(lambda: exec(compile(self.source, self.kind, "exec"), module.__dict__))  # noqa: S102
             except BaseException:
                 del sys.modules[name]
                 raise
         return module
 
-    def _tried(self, run: Any) -> Any:
+    def _call_user_code(self, run: Any) -> Any:
         try:
             return run()
         except CheckError as error:
             if error.field in OF_A_MODEL:
                 raise
-            raise CheckError("kind", f"a factory of a model whose {error.field} {error.rule}", error.value) from error
+            raise CheckError(
+                "kind", f"a factory of a model whose {error.field} {error.requirement}", error.value
+            ) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             raise CheckError("kind", "code that makes a model of inputs, classes and its options", reason) from error

@@ -21,7 +21,7 @@ TOLERANCE = 1e-4  # relative, of sums in another order and in single precision; 
 
 
 @lru_cache(maxsize=32)
-def require_rows_apart(model: Model, *, inputs: int) -> None:
+def require_per_example(model: Model, *, inputs: int) -> None:
     """Refuses a model that cannot be trained by example, or not twice with the same result.
 
     Args:
@@ -38,15 +38,15 @@ def require_rows_apart(model: Model, *, inputs: int) -> None:
     others[0], other_targets[0] = features[0], targets[0]
     with model.doubles():
         for vector in (model.start, model.start + 0.1 * draws.standard_normal(model.size)):
-            made = partial(_made, model, model.unflatten(model.asarray(vector)))
-            require_alone_and_twice(made, (features, targets), (others, other_targets))
+            made = partial(_compute_rows, model, model.unflatten(model.asarray(vector)))
+            require_deterministic_per_row(made, (features, targets), (others, other_targets))
             if model.framework == "torch":
                 _require_gradients(model, vector, features, targets)
     if model.framework == "jax":
         _require_no_callbacks(model, features, targets)
 
 
-def require_alone_and_twice(
+def require_deterministic_per_row(
     made: Callable[[Any, Any], Mapping[str, NDArray[Any]]], here: tuple[Any, Any], others: tuple[Any, Any]
 ) -> None:
     """Refuses results that are others a second time, or for a row when the rows beside it change or are gone.
@@ -63,15 +63,15 @@ def require_alone_and_twice(
             raise CheckError(name, "the same function each time", "another result for the same rows")
     for results in changed:
         for name, one in first.items():
-            _require_alike(name, one[0], results[name][0])
+            _require_equal(name, one[0], results[name][0])
 
 
 def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any], targets: NDArray[Any]) -> None:
     """Tries what only PyTorch may not be able to: a gradient for each row, where operations know no batches of them."""
-    from epsilog.training.models.torch_modules import gradients
+    from epsilog.training.models.torch_modules import compute_torch_gradients
 
     given = (model.asarray(each) for each in (vector, features, targets))
-    tried("apply", "have a gradient for each row (torch.func)", lambda: gradients(model, *given))
+    call_user_code("apply", "have a gradient for each row (torch.func)", lambda: compute_torch_gradients(model, *given))
 
 
 def _require_no_callbacks(model: Model, features: NDArray[Any], targets: NDArray[Any]) -> None:
@@ -84,7 +84,7 @@ def _require_no_callbacks(model: Model, features: NDArray[Any], targets: NDArray
     with model.doubles():
         given = [model.asarray(each) for each in (model.start, features, targets)]
         traced = jax.make_jaxpr(jax.grad(loss))
-        steps = tried("apply", "be such that JAX can compile and differentiate it", lambda: traced(*given))
+        steps = call_user_code("apply", "be such that JAX can compile and differentiate it", lambda: traced(*given))
     for name in _primitives(steps.jaxpr):
         if name.endswith("callback"):
             raise CheckError("apply", "of JAX's own operations, which cannot fail on a row", name)
@@ -102,7 +102,7 @@ def _primitives(jaxpr: Any) -> Iterator[str]:
                 yield from _primitives(inner)
 
 
-def _require_alike(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
+def _require_equal(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
     scale = 1.0 + np.abs(one).max(initial=0.0, where=np.isfinite(one))
     if not np.allclose(one, other, rtol=0.0, atol=TOLERANCE * scale, equal_nan=True):
         raise CheckError(
@@ -113,17 +113,19 @@ def _require_alike(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
         )
 
 
-def _made(model: Model, params: Any, features: NDArray[Any], targets: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _compute_rows(model: Model, params: Any, features: NDArray[Any], targets: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Outputs and losses, each with a row for a row."""
     count, width = features.shape
-    outputs = tried("apply", f"take rows of {width} features", lambda: model.apply(params, model.asarray(features)))
+    outputs = call_user_code(
+        "apply", f"take rows of {width} features", lambda: model.apply(params, model.asarray(features))
+    )
     if getattr(outputs, "shape", ())[:1] != (count,):
         raise CheckError("apply", "an output for each row", _kind(outputs), verb="give")
     if model.loss_name == "cross-entropy" and outputs.shape != (count, model.classes):
         raise CheckError("apply", f"{model.classes} outputs for each row", _kind(outputs), verb="give")
     goals = model.asarray(targets)
-    losses = tried("loss", "take outputs and targets", lambda: model.losses(outputs, goals))
-    score = tried("score", "take outputs and targets", lambda: model.scored(outputs, goals))
+    losses = call_user_code("loss", "take outputs and targets", lambda: model.losses(outputs, goals))
+    score = call_user_code("score", "take outputs and targets", lambda: model.scored(outputs, goals))
     for name, found, expected, what in (
         ("loss", losses, (count,), "one number for each example"),
         ("score", score, (), "one number for a test set"),
@@ -133,7 +135,7 @@ def _made(model: Model, params: Any, features: NDArray[Any], targets: NDArray[An
     return {"apply": np.asarray(outputs), "loss": np.asarray(losses)}
 
 
-def tried(name: str, does: str, run: Callable[[], Any]) -> Any:
+def call_user_code(name: str, does: str, run: Callable[[], Any]) -> Any:
     """What somebody's code returns; a ``CheckError`` where it fails."""
     try:
         return run()

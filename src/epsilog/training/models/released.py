@@ -22,7 +22,7 @@ AT_ONCE = 1 << 22  # numbers of features that are pushed through a model in one 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Released:
+class ReleasedModel:
     """A model with the parameters that were released.
 
     Attributes:
@@ -102,7 +102,7 @@ class Released:
             CheckError: a file that cannot be read, or that holds other arrays than the model has.
         """
         try:
-            arrays = npz.read(Path(path).read_bytes())
+            arrays = npz.decode_npz(Path(path).read_bytes())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise CheckError("model", "a released model's NPZ file", f"{Path(path).name}: {reason}") from error
@@ -110,4 +110,4 @@ class Released:
         if {name: each.shape for name, each in arrays.items()} != {name: each.shape for name, each in wanted.items()}:
             shapes = ", ".join(f"{name} {each.shape}" for name, each in wanted.items())
             raise CheckError("model", f"the arrays of the model ({shapes})", Path(path).name, verb="hold")
-        return cls(model, npz.as_vector({name: arrays[name] for name in wanted}))
+        return cls(model, npz.concatenate_arrays({name: arrays[name] for name in wanted}))

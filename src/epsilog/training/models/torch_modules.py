@@ -42,7 +42,7 @@ def from_torch(module: Any, loss: str | Loss, *, classes: int | None = None, **d
 
     if not isinstance(module, torch.nn.Module):
         raise CheckError("module", "a torch.nn.Module", f"a {type(module).__name__}")
-    require_own_rows(module)
+    reject_cross_row_layers(module)
     module = copy.deepcopy(module)
     names = [name for name, one in module.named_parameters() if one.requires_grad]
     module.requires_grad_(False)
@@ -72,7 +72,7 @@ def from_torch(module: Any, loss: str | Loss, *, classes: int | None = None, **d
     )
 
 
-def gradients(model: Model, vector: Any, features: Any, targets: Any) -> Any:
+def compute_torch_gradients(model: Model, vector: Any, features: Any, targets: Any) -> Any:
     """Each example's gradient, computed from its row alone; tensors of shape (d,), (n, f), (n,) to (n, d)."""
     import torch
 
@@ -82,7 +82,7 @@ def gradients(model: Model, vector: Any, features: Any, targets: Any) -> Any:
     return torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(vector, features, targets)
 
 
-def require_own_rows(module: Any) -> None:
+def reject_cross_row_layers(module: Any) -> None:
     """Names the layers that everybody knows to do what a model must not; the probe finds the others by trying."""
     import torch
 

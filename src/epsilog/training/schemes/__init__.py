@@ -9,6 +9,6 @@ from epsilog.training.schemes import (  # noqa: F401 - they enter themselves
     client_level_distributed,
     example_level_client_side,
 )
-from epsilog.training.schemes.base import TRAINED, Change, Now, Streams, Trainer, trains
+from epsilog.training.schemes.base import TRAINED, RoundContext, RoundStreams, RoundUpdate, Trainer, register_trainer
 
-__all__ = ["TRAINED", "Change", "Now", "Streams", "Trainer", "trains"]
+__all__ = ["TRAINED", "RoundContext", "RoundStreams", "RoundUpdate", "Trainer", "register_trainer"]

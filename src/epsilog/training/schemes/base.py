@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.schemes import Scheme
-from epsilog.training.engines import ClientStreams, Clipped, Engine, Round
-from epsilog.training.noise import Stream
+from epsilog.training.engines import ClientStreams, ClippedSum, Engine, RoundInputs
+from epsilog.training.noise import RandomStream
 from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
 
@@ -19,15 +19,15 @@ Vector = NDArray[np.float64]
 PADDING = 16  # coordinates whose true sum is 0 that a round of central noise adds
 
 
-class Streams(Protocol):
+class RoundStreams(Protocol):
     """The round's draws, by what they are for ("batches" or "noise"), and of whom: the server, or one client."""
 
-    def __call__(self, purpose: str, *, client: int | None = None) -> Stream:
+    def __call__(self, purpose: str, *, client: int | None = None) -> RandomStream:
         """Opens the draws."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Change:
+class RoundUpdate:
     """What a cohort does to the model.
 
     Attributes:
@@ -41,7 +41,7 @@ class Change:
     """
 
     step: Vector
-    clipped: Clipped
+    clipped: ClippedSum
     padding: Vector
     memory: Vector = field(default_factory=lambda: np.zeros(0))
     clip_norm: float | None = None
@@ -50,7 +50,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Now:
+class RoundContext:
     """Where a round begins.
 
     Attributes:
@@ -67,24 +67,24 @@ class Now:
     model: Vector
     memory: Vector
     cohort: Ids
-    streams: Streams
+    streams: RoundStreams
     private: bool
     pace: float = 1.0
 
     @property
-    def computed(self) -> Round:
+    def computed(self) -> RoundInputs:
         """What an engine needs to know of it; clients draw from streams of their own."""
 
         def of(purpose: str) -> ClientStreams:
             return lambda client: self.streams(purpose, client=client)
 
-        return Round(self.model, self.cohort, of("batches"), of("noise"), of("replies"), self.pace)
+        return RoundInputs(self.model, self.cohort, of("batches"), of("noise"), of("replies"), self.pace)
 
 
-class ChangeOf(Protocol):
+class RoundFunction(Protocol):
     """A scheme's own part of a round."""
 
-    def __call__(self, scheme: Any, engine: Engine, now: Now, /) -> Change:
+    def __call__(self, scheme: Any, engine: Engine, now: RoundContext, /) -> RoundUpdate:
         """Clips, sums and adds noise."""
 
 
@@ -97,7 +97,7 @@ class Trainer:
         require_fit: refuses a task that this scheme cannot be trained on, beyond what holds for every scheme.
     """
 
-    change: ChangeOf
+    change: RoundFunction
     require_fit: Callable[[Any, Task], None]
 
 
@@ -105,12 +105,12 @@ TRAINED: dict[type[Scheme], Trainer] = {}
 """How each scheme is trained; a subclass of one is not it."""
 
 
-def trains(
+def register_trainer(
     scheme: type[Scheme], *, require_fit: Callable[[Any, Task], None] = lambda *_: None
-) -> Callable[[ChangeOf], ChangeOf]:
+) -> Callable[[RoundFunction], RoundFunction]:
     """Decorates the function that computes the rounds of ``scheme``."""
 
-    def keep(change: ChangeOf) -> ChangeOf:
+    def keep(change: RoundFunction) -> RoundFunction:
         TRAINED[scheme] = Trainer(change, require_fit)
         return change
 

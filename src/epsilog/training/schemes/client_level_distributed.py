@@ -9,27 +9,27 @@ from numpy.typing import NDArray
 
 from epsilog.schemes import ClientLevelDistributed
 from epsilog.terms import CheckError, check
-from epsilog.training.engines import Engine, together
-from epsilog.training.noise import Stream
-from epsilog.training.schemes.base import Change, Now, trains
+from epsilog.training.engines import Engine, combine_sums
+from epsilog.training.noise import RandomStream
+from epsilog.training.schemes.base import RoundContext, RoundUpdate, register_trainer
 from epsilog.training.task import Task
 
 SPREAD = 12.0  # standard deviations of noise for which there must be room before sums wrap around
 
 
-def require_room(scheme: ClientLevelDistributed, task: Task) -> None:
+def require_modulus_capacity(scheme: ClientLevelDistributed, task: Task) -> None:
     """Refuses numbers that are too short for the sum, noise that no 64-bit number holds, and shares of canaries."""
     if task.canaries is not None:
         bound = "absent where clients share the noise: whoever runs a canary knows its share"
         raise CheckError("canaries", bound, f"{task.canaries.count}")
-    check.within(0, 2.0**40)(share_stddev=scheme.share_stddev)
+    check.in_closed_interval(0, 2.0**40)(share_stddev=scheme.share_stddev)
     noise = scheme.share_stddev * math.sqrt(scheme.cohort_size)
     needed = math.ceil(math.log2(scheme.cohort_size / scheme.grid + SPREAD * noise + 1)) + 1
     check.integer(min(needed, 63))(modulus_bits=scheme.modulus_bits)
 
 
-@trains(ClientLevelDistributed, require_fit=require_room)
-def change(scheme: ClientLevelDistributed, engine: Engine, now: Now, /) -> Change:
+@register_trainer(ClientLevelDistributed, require_fit=require_modulus_capacity)
+def compute_update(scheme: ClientLevelDistributed, engine: Engine, now: RoundContext, /) -> RoundUpdate:
     """Mean of the cohort's updates from a sum of whole numbers. A client's padding is one coordinate of its own share.
 
     Shares of ``survivors`` clients are the planned noise; more replies carry more, with fewer the round is given up.
@@ -45,17 +45,17 @@ def change(scheme: ClientLevelDistributed, engine: Engine, now: Now, /) -> Chang
             bare += clipped.total
         if not now.private or clipped.silent:
             continue
-        share = discrete_gaussians(now.streams("noise", client=client), scheme.share_stddev, now.model.size + 1)
-        total = _wrapped(total + np.trunc(clipped.total / width).astype(np.int64) + share[:-1], scheme.modulus_bits)
+        share = draw_discrete_gaussians(now.streams("noise", client=client), scheme.share_stddev, now.model.size + 1)
+        total = _wrap_modulo(total + np.trunc(clipped.total / width).astype(np.int64) + share[:-1], scheme.modulus_bits)
         padding.append(float(share[-1]) * width * math.sqrt(scheme.survivors))
-    clipped = together(seen, size=now.model.size)
+    clipped = combine_sums(seen, size=now.model.size)
     if now.private and scheme.gives_up(len(padding)):
-        return Change(np.zeros_like(now.model), clipped, np.zeros(0), given_up=True)
+        return RoundUpdate(np.zeros_like(now.model), clipped, np.zeros(0), given_up=True)
     step = (width * total + bare) / max(now.cohort.size, 1)
-    return Change(step, clipped, np.array(padding))
+    return RoundUpdate(step, clipped, np.array(padding))
 
 
-def discrete_gaussians(stream: Stream, stddev: float, count: int) -> NDArray[np.int64]:
+def draw_discrete_gaussians(stream: RandomStream, stddev: float, count: int) -> NDArray[np.int64]:
     """Draws whole numbers k with probability proportional to exp(-k^2 / (2 stddev^2)); shape (count,).
 
     Rejection from the discrete Laplace law, as in Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithm 3, in
@@ -73,7 +73,7 @@ def discrete_gaussians(stream: Stream, stddev: float, count: int) -> NDArray[np.
     return np.asarray(np.rint(stream.noise_factor * np.concatenate(drawn)), dtype=np.int64)
 
 
-def _wrapped(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+def _wrap_modulo(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
     """Modulo 2^bits, as signed numbers."""
     half = 1 << (bits - 1)
     return np.asarray((numbers + half) % (1 << bits) - half)

@@ -6,8 +6,8 @@ import numpy as np
 
 from epsilog.schemes import ExampleLevelClientSide
 from epsilog.terms import CheckError
-from epsilog.training.engines import Engine, NoisyRuns
-from epsilog.training.schemes.base import Change, Now, trains
+from epsilog.training.engines import Engine, LocalDPSGD
+from epsilog.training.schemes.base import RoundContext, RoundUpdate, register_trainer
 from epsilog.training.task import Task
 
 MOST_NORMALS = 500_000_000  # of one client in a round: 4 GB
@@ -24,14 +24,14 @@ def require_normals(scheme: ExampleLevelClientSide, task: Task) -> None:
         raise CheckError("local_steps", bound, f"{scheme.local_steps}")
 
 
-@trains(ExampleLevelClientSide, require_fit=require_normals)
-def change(scheme: ExampleLevelClientSide, engine: Engine, now: Now, /) -> Change:
+@register_trainer(ExampleLevelClientSide, require_fit=require_normals)
+def compute_update(scheme: ExampleLevelClientSide, engine: Engine, now: RoundContext, /) -> RoundUpdate:
     """Mean of the clients' noisy differences. A client's padding is its steps' noise, scaled back to one step's."""
-    runs = NoisyRuns(
+    runs = LocalDPSGD(
         scheme.local_steps,
         scheme.batch_probability,
         clip_norm=scheme.clip_norm if now.private else np.inf,
         noise_stddev=scheme.noise_stddev if now.private else 0.0,
     )
     clipped = engine.sum_of_noisy_runs(now.computed, runs)
-    return Change(clipped.total / max(now.cohort.size, 1), clipped, clipped.padding)
+    return RoundUpdate(clipped.total / max(now.cohort.size, 1), clipped, clipped.padding)

@@ -1,31 +1,31 @@
 """Empirical lower bounds: what an attack has shown a run to leak at least, with a stated confidence. Never a guarantee.
 
-``one_run`` reads the scores of canaries that were put into one run by fair coins, ``two_samples`` the outcomes of many
-runs on two neighbours. Each refutes claims that are too good; silence proves little, and each says how much it could
-have shown. Docs: docs/how-to/audit-a-run.md.
+``audit_one_run`` reads the scores of canaries that were put into one run by fair coins, ``audit_two_datasets`` the
+outcomes of many runs on two neighbours. Each refutes claims that are too good; silence proves little, and each says
+how much it could have shown. Docs: docs/how-to/audit-a-run.md.
 """
 
-from epsilog.verification.audits.against import Held, held_against
+from epsilog.verification.audits.against import ClaimTest, refute_claim
 from epsilog.verification.audits.canaries import (
     GAUSSIAN,
     METHODS,
     ONE_RUN,
     SILENCE,
-    Audit,
+    AuditProtocol,
+    CanaryAudit,
     Guesses,
-    Protocol,
-    correct_guesses,
-    one_run,
+    audit_one_run,
+    count_correct_guesses,
+    list_default_guesses,
     refutes_epsilon,
     refutes_profile,
-    usual_guesses,
 )
-from epsilog.verification.audits.curves import Curve, gaussian_curve, line_curve, lines_of
-from epsilog.verification.audits.estimate import estimate_by_cosines, estimated_epsilon, fitted
+from epsilog.verification.audits.curves import Curve, build_gaussian_curve, build_line_curve, list_profile_points
+from epsilog.verification.audits.estimate import estimate_by_cosines, estimate_epsilon, fit_normal
 from epsilog.verification.audits.files import read_protocol, read_scores
 from epsilog.verification.audits.planned import PLANNED, SCORES, PlannedAudit
-from epsilog.verification.audits.refutation import f_dp_refutes, p_value
-from epsilog.verification.audits.samples import two_samples
+from epsilog.verification.audits.refutation import bound_p_value, refutes_f_dp
+from epsilog.verification.audits.samples import audit_two_datasets
 
 __all__ = [
     "GAUSSIAN",
@@ -34,27 +34,27 @@ __all__ = [
     "PLANNED",
     "SCORES",
     "SILENCE",
-    "Audit",
+    "AuditProtocol",
+    "CanaryAudit",
+    "ClaimTest",
     "Curve",
     "Guesses",
-    "Held",
     "PlannedAudit",
-    "Protocol",
-    "correct_guesses",
+    "audit_one_run",
+    "audit_two_datasets",
+    "bound_p_value",
+    "build_gaussian_curve",
+    "build_line_curve",
+    "count_correct_guesses",
     "estimate_by_cosines",
-    "estimated_epsilon",
-    "f_dp_refutes",
-    "fitted",
-    "gaussian_curve",
-    "held_against",
-    "line_curve",
-    "lines_of",
-    "one_run",
-    "p_value",
+    "estimate_epsilon",
+    "fit_normal",
+    "list_default_guesses",
+    "list_profile_points",
     "read_protocol",
     "read_scores",
+    "refute_claim",
     "refutes_epsilon",
+    "refutes_f_dp",
     "refutes_profile",
-    "two_samples",
-    "usual_guesses",
 ]

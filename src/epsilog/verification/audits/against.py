@@ -8,15 +8,15 @@ from itertools import chain
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import Release
-from epsilog.plan import RegisteredPlan, profile_view
+from epsilog.plan import RegisteredPlan, compute_profile_view
 from epsilog.terms import NeighboringRelation
-from epsilog.verification.audits.canaries import ONE_RUN, Audit, refutes_epsilon, refutes_profile
+from epsilog.verification.audits.canaries import ONE_RUN, CanaryAudit, refutes_epsilon, refutes_profile
 
 SMALLEST = 1e-13  # down to which delta a profile is looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ClaimTest:
     """How a claim fares.
 
     Attributes:
@@ -37,7 +37,7 @@ class Held:
         return self.by_epsilon or self.by_profile
 
 
-def held_against(audit: Audit, plan: RegisteredPlan, *, mistaken: float | None = None) -> Held:
+def refute_claim(audit: CanaryAudit, plan: RegisteredPlan, *, mistaken: float | None = None) -> ClaimTest:
     """Holds an audit against a plan's claim.
 
     Args:
@@ -55,7 +55,7 @@ def held_against(audit: Audit, plan: RegisteredPlan, *, mistaken: float | None =
     if asked.delta != guarantee.delta:
         claimed = epsilon(release, delta=asked.delta, relation=relation).upper
     by_profile = refutes_profile(audit, _points(release, guarantee.delta, relation), level=level)
-    return Held(claimed, any_mechanism and refutes_epsilon(audit, claimed, level=level), by_profile, borne)
+    return ClaimTest(claimed, any_mechanism and refutes_epsilon(audit, claimed, level=level), by_profile, borne)
 
 
 @lru_cache(maxsize=64)
@@ -64,6 +64,6 @@ def _points(release: Release, delta: float, relation: NeighboringRelation) -> tu
 
     A claim at one delta allows all to be told with that chance: what comes once in a million refutes smaller ones only.
     """
-    views = (profile_view(release, delta=down, relation=relation) for down in (delta, min(delta, SMALLEST)))
+    views = (compute_profile_view(release, delta=down, relation=relation) for down in (delta, min(delta, SMALLEST)))
     points = (zip(view.epsilons, (one.upper for one in view.deltas), strict=True) for view in views)
     return tuple(chain.from_iterable(points))

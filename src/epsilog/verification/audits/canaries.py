@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilog.accounting import gaussian_epsilon
 from epsilog.terms import CheckError, check
-from epsilog.terms.digits import lower_text
-from epsilog.terms.notebook import html_table
-from epsilog.verification.audits.curves import gaussian_curve, line_curve, lines_of
-from epsilog.verification.audits.refutation import f_dp_refutes, p_value
+from epsilog.terms.digits import format_lower
+from epsilog.terms.notebook import render_html_table
+from epsilog.verification.audits.curves import build_gaussian_curve, build_line_curve, list_profile_points
+from epsilog.verification.audits.refutation import bound_p_value, refutes_f_dp
 
 FEWEST = 8  # guesses of one kind: fewer show nothing at usual confidences
 MOST = 100.0  # the largest epsilon, or mu, that is looked for
@@ -44,12 +44,12 @@ class Guesses(NamedTuple):
         return self.inside + self.outside
 
 
-def usual_guesses(canaries: int) -> tuple[Guesses, ...]:
+def list_default_guesses(canaries: int) -> tuple[Guesses, ...]:
     """K of each end, for k of a half down to a thirty-second of all canaries.
 
     More of them would each get a smaller part of what confidence leaves.
 
-    >>> usual_guesses(40)
+    >>> list_default_guesses(40)
     (Guesses(inside=20, outside=20), Guesses(inside=10, outside=10))
     """
     halves = [canaries >> i for i in range(1, 6) if canaries >> i >= FEWEST] or [canaries // 2]
@@ -57,7 +57,7 @@ def usual_guesses(canaries: int) -> tuple[Guesses, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
+class AuditProtocol:
     """What is fixed before the run, so that nobody picks what came out best.
 
     Attributes:
@@ -65,7 +65,8 @@ class Protocol:
         delta: at which epsilon is bounded, in [0, 1).
         confidence: in (0, 1): how often, at least, no bound is above the truth.
         method: "one-run" for any mechanism, or "one-run-gaussian" for Gaussian ones.
-        guesses: all that are made; each gets an equal part of what confidence leaves. Blank for ``usual_guesses``.
+        guesses: all that are made; each gets an equal part of what confidence leaves. Blank for
+        ``list_default_guesses``.
     """
 
     canaries: int
@@ -75,16 +76,16 @@ class Protocol:
     guesses: tuple[Guesses, ...] = ()
 
     def __post_init__(self) -> None:
-        check.fields(
+        check.validate_fields(
             self,
             canaries=check.integer(2, 10**7),
-            delta=check.half_open(0, 1),
-            confidence=check.between(0, 1),
+            delta=check.in_half_open_interval(0, 1),
+            confidence=check.in_open_interval(0, 1),
             method=check.one_of(tuple(METHODS)),
         )
         if self.method == GAUSSIAN and self.delta == 0:
             raise CheckError("delta", "above 0 for a Gaussian mechanism", "0")
-        made = tuple(Guesses(*one) for one in self.guesses) or usual_guesses(self.canaries)
+        made = tuple(Guesses(*one) for one in self.guesses) or list_default_guesses(self.canaries)
         for one in made:
             check.integer(0)(inside=one.inside)
             check.integer(0)(outside=one.outside)
@@ -99,7 +100,7 @@ class Protocol:
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class CanaryAudit:
     """What was found.
 
     Attributes:
@@ -114,7 +115,7 @@ class Audit:
     correct: tuple[int, ...]
     best: int
     most: float
-    protocol: Protocol
+    protocol: AuditProtocol
 
     @property
     def says(self) -> str:
@@ -125,8 +126,8 @@ class Audit:
             shown = (
                 f"{found}, which shows no leak. With all of them right epsilon would have been shown to be at least "
             )
-            return f"{shown}{lower_text(self.most, 3)}. {SILENCE}"
-        bound = f"epsilon is at least {lower_text(self.epsilon, 3)} at delta {asked.delta:g}"
+            return f"{shown}{format_lower(self.most, 3)}. {SILENCE}"
+        bound = f"epsilon is at least {format_lower(self.epsilon, 3)} at delta {asked.delta:g}"
         if asked.method == GAUSSIAN:
             bound += ", if the mechanism is Gaussian"
         return f"{found}: with confidence {asked.confidence:.3g} {bound}. It is a lower bound and promises nothing."
@@ -138,11 +139,11 @@ class Audit:
     def _repr_html_(self) -> str:
         asked = self.protocol
         rows = [
-            ("epsilon is at least", lower_text(self.epsilon), f"at delta {asked.delta:g}"),
+            ("epsilon is at least", format_lower(self.epsilon), f"at delta {asked.delta:g}"),
             ("confidence", f"{asked.confidence:g}", METHODS[asked.method]),
-            ("could have shown", lower_text(self.most), f"{asked.canaries} canaries"),
+            ("could have shown", format_lower(self.most), f"{asked.canaries} canaries"),
         ]
-        return html_table("Lower bound by an attack; it promises nothing", rows)
+        return render_html_table("Lower bound by an attack; it promises nothing", rows)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -163,7 +164,7 @@ class Audit:
         }
 
 
-def one_run(scores: ArrayLike, included: ArrayLike, protocol: Protocol) -> Audit:
+def audit_one_run(scores: ArrayLike, included: ArrayLike, protocol: AuditProtocol) -> CanaryAudit:
     """Bounds epsilon from below by the scores of canaries in one run.
 
     It holds if each canary was put in by a fair coin of its own, if a score is a function of what was released and of
@@ -178,11 +179,11 @@ def one_run(scores: ArrayLike, included: ArrayLike, protocol: Protocol) -> Audit
         CheckError: shapes that differ, a score that is no number, a coin that is neither.
     """
     values, coins = _read(scores, included, protocol.canaries)
-    correct = tuple(correct_guesses(values, coins, one) for one in protocol.guesses)
+    correct = tuple(count_correct_guesses(values, coins, one) for one in protocol.guesses)
     bounds = [_bound(protocol, one, n) for one, n in zip(protocol.guesses, correct, strict=True)]
     best = int(np.argmax(bounds))
     most = max(_bound(protocol, one, one.total) for one in protocol.guesses)
-    return Audit(bounds[best], correct, best, most, protocol)
+    return CanaryAudit(bounds[best], correct, best, most, protocol)
 
 
 def _read(scores: ArrayLike, included: ArrayLike, canaries: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -198,7 +199,7 @@ def _read(scores: ArrayLike, included: ArrayLike, canaries: int) -> tuple[NDArra
     return values, coins.astype(bool)
 
 
-def correct_guesses(values: NDArray[np.float64], coins: NDArray[np.bool_], guesses: Guesses) -> int:
+def count_correct_guesses(values: NDArray[np.float64], coins: NDArray[np.bool_], guesses: Guesses) -> int:
     """How many are right; of canaries with the same score those that are guessed wrongly come first."""
     right = 0
     for count, signed, truth in ((guesses.inside, -values, coins), (guesses.outside, values, ~coins)):
@@ -208,13 +209,13 @@ def correct_guesses(values: NDArray[np.float64], coins: NDArray[np.bool_], guess
     return right
 
 
-def _bound(protocol: Protocol, guesses: Guesses, correct: int) -> float:
+def _bound(protocol: AuditProtocol, guesses: Guesses, correct: int) -> float:
     m, count, level = protocol.canaries, guesses.total, protocol.level
     if protocol.method == ONE_RUN:
-        return _largest(lambda e: p_value(m, count, correct, epsilon=e, delta=protocol.delta) <= level)
+        return _largest(lambda e: bound_p_value(m, count, correct, epsilon=e, delta=protocol.delta) <= level)
 
     def refuted(mu: float) -> bool:
-        return f_dp_refutes(m, count, correct, curve=gaussian_curve(mu), level=level)
+        return refutes_f_dp(m, count, correct, curve=build_gaussian_curve(mu), level=level)
 
     mu = _largest(refuted)
     return gaussian_epsilon(mu, protocol.delta)[0] if mu > 0 else 0.0
@@ -235,7 +236,7 @@ def _largest(refuted: Callable[[float], bool]) -> float:
     return low
 
 
-def refutes_epsilon(audit: Audit, claimed: float, *, level: float) -> bool:
+def refutes_epsilon(audit: CanaryAudit, claimed: float, *, level: float) -> bool:
     """Whether the guesses refute a claimed epsilon at the protocol's delta, of any mechanism.
 
     Args:
@@ -245,12 +246,12 @@ def refutes_epsilon(audit: Audit, claimed: float, *, level: float) -> bool:
     """
     asked = audit.protocol
     return any(
-        p_value(asked.canaries, one.total, n, epsilon=claimed, delta=asked.delta) <= level
+        bound_p_value(asked.canaries, one.total, n, epsilon=claimed, delta=asked.delta) <= level
         for one, n in zip(asked.guesses, audit.correct, strict=True)
     )
 
 
-def refutes_profile(audit: Audit, points: Sequence[tuple[float, float]], *, level: float | None = None) -> bool:
+def refutes_profile(audit: CanaryAudit, points: Sequence[tuple[float, float]], *, level: float | None = None) -> bool:
     """Whether the guesses refute a whole privacy profile, which says more than any one of its points.
 
     Args:
@@ -258,9 +259,9 @@ def refutes_profile(audit: Audit, points: Sequence[tuple[float, float]], *, leve
         points: (epsilon, delta) of the claim, each an upper bound that holds in both directions.
         level: how often, at most, one of the guesses may mislead; None for the protocol's.
     """
-    lines, asked = lines_of(points), audit.protocol
+    lines, asked = list_profile_points(points), audit.protocol
     borne = asked.level if level is None else level
     return bool(lines) and any(
-        f_dp_refutes(asked.canaries, one.total, n, curve=line_curve(lines), level=borne)
+        refutes_f_dp(asked.canaries, one.total, n, curve=build_line_curve(lines), level=borne)
         for one, n in zip(asked.guesses, audit.correct, strict=True)
     )

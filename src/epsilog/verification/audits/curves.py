@@ -11,10 +11,10 @@ Curve = Callable[[float], float]
 """The least chance of an event under one neighbour that has chance y under the other; rises with y, and is convex."""
 
 
-def line_curve(lines: Sequence[tuple[float, float]]) -> Curve:
+def build_line_curve(lines: Sequence[tuple[float, float]]) -> Curve:
     """The curve of points (epsilon, delta) of a privacy profile: P(A) <= e^epsilon Q(A) + delta for each, both ways.
 
-    >>> curve = line_curve([(0.0, 0.1)])
+    >>> curve = build_line_curve([(0.0, 0.1)])
     >>> round(curve(0.5), 12), curve(0.05)
     (0.4, 0.0)
     """
@@ -32,12 +32,12 @@ def _two_ways(epsilon: float, delta: float) -> tuple[tuple[float, float], tuple[
     return (shrunk, -delta * shrunk), (1 / shrunk, 1 - delta - 1 / shrunk)
 
 
-def lines_of(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def list_profile_points(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """Points of a profile that say something: delta below 1, and epsilon small enough to compute with."""
     return [(epsilon, delta) for epsilon, delta in points if 0 <= delta < 1 and 0 <= epsilon < 300]
 
 
-def gaussian_curve(mu: float) -> Curve:
+def build_gaussian_curve(mu: float) -> Curve:
     """The curve of mu-GDP.
 
     Source: Dong, Roth & Su 2019 (arXiv:1905.02383), Definition 2.6.

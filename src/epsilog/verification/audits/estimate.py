@@ -33,21 +33,21 @@ def estimate_by_cosines(scores: Vector, included: NDArray[np.bool_], *, delta: f
     for name, side in zip(("out", "in"), both, strict=True):
         if side.size < 2:
             raise CheckError("canaries", f"at least 2 that were {name}", f"{side.size}", verb="be")
-    return estimated_epsilon(*map(fitted, both), delta=delta)
+    return estimate_epsilon(*map(fit_normal, both), delta=delta)
 
 
-def fitted(values: Vector) -> Law:
+def fit_normal(values: Vector) -> Law:
     """Mean and standard deviation of a sample."""
     return float(values.mean()), max(float(values.std(ddof=1)), NARROWEST)
 
 
-def estimated_epsilon(absent: Law, there: Law, *, delta: float) -> float:
+def estimate_epsilon(absent: Law, there: Law, *, delta: float) -> float:
     """Epsilon at delta of two normal laws, given by mean and standard deviation; at most 100.
 
-    >>> round(estimated_epsilon((0.0, 1.0), (1.0, 1.0), delta=1e-5), 3)  # mu = 1 of Gaussian DP
+    >>> round(estimate_epsilon((0.0, 1.0), (1.0, 1.0), delta=1e-5), 3)  # mu = 1 of Gaussian DP
     4.377
     """
-    delta = check.between(0, 1, check.DOWN)(delta=delta)
+    delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
     low, high = 0.0, MOST
 
     def met(epsilon: float) -> bool:

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError, RecordsError
-from epsilog.verification.audits.canaries import Guesses, Protocol
+from epsilog.terms import CheckError, RecordError
+from epsilog.verification.audits.canaries import AuditProtocol, Guesses
 from epsilog.verification.evidence import read_file
 
 FIELDS = ("canaries", "delta", "confidence", "method", "guesses")
 COINS = {"1": True, "0": False, "true": True, "false": False}
 
 
-def read_protocol(path: Path) -> Protocol:
+def read_protocol(path: Path) -> AuditProtocol:
     """Reads a protocol from TOML: ``canaries``, ``delta``, and what else its terms say.
 
     Raises:
-        RecordsError: it cannot be read, or says something else.
+        RecordError: it cannot be read, or says something else.
     """
     try:
         document: dict[str, Any] = tomllib.loads(read_file(path).decode("utf-8"))
@@ -33,16 +33,16 @@ def read_protocol(path: Path) -> Protocol:
         guesses = document.pop("guesses", [])
         if not all(isinstance(one, list) and len(one) == 2 for one in guesses):
             raise CheckError("guesses", "pairs [inside, outside]", repr(guesses))
-        return Protocol(**document, guesses=tuple(Guesses(*one) for one in guesses))
+        return AuditProtocol(**document, guesses=tuple(Guesses(*one) for one in guesses))
     except (ValueError, TypeError, RecursionError) as error:
-        raise RecordsError(f"{path}: {error}") from error
+        raise RecordError(f"{path}: {error}") from error
 
 
 def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Reads scores and coins from a CSV file with the columns ``score`` and ``included``, a canary a line.
 
     Raises:
-        RecordsError: a column that is missing, or a line that says something else; named with its number.
+        RecordError: a column that is missing, or a line that says something else; named with its number.
     """
     try:
         rows = csv.DictReader(read_file(path).decode("utf-8-sig").splitlines())
@@ -53,7 +53,7 @@ def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             raise CheckError("columns", "score and included", f"without {', '.join(missing)}")
         found = [_line(number, row) for number, row in enumerate(rows, start=2)]
     except (ValueError, csv.Error) as error:
-        raise RecordsError(f"{path}: {error}") from error
+        raise RecordError(f"{path}: {error}") from error
     scores, coins = zip(*found, strict=True) if found else ((), ())
     return np.array(scores, dtype=np.float64), np.array(coins, dtype=bool)
 

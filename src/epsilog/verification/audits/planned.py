@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from epsilog.plan import RegisteredPlan
 from epsilog.terms import Canaries, CheckError, check, codec
-from epsilog.verification.audits.canaries import Guesses, Protocol
+from epsilog.verification.audits.canaries import AuditProtocol, Guesses
 
 PLANNED = "audit"  # where a plan's details hold it
 CLOSE = 1e-9  # how far a cosine may be rounded beyond 1
@@ -25,15 +25,15 @@ class PlannedAudit:
         commitment: SHA-256 of the secret that coins and canaries follow from.
     """
 
-    protocol: Protocol
+    protocol: AuditProtocol
     score: str
     commitment: str
 
     def __post_init__(self) -> None:
-        check.fields(self, protocol=check.instance(Protocol), commitment=check.text())
-        check.fields(self, score=check.one_of(tuple(SCORES.values())))
+        check.validate_fields(self, protocol=check.instance_of(AuditProtocol), commitment=check.text())
+        check.validate_fields(self, score=check.one_of(tuple(SCORES.values())))
 
-    def can_be(self, scores: Iterable[float]) -> bool:
+    def is_possible(self, scores: Iterable[float]) -> bool:
         """Whether such scores may be what was planned: cosines are at most 1, losses may fall or rise by anything."""
         return self.score != "cosine" or all(abs(score) <= 1 + CLOSE for score in scores)
 
@@ -59,7 +59,9 @@ class PlannedAudit:
         """
         try:
             guesses = tuple(Guesses(*one) for one in stated["guesses"])
-            protocol = Protocol(stated["canaries"], stated["delta"], stated["confidence"], stated["method"], guesses)
+            protocol = AuditProtocol(
+                stated["canaries"], stated["delta"], stated["confidence"], stated["method"], guesses
+            )
             found = cls(protocol, stated["score"], stated["commitment"])
         except CheckError as error:
             raise error.under("audit") from None
@@ -72,7 +74,7 @@ class PlannedAudit:
         return found
 
     @classmethod
-    def made(cls, protocol: Protocol, canaries: Canaries, *, unit_is_client: bool) -> Self:
+    def create(cls, protocol: AuditProtocol, canaries: Canaries, *, unit_is_client: bool) -> Self:
         """What a plan will state of these canaries."""
         return cls(protocol, SCORES[unit_is_client], canaries.commitment)
 
@@ -83,7 +85,7 @@ class PlannedAudit:
         return None if stated is None else cls.from_json(stated)
 
 
-def contradictions(plan: RegisteredPlan) -> Iterator[str]:
+def list_contradictions(plan: RegisteredPlan) -> Iterator[str]:
     """Where a plan's audit is not of the plan's own claim."""
     stated = PlannedAudit.of(plan)
     data = plan.details.get("data", {})

@@ -8,7 +8,7 @@ from scipy.special import bdtrc, expit
 from epsilog.verification.audits.curves import Curve
 
 
-def p_value(canaries: int, guesses: int, correct: int, *, epsilon: float, delta: float) -> float:
+def bound_p_value(canaries: int, guesses: int, correct: int, *, epsilon: float, delta: float) -> float:
     """Bounds the chance of at least so many right guesses under (epsilon, delta)-DP.
 
     Each canary is in or out by a fair coin of its own; ``guesses`` of them, a number fixed beforehand, are guessed from
@@ -25,7 +25,7 @@ def p_value(canaries: int, guesses: int, correct: int, *, epsilon: float, delta:
         Steinke, Nasr & Jagielski 2023 (arXiv:2305.08846), Theorem 5.2: with W binomial, of ``guesses`` trials with
         chance e^epsilon / (1 + e^epsilon), it is P(W >= v) + 2 m delta max over i of P(v > W >= v - i) / i.
 
-    >>> round(p_value(100, 100, 60, epsilon=0.0, delta=0.0), 4)  # sixty heads or more of a hundred
+    >>> round(bound_p_value(100, 100, 60, epsilon=0.0, delta=0.0), 4)  # sixty heads or more of a hundred
     0.0284
     """
     if correct <= 0:
@@ -39,7 +39,7 @@ def p_value(canaries: int, guesses: int, correct: int, *, epsilon: float, delta:
     return min(1.0, least + 2 * canaries * delta * float(np.max((reached - least) / i)))
 
 
-def f_dp_refutes(canaries: int, guesses: int, correct: int, *, curve: Curve, level: float) -> bool:
+def refutes_f_dp(canaries: int, guesses: int, correct: int, *, curve: Curve, level: float) -> bool:
     """Whether at least so many right guesses have a chance below ``level`` under a trade-off curve.
 
     With p_i the chance of exactly i right guesses of c', let r_c = sum over i >= c of i p_i / m, the chance that a

@@ -13,7 +13,7 @@ from epsilog.terms import CheckError, check
 FEWEST = 10  # outcomes of each
 
 
-def two_samples(one: ArrayLike, other: ArrayLike, *, delta: float, confidence: float = 0.95) -> float:
+def audit_two_datasets(one: ArrayLike, other: ArrayLike, *, delta: float, confidence: float = 0.95) -> float:
     """Bounds epsilon from below by released numbers, from independent runs on two neighbouring data sets.
 
     The first half of each sample picks a half-line and which neighbour reaches it oftener; the second half counts, so
@@ -34,7 +34,10 @@ def two_samples(one: ArrayLike, other: ArrayLike, *, delta: float, confidence: f
     Source:
         Clopper & Pearson 1934 for both rates; the half-line is the best set of a shifted unimodal law.
     """
-    delta, confidence = check.half_open(0, 1)(delta=delta), check.between(0, 1)(confidence=confidence)
+    delta, confidence = (
+        check.in_half_open_interval(0, 1)(delta=delta),
+        check.in_open_interval(0, 1)(confidence=confidence),
+    )
     p, q = _numbers("one", one), _numbers("other", other)
     (p_pick, p_count), (q_pick, q_count) = (np.split(x, [len(x) // 2]) for x in (p, q))
     _, threshold, above, turned = max(
@@ -44,8 +47,8 @@ def two_samples(one: ArrayLike, other: ArrayLike, *, delta: float, confidence: f
     )
     first, second = (q_count, p_count) if turned else (p_count, q_count)
     level = (1 - confidence) / 2
-    often = _at_least(_reached(first, threshold, above=above), len(first), level)
-    seldom = 1 - _at_least(len(second) - _reached(second, threshold, above=above), len(second), level)
+    often = _at_least(_count_reaching(first, threshold, above=above), len(first), level)
+    seldom = 1 - _at_least(len(second) - _count_reaching(second, threshold, above=above), len(second), level)
     return max(0.0, math.log((often - delta) / seldom)) if often > delta and seldom > 0 else 0.0
 
 
@@ -58,7 +61,7 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return found
 
 
-def _reached(values: NDArray[np.float64], threshold: float, *, above: bool) -> int:
+def _count_reaching(values: NDArray[np.float64], threshold: float, *, above: bool) -> int:
     return int((values >= threshold).sum() if above else (values <= threshold).sum())
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from epsilog.plan import RegisteredPlan
 from epsilog.schemes import ClientLevelCentral
-from epsilog.terms import CheckError, Guarantee, RecordsError, codec
-from epsilog.verification.claim import certified
+from epsilog.terms import CheckError, Guarantee, RecordError, codec
+from epsilog.verification.claim import compute_certified_interval
 from epsilog.verification.evidence import read_file
-from epsilog.verification.logs.logged import Units
+from epsilog.verification.logs.logged import LogUnits
 from epsilog.verification.logs.mapping import LogMapping, PlannedClaim, StatedClaim
 
 
@@ -37,9 +37,9 @@ class Claim:
         return self.plan is not None and self.plan.simulation
 
     @property
-    def units(self) -> Units:
+    def units(self) -> LogUnits:
         """For columns that are measured in what is claimed."""
-        return Units(self.scheme.clients, self.scheme.clip_norm, self.divisor)
+        return LogUnits(self.scheme.clients, self.scheme.clip_norm, self.divisor)
 
 
 def read_claim(mapping: LogMapping, base: Path) -> Claim:
@@ -47,21 +47,21 @@ def read_claim(mapping: LogMapping, base: Path) -> Claim:
 
     Raises:
         CheckError: a claim that does not hold together, or that no theorem prices.
-        RecordsError: a plan that cannot be read.
+        RecordError: a plan that cannot be read.
     """
     if isinstance(mapping.claim, PlannedClaim):
-        return _planned(base / mapping.claim.plan)
+        return _read_planned_claim(base / mapping.claim.plan)
     try:
-        return _stated(mapping.claim)
+        return _read_stated_claim(mapping.claim)
     except CheckError as error:
         raise error.under("claim") from None
 
 
-def _planned(path: Path) -> Claim:
+def _read_planned_claim(path: Path) -> Claim:
     try:
-        plan = RegisteredPlan.from_json(codec.parse(read_file(path)))
+        plan = RegisteredPlan.from_json(codec.parse_json(read_file(path)))
     except codec.UNREADABLE as error:
-        raise RecordsError(f"{path.name} is not a plan: {error}") from error
+        raise RecordError(f"{path.name} is not a plan: {error}") from error
     scheme = plan.scheme
     if plan.trials is not None:
         raise CheckError(
@@ -75,7 +75,7 @@ def _planned(path: Path) -> Claim:
     return Claim(plan.guarantee, scheme, scheme.expected_cohort, plan)
 
 
-def _stated(said: StatedClaim) -> Claim:
+def _read_stated_claim(said: StatedClaim) -> Claim:
     scheme = ClientLevelCentral(
         said.population,
         said.sampling_probability,
@@ -91,7 +91,7 @@ def _stated(said: StatedClaim) -> Claim:
         raise CheckError("relation", f"{priced} for sampling = {said.sampling!r}", repr(said.relation.value))
     epsilon = said.epsilon
     if epsilon is None:
-        epsilon = certified(scheme.release(), said.delta, said.relation).upper
+        epsilon = compute_certified_interval(scheme.release(), said.delta, said.relation).upper
         if not math.isfinite(epsilon):
             raise CheckError("noise_multiplier", "so large that epsilon is finite", repr(said.noise_multiplier))
     guarantee = Guarantee(epsilon, said.delta, said.relation, said.privacy_unit, said.population)

@@ -13,10 +13,10 @@ import numpy as np
 from epsilog.terms import CheckError
 from epsilog.verification.chances import Numbers
 from epsilog.verification.logs import tables
-from epsilog.verification.logs.fields import time_field
-from epsilog.verification.logs.logged import Enrolled
-from epsilog.verification.logs.mapping import Enrolment
-from epsilog.verification.logs.tables import EARLIEST_YEAR, LATEST_YEAR, Told
+from epsilog.verification.logs.fields import make_time_field
+from epsilog.verification.logs.logged import EnrollmentData
+from epsilog.verification.logs.mapping import EnrollmentLog
+from epsilog.verification.logs.tables import EARLIEST_YEAR, LATEST_YEAR, ReadSummary
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 DAY = 86_400.0
 
 
-def read_enrolment(log: Enrolment, base: Path, told: list[Told]) -> Enrolled:
+def read_enrollment(log: EnrollmentLog, base: Path, told: list[ReadSummary]) -> EnrollmentData:
     """Reads the list of everybody who could take part; what was read is added to ``told``."""
     columns = log.columns
     fields = [
-        tables.text("enrolment.client", columns.client),
-        *time_field("enrolment.joined", columns.joined),
-        *time_field("enrolment.left", columns.left, blank=True),
-        *time_field("enrolment.last_active", columns.last_active, blank=True),
+        tables.make_text_column("enrolment.client", columns.client),
+        *make_time_field("enrolment.joined", columns.joined),
+        *make_time_field("enrolment.left", columns.left, blank=True),
+        *make_time_field("enrolment.last_active", columns.last_active, blank=True),
     ]
-    rows = tables.read(log, base, "enrolment", fields)
+    rows = tables.open_log_file(log, base, "enrolment", fields)
     told.append(rows.told)
     every = rows.collect()
     frame = every.unique().sort("enrolment.client")
@@ -49,7 +49,7 @@ def read_enrolment(log: Enrolment, base: Path, told: list[Told]) -> Enrolled:
     if log.active_within_days is not None:
         active = _or(frame, "enrolment.last_active", -math.inf)  # nobody knows of any activity
         counted &= active >= at - log.active_within_days * DAY
-    return Enrolled(names, joined, left, counted, every.height - frame.height, at)
+    return EnrollmentData(names, joined, left, counted, every.height - frame.height, at)
 
 
 def _or(frame: pl.DataFrame, name: str, blank: float) -> Numbers:

@@ -8,35 +8,35 @@ import numpy as np
 
 from epsilog.verification.chances import Ids, Numbers
 from epsilog.verification.logs import tables
-from epsilog.verification.logs.mapping import Norms, Time
+from epsilog.verification.logs.mapping import Norms, TimeColumn
 from epsilog.verification.logs.tables import MOST_ROUNDS, Field
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def round_field(section: str, column: str, first: int) -> Field:
+def make_round_field(section: str, column: str, first: int) -> Field:
     """The column of a round's number, from the log's own first."""
-    return tables.whole(f"{section}.round", column, first, MOST_ROUNDS)
+    return tables.make_integer_column(f"{section}.round", column, first, MOST_ROUNDS)
 
 
-def norm_fields(name: str, columns: Norms) -> list[Field]:
+def make_norm_fields(name: str, columns: Norms) -> list[Field]:
     """A column of norms, or one for each group of parameters."""
     groups = {"": columns} if isinstance(columns, str) else {f".{group}": column for group, column in columns.items()}
-    return [tables.at_least_zero(f"{name}{group}", column) for group, column in groups.items()]
+    return [tables.make_non_negative_column(f"{name}{group}", column) for group, column in groups.items()]
 
 
-def time_field(name: str, told: Time | None, *, blank: bool = False) -> list[Field]:
+def make_time_field(name: str, told: TimeColumn | None, *, blank: bool = False) -> list[Field]:
     """The column of a time, where one is logged."""
-    return [] if told is None else [tables.point_in_time(name, told.column, told.unit, blank=blank)]
+    return [] if told is None else [tables.make_time_column(name, told.column, told.unit, blank=blank)]
 
 
-def joint_norm(frame: pl.DataFrame, name: str) -> Numbers:
+def compute_joint_norm(frame: pl.DataFrame, name: str) -> Numbers:
     """The norm of all groups together; every group's own is no proof for it."""
     columns = [frame[column].to_numpy() for column in frame.columns if column == name or column.startswith(f"{name}.")]
     return np.asarray(columns[0] if len(columns) == 1 else np.sqrt(np.sum(np.square(columns), axis=0)))
 
 
-def whole(frame: pl.DataFrame, name: str) -> Ids:
+def read_integers(frame: pl.DataFrame, name: str) -> Ids:
     """A column of whole numbers, which was read as such."""
     return np.asarray(frame[name].to_numpy().astype(np.int64))

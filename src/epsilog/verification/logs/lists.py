@@ -12,10 +12,10 @@ import numpy as np
 from epsilog.terms import check
 from epsilog.verification.chances import Ids, Numbers
 from epsilog.verification.logs import tables
-from epsilog.verification.logs.fields import norm_fields, round_field, time_field, whole
-from epsilog.verification.logs.logged import Enrolled, Lists, RoundLog
+from epsilog.verification.logs.fields import make_norm_fields, make_round_field, make_time_field, read_integers
+from epsilog.verification.logs.logged import EnrollmentData, ParticipationData, RoundLog
 from epsilog.verification.logs.mapping import ParticipationLog
-from epsilog.verification.logs.tables import Rows, Told
+from epsilog.verification.logs.tables import CheckedRows, ReadSummary
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,12 +27,12 @@ MOST_CLIENTS = 100_000_000  # whom a log may name: tests hold a number for each
 def read_lists(
     log: ParticipationLog,
     base: Path,
-    told: list[Told],
-    enrolled: Enrolled | None,
+    told: list[ReadSummary],
+    enrolled: EnrollmentData | None,
     rounds: RoundLog | None,
     *,
     population: int,
-) -> Lists:
+) -> ParticipationData:
     """Reads who took part in which round; what was read is added to ``told``."""
     population = check.integer(1, MOST_CLIENTS)(population=population)
     return _Reader(log, base, told).lists(population, enrolled, rounds)
@@ -44,21 +44,21 @@ class _Reader:
 
     log: ParticipationLog
     base: Path
-    told: list[Told]
+    told: list[ReadSummary]
     section: str = field(default="participation")
 
-    def lists(self, population: int, enrolled: Enrolled | None, rounds: RoundLog | None) -> Lists:
+    def lists(self, population: int, enrolled: EnrollmentData | None, rounds: RoundLog | None) -> ParticipationData:
         columns = self.log.columns
         fields = [
-            round_field(self.section, columns.round, self.log.first_round),
-            tables.text("participation.client", columns.client),
-            *(norm_fields("participation.norm", columns.norm) if columns.norm else []),
-            *time_field("participation.time", columns.time),
+            make_round_field(self.section, columns.round, self.log.first_round),
+            tables.make_text_column("participation.client", columns.client),
+            *(make_norm_fields("participation.norm", columns.norm) if columns.norm else []),
+            *make_time_field("participation.time", columns.time),
         ]
-        rows = tables.read(self.log, self.base, self.section, fields)
+        rows = tables.open_log_file(self.log, self.base, self.section, fields)
         self.told.append(rows.told)
         by_round = self._by_round(rows)
-        number, clients, names, times = self._coded(rows)
+        number, clients, names, times = self._encode_rows(rows)
         late = None if times is None else self._late(number, times, by_round, rounds)
         span = None if times is None else (float(times.min()), float(times.max()))
         del times
@@ -72,7 +72,7 @@ class _Reader:
         if twice.size:
             keys = np.concatenate([keys[:1], keys[1:][keys[1:] != keys[:-1]]])
         last = int(keys[-1] // width)
-        return Lists(
+        return ParticipationData(
             rounds=last,
             clients=len(names),
             outside=outside,
@@ -86,9 +86,9 @@ class _Reader:
             span=span,
         )
 
-    def _by_round(self, rows: Rows) -> pl.DataFrame:
+    def _by_round(self, rows: CheckedRows) -> pl.DataFrame:
         """A row for each round: the largest norm, the first and the last time."""
-        pl, wanted = tables.polars(), []
+        pl, wanted = tables.import_polars(), []
         norms = [name for name in rows.frame.collect_schema().names() if name.startswith("participation.norm")]
         if norms:
             joint = sum(pl.col(name) ** 2 for name in norms).sqrt() if len(norms) > 1 else pl.col(norms[0])
@@ -97,9 +97,9 @@ class _Reader:
             wanted.append(pl.col("participation.time").min().alias("first"))
         return rows.collect(rows.frame.group_by("participation.round").agg(*wanted)).sort("participation.round")
 
-    def _coded(self, rows: Rows) -> tuple[Ids, Ids, list[str], Numbers | None]:
+    def _encode_rows(self, rows: CheckedRows) -> tuple[Ids, Ids, list[str], Numbers | None]:
         """Each row's round, from 1, its client's place in the list of names, which is ascending, and its time."""
-        pl = tables.polars()
+        pl = tables.import_polars()
         number = (pl.col("participation.round") + (1 - self.log.first_round)).cast(pl.Int32)
         time = ["participation.time"] if self.log.columns.time else []
         found = rows.collect(rows.frame.select(number, pl.col("participation.client").cast(pl.Categorical), *time))
@@ -111,9 +111,9 @@ class _Reader:
         times = found["participation.time"].to_numpy() if time else None
         return found["participation.round"].to_numpy(), places[codes], [names[i] for i in order], times
 
-    def _copies(self, rows: Rows, twice: Ids, names: list[str], places: Ids, width: int) -> int:
+    def _copies(self, rows: CheckedRows, twice: Ids, names: list[str], places: Ids, width: int) -> int:
         """Of the rows of clients that are in a round more than once, those that say just the same as another."""
-        pl = tables.polars()
+        pl = tables.import_polars()
         name_at = dict(zip(places.tolist(), names, strict=True))
         pairs = np.unique(twice)
         wanted = pl.LazyFrame(
@@ -141,7 +141,9 @@ class _Reader:
             begins[before >= 0] = ended[before[before >= 0]]
         else:
             first = np.full(last + 1, math.inf)
-            first[whole(by_round, "participation.round") + (1 - self.log.first_round)] = by_round["first"].to_numpy()
+            first[read_integers(by_round, "participation.round") + (1 - self.log.first_round)] = by_round[
+                "first"
+            ].to_numpy()
             ends[:-1] = np.minimum.accumulate(first[::-1])[::-1][1:]
         late = 0
         for start in range(0, number.size, PIECE):
@@ -151,14 +153,14 @@ class _Reader:
 
     def _largest(self, by_round: pl.DataFrame, last: int) -> Numbers:
         largest = np.full(last, math.nan)
-        largest[whole(by_round, "participation.round") - self.log.first_round] = by_round["norm"].to_numpy()
+        largest[read_integers(by_round, "participation.round") - self.log.first_round] = by_round["norm"].to_numpy()
         return largest
 
-    def _withdrawn(self, rows: Rows, enrolled: Enrolled | None) -> int:
+    def _withdrawn(self, rows: CheckedRows, enrolled: EnrollmentData | None) -> int:
         """How many took part before they had joined or after they had left, where rows have a time."""
         if enrolled is None or not self.log.columns.time:
             return 0
-        pl = tables.polars()
+        pl = tables.import_polars()
         time = pl.col("participation.time")
         seen = rows.frame.group_by("participation.client").agg(time.min().alias("first"), time.max().alias("last"))
         known = pl.LazyFrame({"participation.client": enrolled.names, "joined": enrolled.joined, "left": enrolled.left})
@@ -166,7 +168,7 @@ class _Reader:
         return int(rows.collect(seen.join(known, on="participation.client").select(out.sum())).item())
 
 
-def _places(names: list[str], population: int, enrolled: Enrolled | None) -> tuple[Ids, int]:
+def _places(names: list[str], population: int, enrolled: EnrollmentData | None) -> tuple[Ids, int]:
     """Each client's place among N, and how many are on no list of those who could take part.
 
     Whole numbers from 0 or from 1 are places, and so is the order of an enrolment list; otherwise places are drawn
@@ -177,7 +179,7 @@ def _places(names: list[str], population: int, enrolled: Enrolled | None) -> tup
         outside = sum(name not in place or not enrolled.counted[place[name]] for name in names)
         if enrolled.population == len(place) == population and not outside:
             return np.array([place[name] for name in names], dtype=np.int64), 0
-        return _drawn(names, population), outside
+        return _draw_places(names, population), outside
     numbers = _numbers(names)
     if numbers is not None:
         low, high = int(numbers.min()), int(numbers.max())
@@ -185,10 +187,10 @@ def _places(names: list[str], population: int, enrolled: Enrolled | None) -> tup
             return numbers, 0
         if low >= 1 and high == population:
             return numbers - 1, 0
-    return _drawn(names, population), 0
+    return _draw_places(names, population), 0
 
 
-def _drawn(names: list[str], population: int) -> Ids:
+def _draw_places(names: list[str], population: int) -> Ids:
     """Different places at random, the same for everybody."""
     among = max(population, len(names))
     return np.random.default_rng(population).choice(among, len(names), replace=False).astype(np.int64)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.verification.chances import Ids, Numbers
-from epsilog.verification.logs.tables import Told
-from epsilog.verification.participation import Cohort
+from epsilog.verification.logs.tables import ReadSummary
+from epsilog.verification.participation import ObservedCohort
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class RoundLog:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lists:
+class ParticipationData:
     """Who was in which round.
 
     Attributes:
@@ -73,16 +73,16 @@ class Lists:
         """Clients in each round, from the first."""
         return np.bincount(self.members // self.width, minlength=self.rounds + 1)[1:]
 
-    def cohorts(self, rounds: int) -> Iterator[Cohort]:
+    def cohorts(self, rounds: int) -> Iterator[ObservedCohort]:
         """Who was in each of the first ``rounds`` rounds."""
         starts = np.searchsorted(self.members, np.arange(1, rounds + 2) * self.width)
         for number in range(1, rounds + 1):
             places = self.members[starts[number - 1] : starts[number]] - number * self.width
-            yield Cohort(number, places, places)
+            yield ObservedCohort(number, places, places)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Enrolled:
+class EnrollmentData:
     """Who could take part.
 
     Attributes:
@@ -112,7 +112,7 @@ class Enrolled:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Logs:
+class LogData:
     """All that was logged.
 
     Attributes:
@@ -126,16 +126,16 @@ class Logs:
     """
 
     rounds: RoundLog | None = None
-    lists: Lists | None = None
+    lists: ParticipationData | None = None
     padding: Mapping[int, Numbers] | None = None
-    enrolled: Enrolled | None = None
-    told: tuple[Told, ...] = ()
+    enrolled: EnrollmentData | None = None
+    told: tuple[ReadSummary, ...] = ()
     digits: int = 17
     padding_copies: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class LogUnits:
     """What the claim says, for columns that are measured in it.
 
     Attributes:

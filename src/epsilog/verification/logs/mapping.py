@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
-from epsilog.refusals import refusals
-from epsilog.sections import Count, Part, Positive, Text
-from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError
+from epsilog.refusals import convert_validation_errors
+from epsilog.sections import ConfigSection, Count, Positive, Text
+from epsilog.terms import CheckError, ConfigError, NeighboringRelation
 
 FORMATS = Literal["csv", "jsonl", "json", "parquet"]
 CLIP_NORMS, ABSOLUTE = "clip norms", "absolute"
@@ -24,7 +24,7 @@ Norms = Text | Annotated[dict[str, Text], Field(min_length=1)]
 """One column, or one for each group of parameters that is clipped by itself."""
 
 
-class Noise(Part):
+class NoiseColumn(ConfigSection):
     """A column of standard deviations, or of noise itself, with its unit."""
 
     column: Text
@@ -32,14 +32,14 @@ class Noise(Part):
     on: Literal["sum", "mean"]
 
 
-class Time(Part):
+class TimeColumn(ConfigSection):
     """A column of points in time: seconds or milliseconds since 1970, or ISO 8601 without an offset, or with Z."""
 
     column: Text
     unit: Literal["s", "ms", "iso"]
 
 
-class Source(Part):
+class LogFile(ConfigSection):
     """A file of rows.
 
     ``at`` is for JSON: the way to the rows of a document, or the name that every line has its row under. ``key`` is a
@@ -62,72 +62,72 @@ class Source(Part):
         return self
 
 
-class OfRounds(Source):
+class RoundLogFile(LogFile):
     """A file whose rows name a round, and the number that the first round has there."""
 
     first_round: Annotated[int, Field(ge=0, le=1, strict=True)]
 
 
-class RoundColumns(Part):
+class RoundColumns(ConfigSection):
     """[rounds.columns]: what one row says of one round."""
 
     round: Text
     cohort: Text | None = None
     clip_norm: Norms | None = None
-    noise: Noise | None = None
+    noise: NoiseColumn | None = None
     divisor: Text | None = None
     attempts: Text | None = None
-    padding: Noise | None = None
-    ended: Time | None = None
+    padding: NoiseColumn | None = None
+    ended: TimeColumn | None = None
 
 
-class RoundsLog(OfRounds):
+class RoundsLog(RoundLogFile):
     """[rounds]: one row a round."""
 
     columns: RoundColumns
 
 
-class ParticipationColumns(Part):
+class ParticipationColumns(ConfigSection):
     """[participation.columns]: what one row says of one client in one round."""
 
     round: Text
     client: Text
     norm: Norms | None = None
-    time: Time | None = None
+    time: TimeColumn | None = None
 
 
-class ParticipationLog(OfRounds):
+class ParticipationLog(RoundLogFile):
     """[participation]: one row for each client in each round."""
 
     columns: ParticipationColumns
 
 
-class PaddingColumns(Part):
+class PaddingColumns(ConfigSection):
     """[padding.columns]: one value of noise whose true sum is 0."""
 
     round: Text
-    value: Noise
+    value: NoiseColumn
 
 
-class PaddingLog(OfRounds):
+class PaddingLog(RoundLogFile):
     """[padding]: one row for each value."""
 
     columns: PaddingColumns
 
 
-class EnrolmentColumns(Part):
+class EnrollmentColumns(ConfigSection):
     """[enrolment.columns]: when a client joined, left, and was last active."""
 
     client: Text
-    joined: Time
-    left: Time | None = None
-    last_active: Time | None = None
+    joined: TimeColumn
+    left: TimeColumn | None = None
+    last_active: TimeColumn | None = None
 
 
-class Enrolment(Source):
+class EnrollmentLog(LogFile):
     """[enrolment]: one row for each client; N are those who had joined and not left at a date, and were active."""
 
-    columns: EnrolmentColumns
+    columns: EnrollmentColumns
     counted_on: Text
     active_within_days: Positive | None = None
 
@@ -139,7 +139,7 @@ class Enrolment(Source):
         return self
 
 
-class StatedClaim(Part):
+class StatedClaim(ConfigSection):
     """[claim]: what was claimed of the run, in words of this file."""
 
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)] | None = None
@@ -157,7 +157,7 @@ class StatedClaim(Part):
     divisor: Positive | None = None
 
 
-class PlannedClaim(Part):
+class PlannedClaim(ConfigSection):
     """[claim] of a plan of ours: the plan.json that a run left."""
 
     plan: Text
@@ -170,7 +170,7 @@ def _kind(given: Any) -> str:
 Claim = Annotated[Annotated[PlannedClaim, Tag("planned")] | Annotated[StatedClaim, Tag("stated")], Discriminator(_kind)]
 
 
-class Named(Part):
+class IdentityFields(ConfigSection):
     """[programme]: what the run was for, as a report of its logs says it."""
 
     name: Text = "Logs of a run"
@@ -178,7 +178,7 @@ class Named(Part):
     owner: Text | None = None
 
 
-class LogMapping(Part):
+class LogMapping(ConfigSection):
     """The whole file.
 
     Attributes:
@@ -197,7 +197,7 @@ class LogMapping(Part):
     """
 
     claim: Claim
-    programme: Named = Named()
+    programme: IdentityFields = IdentityFields()
     reporting: dict[str, Any] = Field(default_factory=dict)
     public: Annotated[bool, Field(strict=True)] = False
     salt: Annotated[Text, Field(min_length=32)] | None = None
@@ -205,7 +205,7 @@ class LogMapping(Part):
     rounds: RoundsLog | None = None
     participation: ParticipationLog | None = None
     padding: PaddingLog | None = None
-    enrolment: Enrolment | None = None
+    enrolment: EnrollmentLog | None = None
     false_alarm: Annotated[float, Field(ge=1e-9, le=0.1, allow_inf_nan=False, strict=True)] = 1e-6
 
     @property
@@ -235,14 +235,14 @@ def read_mapping(path: Path) -> LogMapping:
     """Reads and checks a mapping file.
 
     Raises:
-        ProgrammeError: with all that is wrong, by field.
+        ConfigError: with all that is wrong, by field.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ProgrammeError(path.name, [f"cannot be read: {error.strerror}"]) from error
+        raise ConfigError(path.name, [f"cannot be read: {error.strerror}"]) from error
     except ValueError as error:
-        raise ProgrammeError(path.name, [f"is not TOML: {error}"]) from error
+        raise ConfigError(path.name, [f"is not TOML: {error}"]) from error
     return parse_mapping(document, path.name)
 
 
@@ -251,4 +251,4 @@ def parse_mapping(document: dict[str, object], name: str = "mapping") -> LogMapp
     try:
         return LogMapping.model_validate(document)
     except ValidationError as error:
-        raise ProgrammeError(name, refusals(error.errors(), hidden=("planned", "stated"))) from error
+        raise ConfigError(name, convert_validation_errors(error.errors(), hidden=("planned", "stated"))) from error

@@ -8,14 +8,21 @@ import numpy as np
 from scipy.special import betaincinv
 
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
-from epsilog.schemes.cohorts import PoissonCohorts
-from epsilog.terms.digits import upper_text
+from epsilog.schemes.cohorts import PoissonSampler
+from epsilog.terms.digits import format_upper
 from epsilog.verification.chances import Ids, Numbers
-from epsilog.verification.claim import certified
-from epsilog.verification.logs.checks import CLOSE, multipliers, padded, rounds_named, sizes_of, without_padding
+from epsilog.verification.claim import compute_certified_interval
+from epsilog.verification.logs.checks import (
+    CLOSE,
+    compute_noise_multipliers,
+    get_cohort_sizes,
+    list_round_numbers,
+    list_rounds_without_padding,
+    rescale_padding,
+)
 from epsilog.verification.logs.claims import Claim
-from epsilog.verification.logs.logged import Logs
-from epsilog.verification.noise import stddev_interval
+from epsilog.verification.logs.logged import LogData
+from epsilog.verification.noise import compute_stddev_interval
 from epsilog.verification.what_if import WhatIf
 
 MISS = 0.05  # the chance that some end of an interval is passed by what was really so
@@ -23,34 +30,34 @@ LEVELS = 48  # different rates that are priced; each round's is rounded up to th
 FEW_LEVELS = 8  # of rates, and of shares of the noise, where rounds differ in both
 
 
-def what_ifs(logs: Logs, claim: Claim) -> tuple[WhatIf, ...]:
+def compute_log_what_ifs(logs: LogData, claim: Claim) -> tuple[WhatIf, ...]:
     """The observed schedule, as it came about and at its worst end; and the price for known lists."""
     found = []
-    sizes = sizes_of(logs)
-    shares = lowest_shares(logs, claim)
+    sizes = get_cohort_sizes(logs)
+    shares = bound_noise_ratios(logs, claim)
     share = float(shares.min())
     attempts = _further_attempts(logs)
-    if sizes is not None and sizes.size and isinstance(claim.scheme.cohorts, PoissonCohorts):
+    if sizes is not None and sizes.size and isinstance(claim.scheme.cohorts, PoissonSampler):
         clients = _clients(logs, claim)
-        seen, worst = np.minimum(sizes / clients, 1.0), highest_rates(sizes, clients)
-        cost = _price(_schedule(seen, np.ones(seen.size), claim), claim)
-        says = f"At each round's own cohort over N = {clients}, epsilon would be {upper_text(cost)}: an estimate, "
+        seen, worst = np.minimum(sizes / clients, 1.0), bound_sampling_rates(sizes, clients)
+        cost = _compute_epsilon(_schedule(seen, np.ones(seen.size), claim), claim)
+        says = f"At each round's own cohort over N = {clients}, epsilon would be {format_upper(cost)}: an estimate, "
         found.append(WhatIf("observed cohorts, round by round", cost, says + "not a guarantee.", private=True))
-        cost = _price(_worst_end(worst, shares, attempts, claim), claim)
+        cost = _compute_epsilon(_worst_end(worst, shares, attempts, claim), claim)
         says = f"At the upper end of every round's rate and the lower end of the noise (95%, all together, {attempts} "
-        says += f"further attempts released), epsilon would be {upper_text(cost)}: an estimate, not a guarantee."
+        says += f"further attempts released), epsilon would be {format_upper(cost)}: an estimate, not a guarantee."
         says += _taken_as_set(logs, claim)
         found.append(WhatIf("worst end of the observed schedule (95%)", cost, says, private=True))
     elif share < 1 or attempts:
         run: Release = Repeated(claim.scheme.step(share), claim.scheme.noisy_sums(claim.scheme.rounds))
         if attempts:
             run = Composed([run, Repeated(Gaussian(share * claim.scheme.accounted_multiplier), attempts)])
-        cost = _price(run, claim)
+        cost = _compute_epsilon(run, claim)
         says = f"At the lower end of the noise (95%) and with {attempts} further attempts released, epsilon would be "
-        says += f"{upper_text(cost)}: an estimate.{_taken_as_set(logs, claim)}"
-        found.append(WhatIf("weakest noise and every attempt", cost, says, private=_tells_of_people(logs, claim)))
-    lists = _price(claim.scheme.unamplified(), claim)
-    says = f"Against whoever learns who took part, epsilon is at most {upper_text(lists)}, if all else is as claimed."
+        says += f"{format_upper(cost)}: an estimate.{_taken_as_set(logs, claim)}"
+        found.append(WhatIf("weakest noise and every attempt", cost, says, private=_covers_participants(logs, claim)))
+    lists = _compute_epsilon(claim.scheme.unamplified(), claim)
+    says = f"Against whoever learns who took part, epsilon is at most {format_upper(lists)}, if all else is as claimed."
     found.append(WhatIf("participation lists known", lists, says))
     return tuple(found)
 
@@ -63,7 +70,7 @@ def _worst_end(rates: Numbers, shares: Numbers, attempts: int, claim: Claim) -> 
     return _schedule(np.concatenate([padded_rates, further[0]]), np.concatenate([shares, further[1]]), claim)
 
 
-def _tells_of_people(logs: Logs, claim: Claim) -> bool:
+def _covers_participants(logs: LogData, claim: Claim) -> bool:
     """Whether lists alone say which rounds there were, or sums were clipped to what may have been sent."""
     if logs.rounds is None:
         return True
@@ -71,32 +78,35 @@ def _tells_of_people(logs: Logs, claim: Claim) -> bool:
     return clips is not None and not np.allclose(clips, claim.scheme.clip_norm, rtol=CLOSE)
 
 
-def _taken_as_set(logs: Logs, claim: Claim) -> str:
+def _taken_as_set(logs: LogData, claim: Claim) -> str:
     """What a reader must know where no padding bounds a round's noise."""
-    bare = without_padding(logs, padded(logs, claim.scheme)).size
+    bare = list_rounds_without_padding(logs, rescale_padding(logs, claim.scheme)).size
     return f" In {bare} rounds no padding shows the noise, so this is no bound." if bare else ""
 
 
-def lowest_shares(logs: Logs, claim: Claim) -> Numbers:
+def bound_noise_ratios(logs: LogData, claim: Claim) -> Numbers:
     """The least noise that logs allow each round, over what was claimed: 1 at most, since more lowers no price.
 
     What was set; and what its own padding shows, at lower ends that hold for all rounds together (half the chance of a
     miss, shared out). Noise of a round without padding is taken as set.
     """
-    named = rounds_named(logs)
+    named = list_round_numbers(logs)
     shares = np.ones(max(1, int(named.max(initial=0))))
-    found = multipliers(logs.rounds, claim.scheme)
+    found = compute_noise_multipliers(logs.rounds, claim.scheme)
     if logs.rounds is not None and found is not None and claim.scheme.noise_multiplier:
         np.minimum.at(shares, logs.rounds.number - 1, found / claim.scheme.noise_multiplier)
-    quiet = padded(logs, claim.scheme)
+    quiet = rescale_padding(logs, claim.scheme)
     if claim.scheme.noise_stddev:
         for one in quiet:
-            low = stddev_interval(one.padding, failure_probability=MISS / len(quiet))[0] / claim.scheme.noise_stddev
+            low = (
+                compute_stddev_interval(one.padding, failure_probability=MISS / len(quiet))[0]
+                / claim.scheme.noise_stddev
+            )
             shares[one.round - 1] = min(shares[one.round - 1], low)
     return shares
 
 
-def highest_rates(sizes: Ids, clients: int) -> Numbers:
+def bound_sampling_rates(sizes: Ids, clients: int) -> Numbers:
     """Upper ends of the rates of all rounds together (Clopper & Pearson 1934; half the chance of a miss, shared out).
 
     The other half is the noise's lower end.
@@ -106,7 +116,7 @@ def highest_rates(sizes: Ids, clients: int) -> Numbers:
     return np.asarray(np.where(seen < clients, ends, 1.0))
 
 
-def _clients(logs: Logs, claim: Claim) -> int:
+def _clients(logs: LogData, claim: Claim) -> int:
     """The fewest who may have been drawn from."""
     counted = [claim.scheme.clients]
     if logs.enrolled is not None and logs.enrolled.population:
@@ -114,7 +124,7 @@ def _clients(logs: Logs, claim: Claim) -> int:
     return min(counted)
 
 
-def _further_attempts(logs: Logs) -> int:
+def _further_attempts(logs: LogData) -> int:
     if logs.rounds is None or logs.rounds.attempts is None:
         return 0
     return int((logs.rounds.attempts - 1).sum())
@@ -151,5 +161,9 @@ def _down(values: Numbers, many: int) -> Numbers:
     return np.asarray(levels[np.searchsorted(levels, values, side="right") - 1])
 
 
-def _price(release: Release | None, claim: Claim) -> float:
-    return 0.0 if release is None else certified(release, claim.guarantee.delta, claim.guarantee.relation).upper
+def _compute_epsilon(release: Release | None, claim: Claim) -> float:
+    return (
+        0.0
+        if release is None
+        else compute_certified_interval(release, claim.guarantee.delta, claim.guarantee.relation).upper
+    )

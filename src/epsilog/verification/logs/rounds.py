@@ -11,39 +11,45 @@ import numpy as np
 from epsilog.terms import CheckError
 from epsilog.verification.chances import Ids, Numbers
 from epsilog.verification.logs import tables
-from epsilog.verification.logs.fields import joint_norm, norm_fields, round_field, time_field, whole
-from epsilog.verification.logs.logged import RoundLog, Units
-from epsilog.verification.logs.mapping import CLIP_NORMS, Noise, PaddingLog, RoundsLog
-from epsilog.verification.logs.tables import Told
-from epsilog.verification.reuse import FULL, significant_digits
+from epsilog.verification.logs.fields import (
+    compute_joint_norm,
+    make_norm_fields,
+    make_round_field,
+    make_time_field,
+    read_integers,
+)
+from epsilog.verification.logs.logged import LogUnits, RoundLog
+from epsilog.verification.logs.mapping import CLIP_NORMS, NoiseColumn, PaddingLog, RoundsLog
+from epsilog.verification.logs.tables import ReadSummary
+from epsilog.verification.reuse import FULL, count_significant_digits
 
 
 def read_rounds(
-    log: RoundsLog, base: Path, units: Units, told: list[Told]
+    log: RoundsLog, base: Path, units: LogUnits, told: list[ReadSummary]
 ) -> tuple[RoundLog, dict[int, Numbers] | None, int]:
     """One row a round, the padding in its cells, and how many significant digits that has."""
     columns, name = log.columns, "rounds"
-    fields = [round_field(name, columns.round, log.first_round)]
-    fields += [tables.whole("rounds.cohort", columns.cohort, 0)] if columns.cohort else []
-    fields += norm_fields("rounds.clip_norm", columns.clip_norm) if columns.clip_norm else []
-    fields += [tables.at_least_zero("rounds.noise", columns.noise.column)] if columns.noise else []
-    fields += [tables.positive("rounds.divisor", columns.divisor)] if columns.divisor else []
-    fields += [tables.whole("rounds.attempts", columns.attempts, 1)] if columns.attempts else []
-    fields += [tables.text("rounds.padding", columns.padding.column)] if columns.padding else []
-    fields += time_field("rounds.ended", columns.ended)
-    rows = tables.read(log, base, name, fields)
+    fields = [make_round_field(name, columns.round, log.first_round)]
+    fields += [tables.make_integer_column("rounds.cohort", columns.cohort, 0)] if columns.cohort else []
+    fields += make_norm_fields("rounds.clip_norm", columns.clip_norm) if columns.clip_norm else []
+    fields += [tables.make_non_negative_column("rounds.noise", columns.noise.column)] if columns.noise else []
+    fields += [tables.make_positive_column("rounds.divisor", columns.divisor)] if columns.divisor else []
+    fields += [tables.make_integer_column("rounds.attempts", columns.attempts, 1)] if columns.attempts else []
+    fields += [tables.make_text_column("rounds.padding", columns.padding.column)] if columns.padding else []
+    fields += make_time_field("rounds.ended", columns.ended)
+    rows = tables.open_log_file(log, base, name, fields)
     told.append(rows.told)
     every = rows.collect()
     frame = every.unique(maintain_order=True)
-    number = whole(frame, "rounds.round") + (1 - log.first_round)
-    clip_norm = joint_norm(frame, "rounds.clip_norm") if columns.clip_norm else None
+    number = read_integers(frame, "rounds.round") + (1 - log.first_round)
+    clip_norm = compute_joint_norm(frame, "rounds.clip_norm") if columns.clip_norm else None
     divisor = frame["rounds.divisor"].to_numpy() if columns.divisor else None
     found = RoundLog(
         number=number,
-        cohort=whole(frame, "rounds.cohort") if columns.cohort else None,
+        cohort=read_integers(frame, "rounds.cohort") if columns.cohort else None,
         clip_norm=clip_norm,
         divisor=divisor,
-        attempts=whole(frame, "rounds.attempts") if columns.attempts else None,
+        attempts=read_integers(frame, "rounds.attempts") if columns.attempts else None,
         ended=frame["rounds.ended"].to_numpy() if columns.ended else None,
         noise_stddev=(
             frame["rounds.noise"].to_numpy() * _unit("rounds.columns.noise", columns.noise, units, clip_norm, divisor)
@@ -59,10 +65,12 @@ def read_rounds(
     cells = [_values(written, i, columns.padding.column) for i, written in enumerate(frame["rounds.padding"])]
     for at, values in zip(number.tolist(), (values * by for values, by in zip(cells, unit, strict=True)), strict=True):
         padding[at] = np.concatenate([padding.get(at, np.zeros(0)), values])
-    return found, padding, significant_digits(np.concatenate([np.zeros(0), *cells]))
+    return found, padding, count_significant_digits(np.concatenate([np.zeros(0), *cells]))
 
 
-def _unit(name: str, told: Noise, units: Units, clip_norm: Numbers | None, divisor: Numbers | None) -> Numbers | float:
+def _unit(
+    name: str, told: NoiseColumn, units: LogUnits, clip_norm: Numbers | None, divisor: Numbers | None
+) -> Numbers | float:
     """What turns logged noise into noise on the sum, in the sum's own unit."""
     unit: Numbers | float = 1.0
     if told.unit == CLIP_NORMS:
@@ -89,24 +97,27 @@ def _values(written: str, place: int, column: str) -> Numbers:
 
 
 def read_padding(
-    log: PaddingLog, base: Path, units: Units, rounds: RoundLog | None, told: list[Told]
+    log: PaddingLog, base: Path, units: LogUnits, rounds: RoundLog | None, told: list[ReadSummary]
 ) -> tuple[dict[int, Numbers], int, int]:
     """Padding with a row for each value, by round; how many significant digits it has; rows that are there twice.
 
     Of values that are cut short, two of one round may be alike, so none of those counts as there twice.
     """
     value = log.columns.value
-    fields = [round_field("padding", log.columns.round, log.first_round), tables.finite("padding.value", value.column)]
-    rows = tables.read(log, base, "padding", fields)
+    fields = [
+        make_round_field("padding", log.columns.round, log.first_round),
+        tables.make_finite_column("padding.value", value.column),
+    ]
+    rows = tables.open_log_file(log, base, "padding", fields)
     told.append(rows.told)
     frame = rows.collect()
-    number = whole(frame, "padding.round") + (1 - log.first_round)
+    number = read_integers(frame, "padding.round") + (1 - log.first_round)
     clips = _by_round(number, rounds, "clip_norm") if value.unit == CLIP_NORMS else None
     divisors = _by_round(number, rounds, "divisor") if value.on == "mean" else None
     values = frame["padding.value"].to_numpy() * _unit("padding.columns.value", value, units, clips, divisors)
     order = np.argsort(number, kind="stable")
     seen, starts = np.unique(number[order], return_index=True)
-    digits = significant_digits(frame["padding.value"].to_numpy())
+    digits = count_significant_digits(frame["padding.value"].to_numpy())
     copies = frame.height - frame.unique().height if digits >= FULL else 0
     return dict(zip(seen.tolist(), np.split(values[order], starts[1:]), strict=True)), digits, copies
 

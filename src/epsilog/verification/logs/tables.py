@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilog import delimited
-from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms import CheckError, ConfigError
 from epsilog.terms.extras import install_command
 from epsilog.verification.evidence import read_file
-from epsilog.verification.logs.mapping import Source
+from epsilog.verification.logs.mapping import LogFile
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,7 +61,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReadSummary:
     """What was read of a file, and what was not.
 
     Attributes:
@@ -83,34 +83,34 @@ class Told:
     where: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def whole(name: str, column: str, low: int, high: int = LARGEST - 1) -> Field:
+def make_integer_column(name: str, column: str, low: int, high: int = LARGEST - 1) -> Field:
     """A column of whole numbers; 3.0 is one."""
     bound = f"a whole number in [{low}, {high}]" if high < LARGEST - 1 else f"a whole number, at least {low}"
     return Field(name, column, bound, _number, lambda x: (x == x.floor()) & x.is_between(low, high))
 
 
-def positive(name: str, column: str) -> Field:
+def make_positive_column(name: str, column: str) -> Field:
     """A column of finite numbers above 0."""
     return Field(name, column, "finite and above 0", _number, lambda x: x.is_finite() & (x > 0))
 
 
-def at_least_zero(name: str, column: str) -> Field:
+def make_non_negative_column(name: str, column: str) -> Field:
     """A column of finite numbers, none below 0."""
     return Field(name, column, "finite and at least 0", _number, lambda x: x.is_finite() & (x >= 0))
 
 
-def finite(name: str, column: str) -> Field:
+def make_finite_column(name: str, column: str) -> Field:
     """A column of finite numbers."""
     return Field(name, column, "finite", _number, lambda x: x.is_finite())
 
 
-def text(name: str, column: str) -> Field:
+def make_text_column(name: str, column: str) -> Field:
     """A column of words."""
     bound = "text that is not blank, in one line (an open quote?)"
     return Field(name, column, bound, _text, lambda x: (x.str.len_bytes() > 0) & ~x.str.contains("\n", literal=True))
 
 
-def point_in_time(name: str, column: str, unit: str, *, blank: bool = False) -> Field:
+def make_time_column(name: str, column: str, unit: str, *, blank: bool = False) -> Field:
     """A column of points in time, as seconds since 1970."""
     bound = {
         "iso": "a time such as 2026-01-31T10:00:00, without an offset or with Z, in 2000 to 2099",
@@ -125,7 +125,7 @@ def point_in_time(name: str, column: str, unit: str, *, blank: bool = False) -> 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class CheckedRows:
     """The checked rows of one file.
 
     Attributes:
@@ -134,55 +134,55 @@ class Rows:
     """
 
     frame: pl.LazyFrame
-    told: Told
+    told: ReadSummary
 
     def collect(self, frame: pl.LazyFrame | None = None) -> pl.DataFrame:
         """Computes a frame in pieces, never all rows at once unless all are asked for."""
         return _collect(self.frame if frame is None else frame)
 
 
-def read(source: Source, base: Path, section: str, fields: Sequence[Field]) -> Rows:
+def open_log_file(source: LogFile, base: Path, section: str, fields: Sequence[Field]) -> CheckedRows:
     """Opens a file and checks every value of the columns that are wanted.
 
     Raises:
         CheckError: a column that is not there, or is there twice; a value out of its bounds, with its row.
-        RecordsError: a file that cannot be read.
+        RecordError: a file that cannot be read.
     """
-    frame = _opened(source, base / source.file, section)
+    frame = _open_log(source, base / source.file, section)
     if source.format == "jsonl":
         _refuse_twice(source, base / source.file, section, {*(field.column for field in fields), *source.where})
     kinds = dict(_schema(frame, section, source.file))
     for column, name in [(f.column, f.name) for f in fields] + [(c, f"{section}.where") for c in source.where]:
         _require(column, name, kinds, source.file)
-    numbered, wanted = frame.with_row_index("#row", offset=1), _wanted(source.where, kinds)
-    held = _parsed(numbered.filter(wanted), fields, kinds)
-    rows = _checked(held, fields, section, source.file)
+    numbered, wanted = frame.with_row_index("#row", offset=1), _build_filter(source.where, kinds)
+    held = _parse_columns(numbered.filter(wanted), fields, kinds)
+    rows = _check_rows(held, fields, section, source.file)
     left_out, like_read = (
-        _left_out(_parsed(numbered.filter(~wanted), fields, kinds), fields) if source.where else (0, 0)
+        _left_out(_parse_columns(numbered.filter(~wanted), fields, kinds), fields) if source.where else (0, 0)
     )
     named = {*(field.column for field in fields), *source.where}
     unread = tuple(name for name in kinds if name not in named)
-    told = Told(section, source.file, rows, left_out, unread, like_read, dict(source.where))
-    return Rows(held.select(*dict.fromkeys(field.name for field in fields)), told)
+    told = ReadSummary(section, source.file, rows, left_out, unread, like_read, dict(source.where))
+    return CheckedRows(held.select(*dict.fromkeys(field.name for field in fields)), told)
 
 
-def polars() -> Any:
+def import_polars() -> Any:
     """The library, imported when first needed."""
     try:
         import polars as pl
     except ImportError as error:
-        raise ProgrammeError("logs", [f"reading logs needs polars: {install_command('data')}"]) from error
+        raise ConfigError("logs", [f"reading logs needs polars: {install_command('data')}"]) from error
     return pl
 
 
 def _collect(frame: pl.LazyFrame) -> pl.DataFrame:
     try:
         return frame.collect(engine="streaming")
-    except (polars().exceptions.PolarsError, OSError) as error:
+    except (import_polars().exceptions.PolarsError, OSError) as error:
         raise CheckError("file", "one that can be read to its end", str(error).partition("\n")[0]) from None
 
 
-def _opened(source: Source, path: Path, section: str) -> pl.LazyFrame:
+def _open_log(source: LogFile, path: Path, section: str) -> pl.LazyFrame:
     if not path.is_file():
         raise CheckError(f"{section}.file", "a file that is there", repr(source.file))
     frame: pl.LazyFrame
@@ -192,7 +192,7 @@ def _opened(source: Source, path: Path, section: str) -> pl.LazyFrame:
         case "json":
             frame = _of_json(source, path, section)
         case "parquet":
-            frame = polars().scan_parquet(path, glob=False, hive_partitioning=False)
+            frame = import_polars().scan_parquet(path, glob=False, hive_partitioning=False)
         case "csv":
             separator = _separator(path)
             if not _is_one_way(path, separator):  # a quote in a column that is not read would hide rows of others
@@ -200,15 +200,17 @@ def _opened(source: Source, path: Path, section: str) -> pl.LazyFrame:
                     "CSV with each row in one line, and each quote at the ends of a value or doubled (an open quote?)"
                 )
                 raise CheckError(f"{section}.file", bound, repr(source.file))
-            frame = polars().scan_csv(path, infer_schema=False, separator=separator, glob=False)
+            frame = import_polars().scan_csv(path, infer_schema=False, separator=separator, glob=False)
         case _ if source.at is not None:
             frame = _within(source.at, path, section)
         case _:
-            frame = polars().scan_ndjson(_alone(path), schema=dict.fromkeys(_names(path, section), polars().String))
+            frame = import_polars().scan_ndjson(
+                _alone(path), schema=dict.fromkeys(_names(path, section), import_polars().String)
+            )
     return frame
 
 
-def _require_plain(source: Source, path: Path, section: str) -> None:
+def _require_plain(source: LogFile, path: Path, section: str) -> None:
     """Quotes, and names that come twice, are looked for in the file as it lies there."""
     with path.open("rb") as file:
         if file.read(4).startswith(_PACKED):
@@ -237,21 +239,21 @@ def _separator(path: Path) -> str:
 def _names(path: Path, section: str) -> list[str]:
     """The names in the first rows of a JSON Lines file."""
     try:
-        return list(polars().scan_ndjson(_alone(path), infer_schema_length=1000).collect_schema())
-    except (polars().exceptions.PolarsError, OSError) as error:
+        return list(import_polars().scan_ndjson(_alone(path), infer_schema_length=1000).collect_schema())
+    except (import_polars().exceptions.PolarsError, OSError) as error:
         raise CheckError(f"{section}.file", "JSON Lines, one object a line", str(error).partition("\n")[0]) from None
 
 
 def _within(name: str, path: Path, section: str) -> pl.LazyFrame:
     """Rows that stand under one name of every line."""
-    library = polars()
+    library = import_polars()
     frame: pl.LazyFrame = library.scan_ndjson(_alone(path), infer_schema_length=None)
     if not isinstance(_schema(frame, section, path.name).get(name), library.Struct):
         raise CheckError(f"{section}.at", f"a name with an object in every line of {path.name}", repr(name))
     return frame.select(library.col(name).struct.unnest())
 
 
-def _of_json(source: Source, path: Path, section: str) -> pl.LazyFrame:
+def _of_json(source: LogFile, path: Path, section: str) -> pl.LazyFrame:
     """Rows within one JSON document: a list of objects, or an object of objects by key."""
     try:
         found = json.loads(read_file(path), object_pairs_hook=_once)
@@ -270,8 +272,8 @@ def _of_json(source: Source, path: Path, section: str) -> pl.LazyFrame:
     if not isinstance(found, list) or not found or not all(isinstance(row, dict) for row in found):
         raise CheckError(f"{section}.file", "a list of objects, at least one", type(found).__name__)
     names = dict.fromkeys(name for row in found for name in row)
-    columns = {name: [_word(row.get(name)) for row in found] for name in names}
-    frame: pl.LazyFrame = polars().LazyFrame(columns, schema=dict.fromkeys(names, polars().String))
+    columns = {name: [_value_to_text(row.get(name)) for row in found] for name in names}
+    frame: pl.LazyFrame = import_polars().LazyFrame(columns, schema=dict.fromkeys(names, import_polars().String))
     return frame
 
 
@@ -288,7 +290,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse_twice(source: Source, path: Path, section: str, names: set[str]) -> None:
+def _refuse_twice(source: LogFile, path: Path, section: str, names: set[str]) -> None:
     """Refuses a line of JSON that has a name twice; lines in which no wanted name comes again are not parsed."""
     wanted = [json.dumps(name, ensure_ascii=False).encode() for name in (*names, *([source.at] if source.at else ()))]
     with path.open("rb") as file:
@@ -306,14 +308,14 @@ def _parsed_once(line: bytes, number: int, section: str) -> None:
         return  # what is no JSON is found when values are read
 
 
-def _word(value: Any) -> str | None:
+def _value_to_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
 def _schema(frame: pl.LazyFrame, section: str, file: str) -> Mapping[str, Any]:
     try:
         return frame.collect_schema()
-    except (polars().exceptions.PolarsError, OSError) as error:
+    except (import_polars().exceptions.PolarsError, OSError) as error:
         raise CheckError(f"{section}.file", f"a whole file, as {file} is not", str(error).partition("\n")[0]) from None
 
 
@@ -324,32 +326,34 @@ def _require(column: str, name: str, kinds: Mapping[str, Any], file: str) -> Non
         raise CheckError(name, f"a column that {file} has once", repr(column))
 
 
-def _wanted(where: Mapping[str, str], kinds: Mapping[str, Any]) -> pl.Expr:
+def _build_filter(where: Mapping[str, str], kinds: Mapping[str, Any]) -> pl.Expr:
     """Whether a row has the values of a filter."""
-    library = polars()
+    library = import_polars()
     tests = [_text(library.col(column), kinds[column]).eq_missing(value) for column, value in where.items()]
     wanted: pl.Expr = library.all_horizontal(*tests) if tests else library.lit(value=True)
     return wanted
 
 
-def _parsed(frame: pl.LazyFrame, fields: Sequence[Field], kinds: Mapping[str, Any]) -> pl.LazyFrame:
+def _parse_columns(frame: pl.LazyFrame, fields: Sequence[Field], kinds: Mapping[str, Any]) -> pl.LazyFrame:
     """Each row's number, its columns as they stand, and what they were read as."""
-    raw = [polars().col(field.column).alias(f"raw {i}") for i, field in enumerate(fields)]
-    parsed = [field.parse(polars().col(field.column), kinds[field.column]).alias(field.name) for field in fields]
+    raw = [import_polars().col(field.column).alias(f"raw {i}") for i, field in enumerate(fields)]
+    parsed = [field.parse(import_polars().col(field.column), kinds[field.column]).alias(field.name) for field in fields]
     return frame.select("#row", *raw, *parsed)
 
 
 def _left_out(held: pl.LazyFrame, fields: Sequence[Field]) -> tuple[int, int]:
     """How many rows a filter leaves out, and how many of them could have been read."""
-    bad = polars().any_horizontal(*(_bad(i, field) for i, field in enumerate(fields)))
-    counted = _collect(held.select(polars().len().alias("#"), (~bad).sum().alias("like")))
+    bad = import_polars().any_horizontal(*(_bad(i, field) for i, field in enumerate(fields)))
+    counted = _collect(held.select(import_polars().len().alias("#"), (~bad).sum().alias("like")))
     return int(counted["#"].item()), int(counted["like"].item())
 
 
-def _checked(held: pl.LazyFrame, fields: Sequence[Field], section: str, file: str) -> int:
+def _check_rows(held: pl.LazyFrame, fields: Sequence[Field], section: str, file: str) -> int:
     """Counts the rows, and refuses the first value that is out of its bounds."""
     bad = [_bad(i, field) for i, field in enumerate(fields)]
-    counted = _collect(held.select(polars().len().alias("#"), *(b.sum().alias(f"b{i}") for i, b in enumerate(bad))))
+    counted = _collect(
+        held.select(import_polars().len().alias("#"), *(b.sum().alias(f"b{i}") for i, b in enumerate(bad)))
+    )
     if counted["#"].item() == 0:
         raise CheckError(f"{section}.file", "a file with rows", f"none in {file}")
     for i, field in enumerate(fields):
@@ -365,30 +369,30 @@ def _checked(held: pl.LazyFrame, fields: Sequence[Field], section: str, file: st
 
 def _bad(place: int, field: Field) -> pl.Expr:
     """Whether a value is out of its bounds; one that is missing where it must not be is."""
-    raw, value = polars().col(f"raw {place}"), polars().col(field.name)
+    raw, value = import_polars().col(f"raw {place}"), import_polars().col(field.name)
     wrong: pl.Expr = value.is_null() | ~field.holds(value).fill_null(value=False)
     return wrong & raw.is_not_null() if field.blank else wrong
 
 
 def _number(raw: pl.Expr, kind: Any) -> pl.Expr:
-    double = polars().Float64
-    if kind == polars().String:
+    double = import_polars().Float64
+    if kind == import_polars().String:
         return raw.str.strip_chars().cast(double, strict=False)
     if kind.is_numeric():
         return raw.cast(double, strict=False)
-    none: pl.Expr = polars().when(raw.is_null()).then(None).otherwise(math.nan).cast(double)
+    none: pl.Expr = import_polars().when(raw.is_null()).then(None).otherwise(math.nan).cast(double)
     return none
 
 
 def _text(raw: pl.Expr, kind: Any) -> pl.Expr:
-    word = polars().String
-    if kind == polars().List:
-        return raw.cast(polars().List(word), strict=False).list.join(" ")
+    word = import_polars().String
+    if kind == import_polars().List:
+        return raw.cast(import_polars().List(word), strict=False).list.join(" ")
     return raw.str.strip_chars() if kind == word else raw.cast(word, strict=False)
 
 
 def _iso(raw: pl.Expr, kind: Any) -> pl.Expr:
-    library = polars()
+    library = import_polars()
     if kind in (library.Date, library.Datetime):
         return raw.dt.epoch("us").cast(library.Float64) / 1e6
     if kind != library.String:

@@ -8,7 +8,7 @@ import { apart, found, quantile, RATES } from "../../lib/attack";
 import { type FieldSpec, useForm } from "../../lib/form";
 import { typeset } from "../../lib/messages";
 import { power10, show, showPercent, showWhole } from "../../lib/numbers";
-import { type ProfileAnswer, readFederatedAsk, type VerdictAnswer } from "../../lib/openapi";
+import { type ProfileResponse, readFederatedAsk, type InterpretationResponse } from "../../lib/openapi";
 import { flFormula } from "../../lib/twin/closed";
 import { deltasOf, epsilonOf, type Schedule } from "../../lib/twin/sampled";
 import { IntervalBar } from "../IntervalBar";
@@ -72,8 +72,8 @@ export function Hero() {
     delta: DELTA,
     fpr: FPR,
   };
-  const verdict = useAnswer(settled && { ...ask, cap: null }, (body, signal) => post<VerdictAnswer>("federated/verdict", body, signal), { delay: 0 });
-  const reading = useAnswer(mix, (body, signal) => post<ProfileAnswer>("account/profile", body, signal), { delay: 0 });
+  const verdict = useAnswer(settled && { ...ask, cap: null }, (body, signal) => post<InterpretationResponse>("federated/verdict", body, signal), { delay: 0 });
+  const reading = useAnswer(mix, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 0 });
   if (!drawn || !values) return <Frame form={form} />;
 
   const upper = settled?.epsilon.upper ?? drawn.epsilon;

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from flwr.serverapp import ServerApp
 
-from epsilog.adapters.flower_app import client_app, client_names, train
+from epsilog.adapters.flower_app import build_site_client_app, name_clients, train_over_flower
 from epsilog.ledger import open_ledger
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import NeighboringRelation
-from epsilog.training import Federation, PaidRun, Randomness, Task, Training
-from epsilog.training.models import build
-from epsilog.training.site import Site, from_functions, from_task
+from epsilog.training import AuthorizedRun, Federation, LocalTraining, Randomness, Task
+from epsilog.training.models import build_model
+from epsilog.training.site import Site, make_function_site_engine, make_task_site_engine
 
 SITES, SEED, DELTA = 3, 4, "1e-6"
 SCHEME = ClientLevelCentral(SITES, 1.0, 3, 0.2, 1.0)
@@ -39,11 +39,11 @@ def update(site):
 def computing(site):
     """Site 0 has the compiled engine, the others plain functions."""
     if site:
-        return from_functions(update(site))
+        return make_function_site_engine(update(site))
     features, targets = rows_of(site)
     clients = Federation(features, targets, np.array([4]))
-    model = build("linear", inputs=2, classes=None)
-    return from_task(Task("lines", "site", True, model, Training(1.0), clients, None, None))
+    model = build_model("linear", inputs=2, classes=None)
+    return make_task_site_engine(Task("lines", "site", True, model, LocalTraining(1.0), clients, None, None))
 
 
 def books_of(path):
@@ -66,9 +66,9 @@ def site_at(number, folder):
 
 
 def task_of(names):
-    model = build("linear", inputs=2, classes=None)
-    clients = Federation.elsewhere(names, width=2)
-    return Task("lines", "site", True, model, Training(0.1), clients, None, None, {})
+    model = build_model("linear", inputs=2, classes=None)
+    clients = Federation.remote_clients(names, width=2)
+    return Task("lines", "site", True, model, LocalTraining(0.1), clients, None, None, {})
 
 
 def late(message, context, call_next):
@@ -81,7 +81,7 @@ def late(message, context, call_next):
     return reply
 
 
-client = client_app(
+client = build_site_client_app(
     lambda context: site_at(int(context.node_config["site"]), str(context.node_config["folder"])), mods=[late]
 )
 server = ServerApp()
@@ -118,17 +118,19 @@ def paid_from(books):
     """The server's own charge: made at first, found again when a killed run goes on."""
     books.create_budget("lines", kind="approximate", privacy_unit="site", epsilon="50", delta="0.01", simulation=True)
     charge = books.reserve("lines", SCHEME.release(), key="one", delta=DELTA, rounds=SCHEME.rounds, simulation=True)
-    return PaidRun(SCHEME, charge, Randomness.simulated(SEED))
+    return AuthorizedRun(SCHEME, charge, Randomness.simulated(SEED))
 
 
 @server.main()
 def main(grid, context):
     folder = Path(str(context.run_config["folder"]))
-    task = task_of(client_names(sorted(folder.glob("site-*.pub"))))
+    task = task_of(name_clients(sorted(folder.glob("site-*.pub"))))
     with open_ledger(folder / "server.db") as books:
         paid = paid_from(books)
         seconds = float(context.run_config["reply-seconds"])
-        trained = train(Dying(grid, folder), paid, task, folder=folder / "run", run="one", reply_seconds=seconds)
+        trained = train_over_flower(
+            Dying(grid, folder), paid, task, folder=folder / "run", run="one", reply_seconds=seconds
+        )
         paid.charge.commit()
     np.save(folder / "model.tmp.npy", trained.model)
     (folder / "model.tmp.npy").rename(folder / "model.npy")
