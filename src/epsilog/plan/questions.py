@@ -26,7 +26,7 @@ from epsilog.plan.query_plan import QueryPlan, compare_query_noise, queries
 from epsilog.plan.risks import RISK_GAP, compute_risk_metrics, fit_json
 from epsilog.plan.sensitivities import QUERIES, compute_query_sensitivity
 from epsilog.plan.verdicts import interpret_guarantee
-from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields, parameters
+from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, check, codec, fields, parameters
 from epsilog.terms.fields import DOWN, Field
 from epsilog.terms.messages import Message
 
@@ -66,7 +66,7 @@ class Question:
             QUESTIONS[path] = cls
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:
