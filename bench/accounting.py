@@ -19,7 +19,7 @@ from epsilog.accounting import calibrate, epsilon, epsilon_curve
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Release, Repeated
 from epsilog.numerics import gaussian
 from epsilog.terms import Interval
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 
 REPEATS = 3 if "--quick" in sys.argv else 7
 MOST_ROUNDS = 10**7  # the peers did not end within minutes beyond

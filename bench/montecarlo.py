@@ -25,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import bounds, certificates, normals, shards, sweeps, tilt
+from epsilog.accounting.montecarlo import bounds, certificates, noise_search, normals, shards, tilt
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.accounting.montecarlo.strategies import build_square_root_column
@@ -121,8 +121,8 @@ def small_delta_certificate(release, epsilon):
 
 def private_fallback_certificate(delta):
     """One candidate in both directions with 10% slack: (k + 1) M / (N + 1) <= 1.1 delta."""
-    plan = sweeps.plan_noise_search(CASE, epsilon=2.0, target_delta=1.1 * delta, seed=1, noises=(3.0,))
-    found = sweeps.run_noise_search(plan, seed=int(np.random.default_rng().integers(2**60)))
+    plan = noise_search.plan_noise_search(CASE, epsilon=2.0, target_delta=1.1 * delta, seed=1, noises=(3.0,))
+    found = noise_search.run_noise_search(plan, seed=int(np.random.default_rng().integers(2**60)))
     return found.chosen == 0, plan.claim, [test.trial.samples for test in plan.checks[0]]
 
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsilog import cells
-from epsilog.queries import Count, Histogram, Sum, columns, scan_file
+from epsilog.queries import Count, Histogram, Sum, contributions, scan_file
 from epsilog.terms import CheckError, RecordError
 from epsilog.training import Federation
-from epsilog.training.data import frames, own
+from epsilog.training.data import custom, frames
 from epsilog.training.data.tables import is_held_out
 
 pl = pytest.importorskip("polars", reason="extra data")
@@ -184,12 +184,15 @@ def answered(frame):
     for query in (Count("v"), Sum("v", (-2, 50)), Histogram("v", categories=("a", "1", 2))):
 
         def added(query=query):
-            columns.check_frame(frame, query, "v")
+            contributions.check_frame(frame, query, "v")
             with np.errstate(all="ignore"):
-                return zip(*columns._list_row_contributions(columns._collect_columns(frame, ["v"]), query), strict=True)
+                return zip(
+                    *contributions._list_row_contributions(contributions._collect_columns(frame, ["v"]), query),
+                    strict=True,
+                )
 
         yield said(added)
-    yield said(lambda: map(shown, columns._values(columns._collect_columns(frame, ["v"]), "v")))
+    yield said(lambda: map(shown, contributions._values(contributions._collect_columns(frame, ["v"]), "v")))
 
 
 def learnt(table):
@@ -267,7 +270,7 @@ def test_one_line_changes_how_no_other_is_read(tmp_path_factory, lines, data):
     found = []
     for each in (lines[:-1], [*lines[:place], lines[-1], *lines[place + 1 : -1]]):
         path.write_bytes(b"\n".join([b"v,w", *each, b""]))
-        found.append([*answered(scan_file(path)), *learnt(own.read_table(path, ["v"], decimal=","))])
+        found.append([*answered(scan_file(path)), *learnt(custom.read_table(path, ["v"], decimal=","))])
     hold_alike(*found, place)
 
 
@@ -280,15 +283,15 @@ def test_a_text_is_the_same_number_in_a_file_and_in_memory(word):
 def test_a_table_that_polars_does_not_know_is_refused_in_our_words():
     table = pa.table({"v": pa.array([Decimal(1)], pa.decimal256(76, 0))})
     with pytest.raises(RecordError, match=r"^the frame could not be read$"):
-        columns.check_frame(table, Count("v"), None)
+        contributions.check_frame(table, Count("v"), None)
     with pytest.raises(CheckError, match="table must be of types that polars knows"):
         frames.convert_table(table)
 
 
 def test_a_column_may_have_any_name():
     for name in ("collect", "columns", "slice", "shape"):
-        assert columns.get_column_types(pd.DataFrame({name: [1]})) == {name: "int64"}
-        columns.check_frame(pd.DataFrame({name: [1]}), Sum(name, (0, 1)), None)
+        assert contributions.get_column_types(pd.DataFrame({name: [1]})) == {name: "int64"}
+        contributions.check_frame(pd.DataFrame({name: [1]}), Sum(name, (0, 1)), None)
 
 
 def test_a_number_beyond_every_float_warns_nobody():

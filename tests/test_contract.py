@@ -119,9 +119,9 @@ def test_parts_are_entered_by_their_faces():
 )
 def test_a_way_past_a_face_is_noticed(tmp_path, line):
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("static", "__pycache__"))
-    path = tmp_path / "src/epsilog/plan/mixed.py"
+    path = tmp_path / "src/epsilog/plan/composition.py"
     path.write_text(f"{path.read_text()}\n{line}\n")
-    assert [found.split(":")[0] for found in past_a_face(tmp_path)] == ["epsilog.plan.mixed"]
+    assert [found.split(":")[0] for found in past_a_face(tmp_path)] == ["epsilog.plan.composition"]
 
 
 def test_a_ledger_is_opened_without_the_accountant():

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tests.server.described import description
 
 from epsilog import plan
-from epsilog.pipeline.model import TrainingSection, make_scheme_section
+from epsilog.pipeline.config import TrainingSection, make_scheme_section
 from epsilog.schemes import SCHEMES, ClientLevelCorrelatedNoise
 from epsilog.schemes.sampled import NEEDS, SampledScheme
 from epsilog.terms import fields, parameters

@@ -64,9 +64,9 @@ def test_a_run_and_a_report_are_verified(tmp_path):
 def test_training_says_that_it_cannot(tmp_path):
     script = """
 from epsilog.terms import ConfigError
-from epsilog.training import rehearsal
+from epsilog.training import smoke_test
 try:
-    rehearsal._lock(Path("."), wait=True)
+    smoke_test._lock(Path("."), wait=True)
 except ConfigError as error:
     assert "train on Linux" in str(error)
 else:

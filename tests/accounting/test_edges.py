@@ -23,10 +23,10 @@ from epsilog.mechanisms import (
     Repeated,
 )
 from epsilog.mechanisms.composition import Composition
+from epsilog.numerics.distributions.base import GaussianPair
 from epsilog.numerics.gaussian import gaussian_epsilon
 from epsilog.numerics.lattice.composition import compose_on_lattice
-from epsilog.numerics.lattice.law import LatticeDistribution, connect_dots, merge_outcomes
-from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.lattice.distribution import LatticeDistribution, connect_dots, merge_outcomes
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.numerics.rounding import UNIT

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 import epsilog as ep
-from epsilog.accounting.methods.concentrated import _keeps_both, _two_outcomes
+from epsilog.accounting.methods.zcdp import _keeps_both, _two_outcomes
 from epsilog.accounting.renyi import DEFAULT_ORDERS
 from epsilog.mechanisms import Composed, Gaussian, PureDP, ZeroConcentratedDP
-from epsilog.numerics.moments import rdp_to_delta, rdp_to_delta_with_order, rdp_to_epsilon, rdp_to_epsilon_by_order
+from epsilog.numerics.rdp_conversion import (
+    rdp_to_delta,
+    rdp_to_delta_with_order,
+    rdp_to_epsilon,
+    rdp_to_epsilon_by_order,
+)
 
 ORDERS = 1 + np.geomspace(1e-4, 1e4, 4_000)
 

@@ -9,7 +9,7 @@ import epsilog as ep
 from epsilog import plan
 from epsilog.accounting import calibrate, renyi_delta, renyi_epsilon, rounds_that_fit
 from epsilog.accounting.calibration import epsilon_curve
-from epsilog.accounting.curve import mu, profile, rho
+from epsilog.accounting.privacy_profile import mu, profile, rho
 from epsilog.accounting.renyi import rdp
 from epsilog.terms import Guarantee, Interval, NeighboringRelation
 

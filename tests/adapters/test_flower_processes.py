@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from epsilog.adapters import flower_hosts, flower_processes
-from epsilog.adapters.flower_hosts import FlowerSimulationTransport
+from epsilog.adapters import flower_processes, flower_simulation
 from epsilog.adapters.flower_processes import OWNER, STARTS, FlowerProcesses, is_running
+from epsilog.adapters.flower_simulation import FlowerSimulationTransport
 from epsilog.terms import ConfigError
 
 APP = """
@@ -132,10 +132,12 @@ class Grid:
 
 @pytest.fixture
 def courier(monkeypatch):
-    monkeypatch.setattr(flower_hosts, "LOOKS", 0.01)
+    monkeypatch.setattr(flower_simulation, "LOOKS", 0.01)
     monkeypatch.setattr("epsilog.adapters.flower_app.PULL_SECONDS", 0.01)
     monkeypatch.setattr(FlowerSimulationTransport, "_letter", lambda _, orders, node: Letter(list(orders), node))
-    monkeypatch.setattr(flower_hosts, "decode_array", lambda reply, _: np.array([[float(one)] for one in reply.names]))
+    monkeypatch.setattr(
+        flower_simulation, "decode_array", lambda reply, _: np.array([[float(one)] for one in reply.names])
+    )
     told = []
 
     def courier(grid, seconds=60.0):

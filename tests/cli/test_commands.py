@@ -31,10 +31,10 @@ from epsilog.cli.app import NOT_VERIFIED, app, option_from_parameter
 from epsilog.ledger import open_ledger, read_ledger, selftest
 from epsilog.ledger.commands import OverrideCost
 from epsilog.mechanisms import Gaussian, Laplace, Repeated
-from epsilog.plan.correlated import NoiseComparison, NoiseOption
+from epsilog.plan.noise_comparison import NoiseComparison, NoiseOption
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec
-from epsilog.terms.digits import format_lower, format_upper
 from epsilog.terms.fields import Field
+from epsilog.terms.formatting import format_lower, format_upper
 
 entry = importlib.import_module("epsilog.cli.entry")
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -679,7 +679,7 @@ WAYS = NoiseComparison(
 def test_a_comparisons_options_reach_it_and_its_rows_are_shown(monkeypatch, reached):
     words = ("account", "montecarlo", "compare", "-T", 64, "-b", 16, "--epsilon", 2, "--delta", 1e-5)
     given = {"rounds": 64, "cycle_length": 16, "epsilon": 2.0, "delta": 1e-5}
-    target = "epsilog.plan.correlated.compare_noise_strategies"
+    target = "epsilog.plan.noise_comparison.compare_noise_strategies"
     assert reached(target, *words) == ((), given | {"seed": 1, "bands": None})
     several = reached(target, *words, "--bands", 4, "--bands", 2, "--seed", 5)
     assert several == ((), given | {"seed": 5, "bands": [4, 2]})

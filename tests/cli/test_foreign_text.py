@@ -14,7 +14,7 @@ import pytest
 import typer.main
 from jinja2 import UndefinedError
 from tests.reports.drawn import audit_of, finish, make_plan, scored
-from tests.reports.test_examination import put, spelt
+from tests.reports.test_verification import put, spelt
 from tests.verification.logs.simulated import MAPPING, honest, save
 
 from epsilog import reports

@@ -17,7 +17,7 @@ from epsilog.ledger import open_ledger, selftest, verify_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.plan import federated, queries
 from epsilog.terms import CheckError, DeltaPolicy, Finding, Interval, NeighboringRelation, Status, codec
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.verification import Reconciliation
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places

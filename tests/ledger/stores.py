@@ -11,12 +11,12 @@ from importlib.util import find_spec
 from tests.ledger.postgres.server import binaries, server
 
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.charge_record import ChargeRecord
 from epsilog.ledger.entries import GENESIS
 from epsilog.ledger.postgres import PostgresStore
-from epsilog.ledger.records import ChargeRecord
-from epsilog.ledger.rows import StoredState, hash_row, parse_row, parse_state
 from epsilog.ledger.sqlite import SqliteStore
-from epsilog.ledger.sqlite.library import sqlite
+from epsilog.ledger.sqlite.version import sqlite
+from epsilog.ledger.stored_rows import StoredState, hash_row, parse_row, parse_state
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 

@@ -11,7 +11,7 @@ from tests.server.conftest import serving
 
 from epsilog.ledger import open_ledger, open_local_ledger
 from epsilog.ledger.entries import Verb
-from epsilog.ledger.states import TRANSITIONS
+from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.server import AccessConfig, create_app, tokens
 from epsilog.server.roles import Holder, Role

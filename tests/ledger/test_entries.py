@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsilog.ledger import documents
+from epsilog.ledger import state_json
 from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.charge_record import ChargeRecord, apply_to_charge
 from epsilog.ledger.entries import GENESIS, Entry, EntryParser, Verb, hash_entry
-from epsilog.ledger.records import ChargeRecord, apply_to_charge
 from epsilog.terms import ConflictError
 from epsilog.terms.codec import encode_canonical
 
@@ -130,8 +130,8 @@ def test_a_body_is_spelled_in_one_way(parse, body):
 
 def test_a_copy_is_the_one_that_the_library_makes():
     charge = ChargeRecord("run", "acme", "reserved", AMOUNTS, rounds=None, opened=1)
-    assert documents.replace_fields(charge, state="started", by="anna") == dataclasses.replace(
+    assert state_json.replace_fields(charge, state="started", by="anna") == dataclasses.replace(
         charge, state="started", by="anna"
     )
     with pytest.raises(KeyError):
-        documents.replace_fields(charge, colour="red")
+        state_json.replace_fields(charge, colour="red")

@@ -4,16 +4,16 @@ import json
 
 import pytest
 from tests.ledger.stores import AVAILABLE, STORES
-from tests.ledger.test_chain import rehashed
+from tests.ledger.test_replay import rehashed
 from typer.testing import CliRunner
 
 from epsilog.cli.entry import app
 from epsilog.ledger import (
     Ledger,
     Receipt,
-    chain,
     open_ledger,
     read_cycles,
+    replay,
     verify_ledger,
     write_receipt,
 )
@@ -21,7 +21,7 @@ from epsilog.ledger.commands import Start
 from epsilog.mechanisms import PureDP
 from epsilog.signing import SigningKey
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError
-from epsilog.verification.books import LedgerReader
+from epsilog.verification.ledger_excerpt import LedgerReader
 
 ACT = {"by": "dora", "reason": "agreed"}
 HASH, OTHER = "ab" * 32, "cd" * 32
@@ -148,13 +148,13 @@ def test_an_entry_is_of_the_charge_in_its_own_scope(books):
     for scope in ("acme/claims", "zeta"):
         forged = start | {"scope": scope, "index": len(documents) + 1}
         with pytest.raises(LedgerIntegrityError, match="must move what was reserved"):
-            chain.replay_entries(rehashed([*documents, forged]))
+            replay.replay_entries(rehashed([*documents, forged]))
     nobody = start | {"scope": "acme/other", "index": len(documents) + 1}
     with pytest.raises(LedgerIntegrityError, match="charge 'k' must have been reserved at 'acme/other'"):
-        chain.replay_entries(rehashed([*documents, nobody]))
+        replay.replay_entries(rehashed([*documents, nobody]))
     again = documents[2] | {"index": len(documents) + 1}
     with pytest.raises(LedgerIntegrityError, match="must be reserved once"):
-        chain.replay_entries(rehashed([*documents, again]))
+        replay.replay_entries(rehashed([*documents, again]))
 
 
 def test_a_plan_and_a_price_bind_the_key_in_their_scope_alone(books):

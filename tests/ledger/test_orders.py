@@ -31,9 +31,9 @@ from epsilog.ledger import (
     read_verified_entries,
     write_bundle,
 )
+from epsilog.ledger.cap_conversion import convert_caps_to_epsilon, convert_guarantee_to_caps, get_epsilon_of_caps
+from epsilog.ledger.cost import bound_cost_below
 from epsilog.ledger.filters import get_privacy_filter
-from epsilog.ledger.pricing import bound_cost_below
-from epsilog.ledger.promises import convert_caps_to_epsilon, convert_guarantee_to_caps, get_epsilon_of_caps
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,
@@ -403,7 +403,7 @@ def test_caps_that_do_not_keep_their_promise_are_found(ledger, monkeypatch):
         "rdp", Amounts.from_cap({"epsilon": "2", "delta": "1e-5"}), ADD_OR_REMOVE_ONE, ORDERS[2:]
     )
     units = dict(honest.units) | {"rdp_32": honest.units["rdp_32"] * 1001 // 1000}
-    monkeypatch.setattr("epsilog.ledger.promises.convert_guarantee_to_caps", lambda *_: Amounts(units))
+    monkeypatch.setattr("epsilog.ledger.cap_conversion.convert_guarantee_to_caps", lambda *_: Amounts(units))
     ledger.create_budget("a", kind="rdp", **PROMISE)
     with pytest.raises(LedgerIntegrityError, match=r"promises .*epsilon 2\.00"):
         ledger.verify()

@@ -4,9 +4,9 @@ from contextlib import closing
 
 import pytest
 
-from epsilog.ledger import Verb, chain
-from epsilog.ledger.rows import parse_row
-from epsilog.ledger.sqlite.library import sqlite
+from epsilog.ledger import Verb, replay
+from epsilog.ledger.sqlite.version import sqlite
+from epsilog.ledger.stored_rows import parse_row
 from epsilog.mechanisms import PureDP
 from epsilog.terms import LedgerIntegrityError
 
@@ -60,7 +60,7 @@ def test_the_head_is_the_last_entry(ledger, scopes):
 
 
 def test_a_check_tells_how_far_it_is_and_can_be_ended(ledger, scopes, monkeypatch):
-    monkeypatch.setattr(chain, "REPORT_EVERY", 10)
+    monkeypatch.setattr(replay, "REPORT_EVERY", 10)
     seen = []
     assert ledger.verify(progress=seen.append).count == 39
     assert seen == [10, 20, 30]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ledger.stores import InMemory
-from tests.ledger.test_chain import rehashed
+from tests.ledger.test_replay import rehashed
 
-from epsilog.ledger import Ledger, chain, list_ancestors, open_ledger, read_cycles, read_verified_entries, write_bundle
+from epsilog.ledger import Ledger, list_ancestors, open_ledger, read_cycles, read_verified_entries, replay, write_bundle
 from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, Repeated
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation
 
@@ -410,10 +410,10 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_right_hashes_do_not_make_blocks(books, edit):
     books.charge("a/q/1", PureDP(0.5), key="1")
-    chain.replay_entries(forged(books, lambda documents: documents))
+    replay.replay_entries(forged(books, lambda documents: documents))
     change, index, message = EDITS[edit]
     with pytest.raises(LedgerIntegrityError, match=f"entry {index}: breaks a rule of the ledger: .*{message}"):
-        chain.replay_entries(forged(books, change))
+        replay.replay_entries(forged(books, change))
 
 
 def test_a_partition_whose_row_says_that_it_is_none_is_found(clock):
@@ -543,8 +543,8 @@ FILLING = [("charge", scope, price) for scope in reversed(BUDGETS) for price in 
 def check_play(steps):
     play = Play().play(steps)
     with play.place.open().reading() as session:
-        books = chain.replay_entries(session.rows())
-        chain.compare_stored_state(books, session.stored())
+        books = replay.replay_entries(session.rows())
+        replay.compare_stored_state(books, session.stored())
     return play
 
 

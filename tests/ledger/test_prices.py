@@ -8,7 +8,7 @@ import pytest
 
 from epsilog.ledger import ChargeRequest, Verb, verify_ledger
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.pricing import bound_cost_below
+from epsilog.ledger.cost import bound_cost_below
 from epsilog.mechanisms import (
     ApproximateDP,
     Composed,

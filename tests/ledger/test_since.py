@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from tests.ledger.conftest import Clock
 from tests.ledger.stores import AVAILABLE, STORES, InMemory, State
-from tests.ledger.test_chain import HASH, every_verb, rehashed
+from tests.ledger.test_replay import HASH, every_verb, rehashed
 
-from epsilog.ledger import Checkpoint, Ledger, LedgerView, StoredCheckpoint, chain, iterate_verified_documents
-from epsilog.ledger.rows import StoredState
+from epsilog.ledger import Checkpoint, Ledger, LedgerView, StoredCheckpoint, iterate_verified_documents, replay
+from epsilog.ledger.stored_rows import StoredState
 from epsilog.mechanisms import PureDP
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError
@@ -40,11 +40,11 @@ def view(rows, stored, **changes):
 
 def stored_of(rows):
     """What the entries amount to, as a forger who knows the rules stores it."""
-    books, rounds = chain.replay_entries(rows), {}
+    books, rounds = replay.replay_entries(rows), {}
     for entry in (json.loads(row.document) for row in rows):
         if entry["verb"].startswith("round-"):
             at = ((entry["scope"], entry["key"]), entry["body"]["round"])
-            was = rounds.get(at, chain.records.RoundState(at[1], 0))
+            was = rounds.get(at, replay.charge_record.RoundState(at[1], 0))
             began = entry["verb"] == "round-started"
             rounds[at] = (
                 replace(was, attempts=was.attempts + 1)

@@ -6,11 +6,11 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 from tests.ledger.stores import AVAILABLE, STORES, everything
 
-from epsilog.ledger import Amounts, ChargeState, Verb, chain
+from epsilog.ledger import Amounts, ChargeState, Verb, replay
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.charge_record import ChargeRecord, RoundState
 from epsilog.ledger.entries import GENESIS, Entry, hash_entry
-from epsilog.ledger.records import ChargeRecord, RoundState
-from epsilog.ledger.rows import StoredRow
+from epsilog.ledger.stored_rows import StoredRow
 from epsilog.terms import LedgerIntegrityError, NeighboringRelation, StorageError
 
 NOTHING = Amounts.zero(["epsilon"])
@@ -61,7 +61,7 @@ def test_a_new_store_is_empty_and_sound(store):
         assert session.find_charges("key") == []
         assert not session.has_charges("acme")
         assert session.below("acme") == []
-        chain.compare_stored_state(chain.replay_entries(session.rows()), session.stored())
+        replay.compare_stored_state(replay.replay_entries(session.rows()), session.stored())
         with pytest.raises(LedgerIntegrityError, match="entry 1: is missing"):
             session.entry(1)
 

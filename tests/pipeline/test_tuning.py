@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tests.pipeline.conftest import EXAMPLES, SHORT
-from tests.pipeline.test_story import REAL, SCHOOLS, SETTINGS
+from tests.pipeline.test_runner import REAL, SCHOOLS, SETTINGS
 from tests.reports.drawn import drawn, lines
 
 from epsilog import training
@@ -89,7 +89,7 @@ def stand_in(patch, *scores):
     patch.setattr(training, "train_without_charge", lambda scheme, _task, *, randomness, **_: SimpleNamespace(
         records=drawn(scheme, randomness.seed, share=randomness.noise_factor)[0]
     ))  # fmt: skip
-    patch.setattr("epsilog.pipeline.data.load_dataset", lambda _, unit: dataset(unit))
+    patch.setattr("epsilog.pipeline.data_sections.load_dataset", lambda _, unit: dataset(unit))
     return made
 
 

@@ -22,7 +22,7 @@ from epsilog.mechanisms import (
     ZeroConcentratedDP,
 )
 from epsilog.plan import QUESTIONS, Question, questions
-from epsilog.plan.mixed import Part
+from epsilog.plan.composition import Part
 from epsilog.server.desk import MOST_WORK, QUICK
 from epsilog.server.routes import model_of
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec, fields

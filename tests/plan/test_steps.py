@@ -6,11 +6,11 @@ import itertools
 import numpy as np
 import pytest
 
-from epsilog.plan import consumed
+from epsilog.plan import consumed_budget
 from epsilog.terms import CalibrationError
 
-correlated = importlib.import_module("epsilog.plan.correlated")
-MOST = consumed._MOST_SHARES
+correlated = importlib.import_module("epsilog.plan.noise_comparison")
+MOST = consumed_budget._MOST_SHARES
 
 
 @pytest.mark.parametrize("different", [1, 2, MOST - 1, MOST, MOST + 1, 5 * MOST])
@@ -20,7 +20,7 @@ def test_shares_are_grouped_upwards_and_by_little(different, width):
     shares = np.exp(np.linspace(0, width, different)) if different > 1 else np.array([2.0])
     groups = [(int(n), float(s)) for n, s in zip(rng.integers(0, 4, different), shares, strict=True)]
     groups += groups[:3]
-    found = consumed.bucket_shares(groups)
+    found = consumed_budget.bucket_shares(groups)
     used = [(n, share) for n, share in groups if n]
     assert sum(n for n, _ in found) == sum(n for n, _ in used)
     assert len({share for _, share in found}) == len(found) <= MOST
@@ -96,7 +96,7 @@ def test_a_comparisons_arguments_are_refused_by_name(monkeypatch, bad):
 
 def test_grouping_is_the_same_in_every_order():
     groups = [(1, 1.0 + k / 997) for k in range(3 * MOST)]
-    whole = {share: n for n, share in consumed.bucket_shares(groups)}
+    whole = {share: n for n, share in consumed_budget.bucket_shares(groups)}
     for some in itertools.islice(itertools.permutations(range(4)), 5):
         parts = [groups[at::4] for at in some]
-        assert {share: n for n, share in consumed.bucket_shares([*itertools.chain(*parts)])} == whole
+        assert {share: n for n, share in consumed_budget.bucket_shares([*itertools.chain(*parts)])} == whole

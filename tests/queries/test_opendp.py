@@ -14,9 +14,9 @@ from scipy.special import chdtrc  # noqa: E402
 from epsilog.accounting import epsilon, rho  # noqa: E402
 from epsilog.mechanisms import DiscreteGaussian, DiscreteLaplace  # noqa: E402
 from epsilog.mechanisms.sampling import discrete_gaussian, discrete_laplace  # noqa: E402
-from epsilog.queries.columns import sum_contributions  # noqa: E402
+from epsilog.queries.contributions import sum_contributions  # noqa: E402
 from epsilog.queries.noise import NoisySum, compute_half_width, list_noisy_sums  # noqa: E402
-from epsilog.queries.queries import Histogram, Sum, build_value_grid  # noqa: E402
+from epsilog.queries.query_types import Histogram, Sum, build_value_grid  # noqa: E402
 from epsilog.terms import NeighboringRelation  # noqa: E402
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from epsilog.disk import write_atomically
+from epsilog.durable_io import write_atomically
 from epsilog.ledger import open_ledger
-from epsilog.pipeline.prepare import write_json
+from epsilog.pipeline.preparation import write_json
 from epsilog.pipeline.steps import commit_charge, reserve_plan
 from epsilog.plan import build_registered_plan
 from epsilog.reports import build_report, render_html

@@ -11,11 +11,10 @@ from dataclasses import replace
 import pytest
 from tests.extent import amount
 from tests.reports.drawn import audit_of, finish, make_plan, scored
-from tests.reports.test_examination import put
+from tests.reports.test_verification import put
 
 from epsilog.mechanisms import BinomialTrialCount
 from epsilog.reports import build_report, compare_rebuilt, render_html, render_markdown, verify_report
-from epsilog.reports.examination import FOREMOST, leaves
 from epsilog.reports.kinds import (
     OF_LOGS,
     OF_RUNS,
@@ -28,8 +27,9 @@ from epsilog.reports.kinds import (
     words_of,
 )
 from epsilog.reports.report import extract_files
+from epsilog.reports.verification import FOREMOST, leaves
 from epsilog.terms import Canaries, EpsilogError, Status, codec
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 from epsilog.verification import parse_evidence, read_evidence, reconcile
 
 CARRIED = (("evidence", "plan"), ("evidence", "records"), ("owner",), ("audit", "canaries"))

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from tests.reports.test_examination import mutants, spelt
+from tests.reports.test_verification import mutants, spelt
 from tests.verification.logs.damaged import (
     DISHONEST,
     HIDDEN,
@@ -25,18 +25,18 @@ from epsilog.reports import (
     build_log_report,
     check_schema,
     format_log_statement,
-    of_logs,
+    log_report,
     render_html,
     render_markdown,
     render_pdf,
     verify_log_report,
     verify_report,
 )
-from epsilog.reports.forgeries import FORGERIES_OF_LOGS, SEEDED
 from epsilog.reports.rendering import format_risk_rows
+from epsilog.reports.residual_risks import FORGERIES_OF_LOGS, SEEDED
 from epsilog.signing import VerifierKey
 from epsilog.terms import CheckError, ConfigError, RecordError, codec
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 from epsilog.verification import SignatureCheck, TrustAnchors
 from epsilog.verification.hidden import compute_alarm
 from epsilog.verification.logs import verify_logs
@@ -107,7 +107,7 @@ def test_whoever_has_the_logs_builds_it_again(report, found, page):
 @pytest.mark.slow
 def test_nothing_that_is_changed_in_it_passes(report, found, monkeypatch):
     again = lru_cache(typed=True)(lambda version: build_log_report(found, version=version))
-    monkeypatch.setattr(of_logs, "build_log_report", lambda _, version: again(version))  # it is one report all along
+    monkeypatch.setattr(log_report, "build_log_report", lambda _, version: again(version))  # it is one report all along
     for place, other in mutants(report):
         try:
             outcome = verify_log_report(spelt(other), found)

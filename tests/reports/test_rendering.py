@@ -9,12 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epsilog.reports import check_schema, format_statement, list_party_guarantees, load_report_schema, rendering
-from epsilog.reports.narrative import format_supported_statement
 from epsilog.reports.plots import PlotSeries, draw_line_plot
+from epsilog.reports.statements import format_supported_statement
 from epsilog.schemes import ClientLevelCentral, Scheme
 from epsilog.terms import Guarantee, NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.charts import choose_ticks
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 
 GUARANTEE = Guarantee(3.99841, 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, "school", 2000)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.reports.drawn import central, drawn, finish, local, make_plan
 
-from epsilog.accounting import epsilon, grouping, profile
+from epsilog.accounting import epsilon, group_privacy, profile
 from epsilog.mechanisms import GaussianDP
 from epsilog.plan import compute_risk_metrics, interpret_guarantee
-from epsilog.plan.risks import SLACK
+from epsilog.plan.risk_metrics import SLACK
 from epsilog.reports import (
     PUBLICATION_FIELDS,
     build_registry_record,
@@ -26,13 +26,13 @@ from epsilog.reports import (
     render_verdict,
     require_field,
 )
-from epsilog.reports.forgeries import FORGERIES, list_residual_risks
-from epsilog.reports.publication import compute_registry_tier, list_publication_fields, merge_publication_fields
+from epsilog.reports.publication_fields import compute_registry_tier, list_publication_fields, merge_publication_fields
 from epsilog.reports.rendering import format_group_rows, format_risk_rows
 from epsilog.reports.report import _reading
+from epsilog.reports.residual_risks import FORGERIES, list_residual_risks
 from epsilog.schemes import ClientLevelClientSide
 from epsilog.terms import CalibrationError, CheckError, Finding, NeighboringRelation, RecordError, Status, codec
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 from epsilog.terms.messages import sentence
 from epsilog.verification import Playbook, compute_certified_interval, read_evidence, reconcile
 
@@ -147,7 +147,7 @@ def test_copies_that_cannot_be_priced_are_not_told_a_number(monkeypatch):
     def fails(*_, **__):
         raise CalibrationError("no root", bracket=(0.0, 1.0))
 
-    monkeypatch.setattr(grouping, "bound_on_lattice", fails)
+    monkeypatch.setattr(group_privacy, "bound_on_lattice", fails)
     plan = make_plan(lambda z: central(z + 0.125))
     one, *others = _reading(plan)["groups"]
     assert one["epsilon"] == of_model(plan).upper

@@ -205,11 +205,11 @@ def checked(site):
 
 
 def test_a_check_reports_and_ends_when_told(site, monkeypatch):
-    from epsilog.ledger import chain
+    from epsilog.ledger import replay
 
-    monkeypatch.setattr(chain, "REPORT_EVERY", 1)
+    monkeypatch.setattr(replay, "REPORT_EVERY", 1)
     going, waits = threading.Event(), threading.Event()
-    fold = chain.LedgerReplay.fold
+    fold = replay.LedgerReplay.fold
 
     def slow(books, entry):
         if entry.index == 6:
@@ -217,7 +217,7 @@ def test_a_check_reports_and_ends_when_told(site, monkeypatch):
             going.wait(10)
         fold(books, entry)
 
-    monkeypatch.setattr(chain.LedgerReplay, "fold", slow)
+    monkeypatch.setattr(replay.LedgerReplay, "fold", slow)
     name = site.post("ledger/verify", {}).json()["id"]
     assert waits.wait(10)
     assert site.get(f"ledger/verify/{name}").json()["checked"] == 5

@@ -8,7 +8,7 @@ import pytest
 
 from epsilog.ledger import Ledger, open_ledger, read_ledger
 from epsilog.ledger.sqlite import SqliteStore
-from epsilog.ledger.sqlite.library import sqlite
+from epsilog.ledger.sqlite.version import sqlite
 from epsilog.ledger.tables import SqlSession
 from epsilog.mechanisms import PureDP
 from epsilog.server import turns

@@ -20,11 +20,11 @@ from epsilog.study import (
     evaluate_attack,
 )
 from epsilog.study.canaries import measure_canaries
-from epsilog.study.cells import ResultCells
 from epsilog.study.membership import measure_membership
 from epsilog.study.properties import measure_property
-from epsilog.study.telling import pool_z_score
-from epsilog.study.trial import StudyRun
+from epsilog.study.result_cells import ResultCells
+from epsilog.study.results import pool_z_score
+from epsilog.study.study_run import StudyRun
 from epsilog.training.engines import CanaryEngine, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.verification.audits import estimate_epsilon

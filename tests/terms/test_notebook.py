@@ -16,13 +16,13 @@ from epsilog import plan
 from epsilog.accounting.montecarlo import certify_delta
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import BallsInBins, Gaussian, Laplace
-from epsilog.pipeline.story import RunResult
+from epsilog.pipeline.runner import RunResult
 from epsilog.plan import build_registered_plan
 from epsilog.queries import Count, Histogram, Mean, MostCommonCategory, QueryResult, run_query
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import Finding, NeighboringRelation, Status
 from epsilog.terms.charts import CLAIM, ESTIMATE, OVER, SPENT, draw_band_plot, draw_budget_gauge, draw_interval_bar
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 from epsilog.verification import Reconciliation
 from epsilog.verification.audits import AuditProtocol, audit_one_run
 

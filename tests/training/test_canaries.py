@@ -33,8 +33,8 @@ from epsilog.training import (
 from epsilog.training.canaries import make_canary_direction, make_canary_rows
 from epsilog.training.engines import RoundInputs, make_engine
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.engines.grid import make_simulated_remote_engine
-from epsilog.training.engines.unreliable import add_dropout
+from epsilog.training.engines.dropout import add_dropout
+from epsilog.training.engines.remote import make_simulated_remote_engine
 from epsilog.training.models import build_model
 from epsilog.verification.audits import (
     AuditProtocol,

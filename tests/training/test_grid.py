@@ -30,8 +30,8 @@ from epsilog.training import (
     train_without_charge,
 )
 from epsilog.training.engines import RoundInputs
-from epsilog.training.engines.grid import make_remote_engine
-from epsilog.training.orders import SimulatedDraws, TrainRequest, count_max_participations
+from epsilog.training.engines.remote import make_remote_engine
+from epsilog.training.requests import SimulatedDraws, TrainRequest, count_max_participations
 from epsilog.training.site import Site, make_function_site_engine, make_task_site_engine
 
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)

@@ -15,7 +15,7 @@ from epsilog.schemes import (
     ClientLevelDistributed,
 )
 from epsilog.training import Randomness
-from epsilog.training.engines.unreliable import DropoutEngine, add_dropout
+from epsilog.training.engines.dropout import DropoutEngine, add_dropout
 from epsilog.training.rounds import compute_next_round, make_initial_state
 from epsilog.verification import check_custody, check_noise, check_participation
 

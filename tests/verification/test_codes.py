@@ -30,7 +30,7 @@ from epsilog.ledger import (
 )
 from epsilog.mechanisms import BinomialTrialCount, Gaussian, PureDP, ZeroConcentratedDP
 from epsilog.reports import verify_run
-from epsilog.reports.examination import check_model, check_page, check_report
+from epsilog.reports.verification import check_model, check_page, check_report
 from epsilog.schemes import ClientLevelCorrelatedNoise, ClientLevelDistributed
 from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.signing import Envelope, Note, SigningKey
@@ -56,10 +56,10 @@ from epsilog.verification import (
     read_signed,
     reconcile,
 )
-from epsilog.verification.charges import check_charge, check_files
+from epsilog.verification.charge_checks import check_charge, check_files
 from epsilog.verification.claim import certified_run, check_claim
 from epsilog.verification.hidden import RAREST
-from epsilog.verification.owner import CUSTODY_CHECKS, check_control
+from epsilog.verification.owner_attestation import CUSTODY_CHECKS, check_control
 from epsilog.verification.participation import compare_cohort_sizes
 from epsilog.verification.plans import check_plan
 from epsilog.verification.rounds import check_rounds
@@ -398,7 +398,7 @@ def of_loops():
 @pytest.mark.slow
 def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "epsilog.verification.logs.examination.compute_log_what_ifs", lambda *_: ()
+        "epsilog.verification.logs.verification.compute_log_what_ifs", lambda *_: ()
     )  # prices of logs have no codes
     found = [
         *of_plans(),

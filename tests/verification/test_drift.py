@@ -13,10 +13,10 @@ from tests.verification.logs.simulated import N, Q, T, honest, save
 from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.terms import Status
 from epsilog.verification import check_noise, compute_control_limits
-from epsilog.verification.chances import TILTS
 from epsilog.verification.drift import SHARES, bound_cohort_drift, bound_noise_drift, compute_log_e_values
 from epsilog.verification.logs import verify_logs
 from epsilog.verification.participation import compare_cohort_sizes
+from epsilog.verification.sampler_tests import TILTS
 
 RAMP = np.linspace(0.6, 1.4, T)
 

@@ -7,7 +7,7 @@ from tests.reports.drawn import finish, make_plan
 
 from epsilog.mechanisms import BinomialTrialCount
 from epsilog.reports import render_html, render_markdown, verify_run
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 from epsilog.verification import LedgerReader, bound_any_sampler, read_evidence, read_run_folder, reconcile
 from epsilog.verification.plans import bound_unamplified, check_plan
 

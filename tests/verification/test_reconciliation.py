@@ -13,11 +13,11 @@ from epsilog.plan import OUTCOME_SHARE
 from epsilog.schemes import ClientLevelDistributed
 from epsilog.terms import NeighboringRelation, Status
 from epsilog.verification import SimulatedUtility, bound_any_sampler, claim, reconcile
-from epsilog.verification.books import LedgerExcerpt
-from epsilog.verification.charges import LEDGER_CHECKS, check_attempts, check_charge, check_ledger, check_released
+from epsilog.verification.charge_checks import LEDGER_CHECKS, check_attempts, check_charge, check_ledger, check_released
 from epsilog.verification.claim import certified_run, check_claim, check_delta
 from epsilog.verification.evidence import RunEvidence
-from epsilog.verification.owner import check_control
+from epsilog.verification.ledger_excerpt import LedgerExcerpt
+from epsilog.verification.owner_attestation import check_control
 from epsilog.verification.plans import check_plan
 from epsilog.verification.reconciliation import check_owner
 from epsilog.verification.rounds import check_rounds

@@ -8,7 +8,7 @@ from scipy import stats
 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CustodyRecord
-from epsilog.verification import chances, check_participation
+from epsilog.verification import check_participation, sampler_tests
 
 COINS = ClientLevelCentral(1000, 0.1, 40, 0.5, 2.0)
 FIXED = replace(COINS, sampling_probability=None, sampling="fixed-size", cohort_size=100)
@@ -165,18 +165,18 @@ def test_bounds_are_above_what_they_bound():
     """Against SciPy's exact tails, for binomial and for hypergeometric counts."""
     counts, law, drawn = np.arange(61), stats.binom(60, 0.3), stats.hypergeom(200, 60, 60)
     assert np.all(
-        chances.bound_excess(counts, 60, 0.3) >= np.maximum(law.sf(counts - 1), drawn.sf(counts - 1)) * (1 - 1e-9)
+        sampler_tests.bound_excess(counts, 60, 0.3) >= np.maximum(law.sf(counts - 1), drawn.sf(counts - 1)) * (1 - 1e-9)
     )
     two = np.minimum(1, 2 * np.minimum(law.cdf(counts), law.sf(counts - 1)))
-    assert np.allclose(chances.compute_two_sided_p_value(counts, 60, 0.3), two)
-    assert np.all(chances.bound_misfit(counts, 60, 0.3) >= two * (1 - 1e-9))
+    assert np.allclose(sampler_tests.compute_two_sided_p_value(counts, 60, 0.3), two)
+    assert np.all(sampler_tests.bound_misfit(counts, 60, 0.3) >= two * (1 - 1e-9))
     for count in (0, 5, 30, 60):
-        assert chances.bound_total_shift(np.array([count]), 60, 0.3) >= two[count] * (1 - 1e-9)
+        assert sampler_tests.bound_total_shift(np.array([count]), 60, 0.3) >= two[count] * (1 - 1e-9)
 
 
 def test_every_lag_is_among_the_pairs_and_a_long_run_has_not_many_more():
-    assert chances.choose_pairs(1) == []
-    few, many = chances.choose_pairs(63), chances.choose_pairs(1000)
+    assert sampler_tests.choose_pairs(1) == []
+    few, many = sampler_tests.choose_pairs(63), sampler_tests.choose_pairs(1000)
     assert len(few) == 63 * 62 // 2
     assert {other - one for one, other in many} == set(range(1, 1000))
     assert {(one, one + 1) for one in range(999)} <= set(many)

@@ -27,20 +27,20 @@ from epsilog.accounting.closed_forms import (
     split_epsilon_evenly,
     tpr_upper_bound,
 )
-from epsilog.accounting.comparing import (
+from epsilog.accounting.comparison import (
     GaussianDPFit,
     PointComparison,
     ProfileComparison,
     compare_profiles,
     fit_gaussian_dp,
 )
-from epsilog.accounting.curve import PrivacyProfile, mu, profile, rho
 from epsilog.accounting.intervals import ArrayLike, Intervals
+from epsilog.accounting.privacy_profile import PrivacyProfile, mu, profile, rho
 from epsilog.accounting.renyi import rdp, rdp_lower_bound, renyi_delta, renyi_epsilon
 from epsilog.accounting.truncation import build_truncated_poisson_pair, truncation_probability
 from epsilog.accounting.tuning import expected_trials
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from epsilog.numerics.moments import rdp_to_epsilon_by_order
+from epsilog.numerics.rdp_conversion import rdp_to_epsilon_by_order
 from epsilog.numerics.tails import binomial_tail
 
 __all__ = [

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, overload
 
-from epsilog.accounting import composing, failures, grouping, renyi, tuning
+from epsilog.accounting import composing, delta_split, group_privacy, renyi, tuning
 from epsilog.accounting.intervals import ArrayLike, Intervals, parse_points, wrap_intervals
 from epsilog.accounting.inversion.integral import bound_by_inversion
 from epsilog.accounting.inversion.sampled import InversionInfeasibleError
-from epsilog.accounting.methods import central_limit, concentrated, lattice, unsampled
+from epsilog.accounting.methods import central_limit, lattice, unsampled, zcdp
 from epsilog.accounting.truncation import TruncationProbability
 from epsilog.mechanisms import Grouped, Release
 from epsilog.mechanisms.composition import Composition, ReleaseCounts, flatten
@@ -33,7 +33,7 @@ from epsilog.numerics.questions import (
     relevant_delta,
     trivial_bounds,
 )
-from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check, scalars
 from epsilog.terms.messages import Message
 
 GAP = 0.002
@@ -53,7 +53,7 @@ class Method:
     """One way to bound an answer.
 
     Attributes:
-        name: its message in the catalogue, which gives its source.
+        id: of its message in the catalogue, which gives its source.
         bound: bounds the answer about a release, aiming for a relative width; None where it does not apply.
         above: bounds it from above only, where that saves work; never better than ``bound``.
         enough: a relative width at which no further method is asked once this one has answered.
@@ -62,7 +62,7 @@ class Method:
         helps: whether it may move an interval that is narrow enough already; if not given, it is not asked then.
     """
 
-    name: Message
+    id: str
     bound: Bound
     above: Bound | None = None
     enough: float = 0.0
@@ -75,15 +75,17 @@ class MethodResult(NamedTuple):
     """What is proven, and by which method on either side."""
 
     bounds: Bounds
-    above: Message | None = None
-    below: Message | None = None
+    above: Method | None
+    below: Method | None
 
     @property
     def method(self) -> Message:
         """The method, or that of each side."""
-        if self.above is None or self.below in (None, self.above):
-            return self.above or self.below or Message("method/nothing@1")
-        return Message.of("method/each-side@1", above=self.above, below=self.below)
+        ids = dict.fromkeys(method.id for method in (self.above, self.below) if method is not None)
+        named = tuple(map(Message, ids))
+        if len(named) < 2:
+            return named[0] if named else Message("method/nothing@1")
+        return Message.of("method/each-side@1", above=named[0], below=named[1])
 
 
 def run_methods(
@@ -104,7 +106,7 @@ def run_methods(
         ArithmeticError: two proven bounds contradict each other.
         UnsupportedMechanismError: no method has a proof under this relation; the first refusal.
     """
-    claim, wanted = MethodResult(trivial_bounds(question)), gap
+    claim, wanted = MethodResult(trivial_bounds(question), None, None), gap
     refusal, answered = None, False
     for method in methods:
         if claim.bounds.within(wanted, least=FAINT) and not (
@@ -122,7 +124,7 @@ def run_methods(
             continue
         if found is None:
             continue
-        claim, answered = _intersect(claim, found, method.name), answered or not method.below_only
+        claim, answered = _intersect(claim, found, method), answered or not method.below_only
         known = math.isfinite(claim.bounds.upper)
         if method.last and known:
             break
@@ -132,7 +134,7 @@ def run_methods(
     return claim
 
 
-def _intersect(claim: MethodResult, found: Bounds, method: Message) -> MethodResult:
+def _intersect(claim: MethodResult, found: Bounds, method: Method) -> MethodResult:
     """What both say; a side is named after the method that moved it last."""
     bounds = claim.bounds.intersect(found)
     return MethodResult(
@@ -169,9 +171,9 @@ def inversion(composition: Composition, question: Question, gap: float) -> Bound
     return None
 
 
-PURE = Method(Message("method/pure-composition@1"), pure)
+PURE = Method("method/pure-composition@1", pure)
 LATTICE = Method(
-    Message("method/lattice@1"),
+    "method/lattice@1",
     lattice.bound,
     above=lattice.bound_above,
     enough=0.02,  # a relative width from which on bounds of another kind may do better
@@ -179,13 +181,13 @@ LATTICE = Method(
 
 _TOLD = (PURE, LATTICE)  # what bounds truncated samples by pairs of their own
 
-GAUSSIAN = Method(Message("method/gaussian@1"), gaussian, last=True)
-BINS = Method(Message("method/balls-in-bins@1"), balls_in_bins, enough=LATTICE.enough)
-INVERSION = Method(Message("method/inversion@1"), inversion)
-CENTRAL_LIMIT = Method(Message("method/central-limit@1"), central_limit.bound, enough=GAP)
-STATED = Method(Message("method/renyi-orders@1"), concentrated.bound_lone_zcdp)
-ZCDP = Method(Message("method/zcdp-gaussian@1"), concentrated.bound, below_only=True)
-RENYI = Method(Message("method/renyi@1"), renyi.bound)
+GAUSSIAN = Method("method/gaussian@1", gaussian, last=True)
+BINS = Method("method/balls-in-bins@1", balls_in_bins, enough=LATTICE.enough)
+INVERSION = Method("method/inversion@1", inversion)
+CENTRAL_LIMIT = Method("method/central-limit@1", central_limit.bound, enough=GAP)
+STATED = Method("method/renyi-orders@1", zcdp.bound_lone_zcdp)
+ZCDP = Method("method/zcdp-gaussian@1", zcdp.bound, below_only=True)
+RENYI = Method("method/renyi@1", renyi.bound)
 
 PRICED = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP, RENYI)
 """What bounds a release as it is, in the order in which it is asked."""
@@ -204,12 +206,10 @@ def _upper(composition: Composition, question: Question, gap: float) -> float:
     return compute_interval(composition, question, gap, above=True)[0].upper
 
 
-UNSAMPLED = Method(
-    Message("method/unamplified@1"), partial(unsampled.bound_if_cheap, upper=_upper), helps=unsampled.can_improve
-)
-UNSAMPLED_EACH = Method(Message("method/unamplified@1"), partial(unsampled.bound_without_sampling, upper=_upper))
+UNSAMPLED = Method("method/unamplified@1", partial(unsampled.bound_if_cheap, upper=_upper), helps=unsampled.can_improve)
+UNSAMPLED_EACH = Method("method/unamplified@1", partial(unsampled.bound_without_sampling, upper=_upper))
 
-ADDED = Method(Message("method/basic-composition@1"), partial(composing.one_by_one, upper=_upper))
+ADDED = Method("method/basic-composition@1", partial(composing.one_by_one, upper=_upper))
 
 METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED, ADDED)
 """All of them."""
@@ -247,7 +247,7 @@ def groups(composition: Composition, question: Question, gap: float, *, above: b
         return None
     one, units = composition.group
     ask, named = _make_trial_question(gap)
-    found, how = grouping.bound_group(one, question, units=units, gap=gap, above=above, ask=ask)
+    found, how = group_privacy.bound_group(one, question, units=units, gap=gap, above=above, ask=ask)
     return found, named(how)
 
 
@@ -261,7 +261,7 @@ def _make_trial_question(gap: float) -> tuple[tuning.Ask, Callable[[str], Messag
             methods[method] = None
         return found
 
-    return ask, lambda how: Message.of(how, one=tuple(methods) or (PURE.name,))
+    return ask, lambda how: Message.of(how, one=tuple(methods) or (Message(PURE.id),))
 
 
 def between(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
@@ -319,7 +319,7 @@ def failing(composition: Composition, question: Question, gap: float, *, above: 
     if composition.failing is None:
         return None
     rest, chances = composition.failing
-    failure = failures.joint(chances)
+    failure = delta_split.joint(chances)
     match question:
         case DeltaAt():
             found, method = compute_interval(rest, question, gap, above=above)
@@ -468,7 +468,7 @@ def delta(
 
 def each(ask: Callable[[float], Interval], rule: check.Validator[float], **named: object) -> Interval | Intervals:
     """Asks about the number given by keyword, or about each of a series; nothing is asked unless all are good."""
-    if not any(map(check.is_series, named.values())):
+    if not any(map(scalars.is_series, named.values())):
         return ask(rule(**named))
     numbers, shape = parse_points(rule, **named)
     return wrap_intervals(map(ask, numbers), shape)

@@ -24,7 +24,7 @@ import numpy as np
 
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.laws.base import LARGEST_LOSS, DiscretePair
+from epsilog.numerics.distributions.base import LARGEST_LOSS, DiscretePair
 from epsilog.numerics.pairs import Laws, pure
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, trivial_bounds
 from epsilog.numerics.rounding import LEAST, gamma, round_outward, round_up, rounded_sum

@@ -12,8 +12,8 @@ import numpy as np
 
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition, ReleaseCounts
-from epsilog.numerics.moments import Array, rdp_to_delta, rdp_to_epsilon
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
+from epsilog.numerics.rdp_conversion import Array, rdp_to_delta, rdp_to_epsilon
 from epsilog.numerics.renyi import FEW
 from epsilog.numerics.rounding import round_up
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check

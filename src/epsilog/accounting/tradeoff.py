@@ -25,9 +25,9 @@ from epsilog.accounting.inversion.sampled import InversionInfeasibleError
 from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.balls_in_bins import search
+from epsilog.numerics.distributions.base import LARGEST_LOSS, DiscretePair
 from epsilog.numerics.gaussian import bound_gaussian, gaussian_delta
-from epsilog.numerics.lattice.discretise import WorkCounter
-from epsilog.numerics.laws.base import LARGEST_LOSS, DiscretePair
+from epsilog.numerics.lattice.discretize import WorkCounter
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition, Parts, bound_infinity_mass
 from epsilog.numerics.questions import FAINT, Bounds, DeltaAt
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, gamma, round_down, round_up

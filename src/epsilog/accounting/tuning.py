@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from epsilog.accounting import tradeoff
 from epsilog.mechanisms import BinomialTrialCount, NegativeBinomialTrialCount, PoissonTrialCount, TrialDistribution
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.lattice.discretise import WorkCounter
-from epsilog.numerics.laws.base import LARGEST_LOSS
+from epsilog.numerics.distributions.base import LARGEST_LOSS
+from epsilog.numerics.lattice.discretize import WorkCounter
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import find_safe_root
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, TWICE, gamma, round_down, round_up

@@ -16,7 +16,7 @@ from epsilog.cli.app import Json, Relation, account_app, print_json
 from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style_bold
 from epsilog.mechanisms import Release
 from epsilog.terms import CheckError, Interval, NeighboringRelation, check, codec, fields
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 from epsilog.terms.messages import Message
 from epsilog.terms.numerals import read_number
 

@@ -11,7 +11,7 @@ import typer
 from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.show import console, print_figures, print_notice
 from epsilog.terms import CheckError, NeighboringRelation, RecordError, RunArtifact
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 
 if TYPE_CHECKING:
     from epsilog.plan import RegisteredPlan

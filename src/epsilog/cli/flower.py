@@ -186,7 +186,7 @@ def run_server_app() -> Any:
 
 def run_client_app() -> Any:
     """A ``ClientApp`` that computes for any clients of the programme of its run's settings."""
-    from epsilog.adapters.flower_hosts import build_simulation_client_app
+    from epsilog.adapters.flower_simulation import build_simulation_client_app
     from epsilog.training.engines import enable_compilation_cache
 
     end_with_owner()
@@ -207,9 +207,9 @@ def _require_simulation(programme: Path) -> None:
 
 
 def _train(grid: Any, settings: Any, told: _Teller) -> None:
-    from epsilog.adapters.flower_hosts import FlowerSimulationTransport
+    from epsilog.adapters.flower_simulation import FlowerSimulationTransport
     from epsilog.training.engines import enable_compilation_cache
-    from epsilog.training.engines.grid import make_simulated_remote_engine
+    from epsilog.training.engines.remote import make_simulated_remote_engine
 
     enable_compilation_cache()
     from epsilog.ledger import parse_address

@@ -16,7 +16,7 @@ from epsilog.cli.account import read_release
 from epsilog.cli.app import GOES_ON, NOT_VERIFIED, Json, montecarlo_app, on_stop, print_json
 from epsilog.cli.show import console, format_interval, print_figures, print_notice, print_table, style_bold
 from epsilog.terms import CheckError, codec
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 
 _PROCESSES, _DASK = "processes", "dask"
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")]
@@ -135,7 +135,7 @@ def compare_noise_command(
 
     Example: epsilog account montecarlo compare -T 64 -b 16 --epsilon 2 --delta 1e-5 --bands 4
     """
-    from epsilog.plan.correlated import compare_noise_strategies
+    from epsilog.plan.noise_comparison import compare_noise_strategies
 
     found = compare_noise_strategies(
         rounds=rounds, cycle_length=cycle_length, epsilon=epsilon, delta=delta, seed=seed, bands=bands

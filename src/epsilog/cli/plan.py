@@ -13,7 +13,7 @@ from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, option_from_p
 from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style_bold
 from epsilog.mechanisms import TRIAL_FORMATS, parse_trials
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, parameters
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.messages import Message
 from epsilog.terms.numerals import read_number
 

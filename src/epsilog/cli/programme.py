@@ -22,7 +22,7 @@ from epsilog.cli.show import (
     style_bold,
 )
 from epsilog.terms import CheckError, RunArtifact, check, codec
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 
 EMBEDDED, FLOWER = "embedded", "flower"
 

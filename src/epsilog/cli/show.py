@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from epsilog.terms import Interval
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.legible import legible
 
 

@@ -72,12 +72,12 @@ def sign_file_command(
 
     Example: epsilog sign report.html --key privacy.pem
     """
-    from epsilog import disk
+    from epsilog import durable_io
     from epsilog.signing import SUFFIX, Envelope
     from epsilog.verification import read_file
 
     signer, target = _load_key(key), output or path.with_name(f"{path.name}{SUFFIX}")
-    disk.append_durably(target, f"{Envelope.over(path.name, read_file(path), signer)}\n".encode())
+    durable_io.append_durably(target, f"{Envelope.over(path.name, read_file(path), signer)}\n".encode())
     console.print(f"wrote {target}, signed by {signer.verifier.label}", soft_wrap=True)
 
 
@@ -199,7 +199,7 @@ def _put(content: str, output: Path | None) -> None:
     if output is None:
         typer.echo(content, nl=False)
         return
-    from epsilog import disk
+    from epsilog import durable_io
 
-    disk.write_atomically(output, content.encode())
+    durable_io.write_atomically(output, content.encode())
     console.print(f"wrote {output}", soft_wrap=True)

@@ -17,26 +17,17 @@ file of text) and ``receipts`` (one of them, and where it lies).
 
 from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts, is_quantity, make_rdp_quantity
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.budget_path import CREATION_VERBS
 from epsilog.ledger.bundles import is_bundle, write_bundle
-from epsilog.ledger.chain import LedgerVerification
+from epsilog.ledger.charge_record import ChargeRecord
 from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint, prove_consistency
 from epsilog.ledger.commands import COMMANDS, Caller, Command
+from epsilog.ledger.cost import Cost, compute_cost, compute_stated_cost
 from epsilog.ledger.cycles import Cycle, CycleHistory, PlanSummary, ReleasedCharge, read_cycles
 from epsilog.ledger.entries import ChargeId, Entry, Verb, hash_entry
 from epsilog.ledger.execute import Done
 from epsilog.ledger.exports import export_entries
-from epsilog.ledger.fields import parse_timestamp as spelled_moment
-from epsilog.ledger.filters import PRIVACY_FILTERS, PrivacyFilter
-from epsilog.ledger.headroom import (
-    CostModel,
-    Headroom,
-    compute_headroom,
-    count_max_repetitions,
-    format_headroom,
-    list_path_orders,
-)
-from epsilog.ledger.ledger import Charge, ChargeProtocol, Ledger
-from epsilog.ledger.opening import (
+from epsilog.ledger.factory import (
     VerifiedEntries,
     copy_ledger,
     diagnose_ledger,
@@ -54,16 +45,17 @@ from epsilog.ledger.opening import (
     restore_backup,
     verify_ledger,
 )
-from epsilog.ledger.partitions import counts_towards_parent, held_under
-from epsilog.ledger.paths import CREATION_VERBS
-from epsilog.ledger.pricing import Cost, compute_cost, compute_stated_cost
-from epsilog.ledger.receipts import Receipt, is_receipt, read_charge_facts, write_receipt
-from epsilog.ledger.records import ChargeRecord
-from epsilog.ledger.requests import ChargeRequest
-from epsilog.ledger.scopes import list_ancestors
-from epsilog.ledger.states import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, ChargeState, RoundStage, Transition
-from epsilog.ledger.view import ChargeView, LedgerView
-from epsilog.ledger.wire import (
+from epsilog.ledger.fields import parse_timestamp as spelled_moment
+from epsilog.ledger.filters import PRIVACY_FILTERS, PrivacyFilter
+from epsilog.ledger.headroom import (
+    CostModel,
+    Headroom,
+    compute_headroom,
+    count_max_repetitions,
+    format_headroom,
+    list_path_orders,
+)
+from epsilog.ledger.http_codec import (
     TRANSMITTED_ERRORS,
     cost_from_json,
     cost_to_json,
@@ -71,6 +63,21 @@ from epsilog.ledger.wire import (
     error_from_json,
     error_to_json,
 )
+from epsilog.ledger.ledger import Charge, ChargeProtocol, Ledger
+from epsilog.ledger.partitions import counts_towards_parent, held_under
+from epsilog.ledger.receipts import Receipt, is_receipt, read_charge_facts, write_receipt
+from epsilog.ledger.replay import LedgerVerification
+from epsilog.ledger.requests import ChargeRequest
+from epsilog.ledger.scopes import list_ancestors
+from epsilog.ledger.transitions import (
+    CLOSED_STATES,
+    TRANSITIONS,
+    UNRESERVED_STATES,
+    ChargeState,
+    RoundStage,
+    Transition,
+)
+from epsilog.ledger.view import ChargeView, LedgerView
 
 __all__ = [
     "CLOSED_STATES",

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from epsilog.ledger.amounts import Amounts
-from epsilog.ledger.documents import FOLLOW_UP_VERBS, serialize_state
+from epsilog.ledger.cap_conversion import require_target_guarantee
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.filters import PrivacyFilter, get_privacy_filter
-from epsilog.ledger.promises import require_target_guarantee
+from epsilog.ledger.state_json import FOLLOW_UP_VERBS, serialize_state
 from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation
 from epsilog.terms.charts import draw_budget_gauge
 from epsilog.terms.notebook import render_html_table

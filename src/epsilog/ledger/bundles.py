@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from epsilog import disk
+from epsilog import durable_io
 from epsilog.ledger import merkle
 from epsilog.ledger.checkpoints import Checkpoint
 from epsilog.ledger.entries import Entry, hash_entry
-from epsilog.ledger.rows import UNREADABLE, StoredRow
+from epsilog.ledger.stored_rows import UNREADABLE, StoredRow
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
@@ -55,7 +55,7 @@ def write_bundle(documents: Iterable[str], path: Path, *, origin: str, key: Sign
         waiting.replace(path)
     finally:
         waiting.unlink(missing_ok=True)
-    disk.sync_folder(path.parent)
+    durable_io.sync_folder(path.parent)
     return note
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from epsilog.ledger import promises
+from epsilog.ledger import cap_conversion
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.cap_conversion import round_up_to_float
 from epsilog.ledger.entries import ChargeId, Entry, Verb
 from epsilog.ledger.partitions import counts_towards_parent
-from epsilog.ledger.promises import round_up_to_float
-from epsilog.ledger.states import TRANSITIONS, ChargeState
+from epsilog.ledger.transitions import TRANSITIONS, ChargeState
 from epsilog.ledger.view import LedgerView
 from epsilog.terms import LedgerIntegrityError, StorageError, check
 
@@ -217,7 +217,7 @@ def read_cycles(
         raise StorageError("the ledger is written to while it is read: read a backup of it")
     if delta is not None:
         delta = check.in_open_interval(0, 1)(delta=delta)
-        check.one_of(promises.KINDS)(**{"the budget's kind, where a delta is given,": budget.kind})
+        check.one_of(cap_conversion.KINDS)(**{"the budget's kind, where a delta is given,": budget.kind})
     named = {one.plan_hash for one in releases}
     strange = tuple(sorted(plan.name for digest, plan in (plans or {}).items() if digest not in named))
     found = CycleHistory(budget, _group_releases(budget, releases), delta, strange)
@@ -299,5 +299,5 @@ def convert_amount_to_epsilon(amounts: Amounts, budget: Balance, delta: float | 
     return (
         None
         if delta is None
-        else promises.convert_caps_to_epsilon(budget.kind, amounts, delta=delta, relation=budget.relation)
+        else cap_conversion.convert_caps_to_epsilon(budget.kind, amounts, delta=delta, relation=budget.relation)
     )

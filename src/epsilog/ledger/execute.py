@@ -10,17 +10,17 @@ from copy import copy
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from epsilog.ledger import paths, scopes
+from epsilog.ledger import budget_path, scopes
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.charge_record import ChargeRecord, RestoreState, RoundState
 from epsilog.ledger.commands import Caller, Command, Step, apply, fold, require_own
 from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
 from epsilog.ledger.entries import ChargeId, Entry
 from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.lazy import lazy
-from epsilog.ledger.records import ChargeRecord, RestoreState, RoundState
-from epsilog.ledger.rows import StoredRow, parse_row
-from epsilog.ledger.states import TRANSITIONS
 from epsilog.ledger.store import LedgerSnapshot, Store, WriteTransaction
+from epsilog.ledger.stored_rows import StoredRow, parse_row
+from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.terms import BudgetExceededError, ConflictError
 
 REMEMBERED = 4096  # charges
@@ -217,7 +217,7 @@ class Reading:
     def creation_entry(self) -> Entry:  # noqa: D102
         scope = self.path[-1].scope
         rows = (row for row in self._session.rows(scope=scope) if row.scope == scope)
-        return next(entry for entry in map(parse_row, rows) if entry.verb in paths.CREATION_VERBS)
+        return next(entry for entry in map(parse_row, rows) if entry.verb in budget_path.CREATION_VERBS)
 
 
 def find_record(

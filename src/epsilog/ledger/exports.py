@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from epsilog import disk
+from epsilog import durable_io
 from epsilog.ledger.entries import Entry, hash_entry
 from epsilog.ledger.filters import PRIVACY_FILTERS
 from epsilog.terms import CheckError, EpsilogError
@@ -54,11 +54,11 @@ def export_entries(entries: Iterable[Entry], path: Path) -> int:
             raise CheckError("file", "one that is not there yet", repr(str(name)))
     try:
         count = _WRITERS[path.suffix](entries, waiting)
-        disk.sync_file(waiting)
+        durable_io.sync_file(waiting)
         os.link(waiting, path)  # unlike a rename, refuses a name that somebody else has taken meanwhile
     finally:
         waiting.unlink(missing_ok=True)
-    disk.sync_folder(path.parent)
+    durable_io.sync_folder(path.parent)
     return count
 
 

@@ -15,7 +15,7 @@ from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance, build_refusal
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.scopes import get_parent, list_ancestors
-from epsilog.ledger.states import TRANSITIONS
+from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation
 
 _TERMS = ("kind", "relation", "privacy_unit", "simulation")

@@ -21,7 +21,7 @@ from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.checkpoints import LARGEST_PROOF, Checkpoint, parse_decimal
 from epsilog.ledger.entries import Entry, Verb, require_sha256
 from epsilog.ledger.filters import PRIVACY_FILTERS
-from epsilog.ledger.states import TRANSITIONS, UNRESERVED_STATES, ChargeState
+from epsilog.ledger.transitions import TRANSITIONS, UNRESERVED_STATES, ChargeState
 from epsilog.signing import Note, SigningKey, decode_base64
 from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.codec import UNREADABLE, encode_canonical, parse_json

@@ -19,8 +19,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.factory import open_ledger, verify_ledger
 from epsilog.ledger.ledger import Ledger
-from epsilog.ledger.opening import open_ledger, verify_ledger
 from epsilog.ledger.view import LedgerView
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError

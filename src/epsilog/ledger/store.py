@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.charge_record import ChargeRecord, RoundState
 from epsilog.ledger.entries import ChargeId, Entry
-from epsilog.ledger.records import ChargeRecord, RoundState
-from epsilog.ledger.rows import StoredRow, StoredState
+from epsilog.ledger.stored_rows import StoredRow, StoredState
 
 __all__ = ["LedgerSnapshot", "ReadableStore", "Store", "WriteTransaction"]
 

@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.charge_record import ChargeRecord, RoundState
 from epsilog.ledger.entries import GENESIS, ChargeId, Entry
-from epsilog.ledger.records import ChargeRecord, RoundState
-from epsilog.ledger.rows import StoredRow, StoredState, StreamedRows, hash_row, parse_row, parse_state
+from epsilog.ledger.stored_rows import StoredRow, StoredState, StreamedRows, hash_row, parse_row, parse_state
 from epsilog.terms import LedgerIntegrityError
 
 FORMAT = 2

@@ -7,9 +7,10 @@ from itertools import chain as chain_of
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
-from epsilog.ledger import chain, headroom, records, scopes
+from epsilog.ledger import headroom, replay, scopes
 from epsilog.ledger.amounts import Amounts, Number
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.charge_record import ChargeRecord, RestoreState, RoundState, refuse_until_accepted
 from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint
 from epsilog.ledger.commands import Command
 from epsilog.ledger.entries import Entry, Verb
@@ -17,9 +18,9 @@ from epsilog.ledger.execute import Done, find_record
 from epsilog.ledger.headroom import Headroom
 from epsilog.ledger.partitions import counts_towards_parent, require_block
 from epsilog.ledger.requests import ChargeRequest
-from epsilog.ledger.rows import parse_row
-from epsilog.ledger.states import TRANSITIONS, UNRESERVED_STATES
 from epsilog.ledger.store import LedgerSnapshot, ReadableStore
+from epsilog.ledger.stored_rows import parse_row
+from epsilog.ledger.transitions import TRANSITIONS, UNRESERVED_STATES
 from epsilog.mechanisms import Release
 from epsilog.signing import VerifierKey
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, check
@@ -42,7 +43,7 @@ class Served(ReadableStore, Protocol):
 
     def verify(
         self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
-    ) -> chain.LedgerVerification:
+    ) -> replay.LedgerVerification:
         """See ``LedgerView.verify``."""
 
 
@@ -76,12 +77,12 @@ class LedgerView:
         """Closes it for this process."""
         self._store.close()
 
-    def charge_record(self, key: str, *, scope: str | None = None) -> records.ChargeRecord:
+    def charge_record(self, key: str, *, scope: str | None = None) -> ChargeRecord:
         """Where a charge stands; ``Charge`` tells it by name."""
         with self._store.reading() as session:
             return self._require_record(session, key, scope)
 
-    def find_record(self, key: str, *, scope: str | None = None) -> records.ChargeRecord | None:
+    def find_record(self, key: str, *, scope: str | None = None) -> ChargeRecord | None:
         """Return where a charge stands, or None if no charge has the key."""
         with self._store.reading() as session:
             return self._find_record(session, key, scope)
@@ -97,17 +98,17 @@ class LedgerView:
             known = self._find_record(session, key, scope)
             return None if known is None or known.state in UNRESERVED_STATES else session.entry(known.opened)
 
-    def charge_rounds(self, key: str, *, scope: str | None = None) -> list[records.RoundState]:
+    def charge_rounds(self, key: str, *, scope: str | None = None) -> list[RoundState]:
         """The rounds of a charge, in order."""
         with self._store.reading() as session:
             known = self._find_record(session, key, scope)
             return [] if known is None else session.rounds(known.id)
 
-    def _find_record(self, session: LedgerSnapshot, key: str, scope: str | None) -> records.ChargeRecord | None:
+    def _find_record(self, session: LedgerSnapshot, key: str, scope: str | None) -> ChargeRecord | None:
         """Return the record of the charge with a key, in the given scope or in the only one that has the key."""
         return find_record(session, key, scope, self._covers)
 
-    def _require_record(self, session: LedgerSnapshot, key: str, scope: str | None) -> records.ChargeRecord:
+    def _require_record(self, session: LedgerSnapshot, key: str, scope: str | None) -> ChargeRecord:
         """Return the record of a charge that must exist."""
         charge = self._find_record(session, key, scope)
         if charge is None:
@@ -227,10 +228,10 @@ class LedgerView:
         self,
         *,
         progress: Callable[[int], None] | None = None,
-        seconds: float = chain.PRICE_SECONDS,
+        seconds: float = replay.PRICE_SECONDS,
         since: StoredCheckpoint | None = None,
         keys: Collection[VerifierKey] = (),
-    ) -> chain.LedgerVerification:
+    ) -> replay.LedgerVerification:
         """Works the whole ledger out again: its entries in one consistent view of it, and then its prices.
 
         Args:
@@ -249,7 +250,7 @@ class LedgerView:
             return self._served.verify(progress=progress, seconds=seconds, since=begins)
         with self._store.reading() as session:
             books = check_by_replay(session, progress=progress, since=begins)
-        return chain.recheck_costs(books, seconds=seconds)
+        return replay.recheck_costs(books, seconds=seconds)
 
     def what_fits(
         self,
@@ -281,7 +282,7 @@ class LedgerView:
         """
         with self._store.reading() as session:
             path = get_budget_path(session, scope)
-            records.refuse_until_accepted(records.RestoreState.after(session.latest("")), Verb.RESERVED)
+            refuse_until_accepted(RestoreState.after(session.latest("")), Verb.RESERVED)
         return path
 
 
@@ -324,17 +325,17 @@ class ChargeView:
         """Rounds that released something, and its SHA-256."""
         return {state.number: state.output_hash for state in self._rounds() if state.output_hash is not None}
 
-    def _rounds(self) -> Sequence[records.RoundState]:
+    def _rounds(self) -> Sequence[RoundState]:
         return self._charges.charge_rounds(self.key, scope=self.scope)
 
 
 def check_by_replay(
     session: LedgerSnapshot, *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
-) -> chain.LedgerReplay:
+) -> replay.LedgerReplay:
     """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
     session.check()
-    books = chain.replay_entries(session.rows(), progress=progress, since=since)
-    chain.compare_stored_state(books, session.stored())
+    books = replay.replay_entries(session.rows(), progress=progress, since=since)
+    replay.compare_stored_state(books, session.stored())
     return books
 
 

@@ -97,7 +97,7 @@ __all__ = [
 ]
 
 for _file in pkgutil.iter_modules(__path__):
-    if _file.name != "sensitivity":  # of matrices: it loads NumPy, and is asked for where it is needed
+    if _file.name != "matrix_sensitivity":  # of matrices: it loads NumPy, and is asked for where it is needed
         importlib.import_module(f"{__name__}.{_file.name}")
 
 _further = {kind.__name__: kind for kind in Release.__subclasses__() if kind.__name__ not in __all__}

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from epsilog import numerics
 from epsilog.numerics.rounding import UNDERFLOW, round_outward
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
-from epsilog.terms.check import check_fields
-from epsilog.terms.fields import Field, list_fields
+from epsilog.terms.fields import Field, check_fields, list_fields
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
     from epsilog.mechanisms.sampling import RandBelow
     from epsilog.mechanisms.tuned import TrialDistribution
-    from epsilog.numerics.laws.base import BasePair
+    from epsilog.numerics.distributions.base import BasePair
 
 SENSITIVITY = "largest change of the sum by one privacy unit, in {} norm"
 

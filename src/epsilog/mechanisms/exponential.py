@@ -13,7 +13,7 @@ from epsilog.terms.fields import UP, Field, term
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilog.numerics.laws.base import BasePair
+    from epsilog.numerics.distributions.base import BasePair
 
 
 @term("exponential")

@@ -23,8 +23,7 @@ from epsilog.mechanisms.composition import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.numerics.rounding import ONCE, round_down, round_outward, round_up
 from epsilog.terms import CheckError, NeighboringRelation, check
-from epsilog.terms.check import check_fields
-from epsilog.terms.fields import DOWN, Field, document_fields, term
+from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
 
 MOST_BUFFERS = 64  # a few are as good as any number
 _SHARES = 10**9  # to whole parts of which a chance is rounded up
@@ -295,7 +294,7 @@ class MatrixMechanism(Release):
 
     def between(self) -> tuple[Release, Release]:
         """The Gaussian of its sensitivity, which is known from both sides (docs/accounting/matrices.md)."""
-        from epsilog.mechanisms.sensitivity import matrix_sensitivity
+        from epsilog.mechanisms.matrix_sensitivity import matrix_sensitivity
 
         noise = self.noise_stddev
         moved = matrix_sensitivity(self)

@@ -15,7 +15,7 @@ from epsilog.terms.fields import UP, Field, term
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilog.numerics.laws.base import BasePair
+    from epsilog.numerics.distributions.base import BasePair
 
 NOISES = {
     "gumbel": "Gumbel noise: the exponential mechanism",

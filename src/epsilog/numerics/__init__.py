@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from epsilog.numerics import balls_in_bins as balls_in_bins
     from epsilog.numerics import counts as counts
+    from epsilog.numerics import distributions as distributions
     from epsilog.numerics import gaussian as gaussian
-    from epsilog.numerics import laws as laws
     from epsilog.numerics import mixtures as mixtures
     from epsilog.numerics import noise as noise
     from epsilog.numerics import pairs as pairs

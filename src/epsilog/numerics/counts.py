@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.numerics.laws.base import Array
+from epsilog.numerics.distributions.base import Array
 from epsilog.numerics.rounding import LEAST, gamma
 
 _LEFT = 1e-100  # of the law: each tail that is cut off

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from epsilog.numerics.laws.base import LARGEST_LOSS, Array, CellMasses, GaussianPair
-from epsilog.numerics.laws.replaced import LARGEST_MU, ReplaceOneGaussianPair
+from epsilog.numerics.distributions.base import LARGEST_LOSS, Array, CellMasses, GaussianPair
+from epsilog.numerics.distributions.replace_one import LARGEST_MU, ReplaceOneGaussianPair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 from epsilog.numerics.rounding import MU, ONCE, gamma, round_up
 from epsilog.terms import NeighboringRelation

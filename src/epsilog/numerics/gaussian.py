@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from scipy.special import erfcx, ndtr
 
-from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.distributions.base import GaussianPair
 from epsilog.numerics.pairs import NEAREST, Laws, build_non_private_pair, pure, use_exact_pair
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import bisect_doubles, estimate_root

@@ -20,8 +20,15 @@ from scipy.special import logsumexp, ndtri
 
 from epsilog.numerics.counts import Counts, binomial, hypergeometric
 from epsilog.numerics.cut_samples import PublicMixturePair
-from epsilog.numerics.laws.base import Array, BasePair, CellMasses, GaussianPair, Unbounded, compute_normal_masses
-from epsilog.numerics.laws.replaced import LARGEST_MU, ReplaceOneGaussianPair
+from epsilog.numerics.distributions.base import (
+    Array,
+    BasePair,
+    CellMasses,
+    GaussianPair,
+    Unbounded,
+    compute_normal_masses,
+)
+from epsilog.numerics.distributions.replace_one import LARGEST_MU, ReplaceOneGaussianPair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition, Pairs, bent, single
 from epsilog.numerics.rounding import MU, ONCE, RATIO, gamma, round_down, round_outward, round_up
 from epsilog.terms import CalibrationError

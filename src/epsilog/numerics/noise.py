@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from epsilog.numerics.distributions.base import Array, BasePair, DiscretePair, LaplacePair, WideDiscrete
 from epsilog.numerics.gaussian import FARTHEST
-from epsilog.numerics.laws.base import Array, BasePair, DiscretePair, LaplacePair, WideDiscrete
 from epsilog.numerics.pairs import (
     LONGEST,
     MOST_ATOMS,

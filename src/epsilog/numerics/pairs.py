@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from epsilog.numerics.laws.base import (
+from epsilog.numerics.distributions.base import (
     LARGEST_LOSS,
     Array,
     BasePair,
@@ -31,7 +31,7 @@ from epsilog.numerics.laws.base import (
     LaplacePair,
     bound_ratio_misplacement,
 )
-from epsilog.numerics.laws.replaced import ReplaceOneLaplacePair
+from epsilog.numerics.distributions.replace_one import ReplaceOneLaplacePair
 from epsilog.numerics.rounding import (
     BOUND,
     ELEMENTARY,

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from epsilog.numerics.lattice.law import LatticeDistribution, connect_dots, merge_outcomes
-from epsilog.numerics.laws.base import LARGEST_LOSS, Array, BasePair, DiscretePair
+from epsilog.numerics.distributions.base import LARGEST_LOSS, Array, BasePair, DiscretePair
+from epsilog.numerics.lattice.distribution import LatticeDistribution, connect_dots, merge_outcomes
 from epsilog.numerics.pairs import DominatingPair
 from epsilog.numerics.rounding import TWICE, gamma, round_down, round_up, union_probability
 
@@ -30,7 +30,7 @@ _COARSE = 0.5  # nats: how far an outcome may move when it is merged
 def build_product_pair(parts: Sequence[tuple[BasePair, int]], *, upper: bool) -> DiscretePair | None:
     """A law that dominates all of several, with their counts, or that they dominate; None beyond all lattices.
 
-    >>> from epsilog.numerics.laws.base import GaussianPair
+    >>> from epsilog.numerics.distributions.base import GaussianPair
     >>> both = build_product_pair([(GaussianPair(0.6), 1), (GaussianPair(0.8), 1)], upper=True)  # mu = 1
     >>> round(DominatingPair(both).outcomes().delta(1.0, upper=True), 4)
     0.1269

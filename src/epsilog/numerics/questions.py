@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsilog.numerics.laws.base import LARGEST_LOSS
+from epsilog.numerics.distributions.base import LARGEST_LOSS
 from epsilog.numerics.roots import bisect_doubles, estimate_root
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, TWICE, Number, gamma, round_down, round_up
 

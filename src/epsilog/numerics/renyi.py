@@ -10,8 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.numerics.laws.base import LARGEST_LOSS
-from epsilog.numerics.moments import expm1_minus_x
+from epsilog.numerics.distributions.base import LARGEST_LOSS
+from epsilog.numerics.rdp_conversion import expm1_minus_x
 from epsilog.numerics.rounding import LEAST, UNDERFLOW, gamma, round_up
 
 Array = npt.NDArray[np.float64]

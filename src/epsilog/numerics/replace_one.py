@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.numerics.laws import replaced as laws
-from epsilog.numerics.laws.base import BasePair, DiscretePair
-from epsilog.numerics.laws.replaced import (
+from epsilog.numerics.distributions import replace_one as laws
+from epsilog.numerics.distributions.base import BasePair, DiscretePair
+from epsilog.numerics.distributions.replace_one import (
     LARGEST_MU,
     LARGEST_SHIFT,
     RAREST,

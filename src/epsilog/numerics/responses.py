@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from epsilog.numerics.laws.base import BasePair, DiscretePair
+from epsilog.numerics.distributions.base import BasePair, DiscretePair
 from epsilog.numerics.pairs import bound_rounded, build_non_private_pair, clamp_to_doubles, pure, use_exact_pair
 
 

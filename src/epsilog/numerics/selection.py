@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsilog.numerics.laws.base import BasePair, DiscretePair, LaplacePair
+from epsilog.numerics.distributions.base import BasePair, DiscretePair, LaplacePair
 from epsilog.numerics.pairs import LONGEST, NEAREST, clamp_to_doubles, pure, use_exact_pair
 from epsilog.numerics.responses import build_approximate_dp_pair
 from epsilog.numerics.rounding import RATIO, round_down, round_outward

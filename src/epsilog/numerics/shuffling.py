@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.numerics.laws.base import Array, BasePair, DiscretePair
+from epsilog.numerics.distributions.base import Array, BasePair, DiscretePair
 from epsilog.numerics.pairs import LONGEST, NEAREST, clamp_to_doubles, pure, use_exact_pair
 from epsilog.numerics.rounding import RATIO, gamma, round_down, round_up
 

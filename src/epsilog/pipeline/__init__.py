@@ -4,12 +4,12 @@
 first half.
 """
 
-from epsilog.pipeline.drafting import write_config_template
-from epsilog.pipeline.model import PlanConfig, RunConfig, load_run_config
-from epsilog.pipeline.predicting import predict_targets
-from epsilog.pipeline.prepare import PreparedRun, prepare_config
-from epsilog.pipeline.sketching import CheckedConfig, check_config, export_config
-from epsilog.pipeline.story import RunObserver, RunResult, run, train_only
+from epsilog.pipeline.config import PlanConfig, RunConfig, load_run_config
+from epsilog.pipeline.config_export import CheckedConfig, check_config, export_config
+from epsilog.pipeline.config_template import write_config_template
+from epsilog.pipeline.prediction import predict_targets
+from epsilog.pipeline.preparation import PreparedRun, prepare_config
+from epsilog.pipeline.runner import RunObserver, RunResult, run, train_only
 
 __all__ = [
     "CheckedConfig",

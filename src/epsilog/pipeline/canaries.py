@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog import disk
-from epsilog.pipeline.model import PlanConfig
-from epsilog.pipeline.prepare import PreparedRun, attribute_errors_to, write_json
+from epsilog import durable_io
+from epsilog.pipeline.config import PlanConfig
+from epsilog.pipeline.preparation import PreparedRun, attribute_errors_to, write_json
 from epsilog.plan import RegisteredPlan
 from epsilog.terms import Canaries, ConfigError, ConflictError, RecordError, RunArtifact
 from epsilog.training import Randomness, Task, compute_canary_scores, draw_canaries, insert_canaries
@@ -83,7 +83,7 @@ def store_secret(canaries: Canaries, folder: Path) -> None:
     file, content = folder / RunArtifact.SECRET, f"{canaries.secret}\n".encode()
     waiting = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     waiting.touch(mode=0o600)
-    disk.write_durably(waiting, content)
+    durable_io.write_durably(waiting, content)
     try:
         os.link(waiting, file)
     except FileExistsError:
@@ -91,7 +91,7 @@ def store_secret(canaries: Canaries, folder: Path) -> None:
             raise ConflictError(f"another process runs {folder.name!r}") from None
     finally:
         waiting.unlink()
-    disk.sync_folder(folder)
+    durable_io.sync_folder(folder)
 
 
 def write_canary_scores(task: Task, model: NDArray[np.float64], folder: Path) -> None:

@@ -24,8 +24,8 @@ from epsilog.pipeline.amounts import Amount
 from epsilog.plan import RegisteredPlan
 from epsilog.queries import Count as CountRows
 from epsilog.queries import Mean, Query, QueryResult, reserve_answer, run_query
-from epsilog.sections import ConfigSection, Count
 from epsilog.terms import CheckError, ConfigError, ConflictError, EpsilogError, RunArtifact
+from epsilog.toml_sections import ConfigSection, Count
 
 if TYPE_CHECKING:
     from epsilog.training import Task

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from epsilog.pipeline.prepare import write_json
+from epsilog.pipeline.preparation import write_json
 from epsilog.terms import RunArtifact, codec
 
 BASE = ("epsilog", "numpy", "scipy")

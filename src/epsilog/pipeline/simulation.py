@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from epsilog.pipeline.model import PlanConfig
+from epsilog.pipeline.config import PlanConfig
 from epsilog.plan import RegisteredPlan, build_registered_plan
 from epsilog.schemes import Scheme
 from epsilog.terms import CalibrationError, ConfigError, Finding

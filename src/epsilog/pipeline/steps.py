@@ -10,11 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog import disk, npz
+from epsilog import durable_io, npz
 from epsilog.ledger import Amounts, Charge, Ledger, held_under, ledger_exists, read_ledger
 from epsilog.pipeline.canaries import store_secret, write_canary_scores
 from epsilog.pipeline.counts import live_key
-from epsilog.pipeline.prepare import write_json
+from epsilog.pipeline.preparation import write_json
 from epsilog.pipeline.provenance import describe_provenance, software
 from epsilog.pipeline.tuning import get_selected_settings, list_candidate_tasks
 from epsilog.plan import RegisteredPlan
@@ -231,7 +231,9 @@ def train_under_charge(
         withdrawn=withdrawn,
     )
     write_canary_scores(task, trained.model, folder)
-    disk.write_atomically(folder / RunArtifact.MODEL, npz.encode_npz(ReleasedModel(task.model, trained.model).arrays))
+    durable_io.write_atomically(
+        folder / RunArtifact.MODEL, npz.encode_npz(ReleasedModel(task.model, trained.model).arrays)
+    )
 
 
 def commit_charge(
@@ -255,4 +257,4 @@ def _keep_key(folder: Path) -> None:
     """Draws the key of the commitment to the curator's records, once: a run that goes on keeps it."""
     file = folder / RunArtifact.KEY
     if not file.exists():
-        disk.write_atomically(file, CommitmentKey(secrets.token_bytes(KEY_BYTES)).content, private=True)
+        durable_io.write_atomically(file, CommitmentKey(secrets.token_bytes(KEY_BYTES)).content, private=True)

@@ -17,13 +17,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog import disk, npz
+from epsilog import durable_io, npz
 from epsilog.accounting import epsilon, expected_trials
 from epsilog.ledger import Charge, Ledger, open_ledger
 from epsilog.mechanisms import BinomialTrialCount, TrialDistribution, parse_trials
 from epsilog.plan import RegisteredPlan
-from epsilog.sections import ConfigSection, Text
 from epsilog.terms import CheckError, RecordError, RunArtifact, check, codec
+from epsilog.toml_sections import ConfigSection, Text
 
 if TYPE_CHECKING:
     from epsilog.training import Task, TrainingResult
@@ -135,7 +135,7 @@ class TrialRunner:
         _, number, trained, attempts = best
         own, task = self._of(number), tasks[settings[number - 1]]
         stated = self.plan.details[TUNING]["candidates"]
-        disk.write_atomically(
+        durable_io.write_atomically(
             self._place / CHOSEN,
             codec.encode_canonical(dict(stated[settings[number - 1]]) if stated else {}) + b"\n",
             private=True,
@@ -145,7 +145,7 @@ class TrialRunner:
         from epsilog.training.models import ReleasedModel
 
         arrays = ReleasedModel(task.model, trained.model).arrays
-        disk.write_atomically(self.folder / RunArtifact.MODEL, npz.encode_npz(arrays))
+        durable_io.write_atomically(self.folder / RunArtifact.MODEL, npz.encode_npz(arrays))
 
     def _of(self, number: int) -> Path:
         return self._place / f"{number:04d}"
@@ -164,7 +164,7 @@ class TrialRunner:
             trained = law.most if isinstance(law, BinomialTrialCount) else count
             among = max(len(self.plan.details[TUNING]["candidates"]), 1)
             drawn = {"looked_at": count, "settings": [below(among) for _ in range(trained)]}
-            disk.write_atomically(file, codec.encode_canonical(drawn) + b"\n", private=True)
+            durable_io.write_atomically(file, codec.encode_canonical(drawn) + b"\n", private=True)
         try:
             found = codec.parse_json(file.read_bytes())
             return check.integer(0)(looked_at=found["looked_at"]), [check.integer(0)(one=n) for n in found["settings"]]
@@ -214,8 +214,8 @@ class TrialRunner:
 
     def _put(self, rounds: bytes, custody: bytes) -> None:
         """The winner's records, where everybody finds them."""
-        disk.write_atomically(self.folder / RunArtifact.CUSTODY, custody, private=True)
-        disk.write_atomically(self.folder / RunArtifact.ROUNDS, rounds)
+        durable_io.write_atomically(self.folder / RunArtifact.CUSTODY, custody, private=True)
+        durable_io.write_atomically(self.folder / RunArtifact.ROUNDS, rounds)
 
 
 def _release(charge: Charge, trained: TrainingResult, attempts: Mapping[int, int]) -> None:

@@ -5,8 +5,9 @@ gives the document whose hash goes into the ledger; ``preflight`` prices somebod
 functions; no disk, no clock, no randomness.
 """
 
-from epsilog.plan.compared import ReleaseComparison, compare_releases
-from epsilog.plan.consumed import ConsumedBudget
+from epsilog.plan.comparison import ReleaseComparison, compare_releases
+from epsilog.plan.composition import CompositionPlan, PartCost, ProfileView, compute_profile_view, plan_composition
+from epsilog.plan.consumed_budget import ConsumedBudget
 from epsilog.plan.federated_plan import (
     EpsilonCurvePoint,
     FederatedPlan,
@@ -16,10 +17,11 @@ from epsilog.plan.federated_plan import (
     compute_epsilon_curve,
     federated,
 )
-from epsilog.plan.mixed import CompositionPlan, PartCost, ProfileView, compute_profile_view, plan_composition
+from epsilog.plan.interpretation import Interpretation, bound_log_odds_factor, interpret_guarantee
+from epsilog.plan.naseri_algorithm_2 import PrintedAlgorithmCost, account_algorithm_2
 from epsilog.plan.phases import PhasedPlan, plan_phases
+from epsilog.plan.preflight_checks import PreflightResult, preflight
 from epsilog.plan.pricing import price
-from epsilog.plan.printed import PrintedAlgorithmCost, account_algorithm_2
 from epsilog.plan.query_plan import (
     Crossover,
     CrossoverRow,
@@ -29,15 +31,13 @@ from epsilog.plan.query_plan import (
     compare_query_noise,
     queries,
 )
+from epsilog.plan.query_sensitivity import QuerySensitivity, compute_query_sensitivity
 from epsilog.plan.questions import QUESTIONS, Question
-from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, build_registered_plan
-from epsilog.plan.risks import RISK_GAP, compute_risk_metrics, fit_gaussian_dp_quickly
-from epsilog.plan.sensitivities import QuerySensitivity, compute_query_sensitivity
+from epsilog.plan.registered_plan import OUTCOME_SHARE, RegisteredPlan, build_registered_plan
+from epsilog.plan.risk_metrics import RISK_GAP, compute_risk_metrics, fit_gaussian_dp_quickly
 from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
-from epsilog.plan.sweeps import TuningCost, plan_tuning
-from epsilog.plan.training_loop import PreflightResult, preflight
 from epsilog.plan.training_setup import TrainingLoop
-from epsilog.plan.verdicts import Interpretation, bound_log_odds_factor, interpret_guarantee
+from epsilog.plan.tuning import TuningCost, plan_tuning
 
 __all__ = [
     "OUTCOME_SHARE",

@@ -18,11 +18,11 @@ from epsilog.mechanisms import (
     TrialDistribution,
 )
 from epsilog.numerics.roots import find_last_integer
+from epsilog.plan.interpretation import Interpretation, interpret_guarantee
 from epsilog.plan.pricing import GAP, formula_json, price
-from epsilog.plan.risks import fit_gaussian_dp_quickly, fit_json
+from epsilog.plan.risk_metrics import fit_gaussian_dp_quickly, fit_json
 from epsilog.plan.sentences import write_formula
-from epsilog.plan.sweeps import TuningCost, plan_tuning
-from epsilog.plan.verdicts import Interpretation, interpret_guarantee
+from epsilog.plan.tuning import TuningCost, plan_tuning
 from epsilog.terms import (
     CalibrationError,
     DeltaChoice,
@@ -36,7 +36,7 @@ from epsilog.terms import (
     parameters,
 )
 from epsilog.terms.charts import draw_interval_bar
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.messages import Message
 from epsilog.terms.notebook import render_html_table
 
@@ -56,7 +56,7 @@ class Schedule:
     clip_norm: Annotated[float, parameters.CLIP_NORM] = 1.0
 
     def __post_init__(self) -> None:
-        check.check_fields(self)
+        fields.check_fields(self)
 
     @property
     def noise_stddev(self) -> float:

@@ -25,7 +25,7 @@ from epsilog.terms import (
     codec,
     parameters,
 )
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.messages import Message
 from epsilog.terms.notebook import render_html_table
 

@@ -12,19 +12,19 @@ from epsilog.accounting import delta as bound_delta
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Gaussian, Laplace, Release, Repeated
 from epsilog.numerics.rounding import PLANNED
-from epsilog.plan.consumed import (
+from epsilog.plan.consumed_budget import (
     ConsumedBudget,
     bucket_shares,
     cap_at_total,
     compute_consumed_budget,
     count_used_queries,
 )
+from epsilog.plan.interpretation import Interpretation as Meaning
+from epsilog.plan.interpretation import interpret_guarantee
 from epsilog.plan.sentences import list_query_limits
-from epsilog.plan.verdicts import Interpretation as Meaning
-from epsilog.plan.verdicts import interpret_guarantee
 from epsilog.terms import CheckError, DeltaChoice, DeltaPolicy, Finding, Interval, Status, check, codec, parameters
 from epsilog.terms.charts import draw_budget_gauge
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 from epsilog.terms.messages import Message
 from epsilog.terms.notebook import render_html_table
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 from epsilog.accounting import PointComparison, profile
 from epsilog.mechanisms import Composed, Release, parse_trials
 from epsilog.plan import sentences
-from epsilog.plan.compared import compare_releases
+from epsilog.plan.comparison import compare_releases
+from epsilog.plan.composition import Part, compute_profile_view, plan_composition
 from epsilog.plan.federated_plan import (
     FederatedPlan,
     calibrate_noise,
@@ -21,12 +22,11 @@ from epsilog.plan.federated_plan import (
     compute_epsilon_curve,
     federated,
 )
-from epsilog.plan.mixed import Part, compute_profile_view, plan_composition
+from epsilog.plan.interpretation import interpret_guarantee
 from epsilog.plan.query_plan import QueryPlan, compare_query_noise, queries
-from epsilog.plan.risks import RISK_GAP, compute_risk_metrics, fit_json
-from epsilog.plan.sensitivities import QUERIES, compute_query_sensitivity
-from epsilog.plan.verdicts import interpret_guarantee
-from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, check, codec, fields, parameters
+from epsilog.plan.query_sensitivity import QUERIES, compute_query_sensitivity
+from epsilog.plan.risk_metrics import RISK_GAP, compute_risk_metrics, fit_json
+from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields, parameters
 from epsilog.terms.fields import DOWN, Field
 from epsilog.terms.messages import Message
 
@@ -66,7 +66,7 @@ class Question:
             QUESTIONS[path] = cls
 
     def __post_init__(self) -> None:
-        check.check_fields(self)
+        fields.check_fields(self)
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:

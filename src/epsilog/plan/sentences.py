@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from epsilog.terms import Finding, Interval, NeighboringRelation, Status, check, delta_finding
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.messages import KINDS, Message
 
 __all__ = [

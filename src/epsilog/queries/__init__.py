@@ -6,7 +6,9 @@ draws and adds the error bar, ``shelf`` keeps, and ``asking`` leads through them
 can be told that was not paid for. ``best`` runs trials of anything and tells the best alone.
 """
 
-from epsilog.queries.asking import (
+from epsilog.queries.best_of_trials import run_best_of_trials
+from epsilog.queries.contributions import get_column_types
+from epsilog.queries.execution import (
     BudgetReader,
     ChargeClient,
     QueryCostEstimate,
@@ -15,10 +17,8 @@ from epsilog.queries.asking import (
     reserve_answer,
     run_query,
 )
-from epsilog.queries.best import run_best_of_trials
-from epsilog.queries.columns import get_column_types
 from epsilog.queries.files import scan_file
-from epsilog.queries.queries import (
+from epsilog.queries.query_types import (
     Count,
     CountAbove,
     FirstCategoryAbove,

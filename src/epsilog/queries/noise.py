@@ -29,8 +29,8 @@ from epsilog.mechanisms import (
     ZeroConcentratedDP,
 )
 from epsilog.numerics.rounding import MU, round_up
-from epsilog.queries.choice import bound_difference_shift
-from epsilog.queries.queries import (
+from epsilog.queries.noisy_max import bound_difference_shift
+from epsilog.queries.query_types import (
     Count,
     CountAbove,
     FirstCategoryAbove,
@@ -41,7 +41,7 @@ from epsilog.queries.queries import (
     Sum,
     build_value_grid,
 )
-from epsilog.queries.sparse import bound_threshold_shift
+from epsilog.queries.sparse_vector import bound_threshold_shift
 from epsilog.terms import CalibrationError, CheckError, NeighboringRelation, check
 
 __all__ = [

@@ -8,20 +8,10 @@ build the report again from the evidence and compare every field. Reads records 
 
 from epsilog.reports.calculations import FileReference, check_calculation, is_calculation, stamp_calculation
 from epsilog.reports.cycles import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
-from epsilog.reports.examination import (
-    REQUIRED_EVIDENCE,
-    PartComparison,
-    ReportVerification,
-    compare_rebuilt,
-    list_differences,
-    verify_report,
-    verify_run,
-)
-from epsilog.reports.narrative import format_statement, list_party_guarantees
-from epsilog.reports.of_logs import build_log_report, format_log_statement, log_digests, verify_log_report
+from epsilog.reports.log_report import build_log_report, format_log_statement, log_digests, verify_log_report
 from epsilog.reports.pdf import render_pdf
 from epsilog.reports.plots import PlotSeries, add_inline_style, draw_line_plot
-from epsilog.reports.publication import PUBLICATION_FIELDS, read_publication_file, require_field
+from epsilog.reports.publication_fields import PUBLICATION_FIELDS, read_publication_file, require_field
 from epsilog.reports.registry import build_registry_record, check_record, load_registry_schema, render_record
 from epsilog.reports.rendering import (
     extract_document,
@@ -34,6 +24,16 @@ from epsilog.reports.rendering import (
 )
 from epsilog.reports.report import build_report, extract_files
 from epsilog.reports.schema import check_schema, load_report_schema
+from epsilog.reports.statements import format_statement, list_party_guarantees
+from epsilog.reports.verification import (
+    REQUIRED_EVIDENCE,
+    PartComparison,
+    ReportVerification,
+    compare_rebuilt,
+    list_differences,
+    verify_report,
+    verify_run,
+)
 
 __all__ = [
     "PUBLICATION_FIELDS",

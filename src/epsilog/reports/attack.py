@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.terms.digits import format_lower
+from epsilog.terms.formatting import format_lower
 from epsilog.verification import RunEvidence, evaluate_planned_audit
 from epsilog.verification.audits import SILENCE, CanaryAudit, PlannedAudit, estimate_by_cosines
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from epsilog.ledger import Amounts, CycleHistory, PlanSummary
 from epsilog.plan import RegisteredPlan
-from epsilog.reports.examination import read_report
 from epsilog.reports.rendering import fill_markdown_template
+from epsilog.reports.verification import read_report
 from epsilog.terms import RecordError, RunArtifact, codec
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 from epsilog.verification import read_file
 
 

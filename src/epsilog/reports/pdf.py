@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from epsilog.reports.plots import add_inline_style
-from epsilog.reports.publication import merge_publication_fields
+from epsilog.reports.publication_fields import merge_publication_fields
 from epsilog.reports.rendering import TEMPLATES, build_context, draw_report_plots, format_number
 from epsilog.terms import RecordError
 from epsilog.terms.extras import install_command

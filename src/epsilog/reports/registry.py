@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.plan.sentences import format_tpr_label
-from epsilog.reports.publication import compute_registry_tier, merge_publication_fields
+from epsilog.reports.publication_fields import compute_registry_tier, merge_publication_fields
 from epsilog.reports.rendering import format_verdict
 from epsilog.terms import RecordError
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.legible import legible
 from epsilog.terms.messages import KINDS, sentence
 

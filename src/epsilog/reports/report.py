@@ -12,9 +12,11 @@ from typing import Any
 
 from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, plan_tuning, write_formula
 from epsilog.reports.attack import build_audit_section
-from epsilog.reports.forgeries import list_residual_risks
+from epsilog.reports.claim_metrics import VERSION, compute_claim_metrics
 from epsilog.reports.kinds import OF_RUNS, list_parts
-from epsilog.reports.narrative import (
+from epsilog.reports.publication_fields import list_publication_fields
+from epsilog.reports.residual_risks import list_residual_risks
+from epsilog.reports.statements import (
     LIMITS,
     compute_supported_epsilon,
     format_supported_statement,
@@ -22,8 +24,6 @@ from epsilog.reports.narrative import (
     provable_guarantee,
     with_counts,
 )
-from epsilog.reports.publication import list_publication_fields
-from epsilog.reports.readings import VERSION, compute_claim_metrics
 from epsilog.terms import RecordError, RunArtifact, Status, codec
 from epsilog.terms.disclosed import disclose
 from epsilog.verification import (

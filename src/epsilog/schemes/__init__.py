@@ -12,7 +12,7 @@ from epsilog.schemes.client_level_client_side import ClientLevelClientSide
 from epsilog.schemes.client_level_correlated_noise import ClientLevelCorrelatedNoise
 from epsilog.schemes.client_level_distributed import ClientLevelDistributed
 from epsilog.schemes.example_level_client_side import ExampleLevelClientSide
-from epsilog.schemes.in_turn import RoundRobinScheme
+from epsilog.schemes.round_robin import RoundRobinScheme
 
 __all__ = [
     "SCHEMES",

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from epsilog.mechanisms import BufferedToeplitzStrategy, Composed, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.schemes.base import register_scheme
-from epsilog.schemes.in_turn import RoundRobinScheme
+from epsilog.schemes.round_robin import RoundRobinScheme
 from epsilog.terms import parameters
 from epsilog.terms.fields import Field
 

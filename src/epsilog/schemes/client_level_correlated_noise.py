@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from epsilog.mechanisms import BallsInBins, Composed, Gaussian, Release, Repeated
 from epsilog.schemes.base import Party, register_scheme
 from epsilog.schemes.cohorts import BallsInBinsSampler, Cohorts, RoundRobinSampler
-from epsilog.schemes.in_turn import WITH_KNOWN_TURNS, RoundRobinScheme
+from epsilog.schemes.round_robin import WITH_KNOWN_TURNS, RoundRobinScheme
 from epsilog.schemes.sampled import RELATIONS, SAMPLINGS, list_parties
 from epsilog.terms import CheckError, NeighboringRelation, check, parameters
 from epsilog.terms.fields import Field

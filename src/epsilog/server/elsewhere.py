@@ -15,7 +15,7 @@ from epsilog.plan.questions import FederatedVerdict, QueriesVerdict
 from epsilog.server import answers
 from epsilog.server.routes import Routes
 from epsilog.terms import CheckError, EpsilogError, codec
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 
 routes = Routes("calculators")
 

@@ -13,7 +13,6 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from epsilog.ledger import error_to_json
-from epsilog.refusals import convert_validation_errors
 from epsilog.terms import (
     BudgetExceededError,
     CalibrationError,
@@ -25,6 +24,7 @@ from epsilog.terms import (
     StorageError,
     UnsupportedMechanismError,
 )
+from epsilog.validation_errors import convert_validation_errors
 
 _LONGEST = 200  # characters of a given value that are echoed
 

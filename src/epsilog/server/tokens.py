@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-from epsilog import disk
+from epsilog import durable_io
 from epsilog.ledger import list_ancestors
 from epsilog.server.roles import Holder, Role
 from epsilog.terms import CheckError, ConflictError, EpsilogError, StorageError, check
@@ -381,7 +381,7 @@ def _changing(
         yield tokens
         rows = [token.note_expiry(now).to_json() | {"hash": token.hash} for token in tokens.values()]
         content = json.dumps({"v": VERSION, "kind": "tokens", "tokens": rows}, indent=1, ensure_ascii=False) + "\n"
-        disk.write_atomically(path, content.encode(), private=True)
+        durable_io.write_atomically(path, content.encode(), private=True)
     finally:
         os.close(lock)
 

@@ -8,8 +8,6 @@ that found nothing.
 
 from epsilog.study.backdoor import Backdoor, BackdooredEngine, compute_attack_success
 from epsilog.study.canaries import CanaryExperiment
-from epsilog.study.cells import ResultCells
-from epsilog.study.measuring import Condition, StudyProtocol, Subject, measure_subject
 from epsilog.study.membership import (
     AttackResult,
     MembershipExperiment,
@@ -20,8 +18,10 @@ from epsilog.study.membership import (
     hold_out_half,
 )
 from epsilog.study.properties import PropertyExperiment
-from epsilog.study.telling import ResultTable, build_tables, draw_study_plots, write_conclusions
-from epsilog.study.whole import Study, load_study, read_tables, run_study
+from epsilog.study.protocol import Condition, StudyProtocol, Subject, measure_subject
+from epsilog.study.result_cells import ResultCells
+from epsilog.study.results import ResultTable, build_tables, draw_study_plots, write_conclusions
+from epsilog.study.study import Study, load_study, read_tables, run_study
 
 __all__ = [
     "AttackResult",

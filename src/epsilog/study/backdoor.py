@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.study.trial import StudyRun, drop_test_set, get_engine, reuse_engine, score_model
+from epsilog.study.study_run import StudyRun, drop_test_set, get_engine, reuse_engine, score_model
 from epsilog.terms import CheckError, check
 from epsilog.training import Federation, Task
 from epsilog.training.engines import ClippedSum, Engine, LocalDPSGD, RoundInputs, combine_sums

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.study.trial import StudyRun, drop_test_set, get_engine, reuse_engine
+from epsilog.study.study_run import StudyRun, drop_test_set, get_engine, reuse_engine
 from epsilog.terms import check
 from epsilog.training import Randomness, Task
 from epsilog.training.engines import CanaryEngine

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.study.membership import evaluate_attack
-from epsilog.study.trial import StudyRun, drop_test_set, get_engine
+from epsilog.study.study_run import StudyRun, drop_test_set, get_engine
 from epsilog.terms import CheckError, check
 from epsilog.training import Federation, Randomness, Task, compute_learning_rate_factor, sampling
 from epsilog.training.engines import Engine

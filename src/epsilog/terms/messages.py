@@ -25,9 +25,9 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, Union
 
-from epsilog.terms.check import Validator, instance_of
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.check import Validator
 from epsilog.terms.errors import CheckError
+from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.legible import legible
 
 __all__ = ["KINDS", "Message", "catalogue", "message", "sentence"]
@@ -132,12 +132,14 @@ def sentence(document: Any) -> str:
 def message() -> Validator[Message]:
     """A message; text is read as one."""
 
-    def parse(name: str, value: Any) -> Message:
+    def read(name: str, value: Any) -> Message:
         if isinstance(value, str) and value.strip():
             return Message.read(value)
-        raise CheckError(name, "a message, or text that is not blank", repr(value)[:80])
+        if not isinstance(value, Message):
+            raise CheckError(name, "a message, or text that is not blank", repr(value)[:80])
+        return value
 
-    return instance_of(Message, parse)
+    return Validator(read)
 
 
 @cache

@@ -24,7 +24,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from epsilog import disk
+from epsilog import durable_io
 from epsilog.terms import ConflictError, CustodyRecord, RecordError, RoundRecord, RunArtifact, codec, record_line
 from epsilog.training.rounds import RoundResult, TrainingState, hash_model
 
@@ -102,8 +102,8 @@ class RunFolder:
             custody=np.frombuffer(record_line(outcome.custody), dtype=np.uint8),
         )
         waiting = _waiting(self.checkpoint(state.round))
-        disk.write_durably(waiting, buffer.getvalue())
-        disk.sync_folder(waiting.parent)
+        durable_io.write_durably(waiting, buffer.getvalue())
+        durable_io.sync_folder(waiting.parent)
 
     def finalize(self, outcome: RoundResult) -> None:
         """Gives a released round its final name, appends its lines, drops the older checkpoint."""
@@ -164,7 +164,7 @@ class RunFolder:
         if model.ndim != 1 or model.dtype != np.float64 or hash_model(model) != expected:
             raise RecordError(f"{path.name}: the model's hash is not {expected[:16]}..., which the ledger has released")
         path.replace(final)
-        disk.sync_folder(final.parent)
+        durable_io.sync_folder(final.parent)
         return stored
 
 
@@ -174,7 +174,7 @@ def delete_run_state(run: Path) -> None:
     if folder.is_dir():
         for path in folder.glob("round-*"):
             path.unlink(missing_ok=True)
-        disk.sync_folder(folder)
+        durable_io.sync_folder(folder)
 
 
 @contextlib.contextmanager
@@ -212,9 +212,9 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
 
 def _append(path: Path, line: bytes) -> None:
     new = not path.exists()
-    disk.append_durably(path, line)
+    durable_io.append_durably(path, line)
     if new:
-        disk.sync_folder(path.parent)
+        durable_io.sync_folder(path.parent)
 
 
 def _repair(path: Path, line: bytes, *, index: int) -> None:

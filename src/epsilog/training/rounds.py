@@ -24,7 +24,7 @@ from epsilog.training.federation import iterate_blocks
 from epsilog.training.noise import Randomness
 from epsilog.training.sampling import SamplerHistory
 from epsilog.training.schemes import TRAINED, RoundContext
-from epsilog.training.server import compute_learning_rate_factor
+from epsilog.training.server_optimizer import compute_learning_rate_factor
 from epsilog.training.task import Task
 
 __all__ = ["RoundResult", "TrainingState", "compute_next_round", "hash_run_inputs", "make_initial_state"]

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from epsilog.schemes import Scheme
 from epsilog.terms import CheckError, ConflictError, RecordError, RoundRecord
+from epsilog.training.authorized_run import AuthorizedRun
 from epsilog.training.checkpoints import RunFolder, read_records
 from epsilog.training.engines import Engine, make_engine
 from epsilog.training.noise import Randomness
-from epsilog.training.paid import AuthorizedRun
-from epsilog.training.rehearsal import run_smoke_test
 from epsilog.training.rounds import (
     compute_next_round,
     hash_run_inputs,
@@ -24,6 +23,7 @@ from epsilog.training.rounds import (
     require_matching_scheme,
     require_withdrawal_support,
 )
+from epsilog.training.smoke_test import run_smoke_test
 from epsilog.training.task import Task
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from epsilog.training.engines import Engine, make_engine
 from epsilog.training.engines.base import ClientStreams, ClippedSum, LocalDPSGD, RoundInputs, Vector, sum_clipped
 from epsilog.training.federation import Federation
 from epsilog.training.noise import Randomness, RandomStream
-from epsilog.training.orders import TrainRequest, UploadKind, count_max_participations, get_upload_kind, hash_scheme
+from epsilog.training.requests import TrainRequest, UploadKind, count_max_participations, get_upload_kind, hash_scheme
 from epsilog.training.sampling import Ids
 from epsilog.training.task import LocalTraining, Task
 

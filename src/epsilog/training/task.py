@@ -12,7 +12,7 @@ from epsilog.terms import Canaries, CheckError, check
 from epsilog.training import clipping, models
 from epsilog.training.federation import PRECISIONS, Federation, Floats, require_arrays
 from epsilog.training.models import Model
-from epsilog.training.server import SCHEDULES, ServerOptimizer
+from epsilog.training.server_optimizer import SCHEDULES, ServerOptimizer
 
 CANARY_SLOT_BOUND = "at most the places that are empty, behind everybody's"  # canaries
 

@@ -4,13 +4,7 @@
 compared. A sampler that is rejected loses the amplified claim; noise that is too weak voids it.
 """
 
-from epsilog.verification.attack import check_audit, evaluate_planned_audit
-from epsilog.verification.books import LedgerExcerpt, LedgerReader
-from epsilog.verification.canaries import CanaryScores
-from epsilog.verification.charges import LEDGER_CHECKS
-from epsilog.verification.claim import certified_run, compute_certified_interval
-from epsilog.verification.clipping import check_clipping, check_norms
-from epsilog.verification.documents import (
+from epsilog.verification.artifacts import (
     check_costs,
     check_head,
     check_ledger_chain,
@@ -18,6 +12,11 @@ from epsilog.verification.documents import (
     check_note,
     identify_artifact,
 )
+from epsilog.verification.attack import check_audit, evaluate_planned_audit
+from epsilog.verification.canaries import CanaryScores
+from epsilog.verification.charge_checks import LEDGER_CHECKS
+from epsilog.verification.claim import certified_run, compute_certified_interval
+from epsilog.verification.clipping import check_clipping, check_norms
 from epsilog.verification.drift import compute_control_limits
 from epsilog.verification.evidence import (
     RunEvidence,
@@ -29,6 +28,7 @@ from epsilog.verification.evidence import (
 )
 from epsilog.verification.findings import combine_statuses
 from epsilog.verification.hidden import get_published_verdict
+from epsilog.verification.ledger_excerpt import LedgerExcerpt, LedgerReader
 from epsilog.verification.noise import (
     check_count,
     check_noise,
@@ -38,7 +38,12 @@ from epsilog.verification.noise import (
 )
 from epsilog.verification.notes import read_checkpoint, read_receipt
 from epsilog.verification.outcome import Reconciliation
-from epsilog.verification.owner import CONTROL_NOISE_RATIO, OwnerAttestation, SimulatedUtility, check_control
+from epsilog.verification.owner_attestation import (
+    CONTROL_NOISE_RATIO,
+    OwnerAttestation,
+    SimulatedUtility,
+    check_control,
+)
 from epsilog.verification.participation import check_custody, check_participation
 from epsilog.verification.plans import RECOMPUTE_TOLERANCE, bound_unamplified, closed_form
 from epsilog.verification.playbook import Playbook

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from epsilog.terms import Finding, RunArtifact, Status
-from epsilog.terms.digits import format_lower, format_upper
-from epsilog.verification.audits.against import refute_claim
+from epsilog.terms.formatting import format_lower, format_upper
+from epsilog.verification.audits.audit_plan import PlannedAudit
 from epsilog.verification.audits.canaries import CanaryAudit, audit_one_run
-from epsilog.verification.audits.planned import PlannedAudit
+from epsilog.verification.audits.claim_test import refute_claim
 from epsilog.verification.canaries import CanaryScores
-from epsilog.verification.chances import compute_two_sided_p_value
 from epsilog.verification.evidence import RunEvidence
+from epsilog.verification.sampler_tests import compute_two_sided_p_value
 
 FALSE_ALARM = 1e-6  # how often a sound run fails, by coins and guesses together; the protocol's confidence warns
 

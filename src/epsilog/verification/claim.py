@@ -10,7 +10,7 @@ from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Release
 from epsilog.plan import OUTCOME_SHARE, RegisteredPlan
 from epsilog.terms import Finding, Interval, NeighboringRelation, Status, check, delta_finding
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.verification.evidence import RunEvidence
 
 WITHIN = 0.005  # a claim this close below our bound may rest on a tighter accountant than ours

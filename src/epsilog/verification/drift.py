@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from epsilog.terms import check
-from epsilog.verification.chances import TILTS, Ids, Numbers
+from epsilog.verification.sampler_tests import TILTS, Ids, Numbers
 
 MOST_STARTS = 4096  # rounds in which a change may have begun; in longer runs blocks of rounds
 SHARES = np.array([0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98])  # of the planned noise, that bets are on

@@ -17,9 +17,9 @@ from typing import TypeVar
 from epsilog.plan import RegisteredPlan
 from epsilog.terms import COMMITMENT, CustodyRecord, RecordError, RoundRecord, RunArtifact, codec, record_line
 from epsilog.terms.disclosed import Commitment, CommitmentKey, Disclosed, Public
-from epsilog.verification.books import LedgerExcerpt, LedgerReader
 from epsilog.verification.canaries import CanaryScores
-from epsilog.verification.owner import OwnerAttestation
+from epsilog.verification.ledger_excerpt import LedgerExcerpt, LedgerReader
+from epsilog.verification.owner_attestation import OwnerAttestation
 
 R = TypeVar("R", RoundRecord, CustodyRecord)
 COMMITTED = (RunArtifact.PLAN, RunArtifact.ROUNDS, COMMITMENT, RunArtifact.OWNER)  # what every commit names

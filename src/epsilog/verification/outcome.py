@@ -14,7 +14,7 @@ from epsilog.terms.notebook import render_html_table
 from epsilog.verification.evidence import RunEvidence
 from epsilog.verification.findings import combine_statuses
 from epsilog.verification.hidden import compute_plan_alarm, get_published_verdict
-from epsilog.verification.owner import CUSTODY_CHECKS
+from epsilog.verification.owner_attestation import CUSTODY_CHECKS
 from epsilog.verification.playbook import Playbook
 from epsilog.verification.what_if import WhatIf
 

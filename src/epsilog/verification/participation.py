@@ -24,10 +24,10 @@ from epsilog.schemes.cohorts import (
     RoundRobinSampler,
 )
 from epsilog.terms import CustodyRecord, Finding, RoundRecord, Status
-from epsilog.verification import chances
-from epsilog.verification.chances import Ids, Numbers
+from epsilog.verification import sampler_tests
 from epsilog.verification.drift import bound_cohort_drift
 from epsilog.verification.hidden import weigh_at
+from epsilog.verification.sampler_tests import Ids, Numbers
 
 FALSE_ALARM = 1e-6  # how often a sound run is warned of, over all tests of this module together
 NOT_HERE = "The curator's records are not here."
@@ -137,19 +137,19 @@ def _repeats(lists: Sequence[Ids], clients: int, probability: float) -> dict[str
 
     The overlap of two cohorts is binomial, or hypergeometric, and so is that of a cohort with whoever is known before.
     """
-    shared = chances.count_shared_clients(lists, clients)
+    shared = sampler_tests.count_shared_clients(lists, clients)
     sizes = np.array([ids.size for ids in lists])
     seen, trials = (
         np.array(column, dtype=np.int64) for column in (list(shared.values()), [sizes[i] for i, _ in shared])
     )
     neighbours = np.array([shared[pair] for pair in itertools.pairwise(range(len(lists)))], dtype=np.int64)
     classes = max(2, min(round(1 / probability), clients // 10))
-    by_place = [_cells(place, lists, probability) for place in chances.list_public_classes(clients, classes)]
+    by_place = [_cells(place, lists, probability) for place in sampler_tests.list_public_classes(clients, classes)]
     return {
-        "p_same_cohort": _least(chances.bound_misfit(seen, trials, probability), seen.size),
-        "p_neighbours": chances.bound_total_shift(neighbours, sizes[:-1], probability),
-        "p_came_before": chances.bound_total_shift(
-            *chances.count_early_returns(lists, clients, probability), probability
+        "p_same_cohort": _least(sampler_tests.bound_misfit(seen, trials, probability), seen.size),
+        "p_neighbours": sampler_tests.bound_total_shift(neighbours, sizes[:-1], probability),
+        "p_came_before": sampler_tests.bound_total_shift(
+            *sampler_tests.count_early_returns(lists, clients, probability), probability
         ),
         "p_places": _least(np.array(by_place), len(by_place) * classes * len(lists)),
     }
@@ -158,7 +158,7 @@ def _repeats(lists: Sequence[Ids], clients: int, probability: float) -> dict[str
 def _cells(class_of: Ids, lists: Sequence[Ids], probability: float) -> float:
     """How likely it is that so many clients of one class are in one round, for the least likely of them."""
     of = np.bincount(class_of)
-    each = (chances.bound_excess(np.bincount(class_of[ids], minlength=of.size), of, probability) for ids in lists)
+    each = (sampler_tests.bound_excess(np.bincount(class_of[ids], minlength=of.size), of, probability) for ids in lists)
     return min(float(p.min()) for p in each)
 
 
@@ -177,11 +177,11 @@ def _(cohorts: PoissonSampler, seen: Sequence[ObservedCohort], false_alarm: floa
         return Finding("participation/holds", Status.PASSED, says, tuple(numbers))
     p_drift, drifted = bound_cohort_drift(sizes, clients, q)
     p_values = {
-        "p_total": float(chances.compute_two_sided_p_value(sizes.sum(), clients * rounds, q)),
-        "p_worst_round": _least(chances.compute_two_sided_p_value(sizes, clients, q), rounds),
+        "p_total": float(sampler_tests.compute_two_sided_p_value(sizes.sum(), clients * rounds, q)),
+        "p_worst_round": _least(sampler_tests.compute_two_sided_p_value(sizes, clients, q), rounds),
         "p_drift": p_drift,
         "p_busiest_client": _least(bdtrc(int(per_client.max()) - 1, rounds, q), clients),
-        "p_spread": chances.bound_dispersion(sizes, np.full(rounds, clients), np.full(rounds, q)),
+        "p_spread": sampler_tests.bound_dispersion(sizes, np.full(rounds, clients), np.full(rounds, q)),
         **_repeats(lists, clients, q),
     }
     numbers += [("cohort_min", float(sizes.min())), ("cohort_max", float(sizes.max()))]
@@ -225,7 +225,7 @@ def _(cohorts: FixedSizeSampler, seen: Sequence[ObservedCohort], false_alarm: fl
     per_client = np.bincount(np.concatenate(lists), minlength=clients)
     extremes = (int(per_client.min()), int(per_client.max()))
     p_values = {
-        "p_some_client": _least(chances.compute_two_sided_p_value(np.array(extremes), rounds, q), clients),
+        "p_some_client": _least(sampler_tests.compute_two_sided_p_value(np.array(extremes), rounds, q), clients),
         **_repeats(lists, clients, q),
     }
     numbers = [("cohort_size", float(size)), *p_values.items()]
@@ -253,7 +253,7 @@ def _(cohorts: BallsInBinsSampler, seen: Sequence[ObservedCohort], false_alarm: 
     groups = [_groups(one, other, among) for one, other, _, among in beside]
     alone = len(known) if cohorts.separation == 1 else 1  # cycles whose sizes hang on nothing before them
     p_values = {
-        "p_worst_round": _least(chances.compute_two_sided_p_value(sizes, clients, 1 / length), sizes.size),
+        "p_worst_round": _least(sampler_tests.compute_two_sided_p_value(sizes, clients, 1 / length), sizes.size),
         "p_spread": _spread(sizes[: alone * length], known[:alone], length),
         "p_moves": _least(np.array(moves), length * len(moves)),
         "p_groups": _least(np.array(groups), length * length * len(groups)),
@@ -287,11 +287,11 @@ def _slots(clients: int, cycle: Sequence[Ids]) -> Ids | None:
 def _spread(sizes: Ids, known: Sequence[Ids], length: int) -> float:
     """Sizes of a cycle are binomial one after another, each of whoever is left; of a whole cycle, whoever is seen."""
     each = [
-        chances.count_remaining_in_cycle(cycle, cycle.sum() if cycle.size == length else slots.size, length)
+        sampler_tests.count_remaining_in_cycle(cycle, cycle.sum() if cycle.size == length else slots.size, length)
         for cycle, slots in zip(np.split(sizes, range(length, sizes.size, length)), known, strict=True)
     ]
     left, rounds = (np.concatenate(column) for column in zip(*each, strict=True))
-    return chances.bound_dispersion(sizes, left, 1 / rounds)
+    return sampler_tests.bound_dispersion(sizes, left, 1 / rounds)
 
 
 def _strays(known: Sequence[Ids], separation: int) -> bool:
@@ -308,11 +308,11 @@ def _iterate_cycle_slots(known: Sequence[Ids], cohorts: BallsInBinsSampler) -> I
     Places; and earlier cycles, of which the rest is known.
     """
     length, apart = cohorts.cycle_length, cohorts.separation
-    for place in chances.list_public_classes(cohorts.clients, length):
+    for place in sampler_tests.list_public_classes(cohorts.clients, length):
         yield from ((place, slots, number, length) for number, slots in enumerate(known))
     drawn = [slots // apart for slots in known]  # -1 stays -1
     if length > apart:
-        yield from ((drawn[i], drawn[j], j, length // apart) for i, j in chances.choose_pairs(len(known)))
+        yield from ((drawn[i], drawn[j], j, length // apart) for i, j in sampler_tests.choose_pairs(len(known)))
 
 
 def _moves(one: Ids, other: Ids, length: int) -> float:
@@ -320,7 +320,7 @@ def _moves(one: Ids, other: Ids, length: int) -> float:
     both = (one >= 0) & (other >= 0)
     steps = np.bincount((other - one)[both] % length, minlength=length)
     return float(
-        chances.compute_two_sided_p_value(np.array([steps.min(), steps.max()]), int(both.sum()), 1 / length).min()
+        sampler_tests.compute_two_sided_p_value(np.array([steps.min(), steps.max()]), int(both.sum()), 1 / length).min()
     )
 
 
@@ -329,7 +329,7 @@ def _groups(one: Ids, other: Ids, length: int) -> float:
     first = one >= 0
     cells, together = np.unique((one * length + other)[first & (other >= 0)], return_counts=True)
     of = np.bincount(one[first], minlength=length)
-    return float(chances.bound_excess(together, of[cells // length], 1 / length).min(initial=1.0))
+    return float(sampler_tests.bound_excess(together, of[cells // length], 1 / length).min(initial=1.0))
 
 
 @check_cohort_sizes_drawn.register
@@ -388,10 +388,10 @@ def compare_cohort_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALS
         case PoissonSampler(clients=clients, probability=q) if q < 1:
             p_drift, drifted = bound_cohort_drift(sizes, clients, q)
             p_values = {
-                "p_total": float(chances.compute_two_sided_p_value(sizes.sum(), clients * sizes.size, q)),
-                "p_worst_round": _least(chances.compute_two_sided_p_value(sizes, clients, q), sizes.size),
+                "p_total": float(sampler_tests.compute_two_sided_p_value(sizes.sum(), clients * sizes.size, q)),
+                "p_worst_round": _least(sampler_tests.compute_two_sided_p_value(sizes, clients, q), sizes.size),
                 "p_drift": p_drift,
-                "p_spread": chances.bound_dispersion(sizes, np.full(sizes.size, clients), np.full(sizes.size, q)),
+                "p_spread": sampler_tests.bound_dispersion(sizes, np.full(sizes.size, clients), np.full(sizes.size, q)),
             }
             numbers = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
             numbers += [("drifted_by_round", float(drifted)), *p_values.items()]
@@ -399,7 +399,7 @@ def compare_cohort_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALS
             return _judge_sampler(sampler, p_values, f"{told} {sampler} of {clients} clients.", numbers, false_alarm)
         case BallsInBinsSampler(clients=clients, cycle_length=length) if length > 1:
             p_values = {
-                "p_worst_round": _least(chances.compute_two_sided_p_value(sizes, clients, 1 / length), sizes.size)
+                "p_worst_round": _least(sampler_tests.compute_two_sided_p_value(sizes, clients, 1 / length), sizes.size)
             }
             sampler = f"balls in {length} bins"
             return _judge_sampler(sampler, p_values, f"{told} {sampler}.", list(p_values.items()), false_alarm)

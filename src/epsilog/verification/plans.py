@@ -9,8 +9,8 @@ from decimal import Decimal
 from epsilog.accounting import FederatedClosedForm, federated_closed_form
 from epsilog.plan import RegisteredPlan
 from epsilog.terms import Finding, Interval, NeighboringRelation, Status
-from epsilog.terms.digits import format_lower, format_upper
-from epsilog.verification.audits import planned
+from epsilog.terms.formatting import format_lower, format_upper
+from epsilog.verification.audits import audit_plan
 from epsilog.verification.claim import WITHIN, certified_run, compute_certified_interval
 
 RECOMPUTE_TOLERANCE = 1e-9  # relatively: how far the same computation may come out elsewhere
@@ -84,7 +84,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
     if Decimal(guarantee.epsilon) + plan.epsilon_of_counts > Decimal(plan.budget["epsilon"]):
         yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
     yield from _misfits(plan)
-    yield from planned.list_contradictions(plan)
+    yield from audit_plan.list_contradictions(plan)
 
 
 def _misfits(plan: RegisteredPlan) -> Iterator[str]:

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from epsilog.terms import EVIDENCE_KINDS, Finding, Status
 from epsilog.verification.attack import check_audit
-from epsilog.verification.charges import check_ledger
+from epsilog.verification.charge_checks import check_ledger
 from epsilog.verification.claim import certified_run, check_claim, check_delta
 from epsilog.verification.clipping import check_clipping, check_norms
 from epsilog.verification.evidence import RunEvidence
 from epsilog.verification.hidden import compute_plan_alarm, get_published_verdict
 from epsilog.verification.noise import check_noise, rescale_to_first_round
 from epsilog.verification.outcome import Reconciliation, adjust_false_alarm
-from epsilog.verification.owner import check_control
+from epsilog.verification.owner_attestation import check_control
 from epsilog.verification.participation import check_custody, check_participation
 from epsilog.verification.plans import check_plan
 from epsilog.verification.rounds import check_rounds

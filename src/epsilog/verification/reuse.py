@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from epsilog.terms import Finding, Status
-from epsilog.verification.chances import Numbers
+from epsilog.verification.sampler_tests import Numbers
 
 BEYOND = 1e150  # no noise; its square would be no number
 SAME = 1e-12  # relatively: how far a value may move in a change of units

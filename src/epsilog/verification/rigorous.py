@@ -6,7 +6,7 @@ import math
 
 from epsilog.mechanisms import Release
 from epsilog.terms import Finding, Guarantee, Status, UnsupportedMechanismError
-from epsilog.terms.digits import format_lower, format_upper
+from epsilog.terms.formatting import format_lower, format_upper
 
 CELLS = 1 << 17
 

@@ -13,8 +13,8 @@ from epsilog.ledger import ChargeState, Checkpoint, Receipt, StoredCheckpoint, r
 from epsilog.signing import SUFFIX, Envelope, Note, VerifierKey, read_envelopes, verify_signatures
 from epsilog.terms import CheckError, Finding, RecordError, RunArtifact, Status
 from epsilog.terms.codec import UNREADABLE
-from epsilog.verification.books import LedgerReader
 from epsilog.verification.evidence import read_file
+from epsilog.verification.ledger_excerpt import LedgerReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 from epsilog.mechanisms import Release, Repeated
 from epsilog.plan import RegisteredPlan
-from epsilog.terms.digits import format_upper
-from epsilog.verification.books import LedgerExcerpt
+from epsilog.terms.formatting import format_upper
 from epsilog.verification.claim import compute_certified_interval
 from epsilog.verification.evidence import RunEvidence
+from epsilog.verification.ledger_excerpt import LedgerExcerpt
 from epsilog.verification.noise import compute_stddev_interval, rescale_to_first_round
 from epsilog.verification.plans import bound_unamplified
 

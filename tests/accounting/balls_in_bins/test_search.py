@@ -27,8 +27,8 @@ from epsilog.mechanisms import (
 from epsilog.numerics.balls_in_bins.pair import build_allocation_pairs
 from epsilog.numerics.balls_in_bins.ratio_sums import StopLossTransform, merge_to_lattice_means, spread_outcomes
 from epsilog.numerics.balls_in_bins.search import Allocation
-from epsilog.numerics.lattice.law import LatticeDistribution
-from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.distributions.base import GaussianPair
+from epsilog.numerics.lattice.distribution import LatticeDistribution
 from epsilog.numerics.pairs import AdjacencyType
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 

@@ -23,7 +23,7 @@ from epsilog.accounting.inversion.sampled import InversionInfeasibleError
 from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.distributions.base import GaussianPair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation

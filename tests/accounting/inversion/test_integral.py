@@ -18,7 +18,7 @@ from epsilog.accounting.methods import central_limit, lattice
 from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, PureDP, RandomizedResponse, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.distributions.base import GaussianPair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation

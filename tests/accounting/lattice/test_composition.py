@@ -17,7 +17,7 @@ from epsilog.mechanisms import (
     Repeated,
 )
 from epsilog.numerics.lattice.composition import LatticeComposition
-from epsilog.numerics.lattice.law import LatticeDistribution
+from epsilog.numerics.lattice.distribution import LatticeDistribution
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation

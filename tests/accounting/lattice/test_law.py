@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from epsilog.numerics.lattice.law import LatticeDistribution, connect_dots, merge_outcomes
-from epsilog.numerics.laws.base import Array, CellMasses, DiscretePair
+from epsilog.numerics.distributions.base import Array, CellMasses, DiscretePair
+from epsilog.numerics.lattice.distribution import LatticeDistribution, connect_dots, merge_outcomes
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 
 TINY = 1e-12  # a long way above what the test itself rounds

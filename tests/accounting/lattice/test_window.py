@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from epsilog.numerics.lattice.law import _RATES, _at_rate, _reach, find_support_window
+from epsilog.numerics.lattice.distribution import _RATES, _at_rate, _reach, find_support_window
 
 LAWS = {
     "a coin": [(np.array([0, 1]), np.array([0.5, 0.5]), 60)],

@@ -20,10 +20,10 @@ from epsilog.mechanisms import (
     Repeated,
 )
 from epsilog.numerics.balls_in_bins import ratio_sums
-from epsilog.numerics.lattice import composition, discretise
-from epsilog.numerics.lattice.discretise import lattice_points, sketch_pair
-from epsilog.numerics.lattice.law import bound_pair_delta, connect_dots, merge_outcomes
-from epsilog.numerics.laws.base import DiscretePair
+from epsilog.numerics.distributions.base import DiscretePair
+from epsilog.numerics.lattice import composition, discretize
+from epsilog.numerics.lattice.discretize import lattice_points, sketch_pair
+from epsilog.numerics.lattice.distribution import bound_pair_delta, connect_dots, merge_outcomes
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 
 
@@ -110,10 +110,10 @@ def test_no_transform_is_longer_than_memory_should_hold_and_answers_still_hold(
 def test_work_that_is_used_up_widens_an_answer_and_never_moves_it(
     release: Composed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discretise, "_MOST_WORK", 100_000)
+    monkeypatch.setattr(discretize, "_MOST_WORK", 100_000)
     monkeypatch.setattr(composition, "_MOST_WORK", 100_000)
     hasty = epsilon(release, delta=1e-6)
-    monkeypatch.setattr(discretise, "_MOST_WORK", 2_000_000)
+    monkeypatch.setattr(discretize, "_MOST_WORK", 2_000_000)
     monkeypatch.setattr(composition, "_MOST_WORK", 1_000_000)
     patient = epsilon(release, delta=1e-6)
     assert 0 < hasty.lower <= patient.upper

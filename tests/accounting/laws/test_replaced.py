@@ -20,7 +20,7 @@ from epsilog.mechanisms import (
     PoissonSampled,
     Repeated,
 )
-from epsilog.numerics.laws.replaced import ReplaceOneGaussianPair, ReplaceOneLaplacePair
+from epsilog.numerics.distributions.replace_one import ReplaceOneGaussianPair, ReplaceOneLaplacePair
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation

@@ -29,8 +29,8 @@ from epsilog.mechanisms import (
     Repeated,
 )
 from epsilog.mechanisms.composition import Composition
+from epsilog.numerics.distributions.base import DiscretePair
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
-from epsilog.numerics.laws.base import DiscretePair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation

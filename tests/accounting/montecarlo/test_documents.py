@@ -8,7 +8,7 @@ import pytest
 from tests.accounting.montecarlo.simulated import BINS, trial
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import shards, sweeps, tilt
+from epsilog.accounting.montecarlo import noise_search, shards, tilt
 from epsilog.accounting.montecarlo.documents import TrialEvidence, trial_from_json, trial_json
 from epsilog.mechanisms import BallsInBins, Gaussian
 from epsilog.numerics.pairs import AdjacencyType
@@ -28,7 +28,7 @@ def plan():
 
 @pytest.fixture(scope="module")
 def swept():
-    return sweeps.plan_noise_search(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0))
+    return noise_search.plan_noise_search(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0))
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_certificate_is_of_one_release_at_one_epsilon_in_both_directions(plan)
 
 def test_a_sweep_is_of_one_release_in_order_at_one_epsilon(swept):
     """The claim is about the candidates that are tested, at the epsilon they are tested at, in both directions."""
-    other = sweeps.plan_noise_search(
+    other = noise_search.plan_noise_search(
         BallsInBins(Gaussian(1.0), 99), epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1,)
     )
     first, second = swept.checks

@@ -12,7 +12,7 @@ from tests.accounting.montecarlo.simulated import BINS, trial
 from typer.testing import CliRunner
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import run, shards, sweeps
+from epsilog.accounting.montecarlo import noise_search, run, shards
 from epsilog.accounting.montecarlo.run import SoftwareVersions
 from epsilog.cli.entry import app
 from epsilog.mechanisms import BallsInBins, Gaussian
@@ -173,9 +173,9 @@ def test_two_processes_cannot_both_begin_a_journal(tmp_path, book, monkeypatch):
 
 def test_a_journal_is_bound_to_the_whole_plan(tmp_path):
     """What decides the claim without deciding the draws: goals, fallback, passing counts, the code's versions."""
-    plan = sweeps.plan_noise_search(BINS, epsilon=1.0, target_delta=1e-2, seed=1, noises=(1.1,), slack=0.9)
+    plan = noise_search.plan_noise_search(BINS, epsilon=1.0, target_delta=1e-2, seed=1, noises=(1.1,), slack=0.9)
     path = tmp_path / "journal.jsonl"
-    sweeps.run_noise_search(plan, journal=path)
+    noise_search.run_noise_search(plan, journal=path)
     (remove, add), replace = plan.checks[0], dataclasses.replace
     others = [
         replace(plan, target_delta=2e-2),
@@ -185,15 +185,15 @@ def test_a_journal_is_bound_to_the_whole_plan(tmp_path):
     ]
     for other in others:
         with pytest.raises(RecordError, match="another run"):
-            sweeps.run_noise_search(other, journal=path)
+            noise_search.run_noise_search(other, journal=path)
     for ask in ({"samples": 1000}, {"failure": 1e-5}, {"release": BallsInBins(Gaussian(1.1), 16)}):
         with pytest.raises(RecordError, match="another run"):
             montecarlo.certify_delta(**({"release": BINS} | QUESTION | ask), journal=path)
     for other in ({"nonce": "a nonce of its own"}, {"seed": 1}):  # a chosen seed is a simulation, and this file is none
         with pytest.raises(RecordError, match="not begun with this seed"):
-            sweeps.run_noise_search(plan, journal=path, **other)
+            noise_search.run_noise_search(plan, journal=path, **other)
     with pytest.raises(ValueError, match="versions installed here"):
-        sweeps.run_noise_search(replace(plan, origin=replace(plan.origin, scipy="0.1")), journal=path)
+        noise_search.run_noise_search(replace(plan, origin=replace(plan.origin, scipy="0.1")), journal=path)
 
 
 # ---- clusters -------------------------------------------------------------------------------------------------------

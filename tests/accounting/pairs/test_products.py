@@ -20,8 +20,8 @@ from epsilog.mechanisms import (
     RandomizedResponse,
     Repeated,
 )
+from epsilog.numerics.distributions.base import GaussianPair
 from epsilog.numerics.gaussian import gaussian_delta
-from epsilog.numerics.laws.base import GaussianPair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition
 from epsilog.numerics.products import build_product_pair
 from epsilog.numerics.questions import DeltaAt, EpsilonAt

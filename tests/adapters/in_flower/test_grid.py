@@ -31,7 +31,7 @@ from epsilog.adapters.flower_processes import find_free_port, kill_tree  # noqa:
 from epsilog.ledger import open_ledger, read_ledger  # noqa: E402
 from epsilog.terms import CustodyRecord  # noqa: E402
 from epsilog.training import checkpoints, run_rounds  # noqa: E402
-from epsilog.training.engines.grid import make_remote_engine  # noqa: E402
+from epsilog.training.engines.remote import make_remote_engine  # noqa: E402
 
 TOOLS = Path(sys.executable).parent
 KEEPS = " " not in str(TOOLS)  # Flower finds no migrations for its database where its own path has a blank

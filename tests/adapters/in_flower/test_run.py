@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from flwr.supercore.task_identity import TaskIdentity
 
-from epsilog.adapters.flower_hosts import FlowerSimulationTransport
 from epsilog.adapters.flower_processes import FlowerProcesses, is_running, list_descendants
+from epsilog.adapters.flower_simulation import FlowerSimulationTransport
 from epsilog.cli import flower
 from epsilog.ledger import read_ledger
 from epsilog.pipeline.steps import make_charge_key
@@ -197,7 +197,7 @@ def test_clients_are_dealt_out_to_the_nodes_that_are_there():
 
     from epsilog.schemes import ClientLevelCentral
     from epsilog.training import LocalTraining
-    from epsilog.training.orders import SimulatedDraws, TrainRequest
+    from epsilog.training.requests import SimulatedDraws, TrainRequest
 
     scheme = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
     orders = {
@@ -219,11 +219,11 @@ def test_clients_are_dealt_out_to_the_nodes_that_are_there():
 @pytest.mark.slow
 def test_a_host_takes_simulations_alone_and_answers_for_each_client_in_turn(tmp_path):
     from epsilog.adapters.flower_app import encode_message
-    from epsilog.adapters.flower_hosts import _uploads
+    from epsilog.adapters.flower_simulation import _uploads
     from epsilog.schemes import ClientLevelClientSide
     from epsilog.training import Federation, LocalTraining, Task
     from epsilog.training.models import build_model
-    from epsilog.training.orders import SimulatedDraws, TrainRequest
+    from epsilog.training.requests import SimulatedDraws, TrainRequest
 
     draws = np.random.default_rng(1)
     clients = Federation(draws.standard_normal((6, 2)), draws.standard_normal(6), np.array([2, 3, 1]))

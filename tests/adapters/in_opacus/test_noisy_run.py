@@ -18,7 +18,7 @@ from epsilog.training.engines import LocalDPSGD, RoundInputs
 from epsilog.training.engines.torch_engine import TorchEngine
 from epsilog.training.models import from_torch
 from epsilog.training.noise import Randomness
-from epsilog.training.orders import TrainRequest
+from epsilog.training.requests import TrainRequest
 from epsilog.training.site import Site, make_function_site_engine
 
 TRAINING = LocalTraining(0.3, nominal_examples=10)

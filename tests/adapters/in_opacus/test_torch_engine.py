@@ -31,7 +31,7 @@ from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.torch_engine import TorchEngine
 from epsilog.training.models import Model, build_model, from_torch, parse_model_kind
 from epsilog.training.noise import RandomStream
-from epsilog.training.orders import SimulatedDraws, TrainRequest
+from epsilog.training.requests import SimulatedDraws, TrainRequest
 from epsilog.training.site import compute_upload, make_task_site_engine
 
 COHORT = np.array([0, 2, 3, 5])

@@ -19,16 +19,16 @@ import pytest
 
 from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.entries import Entry, Verb
-from epsilog.ledger.rows import StoredRow
 from epsilog.ledger.selftest import run_kill_campaign, run_race_campaign
-from epsilog.ledger.sqlite import SqliteStore, library
+from epsilog.ledger.sqlite import SqliteStore, version
+from epsilog.ledger.stored_rows import StoredRow
 from epsilog.mechanisms import PureDP
 from epsilog.terms import StorageError
 
 
 def truncate_campaigns(folder: Path) -> None:
     """Writers with an old library; forked, since only those see that it is patched."""
-    library.is_wal_safe = lambda _: False
+    version.is_wal_safe = lambda _: False
     multiprocessing.get_context = lambda _=None: _Forking()
     kills = run_kill_campaign(folder, seed=2, kills=20)
     race = run_race_campaign(folder, processes=4, attempts=20, cap=30)
@@ -63,7 +63,7 @@ def carried(folder: Path, journal: str) -> None:
 
     The third process is forked before anything is open, as one that was started by itself.
     """
-    library.is_wal_safe = lambda _: journal == "WAL"
+    version.is_wal_safe = lambda _: journal == "WAL"
     for fork, ending, goes_on in product((_fork, _fork_by_multiprocessing), ENDINGS, (True, False)):
         path = folder / f"{fork.__name__}-{ending}-{goes_on}.db"
         third, tell_third = _waiting(lambda path=path: _charge_and_die(path))
@@ -151,7 +151,7 @@ def _code(child):
 
 def inside(folder: Path, journal: str) -> None:
     """A child that is forked inside a transaction neither commits nor undoes it, and its parent's commit stands."""
-    library.is_wal_safe = lambda _: journal == "WAL"
+    version.is_wal_safe = lambda _: journal == "WAL"
     ledger = open_ledger(folder / "budget.db")
     ledger.create_budget("acme", kind="pure", epsilon="1")
     for ending in (None, ValueError("out of the block")):
@@ -231,7 +231,7 @@ def after_closing(folder: Path) -> None:
 def full_disk(folder: Path, journal: str) -> None:
     """With no room left nothing is acknowledged, everything before stays, and it goes on once there is room again."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    library.is_wal_safe = lambda _: journal == "WAL"
+    version.is_wal_safe = lambda _: journal == "WAL"
     room, kept = resource.getrlimit(resource.RLIMIT_FSIZE), set()
     with open_ledger(folder / "budget.db") as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")

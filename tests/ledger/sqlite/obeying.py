@@ -4,14 +4,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from epsilog.ledger import open_ledger
-from epsilog.ledger.sqlite import ledger_file, library, store
+from epsilog.ledger.sqlite import ledger_file, store, version
 from epsilog.mechanisms import PureDP
 
 
 def obey(pipe: Connection) -> None:
     """Does what comes through a pipe, until it is killed."""
     names: dict[str, object] = {"Path": Path, "PureDP": PureDP, "open_ledger": open_ledger}
-    names |= {"library": library, "ledger_file": ledger_file, "store": store}
+    names |= {"library": version, "ledger_file": ledger_file, "store": store}
     while True:
         line = pipe.recv()
         try:

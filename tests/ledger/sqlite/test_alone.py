@@ -12,7 +12,7 @@ WORDS = re.compile(
     r"\b(?i:pragma|sqlite_master|json_extract|journal_mode|rowid)\b"
     r"|\b(?:WAL|TRUNCATE|IMMEDIATE|SQLite format)\b"
 )
-KNOWS = {"ledger/opening.py", "ledger/selftest.py"}  # who names the folder: the rooms that open ledgers
+KNOWS = {"ledger/factory.py", "ledger/selftest.py"}  # who names the folder: the rooms that open ledgers
 SHOWS = {"cli/service.py": {"WAL", "TRUNCATE"}}  # what a person is told of the machine
 
 
@@ -54,7 +54,7 @@ def test_no_other_module_imports_sqlite_or_its_folder():
         name for name, found in names.items() if any(re.match(r"epsilog\.ledger\.sqlite(\.|$)", one) for one in found)
     }
     assert folder <= KNOWS
-    assert "ledger/opening.py" in folder
+    assert "ledger/factory.py" in folder
 
 
 def test_the_words_are_those_that_the_folder_uses():

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from epsilog.ledger import Ledger, Verb, copy_ledger, is_ledger_file, open_ledger, restore_backup, verify_ledger
-from epsilog.ledger.sqlite import SqliteStore, backups, library
+from epsilog.ledger.sqlite import SqliteStore, backups, version
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, StorageError
 
@@ -106,7 +106,7 @@ def test_a_backup_overwrites_nothing_and_lies_beside_no_log(ledger, tmp_path, le
 
 
 def test_what_does_not_hold_is_no_backup(ledger, tmp_path):
-    with library.sqlite.connect(ledger) as raw:
+    with version.sqlite.connect(ledger) as raw:
         raw.execute("update balances set document = replace(document, '\"10\"', '\"11\"')")
     raw.close()
     with pytest.raises(LedgerIntegrityError, match="stored balance 'acme'"):
@@ -263,7 +263,7 @@ def test_who_restores_says_who_and_why(lost, tmp_path, given):
 
 
 def test_whatever_breaks_off_leaves_no_half_of_a_file(lost, tmp_path, monkeypatch):
-    monkeypatch.setattr(backups.disk, "sync_file", lambda _: 1 / 0)
+    monkeypatch.setattr(backups.durable_io, "sync_file", lambda _: 1 / 0)
     for act in (
         lambda: restore_backup(lost, tmp_path / "again.db", **ACT),
         lambda: copy_ledger(lost, tmp_path / "again.db"),
@@ -275,7 +275,7 @@ def test_whatever_breaks_off_leaves_no_half_of_a_file(lost, tmp_path, monkeypatc
 
 def test_a_name_that_was_taken_meanwhile_stays_whose_it_is(saved, tmp_path, monkeypatch):
     to = tmp_path / "again.db"
-    monkeypatch.setattr(backups.disk, "sync_file", lambda _: to.write_text("mine"))
+    monkeypatch.setattr(backups.durable_io, "sync_file", lambda _: to.write_text("mine"))
     with pytest.raises(FileExistsError):
         copy_ledger(saved, to)
     assert to.read_text() == "mine"

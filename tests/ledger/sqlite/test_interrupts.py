@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 # Another process, since a file that this one opens and closes once more loses its locks.
 ASKS = """
 import sys
-from epsilog.ledger.sqlite.library import sqlite
+from epsilog.ledger.sqlite.version import sqlite
 connection = sqlite.connect(sys.argv[1], timeout=0, isolation_level=None)
 for _ in sys.stdin:
     try:

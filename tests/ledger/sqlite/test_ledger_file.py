@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from epsilog.ledger import is_ledger_file, open_ledger, read_ledger, verify_ledger
-from epsilog.ledger.sqlite import ledger_file, library
+from epsilog.ledger.sqlite import ledger_file, version
 from epsilog.ledger.tables import SqlSession
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageError
@@ -143,7 +143,7 @@ def cut(file, length):
 
 @pytest.fixture
 def ahead(monkeypatch):
-    monkeypatch.setattr(library, "is_wal_safe", lambda _: True)
+    monkeypatch.setattr(version, "is_wal_safe", lambda _: True)
 
 
 @pytest.mark.parametrize("length", CUTS.values(), ids=CUTS)
@@ -199,7 +199,7 @@ def test_a_log_that_begins_anew_over_and_over_is_no_damage(ahead, path):
 
 @pytest.mark.parametrize("safe", [True, False], ids=["WAL", "TRUNCATE"])
 def test_a_file_that_is_cut_while_it_is_open_takes_no_charge(path, monkeypatch, safe):
-    monkeypatch.setattr(library, "is_wal_safe", lambda _: safe)
+    monkeypatch.setattr(version, "is_wal_safe", lambda _: safe)
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         ledger.charge("acme", PureDP(0.1), key="a")
@@ -210,7 +210,7 @@ def test_a_file_that_is_cut_while_it_is_open_takes_no_charge(path, monkeypatch, 
 
 def test_an_interrupted_charge_leaves_a_ledger_that_charges(path, monkeypatch):
     """A Ctrl-C may come anywhere; and with the last connection goes SQLite's log."""
-    monkeypatch.setattr(library, "is_wal_safe", lambda _: True)
+    monkeypatch.setattr(version, "is_wal_safe", lambda _: True)
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         with monkeypatch.context() as interrupted:
@@ -383,7 +383,7 @@ def test_another_history_is_noticed_whatever_its_length_and_stays_refused(path, 
 
 def test_to_look_at_an_open_ledger_frees_no_lock(path, monkeypatch):
     """POSIX locks of a process end when it closes any descriptor of the file, whoever opened that."""
-    monkeypatch.setattr(library, "is_wal_safe", lambda _: False)  # then the writer's lock is one on the file itself
+    monkeypatch.setattr(version, "is_wal_safe", lambda _: False)  # then the writer's lock is one on the file itself
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         other = Another(path)

@@ -5,8 +5,8 @@ import sqlite3
 import pytest
 
 from epsilog.ledger import open_ledger, read_ledger, verify_ledger
-from epsilog.ledger.sqlite.library import sqlite
 from epsilog.ledger.sqlite.schema import SCHEMA
+from epsilog.ledger.sqlite.version import sqlite
 from epsilog.mechanisms import PureDP
 from epsilog.terms import LedgerIntegrityError
 

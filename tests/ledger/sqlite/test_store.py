@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from epsilog.ledger import open_ledger, read_ledger, verify_ledger
-from epsilog.ledger.sqlite import SqliteStore, get_version, library, store
-from epsilog.ledger.sqlite.library import is_wal_safe
+from epsilog.ledger.sqlite import SqliteStore, get_version, store, version
+from epsilog.ledger.sqlite.version import is_wal_safe
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageError
 
@@ -19,8 +19,8 @@ from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageErro
 @pytest.fixture
 def old_library(monkeypatch):
     """The standard library's SQLite, as if it could lose commits with write-ahead logging."""
-    monkeypatch.setattr(library, "sqlite", sqlite3)
-    monkeypatch.setattr(library, "is_wal_safe", lambda _: False)
+    monkeypatch.setattr(version, "sqlite", sqlite3)
+    monkeypatch.setattr(version, "is_wal_safe", lambda _: False)
 
 
 def read_pragma(path, name):
@@ -31,14 +31,14 @@ def read_pragma(path, name):
     return value
 
 
-@pytest.mark.parametrize("version", [(3, 7, 0), (3, 40, 1), (3, 44, 5), (3, 45, 0), (3, 50, 6), (3, 51, 0), (3, 51, 2)])
-def test_versions_that_can_lose_commits_get_no_write_ahead_log(version):
-    assert not is_wal_safe(version)
+@pytest.mark.parametrize("number", [(3, 7, 0), (3, 40, 1), (3, 44, 5), (3, 45, 0), (3, 50, 6), (3, 51, 0), (3, 51, 2)])
+def test_versions_that_can_lose_commits_get_no_write_ahead_log(number):
+    assert not is_wal_safe(number)
 
 
-@pytest.mark.parametrize("version", [(3, 44, 6), (3, 50, 7), (3, 51, 3), (3, 53, 4), (4, 0, 0)])
-def test_fixed_versions_get_it(version):
-    assert is_wal_safe(version)
+@pytest.mark.parametrize("number", [(3, 44, 6), (3, 50, 7), (3, 51, 3), (3, 53, 4), (4, 0, 0)])
+def test_fixed_versions_get_it(number):
+    assert is_wal_safe(number)
 
 
 def test_every_connection_syncs_fully(path, ledger):
@@ -58,7 +58,7 @@ def test_an_old_library_gets_the_truncate_journal(old_library, path):
 
 def test_libraries_may_take_turns_on_one_file(path, monkeypatch):
     for number, safe in enumerate([True, False, True, False]):
-        monkeypatch.setattr(library, "is_wal_safe", lambda _, safe=safe: safe)
+        monkeypatch.setattr(version, "is_wal_safe", lambda _, safe=safe: safe)
         with open_ledger(path) as ledger:
             ledger.create_budget("acme", kind="pure", epsilon="1")
             ledger.charge("acme", PureDP(0.1), key=f"q-{number}")
@@ -69,7 +69,7 @@ def test_libraries_may_take_turns_on_one_file(path, monkeypatch):
 def test_an_old_library_does_not_write_once_another_has_switched_the_mode(old_library, path, monkeypatch):
     with open_ledger(path) as old:
         old.create_budget("acme", kind="pure", epsilon="1")
-        monkeypatch.setattr(library, "is_wal_safe", lambda _: True)
+        monkeypatch.setattr(version, "is_wal_safe", lambda _: True)
         open_ledger(path).close()
         with pytest.raises(StorageError, match="write-ahead logging"):
             old.charge("acme", PureDP(0.5), key="q-1")

@@ -11,7 +11,7 @@ from tests.ledger.stores import everything
 from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.entries import GENESIS, hash_entry
 from epsilog.ledger.sqlite import SqliteStore
-from epsilog.ledger.sqlite.library import sqlite
+from epsilog.ledger.sqlite.version import sqlite
 from epsilog.ledger.view import check_by_replay
 from epsilog.mechanisms import PureDP
 from epsilog.terms import LedgerIntegrityError

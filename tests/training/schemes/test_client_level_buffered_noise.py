@@ -17,7 +17,7 @@ from epsilog.terms import codec
 from epsilog.training import Randomness, require_matching_scheme, rounds, train_without_charge
 from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.schemes import in_turn
+from epsilog.training.schemes import round_robin
 
 SCHEME = ClientLevelBufferedNoise(
     clients=12, cycle_length=4, rounds=10, decays=(0.9, 0.3), weights=(0.3, 0.2), clip_norm=0.2, noise_multiplier=2.0
@@ -170,7 +170,7 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
         with pytest.raises(ValueError, match=r"decays|weights|rounds"):
             replace(SCHEME, **wrong)
     task = small_task()
-    monkeypatch.setattr(in_turn, "MOST_REMEMBERED", 2 * task.model.size - 1)
+    monkeypatch.setattr(round_robin, "MOST_REMEMBERED", 2 * task.model.size - 1)
     with pytest.raises(ValueError, match=r"buffers_times_parameters must be in \[0, 41\], got 42"):
         require_matching_scheme(SCHEME, task)
 

@@ -17,7 +17,7 @@ from epsilog.training import Randomness, require_matching_scheme, rounds, sampli
 from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.sampling import SamplerHistory
-from epsilog.training.schemes import in_turn
+from epsilog.training.schemes import round_robin
 from epsilog.verification import check_participation
 
 SCHEME = ClientLevelCorrelatedNoise(clients=12, cycle_length=4, rounds=10, bands=3, clip_norm=0.2, noise_multiplier=2.0)
@@ -146,9 +146,9 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
     with pytest.raises(ValueError, match="cycle_length"):
         replace(SCHEME, cycle_length=13)
     task = small_task()
-    monkeypatch.setattr(in_turn, "MOST_REMEMBERED", 2 * task.model.size)
+    monkeypatch.setattr(round_robin, "MOST_REMEMBERED", 2 * task.model.size)
     require_matching_scheme(SCHEME, task)
-    monkeypatch.setattr(in_turn, "MOST_REMEMBERED", 2 * task.model.size - 1)
+    monkeypatch.setattr(round_robin, "MOST_REMEMBERED", 2 * task.model.size - 1)
     with pytest.raises(ValueError, match=r"bands_times_parameters must be in \[0, 41\], got 42"):
         require_matching_scheme(SCHEME, task)
 

@@ -12,7 +12,7 @@ from epsilog.verification.logs.checks import (
     check_log_rounds,
     check_log_sampling,
 )
-from epsilog.verification.logs.logged import LogData, ParticipationData, RoundLog
+from epsilog.verification.logs.log_data import LogData, ParticipationData, RoundLog
 from epsilog.verification.reuse import count_significant_digits
 
 N, T = 60, 10

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from epsilog.plan.registered import build_registered_plan
+from epsilog.plan.registered_plan import build_registered_plan
 from epsilog.reports import format_log_statement
 from epsilog.schemes import (
     ClientLevelBufferedNoise,

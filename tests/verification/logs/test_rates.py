@@ -8,7 +8,7 @@ from tests.extent import amount
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import Status
 from epsilog.verification.logs.checks import check_log_padding, check_log_sampling
-from epsilog.verification.logs.logged import LogData, ParticipationData, RoundLog
+from epsilog.verification.logs.log_data import LogData, ParticipationData, RoundLog
 
 N, T, RATE = 60, 20, 0.05
 POISSON = ClientLevelCentral(N, 0.15, T, 1.0, 1.0)

@@ -19,7 +19,7 @@ import numpy as np
 
 from epsilog.accounting.inversion.profile import TURNS, Places, Profiles
 from epsilog.accounting.inversion.sampled import Complex, InversionInfeasibleError
-from epsilog.numerics.laws.base import Array, GaussianPair
+from epsilog.numerics.distributions.base import Array, GaussianPair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, Parts
 from epsilog.numerics.questions import Bounds, Readable
 from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, gamma, round_down, round_up

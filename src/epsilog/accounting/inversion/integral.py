@@ -22,7 +22,7 @@ import numpy as np
 from epsilog.accounting.inversion.bent import Bent, bendable
 from epsilog.accounting.inversion.sampled import MU_APART, Complex, InversionInfeasibleError, Moments
 from epsilog.accounting.inversion.tilted import Tilt, find_decay_frequency, get_approximate_tilting, get_tilting
-from epsilog.numerics.laws.base import Array, DiscretePair, GaussianPair
+from epsilog.numerics.distributions.base import Array, DiscretePair, GaussianPair
 from epsilog.numerics.pairs import DominatingPair, PairComposition, Parts
 from epsilog.numerics.questions import FAINT, Bounds, DeltaAt, EpsilonAt, Question, Readable, kernel_max, log_kernel_max
 from epsilog.numerics.rounding import (

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr
 
 from epsilog.accounting.inversion.sampled import MU_APART, Complex, InversionInfeasibleError
-from epsilog.numerics.laws.base import Array
+from epsilog.numerics.distributions.base import Array
 from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, gamma
 
 TURNS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.3, 1.6, 2.0, 2.4, 2.8)  # imaginary parts of u; below pi

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from epsilog.numerics.laws.base import Array
+from epsilog.numerics.distributions.base import Array
 from epsilog.numerics.rounding import BOUND, MU, SECOND_ORDER, TINY, gamma
 
 Complex = npt.NDArray[np.complex128]

@@ -26,7 +26,7 @@ from epsilog.accounting.inversion.sampled import (
     TiltMoments,
     characteristic_minus_one,
 )
-from epsilog.numerics.laws.base import Array, DiscretePair, GaussianPair, LaplacePair
+from epsilog.numerics.distributions.base import Array, DiscretePair, GaussianPair, LaplacePair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, TWICE, gamma, round_down, round_up
 

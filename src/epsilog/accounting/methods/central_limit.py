@@ -20,8 +20,8 @@ from scipy.special import erfcx
 
 from epsilog.accounting.inversion.sampled import InversionInfeasibleError
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.laws.base import Array, DiscretePair, GaussianPair, LaplacePair, bound_ratio_misplacement
-from epsilog.numerics.laws.replaced import ReplaceOneGaussianPair, ReplaceOneLaplacePair
+from epsilog.numerics.distributions.base import Array, DiscretePair, GaussianPair, LaplacePair, bound_ratio_misplacement
+from epsilog.numerics.distributions.replace_one import ReplaceOneGaussianPair, ReplaceOneLaplacePair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition, Parts
 from epsilog.numerics.questions import (
     Bounds,

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilog.mechanisms.composition import Composition
+from epsilog.numerics.distributions.base import GaussianPair
 from epsilog.numerics.lattice.composition import LatticeComposition
-from epsilog.numerics.lattice.discretise import (
+from epsilog.numerics.lattice.discretize import (
     WIDEST,
     DiscretizationPlan,
     Sketches,
@@ -24,8 +25,7 @@ from epsilog.numerics.lattice.discretise import (
     tilt_for_delta,
     tilt_for_epsilon,
 )
-from epsilog.numerics.lattice.law import LatticeTooLargeError, bound_pair_delta
-from epsilog.numerics.laws.base import GaussianPair
+from epsilog.numerics.lattice.distribution import LatticeTooLargeError, bound_pair_delta
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition, Parts, bound_infinity_mass
 from epsilog.numerics.questions import (
     Bounds,

@@ -31,12 +31,7 @@ from epsilog.accounting.montecarlo.certificates import (
     run_certificate,
 )
 from epsilog.accounting.montecarlo.intervals import anytime_interval, clopper_pearson_interval
-from epsilog.accounting.montecarlo.oracle import OracleDelta, compute_balls_in_bins_delta
-from epsilog.accounting.montecarlo.payoff import HockeyStick, ProfilePayoff
-from epsilog.accounting.montecarlo.recompute import describe_seed_provenance, plan_from_json, recompute_document
-from epsilog.accounting.montecarlo.run import CHOSEN, NONCE, draw_entropy, use_dask_cluster
-from epsilog.accounting.montecarlo.shards import BernoulliTrial, draw_losses
-from epsilog.accounting.montecarlo.sweeps import (
+from epsilog.accounting.montecarlo.noise_search import (
     NoiseSearchPlan,
     NoiseSearchResult,
     envelope_delta,
@@ -45,6 +40,11 @@ from epsilog.accounting.montecarlo.sweeps import (
     run_noise_search,
     search_noise,
 )
+from epsilog.accounting.montecarlo.oracle import OracleDelta, compute_balls_in_bins_delta
+from epsilog.accounting.montecarlo.payoff import HockeyStick, ProfilePayoff
+from epsilog.accounting.montecarlo.recompute import describe_seed_provenance, plan_from_json, recompute_document
+from epsilog.accounting.montecarlo.run import CHOSEN, NONCE, draw_entropy, use_dask_cluster
+from epsilog.accounting.montecarlo.shards import BernoulliTrial, draw_losses
 from epsilog.accounting.montecarlo.two_point import (
     base_delta,
     delta_from_samples,

@@ -12,9 +12,9 @@ import numpy as np
 
 from epsilog.accounting.montecarlo.certificates import Certificate, CertificatePlan, certificate_plan_from_json
 from epsilog.accounting.montecarlo.documents import TrialEvidence, source_from_json
+from epsilog.accounting.montecarlo.noise_search import NoiseSearchPlan, NoiseSearchResult, noise_search_plan_from_json
 from epsilog.accounting.montecarlo.run import NONCE, RandomnessSource, draw_entropy
 from epsilog.accounting.montecarlo.shards import BernoulliTrial, count_hits, is_proven
-from epsilog.accounting.montecarlo.sweeps import NoiseSearchPlan, NoiseSearchResult, noise_search_plan_from_json
 from epsilog.terms import CalibrationError, CheckError, UnsupportedMechanismError, check
 
 _ROUND_OFF = 1e-11  # relative, between two versions of the libraries; the numbers are rounded up by more than that

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from epsilog import disk
+from epsilog import durable_io
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.shards import SHARD, BernoulliTrial, count_hits
 from epsilog.numerics.pairs import AdjacencyType
@@ -174,14 +174,14 @@ class Journal:
         if not path.exists():
             head = {"v": VERSION, "provenance": source.provenance, "value": source.value, "run": run}
             whole = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-            disk.append_durably(whole, json.dumps(head).encode() + b"\n")
+            durable_io.append_durably(whole, json.dumps(head).encode() + b"\n")
             try:
                 os.link(whole, path)  # fails if the journal is there by now; its name never shows half a head
             except FileExistsError as error:
                 raise RecordError(f"journal {path.name} was begun by another process just now") from error
             finally:
                 whole.unlink()
-            disk.sync_folder(path.parent)
+            durable_io.sync_folder(path.parent)
         book.read()
         return book
 
@@ -198,7 +198,7 @@ class Journal:
     def write(self, key: Key, hits: int) -> None:
         """Appends one count, durably."""
         line = json.dumps([*key, hits, _tag(self.source, self.run, key, hits)])
-        disk.append_durably(self.path, line.encode() + b"\n")
+        durable_io.append_durably(self.path, line.encode() + b"\n")
 
 
 def _tag(source: RandomnessSource, run: str, key: Key, hits: int) -> str:

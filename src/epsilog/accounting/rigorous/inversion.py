@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from epsilog.accounting.rigorous.balls import acb, arb, midpoint, probability_of_none
-from epsilog.accounting.rigorous.dots import NoProofError, bounded_power
+from epsilog.accounting.rigorous.connect_dots import NoProofError, bounded_power
 from epsilog.accounting.rigorous.orders import Parts
 from epsilog.accounting.rigorous.plan import TiltPlan, round_to_few_bits
 from epsilog.accounting.rigorous.transforms import build_moment_line

@@ -12,7 +12,7 @@ import numpy as np
 
 from epsilog.accounting.account import list_assumptions
 from epsilog.accounting.rigorous.balls import arb, ctx, is_at_most, probability_of_none, upper_double
-from epsilog.accounting.rigorous.dots import BallComposition, NoProofError, PrecisionLossError
+from epsilog.accounting.rigorous.connect_dots import BallComposition, NoProofError, PrecisionLossError
 from epsilog.accounting.rigorous.inversion import BallInversion
 from epsilog.accounting.rigorous.orders import Parts, list_profiles
 from epsilog.accounting.rigorous.plan import (
@@ -24,7 +24,7 @@ from epsilog.accounting.rigorous.plan import (
 from epsilog.accounting.rigorous.profiles import GaussianProfile, PoissonAddProfile, PoissonRemoveProfile
 from epsilog.mechanisms import Release
 from epsilog.terms import NeighboringRelation, check
-from epsilog.terms.digits import format_upper
+from epsilog.terms.formatting import format_upper
 
 GIVEN_AWAY = "what gives everything away is more than delta"
 CLOSED = "the closed form of one release"

@@ -24,7 +24,7 @@ from epsilog.accounting.rigorous.balls import (
     midpoint,
     square_ball,
 )
-from epsilog.accounting.rigorous.dots import NoProofError
+from epsilog.accounting.rigorous.connect_dots import NoProofError
 from epsilog.accounting.rigorous.plan import round_to_few_bits
 from epsilog.accounting.rigorous.profiles import (
     ApproximateDPProfile,

@@ -13,15 +13,15 @@ from inspect import cleandoc
 from types import NoneType
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, dataclass_transform, get_args, get_type_hints
 
-from epsilog.ledger import paths, records, scopes
+from epsilog.ledger import budget_path, charge_record, scopes
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance, list_cost_quantities
+from epsilog.ledger.charge_record import ChargeRecord, RestoreState, RoundState
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.fields import Arg
 from epsilog.ledger.filters import get_privacy_filter
 from epsilog.ledger.headroom import CostModel
-from epsilog.ledger.records import ChargeRecord, RestoreState, RoundState
-from epsilog.ledger.states import TRANSITIONS, UNRESERVED_STATES, RoundStage, Transition
+from epsilog.ledger.transitions import TRANSITIONS, UNRESERVED_STATES, RoundStage, Transition
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, PermissionDeniedError, check
 from epsilog.terms.fields import document_fields
 
@@ -147,7 +147,8 @@ class DescribedFields(NamedTuple):
         """A value as a command keeps it."""
         if value is None and self.nullable:
             return None
-        return self.rule.apply(name, value)
+        found = self.rule.read(name, value)
+        return found if self.rule.holds(found) else self.rule(**{name: value})  # which says why not
 
     def require_spelled(self, name: str, value: Any) -> None:
         """Requires a value as entries spell it."""
@@ -305,7 +306,7 @@ def apply(command: Command, at: At) -> Step:
     if command.was_done(at):
         return Step(None, at.charge)
     if command.tells != WHOLE:
-        records.refuse_until_accepted(at.restore_state, command.verb_at(at), at.charge)
+        charge_record.refuse_until_accepted(at.restore_state, command.verb_at(at), at.charge)
     entry = command.entry(at)
     if not TRANSITIONS[entry.verb].opens:  # what it asks was checked when it was asked
         check_entry(entry)
@@ -317,19 +318,21 @@ def fold(entry: Entry, known: Known) -> Step:
     """What an entry of the right form does to what is known before it; or why the rules refuse it."""
     rule = TRANSITIONS[entry.verb]
     if rule.whole:
-        return Step(entry, restore_state=records.apply_restore(known.restore_state, entry))
-    records.refuse_until_accepted(known.restore_state, entry.verb, known.charge)
+        return Step(entry, restore_state=charge_record.apply_restore(known.restore_state, entry))
+    charge_record.refuse_until_accepted(known.restore_state, entry.verb, known.charge)
     if entry.key is None:
         return Step(entry, path=_of_budget(entry, known))
     if rule.stage is not None:  # of a charge that has started: no budget changes
-        charge = records.apply_to_charge(known.charge, entry)
+        charge = charge_record.apply_to_charge(known.charge, entry)
         state = known.round(entry.body["round"])
         last = known.last if state is None else None
-        return Step(entry, charge, round=records.apply_to_round(charge, state, entry, last=last))
+        return Step(entry, charge, round=charge_record.apply_to_round(charge, state, entry, last=last))
     path = known.path
     scopes.require_budget(entry.scope, path)
-    charge = records.apply_to_charge(known.charge, entry, last=known.last if rule.rounds != tuple(RoundStage) else None)
-    after = paths.apply_along_path(path, entry)
+    charge = charge_record.apply_to_charge(
+        known.charge, entry, last=known.last if rule.rounds != tuple(RoundStage) else None
+    )
+    after = budget_path.apply_along_path(path, entry)
     if entry.verb is Verb.RESERVED:
         _require_due(entry, path)
     return Step(entry, charge, after)
@@ -340,12 +343,12 @@ def _of_budget(entry: Entry, known: Known) -> list[Balance]:
     exists = bool(path) and path[-1].scope == entry.scope
     if entry.verb is Verb.PARTITION_DECLARED:
         scopes.refuse_late_partition(entry.scope, exists=exists, populated=known.has_budgets or known.has_children)
-    elif entry.verb in paths.CREATION_VERBS:
+    elif entry.verb in budget_path.CREATION_VERBS:
         scopes.refuse_late_budget(entry.scope, exists=exists, populated=known.has_budgets)
     elif not exists:
         scopes.require_budget(entry.scope, path)
         raise ConflictError(f"scope {entry.scope!r} has no budget")
-    return paths.apply_along_path(path, entry)
+    return budget_path.apply_along_path(path, entry)
 
 
 def _require_due(entry: Entry, path: Sequence[Balance]) -> None:
@@ -408,7 +411,7 @@ def _require_owned(at: At, entry: Entry) -> None:
         if not at.caller.owns(None):
             raise PermissionDeniedError(f"{entry.verb} is of the whole ledger, and takes its owner")
         return
-    for scope in paths.list_owned_scopes(at.path, entry):
+    for scope in budget_path.list_owned_scopes(at.path, entry):
         if not at.caller.owns(scope):
             why = "" if scope == entry.scope else f" changes what the budget of {scope!r} counts, and"
             raise PermissionDeniedError(f"{entry.verb} at {entry.scope!r}{why} takes an owner of {scope!r}")

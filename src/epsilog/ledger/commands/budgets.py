@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Any
 
-from epsilog.ledger import balances, headroom, promises, scopes
+from epsilog.ledger import balances, cap_conversion, headroom, scopes
 from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.cap_conversion import PROMISED
 from epsilog.ledger.commands.base import BUDGET, OWN, At, Command, require_measured
 from epsilog.ledger.entries import Verb
 from epsilog.ledger.fields import Arg, BudgetKind, BudgetRelation, By, Caps, Kind, Orders, Reason, Scope
 from epsilog.ledger.filters import get_privacy_filter
 from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.partitions import compute_cap_increase
-from epsilog.ledger.promises import PROMISED
 from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, check
 
 _CAPS = Kind(lambda name, value: dict(Amounts.from_cap(check.instance_of(Mapping)(**{name: value}))))
@@ -247,17 +247,17 @@ def limits(
 ) -> dict[str, dict[str, str]]:
     """What an entry says of the caps of a budget: all of its quantities, rounded down, and what they are to keep."""
     rule = get_privacy_filter(kind)
-    if kind in promises.KINDS and set(caps) == PROMISED and rule.by_order == (orders is not None):
+    if kind in cap_conversion.KINDS and set(caps) == PROMISED and rule.by_order == (orders is not None):
         if orders is not None and not (rule.measures(orders) and len(set(orders)) == len(orders)):
             raise CheckError("orders", f"1 to {MAX_RENYI_ORDERS}, each once", ", ".join(orders)[:200] or "none")
         promise = Amounts.from_cap({quantity: caps[quantity] for quantity in sorted(caps)})
         return {
-            "caps": dict(promises.convert_guarantee_to_caps(kind, promise, relation, orders or ())),
+            "caps": dict(cap_conversion.convert_guarantee_to_caps(kind, promise, relation, orders or ())),
             "promise": dict(promise),
         }
     if orders is not None or not rule.measures(caps):
         wanted = ", ".join(rule.quantities) or f"rdp_2 for order 2 and so on, 1 to {MAX_RENYI_ORDERS} of them"
-        if kind in promises.KINDS:
+        if kind in cap_conversion.KINDS:
             wanted += " (or epsilon, delta, and orders)" if rule.by_order else " (or epsilon, delta)"
         given = ", ".join([*caps, *(() if orders is None else ("orders",))])
         raise ValueError(f"caps of a {kind} budget must be {wanted}, got {given or 'none'}")

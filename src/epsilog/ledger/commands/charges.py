@@ -7,19 +7,19 @@ from dataclasses import field
 from datetime import datetime
 from typing import Annotated, Any
 
-from epsilog.ledger import balances, fields, headroom, records, scopes
+from epsilog.ledger import balances, charge_record, fields, headroom, scopes
 from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.charge_record import ChargeRecord
 from epsilog.ledger.commands.base import CHARGE, OWN, RESERVATION, At, Command, require_reserved
 from epsilog.ledger.commands.budgets import OfScope
+from epsilog.ledger.cost import Cost, compute_stated_cost, has_stated_cost
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.fields import HASH, HASHES, MOMENT, Arg, By, Hash, Kind, Reason
 from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.lazy import lazy
 from epsilog.ledger.partitions import require_block
-from epsilog.ledger.pricing import Cost, compute_stated_cost, has_stated_cost
-from epsilog.ledger.records import ChargeRecord
 from epsilog.ledger.requests import ChargeRequest, hash_overridden_request
-from epsilog.ledger.states import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, ChargeState, RoundStage
+from epsilog.ledger.transitions import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, ChargeState, RoundStage
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, NeighboringRelation, RunArtifact, check
 
 REGISTERED, ALLOWED, RESERVED, STARTED, COMMITTED, CANCELLED, ABANDONED, DECOMMISSIONED = ChargeState
@@ -148,7 +148,7 @@ class Reservation(OfRelease):
         request, charge = self.request_at(at), at.charge
         if charge is not None and charge.state not in UNRESERVED_STATES:
             return None  # it is known, whatever it would cost now
-        records.refuse_until_accepted(at.restore_state, Verb.RESERVED, charge)
+        charge_record.refuse_until_accepted(at.restore_state, Verb.RESERVED, charge)
         unpriced = self._split_costs(at, request)[1]
         if not unpriced:
             return None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from epsilog.ledger import wire
+from epsilog.ledger import http_codec
 from epsilog.ledger.forks import Owner
 from epsilog.terms import CheckError, EpsilogError, OutcomeUnknownError, PermissionDeniedError, StorageError
 from epsilog.terms.codec import parse_json
@@ -172,7 +172,7 @@ class Connection:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         try:
-            link.request(method, f"{self._place.path}{wire.PREFIX}{path}", body, headers)
+            link.request(method, f"{self._place.path}{http_codec.PREFIX}{path}", body, headers)
             answer = link.getresponse()
             found = answer.read(_LONGEST + 1)
             if len(found) > _LONGEST:
@@ -226,8 +226,8 @@ def _read(status: int, body: bytes) -> dict[str, Any]:
     told = found if isinstance(found, dict) else {}
     if status == 200 and isinstance(found, dict):
         return _Answer(found)
-    if told.get("code") in wire.TRANSMITTED_ERRORS:
-        raise wire.error_from_json(told)
+    if told.get("code") in http_codec.TRANSMITTED_ERRORS:
+        raise http_codec.error_from_json(told)
     said = str(told.get("detail") or told.get("title") or http.client.responses.get(status, status))[:2000]
     if status in (401, 403):
         raise PermissionDeniedError(said)

@@ -14,19 +14,19 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
-from epsilog.ledger import chain, scopes
+from epsilog.ledger import replay, scopes
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.charge_record import ChargeRecord, RoundState
 from epsilog.ledger.checkpoints import Checkpoint
 from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
 from epsilog.ledger.entries import ChargeId, Entry, Verb, hash_entry
 from epsilog.ledger.execute import Done
 from epsilog.ledger.headroom import Headroom
-from epsilog.ledger.records import ChargeRecord, RoundState
 from epsilog.ledger.remote.connection import Connection, NotFoundError
 from epsilog.ledger.requests import ChargeRequest
-from epsilog.ledger.rows import UNREADABLE, StoredRow, StoredState, parse_row, parse_state
+from epsilog.ledger.stored_rows import UNREADABLE, StoredRow, StoredState, parse_row, parse_state
 from epsilog.ledger.view import Served
 from epsilog.terms import (
     BudgetExceededError,
@@ -203,7 +203,7 @@ class RemoteStore(Served):
 
     def verify(
         self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
-    ) -> chain.LedgerVerification:
+    ) -> replay.LedgerVerification:
         """Works the whole ledger out again, here: its entries as the server tells them, and then its prices.
 
         What the server keeps beside the entries is compared with theirs as far as it is told: balances, and of charges
@@ -212,12 +212,12 @@ class RemoteStore(Served):
         with self.reading() as session:
             head, told, now = session.head(), session.balances(None), session.head()
             rows = takewhile(lambda row: row.position <= head[0], session.rows())
-            books = chain.replay_entries(rows, progress=progress, since=since)
+            books = replay.replay_entries(rows, progress=progress, since=since)
         if (books.count, books.head) != head:
             raise LedgerIntegrityError("the head that the server names is not that of its entries", index=books.count)
         if now == head and books.balances != {budget.scope: budget for budget in told}:
             raise LedgerIntegrityError("the balances that the server tells are not those of its entries")
-        return replace(chain.recheck_costs(books, seconds=seconds), charges_told=False)
+        return replace(replay.recheck_costs(books, seconds=seconds), charges_told=False)
 
     def close(self) -> None:
         """Hangs up."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from epsilog import disk
-from epsilog.ledger.sqlite import library, schema
+from epsilog import durable_io
+from epsilog.ledger.sqlite import schema, version
 from epsilog.ledger.sqlite.ledger_file import LOGS, make_sidecar_path
 from epsilog.ledger.sqlite.store import SqliteStore, encode_path
 from epsilog.terms import CheckError, StorageError
@@ -73,18 +73,18 @@ def _appearing(to: Path) -> Iterator[Path]:
         yield part
         if any(name.exists() and name.stat().st_size for name in (make_sidecar_path(part, suffix) for suffix in _LEFT)):
             raise StorageError(f"{part} was not closed: its log still holds entries")
-        disk.sync_file(part)
+        durable_io.sync_file(part)
         os.link(part, to)  # unlike a rename, refuses a name that somebody else has taken meanwhile
     finally:
         for name in (part, *(make_sidecar_path(part, suffix) for suffix in _LEFT)):
             name.unlink(missing_ok=True)
-    disk.sync_folder(to.parent)
+    durable_io.sync_folder(to.parent)
 
 
 def _copy(source: SqliteStore, part: Path, *, application_id: int, home: Path | None = None) -> None:
     """One file without a log, whatever the journal of the ledger is; ``home`` is where it says that it lies."""
     part.touch(mode=0o600, exist_ok=False)
-    with closing(library.sqlite.connect(part)) as copy:
+    with closing(version.sqlite.connect(part)) as copy:
         copy.isolation_level = None
         source.copy_to(copy)
         copy.execute("PRAGMA journal_mode=DELETE")

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from epsilog import disk
+from epsilog import durable_io
 from epsilog.ledger.databases import SqlStore
-from epsilog.ledger.sqlite import library, schema
+from epsilog.ledger.sqlite import schema, version
 from epsilog.ledger.sqlite.ledger_file import (
     LedgerFile,
     LogEnd,
@@ -53,7 +53,7 @@ class SqliteStore(SqlStore):
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path.resolve()
         super().__init__(refusal_after_fork(self.path), read_only=read_only)
-        self._journal = library.get_version().journal
+        self._journal = version.get_version().journal
         self._schema: int | None = None
         self._logs: tuple[int, ...] = ()
         if not read_only:
@@ -76,13 +76,13 @@ class SqliteStore(SqlStore):
     def _connect(self) -> Any:
         if not self._owner.has_connections:  # with its last one SQLite took the log away, and this one makes another
             self._logs = ()
-        connection = library.sqlite.connect(
+        connection = version.sqlite.connect(
             self._uri(),
             uri=True,
             timeout=PATIENCE,
             isolation_level=None,
             check_same_thread=False,
-            factory=_connection_class(library.sqlite),
+            factory=_connection_class(version.sqlite),
         )
         self._owner.note_opened(connection)
         for pragma in _PRAGMAS:
@@ -107,7 +107,7 @@ class SqliteStore(SqlStore):
         while True:  # SQLite does not wait by itself here
             try:
                 mode = schema.read_pragma(connection, f"journal_mode={self._journal}")
-            except library.sqlite.OperationalError as error:
+            except version.sqlite.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
@@ -122,7 +122,7 @@ class SqliteStore(SqlStore):
         with self._transaction("BEGIN IMMEDIATE") as connection:
             if schema.is_empty_file(connection):
                 schema.create_tables(connection, encode_path(self.path))
-                disk.sync_folder(self.path.parent)
+                durable_io.sync_folder(self.path.parent)
             else:
                 schema.require_format(connection)
                 moved = self._move_in(connection)
@@ -195,7 +195,7 @@ class SqliteStore(SqlStore):
         if self._journal != "WAL" and schema.read_pragma(connection, "journal_mode") == "wal":
             raise StorageError(
                 f"ledger {self.path} was switched to write-ahead logging, in which SQLite "
-                f"{library.get_version().version} "
+                f"{version.get_version().version} "
                 "can lose commits: open it again while no other process has it open"
             )
         logs = self._check_files()
@@ -229,7 +229,7 @@ class SqliteStore(SqlStore):
         return logs
 
     def _translate_error(self, error: Exception) -> Exception | None:
-        return _translate_error(error, self.path) if isinstance(error, library.sqlite.Error) else None
+        return _translate_error(error, self.path) if isinstance(error, version.sqlite.Error) else None
 
     def close(self) -> None:
         """Close the connections of this process; do nothing in a child after a fork."""
@@ -270,12 +270,12 @@ def _is_same_path(one: Path, other: Path) -> bool:
 def _read_number(path: Path) -> str:
     """Return the id of the ledger at a path, or ""; the id never changes, so the log is not read."""
     try:
-        connection = library.sqlite.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
+        connection = version.sqlite.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
         try:
             return str(connection.execute("SELECT id FROM head").fetchone()[0])
         finally:
             connection.close()
-    except (library.sqlite.Error, TypeError):
+    except (version.sqlite.Error, TypeError):
         return ""
 
 
@@ -288,8 +288,8 @@ def _translate_error(error: Exception, path: Path) -> Exception:
             f"ledger {path} has a log beside it and lies where nothing can be written ({reason}): copy the file and "
             f"{path.name}-wal to a folder of your own and read them there"
         )
-    if isinstance(error, library.sqlite.ProgrammingError):  # a connection that an interrupt closed: the file is whole
+    if isinstance(error, version.sqlite.ProgrammingError):  # a connection that an interrupt closed: the file is whole
         return StorageError(f"ledger {path}: {reason}")
-    if isinstance(error, library.sqlite.OperationalError) and "decode" not in reason and "no such" not in reason:
+    if isinstance(error, version.sqlite.OperationalError) and "decode" not in reason and "no such" not in reason:
         return StorageError(f"ledger {path}: {reason}")
     return LedgerIntegrityError(f"{path}: {reason}")

@@ -20,8 +20,8 @@ from epsilog.numerics.balls_in_bins.ratio_sums import (
     merge_to_lattice_means,
     spread_outcomes,
 )
-from epsilog.numerics.lattice.law import LatticeDistribution, LatticeTooLargeError
-from epsilog.numerics.laws.base import Array, BasePair, CellMasses, GaussianPair
+from epsilog.numerics.distributions.base import Array, BasePair, CellMasses, GaussianPair
+from epsilog.numerics.lattice.distribution import LatticeDistribution, LatticeTooLargeError
 from epsilog.numerics.pairs import (
     NEAREST,
     AdjacencyType,

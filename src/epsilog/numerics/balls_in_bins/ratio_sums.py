@@ -13,9 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from epsilog.numerics.distributions.base import Array, GaussianPair
 from epsilog.numerics.lattice.composition import fast_length
-from epsilog.numerics.lattice.law import Integers, LatticeDistribution, LatticeTooLargeError, find_support_window
-from epsilog.numerics.laws.base import Array, GaussianPair
+from epsilog.numerics.lattice.distribution import (
+    Integers,
+    LatticeDistribution,
+    LatticeTooLargeError,
+    find_support_window,
+)
 from epsilog.numerics.rounding import TINY, gamma, round_down, round_up
 
 _NATS = 44.0  # a tilted sum leaves its window with probability at most e^-44, which counts as an error

@@ -27,9 +27,9 @@ from epsilog.numerics.balls_in_bins.ratio_sums import (
     merge_to_lattice_means,
     spread_outcomes,
 )
+from epsilog.numerics.distributions.base import LARGEST_LOSS, Array, GaussianPair
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
-from epsilog.numerics.lattice.law import LatticeDistribution, LatticeTooLargeError
-from epsilog.numerics.laws.base import LARGEST_LOSS, Array, GaussianPair
+from epsilog.numerics.lattice.distribution import LatticeDistribution, LatticeTooLargeError
 from epsilog.numerics.pairs import AdjacencyType
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, no_privacy_answer, solve_on_curve
 from epsilog.numerics.rounding import LEAST, MU, TINY, gamma, round_down, round_up

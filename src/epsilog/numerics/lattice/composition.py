@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.numerics.lattice.law import (
+from epsilog.numerics.distributions.base import Array
+from epsilog.numerics.lattice.distribution import (
     Integers,
     LatticeDistribution,
     LatticeTooLargeError,
     find_support_window,
     merge_sorted_indices,
 )
-from epsilog.numerics.laws.base import Array
 from epsilog.numerics.questions import kernel_max, log_kernel_max
 from epsilog.numerics.roots import estimate_root
 from epsilog.numerics.rounding import LEAST, TINY, gamma, round_up, union_probability

@@ -1,9 +1,9 @@
 """What is trained on: sets of data that ship with a package, and anybody's own."""
 
+from epsilog.training.data.bundled import SHIPPED, load_dataset, load_task
+from epsilog.training.data.custom import CustomData, read_column_types
 from epsilog.training.data.dataset import TestSet
-from epsilog.training.data.own import CustomData, read_column_types
 from epsilog.training.data.schema import DataSchema, Feature, Target, parse_feature, parse_target
-from epsilog.training.data.shipped import SHIPPED, load_dataset, load_task
 
 __all__ = [
     "SHIPPED",

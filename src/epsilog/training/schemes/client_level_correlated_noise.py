@@ -7,7 +7,7 @@ import numpy as np
 from epsilog.schemes import ClientLevelCorrelatedNoise
 from epsilog.training.engines import Engine
 from epsilog.training.schemes.base import RoundContext, RoundUpdate, register_trainer
-from epsilog.training.schemes.in_turn import compute_correlated_update, draw_fresh_noise, require_noise_memory
+from epsilog.training.schemes.round_robin import compute_correlated_update, draw_fresh_noise, require_noise_memory
 from epsilog.training.task import Task
 
 

@@ -5,6 +5,6 @@ ours is more. Imported when first needed, since reading logs takes polars.
 """
 
 from epsilog.verification.logs.claims import Claim
-from epsilog.verification.logs.examination import REQUIRED, LogVerification, read_playbook, verify_logs
+from epsilog.verification.logs.verification import REQUIRED, LogVerification, read_playbook, verify_logs
 
 __all__ = ["REQUIRED", "Claim", "LogVerification", "read_playbook", "verify_logs"]

@@ -11,15 +11,15 @@ import numpy as np
 from epsilog.schemes import Scheme
 from epsilog.schemes.cohorts import RoundRobinSampler
 from epsilog.terms import Finding, Status, delta_finding
-from epsilog.verification.chances import Ids, Numbers
 from epsilog.verification.clipping import ROUNDING
 from epsilog.verification.hidden import compute_alarm, weigh_at
 from epsilog.verification.logs.claims import Claim
-from epsilog.verification.logs.logged import LogData, ParticipationData, RoundLog
+from epsilog.verification.logs.log_data import LogData, ParticipationData, RoundLog
 from epsilog.verification.logs.tables import ReadSummary
 from epsilog.verification.noise import compare_padding
 from epsilog.verification.participation import check_cohort_sizes_drawn, compare_cohort_sizes
 from epsilog.verification.reuse import check_noise_reuse
+from epsilog.verification.sampler_tests import Ids, Numbers
 
 CLOSE = 1e-6  # relatively: how well a number in single precision is kept
 

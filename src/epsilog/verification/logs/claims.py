@@ -11,7 +11,7 @@ from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError, Guarantee, RecordError, codec
 from epsilog.verification.claim import compute_certified_interval
 from epsilog.verification.evidence import read_file
-from epsilog.verification.logs.logged import LogUnits
+from epsilog.verification.logs.log_data import LogUnits
 from epsilog.verification.logs.mapping import LogMapping, PlannedClaim, StatedClaim
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from epsilog.verification.chances import Ids, Numbers
 from epsilog.verification.logs import tables
 from epsilog.verification.logs.mapping import Norms, TimeColumn
 from epsilog.verification.logs.tables import MOST_ROUNDS, Field
+from epsilog.verification.sampler_tests import Ids, Numbers
 
 if TYPE_CHECKING:
     import polars as pl

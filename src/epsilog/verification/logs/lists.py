@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilog.terms import check
-from epsilog.verification.chances import Ids, Numbers
 from epsilog.verification.logs import tables
 from epsilog.verification.logs.fields import make_norm_fields, make_round_field, make_time_field, read_integers
-from epsilog.verification.logs.logged import EnrollmentData, ParticipationData, RoundLog
+from epsilog.verification.logs.log_data import EnrollmentData, ParticipationData, RoundLog
 from epsilog.verification.logs.mapping import ParticipationLog
 from epsilog.verification.logs.tables import CheckedRows, ReadSummary
+from epsilog.verification.sampler_tests import Ids, Numbers
 
 if TYPE_CHECKING:
     import polars as pl

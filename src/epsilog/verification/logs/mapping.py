@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
-from epsilog.refusals import convert_validation_errors
-from epsilog.sections import ConfigSection, Count, Positive, Text
 from epsilog.terms import CheckError, ConfigError, NeighboringRelation
+from epsilog.toml_sections import ConfigSection, Count, Positive, Text
+from epsilog.validation_errors import convert_validation_errors
 
 FORMATS = Literal["csv", "jsonl", "json", "parquet"]
 CLIP_NORMS, ABSOLUTE = "clip norms", "absolute"

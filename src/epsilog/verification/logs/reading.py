@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epsilog.verification.logs.enrolment import read_enrollment
+from epsilog.verification.logs.enrollment import read_enrollment
 from epsilog.verification.logs.lists import read_lists
-from epsilog.verification.logs.logged import LogData, LogUnits
+from epsilog.verification.logs.log_data import LogData, LogUnits
 from epsilog.verification.logs.mapping import LogMapping
 from epsilog.verification.logs.rounds import read_padding, read_rounds
 from epsilog.verification.logs.tables import ReadSummary

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from epsilog.terms import CheckError
-from epsilog.verification.chances import Ids, Numbers
 from epsilog.verification.logs import tables
 from epsilog.verification.logs.fields import (
     compute_joint_norm,
@@ -18,10 +17,11 @@ from epsilog.verification.logs.fields import (
     make_time_field,
     read_integers,
 )
-from epsilog.verification.logs.logged import LogUnits, RoundLog
+from epsilog.verification.logs.log_data import LogUnits, RoundLog
 from epsilog.verification.logs.mapping import CLIP_NORMS, NoiseColumn, PaddingLog, RoundsLog
 from epsilog.verification.logs.tables import ReadSummary
 from epsilog.verification.reuse import FULL, count_significant_digits
+from epsilog.verification.sampler_tests import Ids, Numbers
 
 
 def read_rounds(

@@ -1,0 +1,206 @@
+"""Budgets on a path as folds over entries: what each entry does to their balances, or why it is refused.
+
+Above the last partition of a path no budget is touched: see ``partitions``.
+
+``Ledger`` folds one entry onto the stored state before it writes; ``chain`` folds all of them from nothing and
+compares. Both call ``apply_along_path``, a pure function that reads the table in ``states``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import is_
+
+from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.balances import (
+    Balance,
+    allows_charge,
+    build_refusal,
+    compute_committed,
+    get_target_guarantee,
+    list_remaining_quotas,
+    open_balance,
+    require_terms,
+)
+from epsilog.ledger.entries import Entry, Verb
+from epsilog.ledger.partitions import (
+    check_block,
+    check_partition,
+    compute_cap_increase,
+    count_budgets_covered_by_partition,
+    require_block,
+)
+from epsilog.ledger.state_json import replace_fields
+from epsilog.ledger.transitions import TRANSITIONS
+from epsilog.terms import ConflictError
+
+CREATION_VERBS = (Verb.BUDGET_CREATED, Verb.QUOTA_CREATED, Verb.PARTITION_DECLARED)
+
+
+def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
+    """What an entry does to the budgets at and above its scope, from the top; with the one that it makes.
+
+    Raises:
+        BudgetExceededError: a reservation, a share or a partition that does not fit, a block above its partition's
+            cap, or anything new under a retired scope.
+        ConflictError: a reservation for another relation, privacy unit, or kind of run; a share or a block of another
+            kind; a charge below a partition that lies in no block.
+    """
+    _refuse_retired(path, entry)
+    if entry.key is not None:
+        require_block(path, entry.scope)
+    creates = entry.verb in CREATION_VERBS
+    made = [_create_balance(path, entry)] if creates else []
+    beyond = count_budgets_covered_by_partition(
+        path if creates or entry.key is not None else path[:-1]
+    )  # else it is about the last of them
+    after = [
+        balance if depth < beyond else apply_to_balance(balance, entry, below=path[depth + 1 :])
+        for depth, balance in enumerate(path)
+    ]
+    if entry.key is not None and all(map(is_, path, after)):
+        return after  # it moves nothing, and so no share
+    after += made
+    if entry.key is None and len(after) > 1 and after[-2].partition is not None:
+        check_block(after[-2], after[-1])
+    if not any(balance.quota for balance in after):
+        return after
+    return [_with_shares(path, after, depth) for depth in range(len(after))]
+
+
+def list_owned_scopes(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
+    """The scopes whose owners an act needs, from the top: its own, and every budget that counts otherwise through it.
+
+    A price that nothing proves, and what a partition pays, count in budgets further up, so their owners say it. How
+    large a share is, the owner of the budget says that it is a share of. To give a charge back or to close it sets no
+    price.
+
+    Args:
+        path: the budgets at and above the scope of the entry, from the top.
+        entry: what is to happen; nothing is needed for what spenders do.
+    """
+    rule = TRANSITIONS[entry.verb]
+    if not rule.owned:
+        return ()
+    above = [one for one in path if one.scope != entry.scope]
+    if rule.prices:
+        counting = (
+            path[count_budgets_covered_by_partition(path) :]
+            if entry.key is not None
+            else above[count_budgets_covered_by_partition(above) :]
+        )
+    elif entry.key is None and (entry.verb is Verb.QUOTA_CREATED or any(one.quota for one in path[len(above) :])):
+        counting = above[-1:]
+    else:
+        counting = []
+    return (*(one.scope for one in counting if one.scope != entry.scope), entry.scope)
+
+
+def apply_to_balance(balance: Balance, entry: Entry, *, below: Sequence[Balance] = ()) -> Balance:
+    """What an entry at or under ``balance.scope`` does to its sums; ``below`` are the budgets further on the path."""
+    rule = TRANSITIONS[entry.verb]
+    if entry.key is None and entry.scope == balance.scope:
+        return _apply_owner_act(balance, entry)
+    if not rule.changes_balance:
+        return balance
+    amount = balance.cost(entry.amounts)
+    if rule.debit is None and rule.credit is not None:
+        _admit(balance, entry, amount, below)
+    moved = {} if rule.debit is None else {rule.debit: getattr(balance, rule.debit) - amount}
+    for name in filter(None, (rule.credit, rule.memo)):
+        before = getattr(balance, name)
+        moved[name] = amount if before is None else before + amount
+    return replace_fields(balance, **moved)
+
+
+def _apply_owner_act(balance: Balance, entry: Entry) -> Balance:
+    """What an owner's act on a budget does to it; nothing that was spent or promised comes back."""
+    if entry.verb in (Verb.CAP_CHANGED, Verb.PARTITION_RAISED):
+        caps = Amounts.stored(entry.body["caps"])
+        if (balance.partition is not None) != (entry.verb is Verb.PARTITION_RAISED):
+            what = (
+                "no partition" if balance.partition is None else "a partition, whose cap rises with what is paid for it"
+            )
+            raise ConflictError(f"scope {balance.scope!r} is {what}, got {entry.verb}")
+        if balance.partition is not None:
+            _require_cover(entry, balance.kind, compute_cap_increase(balance, caps))
+        if set(caps) != set(balance.caps):
+            raise ConflictError(f"caps of the budget of {balance.scope!r} are {list(balance.caps)}, got {list(caps)}")
+        changed = replace_fields(balance, caps=caps, promise=get_target_guarantee(entry, balance.kind))
+        if changed.filter != balance.filter:
+            stated = "epsilon and delta" if balance.promise else "its orders"
+            raise ConflictError(f"cap of the budget of {balance.scope!r} is stated by {stated}, as it was made")
+        return changed
+    return replace_fields(balance, retired=entry.index) if entry.verb is Verb.SCOPE_RETIRED else balance
+
+
+def _create_balance(path: Sequence[Balance], entry: Entry) -> Balance:
+    """A new budget; as a quota, a share of the nearest one above it, in the same quantities."""
+    if entry.verb is Verb.BUDGET_CREATED:
+        return open_balance(entry)
+    if entry.verb is Verb.PARTITION_DECLARED:
+        made = open_balance(entry)
+        check_partition(path[count_budgets_covered_by_partition(path) :], made)
+        _require_cover(entry, made.kind, made.caps)
+        return made
+    if not path:
+        raise ConflictError(f"quota of {entry.scope!r} must be a share of a budget above it, and there is none")
+    made = open_balance(entry, quota=path[-1].scope)
+    for name in ("kind", "relation", "privacy_unit", "simulation"):
+        if getattr(made, name) != getattr(path[-1], name):
+            raise ConflictError(
+                f"{name} of a quota must be that of the budget of {made.quota!r} ({getattr(path[-1], name)}), "
+                f"got {getattr(made, name)}"
+            )
+    if set(made.caps) != set(path[-1].caps):
+        raise ConflictError(f"orders of a quota must be {list(path[-1].caps)}, got {list(made.caps)}")
+    if made.filter.one_is_enough or path[-1].filter.one_is_enough:
+        raise ConflictError("quota of a budget that promises (epsilon, delta) by orders: no share of it can be kept")
+    return made
+
+
+def _require_cover(entry: Entry, kind: str, due: Amounts) -> None:
+    """What a partition allows its blocks is what the budgets above pay."""
+    if entry.amounts != {kind: due}:
+        paid = {name: dict(amount) for name, amount in entry.amounts.items()}
+        raise ConflictError(f"partition of {entry.scope!r} must be paid for with {dict(due)} ({kind}), got {paid}")
+
+
+def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int) -> Balance:
+    """A budget after an entry, with what it sets aside: less by what was left of shares on the path, more by what is.
+
+    Only a share that grows without anything being charged can find too little room: it is made, or its cap is raised.
+    """
+    balance = after[depth]
+    if all(below.quota != balance.scope for below in after[depth + 1 :]):
+        return balance
+    was, now = list_remaining_quotas(balance, before[depth + 1 :]), list_remaining_quotas(balance, after[depth + 1 :])
+    rest = (balance.set_aside or Amounts.zero(balance.caps)) - was
+    if was.units != now.units and balance.total_reserved.units == before[depth].total_reserved.units:
+        grown = now.left_after(was)
+        stands = balance.total_reserved + rest + was
+        if any(grown.units.values()) and not balance.filter.fits(balance.caps, held=stands, asked=grown):
+            raise build_refusal(balance, grown, stands)
+    return replace_fields(balance, set_aside=rest + now)
+
+
+def _refuse_retired(path: Sequence[Balance], entry: Entry) -> None:
+    """Nothing begins at or under a scope that is retired."""
+    if TRANSITIONS[entry.verb].retired:
+        return
+    for balance in path:
+        if balance.retired is None:
+            continue
+        if entry.key is None:
+            raise ConflictError(f"scope {balance.scope!r} is retired (entry {balance.retired})")
+        nothing = Amounts.zero(balance.caps)
+        asked = balance.cost(entry.amounts) if entry.amounts else nothing
+        raise build_refusal(balance, asked, balance.total_reserved, reason=f"scope retired (entry {balance.retired})")
+
+
+def _admit(balance: Balance, entry: Entry, amount: Amounts, below: Sequence[Balance]) -> None:
+    request = entry.body.get("request")  # a partition was compared when it was declared
+    if request is not None:
+        require_terms(balance, **{name: request[name] for name in ("relation", "privacy_unit", "simulation")})
+    if not allows_charge(balance, amount, below):
+        raise build_refusal(balance, amount, compute_committed(balance, below))

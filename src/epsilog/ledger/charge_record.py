@@ -1,0 +1,272 @@
+"""Charges and their rounds as folds over entries: what each entry does to them, or why it is refused.
+
+``Ledger`` folds one entry onto the stored state before it writes; ``chain`` folds all of them from nothing and
+compares. Both call the same pure functions, and those read the table in ``states``: ``apply_to_charge`` for a charge,
+``apply_to_round`` for a round of it; ``refuse_until_accepted`` knows what a ledger that came out of a backup refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Self
+
+from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.entries import ChargeId, Entry, Verb
+from epsilog.ledger.requests import hash_overridden_request
+from epsilog.ledger.state_json import FOLLOW_UP_VERBS, replace_fields, serialize_state
+from epsilog.ledger.transitions import CLOSED_STATES, TRANSITIONS, ChargeState, RoundStage, Transition
+from epsilog.terms import ConflictError, check
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRecord:
+    """Where a charge stands.
+
+    Attributes:
+        key: its idempotency key, which belongs to its scope.
+        scope: the scope it names.
+        state: one of those in ``states``.
+        amounts: its price, by kind of budget.
+        rounds: the most rounds it may run; None for no limit.
+        opened: index of the entry that reserved it, or allowed it, or registered its plan.
+        closed: index of the entry that closed it; None while it is open.
+        waiver: SHA-256 of the one request that it may be reserved with, if an owner has overridden its price.
+        plan: SHA-256 of the one plan that it may be reserved for, if that was registered.
+        until: when a reservation may be given back by anyone, UTC, ISO 8601; None for never.
+        decommissioned: index of the entry that took what it released out of use; None while it is in use.
+        by: who registered or reserved it, by the name of their token; None where nobody was named.
+    """
+
+    key: str
+    scope: str
+    state: ChargeState
+    amounts: Mapping[str, Amounts]
+    rounds: int | None
+    opened: int
+    closed: int | None = None
+    waiver: str | None = None
+    plan: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    until: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    decommissioned: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    by: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+
+    @property
+    def id(self) -> ChargeId:
+        """What it is known by."""
+        return self.scope, self.key
+
+    def document(self) -> str:
+        """The JSON that is stored."""
+        return serialize_state(self)
+
+    @classmethod
+    def parse(cls, document: str) -> Self:
+        """Reads what ``document`` wrote."""
+        data = json.loads(document)
+        amounts = {kind: Amounts.stored(amount) for kind, amount in data["amounts"].items()}
+        return cls(**data | {"state": ChargeState(data["state"]), "amounts": amounts})
+
+
+@dataclass(frozen=True, slots=True)
+class RoundState:
+    """One round of a charge: how often it was begun, and the hash of what it released, once it has."""
+
+    number: int
+    attempts: int
+    output_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreState:
+    """Whether a ledger came out of a backup, and whether its owner has accepted what may be missing since.
+
+    Attributes:
+        restored: index of the entry that says so, the last of them; 0 for a ledger that was never restored.
+        accepted: whether an owner has answered that entry.
+    """
+
+    restored: int = 0
+    accepted: bool = True
+
+    @classmethod
+    def after(cls, entry: Entry | None) -> Self:
+        """Where a ledger stands after the last entry that is of the whole of it; None if there is none."""
+        if entry is None:
+            return cls()
+        accepted = entry.verb is Verb.RESTORE_ACCEPTED
+        return cls(entry.body["restored"] if accepted else entry.index, accepted)
+
+
+def apply_restore(standing: RestoreState, entry: Entry) -> RestoreState:
+    """What an entry of the whole ledger does: it is restored, or that restore is accepted, once."""
+    if entry.verb is Verb.RESTORE_ACCEPTED and (standing.accepted or entry.body["restored"] != standing.restored):
+        raise ConflictError(f"no restore waits to be accepted, got entry {entry.body['restored']}")
+    return RestoreState.after(entry)
+
+
+def refuse_until_accepted(standing: RestoreState, verb: Verb, charge: ChargeRecord | None = None) -> None:
+    """What a restored ledger refuses: everything until its owner has spoken, and what a lost entry may have done.
+
+    Of a charge that was open in the backup nobody knows what became of it: it may have started, run and released. So it
+    neither goes on nor comes back, for ever; it can only be abandoned, and then it counts as spent.
+
+    Args:
+        standing: of the ledger.
+        verb: what is to happen.
+        charge: the charge that it happens to, as it stands before.
+    """
+    if not standing.accepted:
+        raise ConflictError(
+            f"the ledger was restored from a backup (entry {standing.restored}): nothing happens in it until an owner "
+            "accepts what may be missing (accept_restored, `epsilog ledger accept`)"
+        )
+    if charge is None or charge.closed is not None or charge.opened > standing.restored:
+        return
+    if verb not in (Verb.ABANDONED, Verb.WRITTEN_OFF):
+        raise ConflictError(
+            f"charge {charge.key!r} was open in the backup that the ledger was restored from (entry "
+            f"{standing.restored}), and may have run since: it can only be abandoned; take another key"
+        )
+
+
+def get_round_stage(state: RoundState | None) -> RoundStage:
+    """Where a round stands; None is one that never began."""
+    if state is None:
+        return RoundStage.AHEAD
+    return RoundStage.OPEN if state.output_hash is None else RoundStage.RELEASED
+
+
+def apply_to_charge(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | None = None) -> ChargeRecord:
+    """What an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``.
+
+    Args:
+        charge: where it stands; None if nothing is known of its key in its scope.
+        entry: what happens.
+        last: the last round that it began.
+    """
+    rule = TRANSITIONS[entry.verb]
+    if rule.opens:
+        return _open_charge(charge, entry, rule)
+    if charge is None:
+        raise ConflictError(f"charge {entry.key!r} must have been reserved at {entry.scope!r}")
+    if charge.state not in rule.from_states:
+        needed = " or ".join(str(state) for state in rule.from_states)
+        raise ConflictError(f"{entry.verb} needs charge {charge.key!r} to be {needed}, and it is {charge.state}")
+    if rule.stage is None and get_round_stage(last) not in rule.rounds:
+        assert last is not None, "a charge without rounds has none in a wrong stage"
+        raise ConflictError(f"round {last.number} of charge {charge.key!r} is open: it releases before the commit")
+    if rule.changes_balance and entry.amounts != charge.amounts:
+        raise ConflictError(f"charge {charge.key!r} must move what was reserved")
+    assert rule.to_state is not None, "every verb of a charge leads to a state"
+    closed = charge.closed if charge.closed or rule.to_state not in CLOSED_STATES else entry.index
+    return replace_fields(charge, state=rule.to_state, closed=closed, **_read_notes(charge, entry))
+
+
+def _read_notes(charge: ChargeRecord, entry: Entry) -> dict[str, Any]:
+    """What a verb notes of a charge beside its state."""
+    if entry.verb is Verb.HELD_UNTIL:
+        return {"until": entry.body["until"]}
+    if entry.verb is Verb.DECOMMISSIONED:
+        return {"decommissioned": entry.index}
+    if entry.verb is Verb.EXPIRED:
+        _require_expired(charge, entry)
+    return {}
+
+
+def _require_expired(charge: ChargeRecord, entry: Entry) -> None:
+    """A reservation expires when its time has come, by the clock of whoever says so.
+
+    Clocks decide no more than that. The order of the entries decides what it means: a reservation that was started is
+    past expiring, and one that expired does not start. What is given back was never spent, even if the clock is wrong.
+    """
+    if charge.until is None or datetime.fromisoformat(entry.time) < datetime.fromisoformat(charge.until):
+        held = "is held for good" if charge.until is None else f"is held until {charge.until}"
+        raise ConflictError(f"charge {charge.key!r} {held}, and it is {entry.time}")
+
+
+def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) -> ChargeRecord:
+    """A charge whose plan is registered, whose price an owner overrides, or that is reserved: once each, in this order.
+
+    What was announced binds what comes: a reservation is for the plan that was registered, and the request allowed.
+    """
+    key, request = str(entry.key), entry.body.get("request")
+    if entry.key is None or (None if charge is None else charge.state) not in rule.from_states:
+        raise ConflictError(f"charge {entry.key!r} must be reserved once")
+    assert rule.to_state is not None, "every verb of a charge leads to a state"
+    if request is None:
+        plan, by = entry.body["plan_hash"], entry.body.get("by")
+        return ChargeRecord(key, entry.scope, rule.to_state, entry.amounts, None, opened=entry.index, plan=plan, by=by)
+    waiver = hash_overridden_request(request) if rule.to_state is ChargeState.ALLOWED else None
+    if charge is not None:
+        _require_announced(charge, entry)
+        waiver = waiver or charge.waiver
+    allowing = (
+        rule.to_state is ChargeState.ALLOWED
+    )  # whoever allows a price does not take the charge from who announced it
+    return ChargeRecord(
+        key,
+        entry.scope,
+        rule.to_state,
+        entry.amounts,
+        request["rounds"],
+        opened=entry.index,
+        waiver=waiver,
+        plan=None if charge is None else charge.plan,
+        by=(None if charge is None else charge.by) if allowing else entry.body.get("by"),
+    )
+
+
+def _require_announced(charge: ChargeRecord, entry: Entry) -> None:
+    """A known key comes with the plan and the request that it is known for."""
+    request = entry.body["request"]
+    if charge.waiver is not None and charge.waiver != hash_overridden_request(request):
+        raise ConflictError(f"charge {charge.key!r} was allowed for another request (entry {charge.opened})")
+    if charge.plan is not None and charge.plan != request["plan_hash"]:
+        raise ConflictError(f"charge {charge.key!r} was registered for another plan ({charge.plan})")
+
+
+def apply_to_round(
+    charge: ChargeRecord, state: RoundState | None, entry: Entry, *, last: RoundState | None
+) -> RoundState:
+    """What a round entry does to its round.
+
+    Rounds follow each other: one begins when the one before it is released. A round may begin again, under the same
+    charge, as long as nothing of it was released.
+
+    Args:
+        charge: whose round it is.
+        state: the round, if it began.
+        entry: what happens.
+        last: the last round that began, if any did.
+    """
+    number = check.integer(1)(round=entry.body["round"])
+    if charge.rounds is not None and number > charge.rounds:
+        raise ConflictError(
+            f"round must be at most {charge.rounds}, as charge {charge.key!r} was planned, got {number}"
+        )
+    rule, stage = TRANSITIONS[entry.verb], get_round_stage(state)
+    if stage not in rule.rounds:
+        refusal = {
+            RoundStage.AHEAD: "must start before it releases",
+            RoundStage.RELEASED: "is released: it is neither rerun nor released again",
+        }
+        raise ConflictError(f"round {number} of charge {charge.key!r} {refusal[stage]}")
+    if state is None:
+        _require_turn(charge, number, last)
+        return RoundState(number, attempts=1)
+    if rule.stage is RoundStage.RELEASED:
+        return replace_fields(state, output_hash=entry.body["output_hash"])
+    return replace_fields(state, attempts=state.attempts + 1)
+
+
+def _require_turn(charge: ChargeRecord, number: int, last: RoundState | None) -> None:
+    """A round begins when the one before it is released."""
+    begun = 0 if last is None else last.number
+    if number != begun + 1 or get_round_stage(last) is RoundStage.OPEN:
+        raise ConflictError(
+            f"round {number} of charge {charge.key!r} must begin when round {number - 1} is released, and "
+            f"{'round ' + str(begun) if begun else 'none'} was the last to begin"
+        )

@@ -1,0 +1,266 @@
+"""What a release costs under each kind of budget: a certified upper bound, or an amount that is at least that.
+
+Prices come from ``accounting``; the bound of the whole schedule is one charge. A release that is known only by its
+statement (pure, approximate, zCDP, GDP) is charged what it states. An amount that the caller states is charged if the
+accountant proves that the release costs no more; everything below is for an owner to allow, with a reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from epsilog.ledger.amounts import Amounts, Number, get_decimals, get_renyi_order, round_charge_up
+from epsilog.ledger.cap_conversion import round_down_to_float, round_up_to_float
+from epsilog.ledger.filters import get_privacy_filter
+from epsilog.ledger.requests import ChargeRequest
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms.messages import Message
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_STATED = Message("method/stated-cost@1")
+_LARGEST = 1e9  # dearer than any cap can be
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a request costs under one kind of budget.
+
+    Attributes:
+        values: the cost by quantity, before rounding up; ``inf`` where nothing is promised.
+        method: how it was found.
+    """
+
+    values: Mapping[str, Number]
+    method: Message
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether any budget at all could bear it."""
+        return all(float(value) <= _LARGEST for value in self.values.values())
+
+    def part(self, quantities: Iterable[str]) -> Cost:
+        """The same, of some quantities only."""
+        return replace(self, values={quantity: self.values[quantity] for quantity in quantities})
+
+    @property
+    def amounts(self) -> Amounts:
+        """What is charged: rounded up."""
+        return Amounts.charged(self.values)
+
+
+def compute_cost(request: ChargeRequest, kind: str, *, orders: Sequence[str] = (), overridden: bool = False) -> Cost:
+    """Prices a request under a kind of budget.
+
+    Args:
+        request: what is asked.
+        kind: of the budget.
+        orders: the quantities of an rdp budget; others have none of their own.
+        overridden: whether an owner has allowed the stated amount, so that nothing needs to prove it.
+
+    Raises:
+        UnsupportedMechanismError: no proven price for this release under this kind.
+        ValueError: ``delta`` or a part of ``amount`` is missing, or ``amount`` is below what the accountant proves.
+    """
+    if bool(orders) != get_privacy_filter(kind).by_order:
+        raise CheckError("orders", "named for an rdp budget, and for no other", f"{list(orders)} for {kind}", verb="be")
+    stated = None if request.amount is None else _stated_amount(request.amount, kind, orders)
+    if stated is not None and overridden:
+        return replace(stated, method=Message("method/owner-allowed@1"))
+    try:
+        if stated is None:
+            return _proven(request, kind, orders)
+        _refuse_unproven(request, kind, stated, orders)
+    except UnsupportedMechanismError as error:
+        reason = f"{error.reason}; " if error.reason else ""
+        reason += "an owner can allow an amount, with a reason (override_price)"
+        raise UnsupportedMechanismError(error.term, method=error.method, reason=reason) from None
+    return stated
+
+
+def compute_stated_cost(
+    request: ChargeRequest, kind: str, *, orders: Sequence[str] = (), overridden: bool = False
+) -> Cost | None:
+    """The price where nothing has to be worked out: by an owner's word, or by the release's own statement."""
+    if request.amount is not None:
+        return compute_cost(request, kind, orders=orders, overridden=True) if overridden else None
+    return _by_statement(request, kind, orders)
+
+
+def has_stated_cost(request: ChargeRequest) -> bool:
+    """Whether a request is likely to be priced at once, under budgets of the kind that its release speaks of."""
+    return request.amount is None and bool(request.release.statement)
+
+
+def _by_statement(request: ChargeRequest, kind: str, orders: Sequence[str]) -> Cost | None:
+    """What a release states of itself, where a budget of this kind is charged just that."""
+    stated = {quantity: repr(number) for quantity, number in request.release.statement.items()}
+    match kind, stated:
+        case "pure", {"epsilon": _} if "delta" not in stated:
+            return Cost(stated, _STATED)
+        case "approximate", {"epsilon": _} if request.delta is None:
+            return Cost(stated | {"delta": stated.get("delta", "0")}, _STATED)
+        case "zcdp", {"rho": _}:
+            return Cost(stated, _STATED)
+        case "gdp", {"mu": mu}:
+            return Cost({"mu_squared": Fraction(mu) ** 2}, _STATED)
+        case "rdp", {"rho": rho}:
+            return _at_each(orders, Fraction(rho))
+        case "rdp", {"mu": mu}:
+            return _at_each(orders, Fraction(mu) ** 2 / 2)
+    return None
+
+
+def _at_each(orders: Sequence[str], rho: Fraction) -> Cost:
+    """What is stated in rho, or in the mu of Gaussians, at each order: that many times as much."""
+    return Cost({quantity: rho * _order(quantity) for quantity in orders}, _STATED)
+
+
+def _order(quantity: str) -> Fraction:
+    order = get_renyi_order(quantity)
+    assert order is not None, "quantities of an rdp budget are orders"
+    return order
+
+
+def _doubles(orders: Iterable[str], rounded: Callable[[Fraction], float]) -> npt.NDArray[np.float64]:
+    import numpy as np
+
+    return np.array([rounded(_order(quantity)) for quantity in orders])
+
+
+def _proven(request: ChargeRequest, kind: str, orders: Sequence[str]) -> Cost:
+    stated = _by_statement(request, kind, orders)
+    if stated is not None:
+        return stated
+    if kind in ("pure", "approximate"):
+        return _compute_epsilon_cost(request, kind)
+    from epsilog.accounting import mu, rdp, rho
+    from epsilog.numerics.rounding import MU, round_up
+
+    relation = _relation(request)
+    if kind == "rdp":  # at a double that is not below the order: the divergence grows with it
+        found_at = rdp(request.release, _doubles(orders, round_up_to_float), relation=relation)
+        return Cost(
+            dict(zip(orders, found_at.tolist(), strict=True)),
+            Message("method/renyi-divergence@1"),
+        )
+    if kind == "zcdp":
+        return Cost({"rho": rho(request.release, relation)}, Message("method/rho-sum@1"))
+    found = mu(request.release, relation)
+    if found is None:
+        raise UnsupportedMechanismError(request.release, method="gdp pricing", reason="it has no finite mu")
+    rounded = round_up(found, MU)  # no fraction is infinite
+    squared = Fraction(rounded) ** 2 if math.isfinite(rounded) else math.inf
+    return Cost({"mu_squared": squared}, Message("method/gaussian-mu@1"))
+
+
+def _refuse_unproven(request: ChargeRequest, kind: str, stated: Cost, orders: Sequence[str]) -> None:
+    """A stated amount stands if one of the proven prices at its delta is no dearer, in every quantity."""
+    proven = _proven_at(request, kind, str(stated.values.get("delta", "0")), orders)
+    for price_ in proven:
+        if price_.is_finite and all(
+            units <= stated.amounts.units[quantity] for quantity, units in price_.amounts.units.items()
+        ):
+            return
+    figures = " or ".join(", ".join(f"{name} {value}" for name, value in one.values.items()) for one in proven)
+    raise CheckError(
+        "amount",
+        f"at least what the accountant proves under this {kind} budget ({figures}); "
+        "an owner can allow less, with a reason (override_price)",
+        repr(dict(stated.amounts)),
+    )
+
+
+def _proven_at(request: ChargeRequest, kind: str, delta: str, orders: Sequence[str]) -> list[Cost]:
+    """Every price that is proven for a release at a delta."""
+    bare, found = replace(request, amount=None), []
+    if kind in ("pure", "approximate"):
+        accounted = _account_request(bare, delta)
+        found.append(accounted if kind == "approximate" else accounted.part(("epsilon",)))
+    if kind not in ("pure", "approximate") or "epsilon" in request.release.statement:
+        found.append(_proven(bare, kind, orders))  # a statement, to its last decimal
+    return found
+
+
+def bound_cost_below(request: ChargeRequest, kind: str, charged: Amounts) -> Amounts | None:
+    """What a charged request costs at least, by proof and rounded down; None where nothing proves a lower bound.
+
+    The epsilon is the accountant's certified lower bound at the delta that was charged, and that delta is at least what
+    was asked for. Under zCDP and GDP budgets it is the rho or mu squared of Gaussians, or of the statement; under RDP
+    budgets the divergence that some neighbours attain.
+    """
+    from epsilog.accounting import epsilon, mu, rdp_lower_bound
+    from epsilog.numerics.rounding import MU, round_down
+
+    if kind in ("pure", "approximate"):
+        below = round_down_to_float(charged["delta"] if kind == "approximate" else "0")
+        delta = math.nextafter(below, 1.0) if below > 0 else 0.0  # not less than what was charged: then a lower bound
+        lower = epsilon(request.release, delta=delta, relation=_relation(request)).lower
+        least = {"epsilon": _units_below("epsilon", lower)}
+        return Amounts(least | ({"delta": round_charge_up("delta", request.delta or "0")} if kind != "pure" else {}))
+    if {"rho", "mu"} & request.release.statement.keys():
+        return _proven(request, kind, list(charged) if kind == "rdp" else ()).amounts
+    if kind == "rdp":
+        orders = _doubles(charged, round_down_to_float)
+        attained = rdp_lower_bound(request.release, orders, relation=_relation(request))
+        if attained is None:
+            return None
+        return Amounts({q: _units_below(q, lower) for q, lower in zip(charged, attained.tolist(), strict=True)})
+    found = mu(request.release, _relation(request))
+    if found is None:
+        return None
+    squared = Fraction(round_down(found, MU)) ** 2
+    if kind == "gdp":
+        return Amounts({"mu_squared": _units_below("mu_squared", squared)})
+    return Amounts({"rho": _units_below("rho", squared / 2)})
+
+
+def _units_below(quantity: str, lower: float | Fraction) -> int:
+    """Whole units that are not above a lower bound; dearer than everything where the bound is infinite."""
+    return (
+        round_charge_up(quantity, _LARGEST) + 1
+        if lower > _LARGEST
+        else math.floor(Fraction(lower) * 10 ** get_decimals(quantity))
+    )
+
+
+def _stated_amount(amount: Mapping[str, Number], kind: str, orders: Sequence[str]) -> Cost:
+    """The caller's own figures: a pure budget bears no delta, and delta left out is 0."""
+    quantities = get_privacy_filter(kind).quantities or orders
+    given = {"delta": "0"} | dict(amount)
+    missing = [quantity for quantity in quantities if quantity not in given]
+    if missing:
+        raise CheckError("amount", f"{', '.join(missing)} for a {kind} budget", repr(dict(amount)), verb="name")
+    if kind == "pure" and round_charge_up("delta", given["delta"]):
+        raise CheckError("amount", "delta 0 under a pure budget", repr(given["delta"]), verb="have")
+    return Cost({quantity: given[quantity] for quantity in quantities}, Message("method/caller-stated@1"))
+
+
+def _compute_epsilon_cost(request: ChargeRequest, kind: str) -> Cost:
+    if kind == "approximate" and request.delta is not None:
+        return _account_request(request, str(request.delta))
+    priced = _account_request(request, "0")
+    if kind == "approximate":
+        if not priced.is_finite:
+            raise ValueError("delta must be given: under an approximate budget this release has no epsilon at delta 0")
+        return priced
+    return Cost({"epsilon": priced.values["epsilon"]}, priced.method)
+
+
+def _account_request(request: ChargeRequest, delta: str) -> Cost:
+    """The accountant's certified upper bound, at a double that is at most the delta charged."""
+    from epsilog.accounting import epsilon
+
+    interval = epsilon(request.release, delta=round_down_to_float(delta), relation=_relation(request))
+    return Cost({"epsilon": interval.upper, "delta": delta}, interval.method)
+
+
+def _relation(request: ChargeRequest) -> NeighboringRelation:
+    assert request.relation is not None, "a request is priced under its budget's relation"
+    return request.relation

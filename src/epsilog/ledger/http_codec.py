@@ -1,0 +1,148 @@
+"""How what a ledger says and refuses travels between a server and a client: the same classes, with the same fields.
+
+A refusal travels in a problem document (RFC 9457), whose ``code`` names its class. Whatever a code does not name stays
+readable for people, in ``detail``, and is an ``EpsilogError`` at the other end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from epsilog.ledger.amounts import Number
+from epsilog.ledger.commands.base import BUDGET, CHARGE, Command
+from epsilog.ledger.cost import Cost
+from epsilog.ledger.execute import Done
+from epsilog.terms import (
+    BudgetExceededError,
+    CheckError,
+    ConflictError,
+    EpsilogError,
+    LedgerIntegrityError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    StorageError,
+    UnsupportedMechanismError,
+)
+from epsilog.terms.codec import UNREADABLE, decode, encode
+from epsilog.terms.messages import Message
+
+PREFIX = "/api/v1/ledger"
+
+_WORDS: dict[str, type[Exception]] = {  # failures that are all in their words
+    "conflict": ConflictError,
+    "access": PermissionDeniedError,
+    "unanswered": OutcomeUnknownError,
+    "storage": StorageError,
+    "value": ValueError,
+    "failed": EpsilogError,
+}
+
+
+def error_to_json(error: Exception) -> dict[str, Any]:
+    """The members of a problem document that a client raises the same error from."""
+    match error:
+        case CheckError():
+            return {"code": "check", "check": [error.field, error.bound, error.value[:1000], error.verb]}
+        case BudgetExceededError():
+            return {"code": "budget-exceeded", "refusal": error.to_json()}
+        case LedgerIntegrityError():
+            said = str(error).removeprefix(f"entry {error.index}: ")
+            return {"code": "integrity", "says": said, "index": error.index}
+        case UnsupportedMechanismError():
+            return {"code": "unsupported", "method": error.method, "reason": error.reason} | _term(error.term)
+    code = next((code for code, kind in _WORDS.items() if isinstance(error, kind)), None)
+    return {} if code is None else {"code": code, "says": str(error)[:5000]}
+
+
+def _term(term: object) -> dict[str, Any]:
+    if dataclasses.is_dataclass(term) and not isinstance(term, type):
+        try:
+            return {"term": encode(term)}
+        except UNREADABLE:
+            pass
+    return {"term": repr(term)[:1000]}
+
+
+def error_from_json(problem: Mapping[str, Any]) -> Exception:
+    """The error that a problem document tells of."""
+    detail = str(problem.get("detail") or problem.get("title") or "the server refuses")
+    try:
+        return _RAISED[str(problem.get("code"))](problem)
+    except (*UNREADABLE, IndexError):
+        return EpsilogError(detail)
+
+
+def _budget_error_from_json(problem: Mapping[str, Any]) -> Exception:
+    refusal = dict(problem["refusal"])
+    return BudgetExceededError(**refusal | {"owners": tuple(refusal["owners"])})
+
+
+def _unsupported_error_from_json(problem: Mapping[str, Any]) -> Exception:
+    term = problem["term"]
+    return UnsupportedMechanismError(
+        decode(term) if isinstance(term, dict) else term, method=str(problem["method"]), reason=str(problem["reason"])
+    )
+
+
+def _make_error_reader(kind: type[Exception]) -> Callable[[Mapping[str, Any]], Exception]:
+    return lambda problem: kind(str(problem["says"]))
+
+
+_RAISED: dict[str, Callable[[Mapping[str, Any]], Exception]] = {
+    "check": lambda problem: CheckError(*map(str, problem["check"])),
+    "budget-exceeded": _budget_error_from_json,
+    "integrity": lambda problem: LedgerIntegrityError(str(problem["says"]), index=problem["index"]),
+    "unsupported": _unsupported_error_from_json,
+} | {code: _make_error_reader(kind) for code, kind in _WORDS.items()}
+TRANSMITTED_ERRORS = frozenset(_RAISED)
+
+
+def done_to_json(command: Command, done: Done) -> dict[str, Any]:
+    """What a server answers to a command: where things stand afterwards."""
+    if command.tells == BUDGET and done.balance is not None:
+        return {"budget": json.loads(done.balance.document())}
+    if done.reserved is not None:
+        entry = done.reserved
+        amounts = {kind: dict(amount) for kind, amount in entry.amounts.items()}
+        told = {"key": entry.key, "scope": entry.scope, "amounts": amounts}
+        return told | {"replayed": done.replayed, "entry": entry.document()}
+    if command.tells == CHARGE and done.charge is not None:
+        return {"charge": json.loads(done.charge.document())}
+    return {"accepted": done.accepted}
+
+
+def cost_to_json(price: Cost) -> dict[str, Any]:
+    """A price as plain JSON values, to the last bit."""
+    return {"values": {name: _number(value) for name, value in price.values.items()}, "method": price.method.code}
+
+
+def cost_from_json(data: Mapping[str, Any]) -> Cost:
+    """Reads what ``cost_to_json`` wrote.
+
+    >>> cost = Message("method/stated-cost@1")
+    >>> price = Cost({"epsilon": math.inf, "rho": Fraction(1, 3), "delta": "1e-6"}, cost)
+    >>> cost_from_json(cost_to_json(price)).values
+    {'epsilon': inf, 'rho': Fraction(1, 3), 'delta': '1e-6'}
+    """
+    return Cost(
+        {name: _number_from_json(value) for name, value in data["values"].items()}, Message.read(data["method"])
+    )
+
+
+def _number(value: Number) -> float | str:
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, str):
+        return value
+    return float(value) if math.isfinite(value) else "inf"
+
+
+def _number_from_json(value: float | str) -> Number:
+    if not isinstance(value, str):
+        return value
+    return Fraction(value) if "/" in value else math.inf if value == "inf" else value

@@ -1,0 +1,296 @@
+"""The whole proof of a ledger: every hash, every rule and every balance, worked out again from the first entry.
+
+Three steps, none of which opens anything: ``replay_entries`` takes in the entries as they lie there,
+``compare_stored_state`` holds what they amount to against what is stored beside them, and ``recheck_costs`` asks the
+accountant what was charged too little.
+
+It shows edits, deletions, insertions and swaps, and balances that are not the sum of their entries. It cannot show that
+the owner of a ledger cut its end off or rewrote all of it: compare the head with one that somebody else kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from epsilog.ledger import cap_conversion, charge_record, merkle, scopes
+from epsilog.ledger.balances import Balance
+from epsilog.ledger.checkpoints import Checkpoint
+from epsilog.ledger.commands import check_entry
+from epsilog.ledger.commands import fold as fold_entry
+from epsilog.ledger.cost_recheck import CostRecheck
+from epsilog.ledger.entries import GENESIS, ChargeId, Entry, EntryParser, Verb
+from epsilog.ledger.stored_rows import UNREADABLE, StoredRow, StoredState, parse_row
+from epsilog.terms import EpsilogError, LedgerIntegrityError
+
+REPORT_EVERY = 500  # entries
+SHAPES = 4096  # that are remembered
+PRICE_SECONDS = 20.0  # after which no further price is worked out again
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerVerification:
+    """What a sound ledger amounts to.
+
+    Attributes:
+        count: entries.
+        head: hash of the last entry; keep it elsewhere, and a later cut or rewrite shows.
+        balances: every budget, by scope.
+        charges: every charge, by scope and key.
+        overridden: scope and key of each charge whose price an owner has allowed, in order.
+        priced: charges whose price was worked out again, and is not below what the accountant proves.
+        unpriced: charges whose price could not be: nothing proves a lower bound, or there was no time left.
+        restored: indexes of the entries that say that it was restored from a backup: what came after it is missing.
+        partitions: scopes whose blocks are disjoint by their owner's word: on it rest the budgets above them.
+        since: entries of the kept checkpoint that it begins with; of charges that were reserved by them the prices are
+            neither ``priced`` nor ``unpriced``: nobody looked at them.
+        charges_told: whether what is stored of charges could be looked at; False of a server's ledger, which keeps that
+            to itself: none of it was compared.
+    """
+
+    count: int
+    head: str
+    balances: dict[str, Balance]
+    charges: Mapping[ChargeId, charge_record.ChargeRecord]
+    overridden: tuple[ChargeId, ...] = ()
+    priced: int = 0
+    unpriced: int = 0
+    restored: tuple[int, ...] = ()
+    partitions: tuple[str, ...] = ()
+    since: int = 0
+    charges_told: bool = True
+
+
+@dataclass(slots=True)
+class LedgerReplay:
+    """Everything the entries amount to: the whole fold."""
+
+    count: int = 0
+    head: str = GENESIS
+    balances: dict[str, Balance] = field(default_factory=dict)
+    charges: dict[ChargeId, charge_record.ChargeRecord] = field(default_factory=dict)
+    rounds: dict[ChargeId, list[charge_record.RoundState]] = field(
+        default_factory=dict
+    )  # in order, the first is number 1
+    prices: CostRecheck = field(default_factory=CostRecheck)
+    overridden: list[ChargeId] = field(default_factory=list)
+    has_budgets: set[str] = field(default_factory=set)  # scopes of charges and partitions, and all above them
+    above: set[str] = field(default_factory=set)  # scopes that a budget lies under
+    restore_state: charge_record.RestoreState = field(default_factory=charge_record.RestoreState)
+    restored: list[int] = field(default_factory=list)
+    promised: list[tuple[Entry, Balance]] = field(default_factory=list)  # with the budget that it was said of
+    since: int = 0  # entries of which the prices are not asked for
+    _reader: EntryParser = field(default_factory=EntryParser)
+    _shapes: dict[tuple[object, ...], Entry] = field(default_factory=dict)
+
+    def read(self, row: StoredRow) -> None:
+        """Takes in the next row, if it follows from the one before and keeps every rule."""
+        index = self.count + 1
+        if row.position != index:
+            raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=index)
+        entry = parse_row(row, self._reader.parse)
+        if entry.previous != self.head:
+            raise LedgerIntegrityError("does not follow from the entry before it", index=index)
+        try:
+            self.fold(entry)
+        except (EpsilogError, *UNREADABLE) as error:
+            raise LedgerIntegrityError(f"breaks a rule of the ledger: {error}", index=index) from error
+        self.count, self.head = index, row.hash
+
+    def fold(self, entry: Entry) -> None:
+        """Takes in the next entry; whatever the rules refuse is an error here too."""
+        self._check_form(entry)
+        step = fold_entry(entry, Onto(self, entry))
+        if step.restore_state is not None:
+            self.restore_state = step.restore_state
+            if entry.verb is Verb.LEDGER_RESTORED:
+                self.restored.append(entry.index)
+            return
+        self.balances |= {budget.scope: budget for budget in step.path}
+        name = entry.charge_id
+        if name is None:
+            self._note(entry, step.path[-1])
+            return
+        assert step.charge is not None, "an entry with a key is of a charge"
+        self.charges[name] = step.charge
+        if step.round is not None:
+            self.rounds.setdefault(name, [])[step.round.number - 1 :] = [step.round]  # the last again, or the next
+        if entry.verb is Verb.PRICE_OVERRIDDEN:
+            self.overridden.append(name)
+        if entry.verb is Verb.RESERVED and step.charge.waiver is None and entry.index > self.since:
+            self.prices.add(entry)
+        self.has_budgets.update(scopes.list_ancestors(entry.scope))
+
+    def _note(self, entry: Entry, balance: Balance) -> None:
+        """What an owner's act on a budget means for later ones, and for the proof."""
+        path = scopes.list_ancestors(entry.scope)
+        self.above.update(path[:-1])
+        if entry.verb is Verb.PARTITION_DECLARED:
+            self.has_budgets.update(path)  # no budget comes between it and what paid for it
+        if "promise" in entry.body:
+            self.promised.append((entry, balance))
+
+    def _check_form(self, entry: Entry) -> None:
+        """``check_entry``, once for entries that differ in index, time and key alone: it asks for none but the key."""
+        same = entry.verb, entry.scope, entry.key is None, id(entry.amounts), id(entry.body)
+        if same not in self._shapes:
+            check_entry(entry)
+            if len(self._shapes) == SHAPES:
+                self._shapes.clear()
+            self._shapes[same] = entry  # so that what has these ids lives as long as they are known
+        elif entry.key is not None:
+            scopes.require_idempotency_key(entry.key)
+
+
+class Onto:
+    """What the entries before amount to, for the next; see ``commands.Known``."""
+
+    __slots__ = ("_books", "_rounds", "charge", "has_budgets", "has_children", "path", "restore_state")
+
+    def __init__(self, books: LedgerReplay, entry: Entry) -> None:
+        name, self._books, self.restore_state = entry.charge_id, books, books.restore_state
+        self.charge = None if name is None else books.charges.get(name)
+        self._rounds = () if name is None else books.rounds.get(name, ())
+        above = scopes.list_ancestors(entry.scope) if entry.scope else ()
+        self.path = [books.balances[scope] for scope in above if scope in books.balances]
+        self.has_budgets, self.has_children = entry.scope in books.has_budgets, entry.scope in books.above
+
+    @property
+    def last(self) -> charge_record.RoundState | None:
+        """The last round that the charge began."""
+        return self._rounds[-1] if self._rounds else None
+
+    def round(self, number: int) -> charge_record.RoundState | None:
+        """One round of the charge, if it began."""
+        return _at(self._rounds, number)
+
+
+def _at(rounds: Sequence[charge_record.RoundState], number: object) -> charge_record.RoundState | None:
+    """Where a round stands; None if it has not begun, or the number is none."""
+    return rounds[number - 1] if isinstance(number, int) and 0 < number <= len(rounds) else None
+
+
+def replay_entries(
+    rows: Iterable[StoredRow], *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
+) -> LedgerReplay:
+    """Works out what all entries amount to.
+
+    Args:
+        rows: the entries as they lie there, in order, from the first.
+        progress: told how many held so far, now and then; what it raises ends the check.
+        since: with whose entries they must begin.
+
+    Raises:
+        LedgerIntegrityError: with the index of the first entry that does not hold.
+    """
+    books = LedgerReplay() if since is None else LedgerReplay(since=since.size)
+    for row in rows if since is None else beginning(rows, since):
+        books.read(row)
+        if progress is not None and books.count % REPORT_EVERY == 0:
+            progress(books.count)
+    return books
+
+
+def beginning(rows: Iterable[StoredRow], kept: Checkpoint) -> Iterator[StoredRow]:
+    """The same rows, which must begin with the entries of a checkpoint.
+
+    A row is hashed once the next is asked for: by then ``LedgerReplay.read`` has found it to be an entry.
+
+    Raises:
+        LedgerIntegrityError: they are other entries, or fewer.
+    """
+    tree = merkle.Frontier()
+    for row in rows:
+        yield row
+        if tree.count == kept.size:
+            continue
+        tree.add(merkle.hash_leaf(row.document.encode()))
+        if tree.count == kept.size and tree.root() != kept.root:
+            said = "is not the last of the checkpoint: the ledger was rewritten, or the checkpoint is of another"
+            raise LedgerIntegrityError(said, index=kept.size)
+    if tree.count < kept.size:
+        said = (
+            f"the checkpoint is of {kept.size} entries, and {tree.count} are there: the ledger was cut, or is another"
+        )
+        raise LedgerIntegrityError(said, index=tree.count)
+
+
+def compare_stored_state(books: LedgerReplay, stored: StoredState) -> None:
+    """Requires that head, balances, charges and rounds are stored as the entries have them, row by row."""
+    if stored.head != (books.count, books.head):
+        raise LedgerIntegrityError(
+            f"the head names {stored.head[0]} entries, and {books.count} are there", index=books.count
+        )
+    folded = {scope: balance.document() for scope, balance in books.balances.items()}
+    found = dict(stored.balances.items())
+    for scope in folded.keys() | found.keys():
+        if folded.get(scope) != found.get(scope):
+            raise _unlike(books, f"stored balance {scope!r}")
+    counts = Counter[ChargeId]()
+    for (name, number), state in stored.rounds.items():
+        if state.number != number or state != _at(books.rounds.get(name, ()), number):
+            raise _unlike(books, f"stored round {number!r} of charge {_format_charge_id(name)}")
+        counts[name] += 1
+    for name, rounds in books.rounds.items():
+        if counts[name] != len(rounds):
+            raise _unlike(books, f"what is stored of the rounds of charge {_format_charge_id(name)}")
+    seen = 0
+    for name, document in stored.charges.items():
+        charge = books.charges.get(name)
+        if charge is None or document != charge.document():
+            raise _unlike(books, f"stored charge {_format_charge_id(name)}")
+        seen += 1
+    if seen != len(books.charges):
+        missing = books.charges.keys() - {name for name, _ in stored.charges.items()}
+        raise _unlike(
+            books, f"stored charge {_format_charge_id(min(missing))}" if missing else "what is stored of charges"
+        )
+
+
+def _format_charge_id(name: ChargeId) -> str:
+    return f"{name[1]!r} at {name[0]!r}"
+
+
+def _unlike(books: LedgerReplay, what: str) -> LedgerIntegrityError:
+    return LedgerIntegrityError(f"{what} is not what the entries amount to", index=books.count)
+
+
+def recheck_costs(books: LedgerReplay, *, seconds: float = PRICE_SECONDS) -> LedgerVerification:
+    """Compares what was charged with what the accountant proves today; prices that an owner has allowed are not judged.
+
+    Args:
+        books: what the entries amount to.
+        seconds: after which no further price is worked out. A price that is being worked out is waited for.
+
+    Raises:
+        LedgerIntegrityError: with the index of a reservation that was charged less than its release costs, or of a
+            budget whose caps do not keep what it promises.
+    """
+    for entry, balance in books.promised:
+        _hold_promise(entry, balance)
+    priced, unpriced = books.prices.judge(time.monotonic() + seconds)
+    return LedgerVerification(
+        books.count,
+        books.head,
+        books.balances,
+        books.charges,
+        tuple(books.overridden),
+        priced=priced,
+        unpriced=unpriced,
+        restored=tuple(books.restored),
+        partitions=tuple(sorted(one.scope for one in books.balances.values() if one.partition is not None)),
+        since=books.since,
+    )
+
+
+def _hold_promise(entry: Entry, balance: Balance) -> None:
+    """Requires that the caps of a budget keep what it promises; an error otherwise."""
+    assert balance.promise is not None
+    delta, relation = balance.promise["delta"], balance.relation
+    epsilon = cap_conversion.get_epsilon_of_caps(balance.kind, balance.caps, delta=delta, relation=relation)
+    if epsilon > Fraction(balance.promise["epsilon"]):
+        said = f"promises {dict(balance.promise)} by {dict(balance.caps)}, of which epsilon {epsilon:.9g} is proved"
+        raise LedgerIntegrityError(said, index=entry.index)

@@ -1,0 +1,109 @@
+"""What a store keeps, row by row as it lies there, and how a row is read: nothing in it is taken on trust."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from epsilog.ledger.charge_record import RoundState
+from epsilog.ledger.entries import ChargeId, Entry, hash_entry
+from epsilog.terms import LedgerIntegrityError
+
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # what reading foreign JSON may raise
+T = TypeVar("T")
+Name_co = TypeVar("Name_co", covariant=True)
+What_co = TypeVar("What_co", covariant=True)
+
+
+class StoredRow(NamedTuple):
+    """An entry as it lies there; in a store that was tampered with, any of these may be anything.
+
+    Attributes:
+        position: its index.
+        scope: its scope.
+        document: its canonical JSON.
+        hash: SHA-256 of the document.
+    """
+
+    position: Any
+    scope: Any
+    document: Any
+    hash: Any
+
+    @classmethod
+    def of(cls, entry: Entry) -> StoredRow:
+        """An entry as it is written."""
+        document = entry.document()
+        return cls(entry.index, entry.scope, document, hash_entry(document))
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """How many entries there are with this one, and its hash."""
+        return self.position, self.hash
+
+
+class RowMapping(Protocol[Name_co, What_co]):
+    """Rows by name, as a dictionary has them, or read as they are asked for: there may be many."""
+
+    def items(self) -> Iterable[tuple[Name_co, What_co]]:
+        """All of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedRows(Generic[Name_co, What_co]):
+    """Rows that are read as they are asked for, while the view that they are of is open."""
+
+    ask: Callable[[], Iterator[tuple[Name_co, What_co]]]
+
+    def items(self) -> Iterator[tuple[Name_co, What_co]]:
+        """All of them."""
+        return self.ask()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """Everything that a store keeps beside the entries, as it lies there: what their fold should amount to.
+
+    Attributes:
+        head: count of the entries, and hash of the last.
+        balances: documents by scope.
+        charges: documents by scope and key.
+        rounds: by scope and key of the charge, and number; those of one charge in order.
+    """
+
+    head: tuple[int, str]
+    balances: RowMapping[str, str]
+    charges: RowMapping[ChargeId, str]
+    rounds: RowMapping[tuple[ChargeId, int], RoundState]
+
+
+def parse_state(parse: Callable[[str], T], document: str, **named: str) -> T:
+    """A balance or charge as it was stored; what cannot be read, or is another's, was not stored by a ledger."""
+    try:
+        found = parse(document)
+    except UNREADABLE as error:
+        raise LedgerIntegrityError(f"a stored balance or charge cannot be read: {error!r}") from error
+    for name, value in named.items():
+        if getattr(found, name) != value:
+            raise LedgerIntegrityError(f"what is stored for {name} {value!r} is that of {getattr(found, name)!r}")
+    return found
+
+
+def hash_row(row: StoredRow) -> str:
+    """The hash of a row's document; what is no text is no entry."""
+    if not isinstance(row.document, str):
+        raise LedgerIntegrityError(f"must be text, got {type(row.document).__name__}", index=row.position)
+    return hash_entry(row.document)
+
+
+def parse_row(row: StoredRow, read: Callable[[str], Entry] = Entry.parse) -> Entry:
+    """The entry of a row, if the row is what its hash says, as ``read`` reads it."""
+    hashed = hash_row(row)
+    try:
+        entry = read(row.document)
+    except UNREADABLE as error:
+        raise LedgerIntegrityError(f"cannot be read: {error}", index=row.position) from error
+    if (entry.index, entry.scope, hashed) != (row.position, row.scope, row.hash):
+        raise LedgerIntegrityError("is not what its hash, index and scope say", index=row.position)
+    return entry

@@ -1,0 +1,189 @@
+"""A mix of releases from every side: its price, what each part adds, its profile, what an attacker can tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from epsilog.accounting import delta as bound_delta
+from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting import tpr_upper_bound
+from epsilog.mechanisms import (
+    ApproximateDP,
+    Composed,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Release,
+    Repeated,
+    ZeroConcentratedDP,
+)
+from epsilog.terms import CheckError, Interval, NeighboringRelation, check, fields
+from epsilog.terms.fields import Field
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+_CLOSE, _SHOWN, _DRAWN = 0.002, 0.005, 0.02  # relative widths: of the mix, of what parts add, of a curve's points
+
+KINDS = {
+    "gaussian": "Gaussian noise",
+    "laplace": "Laplace noise",
+    "randomized-response": "randomized response",
+    "pure": "stated epsilon",
+    "approximate": "stated (epsilon, delta)",
+    "zcdp": "stated rho",
+    "gdp": "stated mu",
+}
+
+
+@fields.document_fields
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One kind of release in a mix."""
+
+    mechanism: Annotated[str, Field("what it is", choices=KINDS)]
+    parameter: Annotated[float, Field("noise multiplier, flip probability, epsilon, rho or mu")]
+    second: Annotated[
+        float | None, Field("delta of a stated (epsilon, delta), or categories", default=None, none_means="0, or 2")
+    ] = None
+    sampling_probability: Annotated[float, Field("chance to be in it", gt=0, le=1)] = 1.0
+    count: Annotated[int, Field("how many of them", ge=1)] = 1
+
+    def __post_init__(self) -> None:
+        fields.check_fields(self)
+
+    def release(self, at: str = "") -> Release:
+        """The release that a line of the form describes; its bounds are checked by the release itself.
+
+        Args:
+            at: the path to it, for what is refused.
+        """
+        try:
+            inner = _MADE[self.mechanism](self)
+            if self.sampling_probability != 1:
+                inner = PoissonSampled(inner, self.sampling_probability)
+            return Repeated(inner, self.count)
+        except CheckError as error:
+            field = error.field if error.field in ("sampling_probability", "count") else "parameter"
+            field = "second" if error.field in ("delta", "categories") else field
+            raise CheckError(field, error.bound, error.value, error.verb).under(at) from error
+
+
+def _responses(part: Part) -> Release:
+    second = 2.0 if part.second is None else part.second
+    if second != int(second):
+        raise CheckError("categories", "a whole number of categories", repr(second))
+    return RandomizedResponse(part.parameter, int(second))
+
+
+_MADE: Mapping[str, Callable[[Part], Release]] = {
+    "gaussian": lambda part: Gaussian(part.parameter),
+    "laplace": lambda part: Laplace(part.parameter),
+    "randomized-response": _responses,
+    "pure": lambda part: PureDP(part.parameter),
+    "approximate": lambda part: ApproximateDP(part.parameter, part.second or 0.0),
+    "zcdp": lambda part: ZeroConcentratedDP(part.parameter),
+    "gdp": lambda part: GaussianDP(part.parameter),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartCost:
+    """One part of a mix.
+
+    Attributes:
+        alone: the interval of the part by itself.
+        without: the interval of the mix when this part is left out.
+    """
+
+    alone: Interval
+    without: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class CompositionPlan:
+    """A mix of releases, priced.
+
+    Attributes:
+        epsilon: the interval of all parts together.
+        parts: one contribution for each part; they do not add up, as composition is not a sum.
+    """
+
+    epsilon: Interval
+    parts: tuple[PartCost, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileView:
+    """The whole privacy profile of a release at a grid of epsilons, and its readings.
+
+    Attributes:
+        epsilons: the grid, in nats, from 0 upwards.
+        deltas: certified intervals of delta, one for each epsilon.
+        advantage: delta at epsilon 0: the most by which an attacker beats a coin, as TPR - FPR.
+    """
+
+    epsilons: tuple[float, ...]
+    deltas: tuple[Interval, ...]
+    advantage: Interval
+
+    def true_positive_rate(self, fpr: float) -> float:
+        """Bounds from above how often an attacker who may be wrong ``fpr`` of the time is right."""
+        points = zip(self.epsilons, (delta.upper for delta in self.deltas), strict=True)
+        return tpr_upper_bound(points, fpr=fpr)
+
+
+def plan_composition(
+    releases: Sequence[Release], *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE
+) -> CompositionPlan:
+    """Prices several releases together, each alone, and the rest without each.
+
+    Args:
+        releases: the parts; their parameters are fixed in advance.
+        delta: failure probability, in [0, 1).
+        relation: which data sets are neighbours.
+
+    Raises:
+        UnsupportedMechanismError: no proof covers a part under this relation.
+
+    >>> from epsilog.mechanisms import Gaussian
+    >>> both = plan_composition([Gaussian(4.0), Gaussian(8.0)], delta=1e-6)
+    >>> both.epsilon.upper > both.parts[0].alone.upper > both.parts[1].alone.upper
+    True
+    """
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
+
+    def price(parts: Sequence[Release], gap: float = _SHOWN) -> Interval:
+        return bound_epsilon(Composed(parts), delta=delta, relation=relation, gap=gap)
+
+    return CompositionPlan(
+        epsilon=price(releases, gap=_CLOSE),
+        parts=tuple(
+            PartCost(alone=price([part]), without=price([*releases[:i], *releases[i + 1 :]]))
+            for i, part in enumerate(releases)
+        ),
+    )
+
+
+def compute_profile_view(
+    release: Release, *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE, points: int = 25
+) -> ProfileView:
+    """Bounds delta over a grid of epsilons that reaches down to about ``delta``.
+
+    >>> from epsilog.mechanisms import Gaussian
+    >>> view = compute_profile_view(Gaussian(1.0), delta=1e-6)
+    >>> round(view.advantage.upper, 4), 0.05 < view.true_positive_rate(0.01) < 0.13
+    (0.3829, True)
+    """
+    delta = check.in_open_interval(0, 1)(delta=delta)
+    points = check.integer(2)(points=points)
+    reach = bound_epsilon(release, delta=delta, relation=relation).upper
+    last = reach * 1.1 if math.isfinite(reach) and reach > 0 else 1.0
+    epsilons = tuple(last * i / (points - 1) for i in range(points))
+    deltas = tuple(bound_delta(release, epsilon=eps, relation=relation, gap=_DRAWN) for eps in epsilons)
+    return ProfileView(epsilons, deltas, deltas[0])

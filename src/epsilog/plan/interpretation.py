@@ -1,0 +1,241 @@
+"""What a price means for one person: how far odds move, what more such releases cost, delta at worst, room left."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from epsilog.accounting import PrivacyProfile, profile
+from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.mechanisms import Release, Repeated
+from epsilog.numerics.rounding import round_down, round_up
+from epsilog.plan import sentences
+from epsilog.plan.pricing import GAP
+from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
+from epsilog.terms.messages import Message
+
+__all__ = ["Interpretation", "bound_log_odds_factor", "interpret_guarantee"]
+
+RELEASE_COUNTS = (1, 2, 8, 64)
+_GAP, _ROUGH = 0.005, 0.02  # relative widths to aim for; the second for several releases together
+_DEEPER = 1000  # times smaller: where it is looked whether epsilon stays finite
+_LEAST_STEP, _MOST_STEP = 0.02, 3.0  # between which the step of ``bound_log_odds_factor`` is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Interpretation:
+    """What a claim means for one person, every figure an upper bound but ``fits``, which is a lower one.
+
+    Attributes:
+        epsilon: the claim, in nats.
+        delta: the claim's failure probability; 0 for pure DP.
+        relation: which data sets are neighbours; None for those that a sensitivity is stated for.
+        privacy_unit: what one neighbour differs in.
+        population: how many there are; None where that is not stated.
+        subject: what keeps the claim, in the plural.
+        moved: the logarithm of the factor by which odds grow, but for outcomes of chance ``delta``.
+        releases: numbers of such releases, each with their epsilon together at ``delta``; None where none is proven.
+        deeper: a smaller delta, and epsilon there.
+        cap: the policy's cap on epsilon at ``delta``; None where none is stated.
+        fits: how many such releases the cap bears together, ``RELEASES[-1]`` for that many or more; None without a cap.
+        assumptions: what must hold of the release for its price to hold.
+    """
+
+    epsilon: float
+    delta: float
+    relation: NeighboringRelation | None
+    privacy_unit: str
+    population: int | None
+    subject: str
+    moved: float
+    releases: tuple[tuple[int, float | None], ...]
+    deeper: tuple[float, float]
+    cap: float | None
+    fits: int | None
+    assumptions: tuple[Message, ...]
+
+    @property
+    def statement(self) -> Message:
+        """The claim, as a report states it."""
+        return sentences.write_claim(
+            self.epsilon,
+            self.delta,
+            relation=self.relation,
+            privacy_unit=self.privacy_unit,
+            population=self.population,
+            subject=self.subject,
+        )
+
+    @property
+    def odds(self) -> Message:
+        """What an attacker who knows all other data can conclude."""
+        return sentences.write_odds(self.moved, self.delta, self.privacy_unit, self.relation)
+
+    @property
+    def delta_notes(self) -> tuple[Message, ...]:
+        """What delta alone would permit, and what is proven of this release at a smaller delta."""
+        if math.isinf(self.epsilon):
+            return (Message("delta/none"),)
+        if self.delta == 0:
+            return (Message("delta/pure"),)
+        permits = Message.of("delta/permits", unit=self.privacy_unit, delta=self.delta)
+        if self.population is not None:
+            records = self.population * self.delta
+            permits = Message.of("delta/permits-of", unit=self.privacy_unit, delta=self.delta, records=records)
+        smaller, there = self.deeper
+        if math.isinf(there):
+            return permits, Message.of("delta/smaller-unbounded", delta=smaller)
+        return permits, Message.of("delta/smaller", delta=smaller, epsilon=there)
+
+    @property
+    def headroom(self) -> Message:
+        """The number of such releases that fit within the cap together; epsilons do not subtract."""
+        if self.cap is None or self.fits is None:
+            return Message("headroom/no-cap")
+        if self.fits == 0:
+            return Message.of("headroom/none", cap=self.cap, epsilon=self.epsilon)
+        if self.fits == 1:
+            return Message.of("headroom/one", cap=self.cap)
+        kind = "many" if self.fits >= RELEASE_COUNTS[-1] else "some"
+        return Message.of(f"headroom/{kind}", cap=self.cap, fits=self.fits)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values with the messages; infinite numbers are the text "inf"."""
+        told = codec.plain_fields(self)
+        return {name: told[name] for name in ("epsilon", "delta", "moved", "cap", "fits", "assumptions")} | {
+            "statement": self.statement.to_json(),
+            "odds": self.odds.to_json(),
+            "posteriors": [
+                {"prior": prior, "posterior": sentences.posterior_probability(prior, self.moved)}
+                for prior in sentences.PRIORS
+            ],
+            "worst": [line.to_json() for line in self.delta_notes],
+            "releases": [{"count": count, "epsilon": codec.encode(found)} for count, found in self.releases],
+            "of_releases": Message("releases/together").to_json(),
+            "headroom": self.headroom.to_json(),
+        }
+
+
+def bound_log_odds_factor(curve: PrivacyProfile, delta: float) -> float:
+    """Bounds the logarithm of the factor by which an outcome moves the odds between neighbours, from above.
+
+    Outcomes that move them further, either way, come up with a chance of at most ``delta`` whichever of both neighbours
+    is true. That is more than epsilon at ``delta``, which bounds sets of outcomes and not each.
+
+    Args:
+        curve: of what is released.
+        delta: the chance of the outcomes that are left out, in [0, 1); 0 leaves out none.
+
+    Source:
+        docs/accounting/odds.md.
+
+    >>> from epsilog.mechanisms import Laplace
+    >>> from epsilog.accounting import profile
+    >>> round(bound_log_odds_factor(profile(Laplace(2.0)), 1e-6), 6)
+    0.5
+    """
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
+    everywhere = curve.epsilon(0.0).upper
+    if delta == 0:
+        return everywhere
+    near, far = curve.epsilon(delta), curve.epsilon(delta / 10).upper
+    slope = max(0.0, far - near.upper) / math.log(10) if math.isfinite(far) else math.inf
+    step = min(max(math.log1p(slope), _LEAST_STEP), _MOST_STEP)  # about the best
+    found = _bound_per_step(curve, delta, step, near.lower)
+    if math.isinf(found):  # a small step asks at a delta that is too small for what may fail outright
+        found = _bound_per_step(curve, delta, _MOST_STEP, near.lower)
+    return min(everywhere, found)
+
+
+def _bound_per_step(curve: PrivacyProfile, delta: float, step: float, least: float) -> float:
+    """A bound for any step above 0; ``least`` is at most epsilon at ``delta`` (docs/accounting/odds.md)."""
+    one_way = round_down(-math.expm1(-step) * delta / (1 + math.exp(-(least + step))), 16)
+    return round_up(curve.epsilon(one_way).upper + step, 8)
+
+
+def interpret_guarantee(
+    release: Release,
+    price: Interval | None = None,
+    *,
+    delta: float,
+    relation: NeighboringRelation | None,
+    privacy_unit: str,
+    population: int | None = None,
+    subject: str = "released models",
+    cap: float | None = None,
+    epsilon: float | None = None,
+) -> Interpretation:
+    """Says what a price means for one person, and works out what that takes.
+
+    Args:
+        release: what is released.
+        price: its certified interval for epsilon at ``delta``; None computes it.
+        delta: failure probability, in [0, 1); 0 for pure DP.
+        relation: which data sets are neighbours; None for those that the release's sensitivity is stated for.
+        privacy_unit: what one neighbour differs in.
+        population: how many there are, where that is stated.
+        subject: what keeps the claim, in the plural.
+        cap: the policy's cap on epsilon at ``delta``; room under it is counted in releases of this kind.
+        epsilon: what is claimed, where that is less than the price: another proof's bound.
+
+    >>> from epsilog.accounting import epsilon
+    >>> from epsilog.mechanisms import Gaussian
+    >>> noise = Gaussian(4.0)
+    >>> found = interpret_guarantee(noise, epsilon(noise, delta=1e-6), delta=1e-6, relation=None,
+    ... privacy_unit="person", cap=2.5)
+    >>> str(found.headroom)
+    '4 such releases, including this one, fit within the cap of 2.5; one more does not.'
+    """
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
+    cap = check.optional(check.positive(check.DOWN))(cap=cap)
+    epsilon = check.optional(check.upper_bound())(epsilon=epsilon)
+    under = relation or NeighboringRelation.ADD_OR_REMOVE_ONE
+    if price is None:
+        price = bound_epsilon(release, delta=delta, relation=under, gap=GAP)
+    curve = profile(release, relation=under, gap=_GAP)
+    claimed = price.upper if epsilon is None else min(price.upper, epsilon)
+    together = {1: claimed} | {count: _together(release, count, delta, under) for count in RELEASE_COUNTS[1:]}
+    smaller = delta / _DEEPER
+    return Interpretation(
+        epsilon=claimed,
+        delta=delta,
+        relation=relation,
+        privacy_unit=check.text()(privacy_unit=privacy_unit),
+        population=check.optional(check.integer(1))(population=population),
+        subject=subject,
+        moved=bound_log_odds_factor(curve, delta),
+        releases=tuple(together.items()),
+        deeper=(smaller, curve.epsilon(smaller).upper if delta > 0 else claimed),
+        cap=cap,
+        fits=None if cap is None else _fits(release, cap, delta, under, together),
+        assumptions=price.assumptions,
+    )
+
+
+def _together(release: Release, count: int, delta: float, relation: NeighboringRelation) -> float | None:
+    try:
+        return bound_epsilon(Repeated(release, count), delta=delta, relation=relation, gap=_ROUGH).upper
+    except (UnsupportedMechanismError, CalibrationError):
+        return None
+
+
+def _fits(
+    release: Release, cap: float, delta: float, relation: NeighboringRelation, known: dict[int, float | None]
+) -> int:
+    """The most releases whose price was found to be within the cap, looked for between those that are known."""
+
+    def within(found: float | None) -> bool:
+        return found is not None and found <= cap
+
+    if not within(known[1]):
+        return 0
+    fits = max(count for count, found in known.items() if within(found))
+    beyond = min((count for count, found in known.items() if count > fits), default=fits)
+    while beyond - fits > 1:
+        middle = (fits + beyond) // 2
+        if within(_together(release, middle, delta, relation)):
+            fits = middle
+        else:
+            beyond = middle
+    return fits

@@ -1,0 +1,270 @@
+"""What a frame's rows add to the sums: each row by itself, and at most so many rows of each unit.
+
+Nothing here depends on more than one unit's own rows: no category is found, no range is looked up, no error is raised
+because of a value. What cannot be read as what was asked for stays out. The names and types of the columns are taken as
+public, and checked before anything is charged, as are the steps of a lazy frame; values are read after.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog import cells
+from epsilog.queries.lazy import require_total
+from epsilog.queries.noise import NoisySum, round_midpoint_down
+from epsilog.queries.query_types import (
+    Count,
+    CountAbove,
+    FirstCategoryAbove,
+    Histogram,
+    Mean,
+    MostCommonCategory,
+    Query,
+    Sum,
+    build_value_grid,
+)
+from epsilog.terms import CheckError, RecordError
+from epsilog.terms.extras import install_command
+
+__all__ = ["check_frame", "get_column_types", "sum_contributions"]
+
+Array = NDArray[np.int64]
+_NUMERIC = re.compile(r"(u?int|float)\d+|bool(ean)?", re.IGNORECASE)
+
+
+def check_frame(frame: Any, query: Query, unit: str | None) -> None:
+    """Requires the columns that a question names, once each and of a type that can answer it; reads no value.
+
+    Raises:
+        CheckError: another frame, or a lazy one with a step that can fail because of a value.
+    """
+    types = get_column_types(frame)
+    if _is_lazy(frame):
+        require_total(frame)
+    for name in (*query.columns, *(() if unit is None else (unit,))):
+        if name not in types:
+            raise CheckError("frame", f"a column {name!r}", ", ".join(map(repr, types)) or "none", verb="have")
+    numeric = isinstance(query, Sum | Mean) or (isinstance(query, Histogram) and query.edges is not None)
+    for name in query.columns if numeric else ():
+        if types[name].startswith(
+            ("Date", "Time", "Duration", "List", "Struct", "Array", "Binary", "datetime", "time")
+        ):
+            raise CheckError(name, "a column of numbers", types[name])
+
+
+def sum_contributions(
+    frame: Any, query: Query, parts: Sequence[NoisySum], *, unit: str | None, rows: int
+) -> list[list[int]]:
+    """What the rows add up to, in steps: a list of cells for each part.
+
+    Args:
+        frame: as ``check_frame`` let it pass.
+        query: what is asked.
+        parts: the sums that answer it.
+        unit: the column that says whose a row is; None where each row is a unit of its own.
+        rows: the most rows of a unit that count: the first that have what is asked for.
+    """
+    table = _collect_columns(frame, (*query.columns, *(() if unit is None else (unit,))))
+    with np.errstate(all="ignore"):  # a warning about one value would tell of it
+        added, counted = _list_row_contributions(table, query)
+    kept = counted if unit is None else _first(_values(table, unit), counted, rows)
+    match query:
+        case Sum():
+            return [[_sum(added[kept])]]
+        case Mean():
+            sums = [_sum(added[kept]), int(kept.sum())]
+            return [[total * factor] for total, factor in zip(sums, (1, parts[-1].high), strict=True)][: len(parts)]
+    (part,) = parts
+    return [[int(total) * part.high for total in np.bincount(added[kept], minlength=part.cells)]]
+
+
+def _sum(steps: Array) -> int:
+    """A sum that does not overflow: the steps of a row are below 2^22, and no frame has 2^41 rows."""
+    return int(steps.sum(dtype=np.int64))
+
+
+def _list_row_contributions(table: Any, query: Query) -> tuple[Array, NDArray[np.bool_]]:
+    """What each row adds (steps, or the place of its cell), and whether it adds anything."""
+    match query:
+        case Count(column=None) | CountAbove(column=None):
+            height = _height(table)
+            return np.zeros(height, np.int64), np.ones(height, np.bool_)
+        case Count(column=str(name)) | CountAbove(column=str(name)):
+            there = np.fromiter((not cells.is_missing(value) for value in _values(table, name)), np.bool_)
+            return np.zeros(len(there), np.int64), there
+        case Sum(column=name, bounds=bounds) | Mean(column=name, bounds=bounds):
+            return _snap_to_grid(_numbers(table, name), bounds, centred=isinstance(query, Mean))
+        case Histogram(column=name, edges=edges) if edges is not None:
+            return _bin_values(_numbers(table, name), edges)
+        case (
+            Histogram(column=name, categories=names)
+            | MostCommonCategory(column=name, categories=names)
+            | FirstCategoryAbove(column=name, categories=names)
+        ):
+            assert names is not None, "a histogram without edges has categories"
+            return _place_categories(_values(table, name), names)
+    raise CheckError("query", "a question that epsilog.queries has", repr(query))
+
+
+def _snap_to_grid(
+    values: NDArray[np.float64], bounds: tuple[float, float], *, centred: bool
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Values clamped to their bounds and rounded to the grid, in steps; a step is a power of two, so this is exact."""
+    step, low, high = build_value_grid(bounds)
+    there = ~np.isnan(values)
+    clamped = np.clip(np.where(there, values, bounds[0]), *bounds)
+    steps = np.clip(np.rint(clamped / float(step)).astype(np.int64), low, high)
+    return steps - (round_midpoint_down(low, high) if centred else 0), there
+
+
+def _bin_values(values: NDArray[np.float64], edges: Sequence[float]) -> tuple[Array, NDArray[np.bool_]]:
+    there = (values >= edges[0]) & (values <= edges[-1])  # NaN is neither
+    places = np.searchsorted(np.array(edges), values, side="right") - 1
+    return np.clip(places, 0, len(edges) - 2).astype(np.int64), there
+
+
+def _place_categories(values: Iterable[Any], names: Sequence[str | int]) -> tuple[Array, NDArray[np.bool_]]:
+    """The place of each value among the categories: texts by their letters, numbers by their value."""
+    known = {name: place for place, name in enumerate(names)}
+    places = np.fromiter((_place(known, value) for value in values), np.int64)
+    return places, places >= 0
+
+
+def _place(known: Mapping[Any, int], value: Any) -> int:
+    try:
+        return known.get(value, -1)
+    except Exception:  # noqa: BLE001 - whatever a value does, it only stays out itself
+        return -1
+
+
+def _first(units: Iterable[Any], counted: NDArray[np.bool_], rows: int) -> NDArray[np.bool_]:
+    """Keeps the first rows of each unit, of those that count; a row that names no unit stays out.
+
+    Which rows of a unit are kept depends on the order of its own rows alone, and on nobody else's.
+    """
+    seen: dict[Any, int] = {}
+    kept = np.zeros(len(counted), np.bool_)
+    for place, value in enumerate(units):
+        if not counted[place] or cells.is_missing(value):
+            continue
+        with suppress(Exception):  # whatever a value does, it only stays out itself
+            before = seen.get(value, 0)
+            seen[value] = before + 1
+            kept[place] = before < rows
+    return kept
+
+
+def _numbers(table: Any, name: str) -> NDArray[np.float64]:
+    """A column as doubles; what is no number is NaN."""
+    column = table[name]
+    kind = str(getattr(column, "dtype", "object"))
+    if _NUMERIC.fullmatch(kind):
+        if _of(column, "pandas"):
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=math.nan))
+        if _of(column, "polars"):
+            return np.asarray(column.cast(sys.modules["polars"].Float64).fill_null(math.nan).to_numpy())
+        return np.asarray(
+            np.ma.filled(np.ma.asarray(column, dtype=np.float64), math.nan)
+        )  # what is masked is not there
+    return np.fromiter(map(cells.number, _values(table, name)), np.float64)
+
+
+def _values(table: Any, name: str) -> list[Any]:
+    """A column's cells as Python's own values."""
+    column = table[name]
+    if _of(column, "polars") and (column.dtype.is_nested() or column.dtype.is_temporal()):
+        # one date beyond Python's years would fail for all: what stands here equals no category
+        there = column.is_not_null().to_list()
+        if column.dtype.is_nested():
+            return [[] if each else None for each in there]  # names nobody, as any list
+        return [(each,) if known else None for each, known in zip(column.to_physical().to_list(), there, strict=True)]
+    return cells.listed(column)
+
+
+def _height(table: Any) -> int:
+    return len(next(iter(table.values()), ())) if isinstance(table, Mapping) else len(table)
+
+
+def _of(value: Any, library: str) -> bool:
+    return type(value).__module__.split(".")[0] == library
+
+
+def get_column_types(frame: Any) -> dict[str, str]:
+    """The columns of a frame that have a text for a name, each with the name of its type."""
+    if _of(frame, "polars") and hasattr(frame, "collect_schema"):
+        found = _read(lambda: dict(frame.collect_schema()))
+    elif _of(frame, "pandas") and hasattr(frame, "columns"):
+        if not frame.columns.is_unique:
+            raise CheckError("frame", "columns of different names", "some twice", verb="have")
+        found = dict(frame.dtypes)
+    elif isinstance(frame, Mapping):
+        if any(not cells.is_series(each) or getattr(each, "ndim", 1) != 1 for each in frame.values()):
+            raise CheckError("frame", "columns that are series", "another", verb="have")
+        if len({len(column) for column in frame.values()}) > 1:
+            raise CheckError("frame", "columns of one length", "several", verb="have")
+        found = {name: getattr(column, "dtype", "object") for name, column in frame.items()}
+    elif _is_arrow(frame):
+        found = dict(_read(lambda: cells.from_arrow(_without_rows(frame)).schema))
+    else:
+        bound = "a frame of Polars, pandas or Arrow, a table of DuckDB, or a mapping of columns"
+        raise CheckError("frame", bound, type(frame).__name__)
+    return {name: str(kind) for name, kind in found.items() if isinstance(name, str)}
+
+
+def _collect_columns(frame: Any, names: Sequence[str]) -> Any:
+    """The columns that are wanted, in memory."""
+    if _is_arrow(frame):
+        return _read(lambda: cells.from_arrow(frame))
+    if not _is_lazy(frame):
+        return frame
+    if names:
+        return _read(lambda: frame.select(*dict.fromkeys(names)).collect())
+    polars = sys.modules["polars"]
+    return _read(lambda: frame.select(polars.repeat(0, polars.len())).collect())
+
+
+def _is_lazy(frame: Any) -> bool:
+    return _of(frame, "polars") and hasattr(frame, "collect")
+
+
+def _is_arrow(frame: Any) -> bool:
+    """A table of another library that hands its columns over through the Arrow interface."""
+    speaks = hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")
+    return speaks and not _of(frame, "polars") and not _of(frame, "pandas") and not isinstance(frame, Mapping)
+
+
+def _without_rows(frame: Any) -> Any:
+    """The same table without its rows: its names and types, for which no value is read.
+
+    Raises:
+        CheckError: a table that is worked out when it is read, so that one value may make it fail.
+    """
+    if _of(frame, "duckdb"):
+        kind = str(getattr(frame, "type", "another"))
+        if kind != "TABLE_RELATION":
+            bound = "a table of DuckDB that is stored, or frame.to_arrow_table(): a query may fail because of a value"
+            raise CheckError("frame", bound, kind)
+        return frame.limit(0)
+    if not hasattr(frame, "slice"):
+        raise CheckError("frame", "a whole table or record batch of Arrow, in memory", type(frame).__name__)
+    return frame.slice(0, 0)
+
+
+def _read(reading: Callable[[], Any]) -> Any:
+    """What a library says of data that it cannot read may repeat it, so it is not passed on."""
+    try:
+        return reading()
+    except (CheckError, RecordError):
+        raise
+    except ImportError:
+        raise RecordError(f"tables of Arrow and DuckDB need polars: {install_command('data')}") from None
+    except Exception:  # noqa: BLE001 - see above
+        raise RecordError("the frame could not be read") from None

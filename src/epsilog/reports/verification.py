@@ -1,0 +1,413 @@
+"""What a third party does with a run, a report or its page: check the evidence, build the report again, compare.
+
+A report is a function of its evidence. So nothing in it is believed: every field must come out again, to the digit
+where it is copied and to a billionth where it is computed. What only the owner can say is bound by the ledger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from epsilog import npz
+from epsilog.reports.claim_metrics import get_report_version
+from epsilog.reports.kinds import Attested, Recomputed, kind_at
+from epsilog.reports.rendering import extract_document, render_html
+from epsilog.reports.report import build_report, extract_files
+from epsilog.reports.statements import (
+    compute_supported_epsilon,
+    format_statement,
+    format_supported_statement,
+    provable_guarantee,
+    with_counts,
+)
+from epsilog.terms import COMMITMENT, EVIDENCE_KINDS, Finding, RecordError, RunArtifact, Status, codec
+from epsilog.verification import (
+    LEDGER_CHECKS,
+    NO_TRUST_ANCHORS,
+    RECOMPUTE_TOLERANCE,
+    LedgerExcerpt,
+    LedgerReader,
+    Reconciliation,
+    RunEvidence,
+    SignatureCheck,
+    TrustAnchors,
+    bound_any_sampler,
+    certified_run,
+    check_checkpoint,
+    check_checkpoint_signatures,
+    check_head,
+    check_rigorous,
+    check_signatures,
+    parse_evidence,
+    reconcile,
+)
+
+Place = tuple[str | int, ...]
+Places = tuple[Place, ...]
+COMPUTED: Places = (  # may differ by rounding elsewhere
+    ("accounting", "curve"),
+    ("accounting", "formula"),
+    ("claim", "epsilon"),
+    ("claim", "unamplified"),
+    ("reading",),
+    ("tuning",),
+    ("verification",),
+    ("audit", "bound"),
+    ("audit", "estimate"),
+)
+REQUIRED_EVIDENCE = tuple(name for name in EVIDENCE_KINDS if name not in ("page", "model", "signature"))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportVerification:
+    """What was found, and which claim it leaves standing.
+
+    Attributes:
+        outcome: all findings, on evidence and on the report.
+        stands: the claim that what is here supports, in a sentence.
+    """
+
+    outcome: Reconciliation
+    stands: str
+
+    @property
+    def verdict(self) -> Status:
+        """The worst of all findings."""
+        return self.outcome.verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return self.outcome.to_json() | {"stands": self.stands, "required": sorted(self.outcome.required)}
+
+
+def verify_report(
+    content: bytes,
+    books: LedgerReader | None,
+    *,
+    required: Collection[str] = REQUIRED_EVIDENCE,
+    brought: TrustAnchors = NO_TRUST_ANCHORS,
+    signed: Sequence[SignatureCheck] = (),
+    cells: int | None = None,
+) -> ReportVerification:
+    """Examines a report alone, as JSON or as its HTML page; see ``verify_run``.
+
+    Raises:
+        RecordError: it is neither, or does not carry its evidence.
+    """
+    return verify_run(
+        _files(content), books, required=required, brought=brought, signed=signed, whole=False, cells=cells
+    )
+
+
+def _files(content: bytes) -> dict[str, bytes]:
+    """The files that a report carries, and itself as its page where it is one."""
+    page, document = read_report(content)
+    if isinstance(document, dict) and document.get("kind") == "logs-report":
+        raise RecordError("it is a report of logs, which it does not carry: verify it with the mapping of those logs")
+    return extract_files(document) | ({} if page is None else {RunArtifact.PAGE: content})
+
+
+def read_report(content: bytes) -> tuple[bytes | None, Any]:
+    """What a page holds (None if it is none), and the document, which may be any.
+
+    Raises:
+        RecordError: it is neither JSON nor a page that holds it.
+    """
+    page = extract_document(content)
+    try:
+        return page, codec.parse_json(page if page is not None else content)
+    except ValueError as error:
+        raise RecordError(f"the report is not JSON that can be read in one way: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class PartComparison:
+    """One part of a report beside the same part, built again from the evidence that the report carries.
+
+    Attributes:
+        part: its name at the top of the document.
+        fields: how many values it holds.
+        copied: how many of those somebody attests, or nobody states: that they are the same again proves nothing.
+        differing: place, what the report says, and what comes out; of each that differs, of many the first thousand.
+    """
+
+    part: str
+    fields: int
+    copied: int
+    differing: tuple[tuple[str, str, str], ...]
+
+
+def compare_rebuilt(content: bytes) -> tuple[PartComparison, ...]:
+    """Builds a report again from what it carries, and puts both beside each other, part by part.
+
+    Raises:
+        RecordError: it is no report, does not carry its evidence, or none can be built from it.
+    """
+    files = _files(content)
+    document = _report(files)
+    evidence = replace(parse_evidence(files, None), ledger=_read_reported_excerpt(document))
+    try:
+        again = build_report(
+            evidence, reconcile(evidence, required=REQUIRED_EVIDENCE), version=get_report_version(document)
+        )
+    except codec.UNREADABLE as error:
+        raise RecordError(f"no report can be built from this evidence: {error!r}") from error
+    copied = Counter(place[0] for place in leaves(again) if kind_at(again, place) != Recomputed())
+    parts = {**document, **again}
+    return tuple(_compared(part, document.get(part, ABSENT), again.get(part, ABSENT), copied[part]) for part in parts)
+
+
+def _compared(part: str, stated: Any, again: Any, copied: int) -> PartComparison:
+    found = islice(list_differences(stated, again, (part,)), MOST_SHOWN)
+    told = tuple(("/".join(map(str, at)), _format_value(one), _format_value(other)) for at, one, other in found)
+    fields = _fields(again if stated is ABSENT else stated)
+    return PartComparison(part, fields, min(copied, fields), told)
+
+
+def _format_value(value: Any) -> str:
+    return "nothing" if value is ABSENT else _short(value)
+
+
+def _fields(value: Any) -> int:
+    if isinstance(value, dict | list):
+        return sum(map(_fields, value.values() if isinstance(value, dict) else value))
+    return 1
+
+
+def verify_run(
+    files: Mapping[str, bytes],
+    books: LedgerReader | None,
+    *,
+    required: Collection[str] = REQUIRED_EVIDENCE,
+    brought: TrustAnchors = NO_TRUST_ANCHORS,
+    signed: Sequence[SignatureCheck] = (),
+    whole: bool = True,
+    cells: int | None = None,
+) -> ReportVerification:
+    """Runs every check, then builds the report again and compares it field by field.
+
+    Args:
+        files: contents by name, as a run left them.
+        books: the ledger that the run was charged to; None if it was not given.
+        required: evidence (report, ledger, custody, page, model, signature) without which nothing is verified.
+        brought: what an auditor kept elsewhere, which the ledger must still hold, and whose signatures count.
+        signed: who has signed the report; see ``verify.read_signed``.
+        whole: whether all that a run leaves ought to be here: then what was committed and is missing fails.
+        cells: given, the claim is proven again in ball arithmetic, on lattices of at most so many cells.
+
+    Raises:
+        RecordError: plan or records that cannot be read.
+    """
+    evidence, document = parse_evidence(files, books), _report(files)
+    if books is None:
+        evidence = replace(evidence, ledger=_read_reported_excerpt(document))
+    try:
+        outcome = reconcile(evidence, required=required)
+    except codec.UNREADABLE as error:  # readable, and nothing that a run could have left
+        raise RecordError(f"this evidence cannot be checked: {error!r}") from error
+    findings = outcome.findings if books is not None else tuple(map(_no_ledger, outcome.findings))
+    if whole:
+        findings = tuple(_missing(f, evidence) if f.lacks in required else f for f in findings)
+    findings = (
+        *findings,
+        *check_head(books, brought.head),
+        *check_checkpoint(books, brought.checkpoint),
+        *check_signatures([*signed, *check_checkpoint_signatures(books, brought)], brought.keys),
+        check_report(document, evidence, outcome),
+        check_page(files, document),
+        check_model(files, evidence),
+    )
+    if cells is not None:
+        findings = (*findings, check_rigorous(evidence.plan.guarantee, evidence.plan.release, cells=cells))
+    return ReportVerification(replace(outcome, findings=findings), _find_supported_claim(evidence, findings))
+
+
+def _report(files: Mapping[str, bytes]) -> Any:
+    if RunArtifact.REPORT not in files:
+        return None
+    try:
+        return codec.parse_json(files[RunArtifact.REPORT])
+    except ValueError as error:
+        raise RecordError(f"{RunArtifact.REPORT} is not JSON that can be read in one way: {error}") from error
+
+
+def _read_reported_excerpt(document: Any) -> LedgerExcerpt | None:
+    """The report's own account of the ledger, where no ledger is here to say otherwise."""
+    try:
+        return LedgerExcerpt.from_json(document["evidence"]["ledger"])
+    except codec.UNREADABLE:
+        return None
+
+
+def _no_ledger(finding: Finding) -> Finding:
+    if finding.check not in LEDGER_CHECKS or finding.verdict is Status.FAILED:
+        return finding
+    says = "No ledger was given."
+    return Finding(f"{finding.check}/not-checked", Status.NOT_CHECKED, says, lacks="ledger")
+
+
+def _missing(finding: Finding, evidence: RunEvidence) -> Finding:
+    """In a run's own folder, evidence that is bound to be there and is not was taken away."""
+    committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
+    says = {"ledger": "The ledger that the run was charged to is not here."}
+    if COMMITMENT in committed:
+        says["custody"] = f"{RunArtifact.CUSTODY} was committed, and is not here."
+    if finding.check != finding.lacks or finding.lacks not in says:
+        return finding
+    return Finding(f"{finding.check}/missing", Status.FAILED, says[finding.lacks])
+
+
+def check_report(document: Any, evidence: RunEvidence, outcome: Reconciliation) -> Finding:
+    """The report is what its evidence amounts to, in every field."""
+    if document is None:
+        return Finding("report/not-checked", Status.NOT_CHECKED, "There is no report here.", lacks="report")
+    try:
+        again = build_report(evidence, outcome, version=get_report_version(document))
+    except codec.UNREADABLE as error:
+        return Finding("report/cannot-be-built", Status.FAILED, f"No report can be built from this evidence: {error}")
+    return check_rebuilt(document, again)
+
+
+def check_rebuilt(document: Any, again: Any, *, computed: Places = COMPUTED) -> Finding:
+    """Every field of a document is what it is when it is built again from its evidence."""
+    different = list(list_differences(document, again, computed=computed))
+    if not different:
+        who = "their writer states" if document["kind"] == "logs-report" else "the owner and the ledger state"
+        says = f"Every field of the report is what its evidence amounts to; what {who} is copied."
+        return Finding("report/holds", Status.PASSED, says, _numbers_by_kind(document))
+    shown = "; ".join(f"{'/'.join(map(str, path)) or 'all'}: {_difference(a, b)}" for path, a, b in different[:3])
+    more = f"; and {len(different) - 3} more" if len(different) > 3 else ""
+    return Finding("report/differs", Status.FAILED, f"The report differs from its evidence: {shown}{more}.")
+
+
+def _numbers_by_kind(document: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    """How many values of a report were worked out again, and how many were copied from whose word."""
+    kinds = [kind_at(document, place) for place in leaves(document)]
+    counts = Counter(kind.by if isinstance(kind, Attested) else kind.label for kind in kinds)
+    return tuple((name, float(count)) for name, count in sorted(counts.items()))
+
+
+def leaves(value: Any, at: Place = ()) -> Iterator[Place]:
+    """Places of the values in a document that hold no others."""
+    if isinstance(value, dict | list) and value:
+        for step in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[step], (*at, step))
+    else:
+        yield at
+
+
+MOST_SHOWN = 1000
+ABSENT = object()  # what a document does not hold
+
+
+def list_differences(
+    stated: Any, again: Any, at: Place = (), *, computed: Places = COMPUTED
+) -> Iterator[tuple[Place, Any, Any]]:
+    """Where two documents differ: the place, what the first says, what the second says.
+
+    Args:
+        stated: the first.
+        again: the second.
+        at: where in them this is.
+        computed: places where figures may differ by rounding elsewhere.
+
+    >>> [path for path, _, _ in list_differences({"a": [1, True]}, {"a": [1, 1]})]
+    [('a', 1)]
+    """
+    if isinstance(stated, dict) and isinstance(again, dict):
+        for name in sorted(stated.keys() | again.keys()):
+            yield from list_differences(
+                stated.get(name, ABSENT), again.get(name, ABSENT), (*at, name), computed=computed
+            )
+    elif isinstance(stated, list) and isinstance(again, list):
+        for i in range(max(len(stated), len(again))):
+            one, other = (part[i] if i < len(part) else ABSENT for part in (stated, again))
+            yield from list_differences(one, other, (*at, i), computed=computed)
+    elif not _same(stated, again, computed=any(at[: len(place)] == place for place in computed)):
+        yield at, stated, again
+
+
+def _same(stated: Any, again: Any, *, computed: bool) -> bool:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (stated, again))
+    if numbers and computed:
+        return math.isclose(stated, again, rel_tol=RECOMPUTE_TOLERANCE)
+    return (numbers or type(stated) is type(again)) and bool(stated == again)
+
+
+def _difference(stated: Any, again: Any) -> str:
+    if stated is ABSENT:
+        return "is missing"
+    return "is nothing that a report holds" if again is ABSENT else f"{_short(stated)} instead of {_short(again)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_page(files: Mapping[str, bytes], document: Any) -> Finding:
+    """The HTML page is, byte for byte, the rendering of the report."""
+    if RunArtifact.PAGE not in files or document is None:
+        return Finding("page/not-checked", Status.NOT_CHECKED, "There is no HTML page here.", lacks="page")
+    try:
+        again = render_html(document).encode()
+    except Exception as error:  # noqa: BLE001 - whatever a document that is no report does to a template
+        return Finding("page/cannot-be-rendered", Status.FAILED, f"The report cannot be rendered: {error}")
+    if again == files[RunArtifact.PAGE]:
+        return Finding("page/holds", Status.PASSED, "The HTML page is the rendering of this report, byte for byte.")
+    return Finding("page/differs", Status.FAILED, "The HTML page is not the rendering of this report.")
+
+
+def check_model(files: Mapping[str, bytes], evidence: RunEvidence) -> Finding:
+    """The model's file holds the numbers that the last round released, in its own order."""
+    if RunArtifact.MODEL not in files:
+        return Finding("model/not-checked", Status.NOT_CHECKED, "There is no model here.", lacks="model")
+    try:
+        found = npz.hash_arrays(npz.decode_npz(files[RunArtifact.MODEL]))
+    except ValueError as error:
+        return Finding("model/cannot-be-read", Status.FAILED, f"{RunArtifact.MODEL} is not a released model: {error}.")
+    if evidence.records and found == evidence.records[-1].output_hash:
+        says = f"The parameters in {RunArtifact.MODEL} are those that the last round released, to the last bit."
+        return Finding("model/holds", Status.PASSED, says)
+    return Finding("model/differs", Status.FAILED, f"{RunArtifact.MODEL} holds no model that the last round released.")
+
+
+def _find_supported_claim(evidence: RunEvidence, findings: Collection[Finding]) -> str:
+    """The claim that is left by what failed, and by what is not here; and what rests on somebody's word."""
+    plan = evidence.plan
+    guarantee, known, seeded = plan.guarantee, bound_any_sampler(plan), plan.simulation
+    guarantee = provable_guarantee(guarantee, certified_run(plan).upper)
+    failed = {finding.check for finding in findings if finding.verdict is Status.FAILED}
+    if failed - {"participation"}:
+        return format_supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)
+    unbound = "No ledger was given, so nothing binds these records. " if _lacking("ledger", findings) else ""
+    if evidence.custody is not None:
+        left = compute_supported_epsilon(guarantee, unamplified=known, failed=failed)
+        says = format_supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)
+        return unbound + says + with_counts(left, plan.epsilon_of_counts) + _format_unchecked(findings)
+    told = evidence.owner.private["participation"] if evidence.owner else Status.NOT_CHECKED
+    weak = format_statement(replace(guarantee, epsilon=known), simulation=seeded) + with_counts(
+        known, plan.epsilon_of_counts
+    )
+    says = f"Without {RunArtifact.CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
+    rest = "That contributions were clipped, and the smaller epsilon of the plan, rest on the owner's word "
+    return f"{unbound}{says}{rest}(sampler: {told}).{_format_unchecked(findings)}"
+
+
+FOREMOST = ("the settings of the mechanism", "training", "data", "losses and scores", "software")
+
+
+def _format_unchecked(findings: Collection[Finding]) -> str:
+    """What verification did not look at, and what it copied: a banner says so, whatever else passed."""
+    left = [finding.check for finding in findings if finding.verdict is Status.NOT_CHECKED]
+    says = f" Not checked here: {', '.join(left)}." if left else ""
+    return f"{says} By the owner's word alone: {', '.join(FOREMOST)}; the report lists the rest."
+
+
+def _lacking(what: str, findings: Collection[Finding]) -> bool:
+    return any(finding.lacks == what for finding in findings)

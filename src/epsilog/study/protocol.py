@@ -1,0 +1,292 @@
+"""The measurements of a study: every condition, every seed, and nothing that the protocol does not name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from functools import partial
+from statistics import median
+from typing import Any
+
+from epsilog.accounting import calibrate, profile, tpr_upper_bound
+from epsilog.schemes import Scheme
+from epsilog.study.backdoor import Backdoor, compute_attack_success, measure_backdoor
+from epsilog.study.canaries import CanaryExperiment, measure_canaries
+from epsilog.study.membership import ATTACKS, SHADOWS, MembershipExperiment, measure_membership
+from epsilog.study.properties import PropertyExperiment, measure_property
+from epsilog.study.result_cells import ResultCells, Shelf
+from epsilog.study.study_run import StudyRun, score_model
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check, codec
+from epsilog.training import Task, require_matching_scheme
+from epsilog.training.requests import UPLOADS
+
+DIGITS = 6  # of a calibrated noise multiplier
+UTILITY = "utility"
+TAKEN = {
+    UTILITY,
+    *ATTACKS,
+    MembershipExperiment.name,
+    PropertyExperiment.name,
+    CanaryExperiment.name,
+}  # names that no backdoor may have
+Numbers = dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyProtocol:
+    """What is measured, fixed before anything is.
+
+    Attributes:
+        budgets: epsilons to train at, in nats; training without DP comes first in any case.
+        seeds: of the runs; at least one, each below those of shadow models.
+        backdoors: what attackers do, each of its own name; none for no such attack.
+        membership: what is asked about who took part; None for no such attack.
+        mark: what rounds are told by; None for no property inference.
+        canaries: clients that send a direction of their own; None for none.
+    """
+
+    budgets: tuple[float, ...]
+    seeds: tuple[int, ...]
+    backdoors: tuple[Backdoor, ...] = ()
+    membership: MembershipExperiment | None = None
+    mark: PropertyExperiment | None = None
+    canaries: CanaryExperiment | None = None
+
+    def __post_init__(self) -> None:
+        check.validate_fields(
+            self, budgets=check.sequence_of(check.positive()), seeds=check.sequence_of(check.integer(0, SHADOWS - 1))
+        )
+        for name in ("budgets", "seeds"):
+            values = getattr(self, name)
+            if not values or len(set(values)) != len(values):
+                raise CheckError(name, "some, each once", repr(values), verb="name")
+        names = [one.name for one in self.backdoors]
+        if len(set(names)) != len(names) or {*names} & TAKEN:
+            raise CheckError("backdoors", "each of a name of its own", repr(names), verb="be")
+
+    @property
+    def questions(self) -> tuple[Backdoor | MembershipExperiment | PropertyExperiment | CanaryExperiment, ...]:
+        """Every attack."""
+        others = (self.membership, self.mark, self.canaries)
+        return (*self.backdoors, *(one for one in others if one is not None))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        attacks = [{"attack": type(one).__name__.lower(), **_describe_question(one)} for one in self.questions]
+        return {"budgets": list(self.budgets), "seeds": list(self.seeds), "attacks": attacks}
+
+
+def is_clean_metric(name: str) -> str:
+    """Of the numbers of a model that nobody attacks, the one that belongs to a backdoor's trigger."""
+    return f"{name}, nobody attacking"
+
+
+def _describe_question(question: Any) -> dict[str, Any]:
+    found = {each.name: getattr(question, each.name) for each in fields(question)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """One scheme on one task.
+
+    Attributes:
+        name: what it is called in the tables.
+        task: what is trained on what.
+        scheme_for: the scheme as a function of its noise multiplier.
+        delta: of the guarantee, in (0, 1).
+        relation: which data sets are neighbours.
+    """
+
+    name: str
+    task: Task
+    scheme_for: Callable[[float], Scheme]
+    delta: float
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def at(self, epsilon: float) -> Scheme:
+        """The scheme with the least noise that meets a budget.
+
+        Raises:
+            CalibrationError: no noise meets it.
+        """
+        noise = calibrate(
+            lambda z: self.scheme_for(z).release(),
+            epsilon=epsilon,
+            delta=self.delta,
+            relation=self.relation,
+            digits=DIGITS,
+        )
+        return require_matching_scheme(self.scheme_for(noise), self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One scheme at one budget, over all seeds.
+
+    Attributes:
+        subject: the subject's name.
+        epsilon: the budget; None without DP, where nothing is clipped and no noise is added.
+        noise_multiplier: what the budget asks for.
+        largest_tprs: what no attack on one unit can pass, by false positive rate; empty without DP.
+        runs: for each seed its numbers, by attack and by name; None where training diverged.
+    """
+
+    subject: str
+    epsilon: float | None
+    noise_multiplier: float | None
+    largest_tprs: dict[str, float]
+    runs: tuple[dict[str, Numbers | None], ...]
+
+    def values(self, attack: str, name: str) -> list[float | None]:
+        """One number over the seeds; None where it was not measured, or training diverged."""
+        return [(run.get(attack) or {}).get(name) for run in self.runs]
+
+    def of(self, attack: str, name: str) -> tuple[float, float, float] | None:
+        """Median, least and greatest over the seeds; None where some seed has no such number."""
+        numbers = [value for value in self.values(attack, name) if value is not None]
+        return (median(numbers), min(numbers), max(numbers)) if len(numbers) == len(self.runs) else None
+
+    @property
+    def where(self) -> str:
+        """The budget in words."""
+        return "without DP" if self.epsilon is None else f"at epsilon {self.epsilon:g}"
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Condition:
+        """Reads what ``to_json`` gives."""
+        return cls(**told | {"runs": tuple(told["runs"])})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"runs": list(self.runs)}
+
+
+def describe_inputs(subjects: tuple[Subject, ...], protocol: StudyProtocol) -> dict[str, Any]:
+    """Everything that the outcome depends on, for a hash that stands before the first run."""
+    return {
+        "protocol": protocol.to_json(),
+        "subjects": [
+            {
+                "name": one.name,
+                "scheme": codec.encode(one.scheme_for(1.0)),
+                "task": one.task.describe(),
+                "training": repr(one.task.training),
+                "delta": one.delta,
+                "relation": one.relation.value,
+            }
+            for one in subjects
+        ],
+    }
+
+
+def measure_subject(
+    subject: Subject, protocol: StudyProtocol, *, tell: Callable[[str], None], cells: ResultCells | None = None
+) -> Iterator[Condition]:
+    """Measures a subject: first without DP, then at every budget.
+
+    Args:
+        subject: scheme and task.
+        protocol: what is measured.
+        tell: called with what is computed next.
+        cells: what is finished already, and where what is finished is kept; None keeps nothing.
+
+    Raises:
+        CalibrationError: a budget that no noise meets; before anything is trained.
+        CheckError: an attack that the task cannot have, or a scheme that does not fit it.
+        RecordError: a finished cell that was changed.
+    """
+    cells = ResultCells() if cells is None else cells
+    for question in protocol.questions:
+        if not isinstance(question, MembershipExperiment):
+            question.require_fit(subject.task)
+    schemes = [(epsilon, subject.at(epsilon)) for epsilon in protocol.budgets]
+    for epsilon, scheme in [(None, subject.scheme_for(1.0)), *schemes]:
+        where = f"{subject.name}, {'without DP' if epsilon is None else f'epsilon {epsilon:g}'}"
+        shared = cells.within(where)
+        runs = []
+        for place, seed in enumerate(protocol.seeds, start=1):
+            trial = StudyRun(
+                task=subject.task,
+                scheme=scheme,
+                quiet=subject.scheme_for(0.0),
+                private=epsilon is not None,
+                delta=subject.delta,
+                seed=seed,
+                shared=shared,
+            )
+            says = f"{where}: seed {place} of {len(protocol.seeds)}"
+            runs.append(_run(trial, protocol, shared, partial(_report_progress, tell, says)))
+        noise = None if epsilon is None else scheme.noise_multiplier
+        yield Condition(subject.name, epsilon, noise, _largest(subject, scheme, protocol, epsilon), tuple(runs))
+
+
+def _run(
+    trial: StudyRun, protocol: StudyProtocol, shared: Shelf, tell: Callable[[str], None]
+) -> dict[str, Numbers | None]:
+    """One seed's numbers, by attack; each attack is a cell of its own."""
+
+    def cell(name: str, compute: Callable[[], Any]) -> Any:
+        def announced() -> Any:
+            tell(name)
+            return compute()
+
+        return shared(f"seed {trial.seed}, {name}", announced)
+
+    asked = [question for question in protocol.questions if _applies(question, trial.scheme)]
+    triggers = [question for question in asked if isinstance(question, Backdoor)]
+    found: dict[str, Numbers | None] = {UTILITY: cell(UTILITY, lambda: _utility(trial, triggers))}
+    for question in asked:
+        told = cell(question.name, partial(_describe_experiment, question, trial))
+        found |= told if isinstance(question, MembershipExperiment) else {question.name: told}
+    return found
+
+
+def _report_progress(tell: Callable[[str], None], where: str, what: str) -> None:
+    tell(f"{where}, {what}")
+
+
+def _utility(trial: StudyRun, triggers: Iterable[Backdoor]) -> Numbers | None:
+    """The score of a model that nobody attacks, and how often each trigger works on it all the same."""
+    model = trial.train()
+    if model is None:
+        return None
+    return {"score": score_model(trial.task, model)} | {
+        is_clean_metric(each.name): compute_attack_success(trial.task, model, each) for each in triggers
+    }
+
+
+def _describe_experiment(
+    question: Backdoor | MembershipExperiment | PropertyExperiment | CanaryExperiment, trial: StudyRun
+) -> Any:
+    match question:
+        case Backdoor():
+            return measure_backdoor(question, trial)
+        case MembershipExperiment():
+            return measure_membership(question, trial)
+        case PropertyExperiment():
+            return measure_property(question, trial)
+        case CanaryExperiment():
+            return measure_canaries(question, trial)
+
+
+def _applies(question: Backdoor | MembershipExperiment | PropertyExperiment | CanaryExperiment, scheme: Scheme) -> bool:
+    """Whether there is such an attack on a scheme: canaries are clients, and noise at the server cannot be skipped."""
+    if isinstance(question, CanaryExperiment):
+        return scheme.unit_is_client
+    if isinstance(question, Backdoor) and not question.complies:
+        return type(scheme) in UPLOADS and UPLOADS[type(scheme)].is_noisy
+    return True
+
+
+def _largest(subject: Subject, scheme: Scheme, protocol: StudyProtocol, epsilon: float | None) -> dict[str, float]:
+    if epsilon is None or protocol.membership is None:
+        return {}
+    rates = protocol.membership.fprs
+    promised = {rate: tpr_upper_bound([(epsilon, subject.delta)], fpr=rate) for rate in rates}
+    try:
+        curve = profile(scheme.release(), relation=subject.relation)
+        whole = {rate: curve.tpr(rate).upper for rate in rates}
+    except UnsupportedMechanismError:  # the one point of its curve that is known has to do
+        whole = promised
+    return {f"{rate:g}": min(promised[rate], whole[rate]) for rate in rates}

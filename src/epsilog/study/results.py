@@ -1,0 +1,237 @@
+"""What a study found, as tables, plots and sentences: comforting or not, and never more than was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from epsilog.reports import PlotSeries, add_inline_style, draw_line_plot
+from epsilog.study.membership import ATTACKS
+from epsilog.study.protocol import UTILITY, Condition, StudyProtocol, is_clean_metric
+from epsilog.terms.formatting import format_upper
+
+THREE = 3.0  # standard errors from which on something is called beyond chance
+Cell = Callable[[Condition], str]
+
+
+class ResultTable(NamedTuple):
+    """What was measured, a row for each condition: medians over the seeds, with the least and the greatest.
+
+    Attributes:
+        title: what it is about.
+        headings: of the columns.
+        rows: one for each condition that has such numbers.
+    """
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def build_tables(conditions: Sequence[Condition]) -> list[ResultTable]:
+    """A table for each thing that was measured."""
+    found = []
+    for title, columns in _columns(conditions).items():
+        rows = []
+        for one in conditions:
+            cells = [cell(one) for cell in columns.values()]
+            if any(cells):
+                budget = "no DP" if one.epsilon is None else f"{one.epsilon:g}"
+                noise = "" if one.noise_multiplier is None else format_upper(one.noise_multiplier, 4)
+                rows.append((one.subject, budget, noise, *cells))
+        if rows:
+            found.append(ResultTable(title, ("scheme", "epsilon", "noise", *columns), tuple(rows)))
+    return found
+
+
+def _columns(conditions: Sequence[Condition]) -> dict[str, dict[str, Cell]]:
+    """The columns of each table, by its title."""
+
+    def shows(attack: str, name: str) -> Cell:
+        return lambda one: _spread(one.of(attack, name))
+
+    backdoors: dict[str, Cell] = {}
+    for name in _backdoors(conditions):
+        backdoors |= {f"{name} works": shows(name, "success"), f"score, {name}": shows(name, "score")}
+        backdoors[is_clean_metric(name)] = shows(UTILITY, is_clean_metric(name))
+    membership: dict[str, Cell] = {}
+    for attack in ATTACKS:
+        membership[f"AUC, {attack}"] = shows(attack, "auc")
+    for rate in _rates(conditions):
+        for attack in ATTACKS:
+            membership[f"TPR at FPR {rate}, {attack}"] = shows(attack, f"tpr_at_{rate}")
+        membership[f"bound at FPR {rate}"] = lambda one, rate=rate: _upper(one.largest_tprs.get(rate))  # type: ignore[misc]
+    canaries = {
+        "estimate, last model": shows("canaries", "last_model"),
+        "estimate, all models": shows("canaries", "all_models"),
+        "control": shows("canaries", "control"),
+    }
+    titles: dict[str, dict[str, Cell]] = {
+        "utility": {"score": shows(UTILITY, "score")},
+        "backdoors": backdoors,
+        "membership": membership,
+        "property": {"AUC over rounds": shows("property", "auc")},
+        "canaries": canaries,
+    }
+    return {
+        title: kept
+        for title, columns in titles.items()
+        if (kept := {name: cell for name, cell in columns.items() if any(map(cell, conditions))})
+    }
+
+
+def _backdoors(conditions: Sequence[Condition]) -> list[str]:
+    """Every backdoor's name, in the protocol's order."""
+    told = [name for one in conditions for run in one.runs for name, found in run.items() if "success" in (found or {})]
+    return list(dict.fromkeys(told))
+
+
+def _rates(conditions: Sequence[Condition]) -> list[str]:
+    """Every false positive rate of the membership attacks."""
+    prefix, suffix = "tpr_at_", "_beyond_chance"
+    names = [name for one in conditions for run in one.runs for found in run.values() for name in found or {}]
+    rates = [each.removeprefix(prefix) for each in names if each.startswith(prefix) and not each.endswith(suffix)]
+    return list(dict.fromkeys(rates))
+
+
+def write_conclusions(conditions: Sequence[Condition], protocol: StudyProtocol) -> list[str]:
+    """What was measured, in words; the last ones say what it does not show."""
+    told = []
+    for subject, group in groupby(conditions, key=lambda one: one.subject):
+        told += [*_of_utility(subject, list(group))]
+    for one in conditions:
+        told += [*_of_backdoors(one), *_of_membership(one), *_of_property(one), *_of_canaries(one)]
+    told.append(
+        f"All numbers are medians of {len(protocol.seeds)} seeded runs on one set of data; in brackets the least and "
+        "the greatest. They are measurements of these models and these attacks."
+    )
+    if protocol.questions:
+        told.append(
+            "An attack that finds nothing is one attack that found nothing. The bound on true positives holds against "
+            "all of them, for one unit; the measured rates share a model among all units, and may lie above it by "
+            "chance."
+        )
+    if protocol.canaries is not None:
+        told.append(
+            "Canaries give an estimate of epsilon against one who knows their directions: no bound from either side."
+        )
+    return told
+
+
+def _of_utility(subject: str, group: Sequence[Condition]) -> Iterator[str]:
+    none = group[0].of(UTILITY, "score")
+    for one in group[1:]:
+        score = one.of(UTILITY, "score")
+        if none is None or score is None:
+            yield f"{subject}: {one.where} some run diverged."
+        elif score[1] <= none[2] and none[1] <= score[2]:
+            yield f"{subject}: {one.where} the score lies within the spread of the seeds without DP."
+        else:
+            yield f"{subject}: {one.where} the score is {_spread(score)}; without DP {_spread(none)}."
+
+
+def _of_backdoors(one: Condition) -> Iterator[str]:
+    for name in _backdoors([one]):
+        if (works := one.of(name, "success")) is not None:
+            told = f"{one.subject}: {one.where} {name} works on {_share(works)}"
+            alone = one.of(UTILITY, is_clean_metric(name))
+            yield f"{told}." if alone is None else f"{told}; where nobody attacks, on {_share(alone)}."
+
+
+def _of_membership(one: Condition) -> Iterator[str]:
+    for attack in ATTACKS:
+        if (auc := one.of(attack, "auc")) is None:
+            continue
+        says = f"{one.subject}: {one.where} {attack} tell" + ("s" if attack == "LiRA" else "")
+        yield f"{says} members from others beyond chance in {_seeds(one, attack, 'auc')} (AUC {_spread(auc)})."
+        for rate in _rates([one]):
+            tpr, seeds = one.of(attack, f"tpr_at_{rate}"), _seeds(one, attack, f"tpr_at_{rate}")
+            if tpr is not None and seeds != "no seed":
+                bound = one.largest_tprs.get(rate)
+                most = "nothing bounds it" if bound is None else f"no attack on one unit passes {_upper(bound)}"
+                yield f"{says} {_spread(tpr)} of members at an FPR of {rate}, beyond chance in {seeds}; {most}."
+
+
+def _of_property(one: Condition) -> Iterator[str]:
+    if (auc := one.of("property", "auc")) is not None:
+        seeds = _seeds(one, "property", "auc")
+        together = "beyond chance" if pool_z_score(one) > THREE else "not beyond chance"
+        yield (
+            f"{one.subject}: {one.where} updates tell rounds with the property beyond chance in {seeds}, and all seeds "
+            f"together {together} (AUC {_spread(auc)})."
+        )
+
+
+def pool_z_score(one: Condition) -> float:
+    """How many standard errors the areas of property inference lie above guessing, over all seeds together.
+
+    A seed has few rounds. The sum of the seeds' Mann-Whitney statistics has the sum of their variances.
+    """
+    names = ("auc", "rounds_with", "rounds_without")
+    seeds = list(zip(*(one.values("property", name) for name in names), strict=True))
+    told = [(a, m, n) for a, m, n in seeds if a is not None and m is not None and n is not None]
+    variance = sum(m * n * (m + n + 1) / 12 for _, m, n in told)
+    return sum(m * n * (a - 0.5) for a, m, n in told) / math.sqrt(variance) if told else 0.0
+
+
+def _of_canaries(one: Condition) -> Iterator[str]:
+    last, each, control = (one.of("canaries", name) for name in ("last_model", "all_models", "control"))
+    if last is not None and each is not None:
+        yield (
+            f"{one.subject}: {one.where} canaries estimate epsilon at {_spread(last)} from the last model and at "
+            f"{_spread(each)} from all models; directions that nobody sent, at {_spread(control)}."
+        )
+
+
+def _seeds(one: Condition, attack: str, name: str) -> str:
+    """In how many seeds a number is beyond chance."""
+    beyond = sum(bool(value) for value in one.values(attack, f"{name}_beyond_chance"))
+    return {0: "no seed", len(one.runs): "every seed"}.get(beyond, f"{beyond} of {len(one.runs)} seeds")
+
+
+def draw_study_plots(conditions: Sequence[Condition]) -> dict[str, str]:
+    """An SVG for each thing that was measured, by name: medians against epsilon, a line a scheme.
+
+    Bars go from the least to the greatest of the seeds.
+    """
+    wanted = {
+        "score": ("score on the public test set", UTILITY, "score"),
+        "losses": ("AUC of the membership attack on losses", "losses", "auc"),
+        "lira": ("AUC of LiRA", "LiRA", "auc"),
+        "property": ("AUC of property inference over rounds", "property", "auc"),
+        "canaries": ("epsilon that canaries estimate from all models", "canaries", "all_models"),
+    }
+    for place, name in enumerate(_backdoors(conditions), start=1):
+        wanted[f"backdoor-{place}"] = (f"share of rows on which {name} works", name, "success")
+    found = {}
+    for file, (label, attack, name) in wanted.items():
+        lines = [_line(subject, [*group], attack, name) for subject, group in groupby(conditions, lambda c: c.subject)]
+        if any(line.points for line in lines):
+            drawn = draw_line_plot(lines, title=label, x_label="epsilon", y_label=label, log_x=True)
+            found[file] = add_inline_style(drawn)
+    return found
+
+
+def _line(subject: str, conditions: Sequence[Condition], attack: str, name: str) -> PlotSeries:
+    told = [(one.epsilon, one.of(attack, name)) for one in conditions]
+    there = [(epsilon, spread) for epsilon, spread in told if epsilon is not None and spread is not None]
+    return PlotSeries(
+        subject,
+        tuple((epsilon, spread[0]) for epsilon, spread in there),
+        markers=True,
+        bars=tuple((spread[1], spread[2]) for _, spread in there),
+    )
+
+
+def _spread(values: tuple[float, float, float] | None) -> str:
+    return "" if values is None else f"{values[0]:.3f} ({values[1]:.3f} to {values[2]:.3f})"
+
+
+def _share(values: tuple[float, float, float]) -> str:
+    return f"{values[0]:.0%} of rows ({values[1]:.0%} to {values[2]:.0%})"
+
+
+def _upper(value: float | None) -> str:
+    return "" if value is None else format_upper(value, 3)

@@ -1,0 +1,271 @@
+"""A study from its file to its tables: the protocol is in the ledger before the first run, the outcome after the last.
+
+Nobody's privacy is spent: a study is a simulation, and its entry costs nothing. What the entry shows is that the
+protocol was fixed before the outcome was known, if the ledger is believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+import epsilog
+from epsilog import durable_io
+from epsilog.ledger import Ledger, open_ledger
+from epsilog.mechanisms import Composed
+from epsilog.pipeline import prepare_config
+from epsilog.study.backdoor import Backdoor
+from epsilog.study.canaries import CanaryExperiment
+from epsilog.study.membership import MembershipExperiment
+from epsilog.study.properties import PropertyExperiment
+from epsilog.study.protocol import Condition, StudyProtocol, Subject, describe_inputs, measure_subject
+from epsilog.study.result_cells import ResultCells
+from epsilog.study.results import ResultTable, build_tables, draw_study_plots, write_conclusions
+from epsilog.terms import CheckError, ConfigError, check, codec
+from epsilog.training.rounds import hash_run_inputs
+from epsilog.validation_errors import convert_validation_errors
+
+_Attack = TypeVar("_Attack")
+LEAST = "1e-18"  # delta that a ledger can book
+
+
+class _StudySection(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Head(_StudySection):
+    """[study]: what is compared."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+    programmes: Annotated[tuple[str, ...], Field(min_length=1)]
+    budgets: tuple[float, ...]
+    seeds: tuple[int, ...]
+
+
+class _Backdoor(_StudySection):
+    """[[backdoor]]: as ``Backdoor``."""
+
+    attackers: int
+    features: tuple[int, ...]
+    value: float
+    target: int
+    boost: float = 1.0
+    complies: bool = True
+    name: str = "backdoor"
+
+
+class _Membership(_StudySection):
+    """[membership]: as ``MembershipExperiment``."""
+
+    fprs: tuple[float, ...] = (0.01, 0.001)
+    shadows: int = 0
+    units: int = 4000
+
+
+class _Property(_StudySection):
+    """[property]: as ``PropertyExperiment``."""
+
+    features: tuple[int, ...]
+    value: float
+    share: float = 0.5
+    every: int = 1
+
+
+class _Canaries(_StudySection):
+    """[canaries]: as ``CanaryExperiment``."""
+
+    count: int = 100
+
+
+class _StudyFile(_StudySection):
+    study: _Head
+    backdoor: tuple[_Backdoor, ...] = ()
+    membership: _Membership | None = None
+    property: _Property | None = None
+    canaries: _Canaries | None = None
+
+    def protocol(self) -> StudyProtocol:
+        """What is measured."""
+        return StudyProtocol(
+            self.study.budgets,
+            self.study.seeds,
+            backdoors=tuple(
+                _build_experiment(Backdoor, each, f"backdoor[{place}]") for place, each in enumerate(self.backdoor)
+            ),
+            membership=None
+            if self.membership is None
+            else _build_experiment(MembershipExperiment, self.membership, "membership"),
+            mark=None if self.property is None else _build_experiment(PropertyExperiment, self.property, "property"),
+            canaries=None if self.canaries is None else _build_experiment(CanaryExperiment, self.canaries, "canaries"),
+        )
+
+
+def _build_experiment(kind: Callable[..., _Attack], section: _StudySection, name: str) -> _Attack:
+    try:
+        return kind(**section.model_dump())
+    except CheckError as error:
+        raise error.under(name) from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """What a study compares, and how.
+
+    Attributes:
+        name: of its folder and its ledger entry.
+        subjects: schemes on tasks.
+        protocol: what is measured.
+    """
+
+    name: str
+    subjects: tuple[Subject, ...]
+    protocol: StudyProtocol
+
+    def __post_init__(self) -> None:
+        check.validate_fields(self, name=check.text())
+        names = [one.name for one in self.subjects]
+        if not names or len(set(names)) != len(names):
+            raise CheckError("subjects", "some, each of its own name", repr(names), verb="be")
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of everything that the outcome depends on but the data."""
+        return codec.hash_canonical({"study": self.name, **describe_inputs(self.subjects, self.protocol)})
+
+
+def load_study(path: Path) -> Study:
+    """Reads a study's file, and the programmes that it names, relative to it.
+
+    Raises:
+        ConfigError: a file that is missing, is no TOML, or holds unknown, missing or wrong fields.
+    """
+    try:
+        stated = _StudyFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ConfigError(str(path), [f"cannot be read: {error.strerror}"]) from error
+    except ValidationError as error:
+        raise ConfigError(str(path), convert_validation_errors(error.errors())) from error
+    except ValueError as error:
+        raise ConfigError(str(path), [f"is not TOML: {error}"]) from error
+    head = stated.study
+    try:
+        protocol = stated.protocol()
+        return Study(head.name, tuple(_subject(path.parent / each) for each in head.programmes), protocol)
+    except CheckError as error:
+        raise ConfigError(str(path), [error]) from error
+
+
+def _subject(path: Path) -> Subject:
+    prepared = prepare_config(path)
+    programme, task = prepared.programme, prepared.task
+    if not programme.run.simulation:
+        raise ConfigError(str(path), ["run.simulation: must be true in a study"])
+    return Subject(
+        programme.programme.name,
+        task,
+        lambda z: programme.scheme.term(programme.population, z),
+        float(programme.delta),
+        programme.guarantee.relation,
+    )
+
+
+def run_study(whole: Study, *, folder: Path, ledger: str | Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Runs a study and writes ``run_study.json``, ``run_study.md`` and plots; a finished one is only read.
+
+    One that was killed goes on behind the last attack that it finished, and comes to the same bytes.
+
+    Args:
+        whole: what is compared.
+        folder: where studies live; this one gets a folder of its own.
+        ledger: what holds the protocol's hash from before the first run; made if there is none.
+        tell: called with what happens next.
+
+    Returns:
+        The document in ``run_study.json``.
+
+    Raises:
+        CalibrationError: a budget that no noise meets.
+        ConflictError: the ledger is for real budgets, or holds another outcome than the file.
+        RecordError: what was finished before was changed, or is of other data or another version.
+    """
+    own = folder / f"study-{whole.name}-{whole.hash[:8]}"
+    with open_ledger(ledger) as books:
+        books.verify()
+        charge = _enter_protocol(books, whole)
+        file = own / "study.json"
+        if charge.state == "committed" and file.exists():
+            charge.commit(evidence=_evidence(file))
+            kept: dict[str, Any] = codec.parse_json(file.read_bytes())
+            return kept
+        cells = ResultCells(own / "cells", bound=_bound(whole))
+        conditions = [
+            one
+            for subject in whole.subjects
+            for one in measure_subject(subject, whole.protocol, tell=tell, cells=cells)
+        ]
+        document = _document(whole, conditions)
+        durable_io.write_atomically(file, codec.encode_canonical(document) + b"\n")
+        durable_io.write_atomically(own / "study.md", _page(whole, conditions).encode())
+        for name, plot in draw_study_plots(conditions).items():
+            durable_io.write_atomically(own / f"{name}.svg", plot.encode())
+        charge.commit(evidence=_evidence(file))
+        cells.clear()
+    return document
+
+
+def read_tables(document: dict[str, Any]) -> list[ResultTable]:
+    """The tables of a study's document."""
+    return build_tables([Condition.from_json(one) for one in document["conditions"]])
+
+
+def _bound(whole: Study) -> str:
+    """What finished cells are of: the protocol, every number of the data, and the code."""
+    data = [hash_run_inputs(one.scheme_for(1.0), one.task) for one in whole.subjects]
+    return codec.hash_canonical({"study": whole.hash, "data": data, "version": epsilog.__version__})
+
+
+def _enter_protocol(books: Ledger, whole: Study) -> Any:
+    """The ledger's entry for a protocol: made before the first run, and found again by the same protocol."""
+    scope = f"studies/{whole.name}"
+    if not books.budgets_above(scope):
+        books.create_budget(
+            scope, kind="approximate", epsilon="1e-9", delta="1e-9", privacy_unit="nobody", simulation=True
+        )
+    key = f"study-{whole.hash[:32]}"
+    charge = books.reserve(scope, Composed([]), key=key, delta=LEAST, plan_hash=whole.hash, simulation=True)
+    if charge.state == "reserved":
+        charge.start()
+    return charge
+
+
+def _evidence(file: Path) -> dict[str, str]:
+    """What the ledger holds of an outcome; it refuses another one."""
+    return {"study.json": hashlib.sha256(file.read_bytes()).hexdigest()}
+
+
+def _document(whole: Study, conditions: list[Condition]) -> dict[str, Any]:
+    return {
+        "v": 1,
+        "kind": "study",
+        "name": whole.name,
+        "hash": whole.hash,
+        **describe_inputs(whole.subjects, whole.protocol),
+        "conditions": [one.to_json() for one in conditions],
+        "found": write_conclusions(conditions, whole.protocol),
+    }
+
+
+def _page(whole: Study, conditions: list[Condition]) -> str:
+    parts = [f"# {whole.name}", f"Protocol {whole.hash}."]
+    for table in build_tables(conditions):
+        rows = [table.headings, ["---"] * len(table.headings), *table.rows]
+        parts += [f"## {table.title}", "\n".join(f"| {' | '.join(row)} |" for row in rows)]
+    parts.append("\n".join(f"- {each}" for each in write_conclusions(conditions, whole.protocol)))
+    parts.append("\n".join(f"![{name}]({name}.svg)" for name in draw_study_plots(conditions)))
+    return "\n\n".join(parts) + "\n"
