@@ -13,7 +13,7 @@ from tests.server.conftest import serving
 
 from epsilog.ledger import COMMANDS, TRANSITIONS, Caller, Ledger, open_ledger, read_cycles
 from epsilog.ledger.commands import CHARGE, WHOLE, check_entry
-from epsilog.ledger.commands.base import WRITERS
+from epsilog.ledger.commands.base import WRITERS, Command
 from epsilog.mechanisms import Laplace, PureDP, Repeated
 from epsilog.server.app import create_app
 from epsilog.server.needs import NEEDS
@@ -377,3 +377,11 @@ def test_a_forked_child_asks_the_server_through_a_connection_of_its_own_alone(si
         done = subprocess.run([sys.executable, script, far.url], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert len(ledger.verify().charges) == 4
+
+
+def test_a_command_without_a_scope_is_never_made():
+    class Nowhere(Command):
+        """It has no place."""
+
+    with pytest.raises(TypeError, match="scope_at"):
+        Nowhere()

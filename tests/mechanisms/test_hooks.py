@@ -1,5 +1,6 @@
 """What mechanisms say of themselves: each hook against what it stands for, and the defaults, which claim nothing."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +26,7 @@ from epsilog.mechanisms import (
     Release,
     Repeated,
     ToeplitzStrategy,
+    TrialDistribution,
 )
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
@@ -120,3 +122,12 @@ def test_batches_have_the_chances_and_numbers_that_are_drawn(release, batches):
 def test_what_is_not_drawn_has_no_batches():
     assert run(BoundedParticipation(2), 4).batches() is run(FullParticipation(), 4).batches() is None
     assert Repeated(Gaussian(1.0), 2).batches() is None
+
+
+def test_trials_that_cannot_be_drawn_are_never_made():
+    @dataclass(frozen=True, slots=True)
+    class Undrawn(TrialDistribution):
+        most: int = 1
+
+    with pytest.raises(TypeError, match="draw"):
+        Undrawn()

@@ -149,8 +149,14 @@ def test_a_new_field_reaches_the_api_by_its_description():
     assert Longer.parse({"query": "count", "limit": 3}).to_json()["limit"] == 3
     assert "/sensitivity" in QUESTIONS
     assert QUESTIONS["/sensitivity"] is not Longer
-    with pytest.raises(NotImplementedError):
-        Question().answer()
+
+
+def test_a_question_that_forgets_its_answer_is_never_made():
+    class Silent(Question):
+        """It says nothing."""
+
+    with pytest.raises(TypeError, match="answer"):
+        Silent()
 
 
 # what is answered is the library's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -20,7 +21,7 @@ MOST_TRIALS = 10**9
 _MOST_DRAWN = 1e6  # on average: more are not run, and take long to draw
 
 
-class TrialDistribution:
+class TrialDistribution(ABC):
     """The law of the number of trials: public, fixed beforehand, drawn once, and never told. Abstract."""
 
     __slots__ = ()
@@ -28,6 +29,7 @@ class TrialDistribution:
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @abstractmethod
     def draw(self, below: RandBelow = secrets.randbelow) -> int:
         """Draw how many trials to run, exactly from the stated law. The number is as secret as the data.
 
@@ -41,7 +43,6 @@ class TrialDistribution:
         >>> NegativeBinomialTrialCount(shape=1.0, stopping_probability=0.1).draw(random.Random(1).randrange)
         5
         """
-        raise NotImplementedError
 
 
 @term("negative-binomial-trials")

@@ -6,6 +6,7 @@ the options of the command line and the check of a stamped record are derived fr
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self, dataclass_transform
@@ -42,7 +43,7 @@ QUESTIONS: dict[str, type[Question]] = {}
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class Question:
+class Question(ABC):
     """What a calculator is asked; a subclass states fields, ``answer`` and ``work``.
 
     Attributes:
@@ -85,9 +86,9 @@ class Question:
         """CPU seconds that the answer takes at most, about: a server picks a process by it, or refuses."""
         return type(self)._work(self)
 
+    @abstractmethod
     def answer(self) -> dict[str, Any]:
         """The answer, as plain JSON values."""
-        raise NotImplementedError
 
 
 class FederatedSchedule(Question, schema="FederatedSchedule"):

@@ -7,6 +7,7 @@ folds its entries with the same code. HTTP routes, command line, client and refe
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import cleandoc
@@ -157,7 +158,7 @@ class DescribedFields(NamedTuple):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-class Command:
+class Command(ABC):
     """An act on the ledger: a frozen dataclass of described fields.
 
     A subclass names itself and gives the columns of ``Transition`` as class keywords. It defines at most ``body``,
@@ -229,9 +230,9 @@ class Command:
         """What its entry does."""
         return self.verb
 
+    @abstractmethod
     def scope_at(self, at: At) -> str:
         """The scope of its entry."""
-        raise NotImplementedError
 
     def key_of_charge(self) -> str | None:
         """The key of its entry."""
@@ -265,7 +266,7 @@ class Command:
         """A refusal with what would fit instead."""
         return refusal
 
-    @classmethod
+    @classmethod  # noqa: B027 - most have nothing to check
     def check_body(cls, body: Mapping[str, Any]) -> None:
         """Checks what concerns several fields of a stored body at once."""
 
