@@ -12,7 +12,7 @@ import pytest
 
 from epsilog import accounting, mechanisms, numerics
 from epsilog.accounting import calibrate, calibration, delta, epsilon, rounds_that_fit
-from epsilog.accounting.account import METHODS, Method, compute_interval, run_methods
+from epsilog.accounting.account import METHODS, PURE, Method, compute_interval, run_methods
 from epsilog.mechanisms import (
     BallsInBins,
     Composed,
@@ -134,45 +134,49 @@ def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch
 
 
 def fixed(name, lower, upper, **others):
-    return Method(f"method/{name}@1", lambda *_: Bounds(lower, upper), **others)
+    return Method(Message(f"method/{name}@1"), lambda *_: Bounds(lower, upper), **others)
 
 
 def test_methods_are_asked_until_the_interval_is_narrow_and_sides_are_named_after_who_moved_them():
     composition, question = Composition.of(SGD), EpsilonAt(1e-5)
     wide, narrow, never = fixed("renyi", 1.0, 2.0), fixed("inversion", 1.5, 1.501), fixed("lattice", 9.0, 9.0)
-    assert run_methods((wide, narrow, never), composition, question, 0.01) == (Bounds(1.5, 1.501), narrow, narrow)
+    assert run_methods((wide, narrow, never), composition, question, 0.01) == (
+        Bounds(1.5, 1.501),
+        narrow.name,
+        narrow.name,
+    )
     both = run_methods((wide, fixed("lattice", 0.0, 1.8)), composition, question, 0.01).method
-    assert both == Message.of("method/each-side@1", above=Message(never.id), below=Message(wide.id))
-    nothing = run_methods((Method(wide.id, lambda *_: None),), composition, question, 0.01).method
+    assert both == Message.of("method/each-side@1", above=never.name, below=wide.name)
+    nothing = run_methods((Method(wide.name, lambda *_: None),), composition, question, 0.01).method
     assert nothing.id == "method/nothing@1"
-    assert run_methods((fixed("enough", 1.0, 1.1, enough=0.1), never), composition, question, 0.01).bounds == Bounds(
+    assert run_methods((fixed("gaussian", 1.0, 1.1, enough=0.1), never), composition, question, 0.01).bounds == Bounds(
         1.0, 1.1
     )
-    assert run_methods((fixed("last", 1.0, 9.0, last=True), never), composition, question, 0.01).bounds == Bounds(
+    assert run_methods((fixed("renyi", 1.0, 9.0, last=True), never), composition, question, 0.01).bounds == Bounds(
         1.0, 9.0
     )
     for helps, upper in (True, 1.5), (False, 1.501):  # a method that may move a narrow interval is asked all the same
-        helpful = fixed("helpful", 0.0, 1.5, helps=lambda *_, helps=helps: helps)
+        helpful = fixed("lattice", 0.0, 1.5, helps=lambda *_, helps=helps: helps)
         assert run_methods((narrow, helpful), composition, question, 0.01).bounds == Bounds(1.5, upper)
-        last = fixed("last", 1.0, 9.0, last=True)  # after it nothing is asked, whether it would help or not
+        last = fixed("renyi", 1.0, 9.0, last=True)  # after it nothing is asked, whether it would help or not
         assert run_methods((last, helpful), composition, question, 0.01).bounds == Bounds(1.0, 9.0)
 
 
 def test_an_upper_bound_alone_is_asked_of_methods_that_have_one():
     composition, question = Composition.of(SGD), DeltaAt(1.0)
-    method = Method("both", lambda *_: Bounds(0.2, 0.3), above=lambda *_: Bounds(0.0, 0.4))
+    method = Method(PURE.name, lambda *_: Bounds(0.2, 0.3), above=lambda *_: Bounds(0.0, 0.4))
     assert run_methods((method,), composition, question, 0.01, above=True).bounds == Bounds(0.0, 0.4)
     assert run_methods((method,), composition, question, 0.01).bounds == Bounds(0.2, 0.3)
 
 
 def test_an_answer_without_an_upper_end_is_asked_on():
     composition, question = Composition.of(SGD), EpsilonAt(1e-5)
-    one_sided = Method("one", lambda *_: None, above=lambda *_: Bounds(0.0, math.inf))
-    found = run_methods((one_sided, fixed("finite", 0.0, 3.0)), composition, question, 0.01, above=True)
+    one_sided = Method(PURE.name, lambda *_: None, above=lambda *_: Bounds(0.0, math.inf))
+    found = run_methods((one_sided, fixed("renyi", 0.0, 3.0)), composition, question, 0.01, above=True)
     assert found.bounds == Bounds(0.0, 3.0)
 
 
 def test_the_docs_list_the_methods_in_the_order_in_which_they_are_asked():
     section = CERTIFIED.read_text(encoding="utf-8").split("## 6. The answers")[1].split("\n## ")[0]
     rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")][2:]
-    assert rows == list(dict.fromkeys(str(Message(method.id)) for method in METHODS))
+    assert rows == list(dict.fromkeys(str(method.name) for method in METHODS))

@@ -17,7 +17,7 @@ import epsilog as ep
 from epsilog.accounting import Intervals, account, delta_curve, epsilon_curve, profile
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, Repeated
 from epsilog.mechanisms.composition import Composition
-from epsilog.terms import EpsilogError, Interval, NeighboringRelation, scalars
+from epsilog.terms import EpsilogError, Interval, NeighboringRelation, check
 from epsilog.terms.extras import install_command
 
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -231,4 +231,4 @@ def test_matplotlib_draws_it(tmp_path):
 
 def test_nothing_is_a_series_but_what_holds_numbers_in_order():
     for value in ("ab", b"ab", {1: 2}, {1}, 3, np.array(3)):
-        assert not scalars.is_series(value)
+        assert not check.is_series(value)

@@ -9,7 +9,8 @@ import pytest
 from epsilog import mechanisms
 from epsilog.mechanisms import Gaussian, PoissonTrialCount, Release, ToeplitzStrategy, TrialDistribution
 from epsilog.terms import CheckError, codec
-from epsilog.terms.fields import Field, _list_annotated, check_fields, list_fields
+from epsilog.terms.check import check_fields
+from epsilog.terms.fields import Field, _list_annotated, list_fields
 
 KINDS = [
     kind

@@ -5,6 +5,8 @@ import dataclasses
 import inspect
 import json
 import math
+import operator
+import re
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
@@ -23,7 +25,7 @@ from tests.terms.test_codec import SAMPLES, stored_as
 import epsilog as ep
 from epsilog import mechanisms, schemes, terms
 from epsilog.mechanisms import ApproximateDP, Gaussian, PureDP, Repeated
-from epsilog.terms import CheckError, Interval, NeighboringRelation, check, codec, scalars
+from epsilog.terms import CheckError, Interval, NeighboringRelation, arrays, check, codec
 from epsilog.terms.disclosed import Private
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -219,7 +221,7 @@ NOT_WHOLE = [
 )
 def test_a_foreign_ratio_is_the_number_that_its_whole_parts_make(above, below, kind, parts):
     given_ = kind(parts[0](above), parts[1](below))
-    assert check.exact_rational()(amount=given_) == scalars.exact("amount", given_) == Fraction(above, below)
+    assert check.exact_rational()(amount=given_) == check.exact("amount", given_) == Fraction(above, below)
 
 
 @given(
@@ -230,7 +232,7 @@ def test_a_foreign_ratio_is_the_number_that_its_whole_parts_make(above, below, k
 )
 def test_a_ratio_of_anything_but_whole_numbers_is_refused(odd, at, other, kind):
     parts = (odd, other) if at == 0 else (other, odd)
-    for ask in (scalars.exact, scalars.double, scalars.fraction, scalars.parse_integer):
+    for ask in (check.exact, check.double, check.fraction, check.parse_integer):
         with pytest.raises(CheckError, match="amount must be a number that is a ratio of two whole numbers"):
             ask("amount", kind(*parts))
 
@@ -242,13 +244,13 @@ def test_a_ratio_has_two_parts(parts):
             return parts
 
     with pytest.raises(CheckError, match="amount must be a finite number"):
-        scalars.exact("amount", Other(1, 2))
+        check.exact("amount", Other(1, 2))
 
 
 def test_a_ratio_without_parts_is_refused():
     for odd in (ForeignReal(1, 0), ForeignRational(0, 0), object.__new__(Fraction)):
         with pytest.raises(CheckError, match="amount must be a"):
-            scalars.exact("amount", odd)
+            check.exact("amount", odd)
 
 
 def test_values_that_are_traced_are_refused_clearly():
@@ -287,7 +289,7 @@ def test_a_value_whose_text_fails_or_is_long_is_shown_by_its_type_or_cut():
     ids=lambda values: type(values).__name__,
 )  # fmt: skip
 def test_a_series_of_any_library_is_an_array_of_doubles(values):
-    found = check.doubles()(losses=values)
+    found = arrays.doubles("losses", values)
     assert (type(found), found.dtype, found.tolist()) == (np.ndarray, np.dtype("float64"), [0.5, 1.0])
 
 
@@ -306,7 +308,7 @@ def test_a_series_of_any_library_is_an_array_of_doubles(values):
 )  # fmt: skip
 def test_a_series_of_anything_else_is_refused(values, says):
     with pytest.raises(CheckError, match=says):
-        check.doubles()(losses=values)
+        arrays.doubles("losses", values)
 
 
 @pytest.mark.parametrize(
@@ -447,3 +449,31 @@ def test_statements_of_any_kind_cost_the_same():
         assert ep.epsilon(ApproximateDP(kind(0.5), kind(0.25)), delta=kind(0.5)) == ep.epsilon(
             ApproximateDP(0.5, 0.25), delta=0.5
         )
+
+
+EDGES = [0.0, 5e-324, 1.0, 1.0 - 2**-53, 1.0 + 2**-52, 1e308, math.inf, math.nan]
+EDGES += [-one for one in EDGES]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "says"),
+    [
+        ({}, "finite"),
+        ({"gt": 0}, "finite and above 0"),
+        ({"ge": 1}, "finite and at least 1"),
+        ({"lt": 0}, "finite and below 0"),
+        ({"le": -1}, "finite and at most -1"),
+        ({"gt": 0, "lt": 1}, "in (0, 1)"),
+        ({"gt": 0, "le": 1}, "in (0, 1]"),
+        ({"ge": -1, "lt": 1}, "in [-1, 1)"),
+        ({"ge": 0, "le": 1e308}, "in [0, 1e+308]"),
+    ],
+)
+def test_bounds_hold_of_the_doubles_that_compare_so(bounds, says):
+    for value in EDGES:
+        holds = all(getattr(operator, name)(value, bound) for name, bound in bounds.items())
+        if math.isfinite(value) and holds:
+            assert check.finite(**bounds)(x=value) == value
+        else:
+            with pytest.raises(CheckError, match=re.escape(f"x must be {says}, got")):
+                check.finite(**bounds)(x=value)

@@ -33,7 +33,7 @@ from epsilog.numerics.questions import (
     relevant_delta,
     trivial_bounds,
 )
-from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check, scalars
+from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.messages import Message
 
 GAP = 0.002
@@ -53,7 +53,7 @@ class Method:
     """One way to bound an answer.
 
     Attributes:
-        id: of its message in the catalogue, which gives its source.
+        name: its message in the catalogue, which gives its source.
         bound: bounds the answer about a release, aiming for a relative width; None where it does not apply.
         above: bounds it from above only, where that saves work; never better than ``bound``.
         enough: a relative width at which no further method is asked once this one has answered.
@@ -62,7 +62,7 @@ class Method:
         helps: whether it may move an interval that is narrow enough already; if not given, it is not asked then.
     """
 
-    id: str
+    name: Message
     bound: Bound
     above: Bound | None = None
     enough: float = 0.0
@@ -75,17 +75,15 @@ class MethodResult(NamedTuple):
     """What is proven, and by which method on either side."""
 
     bounds: Bounds
-    above: Method | None
-    below: Method | None
+    above: Message | None = None
+    below: Message | None = None
 
     @property
     def method(self) -> Message:
         """The method, or that of each side."""
-        ids = dict.fromkeys(method.id for method in (self.above, self.below) if method is not None)
-        named = tuple(map(Message, ids))
-        if len(named) < 2:
-            return named[0] if named else Message("method/nothing@1")
-        return Message.of("method/each-side@1", above=named[0], below=named[1])
+        if self.above is None or self.below in (None, self.above):
+            return self.above or self.below or Message("method/nothing@1")
+        return Message.of("method/each-side@1", above=self.above, below=self.below)
 
 
 def run_methods(
@@ -106,7 +104,7 @@ def run_methods(
         ArithmeticError: two proven bounds contradict each other.
         UnsupportedMechanismError: no method has a proof under this relation; the first refusal.
     """
-    claim, wanted = MethodResult(trivial_bounds(question), None, None), gap
+    claim, wanted = MethodResult(trivial_bounds(question)), gap
     refusal, answered = None, False
     for method in methods:
         if claim.bounds.within(wanted, least=FAINT) and not (
@@ -124,7 +122,7 @@ def run_methods(
             continue
         if found is None:
             continue
-        claim, answered = _intersect(claim, found, method), answered or not method.below_only
+        claim, answered = _intersect(claim, found, method.name), answered or not method.below_only
         known = math.isfinite(claim.bounds.upper)
         if method.last and known:
             break
@@ -134,7 +132,7 @@ def run_methods(
     return claim
 
 
-def _intersect(claim: MethodResult, found: Bounds, method: Method) -> MethodResult:
+def _intersect(claim: MethodResult, found: Bounds, method: Message) -> MethodResult:
     """What both say; a side is named after the method that moved it last."""
     bounds = claim.bounds.intersect(found)
     return MethodResult(
@@ -171,9 +169,9 @@ def inversion(composition: Composition, question: Question, gap: float) -> Bound
     return None
 
 
-PURE = Method("method/pure-composition@1", pure)
+PURE = Method(Message("method/pure-composition@1"), pure)
 LATTICE = Method(
-    "method/lattice@1",
+    Message("method/lattice@1"),
     lattice.bound,
     above=lattice.bound_above,
     enough=0.02,  # a relative width from which on bounds of another kind may do better
@@ -181,13 +179,13 @@ LATTICE = Method(
 
 _TOLD = (PURE, LATTICE)  # what bounds truncated samples by pairs of their own
 
-GAUSSIAN = Method("method/gaussian@1", gaussian, last=True)
-BINS = Method("method/balls-in-bins@1", balls_in_bins, enough=LATTICE.enough)
-INVERSION = Method("method/inversion@1", inversion)
-CENTRAL_LIMIT = Method("method/central-limit@1", central_limit.bound, enough=GAP)
-STATED = Method("method/renyi-orders@1", zcdp.bound_lone_zcdp)
-ZCDP = Method("method/zcdp-gaussian@1", zcdp.bound, below_only=True)
-RENYI = Method("method/renyi@1", renyi.bound)
+GAUSSIAN = Method(Message("method/gaussian@1"), gaussian, last=True)
+BINS = Method(Message("method/balls-in-bins@1"), balls_in_bins, enough=LATTICE.enough)
+INVERSION = Method(Message("method/inversion@1"), inversion)
+CENTRAL_LIMIT = Method(Message("method/central-limit@1"), central_limit.bound, enough=GAP)
+STATED = Method(Message("method/renyi-orders@1"), zcdp.bound_lone_zcdp)
+ZCDP = Method(Message("method/zcdp-gaussian@1"), zcdp.bound, below_only=True)
+RENYI = Method(Message("method/renyi@1"), renyi.bound)
 
 PRICED = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP, RENYI)
 """What bounds a release as it is, in the order in which it is asked."""
@@ -206,10 +204,12 @@ def _upper(composition: Composition, question: Question, gap: float) -> float:
     return compute_interval(composition, question, gap, above=True)[0].upper
 
 
-UNSAMPLED = Method("method/unamplified@1", partial(unsampled.bound_if_cheap, upper=_upper), helps=unsampled.can_improve)
-UNSAMPLED_EACH = Method("method/unamplified@1", partial(unsampled.bound_without_sampling, upper=_upper))
+UNSAMPLED = Method(
+    Message("method/unamplified@1"), partial(unsampled.bound_if_cheap, upper=_upper), helps=unsampled.can_improve
+)
+UNSAMPLED_EACH = Method(Message("method/unamplified@1"), partial(unsampled.bound_without_sampling, upper=_upper))
 
-ADDED = Method("method/basic-composition@1", partial(composing.one_by_one, upper=_upper))
+ADDED = Method(Message("method/basic-composition@1"), partial(composing.one_by_one, upper=_upper))
 
 METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED, ADDED)
 """All of them."""
@@ -261,7 +261,7 @@ def _make_trial_question(gap: float) -> tuple[tuning.Ask, Callable[[str], Messag
             methods[method] = None
         return found
 
-    return ask, lambda how: Message.of(how, one=tuple(methods) or (Message(PURE.id),))
+    return ask, lambda how: Message.of(how, one=tuple(methods) or (PURE.name,))
 
 
 def between(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
@@ -468,7 +468,7 @@ def delta(
 
 def each(ask: Callable[[float], Interval], rule: check.Validator[float], **named: object) -> Interval | Intervals:
     """Asks about the number given by keyword, or about each of a series; nothing is asked unless all are good."""
-    if not any(map(scalars.is_series, named.values())):
+    if not any(map(check.is_series, named.values())):
         return ask(rule(**named))
     numbers, shape = parse_points(rule, **named)
     return wrap_intervals(map(ask, numbers), shape)

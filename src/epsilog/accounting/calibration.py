@@ -20,7 +20,7 @@ from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.questions import DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import find_last_integer
 from epsilog.numerics.rounding import TINY
-from epsilog.terms import CalibrationError, CheckError, NeighboringRelation, check, scalars
+from epsilog.terms import CalibrationError, CheckError, NeighboringRelation, check
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _EVALUATIONS = 80
@@ -436,7 +436,7 @@ def _over_rounds(
     group: int,
 ) -> Intervals:
     """Each number of rounds is read once, however many questions are asked about it."""
-    if not scalars.is_series(rounds):
+    if not check.is_series(rounds):
         raise CheckError("rounds", "a series", repr(rounds))
     counts, shape = parse_points(check.integer(1), rounds=rounds)
     assert shape is not None

@@ -141,7 +141,7 @@ def tpr_upper_bound(guarantees: Iterable[tuple[float, float]], *, fpr: float) ->
     """
     fpr = check.in_closed_interval(0, 1, check.UP)(fpr=fpr)
     best = 1.0
-    proved = check.pair_of(check.upper_bound(), check.in_closed_interval(0, 1, check.UP))
+    proved = check.pair_of(check.bound(check.UP), check.in_closed_interval(0, 1, check.UP))
     for epsilon, delta in check.sequence_of(proved)(guarantees=guarantees):
         down = math.exp(-epsilon)
         best = min(best, fpr / down + delta if down > 0 else 1.0, 1 - down * (1 - delta - fpr))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError, EpsilogError, Interval, NeighboringRelation, check, scalars
+from epsilog.terms import CheckError, EpsilogError, Interval, NeighboringRelation, arrays, check
 from epsilog.terms.charts import draw_band_plot
 from epsilog.terms.extras import install_command
 from epsilog.terms.formatting import format_lower, format_upper
@@ -199,13 +199,13 @@ def parse_points(rule: check.Validator[T], **named: object) -> tuple[tuple[T, ..
     epsilog.terms.errors.CheckError: delta[1] must be in (0, 1), got nan
     """
     ((name, value),) = named.items()
-    if not scalars.is_series(value):
+    if not check.is_series(value):
         return (rule(**named),), None
     try:
         table = _table(value)
     except Exception:  # noqa: BLE001 - of other libraries: traced, deleted, without data, ragged
         raise CheckError(
-            name, "numbers that can be read now, in rows of one length", scalars.format_value(value)
+            name, "numbers that can be read now, in rows of one length", check.format_value(value)
         ) from None
     if table.size == 0:
         raise CheckError(name, "at least one number", repr(value), verb="hold")
@@ -218,10 +218,10 @@ def _table(value: Any) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__array__"):
-        return np.asarray(scalars.in_reach(value))
+        return np.asarray(arrays.in_reach(value))
     items = list(value)
     table = np.empty(len(items), dtype=object)
-    if not any(map(scalars.is_series, items)):
+    if not any(map(check.is_series, items)):
         table[:] = items
         return table
     return np.array(items, dtype=object)

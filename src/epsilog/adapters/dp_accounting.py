@@ -31,7 +31,6 @@ from epsilog.terms import (
     UnsupportedMechanismError,
     check,
     codec,
-    scalars,
 )
 
 if TYPE_CHECKING:
@@ -84,8 +83,8 @@ def _read(event: Any, relation: NeighboringRelation | None) -> Release:
             return _from_truncated(event)
         case dp.SelfComposedDpEvent():
             return mechanisms.Repeated(_read(event.event, relation), event.count)
-        case dp.ComposedDpEvent() if not scalars.is_series(event.events):
-            raise CheckError("events", "a series of events", scalars.format_value(event.events))
+        case dp.ComposedDpEvent() if not check.is_series(event.events):
+            raise CheckError("events", "a series of events", check.format_value(event.events))
         case dp.ComposedDpEvent():
             return mechanisms.Composed(_read(part, relation) for part in event.events)
     return _mechanism(event, relation)
@@ -113,7 +112,7 @@ def _mechanism(event: Any, relation: NeighboringRelation | None) -> Release:
         case dp.ZCDpEvent() if check.real()(xi=event.xi) != 0:
             raise _build_refusal(event, "xi beside rho: nothing is proved here about it")
         case dp.ZCDpEvent():
-            rho = scalars.exact("rho", event.rho)
+            rho = check.exact("rho", event.rho)
             return (
                 _build_non_private()
                 if isinstance(rho, float) and rho == math.inf
@@ -184,7 +183,7 @@ def _from_trees(event: Any, relation: NeighboringRelation | None) -> Release:
         raise _build_refusal(
             event, "trees are aggregated for records that are replaced by a special one: others keep places"
         )
-    counts = event.step_counts if scalars.is_series(event.step_counts) else [event.step_counts]
+    counts = event.step_counts if check.is_series(event.step_counts) else [event.step_counts]
     most = max(check.sequence_of(check.integer(0))(step_counts=counts), default=0)
     noise = mechanisms.Gaussian(event.noise_multiplier)
     return mechanisms.Repeated(noise, most.bit_length()) if most else mechanisms.Composed([])
@@ -447,7 +446,7 @@ class _CertifiedDpAccountant:
         """
         del deltas
         curve = accounting.profile(self._release(), relation=self._relation, gap=self._gap)
-        if not scalars.is_series(false_positive_rates):
+        if not check.is_series(false_positive_rates):
             return float(curve.tpr(false_positive_rates).upper)  # type: ignore[arg-type]
         return np.asarray(curve.tpr(false_positive_rates).upper)  # type: ignore[arg-type]
 

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import ProfilePayoff
-from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, check
+from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, arrays, check
 
 if TYPE_CHECKING:
     from dp_accounting import NeighboringRelation as TheirRelation
@@ -111,8 +111,8 @@ def delta_from_epsilon_and_samples(
     other_event = check.instance_of(ProfilePayoff)(other_event=other_event)
     if other_event.epsilon != epsilon:
         raise CheckError("other_event", f"a profile at epsilon = {epsilon!r}", repr(other_event.epsilon))
-    loss = check.doubles()(samples=samples)
-    weight = np.ones(loss.shape) if counts is None else check.doubles()(counts=counts)
+    loss = arrays.doubles("samples", samples)
+    weight = np.ones(loss.shape) if counts is None else arrays.doubles("counts", counts)
     weight = weight / weight.max()
     return float(min(1.0, (weight * np.exp(other_event.log_value(loss))).sum() / weight.sum()))
 
@@ -208,7 +208,7 @@ def _size(losses: ArrayLike, counts: ArrayLike | None) -> int:
     """How many draws a list stands for."""
     if counts is None:
         return int(np.asarray(losses).size)
-    values = check.doubles()(counts=counts)
+    values = arrays.doubles("counts", counts)
     if not (values == np.floor(values)).all():
         raise CheckError("counts", "whole numbers", repr(counts))
     return int(values.sum())

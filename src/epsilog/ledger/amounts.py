@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Self
 
-from epsilog.terms import CheckError, scalars
+from epsilog.terms import CheckError, check
 
 Number = str | float | Fraction | Decimal  # a decimal string, or a number (numpy's too)
 DECIMALS = {"epsilon": 9, "delta": 18, "rho": 15, "mu_squared": 15}
@@ -48,7 +48,7 @@ def _exact(quantity: str, value: object) -> Fraction:
     elif isinstance(value, Decimal) and value.is_finite() and value and abs(value.adjusted()) > _EXPONENT:
         raise CheckError(quantity, f"an exponent within {_EXPONENT}", repr(value), verb="have")  # it fills the memory
     else:
-        exact = scalars.fraction(quantity, value, "a decimal string or a number")
+        exact = check.fraction(quantity, value, "a decimal string or a number")
     if not 0 <= exact <= _LARGEST:
         raise CheckError(quantity, f"in [0, {_LARGEST}]", repr(value))
     return exact

@@ -57,11 +57,8 @@ class Arg(Field):
         """The rule for a value of ``kind``."""
         if self.kind is None:
             return Field.rule(self, kind, most)
-        return (
-            check.optional(check.Validator(self.kind.check))
-            if NoneType in get_args(kind)
-            else check.Validator(self.kind.check)
-        )
+        rule = check.Validator(self.kind.check)
+        return check.optional(rule) if NoneType in get_args(kind) else rule
 
     @property
     def as_kind(self) -> Kind:

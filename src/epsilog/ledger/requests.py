@@ -9,8 +9,9 @@ from typing import Any, Self
 from epsilog.ledger.entries import hash_entry
 from epsilog.ledger.fields import Amount, Arg, Delta, PlanHash, PrivacyUnit, Relation, ReleaseField, Rounds, Simulation
 from epsilog.terms import CheckError, NeighboringRelation
+from epsilog.terms.check import check_fields
 from epsilog.terms.codec import encode_canonical
-from epsilog.terms.fields import check_fields, document_fields, list_fields
+from epsilog.terms.fields import document_fields, list_fields
 
 
 @document_fields

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from epsilog import numerics
 from epsilog.numerics.rounding import UNDERFLOW, round_outward
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
-from epsilog.terms.fields import Field, check_fields, list_fields
+from epsilog.terms.check import check_fields
+from epsilog.terms.fields import Field, list_fields
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from epsilog.mechanisms.composition import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.numerics.rounding import ONCE, round_down, round_outward, round_up
 from epsilog.terms import CheckError, NeighboringRelation, check
-from epsilog.terms.fields import DOWN, Field, check_fields, document_fields, term
+from epsilog.terms.check import check_fields
+from epsilog.terms.fields import DOWN, Field, document_fields, term
 
 MOST_BUFFERS = 64  # a few are as good as any number
 _SHARES = 10**9  # to whole parts of which a chance is rounded up

@@ -14,7 +14,8 @@ from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
 from epsilog.numerics.rounding import round_outward
 from epsilog.terms import CheckError, NeighboringRelation
-from epsilog.terms.fields import DOWN, UP, Field, check_fields, term
+from epsilog.terms.check import check_fields
+from epsilog.terms.fields import DOWN, UP, Field, term
 
 NOTHING = Composed([])
 MOST_COMPONENTS = 4096  # of a mixture: as many as anybody writes down

@@ -9,7 +9,8 @@ from typing import Annotated
 from epsilog import numerics
 from epsilog.mechanisms.base import Release, sensitivity_factor
 from epsilog.terms import NeighboringRelation
-from epsilog.terms.fields import UP, Field, check_fields, term
+from epsilog.terms.check import check_fields
+from epsilog.terms.fields import UP, Field, term
 
 
 @term("staircase")

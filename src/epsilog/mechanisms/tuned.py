@@ -13,7 +13,8 @@ from epsilog.mechanisms import sampling
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.sampling import RandBelow
 from epsilog.terms import CheckError, check
-from epsilog.terms.fields import UP, Field, check_fields, term
+from epsilog.terms.check import check_fields
+from epsilog.terms.fields import UP, Field, term
 from epsilog.terms.numerals import read_number
 
 FEWEST_STOPS = 1e-9  # a stopping probability; beyond a billion trials nothing is tuned

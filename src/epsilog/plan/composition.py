@@ -55,7 +55,7 @@ class Part:
     count: Annotated[int, Field("how many of them", ge=1)] = 1
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
 
     def release(self, at: str = "") -> Release:
         """The release that a line of the form describes; its bounds are checked by the release itself.

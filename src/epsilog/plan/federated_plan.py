@@ -56,7 +56,7 @@ class Schedule:
     clip_norm: Annotated[float, parameters.CLIP_NORM] = 1.0
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
 
     @property
     def noise_stddev(self) -> float:

@@ -189,7 +189,7 @@ def interpret_guarantee(
     """
     delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
     cap = check.optional(check.positive(check.DOWN))(cap=cap)
-    epsilon = check.optional(check.upper_bound())(epsilon=epsilon)
+    epsilon = check.optional(check.bound(check.UP))(epsilon=epsilon)
     under = relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     if price is None:
         price = bound_epsilon(release, delta=delta, relation=under, gap=GAP)

@@ -27,7 +27,7 @@ from epsilog.plan.interpretation import interpret_guarantee
 from epsilog.plan.query_plan import QueryPlan, compare_query_noise, queries
 from epsilog.plan.query_sensitivity import QUERIES, compute_query_sensitivity
 from epsilog.plan.risk_metrics import RISK_GAP, compute_risk_metrics, fit_json
-from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields, parameters
+from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, check, codec, fields, parameters
 from epsilog.terms.fields import DOWN, Field
 from epsilog.terms.messages import Message
 
@@ -67,7 +67,7 @@ class Question(ABC):
             QUESTIONS[path] = cls
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:

@@ -89,7 +89,7 @@ class TrainingLoop:
     parameters: Annotated[int | None, Field("numbers that are trained", "d", ge=1, none_means="not looked at")] = None
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
         check.integer(1, self.examples)(workers=self.workers)
         if self.largest_batch is not None and self.sampler != "poisson":
             raise CheckError("largest_batch", "left out where the sampler is not poisson", f"{self.largest_batch}")

@@ -65,7 +65,7 @@ class Scheme:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
 
     @property
     def parties(self) -> tuple[Party, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.study.study_run import StudyRun, drop_test_set
-from epsilog.terms import CheckError, check
+from epsilog.terms import CheckError, arrays, check
 from epsilog.training import Federation, Randomness, Task
 
 Vector = NDArray[np.float64]
@@ -168,7 +168,7 @@ def evaluate_attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -
     (1.0, 1.0)
     """
     fpr = check.in_open_interval(0, 1)(fpr=fpr)
-    scores = check.doubles()(scores=scores)
+    scores = arrays.doubles("scores", scores)
     told = ~np.isnan(scores)
     inside, outside = scores[told & members], np.sort(scores[told & ~members])
     check.integer(1)(members=inside.size)

@@ -19,10 +19,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache, partial
+from functools import partial
 from inspect import cleandoc
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 from epsilog.terms import check, codec
 from epsilog.terms.check import DOWN, UP
@@ -33,7 +33,6 @@ __all__ = [
     "REQUIRED",
     "UP",
     "Field",
-    "check_fields",
     "document_fields",
     "field_type",
     "is_flat",
@@ -111,50 +110,24 @@ class Field:
         if kind is str:
             return check.one_of(tuple(self.choices)) if self.choices else self._check_size(check.text(), "characters")
         if kind is int:
-            return self._check_integer(most)
-        return self._real() if kind is float else check.Validator(partial(_read_instance, kind))
+            least, most = int(self.ge or 0), self.le if most is None else most
+            return check.integer(least) if most is None else check.integer(least, int(most))
+        if kind is float:
+            return check.finite(self.rounding, **self.bounds)
+        return check.instance_of(kind, partial(_parse_instance, kind))
 
     def _check_size(self, rule: check.Validator[Any], of: str) -> check.Validator[Any]:
         """A list of items, or a text, of a length that is allowed."""
-        if self.max_length is None:
-            return rule
-        bound = f"{self.min_length} to {self.max_length} {of} long"
-        return check.Validator(rule.read, lambda found: self.min_length <= len(found) <= (self.max_length or 0), bound)
-
-    def _check_integer(self, most: float | None) -> check.Validator[int]:
-        least, most = int(self.ge or 0), self.le if most is None else most
-        return check.integer(least) if most is None else check.integer(least, int(most))
-
-    def _real(self) -> check.Validator[float]:
-        match self.bounds:
-            case bounds if not bounds:
-                return check.finite(self.rounding)
-            case {"gt": low, "lt": high}:
-                return check.in_open_interval(low, high, self.rounding)
-            case {"gt": 0, "le": 1}:
-                return check.in_unit_interval(self.rounding)
-            case {"ge": low, "le": high}:
-                return check.in_closed_interval(low, high, self.rounding)
-            case {"ge": low, "lt": high}:
-                return check.in_half_open_interval(low, high, self.rounding)
-            case {"gt": 0}:
-                return check.positive(self.rounding)
-            case {"ge": low}:
-                return check.at_least(low, self.rounding)
-        raise TypeError(f"no rule is known for a number with bounds {self.bounds}")
+        return rule if self.max_length is None else check.sized(rule, self.min_length, self.max_length, of)
 
 
 K = TypeVar("K", bound=type[Any])
 T = TypeVar("T")
 
 
-@cache
 def _list_annotated(kind: Any) -> dict[str, tuple[Any, Field]]:
     """Each described field of a dataclass with its type."""
-    hints = get_type_hints(kind, include_extras=True)
-    found = {each.name: hints[each.name] for each in dataclasses.fields(kind)}
-    described = {name: get_args(hint)[:2] for name, hint in found.items() if get_origin(hint) is Annotated}
-    return {name: (base, one) for name, (base, one) in described.items() if isinstance(one, Field)}
+    return {name: found for name, found in check.list_annotations(kind).items() if isinstance(found[1], Field)}
 
 
 def list_fields(kind: type) -> dict[str, Field]:
@@ -188,37 +161,6 @@ def _item_type(kind: Any) -> type:
     return found
 
 
-@cache
-def _rules(kind: Any) -> tuple[tuple[str, Callable[[Any], check.Validator[Any]]], ...]:
-    """How to find the rule of each field for an instance: first of those that no other field bounds."""
-    plain, bounded = [], []
-    for name, (stated, one) in _list_annotated(kind).items():
-        if one.le_field:
-            bounded.append((name, _bounded_rule(one, stated)))
-        else:
-            plain.append((name, _fixed_rule(one.rule(stated))))
-    return (*plain, *bounded)
-
-
-def _fixed_rule(rule: check.Validator[Any]) -> Callable[[Any], check.Validator[Any]]:
-    return lambda _: rule
-
-
-def _bounded_rule(one: Field, stated: Any) -> Callable[[Any], check.Validator[Any]]:
-    return lambda instance: one.rule(stated, getattr(instance, one.le_field))
-
-
-def check_fields(instance: Any) -> None:
-    """Check every described field of a frozen dataclass, for its ``__post_init__``; each becomes Python's own type.
-
-    Raises:
-        CheckError: a value is not what its field allows.
-    """
-    of_what: type = type(instance)
-    for name, rule_for in _rules(of_what):
-        object.__setattr__(instance, name, rule_for(instance)(**{name: getattr(instance, name)}))
-
-
 def parse_fields(kind: Callable[..., T], document: Any) -> T:
     """Read a dataclass from its described fields by name, as JSON and TOML have them; a part of it likewise.
 
@@ -234,10 +176,10 @@ def parse_fields(kind: Callable[..., T], document: Any) -> T:
     return kind(**document)
 
 
-def _read_instance(kind: type, name: str, value: Any) -> Any:
-    """An instance of ``kind``, or its described fields by name."""
+def _parse_instance(kind: type, name: str, value: Any) -> Any:
+    """An instance of ``kind`` from its described fields by name."""
     if not isinstance(value, Mapping) or not dataclasses.is_dataclass(kind):
-        return check.instance_of(kind)(**{name: value})
+        return check.instance_of(kind).apply(name, value)
     try:
         return parse_fields(kind, value)
     except CheckError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from epsilog.terms import fields
+from epsilog.terms import check, fields
 from epsilog.terms.fields import UP, Field
 from epsilog.terms.formatting import format_upper
 from epsilog.terms.notebook import render_html_table
@@ -34,7 +34,7 @@ class Guarantee:
     population: Annotated[int, Field("how many such units there are; declared, and public", ge=1)]
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
 
     def _repr_html_(self) -> str:
         rows = [

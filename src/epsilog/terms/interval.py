@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from epsilog.terms import check, codec
 from epsilog.terms.charts import draw_interval_bar
+from epsilog.terms.check import DOWN, UP
 from epsilog.terms.errors import CheckError
 from epsilog.terms.formatting import format_bound, format_lower, format_upper
 from epsilog.terms.guarantee import NeighboringRelation
@@ -36,27 +37,17 @@ class Interval:
         given: the other numbers of the question, e.g. ``(("delta", 1e-5),)``.
     """
 
-    lower: float
-    upper: float
-    method: Message
-    relation: NeighboringRelation
-    estimate: float | None = None
-    assumptions: tuple[Message, ...] = ()
-    quantity: str = "epsilon"
-    given: tuple[tuple[str, float], ...] = field(default=())
+    lower: Annotated[float, check.bound(DOWN)]
+    upper: Annotated[float, check.bound(UP)]
+    method: Annotated[Message, message()]
+    relation: Annotated[NeighboringRelation, check.enum_member(NeighboringRelation)]
+    estimate: Annotated[float | None, check.optional(check.real())] = None
+    assumptions: Annotated[tuple[Message, ...], check.sequence_of(message())] = ()
+    quantity: Annotated[str, check.text()] = "epsilon"
+    given: Annotated[tuple[tuple[str, float], ...], check.sequence_of(check.pair_of(check.text(), check.real()))] = ()
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            lower=check.lower_bound(),
-            upper=check.upper_bound(),
-            method=message(),
-            relation=check.enum_member(NeighboringRelation),
-            estimate=check.optional(check.real()),
-            assumptions=check.sequence_of(message()),
-            quantity=check.text(),
-            given=check.sequence_of(check.pair_of(check.text(), check.real())),
-        )
+        check.check_fields(self)
         if self.upper < self.lower:
             raise CheckError("upper", f"at least lower = {self.lower!r}", repr(self.upper))
         if self.estimate is not None and not self.lower <= self.estimate <= self.upper:  # so that NaN fails

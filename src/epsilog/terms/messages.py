@@ -25,7 +25,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, Union
 
-from epsilog.terms.check import Validator
+from epsilog.terms.check import Validator, instance_of
 from epsilog.terms.errors import CheckError
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.legible import legible
@@ -132,14 +132,12 @@ def sentence(document: Any) -> str:
 def message() -> Validator[Message]:
     """A message; text is read as one."""
 
-    def read(name: str, value: Any) -> Message:
+    def parse(name: str, value: Any) -> Message:
         if isinstance(value, str) and value.strip():
             return Message.read(value)
-        if not isinstance(value, Message):
-            raise CheckError(name, "a message, or text that is not blank", repr(value)[:80])
-        return value
+        raise CheckError(name, "a message, or text that is not blank", repr(value)[:80])
 
-    return Validator(read)
+    return instance_of(Message, parse)
 
 
 @cache

@@ -34,7 +34,7 @@ class DeltaChoice:
     findings: Annotated[tuple[Finding, ...], Field("what is wrong with it; empty if nothing is")] = ()
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
@@ -53,7 +53,7 @@ class DeltaPolicy:
     delta_cap: Annotated[float | None, parameters.DELTA_CAP] = 1e-6
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
 
     def choose_delta(self, given: float | None, *, population: int) -> DeltaChoice:
         """Returns the delta to use for ``population`` units; a blank one is min(1/N, delta_cap), a given one is capped.

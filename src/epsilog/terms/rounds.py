@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from epsilog.terms import codec, fields
+from epsilog.terms import check, codec, fields
 from epsilog.terms.check import LARGEST_INTEGER
 from epsilog.terms.disclosed import Private
 from epsilog.terms.errors import CheckError
@@ -71,7 +71,7 @@ class RoundRecord:
     ] = False
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
         if (self.test_loss is None) != (self.test_score is None):
             raise ValueError(f"test_loss and test_score must both be there or neither, got {self.test_score!r}")
         if self.diverged and self.test_loss is not None:
@@ -111,7 +111,7 @@ class CustodyRecord(Private):
         return self.participants + self.withdrawn
 
     def __post_init__(self) -> None:
-        fields.check_fields(self)
+        check.check_fields(self)
 
 
 def record_line(record: RoundRecord | CustodyRecord) -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import chdtr, chdtrc, chdtri
 
 from epsilog.schemes import Scheme
-from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Status, check
+from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Status, arrays, check
 from epsilog.verification.drift import bound_noise_drift
 from epsilog.verification.reuse import PaddedRound, check_noise_reuse, count_significant_digits
 
@@ -41,7 +41,7 @@ def compute_stddev_interval(padding: Sequence[float], *, failure_probability: fl
     (0.958, 1.046)
     """
     failure_probability = check.in_open_interval(0, 1)(failure_probability=failure_probability)
-    values = check.doubles()(padding=padding)
+    values = arrays.doubles("padding", padding)
     count, squares = check.integer(1)(padding=len(values)), _squares(values.tolist(), 1.0)
     if np.isnan(values).any():
         raise CheckError("padding", "numbers", "NaN", verb="hold")

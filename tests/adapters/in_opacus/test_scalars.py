@@ -9,7 +9,7 @@ import torch
 import epsilog as ep
 from epsilog.accounting.montecarlo import delta_from_samples
 from epsilog.mechanisms import ExponentialMechanism, Gaussian, PureDP, Repeated
-from epsilog.terms import CheckError, check
+from epsilog.terms import CheckError, arrays, check
 
 KINDS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
@@ -56,7 +56,7 @@ def test_series():
     for kind in KINDS:
         series = torch.tensor([0.25, 0.5], dtype=kind, requires_grad=True)
         assert ep.epsilon(Gaussian(1.0), delta=series).points == ep.epsilon(Gaussian(1.0), delta=[0.25, 0.5]).points
-        assert check.doubles()(losses=series).tolist() == [0.25, 0.5]
+        assert arrays.doubles("losses", series).tolist() == [0.25, 0.5]
         assert delta_from_samples(epsilon=0.5, losses=series) == delta_from_samples(epsilon=0.5, losses=[0.25, 0.5])
     with pytest.raises(CheckError, match="that a double holds"):
         check.doubles()(losses=torch.tensor([2**53 + 1]))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.mechanisms import BufferedToeplitzStrategy, ToeplitzStrategy
-from epsilog.terms import UnsupportedMechanismError, check
+from epsilog.terms import UnsupportedMechanismError, arrays, check
 
 __all__ = [
     "build_buffered_column",
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 def normalize_column(column: Sequence[float] | Array) -> ToeplitzStrategy:
     """The strategy with this first column, scaled to norm 1."""
-    values: Array = check.doubles()(column=column)
+    values: Array = arrays.doubles("column", column)
     return ToeplitzStrategy(tuple(float(v) for v in values / np.linalg.norm(values)))
 
 

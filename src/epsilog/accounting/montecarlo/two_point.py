@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilog.numerics.roots import bisect_doubles
 from epsilog.numerics.rounding import round_outward
-from epsilog.terms import CheckError, check, scalars
+from epsilog.terms import CheckError, arrays, check
 
 SMALLEST_DELTA = 1e-300
 _DIGITS = 50
@@ -30,9 +30,9 @@ _DIGITS = 50
 
 def require_samples(samples: object) -> int:
     """Requires a whole number of samples, at least 1, of any size."""
-    count = scalars.parse_integer("samples", samples)
+    count = check.parse_integer("samples", samples)
     if count < 1:
-        raise CheckError("samples", "a whole number, at least 1", scalars.format_value(samples))
+        raise CheckError("samples", "a whole number, at least 1", check.format_value(samples))
     return count
 
 
@@ -151,7 +151,7 @@ def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike 
     0.5
     """
     epsilon = check.at_least(0)(epsilon=epsilon)
-    loss: NDArray[np.float64] = check.doubles()(losses=losses)
+    loss: NDArray[np.float64] = arrays.doubles("losses", losses)
     if loss.ndim != 1 or loss.size == 0:
         raise CheckError("losses", "one-dimensional and not empty", f"shape {loss.shape}")
     if np.isnan(loss).any() or (loss == -np.inf).any():
@@ -159,7 +159,7 @@ def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike 
     excess = -np.expm1(np.minimum(epsilon - loss, 0.0))
     if weights is None:
         return float(excess.mean())
-    weight: NDArray[np.float64] = check.doubles()(weights=weights)
+    weight: NDArray[np.float64] = arrays.doubles("weights", weights)
     if weight.shape != loss.shape:
         raise CheckError("weights", f"shape {loss.shape}", f"{weight.shape}", verb="have")
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.max() > 0):

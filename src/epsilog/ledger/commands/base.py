@@ -148,8 +148,7 @@ class DescribedFields(NamedTuple):
         """A value as a command keeps it."""
         if value is None and self.nullable:
             return None
-        found = self.rule.read(name, value)
-        return found if self.rule.holds(found) else self.rule(**{name: value})  # which says why not
+        return self.rule.apply(name, value)
 
     def require_spelled(self, name: str, value: Any) -> None:
         """Requires a value as entries spell it."""

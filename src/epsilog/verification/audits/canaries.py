@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilog.accounting import gaussian_epsilon
-from epsilog.terms import CheckError, check
+from epsilog.terms import CheckError, arrays, check
 from epsilog.terms.formatting import format_lower
 from epsilog.terms.notebook import render_html_table
 from epsilog.verification.audits.curves import build_gaussian_curve, build_line_curve, list_profile_points
@@ -187,7 +187,7 @@ def audit_one_run(scores: ArrayLike, included: ArrayLike, protocol: AuditProtoco
 
 
 def _read(scores: ArrayLike, included: ArrayLike, canaries: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    values: NDArray[np.float64] = check.doubles()(scores=scores)
+    values: NDArray[np.float64] = arrays.doubles("scores", scores)
     coins = np.asarray(included)
     for name, array in (("scores", values), ("included", coins)):
         if array.shape != (canaries,):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from epsilog.terms import CheckError, check
+from epsilog.terms import CheckError, arrays, check
 
 FEWEST = 10  # outcomes of each
 
@@ -53,7 +53,7 @@ def audit_two_datasets(one: ArrayLike, other: ArrayLike, *, delta: float, confid
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = check.doubles()(**{name: values})
+    found: NDArray[np.float64] = arrays.doubles(name, values)
     if found.ndim != 1 or found.size < 2 * FEWEST:
         raise CheckError(name, f"of shape (n,) with n at least {2 * FEWEST}", f"{found.shape}")
     if np.isnan(found).any():
