@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, overload
+from typing import overload
 
 from epsilog.accounting import composing, delta_split, group_privacy, renyi, tuning
 from epsilog.accounting.intervals import ArrayLike, Intervals, parse_points, wrap_intervals
@@ -71,25 +71,10 @@ class Method:
     helps: Callable[[Composition, Question, Bounds], bool] | None = None
 
 
-class MethodResult(NamedTuple):
-    """What is proven, and by which method on either side."""
-
-    bounds: Bounds
-    above: Message | None = None
-    below: Message | None = None
-
-    @property
-    def method(self) -> Message:
-        """The method, or that of each side."""
-        if self.above is None or self.below in (None, self.above):
-            return self.above or self.below or Message("method/nothing@1")
-        return Message.of("method/each-side@1", above=self.above, below=self.below)
-
-
 def run_methods(
     methods: Sequence[Method], composition: Composition, question: Question, gap: float, *, above: bool = False
-) -> MethodResult:
-    """Asks the methods in turn until the interval is narrow enough.
+) -> Answer:
+    """Asks the methods in turn until the interval is narrow enough, and names those that moved its sides last.
 
     A method that refuses, or whose numbers leave the doubles, proves nothing, and the next one is asked.
 
@@ -104,15 +89,12 @@ def run_methods(
         ArithmeticError: two proven bounds contradict each other.
         UnsupportedMechanismError: no method has a proof under this relation; the first refusal.
     """
-    claim, wanted = MethodResult(trivial_bounds(question)), gap
+    bounds, upper_by, lower_by, wanted = trivial_bounds(question), None, None, gap
     refusal, answered = None, False
     for method in methods:
-        if claim.bounds.within(wanted, least=FAINT) and not (
-            method.helps and method.helps(composition, question, claim.bounds)
-        ):
+        if bounds.within(wanted, least=FAINT) and not (method.helps and method.helps(composition, question, bounds)):
             continue
-        one_sided = above and method.above is not None
-        bound = method.above if one_sided and method.above is not None else method.bound
+        bound = (above and method.above) or method.bound
         try:
             found = bound(composition, question, gap)
         except UnsupportedMechanismError as problem:
@@ -122,24 +104,23 @@ def run_methods(
             continue
         if found is None:
             continue
-        claim, answered = _intersect(claim, found, method.name), answered or not method.below_only
-        known = math.isfinite(claim.bounds.upper)
+        before, bounds, answered = bounds, bounds.intersect(found), answered or not method.below_only
+        upper_by = method.name if upper_by is None or bounds.upper < before.upper else upper_by
+        lower_by = method.name if bounds.lower > before.lower else lower_by
+        known = math.isfinite(bounds.upper)
         if method.last and known:
             break
-        wanted = math.inf if one_sided and known else max(wanted, method.enough)
+        wanted = math.inf if bound is method.above and known else max(wanted, method.enough)
     if refusal is not None and not answered:
         raise refusal
-    return claim
+    return bounds, _name_methods(upper_by, lower_by)
 
 
-def _intersect(claim: MethodResult, found: Bounds, method: Message) -> MethodResult:
-    """What both say; a side is named after the method that moved it last."""
-    bounds = claim.bounds.intersect(found)
-    return MethodResult(
-        bounds,
-        method if claim.above is None or bounds.upper < claim.bounds.upper else claim.above,
-        method if bounds.lower > claim.bounds.lower else claim.below,
-    )
+def _name_methods(above: Message | None, below: Message | None) -> Message:
+    """The methods that moved the sides last, as one."""
+    if above is None or below in (None, above):
+        return above or below or Message("method/nothing@1")
+    return Message.of("method/each-side@1", above=above, below=below)
 
 
 def gaussian(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
@@ -198,7 +179,7 @@ def _upper(composition: Composition, question: Question, gap: float) -> float:
     if composition.sampled:  # of a few kinds: asked by itself first, and unsampled only where nothing else answers
         asked = LARGEST if question == EpsilonAt(0) else PRICED
         with suppress(UnsupportedMechanismError):
-            found = run_methods(asked, composition, question, gap, above=True).bounds.upper
+            found = run_methods(asked, composition, question, gap, above=True)[0].upper
             if found < trivial_bounds(question).upper:
                 return found
     return compute_interval(composition, question, gap, above=True)[0].upper
@@ -224,11 +205,7 @@ def curves(composition: Composition, question: Question, gap: float, *, above: b
 
 def by_parts(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
     """Several parts, each by itself, and then together; None about a single one, or where each has a pair."""
-
-    def ask(one: Composition, asked: Question, upper_only: bool) -> Bounds:
-        return compute_interval(one, asked, gap, above=upper_only)[0]
-
-    return composing.bounds(composition, question, above=above, ask=ask)
+    return composing.bounds(composition, question, above=above, ask=_make_trial_question(gap)[0])
 
 
 def trials(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
@@ -301,16 +278,17 @@ def uncut(composition: Composition, question: Question, gap: float, *, above: bo
     name = Message.of("method/truncation-apart@1", rest=by)
     if found.upper <= (1 + gap) * whole.upper:
         return found, name
-    with suppress(UnsupportedMechanismError):
-        told = run_methods(_TOLD, composition, question, gap, above=True)
-        if told.bounds.upper < found.upper:
-            found = found.intersect(Bounds(0.0, told.bounds.upper))
-            name = Message.of("method/truncated-pairs@1", rest=told.method)
-    with suppress(UnsupportedMechanismError):
-        known, method = compute_interval(composition.without_sampling(composition.truncated), question, gap, above=True)
-        if known.upper < found.upper:
-            found = found.intersect(Bounds(0.0, known.upper))
-            name = Message.of("method/without-amplification@1", rest=method)
+    others: dict[str, Callable[[], Answer]] = {
+        "method/truncated-pairs@1": lambda: run_methods(_TOLD, composition, question, gap, above=True),
+        "method/without-amplification@1": lambda: compute_interval(
+            composition.without_sampling(composition.truncated), question, gap, above=True
+        ),
+    }
+    for how, ask in others.items():
+        with suppress(UnsupportedMechanismError):
+            known, method = ask()
+            if known.upper < found.upper:
+                found, name = found.intersect(Bounds(0.0, known.upper)), Message.of(how, rest=method)
     return found, name
 
 
@@ -362,8 +340,7 @@ def compute_interval(
             if (found := reduce(composition, question, gap, above=above)) is not None:
                 return found
         asked = (*LARGEST, UNSAMPLED_EACH) if question == EpsilonAt(0) else METHODS
-        claim = run_methods(asked, composition, question, gap, above=above)
-        return claim.bounds, claim.method
+        return run_methods(asked, composition, question, gap, above=above)
     except UnsupportedMechanismError:
         found = by_parts(composition, question, gap, above=above)
         if found is None:
@@ -508,7 +485,4 @@ def list_assumptions(release: Release) -> tuple[Message, ...]:
 
 def _list_assumptions(bag: ReleaseCounts) -> tuple[Message, ...]:
     """The same about single releases with their counts."""
-    found = dict.fromkeys([_FIXED])
-    for part in bag:
-        found |= dict.fromkeys(part.assumptions())
-    return tuple(found)
+    return tuple(dict.fromkeys([_FIXED, *(assumed for part in bag for assumed in part.assumptions())]))
