@@ -5,6 +5,8 @@ instead. Cases that the file has after 0.6.0 stand below with their figures.
 """
 
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from unittest import mock
 
 import attr
@@ -17,8 +19,8 @@ from dp_accounting import dp_event as events  # noqa: E402
 from dp_accounting.pld import pld_privacy_accountant  # noqa: E402
 from dp_accounting.pld import pld_privacy_accountant_test as theirs  # noqa: E402
 
-from epsilog.adapters.dp_accounting import CertifiedAccountant  # noqa: E402
-from epsilog.terms import CheckError  # noqa: E402
+from epsilog.adapters.dp_accounting import CertifiedAccountant, from_event  # noqa: E402
+from epsilog.terms import CheckError, NeighboringRelation  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -251,6 +253,17 @@ def test_randomized_response_of_a_special_record_is_bounded_by_their_loss_distri
     for delta in (1e-6, 0.01):
         assert theirs.get_epsilon(delta) <= ours.get_epsilon(delta) + 2e-4
         assert ours.interval(delta).lower == 0
+
+
+@pytest.mark.parametrize("chance", [1 - 2.0**-53, 1 - 2.0**-40, 1 - 1e-9, 0.75, 0.5, 1e-9, 1e-300, 5e-324])
+@pytest.mark.parametrize("buckets", [2, 3, 1000])
+def test_the_loss_of_a_special_record_is_never_below_its_logarithm(chance, buckets):
+    found = from_event(events.RandomizedResponseDpEvent(chance, buckets), NeighboringRelation.ZERO_OUT).epsilon
+    exact = Fraction(chance)
+    with localcontext(prec=2000):
+        ratios = [Decimal(one.numerator) / one.denominator for one in (buckets * (1 - exact) + exact, 1 / exact)]
+    with localcontext(prec=80):
+        assert 0 <= Decimal(found) / max(ratios).ln() - 1 < Decimal("1e-14")
 
 
 # ---- supports() never raises -----------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsilog import accounting, mechanisms
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.mechanisms.composition import flatten
-from epsilog.numerics.rounding import round_up
+from epsilog.numerics.rounding import ELEMENTARY, round_outward, round_up
 from epsilog.terms import (
     CheckError,
     EpsilogError,
@@ -157,12 +156,9 @@ def _from_response(event: Any, relation: NeighboringRelation | None) -> Release:
     )
     if not chance:
         return _build_non_private()
-    return mechanisms.PureDP(max(_log(buckets * (1 - chance) + chance), _log(1 / chance)))
-
-
-def _log(ratio: Fraction) -> float:
-    """Its logarithm from above; ratios are at least 1."""
-    return round_up(math.log(ratio.numerator) - math.log(ratio.denominator), 2**10) if ratio > 1 else 0.0
+    beyond = round_outward((buckets - 1) * (1 - chance), up=True)  # of the true answer's ratio above 1
+    losses = math.log1p(beyond), -math.log(chance)
+    return mechanisms.PureDP(round_up(max(losses), ELEMENTARY))
 
 
 def _from_mixture(event: Any, relation: NeighboringRelation | None) -> Release:
