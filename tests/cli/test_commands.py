@@ -959,7 +959,7 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
     args, named = reached("epsilog.server.serve", "serve")
     assert args == ("127.0.0.1", 8080)
     assert callable(named.pop("ready"))
-    open_to_this_machine = {"entrance": server.AccessConfig(), "tls_cert": None, "tls_key": None}
+    open_to_this_machine = {"access": server.AccessConfig(), "tls_cert": None, "tls_key": None}
     assert named == {"ledger": None, "runs": None, "certificates_in": Path("runs/certificates")} | open_to_this_machine
     (tmp_path / "r").mkdir()
     (tmp_path / "b.db").write_bytes(b"")
@@ -984,7 +984,7 @@ def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/ledger.db").write_bytes(b"")
     _, named = reached("epsilog.server.serve", "serve", *words)
-    assert named["entrance"] == server.AccessConfig(
+    assert named["access"] == server.AccessConfig(
         Path("t.json"), names=("a.example", "b.example"), behind_proxy=True, rate=7.5, access_log=True
     )
     assert (named["tls_cert"], named["tls_key"]) == (Path("c.pem"), Path("k.pem"))

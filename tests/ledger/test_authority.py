@@ -14,7 +14,7 @@ from epsilog.ledger.entries import Verb
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.server import AccessConfig, create_app, tokens
-from epsilog.server.roles import Holder, Role
+from epsilog.server.access import Holder, Role
 from epsilog.terms import PermissionDeniedError
 
 ACT = {"by": "dora", "reason": "agreed on 3 May"}
@@ -152,7 +152,7 @@ class Served:
 
     def __init__(self, folder, clock, site):
         self.app, url, held = site
-        self.root = self.app.state.books._ledger = open_local_ledger(folder / "budget.db", clock=clock)
+        self.root = self.app.state.ledger_service._ledger = open_local_ledger(folder / "budget.db", clock=clock)
 
         self.asked = {scope: open_ledger(url, token=token) for scope, token in held.items()}
 
@@ -173,7 +173,7 @@ def site(tmp_path_factory):
         scope: tokens.create_token(file, f"owner-{number}", role=Role.OWNER, scope=scope)[1]
         for number, scope in enumerate(OWNERS)
     }
-    app = create_app(ledger="not-used.db", entrance=AccessConfig(file, rate=10_000.0))
+    app = create_app(ledger="not-used.db", access=AccessConfig(file, rate=10_000.0))
     with serving(app) as served:
         yield app, served.url, held
 

@@ -15,9 +15,9 @@ from epsilog.ledger import COMMANDS, TRANSITIONS, Caller, Ledger, open_ledger, r
 from epsilog.ledger.commands import CHARGE, WHOLE, check_entry
 from epsilog.ledger.commands.base import WRITERS, Command
 from epsilog.mechanisms import Laplace, PureDP, Repeated
+from epsilog.server.access import Action
 from epsilog.server.app import create_app
-from epsilog.server.needs import NEEDS
-from epsilog.server.roles import Action
+from epsilog.server.authorization import PERMISSIONS
 from epsilog.terms import (
     BudgetExceededError,
     CheckError,
@@ -226,7 +226,7 @@ def test_every_store_and_transport_writes_the_same_entries(kind, transport, told
     with Ledger(STORES[kind](tmp_path).open(), clock=Clock()) as ledger:
         if transport == "http":
             app, far = request.getfixturevalue("site")
-            app.state.books._ledger = ledger
+            app.state.ledger_service._ledger = ledger
             with open_ledger(far.url) as client:
                 found = lived(client)
         else:
@@ -320,8 +320,8 @@ def _with(entry, body):
 
 def test_roles_follow_from_the_commands():
     for name, command in COMMANDS.items():
-        need = NEEDS["POST", f"/api/v1/ledger/{name}"]
-        assert (need.act, need.whole) == (Action(command.role), command.tells == WHOLE)
+        need = PERMISSIONS["POST", f"/api/v1/ledger/{name}"]
+        assert (need.action, need.whole_ledger) == (Action(command.role), command.tells == WHOLE)
         assert TRANSITIONS[command.verb].owned == (command.role == "own")
 
 
@@ -371,7 +371,7 @@ def test_a_cap_that_is_stated_is_another_than_the_same_one_that_was_promised():
 def test_a_forked_child_asks_the_server_through_a_connection_of_its_own_alone(site, tmp_path):
     app, far = site
     with Ledger(STORES["sqlite"](tmp_path).open()) as ledger:
-        app.state.books._ledger = ledger
+        app.state.ledger_service._ledger = ledger
         ledger.create_budget("acme", kind="pure", epsilon="1")
         script = Path(__file__).with_name("inherited.py")
         done = subprocess.run([sys.executable, script, far.url], capture_output=True, text=True, check=False)

@@ -23,8 +23,8 @@ from epsilog.mechanisms import (
 )
 from epsilog.plan import QUESTIONS, Question, questions
 from epsilog.plan.composition import Part
-from epsilog.server.desk import MOST_WORK, QUICK
-from epsilog.server.routes import model_of
+from epsilog.server.routes import build_request_model
+from epsilog.server.workers import MOST_WORK, QUICK
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec, fields
 from epsilog.terms.fields import Field
 from epsilog.terms.messages import KINDS, Message
@@ -46,7 +46,7 @@ def test_a_question_is_read_strictly_and_written_back_whole(path):
     assert written.items() >= {n: v for n, v in GIVEN[path].items() if not isinstance(v, list | dict)}.items()
     with pytest.raises(CheckError, match="field must be one of"):
         QUESTIONS[path].parse(GIVEN[path] | {"more": 1})
-    required = model_of(QUESTIONS[path]).model_json_schema()["required"]
+    required = build_request_model(QUESTIONS[path]).model_json_schema()["required"]
     for name in required:
         with pytest.raises(CheckError, match=f"{name} must be given"):
             QUESTIONS[path].parse({key: value for key, value in GIVEN[path].items() if key != name})
@@ -133,7 +133,7 @@ def test_a_new_field_reaches_the_api_by_its_description():
 
         limit: Annotated[int | None, Field("the most", "l", ge=1, default=None, none_means="none")] = None
 
-    schema = model_of(Longer).model_json_schema()
+    schema = build_request_model(Longer).model_json_schema()
     assert schema["title"] == "LongerAsk"
     assert schema["description"] == "One count with a limit."
     told = schema["properties"]["limit"]
@@ -227,7 +227,7 @@ def test_a_question_is_handed_over_whole(monkeypatch):
 )
 def test_the_largest_questions_are_taken(path, ask):
     assert QUESTIONS[path].parse(ask)
-    assert model_of(QUESTIONS[path]).model_validate(ask)
+    assert build_request_model(QUESTIONS[path]).model_validate(ask)
 
 
 @pytest.mark.parametrize(

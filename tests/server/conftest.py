@@ -17,7 +17,7 @@ import pytest
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.server import create_app
-from epsilog.server.desk import WorkerPool
+from epsilog.server.workers import WorkerPool
 
 REPORT = {
     "v": 0,
@@ -97,7 +97,7 @@ def _unhurried():
     None gives way: other tests have work for every core.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerPool, "__init__", partialmethod(WorkerPool.__init__, manners=0))
+        patch.setattr(WorkerPool, "__init__", partialmethod(WorkerPool.__init__, niceness=0))
         patch.setattr(WorkerPool, "open", partialmethod(WorkerPool.open, at_once=False))
         yield
 

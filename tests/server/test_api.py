@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epsilog import plan
-from epsilog.server import create_app, reading
+from epsilog.server import create_app, page_data
 from epsilog.terms import codec
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
@@ -251,7 +251,7 @@ def test_runs_and_their_reports(site):
     assert whole["identity"]["name"] == "exam-scores"
     assert found[0]["epsilon"] == whole["claim"]["supported"]
     spoilt = whole | {"claim": whole["claim"] | {"supported": "inf"}}
-    assert reading._summary(spoilt)["epsilon"] == "inf", "what failed is not listed with what was planned"
+    assert page_data._summarize(spoilt)["epsilon"] == "inf", "what failed is not listed with what was planned"
     for kind in ("json", "html"):
         report = site.get(f"runs/exam-scores-1/report.{kind}")
         assert report.status == 200

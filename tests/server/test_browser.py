@@ -25,8 +25,8 @@ from tests.reports.drawn import finish, make_plan
 
 from epsilog.ledger import iterate_verified_documents, open_ledger, read_ledger, write_bundle
 from epsilog.mechanisms import PureDP
-from epsilog.server import AccessConfig, build_embed_html, create_app, docs, tokens
-from epsilog.server.desk import WorkerPool
+from epsilog.server import AccessConfig, build_embed_html, create_app, pages, tokens
+from epsilog.server.workers import WorkerPool
 
 pytestmark = pytest.mark.slow
 
@@ -618,7 +618,7 @@ def test_a_ledger_behind_tokens_asks_for_one_and_keeps_it_nowhere(browser, serve
     file = tmp_path / "tokens.json"
     _, token = tokens.create_token(file, "anna", role="owner", scope=None)
     wrong = token[:-4] + ("0000" if token[-4:] != "0000" else "1111")
-    app = create_app(ledger=str(ledger_path), runs=runs_path, entrance=AccessConfig(file))
+    app = create_app(ledger=str(ledger_path), runs=runs_path, access=AccessConfig(file))
     with serve_app(app) as site:
         browser.get(site.url + "/ledger")
         until(lambda: "This needs a token" in text(browser, "main"))
@@ -651,7 +651,7 @@ def held(browser, serve_app, folder, role, fill_ledger):
     """The ledger's page, with the token of anna, who is such a holder of acme; and the file of the ledger."""
     file, path = folder / "tokens.json", fill_ledger(folder / "ledger.db")
     _, token = tokens.create_token(file, "anna", role=role, scope="acme")
-    with serve_app(create_app(ledger=str(path), entrance=AccessConfig(file))) as site:
+    with serve_app(create_app(ledger=str(path), access=AccessConfig(file))) as site:
         browser.get(site.url + "/ledger")
         until(lambda: one(browser, "input[name=token]")).send_keys(token)
         one(browser, "form button[type=submit]").click()
@@ -1203,7 +1203,7 @@ def test_a_slow_and_a_dead_server(browser, serve_app):
 
 @pytest.mark.parametrize("page", ["index.html"])
 def test_the_docs_open_cleanly_and_pass_axe(browser, site, monkeypatch, tmp_path_factory, page):
-    monkeypatch.setattr(docs, "BUILT", built_in(tmp_path_factory))
+    monkeypatch.setattr(pages, "DOCS", built_in(tmp_path_factory))
     browser.get_log("browser")
     for width in (1280, 390):
         screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}

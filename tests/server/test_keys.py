@@ -17,8 +17,8 @@ from epsilog.ledger.commands import CHARGE
 from epsilog.ledger.headroom import HERE
 from epsilog.mechanisms import PureDP
 from epsilog.server import AccessConfig, create_app, tokens
-from epsilog.server.books import LedgerService
-from epsilog.server.doors import Role
+from epsilog.server.access import Role
+from epsilog.server.ledger_service import LedgerService
 
 OURS = "zeta/a"
 THEIRS = ["acme", "zeta/b", "zeta/ab"]
@@ -104,7 +104,7 @@ def held(tmp_path_factory):
 class Here:
     """Prices that need no other process."""
 
-    def pricing(self):
+    def cost_model(self):
         return HERE
 
 
@@ -119,8 +119,8 @@ class World:
             for at in (OURS, *THEIRS):
                 books.create_budget(at, kind="pure", epsilon="4")
             STATES[state](books, scope, key)
-        self.path, self.app = path, create_app(ledger=str(path), entrance=AccessConfig(file, rate=1e9))
-        self.app.state.books = LedgerService(str(path), Here())  # what its life begins with
+        self.path, self.app = path, create_app(ledger=str(path), access=AccessConfig(file, rate=1e9))
+        self.app.state.ledger_service = LedgerService(str(path), Here())  # what its life begins with
 
     def said(self, who, what, body):
         method, _, path = what.partition(" ")
@@ -144,7 +144,7 @@ class World:
         return found
 
     def close(self):
-        self.app.state.books.close()
+        self.app.state.ledger_service.close()
         self.path.unlink()
 
 

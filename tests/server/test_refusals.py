@@ -9,7 +9,7 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
-from epsilog.server import prices, worker
+from epsilog.server import ledger_service, worker
 from epsilog.server.problems import map_error_to_problem
 
 RUN = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}
@@ -31,7 +31,7 @@ SOUND = {
     },
 }
 WRONG = [None, "x", True, -1, 0, 1.5, 1e-310, 1e300, 2**70, [0], [-1.0, 1.0, 1.0], "é" * 90]
-ASKED = worker.ALL.keys() - prices.routes.by_path.keys()  # those only the server asks, of what it has checked
+ASKED = worker.ROUTES.keys() - ledger_service.routes.by_path.keys()  # only the server asks those
 MECHANISMS = ("gaussian", "laplace", "randomized-response", "pure", "approximate", "zcdp", "gdp")
 READ_AS = {"/account/verdict", "/account/risk"}  # their parts are read by what reads those of /account
 ENOUGH = 0.05  # seconds of work after which a question counts as accepted
@@ -75,9 +75,9 @@ def _hurry():
 
 def asked(path, body):
     """Status and document for a body: what the model refuses, and then what the library refuses."""
-    question = worker.ALL[path]
+    question = worker.ROUTES[path]
     try:
-        ask = question.model.model_validate(body)
+        ask = question.request.model_validate(body)
     except ValidationError as error:
         refusal = map_error_to_problem(
             RequestValidationError([each | {"loc": ("body", *each["loc"])} for each in error.errors()])
@@ -130,7 +130,7 @@ def names(model, path):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(path for path in ASKED if not path.endswith("/record")))
 def test_every_refusal_names_a_field_or_says_why_not(path):
-    model = worker.ALL[path].model
+    model = worker.ROUTES[path].request
     refused = 0
     for body in variants(model, SOUND[model.__name__], MECHANISMS[:1] if path in READ_AS else MECHANISMS):
         status, problem = asked(path, body)

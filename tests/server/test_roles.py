@@ -6,9 +6,8 @@ import pytest
 
 from epsilog.ledger import open_ledger, read_ledger
 from epsilog.mechanisms import PureDP
-from epsilog.server import AccessConfig, create_app, tokens
-from epsilog.server import books as books_of_a_server
-from epsilog.server.doors import Role
+from epsilog.server import AccessConfig, create_app, ledger_service, tokens
+from epsilog.server.access import Role
 from epsilog.terms import codec
 
 HASH = "ab" * 32
@@ -77,7 +76,7 @@ def team(tmp_path_factory, serve_app):
     for role in Role:
         for scope in (None, "acme", "acme/claims", "acme/claims/old", "acme/claim", "lab"):
             held[role, scope] = tokens.create_token(file, f"{role}-{scope}", role=role, scope=scope)[1]
-    app = create_app(ledger=str(path), entrance=AccessConfig(file, rate=10_000.0))
+    app = create_app(ledger=str(path), access=AccessConfig(file, rate=10_000.0))
     with serve_app(app) as site:
         yield site, held, path
 
@@ -211,7 +210,7 @@ def test_how_large_a_share_is_the_owner_of_the_budget_above_says(serve_app, tmp_
         ),
     }
     new = {"scope": "acme/claims/new/share", "kind": "pure", "caps": {"epsilon": "1"}, "quota": True}
-    with serve_app(create_app(ledger=str(path), entrance=AccessConfig(file))) as site:
+    with serve_app(create_app(ledger=str(path), access=AccessConfig(file))) as site:
         before = head(path)
         assert said(site, held["acme/claims"], *asks["acme/claims"]).status == 403
         assert said(site, held["acme/claims"], "POST create", new | {"scope": "acme/claims"}).status == 403
@@ -229,7 +228,7 @@ def test_what_blocks_may_cost_the_owner_of_the_budget_that_pays_says(serve_app, 
     owners = {s: tokens.create_token(file, s[-1], role="owner", scope=s)[1] for s in ("acme", "acme/q")}
     act = {"scope": "acme/q", "caps": {"epsilon": "1"}} | WHO
     block = {"scope": "acme/q/1", "kind": "pure", "caps": {"epsilon": "1"}, "privacy_unit": "person-quarter"}
-    with serve_app(create_app(ledger=str(path), entrance=AccessConfig(file))) as site:
+    with serve_app(create_app(ledger=str(path), access=AccessConfig(file))) as site:
         assert said(site, owners["acme/q"], "POST partition", act).status == 403
         made = said(site, owners["acme"], "POST partition", act)
         assert (made.status, made.json()["budget"]["partition"]) == (200, 2)
@@ -247,8 +246,8 @@ def test_what_blocks_may_cost_the_owner_of_the_budget_that_pays_says(serve_app, 
 
 @pytest.mark.slow
 def test_what_costs_nothing_is_limited_for_each_token(serve_app, tmp_path, monkeypatch):
-    monkeypatch.setattr(books_of_a_server, "FREE_BURST", 3)
-    monkeypatch.setattr(books_of_a_server, "FREE_RATE", 1e-6)
+    monkeypatch.setattr(ledger_service, "FREE_BURST", 3)
+    monkeypatch.setattr(ledger_service, "FREE_RATE", 1e-6)
     file, path = tmp_path / "tokens.json", tmp_path / "ledger.db"
     with open_ledger(path) as books:
         books.create_budget("acme", kind="pure", epsilon="8")
@@ -258,7 +257,7 @@ def test_what_costs_nothing_is_limited_for_each_token(serve_app, tmp_path, monke
     def free(key):
         return {"scope": "acme", "release": nothing, "key": key}
 
-    with serve_app(create_app(ledger=str(path), entrance=AccessConfig(file, rate=10_000.0))) as site:
+    with serve_app(create_app(ledger=str(path), access=AccessConfig(file, rate=10_000.0))) as site:
         for what, ask in (
             ("POST charge", free("a")),
             ("POST reserve", free("b")),

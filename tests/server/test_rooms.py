@@ -31,18 +31,18 @@ from epsilog.mechanisms import (
     ToeplitzStrategy,
 )
 from epsilog.server import (
-    answers,
-    asks,
     certificates,
+    page_data,
     problems,
-    reading,
+    responses,
     server,
-    verifying,
+    verification,
     worker,
 )
+from epsilog.server.access import LOCAL_HOLDER, Action
+from epsilog.server.authorization import AuthorizedCaller
 from epsilog.server.certificates import _SOFTWARE, LONGEST_PATH, CertificateRequest, CertificateService
-from epsilog.server.doors import LOOPBACK, Action, AuthorizedCaller
-from epsilog.server.security import LONGEST_BODY, BodyLimitMiddleware, HostGuardMiddleware
+from epsilog.server.middleware import LONGEST_BODY, BodyLimitMiddleware, HostGuardMiddleware
 from epsilog.terms import (
     CalibrationError,
     CheckError,
@@ -54,7 +54,7 @@ from epsilog.terms import (
 )
 
 REPLACE = NeighboringRelation.REPLACE_ONE
-ANYBODY = AuthorizedCaller(LOOPBACK, Action.READ)
+ANYBODY = AuthorizedCaller(LOCAL_HOLDER, Action.READ)
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier": 1.2}
 
 
@@ -152,8 +152,8 @@ def test_a_record_carries_its_owners_words_and_is_checked():
     asked = RUN | {"cohort_size": 50_000}  # everybody: a Gaussian, at once
 
     def record(path, ask):
-        route = worker.ALL[path]
-        return route.answer(route.model.model_validate(ask))
+        route = worker.ROUTES[path]
+        return route.answer(route.request.model_validate(ask))
 
     stamped, plain = record("/federated/record", asked | said), record("/federated/record", asked)
     assert stamped["record"].pop("owner") == said
@@ -172,14 +172,14 @@ def test_a_record_carries_its_owners_words_and_is_checked():
         (queries, ["record/holds", "answer/comes-out-again", "references/not-checked"], "not checked"),
         (plain | {"sha256": "0" * 64}, ["record/changed", "answer/comes-out-again"], "failed"),
     ]:
-        found = verifying.verify_route(asks.VerifyRequest(record=json.dumps(document)))
-        answers.ReportVerificationModel.model_validate_json(json.dumps(found))
+        found = verification.verify_route(verification.VerifyRequest(record=json.dumps(document)))
+        responses.ReportVerificationModel.model_validate_json(json.dumps(found))
         assert ([one["code"] for one in found["findings"]], found["verdict"]) == (codes, verdict)
     for other in ("{", "[]", '{"record": 3, "sha256": ""}', '{"sha256": "", "sha256": ""}'):
         with pytest.raises(CheckError, match="record must be a stamped calculation"):
-            verifying.verify_route(asks.VerifyRequest(record=other))
+            verification.verify_route(verification.VerifyRequest(record=other))
     with pytest.raises(CheckError, match="record must be alone"):
-        verifying.verify_route(asks.VerifyRequest(record=json.dumps(plain), key="x"))
+        verification.verify_route(verification.VerifyRequest(record=json.dumps(plain), key="x"))
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
         if name != "no-report":
             (tmp_path / name / "report.json").write_text(json.dumps(REPORT))
     (tmp_path / "file").write_text("")
-    found = reading.runs_route(asked(runs=tmp_path))
+    found = page_data.runs_route(asked(runs=tmp_path))
     assert [run["name"] for run in found["runs"]] == ["a_run.1", "b-run", "x" * 128]
     for run in found["runs"]:
         assert {name: run[name] for name in run if name != "name"} == {
@@ -261,9 +261,9 @@ def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
             "verdict": "passed",
             "rounds": 3,
         }
-    assert reading.run_route(asked(runs=tmp_path), "b-run") == REPORT
-    assert reading.runs_route(asked()) == {"present": False, "runs": []}
-    assert reading.runs_route(asked(runs=tmp_path / "nowhere")) == {"present": True, "runs": []}
+    assert page_data.run_route(asked(runs=tmp_path), "b-run") == REPORT
+    assert page_data.runs_route(asked()) == {"present": False, "runs": []}
+    assert page_data.runs_route(asked(runs=tmp_path / "nowhere")) == {"present": True, "runs": []}
 
 
 @pytest.mark.parametrize("content", ['{"kind": "plan"}', '["report"]', '"report"', "null", "7"])
@@ -271,18 +271,18 @@ def test_what_is_no_report_is_not_shown_as_one(tmp_path, content):
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "report.json").write_text(content)
     with pytest.raises(CheckError, match=r"report must be a report document, got report\.json"):
-        reading.run_route(asked(runs=tmp_path), "r")
+        page_data.run_route(asked(runs=tmp_path), "r")
 
 
 def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
     (tmp_path / "r").mkdir()
     path = tmp_path / "r" / "report.json"
     path.write_text(json.dumps(REPORT))
-    monkeypatch.setattr(reading, "LONGEST_REPORT", path.stat().st_size)
-    assert reading.run_route(asked(runs=tmp_path), "r") == REPORT
-    monkeypatch.setattr(reading, "LONGEST_REPORT", path.stat().st_size - 1)
+    monkeypatch.setattr(page_data, "LONGEST_REPORT", path.stat().st_size)
+    assert page_data.run_route(asked(runs=tmp_path), "r") == REPORT
+    monkeypatch.setattr(page_data, "LONGEST_REPORT", path.stat().st_size - 1)
     with pytest.raises(HTTPException) as refused:
-        reading.run_route(asked(runs=tmp_path), "r")
+        page_data.run_route(asked(runs=tmp_path), "r")
     assert refused.value.status_code == 413
 
 
@@ -291,20 +291,20 @@ def test_a_report_is_downloaded_under_its_runs_name(tmp_path, name, file):
     (tmp_path / "r").mkdir()
     for other in ("report.json", "report.html", "custody.jsonl"):
         (tmp_path / "r" / other).write_text("{}")
-    found = reading.report_route(asked(runs=tmp_path), name, file)
+    found = page_data.report_route(asked(runs=tmp_path), name, file)
     assert (found.path, found.filename) == (tmp_path / name / file, f"r-{file}")
     assert found.media_type == {"html": "text/html", "json": "application/json"}[file[-4:]]
     for other in ("custody.jsonl", "plan.json"):
         with pytest.raises(HTTPException, match="no such report"):
-            reading.report_route(asked(runs=tmp_path), name, other)
+            page_data.report_route(asked(runs=tmp_path), name, other)
     (tmp_path / "r" / "report.html").unlink()
     with pytest.raises(HTTPException, match="no such report"):
-        reading.report_route(asked(runs=tmp_path), name, "report.html")
+        page_data.report_route(asked(runs=tmp_path), name, "report.html")
     for wrong in ("..", "s", "r/", ".r", ""):
         with pytest.raises(HTTPException, match="no such run"):
-            reading.report_route(asked(runs=tmp_path), wrong, file)
+            page_data.report_route(asked(runs=tmp_path), wrong, file)
     with pytest.raises(HTTPException, match="no such run"):
-        reading.run_route(asked(), "r")
+        page_data.run_route(asked(), "r")
 
 
 def test_a_ledger_is_read_page_by_page(tmp_path):
@@ -322,7 +322,7 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
         kept = {one.scope: one for one in books.budgets()}
     for url in (str(tmp_path / "b.db"), f"sqlite:///{tmp_path / 'b.db'}"):
         state = asked(ledger=url)
-        found = reading.budgets_route(state, ANYBODY)
+        found = page_data.budgets_route(state, ANYBODY)
         assert (found["present"], found["entries"], found["head"]) == (True, count, head)
     acme, lab = found["budgets"]
     for said, one in ((acme, kept["acme"]), (lab, kept["lab"])):
@@ -333,24 +333,26 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
             assert said[name] == dict(getattr(one, name))
     sums = {name: acme[name]["epsilon"] for name in ("reserved", "started", "committed", "spent", "available")}
     assert sums == {"reserved": "0.5", "started": "0.125", "committed": "1", "spent": "1.125", "available": "1.375"}
-    newest = reading.entries_route(state, ANYBODY, scope=None, before=None, limit=3)
+    newest = page_data.entries_route(state, ANYBODY, scope=None, before=None, limit=3)
     assert [one["index"] for one in newest["entries"]] == [count, count - 1, count - 2]
     assert newest["next"] == count - 2
-    whole = reading.entries_route(state, ANYBODY, scope=None, before=None, limit=count)
+    whole = page_data.entries_route(state, ANYBODY, scope=None, before=None, limit=count)
     assert (len(whole["entries"]), whole["next"]) == (count, None)
     assert whole["entries"][0]["hash"] == head
     assert [one["index"] for one in whole["entries"]][::-1] == [entry.index for entry in everything]
-    assert reading.entries_route(state, ANYBODY, scope="lab", before=None, limit=5)["entries"][0]["scope"] == "lab"
-    cycles = reading.cycles_route(state, ANYBODY, scope="acme", limit=2)
+    assert page_data.entries_route(state, ANYBODY, scope="lab", before=None, limit=5)["entries"][0]["scope"] == "lab"
+    cycles = page_data.cycles_route(state, ANYBODY, scope="acme", limit=2)
     assert [(one["key"], one["scope"]) for one in cycles["cycles"]] == [("q-3", "acme/x"), ("begun", "acme")]
     assert [one["cumulative"]["epsilon"] for one in cycles["cycles"]] == ["1", "1.125"]
     assert [one["amount"]["epsilon"] for one in cycles["cycles"]] == ["0.25", "0.125"]
     assert cycles["scope"] == "acme"
     assert cycles["caps"] == {"epsilon": "3", "delta": "0.00001"}
     assert all(one["time"] for one in cycles["cycles"])
-    for read in (reading.cycles_route, reading.entries_route):
+    for read in (page_data.cycles_route, page_data.entries_route):
         with pytest.raises(HTTPException, match="without a ledger"):
-            read(asked(), ANYBODY, scope="acme", limit=1, **({"before": None} if read is reading.entries_route else {}))
+            read(
+                asked(), ANYBODY, scope="acme", limit=1, **({"before": None} if read is page_data.entries_route else {})
+            )
 
 
 # --- listening --------------------------------------------------------------------------------------------------------
@@ -365,7 +367,7 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
         def __init__(self, config):
             assert config.app.state.ledger == "b.db"
             assert (config.app.state.runs, config.app.state.certificates_in) == (tmp_path, tmp_path / "c")
-            assert (config.server_header, config.timeout_graceful_shutdown) == (False, server.PATIENCE)
+            assert (config.server_header, config.timeout_graceful_shutdown) == (False, server.SHUTDOWN_SECONDS)
             assert config.limit_concurrency
 
         async def serve(self, sockets):
@@ -375,14 +377,14 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     bound = []
-    monkeypatch.setattr(server, "_bound", lambda *where: bound.append(where) or listener)
+    monkeypatch.setattr(server, "_bind", lambda *where: bound.append(where) or listener)
     ready = told.append
     server.serve(host, 8123, ledger="b.db", runs=tmp_path, certificates_in=tmp_path / "c", ready=ready)
     address = f"http://[::1]:{port}" if host == "::1" else f"http://{host}:{port}"
     assert (bound, told) == ([(host, 8123)], [address, [listener]])
     assert listener.fileno() == -1  # closed with the server
     bound.clear(), told.clear()
-    monkeypatch.setattr(server, "_bound", lambda *_: socket.socket())
+    monkeypatch.setattr(server, "_bind", lambda *_: socket.socket())
     monkeypatch.setattr(Server, "__init__", lambda *_: None)
     server.serve(host, 8123)
     assert len(told) == 1
@@ -393,11 +395,11 @@ def test_a_server_begins_its_first_process_before_it_loads_what_only_it_needs(tm
     code = """
 import sys
 from epsilog import server
-from epsilog.server import desk
+from epsilog.server import workers
 class Begun(Exception): pass
 async def begin(self):
     raise Begun(*[name for name in ("fastapi", "uvicorn", "epsilog.server.app") if name in sys.modules])
-desk.WorkerPool.begin = begin
+workers.WorkerPool.start_first = begin
 try:
     server.serve("127.0.0.1", 0)
 except Begun as error:
@@ -424,8 +426,8 @@ def test_a_port_that_is_taken_is_said_to_be():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(EpsilogError, match=f"port {port} of 127.0.0.1 cannot be bound"):
-            server._bound("127.0.0.1", port)
-    with server._bound("127.0.0.1", port) as listener:
+            server._bind("127.0.0.1", port)
+    with server._bind("127.0.0.1", port) as listener:
         assert listener.getsockname() == ("127.0.0.1", port)
         assert listener.family == socket.AF_INET
 
@@ -435,7 +437,7 @@ def test_a_port_that_is_taken_is_said_to_be():
 )
 def test_requests_that_end_with_the_server_are_no_news(error, news):
     info = None if error is None else (type(error), error, None)
-    assert server._is_news(logging.LogRecord("uvicorn.error", 40, "f", 1, "message", (), info)) == news
+    assert server._is_no_cancellation(logging.LogRecord("uvicorn.error", 40, "f", 1, "message", (), info)) == news
 
 
 # --- what every request must pass -------------------------------------------------------------------------------------
@@ -483,7 +485,7 @@ def test_who_hangs_up_in_the_middle_of_a_body_is_not_answered():
 
 
 def test_a_body_that_drips_is_refused_in_time(monkeypatch):
-    monkeypatch.setattr("epsilog.server.security.BODY_WITHIN", 0.05)
+    monkeypatch.setattr("epsilog.server.middleware.BODY_TIMEOUT_SECONDS", 0.05)
 
     async def drips():
         await asyncio.sleep(0.01)
@@ -586,8 +588,8 @@ def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_p
         name: told[2][name] for name in told[2] if name != "id"
     }
     with pytest.raises(HTTPException, match="is not finished"):
-        found.evidence(found.shelf.job(names[0]))
-    assert found.evidence(found.shelf.job(names[1])) == evidence
+        found.evidence(found.registry.job(names[0]))
+    assert found.evidence(found.registry.job(names[1])) == evidence
     assert certificates.control_certificate_route(names[0], "cancel", request)["state"] == "cancelled"
     assert not (tmp_path / f"{names[0]}.ask.json").exists()
     assert certificates.control_certificate_route(names[2], "pause", request)["state"] == "paused"

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.extent import amount
 from tests.server.described import description
 
-from epsilog.server.app import create_app
+from epsilog.server import create_app
+from epsilog.server.workers import WorkerPool
 
 STREAMS = ("/events", "/certificates")  # endless answers, and jobs that draw for minutes: test_api has those
 DEAR = tuple(f"/api/v1/{name}" for name in ("account", "federated", "queries", "playground"))  # seconds of work each
@@ -35,7 +36,7 @@ def described():
 def brisk(fill_ledger, runs_path, serve_app, tmp_path_factory):
     """A server that gives up soon, over a ledger of its own: a question that is too much for it is answered too."""
     own = fill_ledger(tmp_path_factory.mktemp("brisk") / "ledger.db")
-    with serve_app(create_app(ledger=str(own), runs=runs_path, deadline=4.0)) as site:
+    with serve_app(create_app(ledger=str(own), runs=runs_path, workers=WorkerPool(deadline=4.0))) as site:
         yield site
 
 

@@ -97,13 +97,13 @@ def test_one_address_does_not_take_all_connections(monkeypatch):
     """Neither by saying nothing nor by asking for pages, as long as it likes: all are served all the time."""
     import uvicorn
 
-    from epsilog.server import create_app, prompt
+    from epsilog.server import connections, create_app
 
-    monkeypatch.setattr(prompt.ConnectionLimits, "at_once_from_one", 8)
+    monkeypatch.setattr(connections.ConnectionLimits, "max_per_address", 8)
     listener = socket.create_server(("0.0.0.0", 0))  # noqa: S104 (it has the addresses of loopback, 127.0.0.2 too)
     port = listener.getsockname()[1]
     config = uvicorn.Config(
-        create_app(), http=prompt.ConnectionLimits, ws="none", log_level="critical", limit_concurrency=12
+        create_app(), http=connections.ConnectionLimits, ws="none", log_level="critical", limit_concurrency=12
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -140,7 +140,7 @@ def test_one_address_does_not_take_all_connections(monkeypatch):
             for address in ("127.0.0.1", "127.0.0.2", "127.0.0.1"):  # who comes from the same address neither
                 assert status(address) == 200
         assert (
-            prompt.ProxyConnectionLimits.at_once_from_one == prompt.MAX_CONNECTIONS
+            connections.ProxyConnectionLimits.max_per_address == connections.MAX_CONNECTIONS
         )  # behind a proxy all have its address
     finally:
         for one in held:
@@ -154,13 +154,13 @@ def test_one_address_does_not_take_all_connections(monkeypatch):
 def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch, tmp_path):
     import uvicorn
 
-    from epsilog.server import create_app, prompt
+    from epsilog.server import connections, create_app
 
-    monkeypatch.setattr(prompt, "HEADER_TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "HEADER_TIMEOUT_SECONDS", 1.0)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     config = uvicorn.Config(
-        create_app(), http=prompt.ConnectionLimits, ws="none", log_level="critical", limit_concurrency=20
+        create_app(), http=connections.ConnectionLimits, ws="none", log_level="critical", limit_concurrency=20
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

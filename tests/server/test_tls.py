@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests import commands
-from tests.server.test_entrance import self_signed
+from tests.server.test_access import self_signed
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

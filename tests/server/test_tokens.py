@@ -15,7 +15,7 @@ import argon2
 import pytest
 
 from epsilog.server import tokens
-from epsilog.server.doors import Holder, Role
+from epsilog.server.authorization import Holder, Role
 from epsilog.server.tokens import LOOKS, TokenStore
 from epsilog.terms import CheckError, ConflictError, StorageError
 
@@ -373,12 +373,6 @@ def test_time_goes_on_while_nobody_looks_and_the_clock_goes_back(file, monkeypat
     assert good(keys, text)
     elapsed.now += 1
     assert not good(keys, text)
-
-
-def test_a_file_of_before_that_was_noted_is_read(file):
-    _, text = made(file)
-    rewritten(lambda document: document["tokens"][0].pop("ended"))(file)
-    assert good(TokenStore(file), text)
 
 
 def test_it_does_not_begin_to_stand_while_it_is_verified(file):

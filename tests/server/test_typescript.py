@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from epsilog.server import prices, worker
-from epsilog.server.answers import IntervalModel
+from epsilog.server import ledger_service, worker
+from epsilog.server.responses import IntervalModel
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -63,12 +63,12 @@ def test_the_pages_types_are_fresh():
 def test_answers_hold_what_their_description_says(path, ask):
     status, _, body = worker.answer_request(path, ask)
     assert status == 200
-    worker.ALL[path].answers.model_validate(json.loads(body), strict=False)
+    worker.ROUTES[path].response.model_validate(json.loads(body), strict=False)
 
 
 def test_every_question_is_asked_here():
-    """But for one that takes a run's report, which ``test_verifying`` asks, and for what the ledger's verbs ask."""
-    assert {path for path, _ in ASKED} | {"/verify"} | set(prices.routes.by_path) == set(worker.ALL)
+    """But for one that takes a run's report, which ``test_verification`` asks, and for what the ledger's verbs ask."""
+    assert {path for path, _ in ASKED} | {"/verify"} | set(ledger_service.routes.by_path) == set(worker.ROUTES)
 
 
 def test_an_answer_with_more_or_less_is_noticed():

@@ -23,9 +23,10 @@ from epsilog.ledger.remote import RemoteStore
 from epsilog.ledger.remote.store import parse_entry_row
 from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.server import app as web_app
+from epsilog.server.access import Holder, Role
 from epsilog.server.app import create_app
-from epsilog.server.desk import WorkerPool
-from epsilog.server.doors import Holder, Role, authenticate
+from epsilog.server.authorization import authenticate
+from epsilog.server.workers import WorkerPool
 from epsilog.signing import SigningKey
 from epsilog.terms import (
     BudgetExceededError,
@@ -432,7 +433,10 @@ def test_a_price_that_takes_too_long_keeps_nobody_waiting_and_writes_nothing(tmp
             except EpsilogError as error:
                 refused.append(error)
 
-    with serve_app(create_app(ledger=str(path), deadline=1.0)) as site, open_ledger(site.url) as ledger:
+    with (
+        serve_app(create_app(ledger=str(path), workers=WorkerPool(deadline=1.0))) as site,
+        open_ledger(site.url) as ledger,
+    ):
         waiting = [threading.Thread(target=wait, args=(number,)) for number in range(4)]
         for thread in waiting:
             thread.start()
@@ -455,8 +459,8 @@ def test_strangers_who_fill_the_desk_keep_no_price_waiting(tmp_path, serve_app):
         books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
     app = create_app(ledger=str(path))
     with serve_app(app) as site, open_ledger(site.url) as ledger:
-        for room in (app.state.desk._quick, app.state.desk._heavy):
-            room._waiting = room._most
+        for queue in (app.state.workers._quick, app.state.workers._slow):
+            queue._queued = queue._max_queued
         run = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}
         assert site.post("federated", run).status == 503
         assert site.post("federated/curve", run).status == 503

@@ -86,7 +86,7 @@ def serve_command(
         raise CheckError(
             "ledger", "there already, where tokens are given (`epsilog ledger create` makes it)", redact_address(ledger)
         )
-    entrance = server.AccessConfig(tokens, tuple(name or ()), behind_proxy, rate, access_log)
+    access = server.AccessConfig(tokens, tuple(name or ()), behind_proxy, rate, access_log)
     told = Console(stderr=True, highlight=False) if access_log else console
 
     server.serve(
@@ -96,7 +96,7 @@ def serve_command(
         ledger=ledger if there else None,
         runs=runs if runs.exists() else None,
         certificates_in=certificates,
-        entrance=entrance,
+        access=access,
         tls_cert=tls_cert,
         tls_key=tls_key,
     )

@@ -18,51 +18,55 @@ from fastapi.responses import Response
 from starlette.middleware.gzip import GZipMiddleware
 
 from epsilog.server import (
-    calculators,
     certificates,
-    docs,
-    elsewhere,
     ledger_commands,
     ledger_reads,
-    needs,
-    observing,
+    metrics,
+    page_data,
     pages,
     problems,
-    reading,
-    verifying,
+    routes,
+    snippets,
+    verification,
 )
-from epsilog.server.books import LedgerService
-from epsilog.server.certificates import CertificateService
-from epsilog.server.desk import TIMEOUT_SECONDS, WorkerPool
-from epsilog.server.disconnects import CancelOnDisconnect
-from epsilog.server.doorkeeper import TokenAuthMiddleware
-from epsilog.server.entrance import AccessConfig
+from epsilog.server.access import AccessConfig
+from epsilog.server.authorization import TokenAuthMiddleware, document_permissions
 from epsilog.server.jobs import JobRegistry
-from epsilog.server.observing import Metrics, MetricsMiddleware, Readiness
-from epsilog.server.prices import PooledCostModel
-from epsilog.server.routes import PREFIX
-from epsilog.server.security import BodyLimitMiddleware, HostGuardMiddleware
+from epsilog.server.ledger_service import LedgerService, PooledCostModel
+from epsilog.server.middleware import BodyLimitMiddleware, CancelOnDisconnect, HostGuardMiddleware
 from epsilog.server.tokens import TokenStore
+from epsilog.server.workers import WorkerPool
 
-THREADS = 8  # files and books read at a time
-_IN_TURN = 2e-4  # seconds until a thread that computes makes room
+THREADS = 8  # files and ledgers read at a time
+_SWITCH_INTERVAL = 2e-4  # seconds until a thread that computes lets others run
+
+_PARTS = (
+    routes.calculators.router(),
+    snippets.routes.router(),
+    routes.playground.router(),
+    verification.routes.router(),
+    certificates.router,
+    ledger_reads.router,
+    ledger_commands.router,
+    page_data.router,
+)
 
 
-class _Written:
-    """Text that is written once, in a thread: half a second in which others are answered.
+class _CachedText:
+    """Text that is written once, in a thread: half a second in which other requests are answered.
 
-    Every read and write of theirs lets go of the interpreter, and would wait for 5 ms each time until it has it again.
+    Each of their reads and writes releases the interpreter, and would wait for 5 ms until it has it again.
     """
 
     def __init__(self, write: Callable[[], bytes]) -> None:
-        self._write, self._text, self._turn = write, b"", Lock()
+        self._write, self._text, self._lock = write, b"", Lock()
 
     async def text(self) -> bytes:
-        """The text; whoever asks meanwhile waits for the first one's."""
-        async with self._turn:
+        """The text; concurrent requests wait for the first one's."""
+        async with self._lock:
             if not self._text:
                 usual = sys.getswitchinterval()
-                sys.setswitchinterval(_IN_TURN)
+                sys.setswitchinterval(_SWITCH_INTERVAL)
                 try:
                     self._text = await to_thread.run_sync(self._write)
                 finally:
@@ -71,24 +75,25 @@ class _Written:
 
 
 @asynccontextmanager
-async def _life(app: FastAPI) -> AsyncIterator[None]:
+async def _run_services(app: FastAPI) -> AsyncIterator[None]:
     to_thread.current_default_thread_limiter().total_tokens = THREADS
+    state = app.state
     with TemporaryDirectory(prefix="epsilog-", ignore_cleanup_errors=True) as scratch:
-        certificates = CertificateService(app.state.certificates_in or Path(scratch))
-        app.state.certificates = certificates
-        app.state.verifications = JobRegistry(what="checks of the ledger", at_once=1)
-        app.state.desk = app.state.begun or WorkerPool(deadline=app.state.deadline)
-        await app.state.desk.open()
-        counter = WorkerPool(deadline=app.state.deadline, manners=0)  # the ledger's own: strangers may fill the other
-        await counter.open(at_once=False)
-        prices = PooledCostModel(counter, asyncio.get_running_loop())
-        app.state.books = None if app.state.ledger is None else LedgerService(app.state.ledger, prices)
+        state.certificates = certificates.CertificateService(state.certificates_in or Path(scratch))
+        state.ledger_checks = JobRegistry(what="checks of the ledger", at_once=1)
+        state.workers = state.workers or WorkerPool()
+        await state.workers.open()
+        # the ledger's own: strangers may fill the other pool
+        cost_workers = WorkerPool(niceness=0, deadline=state.workers.deadline)
+        await cost_workers.open(at_once=False)
+        costs = PooledCostModel(cost_workers, asyncio.get_running_loop())
+        state.ledger_service = None if state.ledger is None else LedgerService(state.ledger, costs)
         yield
-        if app.state.books is not None:
-            app.state.books.close()
-        await counter.close()
-        await app.state.desk.close()
-        for job in (*certificates.shelf.jobs(), *app.state.verifications.jobs()):
+        if state.ledger_service is not None:
+            state.ledger_service.close()
+        await cost_workers.close()
+        await state.workers.close()
+        for job in (*state.certificates.registry.jobs(), *state.ledger_checks.jobs()):
             job.stop("paused")
 
 
@@ -97,57 +102,57 @@ def create_app(
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
-    entrance: AccessConfig | None = None,
-    deadline: float = TIMEOUT_SECONDS,
-    desk: WorkerPool | None = None,
+    access: AccessConfig | None = None,
+    workers: WorkerPool | None = None,
 ) -> FastAPI:
-    """Assemble the application; see ``epsilog.server.create_app``. A pool that was begun opens with the application."""
+    """The application, not yet listening.
+
+    Args:
+        ledger: a ledger to read and write, as a database URL or a path; None shows none.
+        runs: the folder whose subfolders hold ``report.json``; None shows none.
+        certificates_in: the folder that keeps Monte Carlo certificates; None keeps them while the application lives.
+        access: who may enter; None admits users of this machine.
+        workers: answers the questions; it opens and closes with the application. None takes a pool of usual size.
+    """
     app = FastAPI(
         title="epsilog",
         version=version("epsilog"),
         description="Plan, read and certify differential-privacy budgets. Only upper bounds may be claimed.",
-        openapi_url=None,  # below: written once, not for everybody who asks
+        openapi_url=None,  # below: written once, not for every request
         docs_url=None,
         redoc_url=None,
-        lifespan=_life,
+        lifespan=_run_services,
     )
-    entrance = app.state.entrance = entrance or AccessConfig()
+    access = app.state.access = access or AccessConfig()
     app.state.ledger, app.state.runs = ledger, None if runs is None else Path(runs)
     app.state.certificates_in = None if certificates_in is None else Path(certificates_in)
-    app.state.deadline, app.state.begun = deadline, desk
-    app.state.metrics, app.state.readiness = Metrics(), Readiness(ledger)
+    app.state.workers = workers
+    app.state.metrics, app.state.readiness = metrics.Metrics(), metrics.Readiness(ledger)
     problems.install_error_handlers(app)
     app.openapi = lambda: _build_openapi(app)  # type: ignore[method-assign]
-    written = _Written(lambda: json.dumps(app.openapi(), separators=(",", ":")).encode())
+    openapi = _CachedText(lambda: json.dumps(app.openapi(), separators=(",", ":")).encode())
 
     @app.get("/api/openapi.json", include_in_schema=False)
-    async def description() -> Response:
-        return Response(await written.text(), media_type="application/json")
+    async def openapi_route() -> Response:
+        return Response(await openapi.text(), media_type="application/json")
 
-    app.include_router(calculators.calculators.router(), prefix=PREFIX)
-    app.include_router(elsewhere.routes.router(), prefix=PREFIX)
-    app.include_router(calculators.playground.router(), prefix=PREFIX)
-    app.include_router(verifying.routes.router(), prefix=PREFIX)
-    app.include_router(certificates.router, prefix=PREFIX)
-    app.include_router(ledger_reads.router, prefix=PREFIX)
-    app.include_router(ledger_commands.router, prefix=PREFIX)
-    app.include_router(reading.router, prefix=PREFIX)
-    app.include_router(observing.router)
-    app.include_router(docs.router)  # before the pages, which answer for every other address
-    app.include_router(pages.router)
-    app.add_middleware(GZipMiddleware)  # the innermost; what is added last is asked first
+    for part in _PARTS:
+        app.include_router(part, prefix=routes.PREFIX)
+    app.include_router(metrics.router)
+    app.include_router(pages.router)  # the last: it answers for every other address
+    app.add_middleware(GZipMiddleware)  # the innermost; the last one that is added runs first
     app.add_middleware(CancelOnDisconnect)
     app.add_middleware(BodyLimitMiddleware)
-    if entrance.tokens is not None:
-        keys = TokenStore(entrance.tokens)
-        app.add_middleware(TokenAuthMiddleware, keys=keys, rate=entrance.rate, behind_proxy=entrance.behind_proxy)
-    app.add_middleware(HostGuardMiddleware, entrance=entrance)
-    app.add_middleware(MetricsMiddleware, metrics=app.state.metrics, log=entrance.access_log)
+    if access.tokens is not None:
+        keys = TokenStore(access.tokens)
+        app.add_middleware(TokenAuthMiddleware, keys=keys, rate=access.rate, behind_proxy=access.behind_proxy)
+    app.add_middleware(HostGuardMiddleware, access=access)
+    app.add_middleware(metrics.MetricsMiddleware, metrics=app.state.metrics, log=access.access_log)
     return app
 
 
 def _build_openapi(app: FastAPI) -> dict[str, Any]:
-    """The API's description, worked out once, with what each address takes."""
+    """The API's description, computed once, with what each route needs."""
     if app.openapi_schema is None:
-        app.openapi_schema = needs.document_permissions(FastAPI.openapi(app))
+        app.openapi_schema = document_permissions(FastAPI.openapi(app))
     return app.openapi_schema

@@ -39,9 +39,9 @@ from epsilog.mechanisms import (
     Release,
     ToeplitzStrategy,
 )
-from epsilog.server.asks import RequestModel
-from epsilog.server.doors import authorize
+from epsilog.server.authorization import authorize
 from epsilog.server.jobs import Job, JobRegistry, stream_job_events
+from epsilog.server.routes import RequestModel
 from epsilog.terms import CheckError, codec
 
 router = APIRouter(tags=["certificates"], dependencies=[Depends(authorize)])
@@ -109,23 +109,23 @@ class CertificateRequest(RequestModel):
 
 
 class CertificateService:
-    """The certificates of a server, on the shelf and in a folder."""
+    """The certificates of a server, in the registry and in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.shelf = JobRegistry(what="certificates", at_once=RUNNING_AT_ONCE)
+        self.registry = JobRegistry(what="certificates", at_once=RUNNING_AT_ONCE)
         for path in sorted(folder.glob("*.ask.json"), key=lambda path: path.stat().st_mtime):
             self._revive(path)
 
     def ask(self, ask: CertificateRequest) -> Job:
-        """Puts a certificate on the shelf and sets it to work."""
+        """Puts a certificate in the registry and sets it to work."""
         release, exact = ask.release(), ask.exact()  # wrong values are refused here, by name
         news: dict[str, Any] = {"of": ask.samples, "exact": exact, "born": None, "directions": {}}
         job = Job(self._work(ask, release), ask=ask.model_dump(), **news)
         self.folder.mkdir(parents=True, exist_ok=True)
         _write(self._file(job, "ask"), {"software": _SOFTWARE, "ask": ask.model_dump()})
         try:
-            self.shelf.begin(job)
+            self.registry.begin(job)
         except HTTPException:
             self._file(job, "ask").unlink()
             raise
@@ -187,7 +187,7 @@ class CertificateService:
                 news |= {"directions": _build_looks(document, ask.failure)}
         except (OSError, ValueError, KeyError, TypeError):
             return
-        self.shelf.keep(Job(self._work(ask, release), name=name, **news))
+        self.registry.keep(Job(self._work(ask, release), name=name, **news))
 
 
 def _look(
@@ -248,19 +248,19 @@ def start_certificate_route(ask: CertificateRequest, request: Request) -> dict[s
 @router.get("/certificates", summary="Certificates that this server knows")
 def list_certificates_route(request: Request) -> dict[str, Any]:
     """Newest first; those of an earlier server on the same folder among them."""
-    return {"certificates": [{"id": job.id, **job.snapshot} for job in _certificates(request).shelf.jobs()][::-1]}
+    return {"certificates": [{"id": job.id, **job.snapshot} for job in _certificates(request).registry.jobs()][::-1]}
 
 
 @router.get("/certificates/{name}", summary="Where a certificate stands")
 def get_certificate_route(name: str, request: Request) -> dict[str, Any]:
     """The running interval of each direction, valid however often one looks."""
-    return dict(_certificates(request).shelf.job(name).snapshot)
+    return dict(_certificates(request).registry.job(name).snapshot)
 
 
 @router.get("/certificates/{name}/events", summary="Watch a certificate", response_class=StreamingResponse)
 async def stream_certificate_events_route(name: str, request: Request) -> StreamingResponse:
     """Server-sent events, each the whole state; ends when the job does."""
-    return stream_job_events(_certificates(request).shelf.job(name), request)
+    return stream_job_events(_certificates(request).registry.job(name), request)
 
 
 @router.post("/certificates/{name}/{verb}", summary="Pause, resume or cancel a certificate")
@@ -269,13 +269,13 @@ def control_certificate_route(
 ) -> dict[str, Any]:
     """A paused certificate goes on where it was, with the entropy that it began with."""
     certificates = _certificates(request)
-    job = certificates.shelf.job(name)
+    job = certificates.registry.job(name)
     if verb == "cancel":
         certificates.cancel(job)
     elif verb == "pause":
         job.stop("paused")
     else:
-        certificates.shelf.begin(job)
+        certificates.registry.begin(job)
     return dict(job.snapshot)
 
 
@@ -283,7 +283,7 @@ def control_certificate_route(
 def download_evidence_route(name: str, request: Request) -> JSONResponse:
     """What a third party needs to draw every shard again."""
     certificates = _certificates(request)
-    document = certificates.evidence(certificates.shelf.job(name))
+    document = certificates.evidence(certificates.registry.job(name))
     return JSONResponse(document, headers={"Content-Disposition": f'attachment; filename="montecarlo-{name}.json"'})
 
 

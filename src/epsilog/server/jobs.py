@@ -1,4 +1,4 @@
-"""Work that outlasts a request: in a thread of its own, watched through server-sent events, stopped when asked to."""
+"""Jobs that outlast a request: each in its own thread, watched by server-sent events, and stoppable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from epsilog.server.problems import shorten_unsupported
 from epsilog.terms import EpsilogError, UnsupportedMechanismError
 
-LOOK = 0.15  # seconds between two looks at a job
+POLL_SECONDS = 0.15
 OVER = frozenset({"done", "failed", "cancelled"})
 
 Work = Callable[["Job"], Mapping[str, Any]]
@@ -28,11 +28,11 @@ class JobStoppedError(Exception):
 
 @final
 class Job:
-    """Calls ``work``, which calls ``breathe`` often and returns the last news; work that was stopped is called anew.
+    """Calls ``work``, which calls ``breathe`` often and returns the last news; a stopped job calls it again.
 
     Attributes:
-        id: names it in addresses.
-        snapshot: what watchers see: its ``state`` and its news; replaced whole, never changed.
+        id: its name in URLs.
+        snapshot: what watchers see: its ``state`` and news; replaced, never changed.
     """
 
     def __init__(self, work: Work, *, name: str | None = None, **news: Any) -> None:
@@ -54,11 +54,11 @@ class Job:
 
     @property
     def busy(self) -> bool:
-        """Whether its thread still works: what was stopped goes on to its next breath."""
+        """Whether its thread still works: a stopped job runs until its next breath."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self) -> None:
-        """Sets it to work, from the start or from where it was stopped."""
+        """Start it, or resume it where it was stopped."""
         with self._lock:
             if self.over or self.running:
                 return
@@ -68,14 +68,14 @@ class Job:
             self._thread.start()
 
     def stop(self, state: str) -> None:
-        """Ends the work at its next breath, as ``paused`` or ``cancelled``."""
+        """Stop the work at its next breath, as ``paused`` or ``cancelled``."""
         with self._lock:
             if not self.over:
                 self._stopped = True
                 self._publish(state=state)
 
     def breathe(self, **news: Any) -> None:
-        """Tells watchers the news; called by the work, which a ``JobStoppedError`` from here ends."""
+        """Publish news; called by the work, which a ``JobStoppedError`` from here ends."""
         with self._lock:
             if self._stopped:
                 raise JobStoppedError
@@ -88,7 +88,7 @@ class Job:
         if before is not None:
             before.join()
         with self._lock:
-            if not self.running:  # stopped again, or done, while the work before was ending
+            if not self.running:  # stopped again, or done, while the earlier work ended
                 return
             self._stopped = False
         try:
@@ -115,27 +115,27 @@ class JobRegistry:
     def __init__(self, *, what: str, at_once: int, kept: int = 16) -> None:
         self._what, self._at_once, self._kept = what, at_once, kept
         self._jobs: dict[str, Job] = {}
-        self._ever: list[Job] = []  # that may still be at work, remembered or not
+        self._active: list[Job] = []  # that may still work, remembered or not
         self._lock = threading.Lock()
 
     def jobs(self) -> list[Job]:
-        """All that are remembered."""
+        """All remembered jobs."""
         return list(self._jobs.values())
 
     def keep(self, job: Job) -> None:
-        """Remembers a job; forgets the oldest that are over."""
+        """Remember a job, and drop the oldest that are over."""
         for old in [old for old in self.jobs() if old.over][: max(0, len(self._jobs) - self._kept + 1)]:
             self._jobs.pop(old.id, None)
         self._jobs[job.id] = job
 
     def begin(self, job: Job) -> None:
-        """Sets a job to work and remembers it, if not too many are at work."""
+        """Start a job and remember it, unless too many run."""
         with self._lock:
-            others = [other for other in self._ever if other is not job]
+            others = [other for other in self._active if other is not job]
             running, busy = sum(other.running for other in others), sum(other.busy for other in others)
             if (running >= self._at_once or busy >= 2 * self._at_once) and not job.running:
                 raise HTTPException(429, f"{self._at_once} {self._what} are running; cancel one or wait")
-            self._ever = [*(other for other in others if other.busy or other.running), job]
+            self._active = [*(other for other in others if other.busy or other.running), job]
             job.begin()
             self.keep(job)
 
@@ -151,14 +151,14 @@ def stream_job_events(job: Job, request: Request) -> StreamingResponse:
     """Server-sent events, each the whole snapshot; ends when the job does."""
 
     async def stream() -> AsyncIterator[str]:
-        told: Mapping[str, Any] | None = None
+        sent: Mapping[str, Any] | None = None
         while not await request.is_disconnected():
             seen = job.snapshot
-            if seen is not told:
+            if seen is not sent:
                 yield f"data: {json.dumps(seen)}\n\n"
-                told = seen
+                sent = seen
             if seen["state"] in OVER:
                 return
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
 
     return StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -1,45 +1,86 @@
-"""The built front end: one page for every room, embed pages that may be framed, and hashed assets."""
+"""The built front end and docs: one page for every address of the app, embeds that may be framed, hashed assets."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
-
-from epsilog.server.files import find_static_file
 
 router = APIRouter(include_in_schema=False)
 
 STATIC = Path(__file__).parent / "static"
+DOCS = Path(__file__).parent / "built_docs"
+HOW_TO_BUILD = "https://github.com/epsilog/epsilog/blob/main/docs/install.md#these-pages-offline"
 PAGE_NAMES = ("federated", "queries", "playground", "compare", "montecarlo", "ledger", "runs", "verify", "game")
-_KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html; charset=utf-8"}
+_MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".ipynb": "application/x-ipynb+json",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".webp": "image/webp",
+    ".png": "image/png",
+}
+_MESSAGE_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+</head>
+<body><main><h1>{title}</h1><p>{text}</p></main></body>
+</html>
+"""
+
+
+@router.get("/docs")
+def serve_index_route() -> Response:
+    """Relative links need the slash."""
+    return RedirectResponse("/docs/", 308)
+
+
+@router.get("/docs/{path:path}")
+def serve_docs_page_route(path: str) -> Response:
+    """One built file of the docs."""
+    if not (DOCS / "index.html").is_file():
+        text = (
+            "This server runs from sources whose docs were not built: run <code>make docs</code> there. "
+            f'<a href="{HOW_TO_BUILD}">How to build them</a>. <a href="/">To the calculators</a>.'
+        )
+        return HTMLResponse(_MESSAGE_PAGE.format(title="The docs are not built here", text=text), 503)
+    file = find_static_file(DOCS, path or "index.html")
+    if file is None:
+        text = 'Begin at <a href="/docs/">the front of the docs</a>, or search there.'
+        return HTMLResponse(_MESSAGE_PAGE.format(title="There is no such page in the docs", text=text), 404)
+    return _serve_file(file)
 
 
 @router.get("/")
-@router.get("/{room}")
-def serve_page_route(request: Request, room: str = "") -> Response:
-    """The single page application, at every room's address; elsewhere it says so, to a browser."""
-    if room == "favicon.svg":
-        return _file("favicon.svg")
-    if room and room not in PAGE_NAMES:
+@router.get("/{page}")
+def serve_page_route(request: Request, page: str = "") -> Response:
+    """The single-page application at every page's address; elsewhere a browser gets it with status 404."""
+    if page == "favicon.svg":
+        return _serve_static_file("favicon.svg")
+    if page and page not in PAGE_NAMES:
         if "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(404, "There is no such page")
-        return _file("index.html", status=404)
-    return _file("index.html")
+        return _serve_static_file("index.html", status=404)
+    return _serve_static_file("index.html")
 
 
 @router.get("/runs/{name}")
 def serve_run_page_route(name: str) -> Response:  # noqa: ARG001
     """One run's page."""
-    return _file("index.html")
+    return _serve_static_file("index.html")
 
 
 @router.get("/assets/{name}")
+@router.get("/embed/assets/{name}")
 def serve_asset_route(name: str) -> Response:
-    """A built file; its name carries its hash, so it may be cached for ever."""
-    response = _file(f"assets/{name}")
+    """A built file; its name carries its hash, so it may be cached forever."""
+    response = _serve_static_file(f"assets/{name}")
     response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
     return response
 
@@ -48,22 +89,30 @@ def serve_asset_route(name: str) -> Response:
 def serve_embed_route(name: str) -> Response:
     """A calculator to be framed, or the custom element's script."""
     if name in {"federated", "queries"}:
-        return _file("embed.html")
+        return _serve_static_file("embed.html")
     if name == "epsilog-embed.js":
-        return _file("embed/epsilog-embed.js")
+        return _serve_static_file("embed/epsilog-embed.js")
     raise HTTPException(404, "There is no such embed")
 
 
-@router.get("/embed/assets/{name}")
-def serve_embed_asset_route(name: str) -> Response:
-    """A built file, for a framed page."""
-    return serve_asset_route(name)
+def find_static_file(folder: Path, name: str) -> Path | None:
+    """The file with that name in a folder or below it; None if there is none, or the name is no path."""
+    try:
+        file = (folder / name).resolve()
+        return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
+    except (OSError, ValueError):  # too long, or with a NUL
+        return None
 
 
-def _file(name: str, *, status: int = 200) -> Response:
+def _serve_static_file(name: str, *, status: int = 200) -> Response:
     path = find_static_file(STATIC, name)
     if path is None:
         if not (STATIC / "index.html").is_file():
             raise HTTPException(503, "The front end is not built: run python hatch_build.py")
         raise HTTPException(404, "There is no such file")
-    return FileResponse(path, status, media_type=_KINDS.get(path.suffix), headers={"Cache-Control": "no-cache"})
+    return _serve_file(path, status)
+
+
+def _serve_file(path: Path, status: int = 200) -> Response:
+    media_type = _MEDIA_TYPES.get(path.suffix, "application/octet-stream")
+    return FileResponse(path, status, media_type=media_type, headers={"Cache-Control": "no-cache"})

@@ -1,6 +1,6 @@
-"""Addresses of questions that cost work and change nothing: strict JSON in, plain JSON out, answered elsewhere.
+"""Routes of questions that cost work and change nothing: strict JSON in, plain JSON out, answered by the worker pool.
 
-What a calculator is asked is described in ``plan``; its strict model is derived from that description here.
+The calculators' questions are described in ``epsilog.plan``; route, strict model and description are derived from that.
 """
 
 from __future__ import annotations
@@ -15,120 +15,115 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from epsilog.plan import Question
-from epsilog.server.answers import ResponseModel
-from epsilog.server.asks import RequestModel
-from epsilog.server.peers import get_client_address
-from epsilog.terms import fields
+from epsilog import reports
+from epsilog.plan import QUESTIONS, Question
+from epsilog.server import responses
+from epsilog.server.rate_limits import get_client_address
+from epsilog.server.responses import ResponseModel
+from epsilog.terms import CheckError, fields
 
 PREFIX = "/api/v1"
 LONG = 5.0  # seconds of work of a question that only goes to the processes for long ones
+Relation = Literal["add-or-remove-one", "replace-one", "zero-out"]
+Answer = Callable[[Any], dict[str, Any]]
+
+
+class RequestModel(BaseModel):
+    """Unknown fields, NaN and text for numbers are errors; the library enforces bounds, whose errors name fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One address to post a question to.
+    """One path that a question is posted to.
 
     Attributes:
-        path: below ``PREFIX``; also its name between processes.
+        path: below ``PREFIX``; also the question's name between processes.
         summary: a line for the API's description.
-        model: what is asked.
-        answers: what is answered.
-        answer: works it out.
-        work: CPU seconds that it takes at most, about.
-        says: more about the answer.
+        request: the model of the body.
+        response: the model of the answer.
+        answer: computes the answer.
+        work: a rough bound on its CPU seconds.
+        description: more about the answer.
     """
 
     path: str
     summary: str
-    model: type[RequestModel]
-    answers: type[ResponseModel]
-    answer: Callable[[Any], dict[str, Any]]
+    request: type[RequestModel]
+    response: type[ResponseModel]
+    answer: Answer
     work: Callable[[Any], float]
-    says: str | None = None
+    description: str | None = None
 
 
 class Routes:
-    """The addresses of one part of the API, by path."""
+    """The question routes of one part of the API, by path."""
 
-    def __init__(self, tag: str) -> None:
-        self.by_path: dict[str, Route] = {}
+    def __init__(self, tag: str, *found: Route) -> None:
+        self.by_path = {route.path: route for route in found}
         self._tag = tag
 
     def add(
-        self, path: str, answers: type[ResponseModel], *, summary: str, work: float = LONG
-    ) -> Callable[[Callable[[Any], dict[str, Any]]], Callable[[Any], dict[str, Any]]]:
-        """Decorates the function that answers; its first argument's type is what may be asked."""
+        self, path: str, response: type[ResponseModel], *, summary: str, work: float = LONG
+    ) -> Callable[[Answer], Answer]:
+        """Decorate the function that answers; the type of its first argument gives the body."""
 
-        def keep(answer: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-            asked = get_type_hints(answer)[next(iter(inspect.signature(answer).parameters))]
-            model, made = asked, answer
-            if issubclass(asked, Question):
-                model, made = model_of(asked), lambda ask: answer(asked.parse(ask.model_dump()))
-            self.add_route(Route(path, summary, model, answers, made, lambda _: work, inspect.getdoc(answer)))
+        def register(answer: Answer) -> Answer:
+            kind = get_type_hints(answer)[next(iter(inspect.signature(answer).parameters))]
+            model, compute = kind, answer
+            if issubclass(kind, Question):
+                model, compute = build_request_model(kind), lambda ask: answer(kind.parse(ask.model_dump()))
+            self.by_path[path] = Route(path, summary, model, response, compute, lambda _: work, inspect.getdoc(answer))
             return answer
 
-        return keep
-
-    def add_question(self, kind: type[Question], answers: type[ResponseModel], summary: str) -> None:
-        """Adds a question of ``plan`` at its address, with what it is answered with, and in one line."""
-
-        def calling(method: str) -> Callable[[Any], Any]:
-            return lambda ask: getattr(kind.parse(ask.model_dump()), method)()
-
-        says = inspect.getdoc(kind.answer)
-        made = Route(kind.path, summary, model_of(kind), answers, calling("answer"), calling("work"), says)
-        self.add_route(made)
-
-    def add_route(self, route: Route) -> None:
-        """Adds one that was made."""
-        self.by_path[route.path] = route
+        return register
 
     def router(self) -> APIRouter:
-        """The addresses; the work is done at the application's desk."""
+        """The routes for an application, whose worker pool does the work."""
         router = APIRouter(tags=[self._tag])
         for route in self.by_path.values():
             router.add_api_route(
                 route.path,
-                _endpoint(route),
+                _make_endpoint(route),
                 methods=["POST"],
                 summary=route.summary,
-                description=route.says,
+                description=route.description,
                 response_model=None,
-                responses={200: {"model": route.answers}},
+                responses={200: {"model": route.response}},
             )
         return router
 
 
-def _endpoint(route: Route) -> Callable[..., Any]:
+def _make_endpoint(route: Route) -> Callable[..., Any]:
     async def endpoint(ask: RequestModel, request: Request) -> Response:
-        asker = get_client_address(request.scope, behind_proxy=request.app.state.entrance.behind_proxy)
-        answered: Response = await request.app.state.desk.answer(route, ask, asker=asker)
-        return answered
+        client = get_client_address(request.scope, behind_proxy=request.app.state.access.behind_proxy)
+        response: Response = await request.app.state.workers.answer(route, ask, client=client)
+        return response
 
     endpoint.__name__ = route.path.strip("/").replace("/", "_")
-    endpoint.__annotations__ = {"ask": route.model, "request": Request, "return": Response}
+    endpoint.__annotations__ = {"ask": route.request, "request": Request, "return": Response}
     return endpoint
 
 
-def model_of(kind: type[Any]) -> type[RequestModel]:
+def build_request_model(kind: type[Any]) -> type[RequestModel]:
     """The strict model of described fields: shapes and types; the fields themselves hold the bounds."""
-    shown: Any = kind.body if issubclass(kind, Question) else kind
-    return _model(shown)
+    described: Any = kind.body if issubclass(kind, Question) else kind
+    return _model(described)
 
 
 @cache
 def _model(kind: Any) -> type[RequestModel]:
     hints, defaults = get_type_hints(kind), {each.name: each.default for each in fields_of(kind)}
-    made: dict[str, Any] = {
+    members: dict[str, Any] = {
         name: (_shape(hints[name], one), _describe_field(one, ... if defaults[name] is MISSING else defaults[name]))
         for name, one in fields.list_fields(kind).items()
     }
     name = kind.schema if issubclass(kind, Question) else kind.__name__
-    says = (inspect.getdoc(kind) or "").partition("\n\n")[0]
-    model: type[RequestModel] = create_model(name, __base__=RequestModel, __doc__=says, **made)
+    doc = (inspect.getdoc(kind) or "").partition("\n\n")[0]
+    model: type[RequestModel] = create_model(name, __base__=RequestModel, __doc__=doc, **members)
     return model
 
 
@@ -152,7 +147,7 @@ def _shape(kind: Any, one: fields.Field) -> Any:
 
 
 def _describe_field(one: fields.Field, default: Any) -> Any:
-    """A field for a description: its words and bounds stand in the API; the library enforces them, by name."""
+    """A field for a description: its words and bounds; the library enforces them."""
     names = {"ge": "minimum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum", "le": "maximum"}
     more: dict[str, Any] = {
         **{names[name]: bound for name, bound in one.bounds.items()},
@@ -162,5 +157,64 @@ def _describe_field(one: fields.Field, default: Any) -> Any:
         **({"x-choices": dict(one.choices)} if one.choices else {}),
     }
     examples = None if one.example is None else [one.example]
-    stated = default.value if isinstance(default, Enum) else default
-    return Field(stated, description=one.help, examples=examples, json_schema_extra=more)
+    initial = default.value if isinstance(default, Enum) else default
+    return Field(initial, description=one.help, examples=examples, json_schema_extra=more)
+
+
+class FileReferenceModel(RequestModel):
+    """A file that a calculation belongs to, by its hash."""
+
+    what: Literal["model", "data", "playbook", "other"]
+    name: Annotated[str, Field(description="what its owner calls it; no path", max_length=120)]
+    sha256: Annotated[str, Field(description="of its bytes, 64 hex digits", max_length=64)]
+
+
+class OwnerFields(RequestModel):
+    """What the owner of a calculation says in its record; no number is read from it."""
+
+    delta_reason: Annotated[str | None, Field(description="why this delta, in words", max_length=1000)] = None
+    references: Annotated[list[FileReferenceModel], Field(max_length=20)] = []
+
+
+def _make_question_route(kind: type[Question]) -> Route:
+    """The route of a question of ``plan``."""
+    response, summary = responses.ANSWERS[kind.path]
+
+    def call(method: str) -> Callable[[Any], Any]:
+        return lambda ask: getattr(kind.parse(ask.model_dump()), method)()
+
+    description = inspect.getdoc(kind.answer)
+    return Route(kind.path, summary, build_request_model(kind), response, call("answer"), call("work"), description)
+
+
+def _make_record_route(path: str, summary: str) -> Route:
+    """The question, its answer and its owner's words, with the SHA-256 of their canonical JSON (RFC 8785)."""
+    kind = QUESTIONS[path]
+    base = build_request_model(kind)
+    doc = f"{(base.__doc__ or '').rstrip('.')}, with what its owner says in the record."
+    model = create_model(f"{base.__name__.removesuffix('Ask')}RecordAsk", __base__=(base, OwnerFields), __doc__=doc)
+
+    def parse(ask: Any) -> Question:
+        return kind.parse(ask.model_dump(exclude=set(OwnerFields.model_fields)))
+
+    def answer(ask: Any) -> dict[str, Any]:
+        references = []
+        for i, one in enumerate(ask.references):
+            try:
+                references.append(reports.FileReference(**one.model_dump()))
+            except CheckError as error:
+                raise error.under(f"references[{i}]") from error
+        return reports.stamp_calculation(parse(ask), delta_reason=ask.delta_reason, references=references)
+
+    response, description = responses.StampedCalculationModel, _make_record_route.__doc__
+    return Route(f"{path}/record", summary, model, response, answer, lambda ask: parse(ask).work(), description)
+
+
+_QUESTION_ROUTES = [_make_question_route(kind) for kind in QUESTIONS.values()]
+playground = Routes("playground", *(one for one in _QUESTION_ROUTES if one.path.startswith("/account")))
+calculators = Routes(
+    "calculators",
+    *(one for one in _QUESTION_ROUTES if not one.path.startswith("/account")),
+    _make_record_route("/federated", "A calculation as a stamped record"),
+    _make_record_route("/queries", "A query plan as a stamped record"),
+)

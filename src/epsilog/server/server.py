@@ -1,104 +1,147 @@
-"""Listening: on loopback, or further where tokens and TLS stand before the rooms."""
+"""Listening: on loopback, or elsewhere where tokens and TLS protect the server."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
+import ssl
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from epsilog.server.entrance import AccessConfig, make_tls_context
+from epsilog.server.access import AccessConfig
 from epsilog.terms import CheckError, EpsilogError, check
 from epsilog.terms.extras import install_command
 
 if TYPE_CHECKING:
     import uvicorn
 
-PATIENCE = 1  # seconds for open requests once the server is to end; who watches a certificate would never hang up
+SHUTDOWN_SECONDS = 1  # for open requests once the server is to end; a stream of events would never end
 
 
 def serve(
-    host: str,
-    port: int,
+    host: str = "127.0.0.1",
+    port: int = 8080,
     *,
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
-    entrance: AccessConfig | None = None,
+    access: AccessConfig | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serves until interrupted; see ``epsilog.server.serve``."""
+    """Serve the pages until interrupted.
+
+    Args:
+        host: a loopback address; another only with tokens, and with TLS or a proxy that ends it.
+        port: 0 to 65535; 0 takes a free one, which ``ready`` receives.
+        ledger: as for ``create_app``.
+        runs: as for ``create_app``.
+        certificates_in: as for ``create_app``.
+        access: as for ``create_app``.
+        tls_cert: a certificate in PEM, with the chain above it; None serves HTTP.
+        tls_key: its private key in PEM.
+        ready: receives the address once it is bound and no argument was refused.
+
+    Raises:
+        ValueError: strangers could enter at the address.
+        StorageError: the file of tokens cannot be used.
+        EpsilogError: the extra ``server`` is not installed.
+    """
     port = check.integer(0, 65535)(port=port)
     if (tls_cert is None) != (tls_key is None):
         raise CheckError("tls_key" if tls_key is None else "tls_cert", "given with the other of the two", "none")
-    entrance = (entrance or AccessConfig()).reached_at(host, tls=tls_cert is not None)
+    access = (access or AccessConfig()).reached_at(host, tls=tls_cert is not None)
     tls = None if tls_cert is None or tls_key is None else make_tls_context(tls_cert, tls_key)
     try:
-        from epsilog.server.desk import WorkerPool
+        from epsilog.server.workers import WorkerPool
     except ImportError as error:
-        raise _missing(error) from error
+        raise _explain_missing_extra(error) from error
 
-    def made(desk: WorkerPool) -> uvicorn.Server:
+    def make_server(workers: WorkerPool) -> uvicorn.Server:
         try:
             import uvicorn
 
             from epsilog.server.app import create_app
-            from epsilog.server.prompt import MAX_CONNECTIONS, ConnectionLimits, ProxyConnectionLimits
+            from epsilog.server.connections import MAX_CONNECTIONS, ConnectionLimits, ProxyConnectionLimits
         except ImportError as error:
-            raise _missing(error) from error
-        app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in, entrance=entrance, desk=desk)
-        logging.getLogger("uvicorn.error").addFilter(_is_news)
+            raise _explain_missing_extra(error) from error
+        app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in, access=access, workers=workers)
+        logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
         config = uvicorn.Config(
             app,
-            http=ProxyConnectionLimits if entrance.behind_proxy else ConnectionLimits,
+            http=ProxyConnectionLimits if access.behind_proxy else ConnectionLimits,
             ws="none",
             log_level="warning",
             access_log=False,  # it would print addresses with their queries
             server_header=False,
-            proxy_headers=False,  # it would believe X-Forwarded-For of whoever is on this machine
+            proxy_headers=False,  # it would believe X-Forwarded-For of any process on this machine
             limit_concurrency=MAX_CONNECTIONS,
-            timeout_graceful_shutdown=PATIENCE,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
         config.load()
         config.ssl = tls
         return uvicorn.Server(config)
 
     async def run(listener: socket.socket) -> None:
-        desk = WorkerPool()
+        workers = WorkerPool()
         try:
-            await desk.begin()  # it loads the library while this process loads FastAPI
-            server = made(desk)
+            await workers.start_first()  # it loads the library while this process loads FastAPI
+            server = make_server(workers)
             if ready is not None:
                 name = f"[{host}]" if ":" in host else host
                 ready(f"{'http' if tls is None else 'https'}://{name}:{listener.getsockname()[1]}")
             await server.serve(sockets=[listener])
         finally:
-            await desk.close()
+            await workers.close()
 
-    with _bound(host, port) as listener:
+    with _bind(host, port) as listener:
         asyncio.run(run(listener))
 
 
-def _missing(error: ImportError) -> EpsilogError:
+def make_tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """The context of a server of TLS 1.2 and above.
+
+    Args:
+        certificate: in PEM, with the chain above it.
+        key: its private key in PEM; other users may have no access to it.
+    """
+    for field, path in (("tls_cert", certificate), ("tls_key", key)):
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            raise CheckError(field, "a file that can be read", f"{path} ({error.strerror})") from error
+        if field == "tls_key" and stat.S_IMODE(mode) & 0o027:
+            raise CheckError(field, "a file that others cannot read (chmod 600)", f"{path} with mode {mode & 0o777:o}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        found = f"{certificate} and {key} ({error})"
+        raise CheckError("tls_cert", "a certificate and its key, in PEM", found) from error
+    return context
+
+
+def _explain_missing_extra(error: ImportError) -> EpsilogError:
     return EpsilogError(f"the pages need the extra `server`: {install_command('server')} ({error})")
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     """A listening socket, or an error that says why there is none."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise EpsilogError(f"port {port} of {host} cannot be bound: {error.strerror}") from error
-    # its connections inherit it: else the second half of an answer waits until the first is acknowledged, 40 ms
+    # connections inherit this: else the second half of a response waits until the first is acknowledged, 40 ms
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Requests that end because the server does are no failure to tell of, with a page of traceback each."""
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Requests that end because the server does are no failures: a page of traceback each would bury others."""
     return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)

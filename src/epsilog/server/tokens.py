@@ -1,10 +1,10 @@
-"""Tokens: who may come in from another machine, and as what. One file holds them, hashed, for its owner alone.
+"""Tokens of holders on other machines, hashed in one private file.
 
-A token is ``eps_<id>_<secret>``: 64 bits to find its row by, which are no secret, and 256 bits that are. The file keeps
-an argon2id hash of the whole. It is never half written, and a server sees each change of it with the next request.
+A token is ``eps_<id>_<secret>``: a public id of 64 bits, and a secret of 256 bits. The file keeps an argon2id hash of
+the whole token. Writes are atomic, and a server reads each change before the next request.
 
-A token that has run out once is worth nothing for ever: a server's time never goes back while it runs, and the file
-notes each token that was seen to have run out, so that a clock which is set back brings none to life.
+An expired token stays expired: a running server's clock never goes back, and the file records each expiry that was
+seen, so that a clock that is set back revives no token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, final
 
 from epsilog import durable_io
 from epsilog.ledger import list_ancestors
-from epsilog.server.roles import Holder, Role
+from epsilog.server.access import Holder, Role
 from epsilog.terms import CheckError, ConflictError, EpsilogError, StorageError, check
 from epsilog.terms.extras import install_command
 
@@ -38,24 +38,27 @@ VERSION = 0  # of the file
 LARGEST = 4 * 2**20  # bytes of a file
 LONGEST_NAME = 100  # characters
 _KEYS = ("id", "name", "role", "scope", "created", "expires", "ended", "hash")
-_KEYS_BEFORE = tuple(key for key in _KEYS if key != "ended")  # files of the time before it was noted
-RETRY = 60.0  # seconds after which a server tries again to note what ran out
+RETRY = 60.0  # seconds until a server tries again to record expiries
 _LOG = logging.getLogger("uvicorn.error")
-_COST = {"time_cost": 2, "memory_cost": 19 * 1024, "parallelism": 1}  # 2 passes over 19 MiB: OWASP's least for argon2id
+_COST = {
+    "time_cost": 2,
+    "memory_cost": 19 * 1024,
+    "parallelism": 1,
+}  # 2 passes over 19 MiB: OWASP's minimum
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What the file says of one token; the token itself stands nowhere.
+    """One row of the file; it does not contain the token itself.
 
     Attributes:
-        id: 16 hexadecimal digits, by which its row is found.
-        name: who holds it; one token for a name.
+        id: 16 hexadecimal digits.
+        name: of its holder; one token per name.
         role: what its holder may do.
-        scope: where, and everywhere under it; None is the whole ledger.
+        scope: where, with everything under it; None is the whole ledger.
         created: when, in UTC.
-        expires: from when on it is worth nothing, in UTC; None is never.
-        ended: when it was first seen to have run out, whatever a clock says later; None is not yet.
+        expires: when it expires, in UTC; None is never.
+        ended: when its expiry was first recorded, whatever a clock says later; None is not yet.
         hash: argon2id, with its parameters and salt.
     """
 
@@ -79,21 +82,21 @@ class Token:
 
     @property
     def holder(self) -> Holder:
-        """Who comes in with it."""
+        """Its holder."""
         return Holder(self.name, self.role, self.scope)
 
     def has_expired(self, now: float) -> bool:
-        """Whether it is worth nothing any more, at a time of Unix."""
+        """Whether it has expired at a Unix time."""
         return self.ended is not None or (self.expires is not None and now >= self.expires.timestamp())
 
     def note_expiry(self, now: float) -> Token:
-        """The same, with a note if it has run out by now."""
+        """The same, with its expiry recorded if it has expired."""
         if self.ended is not None or not self.has_expired(now):
             return self
         return replace(self, ended=dt.datetime.fromtimestamp(int(now), dt.UTC))
 
     def to_json(self) -> dict[str, str | None]:
-        """As it is shown: all but the hash."""
+        """All fields but the hash."""
         return {
             "id": self.id,
             "name": self.name,
@@ -106,7 +109,7 @@ class Token:
 
 
 def require_holder_name(name: str) -> str:
-    """Requires a holder's name: short, printable, spelled in one way; entries of the ledger carry it for ever."""
+    """Require a short, printable name in normal form C; entries of the ledger keep it forever."""
     name = check.text()(name=name)
     if name.startswith("eps_"):
         raise CheckError("name", "a holder's name", "what looks like a token")
@@ -124,14 +127,14 @@ def create_token(
     scope: str | None,
     expires: dt.datetime | None = None,
 ) -> tuple[Token, str]:
-    """Makes a token, and the file if there is none.
+    """Create a token, and the file if it does not exist.
 
     Returns:
-        What the file keeps of it, and the token itself: this once, it can never be shown again.
+        Its row in the file, and the token itself, which cannot be shown again.
 
     Raises:
-        ConflictError: the name holds one already.
-        StorageError: the file cannot be used as it lies there.
+        ConflictError: the name has a token already.
+        StorageError: the file cannot be used.
     """
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     if expires is not None and expires <= now:
@@ -149,7 +152,7 @@ def create_token(
 
 
 def revoke_token(path: Path, name: str) -> Token:
-    """Ends a token: the next request with it is refused. Says which it was."""
+    """End a token: the next request with it is refused. Returns its row."""
     require_holder_name(name)
     with _changing(path, make=False) as tokens:
         found = [token for token in tokens.values() if token.name == name]
@@ -160,10 +163,10 @@ def revoke_token(path: Path, name: str) -> Token:
 
 
 def read_tokens(path: Path) -> list[Token]:
-    """All tokens of a file, in the order they were made.
+    """All tokens of a file, oldest first.
 
     Raises:
-        StorageError: it is not there, others can read it, or it is no file of tokens.
+        StorageError: it does not exist, others can read it, or it is no file of tokens.
     """
     with _open_private_file(path) as descriptor:
         return list(_parse_tokens(path, descriptor).values())
@@ -171,20 +174,20 @@ def read_tokens(path: Path) -> list[Token]:
 
 @final
 class TokenStore:
-    """The tokens of a running server. Whoever asks sees the file as it lies there now.
+    """The tokens of a running server, as the file states them now.
 
-    A secret is checked with argon2 once; after that a keyed digest of it is known to be good, until the file changes.
-    Only good tokens are remembered, so there are never more of them than rows.
+    A secret is checked with argon2 once; then a keyed digest of it is trusted until the file changes. Only valid tokens
+    are remembered, at most one per row.
 
     Args:
         path: the file.
-        clock: the time of Unix; only the latest that it ever said counts.
+        clock: Unix time; only the latest value that it returned counts.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float] | None = None) -> None:
-        self._path, self._clock = path, clock or _steady()
+        self._path, self._clock = path, clock or _make_monotonic_clock()
         self._latest, self._due = -math.inf, math.inf
-        self._key = secrets.token_bytes(32)  # of this process: a digest says nothing to another
+        self._key = secrets.token_bytes(32)  # of this process
         self._tokens: Mapping[str, Token] = {}
         self._good: dict[bytes, str] = {}
         self._stamp: tuple[int, ...] | None = None
@@ -192,36 +195,36 @@ class TokenStore:
         self._refresh()
 
     def find(self, text: str) -> Token | None:
-        """The row of a token by its id alone: nothing is said yet about its secret."""
+        """The row of a token by its id alone; its secret is not checked."""
         self._refresh()
         match = LOOKS.fullmatch(text)
         return None if match is None else self._tokens.get(match[1])
 
     def is_known(self, token: Token, text: str) -> bool:
-        """Whether this text was verified since the file last changed, and the token is still worth something."""
+        """Whether this text was verified since the file last changed, and the token is still valid."""
         return self._good.get(self._digest(text)) == token.id and self.is_valid(token)
 
     def verify(self, token: Token, text: str) -> bool:
-        """Whether the text is the token; costs what argon2 costs. May run in a thread: it changes nothing."""
+        """Whether the text is the token, by argon2. May run in a thread: it changes nothing."""
         try:
             return bool(_argon2().PasswordHasher(**_COST).verify(token.hash, text))
         except _argon2().exceptions.VerificationError:
             return False
 
     def remember(self, token: Token, text: str) -> bool:
-        """Notes a text that was verified, unless the token was revoked or ran out meanwhile; says whether it stands."""
+        """Trust a verified text, unless the token was revoked or has expired; returns whether it is valid."""
         if self.is_valid(token):
             self._good[self._digest(text)] = token.id
             return True
         return False
 
     def is_valid(self, token: Token) -> bool:
-        """Whether the token is still in the file, as it was, and has not run out."""
+        """Whether the token is still in the file, unchanged, and has not expired."""
         self._refresh()
         return self._tokens.get(token.id) == token and not token.has_expired(self._now())
 
     def close(self) -> None:
-        """Lets the file go."""
+        """Close the file."""
         held, self._held = self._held, None
         if held is not None:
             os.close(held)
@@ -230,7 +233,7 @@ class TokenStore:
         return hmac.digest(self._key, text.encode(), hashlib.sha256)
 
     def _refresh(self) -> None:
-        """Reads the file again if another lies there, or it was written. While it cannot be used nobody comes in."""
+        """Read the file again if it was replaced or written. While it cannot be used, every token is refused."""
         try:
             changed = self._stamp != _stamp(os.lstat(self._path))
         except OSError as error:
@@ -251,7 +254,7 @@ class TokenStore:
         self._due = min(running, default=math.inf)
 
     def _note(self) -> None:
-        """Has the file say which tokens have run out; where it cannot be written, this process knows all the same."""
+        """Record expiries in the file; if it cannot be written, this process knows them all the same."""
         try:
             with _changing(self._path, make=False, wait=False, now=self._now()):
                 pass
@@ -270,8 +273,8 @@ class TokenStore:
         self._tokens, self._good, self._stamp = {}, {}, None
 
 
-def _steady() -> Callable[[], float]:
-    """A clock of Unix that goes on as this machine does, however its clock is set back."""
+def _make_monotonic_clock() -> Callable[[], float]:
+    """A Unix clock that never goes back, even if the machine's clock is set back."""
     ahead = time.time() - time.monotonic()
     return lambda: max(time.time(), time.monotonic() + ahead)
 
@@ -295,7 +298,7 @@ def _unusable(path: Path, why: str) -> StorageError:
 
 @contextlib.contextmanager
 def _open_private_file(path: Path) -> Iterator[int]:
-    """A descriptor of the file that lies there: a plain one of our own, which nobody else can read or swap."""
+    """A descriptor of a regular file that we own and no other user can read or replace."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -335,9 +338,9 @@ def _parse_tokens(path: Path, descriptor: int) -> dict[str, Token]:
 
 
 def _row(row: dict[str, Any]) -> Token:
-    if tuple(row) not in {_KEYS, _KEYS_BEFORE} or not LOOKS.fullmatch(f"eps_{check.text()(id=row['id'])}_{'x' * 43}"):
+    if tuple(row) != _KEYS or not LOOKS.fullmatch(f"eps_{check.text()(id=row['id'])}_{'x' * 43}"):
         raise ValueError
-    _argon2().extract_parameters(row["hash"])  # a ValueError where it is none
+    _argon2().extract_parameters(row["hash"])  # a ValueError if it is no hash
     return Token(
         row["id"],
         row["name"],
@@ -345,7 +348,7 @@ def _row(row: dict[str, Any]) -> Token:
         row["scope"],
         _moment(row["created"]),
         None if row["expires"] is None else _moment(row["expires"]),
-        None if row.get("ended") is None else _moment(row["ended"]),
+        None if row["ended"] is None else _moment(row["ended"]),
         hash=row["hash"],
     )
 
@@ -361,7 +364,7 @@ def _moment(text: str) -> dt.datetime:
 def _changing(
     path: Path, *, make: bool = True, wait: bool = True, now: float | None = None
 ) -> Iterator[dict[str, Token]]:
-    """The rows, to be changed by one at a time and written when that went well; what has run out is noted with it."""
+    """The rows under a lock, written after the block with expiries recorded."""
     now = time.time() if now is None else now
     if not path.absolute().parent.is_dir():
         raise CheckError("file", "in a folder that is there", repr(str(path)))
@@ -371,7 +374,7 @@ def _changing(
     except OSError as error:
         raise _unusable(path, f"its lock {path.name}.lock cannot be opened: {error.strerror}") from None
     try:
-        import fcntl  # where it is missing, nobody serves a team
+        import fcntl  # missing on Windows, where no team is served
 
         fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         tokens = dict[str, Token]()
@@ -387,7 +390,7 @@ def _changing(
 
 
 def _argon2() -> Any:
-    """The one library that hashes tokens, if it is here."""
+    """argon2-cffi, if it is installed."""
     from importlib import import_module
 
     try:

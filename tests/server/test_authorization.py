@@ -11,13 +11,13 @@ from starlette.responses import PlainTextResponse
 from tests.server.described import description
 from tests.server.inside import ask, ask_at_once, ask_often, refuse_at_the_door
 
-from epsilog.server import AccessConfig, create_app, docs, doorkeeper, tokens
+from epsilog.server import AccessConfig, authorization, create_app, pages, tokens
+from epsilog.server.access import Role
+from epsilog.server.authorization import TokenAuthMiddleware
 from epsilog.server.certificates import CertificateService
-from epsilog.server.doorkeeper import TokenAuthMiddleware
-from epsilog.server.doors import Role
 from epsilog.server.jobs import JobRegistry
-from epsilog.server.limits import TokenBuckets
-from epsilog.server.security import HostGuardMiddleware
+from epsilog.server.middleware import HostGuardMiddleware
+from epsilog.server.rate_limits import TokenBuckets
 
 CLOSED = [
     "/api/v1/ledger",
@@ -51,8 +51,8 @@ def guarded(tmp_path_factory, ledger_path, runs_path):
     """An application, its doorkeeper and its file of tokens."""
     path = tmp_path_factory.mktemp("doors") / "tokens.json"
     tokens.create_token(path, "nobody", role="reader", scope="nowhere")
-    app = create_app(ledger=str(ledger_path), runs=runs_path, entrance=AccessConfig(path))
-    app.state.verifications = JobRegistry(what="checks", at_once=1)  # as its life begins; no process is started here
+    app = create_app(ledger=str(ledger_path), runs=runs_path, access=AccessConfig(path))
+    app.state.ledger_checks = JobRegistry(what="checks", at_once=1)  # as its life begins; no process is started here
     app.state.certificates = CertificateService(path.parent)
     ask(app, "GET", "/healthz")
     keeper = app.middleware_stack
@@ -64,7 +64,7 @@ def guarded(tmp_path_factory, ledger_path, runs_path):
 @pytest.fixture
 def keeper(guarded):
     """A doorkeeper who has seen nobody."""
-    for buckets in (guarded[1]._failures, guarded[1]._holders, guarded[1]._askers):
+    for buckets in (guarded[1]._failures, guarded[1]._holders, guarded[1]._calculator_clients):
         buckets._levels.clear()
     return guarded[1]
 
@@ -252,9 +252,9 @@ def test_a_revoked_token_is_refused_with_the_next_request(app, file):
 def said(keeper, monkeypatch):
     """What the doorkeeper logs; servers of other tests silence the logger itself."""
     lines, log = [], logging.getLogger("doors")
-    monkeypatch.setattr(doorkeeper, "_LOG", log)
+    monkeypatch.setattr(authorization, "_LOG", log)
     monkeypatch.setattr(log, "error", lambda text, *given: lines.append(text % given))
-    monkeypatch.setattr(keeper, "_said", "")
+    monkeypatch.setattr(keeper, "_last_trouble", "")
     return lines
 
 
@@ -410,12 +410,12 @@ def test_many_who_begin_at_once_with_one_token_are_checked_once(app, keeper, fil
     found = ask_at_once(app, "/api/v1/nothing", [(wrong, "192.0.2.8")] * 30 + [(anna, "192.0.2.8")] * 30)
     assert sorted(reply.status for reply in found) == [401] * 10 + [404] * 30 + [429] * 20
     assert len(asked) == 11
-    assert len(keeper._turns) == 0
+    assert len(keeper._locks) == 0
 
 
 @pytest.mark.slow
 def test_a_holder_asks_so_often_and_others_are_not_kept_waiting(file, ledger_path):
-    app = create_app(ledger=str(ledger_path), entrance=AccessConfig(file, rate=1.0))
+    app = create_app(ledger=str(ledger_path), access=AccessConfig(file, rate=1.0))
     anna, bob = token_of(file), token_of(file, "bob")
     asked = (ask(app, "GET", "/api/v1/nothing", token=anna) for _ in range(1000))
     assert {next(asked).status for _ in range(4)} == {404}
@@ -425,7 +425,7 @@ def test_a_holder_asks_so_often_and_others_are_not_kept_waiting(file, ledger_pat
 
 
 def test_calculators_are_asked_so_often_from_one_place(app, keeper, monkeypatch):
-    monkeypatch.setattr(keeper, "_askers", TokenBuckets(rate=1e-3, burst=3))
+    monkeypatch.setattr(keeper, "_calculator_clients", TokenBuckets(rate=1e-3, burst=3))
     assert [ask(app, "POST", "/api/v1/federated", body=b"[").status for _ in range(5)] == [422] * 3 + [429] * 2
     assert ask(app, "POST", "/api/v1/federated", body=b"[", peer="203.0.113.5").status == 422
 
@@ -435,7 +435,7 @@ def test_calculators_are_asked_so_often_from_one_place(app, keeper, monkeypatch)
 
 @pytest.mark.slow
 def test_it_answers_to_its_names_only(file):
-    app = create_app(entrance=AccessConfig(file, names=("team.example.org",)))
+    app = create_app(access=AccessConfig(file, names=("team.example.org",)))
     for host in ("team.example.org", "TEAM.example.org:8443", "localhost:8080"):
         assert ask(app, "GET", "/healthz", host=host).status == 200
     for host in ("evil.example", "team.example.org.evil.example", "192.0.2.7", "", "team.example.org@evil.example"):
@@ -451,12 +451,12 @@ def test_a_proxy_that_nobody_told_of_is_refused():
 
     for header in ("x-forwarded-for", "X-Forwarded-For", "forwarded"):
         said = [(header, "192.0.2.1")]
-        for entrance in (
+        for access in (
             AccessConfig(),
             AccessConfig(Path("t.json")),
             AccessConfig(Path("t.json"), names=("a.example",)),
         ):
-            assert ask(HostGuardMiddleware(app, entrance), "GET", "/", headers=said).status == 421
+            assert ask(HostGuardMiddleware(app, access), "GET", "/", headers=said).status == 421
         assert (
             ask(
                 HostGuardMiddleware(app, AccessConfig(Path("t.json"), behind_proxy=True)), "GET", "/", headers=said
@@ -468,7 +468,7 @@ def test_a_proxy_that_nobody_told_of_is_refused():
 
 @pytest.mark.slow
 def test_behind_a_proxy_each_of_its_guests_is_counted(file):
-    app = create_app(entrance=AccessConfig(file, behind_proxy=True))
+    app = create_app(access=AccessConfig(file, behind_proxy=True))
 
     def status(guest):
         headers = [("x-forwarded-for", f"203.0.113.77, {guest}")]
@@ -483,7 +483,7 @@ def test_behind_a_proxy_each_of_its_guests_is_counted(file):
         async def answer(self, *_, asker):
             return PlainTextResponse(asker)
 
-    app.state.desk = Counting()
+    app.state.workers = Counting()
     said = [("x-forwarded-for", "203.0.113.77, 192.0.2.3"), ("content-type", "application/json")]
     body = json.dumps({"epsilon": 1.0, "queries": 3}).encode()
     assert ask(app, "POST", "/api/v1/queries", body=body, peer="127.0.0.1", headers=said).body == b"192.0.2.3"
@@ -498,7 +498,7 @@ def test_without_tokens_whoever_is_on_this_machine_comes_in(ledger_path):
 
 def test_the_docs_are_open_to_read(app, monkeypatch, tmp_path):
     (tmp_path / "index.html").write_text("front", encoding="utf-8")
-    monkeypatch.setattr(docs, "BUILT", tmp_path)
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
     assert ask(app, "GET", "/docs").status == 308
     assert ask(app, "GET", "/docs/").body == b"front"
     turned_away(ask(app, "POST", "/docs/"))

@@ -1,4 +1,4 @@
-"""Where the server may listen, and which names it answers to."""
+"""Who may use a server: roles, scopes, addresses, TLS."""
 
 import datetime as dt
 import ipaddress
@@ -8,37 +8,77 @@ from pathlib import Path
 import pytest
 
 from epsilog.server import AccessConfig, create_app
-from epsilog.server.entrance import HOSTS, LOOPBACK, make_tls_context
-from epsilog.terms import CheckError, StorageError
+from epsilog.server.access import (
+    LOCAL_HOLDER,
+    LOOPBACK_ADDRESSES,
+    LOOPBACK_HOSTS,
+    Action,
+    Holder,
+    Role,
+    require_permission,
+)
+from epsilog.server.server import make_tls_context
+from epsilog.terms import CheckError, PermissionDeniedError, StorageError
+
+MAY = {  # as the documentation's table has it, by hand
+    Role.READER: {"read"},
+    Role.SPENDER: {"read", "spend"},
+    Role.OWNER: {"read", "spend", "own", "audit"},
+    Role.AUDITOR: {"read", "audit"},
+}
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("act", Action)
+def test_a_role_allows_its_acts_at_and_under_its_scope_and_no_others(role, act):
+    anna = Holder("anna", role, "acme/claims")
+    for scope in ("acme/claims", "acme/claims/2026"):
+        if act in MAY[role]:
+            require_permission(anna, act, scope)
+        else:
+            with pytest.raises(PermissionDeniedError, match=f"a {role} may not {act}"):
+                require_permission(anna, act, scope)
+    for scope in ("acme", "acme/claims-2", "acme/claim", "other/acme/claims", "", None):
+        with pytest.raises(PermissionDeniedError):
+            require_permission(anna, act, scope)
+
+
+@pytest.mark.parametrize("scope", [None, "acme", "acme/claims"])
+def test_whoever_holds_the_whole_ledger_holds_every_scope_of_it(scope):
+    for act in Action:
+        require_permission(LOCAL_HOLDER, act, scope)
+    with pytest.raises(PermissionDeniedError, match="a reader may not own"):
+        require_permission(Holder("bob", Role.READER), Action.OWN, scope)
+
 
 FILE = Path("tokens.json")
 WILD = ("0.0.0.0", "::")  # noqa: S104
 BEYOND = ("192.0.2.4", "127.0.0.2", "2001:db8::1", *WILD)
 
 
-@pytest.mark.parametrize("host", LOOPBACK)
+@pytest.mark.parametrize("host", LOOPBACK_ADDRESSES)
 @pytest.mark.parametrize("tls", [False, True])
 def test_loopback_is_for_everybody(host, tls):
-    assert AccessConfig().reached_at(host, tls=tls).hosts == HOSTS
-    assert AccessConfig(FILE).reached_at(host, tls=tls).hosts == HOSTS
+    assert AccessConfig().reached_at(host, tls=tls).hosts == LOOPBACK_HOSTS
+    assert AccessConfig(FILE).reached_at(host, tls=tls).hosts == LOOPBACK_HOSTS
 
 
 @pytest.mark.parametrize("host", [*BEYOND, "example.org", ""])
 @pytest.mark.parametrize(
-    ("entrance", "tls"), [(AccessConfig(), False), (AccessConfig(), True), (AccessConfig(FILE), False)]
+    ("access", "tls"), [(AccessConfig(), False), (AccessConfig(), True), (AccessConfig(FILE), False)]
 )
-def test_beyond_it_tokens_and_tls_are_both_needed(host, entrance, tls):
+def test_beyond_it_tokens_and_tls_are_both_needed(host, access, tls):
     with pytest.raises(CheckError, match="host must be a loopback address"):
-        entrance.reached_at(host, tls=tls)
+        access.reached_at(host, tls=tls)
 
 
 @pytest.mark.parametrize("host", BEYOND)
 @pytest.mark.parametrize(("behind", "tls"), [(False, True), (True, False), (True, True)])
 def test_with_both_or_a_proxy_it_listens_there(host, behind, tls):
-    entrance = AccessConfig(FILE, names=("Team.Example.org",), behind_proxy=behind).reached_at(host, tls=tls)
+    access = AccessConfig(FILE, names=("Team.Example.org",), behind_proxy=behind).reached_at(host, tls=tls)
     own = {f"[{host}]" if ":" in host else host} - {*WILD, "[::]"}
-    assert entrance.hosts == HOSTS | {"team.example.org"} | own
-    assert (entrance.tokens, entrance.behind_proxy) == (FILE, behind)
+    assert access.hosts == LOOPBACK_HOSTS | {"team.example.org"} | own
+    assert (access.tokens, access.behind_proxy) == (FILE, behind)
 
 
 @pytest.mark.parametrize("host", ["example.org", "", "localhost.evil.org", "0", "127.1", "0x7f.1", "192.0.2.4 "])
@@ -78,7 +118,7 @@ def test_a_rate_is_a_positive_number(rate):
 
 def test_tokens_that_are_not_there_let_no_server_begin(tmp_path):
     with pytest.raises(StorageError, match="cannot be used"):
-        create_app(entrance=AccessConfig(tmp_path / "none.json"))
+        create_app(access=AccessConfig(tmp_path / "none.json"))
 
 
 # --- certificates -----------------------------------------------------------------------------------------------------

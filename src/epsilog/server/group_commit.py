@@ -1,9 +1,9 @@
-"""Writers of one process in turn, and one commit for all who waited while the disk was busy.
+"""Writers of one process in order of arrival, with one commit for all who waited while the disk was busy.
 
-A database that is busy is asked again after a while, by whoever happens to ask: among many threads some wait for
-seconds. Here the next is called by the one before, and finds that one's transaction still open: what each writes is a
-part of it that is kept or undone by itself, and the last of them commits. Nobody is told anything before that commit
-has lasted, whoever was refused included: the refusal may rest on what another of the group wrote.
+A busy database is asked again after a while by each thread that writes, and among many threads some wait for seconds.
+Here each writer calls the next, which continues the open transaction. Each writes a part that is kept or undone by
+itself; the last one commits. Every writer is answered after that commit, refusals included: a refusal may depend on
+another part of the same group.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from contextlib import AbstractContextManager, contextmanager
 from epsilog.ledger.store import Store, WriteTransaction
 from epsilog.terms import StorageError
 
-PATIENCE = 60.0  # seconds to wait for those who asked before: they in turn may wait for another process
-MOST = 64  # writers that share a commit: the first of them waits for the last
+TIMEOUT_SECONDS = 60.0  # for earlier writers, which may wait for another process
+MAX_GROUP = 64  # writers that share a commit: the first of them waits for the last
 
 
 class _Group:
-    """Writers who share a transaction."""
+    """Writers that share a transaction."""
 
     def __init__(self, store: Store) -> None:
         self._transaction = store.writing()
@@ -30,15 +30,15 @@ class _Group:
 
     @contextmanager
     def part(self) -> Iterator[WriteTransaction]:
-        """What one of them writes."""
+        """The part of one writer."""
         self.size += 1
         with self.session.part():
             yield self.session
 
     def end(self, error: BaseException | None) -> None:
-        """Commits, or after an error that leaves no transaction to go on with, undoes all of it."""
+        """Commit; or undo everything after an error that broke the transaction."""
         if error is not None:
-            self._trouble = str(error) or repr(error)  # some say nothing: out of memory, an interrupt
+            self._trouble = str(error) or repr(error)  # some have no text: out of memory, an interrupt
         try:
             self._transaction.__exit__(None if error is None else type(error), error, None)
         except BaseException as trouble:
@@ -49,10 +49,10 @@ class _Group:
             self._over.set()
 
     def wait(self) -> None:
-        """Returns once all of it lasts.
+        """Return once everything is on disk.
 
         Raises:
-            StorageError: it was not kept, or nobody knows.
+            StorageError: it was not kept, or that is unknown.
         """
         self._over.wait()
         if self._trouble:
@@ -60,12 +60,12 @@ class _Group:
 
 
 class GroupCommitStore:
-    """A store whose writers come to their turn in the order in which they asked, and commit together."""
+    """A store with writers in order of arrival, which commit together."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._lock, self._taken = store, threading.Lock(), False
+        self._store, self._lock, self._is_taken = store, threading.Lock(), False
         self._waiting: deque[threading.Event] = deque()
-        self._group: _Group | None = None  # of whoever has the turn
+        self._group: _Group | None = None  # of the current writer
 
     @property
     def address(self) -> str:
@@ -73,17 +73,17 @@ class GroupCommitStore:
         return self._store.address
 
     def reading(self) -> AbstractContextManager[WriteTransaction]:
-        """One consistent view; readers wait for nobody, and see nothing that does not last."""
+        """One consistent view; readers do not wait, and see committed entries only."""
         return self._store.reading()
 
     @contextmanager
     def writing(self) -> Iterator[WriteTransaction]:
-        """The only writer, once those who asked before have written; what it writes lasts when the block has ended."""
+        """The only writer, after all earlier ones; its part is on disk when the block has ended."""
         self._wait()
         try:
             group = self._group = self._group or _Group(self._store)
         except BaseException:
-            self._call_the_next()
+            self._call_next()
             raise
         broken: BaseException | None = None
         try:
@@ -97,50 +97,50 @@ class GroupCommitStore:
             group.wait()
 
     def close(self) -> None:
-        """Closes the store; those who wait are told by it."""
+        """Close the store; waiting writers get its error."""
         self._store.close()
 
     def _wait(self) -> None:
         with self._lock:
-            if not self._taken:
-                self._taken = True
+            if not self._is_taken:
+                self._is_taken = True
                 return
             called = threading.Event()
             self._waiting.append(called)
         try:
-            if called.wait(PATIENCE):
+            if called.wait(TIMEOUT_SECONDS):
                 return
         except BaseException:  # an interrupt
             self._leave(called)
             raise
         self._leave(called)
-        raise StorageError(f"ledger {self.address} was busy with those who asked before, for {PATIENCE:g} s")
+        raise StorageError(f"ledger {self.address} was busy with those who asked before, for {TIMEOUT_SECONDS:g} s")
 
     def _leave(self, called: threading.Event) -> None:
-        """Waits no longer; whose turn it is already, passes it on, with the transaction that may be open."""
+        """Stop waiting; a writer that was called already passes the turn on, with the transaction that may be open."""
         with self._lock:
             if called in self._waiting:
                 self._waiting.remove(called)
                 return
         if self._group is None:
-            self._call_the_next()
+            self._call_next()
         else:
             self._pass_on(self._group, None)
 
     def _pass_on(self, group: _Group, broken: BaseException | None) -> None:
-        """Lets the next one write into the same transaction, or ends it where nobody waits."""
-        with self._lock:  # whoever is counted on is called in the same breath: nobody leaves in between
-            if broken is None and self._waiting and group.size < MOST:
+        """Let the next writer continue the transaction, or end it if none waits."""
+        with self._lock:  # the next writer is called under the same lock, so it cannot leave in between
+            if broken is None and self._waiting and group.size < MAX_GROUP:
                 return self._waiting.popleft().set()
             self._group = None
         try:
             group.end(broken)
         finally:
-            self._call_the_next()
+            self._call_next()
 
-    def _call_the_next(self) -> None:
+    def _call_next(self) -> None:
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().set()  # the turn stays taken
             else:
-                self._taken = False
+                self._is_taken = False

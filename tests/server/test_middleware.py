@@ -1,13 +1,14 @@
-"""What the server refuses before it looks at anything, and what every answer carries."""
+"""What every request must pass and every response carries; abandoned questions end."""
 
 import http.client
 
+import anyio
 import pytest
 from starlette.responses import PlainTextResponse
 from tests.server.inside import ask, refuse_at_the_door
 
 from epsilog.server import serve
-from epsilog.server.security import LONGEST_BODY, PAUSE, BodyLimitMiddleware
+from epsilog.server.middleware import LONGEST_BODY, PAUSE, BodyLimitMiddleware, CancelOnDisconnect
 
 RUN = {"population": 1000, "cohort_size": 10, "rounds": 5, "noise_multiplier": 2.0}
 
@@ -86,7 +87,7 @@ def test_only_what_no_page_sends_waits_for_its_refusal(monkeypatch, status, wait
     async def sleep(seconds):
         slept.append(seconds)
 
-    monkeypatch.setattr("epsilog.server.security.anyio.sleep", sleep)
+    monkeypatch.setattr("epsilog.server.middleware.anyio.sleep", sleep)
     found = ask(BodyLimitMiddleware(PlainTextResponse("", status)), "POST", "/api/v1/federated", body=b"[")
     assert (found.status, slept) == (status, waits)
 
@@ -134,3 +135,75 @@ def test_embeds_alone_may_be_framed(site, path):
 )
 def test_nothing_outside_the_built_files_is_served(site, path):
     assert site.ask("GET", path).status == 404
+
+
+QUESTION = "/api/v1/queries"
+
+
+def asked(app, *letters, path=QUESTION, method="POST"):
+    """Asks once; ``letters`` are what the asker sends, after which there is silence."""
+    sent, waiting = [], list(letters)
+
+    async def receive():
+        if not waiting:
+            await anyio.sleep_forever()
+        return waiting.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    async def ask():
+        with anyio.fail_after(5):
+            await CancelOnDisconnect(app)({"type": "http", "method": method, "path": path}, receive, send)
+
+    anyio.run(ask)
+    return sent
+
+
+BODY = {"type": "http.request", "body": b"{}", "more_body": False}
+GONE = {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(("path", "method"), [(QUESTION, "POST"), (QUESTION, "GET"), ("/api/v1/jobs", "POST")])
+def test_an_answer_is_sent_once(path, method):
+    async def app(_, receive, send):
+        assert await receive() == BODY
+        await send("answer")
+
+    assert asked(app, BODY, path=path, method=method) == ["answer"]
+
+
+@pytest.mark.parametrize("path", [QUESTION, "/api/v1/jobs"])
+def test_a_failure_is_raised_as_it_was(path):
+    async def app(_, receive, send):
+        await receive()
+        await send("half")
+        raise KeyError("as it was")
+
+    with pytest.raises(KeyError, match="as it was"):
+        asked(app, BODY, path=path)
+
+
+def test_who_hangs_up_ends_the_work():
+    begun, ended = [], []
+
+    async def app(_, receive, send):
+        await receive()
+        begun.append(True)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(True)
+            with anyio.CancelScope(shield=True):
+                await send("too late")
+
+    assert asked(app, BODY, GONE) == ["too late"]
+    assert begun == ended == [True]
+
+
+def test_what_changes_something_is_not_ended():
+    async def app(_, receive, send):
+        assert [await receive(), await receive()] == [BODY, GONE]
+        await send("done all the same")
+
+    assert asked(app, BODY, GONE, path="/api/v1/jobs") == ["done all the same"]

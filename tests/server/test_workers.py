@@ -8,18 +8,15 @@ import socket
 import sys
 import threading
 import time
-from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
 from epsilog.server import create_app
-from epsilog.server.answers import ResponseModel
-from epsilog.server.app import create_app as create_app_with
-from epsilog.server.asks import RequestModel
-from epsilog.server.desk import MOST_WORK, QUICK, WorkerPool, _WorkerQueue
 from epsilog.server.jobs import Job
-from epsilog.server.routes import Route
+from epsilog.server.responses import ResponseModel
+from epsilog.server.routes import RequestModel, Route
+from epsilog.server.workers import MOST_WORK, QUICK, WorkerPool, _WorkerQueue
 
 WORKER = """
 import json, os, sys, time
@@ -62,12 +59,12 @@ def test_the_process_that_was_begun_first_answers_first():
     """It is ready while the others still load: the last one was taken, and a first question waited for it."""
 
     async def story():
-        desk = WorkerPool(command=(sys.executable, "-c", WORKER), workers=3, heavy=1)
-        await desk.begin()
-        first = desk._quick._workers[0]._process
+        desk = WorkerPool(command=(sys.executable, "-c", WORKER), workers=3, slow=1)
+        await desk.start_first()
+        first = desk._quick.workers[0]._process
         await desk.open()
         try:
-            assert [each._process is not None for each in desk._quick._workers] == [True] * 3
+            assert [each._process is not None for each in desk._quick.workers] == [True] * 3
             answered = pid_of(await asyncio.wait_for(desk.answer(LIGHT, Order()), 60))
             again = pid_of(await asyncio.wait_for(desk.answer(LIGHT, Order()), 60))
         finally:
@@ -144,7 +141,7 @@ def test_short_work_that_nobody_waits_for_keeps_its_process(question, tmp_path):
         second = told(await desk.answer(question, Order(echo=7)))
         return first, second["pid"], second["echo"]
 
-    first, second, echo = with_desk(story, workers=1, heavy=1)
+    first, second, echo = with_desk(story, workers=1, slow=1)
     assert (second, echo) == (first, 7)  # and the answer is its own, not that of the one before
 
 
@@ -187,7 +184,7 @@ def test_a_process_that_dies_while_nobody_asks_is_replaced_without_an_error():
 def test_what_is_too_much_work_is_refused_before_any():
     async def story(desk):
         refused = await desk.answer(DEAR, Order())
-        return refused, [each._process for room in (desk._quick, desk._heavy) for each in room._workers]
+        return refused, [each._process for room in (desk._quick, desk._slow) for each in room.workers]
 
     async def unopened():
         return await story(WorkerPool(command=("false",)))
@@ -209,16 +206,16 @@ def test_heavy_questions_leave_a_process_free(tmp_path):
             each.cancel()
         return answered
 
-    assert with_desk(story, workers=1, heavy=2, waiting=3, deadline=300.0) > 0
+    assert with_desk(story, workers=1, slow=2, max_queued=3, deadline=300.0) > 0
 
 
 def test_heavy_questions_give_way_to_all_others():
-    """In the server's session: Linux weighs processes of another one by the session, and counts no manners."""
+    """In the server's session: Linux weighs processes of another one by the session, and ignores niceness."""
 
     async def story(desk):
         return told(await desk.answer(LIGHT, Order())), told(await desk.answer(HEAVY, Order()))
 
-    light, heavy = with_desk(story, workers=1, heavy=1, manners=3)
+    light, heavy = with_desk(story, workers=1, slow=1, niceness=3)
     assert light["nice"] == os.nice(0)
     assert heavy["nice"] == min(19, os.nice(0) + 3)
     assert {light["session"], heavy["session"]} == {os.getsid(0)}
@@ -227,16 +224,16 @@ def test_heavy_questions_give_way_to_all_others():
 
 def test_an_asker_has_a_few_heavy_questions_at_a_time_and_others_have_theirs():
     async def story(desk):
-        crowd = [asyncio.create_task(desk.answer(HEAVY, Order(sleeps=0.1), asker="crowd")) for _ in range(2)]
+        crowd = [asyncio.create_task(desk.answer(HEAVY, Order(sleeps=0.1), client="crowd")) for _ in range(2)]
         await asyncio.sleep(0.01)
-        refused = await desk.answer(HEAVY, Order(), asker="crowd")
-        light = await desk.answer(LIGHT, Order(), asker="crowd")
-        other = await desk.answer(HEAVY, Order(), asker="other")
+        refused = await desk.answer(HEAVY, Order(), client="crowd")
+        light = await desk.answer(LIGHT, Order(), client="crowd")
+        other = await desk.answer(HEAVY, Order(), client="other")
         first = await asyncio.gather(*crowd)
-        again = await desk.answer(HEAVY, Order(), asker="crowd")
-        return refused, [light, other, *first, again], desk._here
+        again = await desk.answer(HEAVY, Order(), client="crowd")
+        return refused, [light, other, *first, again], desk._slow_per_client
 
-    refused, answered, here = with_desk(story, workers=1, heavy=1, heavy_from_one=2)
+    refused, answered, here = with_desk(story, workers=1, slow=1, max_slow_per_client=2)
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "5")
     assert json.loads(bytes(refused.body))["type"] == "/problems/too-many"
     assert {each.status_code for each in answered} == {200}
@@ -253,7 +250,7 @@ def test_a_crowd_is_turned_away_and_told_when_to_come_back():
         await asyncio.gather(*crowd, return_exceptions=True)
         return refused, await desk.answer(LIGHT, Order())
 
-    refused, answered = with_desk(story, workers=1, waiting=3, deadline=300.0)
+    refused, answered = with_desk(story, workers=1, max_queued=3, deadline=300.0)
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
     assert answered.status_code == 200
 
@@ -289,9 +286,8 @@ def test_abandoned_work_holds_nobody_up(serve_app, monkeypatch, tmp_path):
     """Endless work of clients that hung up is ended: otherwise the last question would find no process."""
     mark = tmp_path / "begun"
     command = (sys.executable, "-c", ENDLESS, str(mark))
-    monkeypatch.setattr(WorkerPool, "__init__", partialmethod(WorkerPool.__init__, command=command))
-    monkeypatch.setattr("epsilog.server.desk._SPARED", 0.05)
-    with serve_app(create_app_with(deadline=6000.0)) as site:
+    monkeypatch.setattr("epsilog.server.workers._GRACE_SECONDS", 0.05)
+    with serve_app(create_app(workers=WorkerPool(deadline=6000.0, command=command))) as site:
         for number, (path, body) in enumerate([("account/profile", mix(20)), ("queries", weighted())] * 4, 1):
             data = json.dumps(body).encode()
             head = f"POST /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -309,7 +305,7 @@ def weighted():
 
 @pytest.mark.slow
 def test_too_much_work_is_a_problem_document(serve_app):
-    with serve_app(create_app_with(deadline=0.001)) as site:
+    with serve_app(create_app(workers=WorkerPool(deadline=0.001))) as site:
         found = site.post("account/profile", mix(20))
     assert found.status == 422
     assert found.json()["title"] == "This takes too long here"
@@ -331,8 +327,8 @@ def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypa
     monkeypatch.setattr(WorkerPool, "close", noted)
     app, job = create_app(), Job(work)
     with serve_app(app):
-        desk = app.state.desk
-        app.state.verifications.begin(job)
+        desk = app.state.workers
+        app.state.ledger_checks.begin(job)
         assert (job.running, closed) == (True, [])
     assert desk in closed
     assert len(set(closed)) == len(closed) == 2  # the ledger has one of its own

@@ -1,9 +1,7 @@
-"""What may be read: budgets, entries and runs as they stand. Nothing here writes.
+"""What the pages show: budgets, entries, the check of the whole chain, and finished runs. Nothing here writes.
 
-A holder reads what lies at and under their scope. Runs, and the check of the whole chain, belong to no scope: they are
-for holders of the whole ledger.
-
-Every request opens and closes the ledger, and asks for one page of it: the cost does not grow with the history.
+A holder reads what is at and under their scope. Runs and the check of the chain need the whole ledger. Every request
+opens and closes the ledger and asks for one page of it, so its cost does not grow with the history.
 """
 
 from __future__ import annotations
@@ -19,40 +17,44 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.ledger import Amounts, Balance, Entry, LedgerView, hash_entry, parse_address, read_ledger
-from epsilog.server.doors import ALLOWED_ACTIONS, Asker, authorize
+from epsilog.ledger import Amounts, Balance, Entry, LedgerView, hash_entry, read_ledger
+from epsilog.server.access import ALLOWED_ACTIONS
+from epsilog.server.authorization import Caller, authorize
 from epsilog.server.jobs import Job, JobRegistry, stream_job_events
+from epsilog.server.ledger_service import parse_ledger_url
 from epsilog.terms import CheckError, LedgerIntegrityError, RunArtifact
 
 router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(authorize)])
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_REPORTS: dict[str, str] = {RunArtifact.REPORT: "application/json", RunArtifact.PAGE: "text/html"}
 LONGEST_REPORT = 20_000_000  # bytes
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_MEDIA_TYPES: dict[str, str] = {RunArtifact.REPORT: "application/json", RunArtifact.PAGE: "text/html"}
+_AMOUNTS = ("caps", "reserved", "started", "committed", "spent", "available")
 
 
 @router.get("/holder", summary="Who asks, and what they may do")
-def holder_route(asker: Asker) -> dict[str, Any]:
+def holder_route(caller: Caller) -> dict[str, Any]:
     """The name, the role and the scope of a token (null for the whole ledger), so that a page offers no more."""
-    who = asker.holder
-    return {"name": who.name, "role": who.role, "scope": who.scope, "acts": sorted(ALLOWED_ACTIONS[who.role])}
+    holder = caller.holder
+    acts = sorted(ALLOWED_ACTIONS[holder.role])
+    return {"name": holder.name, "role": holder.role, "scope": holder.scope, "acts": acts}
 
 
 @router.get("/ledger", summary="Budgets and what has happened under them")
-def budgets_route(request: Request, asker: Asker) -> dict[str, Any]:
+def budgets_route(request: Request, caller: Caller) -> dict[str, Any]:
     """Every scope with its caps, its balance and the theorem behind its sums, as folded; those that the asker sees."""
     if request.app.state.ledger is None:
         return {"present": False, "entries": 0, "head": None, "budgets": []}
-    with _ledger(request) as ledger:
+    with _open_ledger(request) as ledger:
         count, head = ledger.head()
-        found = [_budget(balance) for balance in ledger.budgets() if asker.holder.can_read(balance.scope)]
+        found = [_balance_to_json(balance) for balance in ledger.budgets() if caller.holder.can_read(balance.scope)]
     return {"present": True, "entries": count, "head": head, "budgets": found}
 
 
 @router.get("/ledger/cycles", summary="What each release cost under a budget, and all of them together")
 def cycles_route(
     request: Request,
-    asker: Asker,
+    caller: Caller,
     scope: str = Query(max_length=500, description="a scope that has a budget"),
     limit: int = Query(100, ge=1, le=500),
 ) -> dict[str, Any]:
@@ -60,23 +62,18 @@ def cycles_route(
 
     A partition (its ``key`` is null) costs what was paid for its blocks, and a charge in one of those then nothing.
     """
-    asker.require(scope)
-    with _ledger(request) as ledger:
+    caller.require(scope)
+    with _open_ledger(request) as ledger:
         budget, found = ledger.balance(scope), ledger.spending(scope, limit=limit + 1)
     before = [Amounts.zero(budget.caps), *(total for _, total in found)]
-    told = list(zip(found, before, strict=False))[-limit:]
+    shown = list(zip(found, before, strict=False))[-limit:]
     return {
         "scope": scope,
         "caps": dict(budget.caps),
         "cycles": [
-            {
-                "scope": entry.scope,
-                "key": entry.key,
-                "time": entry.time,
-                "amount": dict(total - less),
-                "cumulative": dict(total),
-            }
-            for (entry, total), less in told
+            {name: getattr(entry, name) for name in ("scope", "key", "time")}
+            | {"amount": dict(total - less), "cumulative": dict(total)}
+            for (entry, total), less in shown
         ],
     }
 
@@ -84,7 +81,7 @@ def cycles_route(
 @router.get("/ledger/entries", summary="Entries with their hashes, newest first")
 def entries_route(
     request: Request,
-    asker: Asker,
+    caller: Caller,
     scope: str | None = Query(None, max_length=500),
     before: int | None = Query(None, ge=1, le=2**53, description="only entries of a lower index"),
     limit: int = Query(50, ge=1, le=500),
@@ -93,45 +90,45 @@ def entries_route(
 
     Without a scope, all that the asker sees.
     """
-    scope = asker.holder.scope if scope is None else scope
-    asker.require(scope)
-    with _ledger(request) as ledger:
+    scope = caller.holder.scope if scope is None else scope
+    caller.require(scope)
+    with _open_ledger(request) as ledger:
         found = ledger.page(scope, before=before, limit=limit + 1)
     shown = found[:limit]
-    return {"entries": [_entry(entry) for entry in shown], "next": shown[-1].index if len(found) > limit else None}
+    return {"entries": [_entry_to_json(one) for one in shown], "next": shown[-1].index if len(found) > limit else None}
 
 
 @router.post("/ledger/verify", summary="Work the whole ledger out again", status_code=202)
 def verify_ledger_route(request: Request) -> dict[str, Any]:
     """Rechecks every hash, refolds every entry and compares the balances. One check at a time: a second joins it."""
-    shelf: JobRegistry = request.app.state.verifications
-    for job in shelf.jobs():
+    checks: JobRegistry = request.app.state.ledger_checks
+    for job in checks.jobs():
         if job.running:
             return {"id": job.id, **job.snapshot}
-    with _ledger(request) as ledger:
+    with _open_ledger(request) as ledger:
         count, _ = ledger.head()
     url = request.app.state.ledger
     job = Job(lambda job: _verify_ledger(job, url), of=count, checked=0)
-    shelf.begin(job)
+    checks.begin(job)
     return {"id": job.id, **job.snapshot}
 
 
 @router.get("/ledger/verify/{name}/events", summary="Watch the check", response_class=StreamingResponse)
 async def verify_events_route(name: str, request: Request) -> StreamingResponse:
     """Server-sent events, each the whole state; ends when the check does."""
-    return stream_job_events(request.app.state.verifications.job(name), request)
+    return stream_job_events(request.app.state.ledger_checks.job(name), request)
 
 
 @router.get("/ledger/verify/{name}", summary="Where the check stands")
 def verify_state_route(name: str, request: Request) -> dict[str, Any]:
     """How many entries held so far, and in the end whether all did."""
-    return dict(request.app.state.verifications.job(name).snapshot)
+    return dict(request.app.state.ledger_checks.job(name).snapshot)
 
 
 @router.post("/ledger/verify/{name}/cancel", summary="End the check")
 def verify_cancel_route(name: str, request: Request) -> dict[str, Any]:
     """What was checked so far says nothing about the rest."""
-    job = request.app.state.verifications.job(name)
+    job = request.app.state.ledger_checks.job(name)
     job.stop("cancelled")
     return dict(job.snapshot)
 
@@ -151,28 +148,28 @@ def runs_route(request: Request) -> dict[str, Any]:
     folder = request.app.state.runs
     if folder is None or not folder.is_dir():
         return {"present": folder is not None, "runs": []}
-    named = (path for path in sorted(folder.iterdir()) if _NAME.fullmatch(path.name))
-    found = [path for path in named if (path / RunArtifact.REPORT).is_file()]
-    return {"present": True, "runs": [{"name": path.name} | _summary(_report(path)) for path in found]}
+    paths = (path for path in sorted(folder.iterdir()) if _NAME.fullmatch(path.name))
+    found = [path for path in paths if (path / RunArtifact.REPORT).is_file()]
+    return {"present": True, "runs": [{"name": path.name} | _summarize(_read_report(path)) for path in found]}
 
 
 @router.get("/runs/{name}", summary="One run's report")
 def run_route(request: Request, name: str) -> dict[str, Any]:
     """The report as it was written."""
-    return _report(_folder(request, name))
+    return _read_report(_find_run(request, name))
 
 
 @router.get("/runs/{name}/{file}", summary="Download a report")
 def report_route(request: Request, name: str, file: str) -> FileResponse:
     """``report_route.json`` or ``report_route.html``, to keep."""
-    path = _folder(request, name) / file
-    if file not in _REPORTS or not path.is_file():
+    path = _find_run(request, name) / file
+    if file not in _MEDIA_TYPES or not path.is_file():
         raise HTTPException(404, "There is no such report")
-    return FileResponse(path, media_type=_REPORTS[file], filename=f"{name}-{file}")
+    return FileResponse(path, media_type=_MEDIA_TYPES[file], filename=f"{name}-{file}")
 
 
 @contextmanager
-def _ledger(request: Request) -> Iterator[LedgerView]:
+def _open_ledger(request: Request) -> Iterator[LedgerView]:
     url = request.app.state.ledger
     if url is None:
         raise HTTPException(404, "This server was started without a ledger")
@@ -182,18 +179,10 @@ def _ledger(request: Request) -> Iterator[LedgerView]:
 
 def open_readable_ledger(url: str) -> LedgerView:
     """The ledger of a server, to read."""
-    return read_ledger(url if url.startswith("sqlite:") else parse_address(url))
+    return read_ledger(parse_ledger_url(url))
 
 
-def _budget(balance: Balance) -> dict[str, Any]:
-    money = {
-        "caps": balance.caps,
-        "reserved": balance.reserved,
-        "started": balance.started,
-        "committed": balance.committed,
-        "spent": balance.spent,
-        "available": balance.available,
-    }
+def _balance_to_json(balance: Balance) -> dict[str, Any]:
     return {
         "scope": balance.scope,
         "kind": balance.kind,
@@ -203,23 +192,23 @@ def _budget(balance: Balance) -> dict[str, Any]:
         "promise": balance.promise and dict(balance.promise),
         "partition": balance.partition,
         "theorem": balance.theorem,
-    } | {name: dict(amounts) for name, amounts in money.items()}
+    } | {name: dict(getattr(balance, name)) for name in _AMOUNTS}
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
     document = entry.document()
-    fields: dict[str, Any] = json.loads(document)
-    return {"hash": hash_entry(document)} | fields
+    members: dict[str, Any] = json.loads(document)
+    return {"hash": hash_entry(document)} | members
 
 
-def _folder(request: Request, name: str) -> Path:
+def _find_run(request: Request, name: str) -> Path:
     root: Path | None = request.app.state.runs
     if root is None or not _NAME.fullmatch(name) or not (root / name / RunArtifact.REPORT).is_file():
         raise HTTPException(404, "There is no such run")
     return root / name
 
 
-def _report(folder: Path) -> dict[str, Any]:
+def _read_report(folder: Path) -> dict[str, Any]:
     path = folder / RunArtifact.REPORT
     if path.stat().st_size > LONGEST_REPORT:
         raise HTTPException(413, "The report is too large to show")
@@ -229,12 +218,12 @@ def _report(folder: Path) -> dict[str, Any]:
     return document
 
 
-def _summary(report: dict[str, Any]) -> dict[str, Any]:
+def _summarize(report: dict[str, Any]) -> dict[str, Any]:
     return {
         "programme": report["identity"].get("name"),
         "period": report["identity"].get("period"),
         "simulation": report["simulation"],
-        "epsilon": report["claim"]["supported"],  # what the records leave standing, and no more
+        "epsilon": report["claim"]["supported"],  # what the records support, and no more
         "delta": report["claim"]["guarantee"]["delta"],
         "verdict": report["verification"]["verdict"],
         "rounds": report["result"]["rounds"],

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from tests.server.inside import ask
 
-from epsilog.server import AccessConfig, create_app, observing, tokens
-from epsilog.server.doors import HOLDER, Holder, Role
-from epsilog.server.observing import Metrics, MetricsMiddleware, _outward
+from epsilog.server import AccessConfig, create_app, metrics, tokens
+from epsilog.server.access import Holder, Role
+from epsilog.server.authorization import HOLDER
+from epsilog.server.metrics import Metrics, MetricsMiddleware, _round_outward
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_health_says_no_more_than_that(app):
 
 
 def test_a_server_whose_ledger_cannot_be_read_lives_and_is_not_ready(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(observing, "_LOG", logging.getLogger("ready"))  # servers of other tests silence theirs
+    monkeypatch.setattr(metrics, "_LOG", logging.getLogger("ready"))  # servers of other tests silence theirs
     (tmp_path / "secret-name.db").write_bytes(b"no ledger")
     app = create_app(ledger=str(tmp_path / "secret-name.db"))
     assert ask(app, "GET", "/healthz").status == 200
@@ -73,9 +74,9 @@ def test_requests_are_counted_by_the_template_of_their_route(app):
     assert more("GET", "/api/v1/runs/{name}", 200) == 2
     assert more("GET", "/api/v1/runs/{name}", 404) == 2
     assert more("GET", "none", 404) == 2
-    assert more("GET", "/{room}", 404) == 2
-    assert more("GET", "/{room}", 200) == 2
-    assert more("other", "/{room}", 405) + more("other", "none", 405) == 1
+    assert more("GET", "/{page}", 404) == 2
+    assert more("GET", "/{page}", 200) == 2
+    assert more("other", "/{page}", 405) + more("other", "none", 405) == 1
     assert not any("exam-scores" in str(name) or "elsewhere" in str(name) for name in after)
     refused = {dict(name[1:])["why"] for name in after if name[0] == "epsilog_refusals_total"}
     assert refused == {"HTTPException"}
@@ -94,7 +95,7 @@ def test_the_sums_of_budgets_are_on_the_safe_side(app):
 
 @given(st.decimals(min_value=0, max_value=Decimal("1e12"), places=12))
 def test_a_gauge_never_shows_less_spent_nor_more_cap(amount):
-    up, down = _outward(str(amount), up=True), _outward(str(amount), up=False)
+    up, down = _round_outward(str(amount), up=True), _round_outward(str(amount), up=False)
     assert Decimal(down) <= amount <= Decimal(up)
     assert up == down or math.nextafter(down, math.inf) == up
 
@@ -175,7 +176,7 @@ def test_what_breaks_is_logged_as_such():
 def test_a_holders_token_stands_in_nothing_that_the_server_says(tmp_path, ledger_path, capfd, caplog):
     file = tmp_path / "tokens.json"
     _, text = tokens.create_token(file, "anna", role="reader", scope="acme")
-    app = create_app(ledger=str(ledger_path), entrance=AccessConfig(file, access_log=True))
+    app = create_app(ledger=str(ledger_path), access=AccessConfig(file, access_log=True))
     said = []
     for path in ("/api/v1/ledger", "/api/v1/runs", "/api/v1/nothing", "/metrics", "/api/openapi.json", "/"):
         for headers in ((), [("authorization", f"Basic {text}")]):

@@ -7,7 +7,7 @@ from tests.reports.drawn import finish, make_plan
 
 from epsilog.ledger import Checkpoint, iterate_verified_documents, open_ledger, read_ledger, write_bundle
 from epsilog.reports import compare_rebuilt, extract_document, verify_report
-from epsilog.server import security, worker
+from epsilog.server import middleware, worker
 from epsilog.signing import Envelope, SigningKey
 from epsilog.terms import RecordError, codec
 
@@ -26,7 +26,7 @@ def test_a_report_comes_out_again(site, run, name):
     found = site.post("verify", {"report": text})
     assert found.status == 200
     told, expected = found.json(), verify_report(text.encode(), None)
-    worker.ALL["/verify"].answers.model_validate(told, strict=False)
+    worker.ROUTES["/verify"].response.model_validate(told, strict=False)
     assert (told["verdict"], told["stands"]) == (expected.verdict, expected.stands)
     assert told["findings"] == [json.loads(json.dumps(one.to_json())) for one in expected.outcome.findings]
     assert not any(part["differing"] for part in told["parts"])
@@ -70,9 +70,9 @@ def test_what_is_no_report_is_refused_in_words(site, run):
 
 
 def test_a_report_may_be_longer_than_other_questions_and_not_endless(site):
-    assert site.post("verify", raw=b" " * (security.LONGEST_BODY + 1)).status != 413
-    assert site.post("verify", raw=b" " * (security.LONGEST_REPORT_BODY + 1)).status == 413
-    assert site.post("federated", raw=b" " * (security.LONGEST_BODY + 1)).status == 413
+    assert site.post("verify", raw=b" " * (middleware.LONGEST_BODY + 1)).status != 413
+    assert site.post("verify", raw=b" " * (middleware.LONGEST_REPORT_BODY + 1)).status == 413
+    assert site.post("federated", raw=b" " * (middleware.LONGEST_BODY + 1)).status == 413
 
 
 def test_what_carries_no_evidence_cannot_be_compared(run):

@@ -11,8 +11,8 @@ from epsilog.ledger.sqlite import SqliteStore
 from epsilog.ledger.sqlite.version import sqlite
 from epsilog.ledger.tables import SqlSession
 from epsilog.mechanisms import PureDP
-from epsilog.server import turns
-from epsilog.server.turns import GroupCommitStore
+from epsilog.server import group_commit
+from epsilog.server.group_commit import GroupCommitStore
 from epsilog.terms import BudgetExceededError, ConflictError, EpsilogError, StorageError
 
 
@@ -103,7 +103,7 @@ def test_writers_write_in_the_order_in_which_they_asked_and_commit_once():
     shared = GroupCommitStore(store)
     assert together(shared, [writes(shared, number) for number in range(20)]) == [None] * 20
     assert (store.kept, store.most, store.commits, shared.address) == (list(range(20)), 1, 1, "slow")
-    assert not shared._taken
+    assert not shared._is_taken
     with shared.reading() as view:
         assert view == tuple(range(20))
     shared.close()
@@ -120,7 +120,7 @@ def test_a_reader_waits_for_nobody_and_sees_what_lasts():
 
 
 def test_only_so_many_wait_for_one_commit(monkeypatch):
-    monkeypatch.setattr(turns, "MOST", 8)
+    monkeypatch.setattr(group_commit, "MAX_GROUP", 8)
     store = Slow()
     shared = GroupCommitStore(store)
     together(shared, [writes(shared, number) for number in range(20)])
@@ -172,7 +172,7 @@ class Late(threading.Event):
 def test_one_who_gives_up_as_it_is_called_leaves_nobody_waiting(monkeypatch):
     store, refused = Slow(), []
     shared = GroupCommitStore(store)
-    monkeypatch.setattr(turns.threading, "Event", Late)
+    monkeypatch.setattr(group_commit.threading, "Event", Late)
 
     def gives_up():
         with pytest.raises(StorageError, match="busy with those who asked before"), shared.writing():
@@ -192,7 +192,7 @@ def test_one_who_gives_up_as_it_is_called_leaves_nobody_waiting(monkeypatch):
     for thread in (first, other):
         thread.join(20)
         assert not thread.is_alive()
-    assert (refused, store.kept, store.inside, shared._taken, shared._group) == ([True], [1], 0, False, None)
+    assert (refused, store.kept, store.inside, shared._is_taken, shared._group) == ([True], [1], 0, False, None)
 
 
 @pytest.fixture
@@ -304,20 +304,20 @@ def test_an_interrupt_while_all_is_committed_leaves_the_turn_to_the_next():
         pass
     store.refuses = None
     writes(shared, 1)()
-    assert (store.kept, shared._taken) == ([1], False)
+    assert (store.kept, shared._is_taken) == ([1], False)
 
 
 def test_who_waits_too_long_or_is_interrupted_goes_without_a_turn(monkeypatch):
-    monkeypatch.setattr(turns, "PATIENCE", 0.01)
+    monkeypatch.setattr(group_commit, "TIMEOUT_SECONDS", 0.01)
     store = Slow()
     shared = GroupCommitStore(store)
     with shared.writing():
         with pytest.raises(StorageError, match="busy"):
             writes(shared, 1)()
-        monkeypatch.setattr(turns.threading.Event, "wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr(group_commit.threading.Event, "wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             writes(shared, 2)()
         monkeypatch.undo()
         assert not shared._waiting
     writes(shared, 3)()
-    assert (store.kept, shared._taken) == ([3], False)
+    assert (store.kept, shared._is_taken) == ([3], False)

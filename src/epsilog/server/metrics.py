@@ -1,6 +1,6 @@
-"""What can be watched of a server: whether it lives and is ready, what is asked, how long it takes, what is spent.
+"""Health, readiness and metrics of a server: requests, durations, refusals and the sums of budgets.
 
-Nothing here knows a token, an address's query or a body: requests are told by the template of their route.
+Tokens, query strings and bodies never reach a log or a metric: requests are named by the template of their route.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from prometheus_client.core import GaugeMetricFamily
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epsilog.ledger import Balance
-from epsilog.server.doors import HOLDER, Asker, Holder
-from epsilog.server.needs import match_route
+from epsilog.server.access import Holder
+from epsilog.server.authorization import HOLDER, Caller, match_route
+from epsilog.server.page_data import open_readable_ledger
 from epsilog.server.problems import FAILURE, make_problem_response
-from epsilog.server.reading import open_readable_ledger
 from epsilog.server.routes import PREFIX
 
 router = APIRouter(tags=["health"])
 
 _LOG = logging.getLogger("uvicorn.error")
-READY_FOR = 1.0  # seconds that an answer to /readyz holds: who asks more often opens no more ledgers
+READY_FOR = 1.0  # seconds that an answer to /readyz holds: more requests open no more ledgers
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -41,7 +41,7 @@ _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 @final
 class Metrics:
-    """What is counted since the server began."""
+    """The counters since the server started."""
 
     def __init__(self) -> None:
         self.registry = of = CollectorRegistry()
@@ -54,26 +54,26 @@ class Metrics:
 
 
 class MetricsMiddleware:
-    """ASGI middleware. Counts every answer, and tells of it in a line of JSON where that is wanted."""
+    """ASGI middleware. Counts every response, and logs it as a line of JSON if configured."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, log: bool, out: Callable[[], TextIO] = lambda: sys.stdout):
         self.app, self._metrics, self._log, self._out = app, metrics, log, out
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Watches one request."""
+        """Record one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         began, status = time.perf_counter(), 500
 
-        async def watched(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, send_and_record)
         finally:
             self._note(scope, status, time.perf_counter() - began)
 
@@ -85,24 +85,24 @@ class MetricsMiddleware:
         if status >= 400:
             self._metrics.refusals.labels(scope.get(FAILURE) or f"status {status}").inc()
         if self._log:
-            asker = scope.get(HOLDER)
+            holder = scope.get(HOLDER)
             line = {
                 "time": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-                "holder": asker.name if isinstance(asker, Holder) else None,
+                "holder": holder.name if isinstance(holder, Holder) else None,
                 "method": method,
                 "route": route,
                 "status": status,
                 "milliseconds": round(1000 * seconds, 1),
             }
-            with contextlib.suppress(OSError, ValueError):  # nobody reads the log any more: the ledger goes on
+            with contextlib.suppress(OSError, ValueError):  # the log has no reader any more; the ledger still works
                 self._out().write(json.dumps(line) + "\n")
                 self._out().flush()
 
 
 def get_route_template(scope: Scope) -> str:
-    """The route that answered, with its parameters unfilled; what none answered is all one."""
+    """The template of the route that answered; "none" if there is none."""
     path = getattr(scope.get("route"), "path", None)
-    if not isinstance(path, str):  # a holder may have been turned away at the door
+    if not isinstance(path, str):  # the holder may have been refused before routing
         return (HOLDER in scope and match_route(scope["method"], scope["path"])) or "none"
     inner = scope["path"].startswith(f"{PREFIX}/") and not path.startswith(f"{PREFIX}/")  # as the router has it
     return PREFIX + path if inner else path
@@ -117,19 +117,19 @@ async def check_health_route() -> dict[str, str]:
 @router.get("/readyz", summary="Whether the server can do its work")
 async def check_readiness_route(request: Request) -> Response:
     """Whether the ledger opens and its head can be read; why not stands in the log."""
-    if await request.app.state.readiness.look():
+    if await request.app.state.readiness.check():
         return JSONResponse({"status": "ready"})
     return make_problem_response(503, "not-ready", "Not ready", "The ledger cannot be read; the server's log says why.")
 
 
 @router.get("/metrics", summary="Figures in Prometheus's text format", response_class=Response)
-def metrics_route(request: Request, asker: Asker) -> Response:
+def metrics_route(request: Request, caller: Caller) -> Response:
     """How much was asked and refused, and the sums of the budgets at and under the asker's scope."""
     found = generate_latest(request.app.state.metrics.registry)
     if request.app.state.ledger is not None:
         registry = CollectorRegistry()
         with open_readable_ledger(request.app.state.ledger) as ledger:
-            budgets = [balance for balance in ledger.budgets() if asker.holder.covers(balance.scope)]
+            budgets = [balance for balance in ledger.budgets() if caller.holder.covers(balance.scope)]
         registry.register(_Budgets(budgets))
         found += generate_latest(registry)
     return Response(found, media_type=_TEXT)
@@ -137,19 +137,19 @@ def metrics_route(request: Request, asker: Asker) -> Response:
 
 @final
 class Readiness:
-    """Whether a ledger can be read, asked of it now and then."""
+    """Whether a ledger can be read, checked at most once a second."""
 
     def __init__(self, url: str | None) -> None:
         self._url, self._lock = url, anyio.Lock()
-        self._found, self._until = False, -math.inf
+        self._is_ready, self._until = False, -math.inf
 
-    async def look(self) -> bool:
+    async def check(self) -> bool:
         """As it is now, or was a moment ago."""
         async with self._lock:
             if time.monotonic() >= self._until:
-                self._found = await anyio.to_thread.run_sync(self._reads)
+                self._is_ready = await anyio.to_thread.run_sync(self._reads)
                 self._until = time.monotonic() + READY_FOR
-            return self._found
+            return self._is_ready
 
     def _reads(self) -> bool:
         try:
@@ -164,7 +164,7 @@ class Readiness:
 
 @final
 class _Budgets:
-    """The sums of budgets as gauges: what is spent rounded up, caps down."""
+    """The sums of budgets as gauges: spent amounts rounded up, caps down."""
 
     def __init__(self, budgets: list[Balance]) -> None:
         self._budgets = budgets
@@ -175,12 +175,12 @@ class _Budgets:
             gauge = GaugeMetricFamily(f"epsilog_budget_{name}", f"The {name} of a budget.", labels=["scope", "unit"])
             for budget in self._budgets:
                 for unit, amount in dict(getattr(budget, "caps" if name == "cap" else name)).items():
-                    gauge.add_metric([budget.scope, unit], _outward(amount, up=name != "cap"))
+                    gauge.add_metric([budget.scope, unit], _round_outward(amount, up=name != "cap"))
             yield gauge
 
 
-def _outward(amount: Any, *, up: bool) -> float:
-    """A decimal number as a float that is on the safe side of it."""
+def _round_outward(amount: Any, *, up: bool) -> float:
+    """A decimal number as a float on the safe side of it."""
     exact = Decimal(str(amount))
     near = float(exact)
     if math.isinf(near) or Decimal(near) == exact or (Decimal(near) > exact) == up:

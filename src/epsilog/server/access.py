@@ -1,0 +1,161 @@
+"""Who may use a server: roles and their holders, and the access configuration, which refuses unsafe addresses.
+
+A holder has one role, at one scope of the budget tree and everything under it:
+
+| role    | read | spend | own | audit |
+| ------- | ---- | ----- | --- | ----- |
+| reader  | yes  |       |     |       |
+| spender | yes  | yes   |     |       |
+| owner   | yes  | yes   | yes | whole ledger only |
+| auditor | yes  |       |     | whole ledger only |
+
+Read: see balances, headroom, charges and entries at and under the scope, and the budgets above it, which refusals name
+anyway. Spend: register a plan and reserve; hold, start, record rounds of, commit and cancel own charges (an owner: all
+charges). Own: create a budget, change its cap, retire it, allow a cost, revoke, abandon. An unproven cost and the
+payment of a partition need the owners of all budgets above too; the size of a quota needs the owner of the parent.
+Audit: read the whole chain, which cannot be verified in part.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from epsilog.terms import CheckError, PermissionDeniedError, check
+
+LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})  # as a Host header has them
+RATE = 50.0  # sustained requests per second of one holder
+BURST_SECONDS = 4  # a burst holds the requests of so many seconds
+_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+
+
+class Role(StrEnum):
+    """What a holder is to a scope."""
+
+    READER = "reader"
+    SPENDER = "spender"
+    OWNER = "owner"
+    AUDITOR = "auditor"
+
+
+class Action(StrEnum):
+    """What a request does to a scope."""
+
+    READ = "read"
+    SPEND = "spend"
+    OWN = "own"
+    AUDIT = "audit"
+
+
+ALLOWED_ACTIONS = {
+    Role.READER: frozenset({Action.READ}),
+    Role.SPENDER: frozenset({Action.READ, Action.SPEND}),
+    Role.OWNER: frozenset(Action),
+    Role.AUDITOR: frozenset({Action.READ, Action.AUDIT}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The sender of a request.
+
+    Attributes:
+        name: for people and the log.
+        role: what the holder may do.
+        scope: where, with everything under it; None for the whole ledger.
+    """
+
+    name: str
+    role: Role
+    scope: str | None = None
+
+    def covers(self, scope: str | None) -> bool:
+        """Whether a scope is at or under the holder's; None is the whole ledger."""
+        return self.scope is None or (scope is not None and f"{scope}/".startswith(f"{self.scope}/"))
+
+    def owns(self, scope: str | None) -> bool:
+        """Whether the holder owns a scope; None is the whole ledger."""
+        return Action.OWN in ALLOWED_ACTIONS[self.role] and self.covers(scope)
+
+    def can_read(self, scope: str) -> bool:
+        """Whether a budget is at or under the holder's scope, or above it, where refusals name it anyway."""
+        return self.covers(scope) or f"{self.scope}/".startswith(f"{scope}/")
+
+
+LOCAL_HOLDER = Holder("loopback", Role.OWNER)  # users of this machine can open the ledger's file themselves
+
+
+def require_permission(holder: Holder, action: Action, scope: str | None) -> None:
+    """Refuse an action that the role does not allow, or not at this scope; None is the whole ledger."""
+    if action not in ALLOWED_ACTIONS[holder.role]:
+        raise PermissionDeniedError(f"a {holder.role} may not {action} here")
+    if not holder.covers(scope):
+        where = "the whole ledger" if scope is None else repr(scope)
+        raise PermissionDeniedError(f"this {holder.role} is one of {holder.scope!r}, and may not {action} {where}")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessConfig:
+    """Who may reach a server, and how.
+
+    Attributes:
+        tokens: the file that ``epsilog token create`` writes; None admits users of this machine as owners.
+        names: hosts that the server is reached by, besides the names of loopback; they need tokens.
+        behind_proxy: a proxy on this machine ends TLS and gives the client in X-Forwarded-For; it needs tokens.
+        rate: sustained requests per second of one holder.
+        access_log: print one line of JSON for each request.
+    """
+
+    tokens: Path | None = None
+    names: tuple[str, ...] = ()
+    behind_proxy: bool = False
+    rate: float = RATE
+    access_log: bool = False
+
+    def __post_init__(self) -> None:
+        check.validate_fields(self, rate=check.positive())
+        object.__setattr__(self, "names", tuple(_normalize_host(name) for name in self.names))
+        if self.tokens is None and (self.names or self.behind_proxy):
+            raise CheckError("tokens", "given, where others than this machine's can reach the server", "none")
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The permitted values of a Host header."""
+        return LOOPBACK_HOSTS | frozenset(self.names)
+
+    def reached_at(self, host: str, *, tls: bool) -> AccessConfig:
+        """The same for a server that listens at an address, if that is safe.
+
+        Raises:
+            CheckError: the address is not loopback, and others could enter, read traffic or rebind a browser's names.
+        """
+        if host in LOOPBACK_ADDRESSES:
+            return self
+        if self.tokens is None or not (tls or self.behind_proxy):
+            bound = "a loopback address, as long as there are not both tokens and TLS (or a proxy before it)"
+            raise CheckError("host", bound, repr(host))
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            raise CheckError("host", "an IP address, or localhost", repr(host)) from None
+        if not address.is_unspecified:
+            return replace(self, names=(*self.names, host))
+        if not self.names:
+            raise CheckError("name", f"given, where the host is {host}: the name that others reach it by", "none")
+        return self
+
+
+def _normalize_host(name: str) -> str:
+    """A host as a Host header has it, without a port."""
+    name = check.text()(name=name).lower()
+    try:
+        address = ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        if len(name) > 253 or not _NAME.fullmatch(name):
+            raise CheckError("name", "a host, without scheme and port", repr(name[:80])) from None
+        return name
+    return f"[{address}]" if address.version == 6 else str(address)

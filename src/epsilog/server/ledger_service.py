@@ -1,0 +1,201 @@
+"""The ledger of a server: opened when it is first asked, used in threads, its costs computed by a worker pool.
+
+Commands that may wait for a cost have threads of their own, so that a start or a commit never waits behind one. A cost
+is computed outside any transaction, with a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import Depends, Request
+from fastapi.responses import Response
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from epsilog.ledger import (
+    TRANSMITTED_ERRORS,
+    Balance,
+    ChargeRequest,
+    Cost,
+    CostModel,
+    Headroom,
+    Ledger,
+    compute_cost,
+    compute_headroom,
+    compute_stated_cost,
+    cost_from_json,
+    cost_to_json,
+    count_max_repetitions,
+    error_from_json,
+    ledger_exists,
+    open_local_ledger,
+    parse_address,
+)
+from epsilog.server.group_commit import GroupCommitStore
+from epsilog.server.problems import ProblemError, too_many_requests
+from epsilog.server.rate_limits import TokenBuckets
+from epsilog.server.responses import ResponseModel
+from epsilog.server.routes import RequestModel, Routes
+from epsilog.server.workers import WorkerPool
+from epsilog.terms import StorageError
+
+T = TypeVar("T")
+MAX_COMMANDS = 16  # commands that wait for the disk, which takes one at a time
+MAX_COSTED_COMMANDS = 96  # commands that wait for a cost
+FREE_BURST, FREE_RATE = 200, 0.2  # plans and charges without cost of one token: at once, and per second after that
+
+routes = Routes("costs")  # questions between processes; no application serves them
+
+
+class CostRequest(RequestModel):
+    """A request under one kind of budget."""
+
+    request: dict[str, Any]
+    kind: str
+    orders: list[str]
+    overridden: bool
+
+
+class PathCostRequest(RequestModel):
+    """A request under the budgets of a path, from the top."""
+
+    request: dict[str, Any]
+    path: list[str]
+
+
+class HeadroomResponse(ResponseModel):
+    """What a scope can still bear."""
+
+    available: Annotated[dict[str, str], Field(description="the least that any budget on the path still has")]
+    charges: Annotated[int | None, Field(description="how many more charges like it fit; null if nothing was asked")]
+    repetitions: Annotated[int | None, Field(description="how many repetitions fit as one plan; null if none is made")]
+
+
+@routes.add("/ledger/price", ResponseModel, summary="The cost of a request under a kind of budget")
+def _compute_cost(ask: CostRequest) -> dict[str, Any]:
+    request = ChargeRequest.from_json(ask.request)
+    return cost_to_json(compute_cost(request, ask.kind, orders=ask.orders, overridden=ask.overridden))
+
+
+@routes.add("/ledger/repetitions", ResponseModel, summary="How many repetitions fit")
+def _count_repetitions(ask: PathCostRequest) -> dict[str, Any]:
+    return {"repetitions": count_max_repetitions(ChargeRequest.from_json(ask.request), _parse_path(ask))}
+
+
+@routes.add("/ledger/headroom", HeadroomResponse, summary="What fits")
+def _compute_headroom(ask: PathCostRequest) -> dict[str, Any]:
+    return headroom_to_json(compute_headroom(ChargeRequest.from_json(ask.request), _parse_path(ask)))
+
+
+def _parse_path(ask: PathCostRequest) -> list[Balance]:
+    return [Balance.parse(document) for document in ask.path]
+
+
+def headroom_to_json(found: Headroom) -> dict[str, Any]:
+    """A headroom as plain JSON values."""
+    return {"available": dict(found.available), "charges": found.charges, "repetitions": found.repetitions}
+
+
+class PooledCostModel:
+    """Asks a worker pool for costs, from other threads than its loop's."""
+
+    def __init__(self, workers: WorkerPool, loop: asyncio.AbstractEventLoop) -> None:
+        self._workers, self._loop = workers, loop
+
+    def cost_model(self) -> CostModel:
+        """The costs for a ledger that is used in threads."""
+        return CostModel(self._request_cost, self._count_repetitions)
+
+    async def headroom(self, request: ChargeRequest, path: Sequence[Balance]) -> Response:
+        """What fits, as the response."""
+        return await self._workers.answer(routes.by_path["/ledger/headroom"], _build_request(request, path))
+
+    def _request_cost(self, request: ChargeRequest, kind: str, orders: Sequence[str], overridden: bool) -> Cost:
+        known = compute_stated_cost(request, kind, orders=orders, overridden=overridden)
+        if known is not None:
+            return known
+        ask = CostRequest(request=request.to_json(), kind=kind, orders=list(orders), overridden=overridden)
+        return cost_from_json(self._ask("/ledger/price", ask))
+
+    def _count_repetitions(self, request: ChargeRequest, path: Sequence[Balance]) -> int:
+        return int(self._ask("/ledger/repetitions", _build_request(request, path))["repetitions"])
+
+    def _ask(self, path: str, ask: RequestModel) -> dict[str, Any]:
+        answer = self._workers.answer(routes.by_path[path], ask)
+        response = asyncio.run_coroutine_threadsafe(answer, self._loop).result()
+        found: dict[str, Any] = json.loads(bytes(response.body))
+        if response.status_code == 200:
+            return found
+        if found.get("code") in TRANSMITTED_ERRORS:
+            raise error_from_json(found)
+        raise ProblemError(response)
+
+
+def _build_request(request: ChargeRequest, path: Sequence[Balance]) -> PathCostRequest:
+    return PathCostRequest(request=request.to_json(), path=[balance.document() for balance in path])
+
+
+class LedgerService:
+    """A ledger that a server writes.
+
+    Args:
+        url: as ``open_ledger`` takes it; it must exist when it is first asked: no server creates a ledger.
+        costs: computes costs for it.
+    """
+
+    def __init__(self, url: str, costs: PooledCostModel) -> None:
+        self._url, self.costs = url, costs
+        self._lock = threading.Lock()
+        self._ledger: Ledger | None = None
+        self._free, self._free_lock = TokenBuckets(rate=FREE_RATE, burst=FREE_BURST), threading.Lock()
+        self._quick, self._slow = CapacityLimiter(MAX_COMMANDS), CapacityLimiter(MAX_COSTED_COMMANDS)
+
+    async def run(self, work: Callable[[Ledger], T], *, costed: bool = False) -> T:
+        """Do something with the ledger in another thread; a client that disconnects does not end it."""
+        limiter = self._slow if costed else self._quick
+        return await to_thread.run_sync(lambda: work(self._open_ledger()), limiter=limiter)
+
+    def _open_ledger(self) -> Ledger:
+        with self._lock:
+            if self._ledger is None:
+                where = parse_ledger_url(self._url)
+                if not ledger_exists(where):
+                    raise StorageError("the server's ledger is not there")
+                self._ledger = open_local_ledger(
+                    where, pricing=self.costs.cost_model(), within=GroupCommitStore, admit_free=self.admit_free
+                )
+            return self._ledger
+
+    def admit_free(self, name: str) -> None:
+        """Limit the charges without cost that the holder of a token may open, which no budget limits."""
+        with self._free_lock:
+            wait = self._free.take(name)
+        if wait:
+            raise ProblemError(too_many_requests(wait))
+
+    def close(self) -> None:
+        """Close the ledger for this process."""
+        with self._lock:
+            if self._ledger is not None:
+                self._ledger.close()
+
+
+def parse_ledger_url(url: str) -> Any:
+    """The address of a server's ledger."""
+    return url if url.startswith("sqlite:") else parse_address(url)
+
+
+async def _get_ledger_service(request: Request) -> LedgerService:
+    service: LedgerService | None = request.app.state.ledger_service
+    if service is None:
+        raise HTTPException(404, "This server was started without a ledger")
+    return service
+
+
+Service = Annotated[LedgerService, Depends(_get_ledger_service)]

@@ -1,0 +1,188 @@
+"""What every request must pass and every response carries: host and origin checks, body limit, security headers.
+
+A calculation whose client has disconnected is cancelled: a page that asks again drops its earlier request.
+"""
+
+from __future__ import annotations
+
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from epsilog.server.access import AccessConfig
+from epsilog.server.problems import make_problem_response
+
+LONGEST_BODY = 64 * 1024  # bytes
+LONGEST_REPORT_BODY = 10 * 1024 * 1024  # bytes of a report in JSON
+REPORTS = "/api/v1/verify"
+BODY_TIMEOUT_SECONDS = 60.0  # from the first byte of a body to its last
+PAUSE = 0.25  # seconds before a body that cannot be read is refused
+CANCELLABLE = tuple(f"/api/v1/{name}" for name in ("federated", "queries", "account", "sensitivity"))
+_SINGLE_HEADERS = ("idempotency-key", "origin", "content-type")  # with two values it would be unclear which counts
+_UNREADABLE = frozenset({400, 413})
+_MAX_LENGTH_DIGITS = 18
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
+)
+
+
+def parse_host(header: str) -> str:
+    """The host of a Host header, without its port.
+
+    >>> parse_host("[::1]:8080"), parse_host("localhost:8080")
+    ('[::1]', 'localhost')
+    """
+    if header.startswith("["):
+        return header[: header.find("]") + 1]
+    return header.partition(":")[0].lower()
+
+
+class HostGuardMiddleware:
+    """ASGI middleware. Answers 421 to an unknown host (DNS rebinding) or proxy, and 403 to another page's origin."""
+
+    def __init__(self, app: ASGIApp, access: AccessConfig | None = None) -> None:
+        self.app, self._access = app, access or AccessConfig()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _add_security_headers(MutableHeaders(scope=message), scope["path"])
+            await send(message)
+
+        await (self._refusal(Headers(scope=scope)) or self.app)(scope, receive, send_with_headers)
+
+    def _refusal(self, headers: Headers) -> ASGIApp | None:
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) != 1 or parse_host(host) not in self._access.hosts:
+            return make_problem_response(421, "host", "Wrong host", "this server does not answer to that name")
+        repeated = next((name for name in _SINGLE_HEADERS if len(headers.getlist(name)) > 1), None)
+        if repeated is not None:
+            detail = f"{repeated} may be given once: which one counts is not known"
+            return make_problem_response(400, "header", "A header too many", detail)
+        if not self._access.behind_proxy and ("x-forwarded-for" in headers or "forwarded" in headers):
+            detail = "this server was started without --behind-proxy: it cannot tell a proxy's guests from its own"
+            return make_problem_response(421, "proxy", "Unexpected proxy", detail)
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            detail = "other pages may frame /embed/*, not call the API"
+            return make_problem_response(403, "origin", "Wrong origin", detail)
+        return None
+
+
+class BodyLimitMiddleware:
+    """ASGI middleware. A body arrives whole and in time, or is refused: with 413 too long, with 408 too late.
+
+    The refusal of a body that is too long or cannot be read is delayed a little, which costs nothing here: one client
+    sends a few such requests per second, not hundreds.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on with its body in one piece."""
+        if scope["type"] != "http" or scope["method"] in {"GET", "HEAD"}:
+            await self.app(scope, receive, send)
+            return
+
+        async def send_delayed(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] in _UNREADABLE:
+                await anyio.sleep(PAUSE)
+            await send(message)
+
+        longest = LONGEST_REPORT_BODY if scope["path"] == REPORTS else LONGEST_BODY
+        body = await _read_body(receive, longest, stated=Headers(scope=scope).get("content-length", ""))
+        if body is None:
+            return
+        if not isinstance(body, bytes):
+            await body(scope, receive, send_delayed)
+            return
+        sent = False
+
+        async def replay() -> Message:
+            nonlocal sent
+            if sent:
+                return await receive()
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.app(scope, replay, send_delayed)
+
+
+async def _read_body(receive: Receive, longest: int, *, stated: str) -> bytes | Response | None:
+    """The body, a refusal, or None after a disconnect; a body whose stated length is too long is not read."""
+    too_long = make_problem_response(413, "too-long", "Too long", f"a body may have {longest} bytes")
+    if stated.isascii() and stated.isdigit() and (len(stated) > _MAX_LENGTH_DIGITS or int(stated) > longest):
+        return too_long
+    body, more = bytearray(), True
+    with anyio.move_on_after(BODY_TIMEOUT_SECONDS):
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > longest:
+                return too_long
+        return bytes(body)
+    detail = f"a body may take {BODY_TIMEOUT_SECONDS:g} seconds"
+    return make_problem_response(408, "too-slow", "Too slow", detail)
+
+
+def _add_security_headers(headers: MutableHeaders, path: str) -> None:
+    embedded = path.startswith("/embed/")
+    headers["Content-Security-Policy"] = _POLICY.format(ancestors="*" if embedded else "'none'")
+    headers["Cross-Origin-Resource-Policy"] = "cross-origin" if embedded else "same-origin"
+    headers["X-Content-Type-Options"] = "nosniff"
+    headers["Referrer-Policy"] = "no-referrer"
+    headers["Permissions-Policy"] = "camera=(), geolocation=(), microphone=()"
+    if not embedded:
+        headers["X-Frame-Options"] = "DENY"
+        headers["Cross-Origin-Opener-Policy"] = "same-origin"
+    if path.startswith("/api/"):
+        headers["Cache-Control"] = "no-store"
+
+
+class CancelOnDisconnect:
+    """ASGI middleware for questions that change nothing; a guard before it has the body arrive in one message."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, unless its client disconnects first."""
+        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].startswith(CANCELLABLE):
+            await self.app(scope, receive, send)
+            return
+        messages = [await receive()]
+        failure: list[Exception] = []
+
+        async def receive_once() -> Message:
+            if messages:
+                return messages.pop()
+            await anyio.sleep_forever()
+            raise AssertionError  # sleep_forever ends by cancellation only
+
+        async with anyio.create_task_group() as group:
+
+            async def answer() -> None:
+                try:
+                    await self.app(scope, receive_once, send)
+                except Exception as error:  # noqa: BLE001 (raised again outside the group, as it was)
+                    failure.append(error)
+                group.cancel_scope.cancel()
+
+            group.start_soon(answer)
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+        if failure:
+            raise failure[0]

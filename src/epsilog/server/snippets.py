@@ -1,0 +1,127 @@
+"""A calculation for other tools: as Python, as a command, as a programme file, in the playground, and as a charge."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shlex
+from collections import Counter
+from dataclasses import fields
+from typing import Any
+from urllib.parse import urlencode
+
+from epsilog import plan
+from epsilog.plan import Question
+from epsilog.plan.questions import FederatedVerdict, QueriesVerdict
+from epsilog.server.responses import SnippetsResponse
+from epsilog.server.routes import Routes
+from epsilog.terms import CheckError, EpsilogError, codec
+from epsilog.terms.formatting import format_upper
+
+routes = Routes("calculators")
+
+_POLICY = "delta_cap"
+_MAX_PLAYGROUND_LINES = 12
+
+
+@routes.add("/federated/elsewhere", SnippetsResponse, summary="A schedule in other tools' words", work=0.1)
+def make_federated_snippets_route(ask: FederatedVerdict) -> dict[str, Any]:
+    """Python, a command, a programme file, an address of the playground and one of the ledger, all for one price."""
+    found = ask.plan()
+    programme, reason = _write_config(ask, found)
+    schedule = found.schedule
+    line = f"gaussian:{schedule.noise_multiplier!r}::{schedule.sampling_probability!r}:{schedule.rounds}"
+    in_playground = schedule.sampling == "poisson" and ask.relation != "replace-one"
+    return {
+        "python": _write_python("federated", ask),
+        "command": _write_command("federated", ask, {"population", "cohort_size", "rounds", "noise_multiplier"}),
+        "programme": programme,
+        "no_programme": reason,
+        "playground": _link_playground([line], found.delta.delta, ask.relation) if in_playground else None,
+        "charge": _link_charge(found.release, found.delta.delta),
+    }
+
+
+@routes.add("/queries/elsewhere", SnippetsResponse, summary="A query plan in other tools' words", work=0.1)
+def make_query_snippets_route(ask: QueriesVerdict) -> dict[str, Any]:
+    """Python, a command, an address of the playground and one of the ledger, all for one price."""
+    found = ask.plan()
+    delta = 0.0 if found.delta is None else found.delta.delta
+    scales: Counter[float] = Counter()
+    for share in found.shares:
+        scales[share.optimal.scale / found.sensitivity] += share.count
+    lines = [f"{found.mechanism}:{scale!r}:::{count}" for scale, count in scales.items()]
+    in_playground = len(lines) <= _MAX_PLAYGROUND_LINES and delta
+    return {
+        "python": _write_python("queries", ask),
+        "command": _write_command("queries", ask, {"epsilon", "queries"}),
+        "programme": None,
+        "no_programme": "A programme trains a model; queries are booked one by one, or together as below.",
+        "playground": _link_playground(lines, delta, "add-or-remove-one") if in_playground else None,
+        "charge": _link_charge(found.release, delta),
+    }
+
+
+def _list_parameters(page: str, ask: Question, *, omit: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields that the cost depends on and that differ from their defaults."""
+    known = {*inspect.signature(getattr(plan, page)).parameters, _POLICY}
+    stated = {each.name for each in fields(ask) if getattr(ask, each.name) != each.default}  # type: ignore[arg-type]
+    return {name: value for name, value in ask.to_json().items() if name in known & stated and name not in omit}
+
+
+def _write_python(name: str, ask: FederatedVerdict | QueriesVerdict) -> str:
+    values = {key: repr(value) for key, value in _list_parameters(name, ask).items()}
+    if _POLICY in values:
+        values["policy"] = f"ep.DeltaPolicy({values.pop(_POLICY)})"
+    if "relation" in values:
+        values["relation"] = f"ep.NeighboringRelation({values['relation']})"
+    if "trials" in values:
+        values["trials"] = f"ep.read_trials({values['trials']})"
+    arguments = "".join(f"    {key}={value},\n" for key, value in values.items())
+    cost = "plan.epsilon.upper" if name == "federated" else "plan.shares[0].optimal.scale"
+    odds = f"plan.meaning({'' if ask.cap is None else f'cap={ask.cap!r}'}).odds"
+    return f"import epsilog as ep\n\nplan = ep.plan.{name}(\n{arguments})\nprint({cost})\nprint({odds})\n"
+
+
+def _write_command(name: str, ask: Question, first: set[str]) -> str:
+    values = _list_parameters(name, ask, omit=("clip_norm", "magnitude"))  # neither changes the cost
+    words = ["epsilog", "plan", name]
+    for key, value in sorted(values.items(), key=lambda each: each[0] not in first):
+        text = ",".join(map(repr, value)) if isinstance(value, list) else value
+        words += [f"--{key.replace('_', '-')}", str(text or 0 if key == _POLICY else text)]
+    return shlex.join(words)
+
+
+def _write_config(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str | None, str | None]:
+    """A file, and why it is refused as it is; or none, and why there is none."""
+    import tomllib
+
+    from epsilog.pipeline import PlanConfig, export_config  # here, because it imports the trainer
+
+    if ask.adaptive_clip or ask.trials is not None or not ask.without_replacement or ask.late_replies != "zero":
+        return (
+            None,
+            "What is learnt, chosen, given several times a round or asked of others takes a scheme that says more.",
+        )
+    try:
+        text = export_config(found, cap=ask.cap, rounds_per_release=ask.rounds_per_release)
+    except CheckError as error:
+        return None, f"No scheme of a programme keeps this promise: {error}."
+    try:
+        PlanConfig.of(**tomllib.loads(text))
+    except (EpsilogError, ValueError) as error:
+        return text, f"It is refused as it stands: {str(error).removeprefix('programme: ')}."
+    own = found.epsilon.upper
+    if ask.cap is not None and own > ask.cap:
+        return text, f"It is refused as it stands: its epsilon of {format_upper(own)} is above the cap of {ask.cap!r}."
+    return text, None
+
+
+def _link_playground(lines: list[str], delta: float, relation: str) -> str:
+    return "/playground?" + urlencode({"v": 1, "mix": "|".join(lines), "delta": repr(delta), "relation": relation})
+
+
+def _link_charge(release: Any, delta: float) -> str:
+    """The form for a charge, filled with the release itself, whose cost each budget computes in its own terms."""
+    term = json.dumps(codec.to_json(release), separators=(",", ":"))
+    return "/ledger?" + urlencode({"release": term} | ({"delta": repr(delta)} if delta else {}))

@@ -1,0 +1,126 @@
+"""Documents of others, checked as `epsilog verify` does it: a report, the bundle of its ledger; nothing is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field
+
+from epsilog import reports
+from epsilog.ledger import StoredCheckpoint
+from epsilog.server.responses import ReportVerificationModel
+from epsilog.server.routes import RequestModel, Routes
+from epsilog.signing import VerifierKey, read_envelopes
+from epsilog.terms import CheckError, RecordError, StorageError, codec
+from epsilog.verification import (
+    LedgerReader,
+    Reconciliation,
+    SignatureCheck,
+    TrustAnchors,
+    check_checkpoint_signatures,
+    check_file_signatures,
+    check_ledger_contents,
+    check_signatures,
+)
+
+routes = Routes("verify")
+_Text: TypeAlias = Annotated[str | None, Field(max_length=4 * 1024 * 1024)]
+_Note: TypeAlias = Annotated[str | None, Field(max_length=64 * 1024)]  # a signature, a checkpoint
+
+
+class VerifyRequest(RequestModel):
+    """A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere."""
+
+    report: _Text = Field(None, description="report.json or report.html, its whole text")
+    bundle: _Text = Field(None, description="a bundle of the ledger that paid, its whole text")
+    record: _Text = Field(None, description="a calculator's stamped record, its whole text")
+    signature: _Note = Field(None, description="the report's signature (.intoto.jsonl)")
+    checkpoint: _Note = Field(None, description="a checkpoint that was kept: the bundle begins with it")
+    key: str | None = Field(None, description="whose signature counts: the public line NAME+ID+KEY", max_length=1000)
+
+
+@routes.add("/verify", ReportVerificationModel, summary="Check a report, a bundle of a ledger, or both")
+def verify_route(ask: VerifyRequest) -> dict[str, Any]:
+    """Every check on what is given, and every part of a report beside what comes out again from its evidence.
+
+    Only the ledger binds a report to a run: its bundle is worked out entry by entry. A signature counts if it is by the
+    key that is given, and a kept checkpoint shows whether the bundle goes on from what was there then.
+    """
+    if ask.record is not None:
+        return _verify_record(ask)
+    anchors, ledger = _build_trust_anchors(ask), _open_ledger_reader(ask)
+    if ask.report is not None:
+        return _verify_report(ask.report, ask.signature, ledger, anchors)
+    if ledger is None:
+        raise CheckError("report", "given, or a bundle", "neither")
+    if ask.signature is not None:
+        raise CheckError("signature", "absent without a report (a bundle carries its own)", "one")
+    signatures = check_signatures(check_checkpoint_signatures(ledger, anchors), anchors.keys)
+    findings = (*check_ledger_contents(ledger, anchors), *signatures)
+    return _outcome_to_json(Reconciliation(findings, required=("ledger", "signature")))
+
+
+def _verify_record(ask: VerifyRequest) -> dict[str, Any]:
+    """The findings of a calculator's record; nothing that belongs to a run goes with it."""
+    if ask.model_fields_set - {"record"} and ask.model_dump(exclude={"record"}, exclude_none=True):
+        raise CheckError("record", "alone: it is of no run", "something beside it")
+    with _name_unreadable("record", "a stamped calculation"):
+        document = codec.parse_json((ask.record or "").encode("utf-8", "surrogatepass"))
+        findings = reports.check_calculation(document)
+    return _outcome_to_json(Reconciliation(findings, required=()))
+
+
+def _verify_report(
+    report: str, signature: str | None, ledger: LedgerReader | None, anchors: TrustAnchors
+) -> dict[str, Any]:
+    content = report.encode("utf-8", "surrogatepass")
+    signatures: tuple[SignatureCheck, ...] = (SignatureCheck("report"),) if anchors.keys else ()
+    if signature is not None:
+        with _name_unreadable("signature", "that of a report: DSSE envelopes, one a line", quote=False):
+            envelopes = read_envelopes(signature.encode())
+            signatures = (check_file_signatures("report", content, envelopes, anchors.keys),)
+    required = (*reports.REQUIRED_EVIDENCE, *(("signature",) if anchors.keys else ()))  # a key asks for a signature
+    with _name_unreadable("report", "one that carries its evidence"):
+        found = reports.verify_report(content, ledger, required=required, brought=anchors, signed=signatures)
+        parts = [dataclasses.asdict(part) for part in reports.compare_rebuilt(content)]
+    return _outcome_to_json(found.outcome, found.stands, parts)
+
+
+def _outcome_to_json(outcome: Reconciliation, claim: str = "", parts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    findings = [finding.to_json() for finding in outcome.findings]
+    return {"verdict": outcome.verdict.value, "stands": claim, "findings": findings, "parts": list(parts)}
+
+
+def _build_trust_anchors(ask: VerifyRequest) -> TrustAnchors:
+    checkpoint, keys = None, tuple[VerifierKey, ...]()
+    if ask.checkpoint is not None:
+        if ask.bundle is None:
+            raise CheckError("checkpoint", "absent without a bundle, which it is of", "one")
+        with _name_unreadable("checkpoint", "one of a ledger", quote=False):
+            checkpoint = StoredCheckpoint.parse(ask.checkpoint)
+    if ask.key is not None:
+        with _name_unreadable("key", "a public line, NAME+ID+KEY", quote=False):
+            keys = (VerifierKey.parse(ask.key),)
+    return TrustAnchors(checkpoint=checkpoint, keys=keys)
+
+
+def _open_ledger_reader(ask: VerifyRequest) -> LedgerReader | None:
+    if ask.bundle is None:
+        return None
+    with _name_unreadable("bundle", "one of a ledger (`epsilog ledger bundle`)"):
+        return LedgerReader.read(BytesIO(ask.bundle.encode("utf-8", "surrogatepass")))
+
+
+@contextmanager
+def _name_unreadable(field: str, wanted: str, *, quote: bool = True) -> Iterator[None]:
+    """Name the text that cannot be read; quote nothing of one that may be a private key."""
+    try:
+        yield
+    except (RecordError, StorageError, ValueError) as error:
+        if not quote:
+            raise CheckError(field, wanted, "another text") from None
+        raise CheckError(field, wanted, f"another: {error}") from error

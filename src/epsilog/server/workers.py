@@ -1,0 +1,281 @@
+"""The worker pool: a few processes that answer questions, with a deadline for each question.
+
+A question has a process to itself. When its time is up, or its client has disconnected, the process is killed and
+another takes its place: nothing else stops a computation half-way. The server's own process answers everything else.
+
+Slow questions have processes of their own at low priority, so that a question of a few milliseconds waits neither for a
+slow one's process nor for its core. Each client may have a few of them at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING
+
+from starlette.responses import (
+    Response,  # and nothing of FastAPI: a server starts its first process before it loads that
+)
+
+if TYPE_CHECKING:
+    from epsilog.server.routes import RequestModel, Route
+
+TIMEOUT_SECONDS = 20.0  # of work for one question
+QUICK = 0.4  # seconds of work, at most about, of a question that is not slow
+MOST_WORK = 60.0  # of a question that is accepted at all
+MAX_QUEUED = 64  # questions of either kind that may wait
+WORKERS = max(2, min(4, os.cpu_count() or 1))
+SLOW_WORKERS = max(1, WORKERS - 1)
+MAX_SLOW_PER_CLIENT = 16  # slow questions of one client, running or waiting: three pages
+NICENESS = 10  # of processes with slow questions: a tenth of a core that another process wants
+_GRACE_SECONDS = 2.0  # for abandoned work: about what the start of another process takes under load
+_MAX_LINE = 2**24  # bytes of one answer
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")}
+COMMAND = (sys.executable, "-P", "-m", "epsilog.server.worker")
+
+
+class WorkerPool:
+    """Answers questions in processes of its own; see ``open`` and ``close``.
+
+    Args:
+        workers: how many quick questions are answered at a time.
+        slow: how many slow ones besides them.
+        deadline: seconds of work for one question, waiting not counted.
+        max_queued: how many more of either kind may wait; the next is refused.
+        max_slow_per_client: how many slow ones a client may have here; the next is refused.
+        niceness: of the processes with slow questions.
+        command: starts one process that speaks as ``epsilog.server.worker`` does.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int = WORKERS,
+        slow: int = SLOW_WORKERS,
+        deadline: float = TIMEOUT_SECONDS,
+        max_queued: int = MAX_QUEUED,
+        max_slow_per_client: int = MAX_SLOW_PER_CLIENT,
+        niceness: int = NICENESS,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self.deadline, self._max_slow_per_client = deadline, max_slow_per_client
+        self._quick = _WorkerQueue([_Worker(command) for _ in range(workers)], max_queued)
+        self._slow = _WorkerQueue([_Worker(command, niceness=niceness) for _ in range(slow)], max_queued)
+        self._slow_per_client: Counter[str] = Counter()
+
+    async def start_first(self) -> None:
+        """Start one process for quick questions ahead of the others; ``open`` makes it available."""
+        await self._quick.workers[0].start()
+
+    async def open(self, *, at_once: bool = True) -> None:
+        """Start the processes, without waiting until they are ready; or each when there is a question for it."""
+        await self._quick.open(at_once=at_once)
+        await self._slow.open(at_once=at_once)
+
+    async def close(self) -> None:
+        """Kill the processes."""
+        for worker in (*self._quick.workers, *self._slow.workers):
+            await worker.end()
+
+    async def answer(self, route: Route, ask: RequestModel, *, client: str | None = None) -> Response:
+        """The answer as a response, or a problem document: too much work, or too many that wait.
+
+        Args:
+            route: which question.
+            ask: its fields.
+            client: whose slow questions are counted together; None counts none.
+        """
+        work = route.work(ask)
+        if work > MOST_WORK:
+            return _refuse_work(f"This takes more than {MOST_WORK:g} s of work.")
+        line = json.dumps({"path": route.path, "ask": ask.model_dump(mode="json")}).encode() + b"\n"
+        if work <= QUICK:
+            return await self._ask_worker(self._quick, line)
+        if client is None:
+            return await self._ask_worker(self._slow, line)
+        if self._slow_per_client[client] >= self._max_slow_per_client:
+            detail = (
+                f"{self._max_slow_per_client} long questions from your address are being worked out. Ask again then."
+            )
+            return _refuse_for_now(429, "too-many", "Too many long questions at a time", detail)
+        self._slow_per_client[client] += 1
+        try:
+            return await self._ask_worker(self._slow, line)
+        finally:
+            self._slow_per_client[client] -= 1
+            if not self._slow_per_client[client]:
+                del self._slow_per_client[client]  # the table does not grow with clients that are gone
+
+    async def _ask_worker(self, queue: _WorkerQueue, line: bytes) -> Response:
+        if queue.full:
+            return _refuse_for_now(503, "busy", "Too many questions wait", "Ask again in a few seconds.")
+        async with queue.worker() as worker:
+            try:
+                async with asyncio.timeout(self.deadline):
+                    return await worker.ask(line)
+            except TimeoutError:
+                worker.kill()
+                return _refuse_work(f"No answer within {self.deadline:g} s.")
+
+
+def _refuse_work(reason: str) -> Response:
+    from epsilog.server.problems import make_problem_response
+
+    detail = f"{reason} Ask for fewer or simpler parts, or use the library."
+    return make_problem_response(422, "too-much-work", "This takes too long here", detail)
+
+
+def _refuse_for_now(status: int, kind: str, title: str, detail: str) -> Response:
+    from epsilog.server.problems import make_problem_response
+
+    return make_problem_response(status, kind, title, detail, retry_after=5)
+
+
+class _WorkerQueue:
+    """Processes, and the questions that wait for one."""
+
+    def __init__(self, workers: Sequence[_Worker], max_queued: int) -> None:
+        self.workers, self._max_queued, self._queued = workers, max_queued, 0
+        self._free: asyncio.PriorityQueue[tuple[bool, int, _Worker]] = asyncio.PriorityQueue()
+        self._turns = itertools.count()
+
+    @property
+    def full(self) -> bool:
+        """Whether no further question may wait."""
+        return self._queued >= self._max_queued
+
+    async def open(self, *, at_once: bool) -> None:
+        """Make all available; the first, which is ready before the others, is used first."""
+        self._free = asyncio.PriorityQueue()
+        for worker in self.workers if at_once else ():
+            await worker.start()
+        for worker in reversed(self.workers):
+            self.give_back(worker)
+
+    @contextlib.asynccontextmanager
+    async def worker(self) -> AsyncIterator[_Worker]:
+        """Wait for a process and use it alone."""
+        self._queued += 1
+        try:
+            *_, worker = await self._free.get()
+        finally:
+            self._queued -= 1
+        try:
+            yield worker
+        except asyncio.CancelledError:  # the client has disconnected
+            worker.abandon(then=lambda: self.give_back(worker))
+            raise
+        except BaseException:  # the process broke
+            worker.kill()
+            self.give_back(worker)
+            raise
+        self.give_back(worker)
+
+    def give_back(self, worker: _Worker) -> None:
+        """A process that runs is used first, the last used one before others; a killed one must start again."""
+        self._free.put_nowait((not worker.runs, -next(self._turns), worker))
+
+
+class _Worker:
+    """One process, started again when it is asked after its end."""
+
+    def __init__(self, command: Sequence[str], *, niceness: int = 0) -> None:
+        self._command, self._niceness = command, niceness
+        self._process: asyncio.subprocess.Process | None = None
+        self._is_answering = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._abandoned: asyncio.Task[None] | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether its process runs, and was not killed."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> asyncio.subprocess.Process:
+        """Start the process if it does not run."""
+        if self._process is None or self._process.returncode is not None:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env=_ONE_THREAD | os.environ,
+                limit=_MAX_LINE,
+                # the server handles interrupts; in a session of its own Linux would ignore niceness
+                process_group=0,
+            )
+            self._is_answering = False
+            if self._niceness and hasattr(os, "setpriority"):  # before it loads: a start costs as much as a question
+                with contextlib.suppress(OSError):  # it has ended already
+                    priority = os.getpriority(os.PRIO_PROCESS, 0) + self._niceness
+                    os.setpriority(os.PRIO_PROCESS, self._process.pid, priority)
+        return self._process
+
+    async def ask(self, line: bytes) -> Response:
+        """Send one question and wait for its answer."""
+        process = await self.start()
+        assert process.stdin is not None
+        self._is_answering = True
+        process.stdin.write(line)
+        await process.stdin.drain()
+        status, media_type, body = json.loads(await self._read(process))
+        return Response(body, status, media_type=media_type)
+
+    async def _read(self, process: asyncio.subprocess.Process) -> bytes:
+        assert process.stdout is not None
+        found = await process.stdout.readline()
+        if not found.endswith(b"\n"):
+            raise RuntimeError("a worker ended before it answered")
+        self._is_answering = False
+        return found
+
+    def abandon(self, *, then: Callable[[], None]) -> None:
+        """Let the process finish if it does so about as soon as another would start; else kill it."""
+        process = self._process
+        if process is None or not self._is_answering:
+            then()
+            return
+
+        async def finish() -> None:
+            try:
+                async with asyncio.timeout(_GRACE_SECONDS):
+                    await self._read(process)
+            except (TimeoutError, RuntimeError, ValueError):  # too late; it broke; or its answer is too long
+                self.kill()
+            then()
+
+        self._abandoned = self._schedule(finish())
+
+    def kill(self) -> None:
+        """End the process at once; the next question starts another."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._schedule(_wait_for_exit(self._process))
+            self._process = None
+
+    def _schedule(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def end(self) -> None:
+        """Kill the process and wait until it is gone."""
+        if self._abandoned is not None:
+            self._abandoned.cancel()
+            await asyncio.gather(self._abandoned, return_exceptions=True)
+            self._abandoned = None
+        self.kill()
+        await asyncio.gather(*self._tasks)
+
+
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> None:
+    """Wait until a killed process is gone and its pipes are closed."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        await process.communicate()
