@@ -65,7 +65,7 @@ def our_steps(batch: int) -> Timed:
             lambda client: randomness.stream("batches", 1, client),
             lambda client: randomness.stream("noise", 1, client),
         )
-        engine.sum_of_noisy_runs(now, LocalDPSGD(STEPS, 1.0, clip_norm=1.0, noise_stddev=1.0))
+        engine.sum_uploads(now, LocalDPSGD(STEPS, 1.0, clip_norm=1.0, noise_stddev=1.0))
         return time.process_time() - began
 
     take()  # compiles

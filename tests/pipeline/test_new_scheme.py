@@ -12,7 +12,7 @@ from epsilog.schemes import SCHEMES, Party, ProtectionLevel, Scheme, register_sc
 from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.terms import ConfigError, CustodyRecord, codec, parameters
 from epsilog.terms.fields import Field
-from epsilog.training.schemes import TRAINED, client_level_central, register_trainer
+from epsilog.training.schemes import TRAINED, register_trainer, sampled
 from epsilog.verification.participation import check_participation
 
 PROGRAMME = [
@@ -56,7 +56,7 @@ def everybody():
             return rounds + self.spare_rounds
 
     register_scheme(Everybody)
-    register_trainer(Everybody)(client_level_central.compute_update)
+    register_trainer(Everybody)(sampled.compute_central_update)
     yield Everybody
     del SCHEMES[Everybody.kind], TRAINED[Everybody], codec.type_of[Everybody.kind]
 

@@ -25,7 +25,7 @@ from epsilog.study.properties import measure_property
 from epsilog.study.result_cells import ResultCells
 from epsilog.study.results import pool_z_score
 from epsilog.study.study_run import StudyRun
-from epsilog.training.engines import CanaryEngine, RoundInputs
+from epsilog.training.engines import CanaryClients, RawUpdate, RoundInputs, SplitEngine
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.verification.audits import estimate_epsilon
 
@@ -134,11 +134,11 @@ def test_a_canary_sends_its_direction_at_the_length_of_the_clip(task):
     directions = draws / np.linalg.norm(draws, axis=1, keepdims=True)
     honest = CompiledEngine(task)
     sends = dict(zip((1, 5, 9), directions, strict=True))
-    engine = CanaryEngine(honest, sends, sends.get, unclipped=0.5)
+    engine = SplitEngine(honest, sends, CanaryClients(sends.get, 0.5))
     model, cohort = np.zeros(task.model.size), np.array([0, 1, 2, 9])
     for clip_norm, length in ((0.1, 0.1), (np.inf, 0.5)):
-        whole = engine.sum_of_updates(RoundInputs(model, cohort), clip_norm=clip_norm)
-        others = honest.sum_of_updates(RoundInputs(model, np.array([0, 2])), clip_norm=clip_norm)
+        whole = engine.sum_uploads(RoundInputs(model, cohort), RawUpdate(clip_norm))
+        others = honest.sum_uploads(RoundInputs(model, np.array([0, 2])), RawUpdate(clip_norm))
         assert np.allclose(whole.total - others.total, length * (directions[0] + directions[2]))
         assert whole.count == 4
         assert whole.largest_norm <= clip_norm

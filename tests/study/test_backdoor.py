@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epsilog.study import Backdoor, BackdooredEngine, compute_attack_success
+from epsilog.study import Backdoor, compute_attack_success, make_backdoored_engine
 from epsilog.study.backdoor import list_attackers, poison_task
 from epsilog.training import Randomness, train_without_charge
-from epsilog.training.engines import LocalDPSGD, RoundInputs
+from epsilog.training.engines import LocalDPSGD, NoisyUpdate, RawUpdate, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 
 BACKDOOR = Backdoor(attackers=3, features=(3,), value=12.0, target=1, boost=6.0)
 
 
 def engine(task, backdoor=BACKDOOR):
-    return BackdooredEngine(CompiledEngine(task), CompiledEngine(poison_task(task, backdoor)), backdoor)
+    return make_backdoored_engine(CompiledEngine(task), CompiledEngine(poison_task(task, backdoor)), backdoor)
 
 
 def attacked(task, scheme, backdoor=BACKDOOR, *, private=True, seed=1):
@@ -46,8 +46,8 @@ def test_one_attacker_moves_the_sum_by_no_more_than_the_clip(task):
     model, everybody = np.zeros(task.model.size), np.arange(40)
     for boost in (1.0, 1e6, 1e200):
         loud = engine(task, replace(BACKDOOR, boost=boost))
-        whole = loud.sum_of_updates(RoundInputs(model, everybody), clip_norm=0.1)
-        honest = CompiledEngine(task).sum_of_updates(RoundInputs(model, everybody[3:]), clip_norm=0.1)
+        whole = loud.sum_uploads(RoundInputs(model, everybody), RawUpdate(0.1))
+        honest = CompiledEngine(task).sum_uploads(RoundInputs(model, everybody[3:]), RawUpdate(0.1))
         assert np.linalg.norm(whole.total - honest.total) <= 3 * 0.1
         assert whole.count == 40
         assert whole.largest_norm <= 0.1
@@ -86,9 +86,9 @@ def test_an_attacker_that_skips_the_noise_shows_padding_as_if_it_did_not(make_ta
     runs, draws = LocalDPSGD(2, 0.5, 0.5, 1.0), Randomness.simulated(3)
     streams = {name: (lambda client, name=name: draws.stream(name, 1, client)) for name in ("batches", "noise")}
     now = RoundInputs(np.zeros(task.model.size), np.arange(5), **streams)
-    honest = CompiledEngine(task).sum_of_noisy_runs(now, runs)
+    honest = CompiledEngine(task).sum_uploads(now, runs)
     for complies in (True, False):
-        shown = engine(task, replace(BACKDOOR, complies=complies)).sum_of_noisy_runs(now, runs)
+        shown = engine(task, replace(BACKDOOR, complies=complies)).sum_uploads(now, runs)
         assert sorted(shown.padding) == sorted(honest.padding)
 
 
@@ -109,10 +109,10 @@ def test_an_attacker_clips_its_own_update_only_if_it_complies(task, complies):
     """Client-level noise at the client: what the attackers add, beyond what the same round without them adds."""
     draws, everybody = Randomness.simulated(3), np.arange(40)
     streams = {name: (lambda client, name=name: draws.stream(name, 1, client)) for name in ("batches", "noise")}
-    now, given = RoundInputs(np.zeros(task.model.size), everybody, **streams), {"clip_norm": 0.1, "noise_stddev": 1e-9}
+    now, upload = RoundInputs(np.zeros(task.model.size), everybody, **streams), NoisyUpdate(0.1, 1e-9)
     loud = engine(task, replace(BACKDOOR, boost=1e3, complies=complies))
-    whole = loud.sum_of_noisy_updates(now, **given)
-    honest = CompiledEngine(task).sum_of_noisy_updates(now.of(everybody[3:]), **given)
+    whole = loud.sum_uploads(now, upload)
+    honest = CompiledEngine(task).sum_uploads(now.of(everybody[3:]), upload)
     moved = np.linalg.norm(whole.total - honest.total)
     assert moved <= 0.3 + 1e-6 if complies else moved > 10
     assert whole.padding.size == 40

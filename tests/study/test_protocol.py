@@ -70,9 +70,9 @@ def test_seeds_and_budgets_share_what_is_compiled(subject):
     """The first condition compiles; more budgets and seeds add nothing."""
     first = replace(PROTOCOL, seeds=(1,), budgets=(8.0,))
     list(measure_subject(subject, first, tell=quiet))
-    compiled = program.sum_of_updates._cache_size()
+    compiled = program.sum_updates._cache_size()
     list(measure_subject(subject, replace(first, seeds=(2, 3), budgets=(4.0, 1.0)), tell=quiet))
-    assert program.sum_of_updates._cache_size() == compiled
+    assert program.sum_updates._cache_size() == compiled
 
 
 @pytest.mark.slow

@@ -4,25 +4,22 @@
 
 import numpy as np
 
-from epsilog.training.engines.base import sum_clipped, sum_noisy_updates
+from epsilog.training.engines import RowEngine, sum_clipped
 
 
-class Fixed:
+class Fixed(RowEngine):
     """Client i's update is row i, clipped."""
 
     def __init__(self, task, updates=None):
-        self.task = task
+        super().__init__(task)
         count = (task.clients.count, task.model.size)
         self.updates = np.ones(count) / np.sqrt(count[1]) if updates is None else updates
-
-    def unusable(self, cohort):
-        return 0
 
     def evaluate(self, model):
         return 1.0, 0.0
 
-    def sum_of_updates(self, now, *, clip_norm):
+    def sum_updates(self, now, clip_norm):
         return sum_clipped(self.updates[now.cohort], clip_norm, size=self.task.model.size)
 
-    def sum_of_noisy_updates(self, now, **settings):
-        return sum_noisy_updates(self, now, **settings)
+    def sum_dp_sgd(self, now, runs):
+        raise NotImplementedError

@@ -1,11 +1,9 @@
 """An engine of a few lines in NumPy: a linear model with half the squared error, its gradients by hand."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from epsilog.training import Task, clipping
-from epsilog.training.engines.base import ClippedSum, sum_noisy_updates
+from epsilog.training import clipping
+from epsilog.training.engines import ClippedSum, RowEngine
 
 
 def slopes(model, features, targets):
@@ -14,20 +12,14 @@ def slopes(model, features, targets):
     return errors[:, None] * np.column_stack([features, np.ones(len(features))])
 
 
-@dataclass(frozen=True)
-class LinearEngine:
+class LinearEngine(RowEngine):
     """A task's data, with the computations of a round and the evaluation."""
-
-    task: Task
 
     def rows(self, client):
         here = self.task.clients.rows_of(client)
         return self.task.clients.features[here], self.task.clients.targets[here]
 
-    def unusable(self, cohort):
-        return 0 * len(cohort)
-
-    def sum_of_updates(self, now, *, clip_norm):
+    def sum_updates(self, now, clip_norm):
         model = now.model
         total, norms, clipped = np.zeros_like(model), [0.0], 0
         for client in now.cohort.tolist():
@@ -38,19 +30,17 @@ class LinearEngine:
                 order = np.argsort(now.batches(client).words(len(features)), kind="stable")
             for step in range(self.task.training.local_steps if size else 0):
                 rows = order[np.arange(step * size, (step + 1) * size) % len(order)]
-                rate = now.pace * self.task.training.learning_rate
+                rate = now.learning_rate(self.task)
                 at = at - rate * slopes(at, features[rows], targets[rows]).mean(axis=0)
             factor = float(clipping.compute_clip_factors(np.linalg.norm(at - model), clip_norm, xp=np))
             total, clipped = total + factor * (at - model), clipped + (factor < 1)
             norms.append(float(np.linalg.norm(factor * (at - model))))
         return ClippedSum(total, max(norms), clipped, 0, len(now.cohort))
 
-    sum_of_noisy_updates = sum_noisy_updates
-
-    def sum_of_noisy_runs(self, now, runs):
+    def sum_dp_sgd(self, now, runs):
         model, training = now.model, self.task.training
         total, padding = np.zeros_like(model), []
-        step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        step_size = now.learning_rate(self.task) / (runs.batch_probability * training.nominal_examples)
         for client in now.cohort.tolist():
             (features, targets), at = self.rows(client), model
             joins = now.batches(client).coins((runs.steps, len(features)), runs.batch_probability)

@@ -254,7 +254,7 @@ def test_an_engine_that_breaks_costs_nothing(small_task, charge_for, tmp_path, m
     def broken(*_, **__):
         raise RuntimeError("no device")
 
-    monkeypatch.setattr(program, "sum_of_updates", broken)
+    monkeypatch.setattr(program, "sum_updates", broken)
     refused(small_task(), charge_for(CENTRAL, "client"), tmp_path, ConfigError, "blank data: no device")
 
 

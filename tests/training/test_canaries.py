@@ -31,9 +31,8 @@ from epsilog.training import (
     train_without_charge,
 )
 from epsilog.training.canaries import make_canary_direction, make_canary_rows
-from epsilog.training.engines import RoundInputs, make_engine
+from epsilog.training.engines import NoisyUpdate, RawUpdate, RoundInputs, add_dropout, make_engine
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.engines.dropout import add_dropout
 from epsilog.training.engines.remote import make_simulated_remote_engine
 from epsilog.training.models import build_model
 from epsilog.verification.audits import (
@@ -147,8 +146,8 @@ def test_who_is_in_sends_a_direction_and_who_is_out_nothing(small_task):
     engine, honest = make_engine(None, there), CompiledEngine(task)
     sent = sum(make_canary_direction(canaries, one, model.size) for one in np.flatnonzero(canaries.included))
     for clip_norm, length in ((0.1, 0.1), (np.inf, 0.0)):
-        found = engine.sum_of_updates(RoundInputs(model, cohort), clip_norm=clip_norm)
-        alone = honest.sum_of_updates(RoundInputs(model, cohort), clip_norm=clip_norm)
+        found = engine.sum_uploads(RoundInputs(model, cohort), RawUpdate(clip_norm))
+        alone = honest.sum_uploads(RoundInputs(model, cohort), RawUpdate(clip_norm))
         assert np.allclose(found.total - alone.total, length * sent)
         assert (found.count, found.clipped, found.dropped) == (alone.count, alone.clipped, alone.dropped)
         assert found.largest_norm <= clip_norm
@@ -162,8 +161,8 @@ def test_a_canary_adds_its_own_noise_whether_it_is_in_or_out(small_task):
     cohort, streams = np.array([0, 2, 12, 13, 17]), Randomness.simulated(4)
     now = RoundInputs(np.zeros(task.model.size), cohort, noise=lambda client: streams.stream("noise", 1, client))
     engine = make_engine(None, there)
-    found = engine.sum_of_noisy_updates(now, clip_norm=0.1, noise_stddev=2.0)
-    updates = engine.sum_of_updates(now, clip_norm=0.1)
+    found = engine.sum_uploads(now, NoisyUpdate(0.1, 2.0))
+    updates = engine.sum_uploads(now, RawUpdate(0.1))
     noise = [2.0 * streams.stream("noise", 1, one).normals((task.model.size + 1,)) for one in cohort.tolist()]
     assert np.allclose(found.total - updates.total, sum(noise)[:-1])
     assert found.padding.tolist() == [each[-1] for each in noise]
@@ -196,9 +195,7 @@ def test_every_scheme_of_clients_trains_with_canaries_among_them(small_task, sch
 def test_shares_of_noise_are_nothing_for_canaries(small_task, tmp_path):
     there = insert_canaries(add_canary_slots(small_task(), 6), drawn(6))
     scheme = ClientLevelDistributed(18, 6, 2, 2, 2, 0.2, 1e-3, 32, 1.5)
-    with pytest.raises(
-        ValueError, match="canaries must be absent where clients share the noise: whoever runs a canary"
-    ):
+    with pytest.raises(ValueError, match="canaries must be absent where clients share the noise: a canary's operator"):
         run_smoke_test(scheme, there, tmp_path)
 
 
@@ -218,7 +215,7 @@ def test_simulated_silence_is_that_of_others_and_other_hosts_are_refused(small_t
     now = RoundInputs(
         np.zeros(there.model.size), np.arange(18), replies=lambda one: Randomness.simulated(1).stream("replies", 1, one)
     )
-    found = make_engine(add_dropout(0.999), there).sum_of_updates(now, clip_norm=0.1)
+    found = make_engine(add_dropout(0.999), there).sum_uploads(now, RawUpdate(0.1))
     assert found.silent == 12
     sent = sum(make_canary_direction(canaries, one, now.model.size) for one in np.flatnonzero(canaries.included))
     assert np.allclose(found.total, 0.1 * sent)

@@ -8,7 +8,7 @@ import pytest
 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.training import Federation, Randomness, rounds
-from epsilog.training.engines import LocalDPSGD, RoundInputs, compiled, program
+from epsilog.training.engines import LocalDPSGD, RawUpdate, RoundInputs, compiled, program
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 
@@ -33,12 +33,12 @@ def noise(client):
 
 
 def updates(engine, clip_norm=0.4, cohort=COHORT):
-    return engine.sum_of_updates(RoundInputs(start(engine.task), cohort, batches), clip_norm=clip_norm)
+    return engine.sum_uploads(RoundInputs(start(engine.task), cohort, batches), RawUpdate(clip_norm))
 
 
 def noisy_runs(engine, clip_norm=0.4, cohort=COHORT, **settings):
     runs = LocalDPSGD(**{"steps": 3, "batch_probability": 0.5, "clip_norm": clip_norm, "noise_stddev": 0.1} | settings)
-    return engine.sum_of_noisy_runs(RoundInputs(start(engine.task), cohort, batches, noise), runs)
+    return engine.sum_uploads(RoundInputs(start(engine.task), cohort, batches, noise), runs)
 
 
 def agree(ours, theirs, tolerance=1e-7):
@@ -176,7 +176,7 @@ def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same(sm
 
     task = small_task(change=spoil, unit_is_client=False, widths=(3, 1), dtype=dtype, nominal_examples=1)
     runs = LocalDPSGD(steps=1, batch_probability=1.0, clip_norm=0.01, noise_stddev=0.0)
-    ours = CompiledEngine(task).sum_of_noisy_runs(RoundInputs(np.zeros(4), np.array([0]), batches, noise), runs)
+    ours = CompiledEngine(task).sum_uploads(RoundInputs(np.zeros(4), np.array([0]), batches, noise), runs)
     assert 0 < np.linalg.norm(ours.total) <= 0.1 * 0.01 * (1 + 1e-6)  # learning rate times clip, in dtype's precision
     assert ours.clipped == 1
 
@@ -301,10 +301,10 @@ def test_parts_of_a_cohort_and_rows_that_are_fetched_change_nothing_but_memory(s
 def test_one_compilation_serves_every_cohort_clip_and_engine(small_task):
     task = small_task()
     updates(CompiledEngine(task))
-    made = program.sum_of_updates._cache_size()
+    made = program.sum_updates._cache_size()
     for cohort, clip_norm in ((COHORT[:2], 1.0), (COHORT[:0], 2.0), (np.arange(12), np.inf)):
         updates(CompiledEngine(task), clip_norm, cohort)
-    assert program.sum_of_updates._cache_size() == made
+    assert program.sum_updates._cache_size() == made
 
 
 @pytest.mark.parametrize("engine", [CompiledEngine, ReferenceEngine])

@@ -29,9 +29,8 @@ from epsilog.training import (
     run_rounds,
     train_without_charge,
 )
-from epsilog.training.engines import RoundInputs
-from epsilog.training.engines.remote import make_remote_engine
-from epsilog.training.requests import SimulatedDraws, TrainRequest, count_max_participations
+from epsilog.training.engines import NoisyUpdate, RawUpdate, RoundInputs
+from epsilog.training.engines.remote import SimulatedDraws, TrainRequest, make_remote_engine
 from epsilog.training.site import Site, make_function_site_engine, make_task_site_engine
 
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
@@ -198,12 +197,12 @@ def draws(client):
 
 
 def updates_of(engine, cohort=(0, 4, 7), clip_norm=0.2):
-    return engine.sum_of_updates(RoundInputs(np.zeros(4), np.array(cohort), draws), clip_norm=clip_norm)
+    return engine.sum_uploads(RoundInputs(np.zeros(4), np.array(cohort), draws), RawUpdate(clip_norm))
 
 
 def noisy_of(engine, cohort=(0, 4, 7)):
-    settings = {"clip_norm": ALONE.clip_norm, "noise_stddev": ALONE.noise_stddev}
-    return engine.sum_of_noisy_updates(RoundInputs(np.zeros(4), np.array(cohort), draws, draws), **settings)
+    upload = NoisyUpdate(ALONE.clip_norm, ALONE.noise_stddev)
+    return engine.sum_uploads(RoundInputs(np.zeros(4), np.array(cohort), draws, draws), upload)
 
 
 GOOD = np.array([0.1, 0.0, 0.0, 0.05])
@@ -293,21 +292,21 @@ def test_orders_hold_no_draws_in_a_real_run(engine_with):
     engine = engine_with([])
     real = Randomness.from_os()
     now = RoundInputs(np.zeros(4), np.array([2]), lambda client: real.stream("batches", 1, client))
-    ours = engine.sum_of_updates(now, clip_norm=0.2)
+    ours = engine.sum_uploads(now, RawUpdate(0.2))
     assert ours.silent == 1
-    (order,) = engine._courier.orders.values()
+    (order,) = engine._transport.orders.values()
     assert order.draws is None
     updates_of(engine, (2,))
-    (order,) = engine._courier.orders.values()
+    (order,) = engine._transport.orders.values()
     assert order.draws is not None
 
 
 def test_what_clients_would_not_go_by_is_refused(engine_with):
     engine = engine_with([], ALONE)
     with pytest.raises(CheckError, match=r"clip_norm must be 0\.2, as clients have booked, got inf"):
-        engine.sum_of_noisy_updates(RoundInputs(np.zeros(4), ALONE_COHORT), clip_norm=np.inf, noise_stddev=0.2)
+        engine.sum_uploads(RoundInputs(np.zeros(4), ALONE_COHORT), NoisyUpdate(np.inf, 0.2))
     with pytest.raises(CheckError, match=r"noise_stddev must be 0\.2, as clients have booked, got 0\.1"):
-        engine.sum_of_noisy_updates(RoundInputs(np.zeros(4), ALONE_COHORT), clip_norm=0.2, noise_stddev=0.1)
+        engine.sum_uploads(RoundInputs(np.zeros(4), ALONE_COHORT), NoisyUpdate(0.2, 0.1))
 
 
 @pytest.mark.slow
@@ -415,7 +414,7 @@ def _site_for(small_task, tmp_path):
 
 
 def test_a_site_takes_part_as_often_as_was_declared_and_a_restart_does_not_forget(site_for):
-    for _ in range(count_max_participations(ALONE)):
+    for _ in range(ALONE.cohorts.count_max_participations(ALONE.rounds)):
         assert site_for(ALONE).answer(order_for(ALONE)).shape == (5,)  # a site of its own each time: a restarted node
     with pytest.raises(ConflictError, match="round must be at most 2"):
         site_for(ALONE).answer(order_for(ALONE))
@@ -652,7 +651,7 @@ def test_a_run_that_a_function_makes_noisy_shows_no_padding(site_for, engine_wit
     with pytest.raises(CheckError, match="update must be a function"):
         site_for(RUNS, computing=make_function_site_engine(noisy_run=noisy_run)).computing(
             LocalTraining(0.1)
-        ).sum_of_updates(RoundInputs(np.zeros(4), ALONE_COHORT, draws), clip_norm=1.0)
+        ).sum_uploads(RoundInputs(np.zeros(4), ALONE_COHORT, draws), RawUpdate(1.0))
 
 
 def test_an_order_is_read_back_whole_and_nothing_else_is_read():

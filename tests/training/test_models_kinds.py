@@ -151,7 +151,7 @@ def test_no_example_moves_a_client_further_than_the_bound(kind, dtype):
         engine = CompiledEngine(dataclasses.replace(made, clients=single))
         vector = scale * np.random.default_rng(3).standard_normal(made.model.size)
         for client in range(3):
-            one = engine.sum_of_noisy_runs(RoundInputs(vector, np.array([client]), batches, noise), runs)
+            one = engine.sum_uploads(RoundInputs(vector, np.array([client]), batches, noise), runs)
             assert one.largest_norm <= 0.5
             moved = np.linalg.norm(one.total) / (0.3 / 10)
             rounding = np.finfo(dtype).eps * np.linalg.norm(vector) / (0.3 / 10)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from epsilog.training.engines import RoundInputs
+from epsilog.training.engines import RawUpdate, RoundInputs
 from epsilog.training.engines.reference import ReferenceEngine
 
 COHORT = np.array([2, 5])
@@ -27,7 +27,7 @@ def test_a_row_that_cannot_be_used_is_as_good_as_absent(small_task, part, bad, r
     for change in (spoil, remove):
         task = small_task(widths=(3, 1), change=change, local_steps=1)
         vector = np.random.default_rng(1).standard_normal(task.model.size)
-        sums.append(ReferenceEngine(task).sum_of_updates(RoundInputs(vector, COHORT), clip_norm=0.4).total)
+        sums.append(ReferenceEngine(task).sum_uploads(RoundInputs(vector, COHORT), RawUpdate(0.4)).total)
     assert np.array_equal(*sums)
     assert np.isfinite(sums[0]).all()
     assert sums[0].any()

@@ -11,7 +11,7 @@ from epsilog.terms.codec import encode
 from epsilog.training import Federation, Randomness, noise, rounds
 from epsilog.training.engines import compiled
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.schemes import client_level_central
+from epsilog.training.schemes.base import PADDING
 
 CENTRAL = ClientLevelCentral(clients=12, sampling_probability=0.5, rounds=40, clip_norm=0.2, noise_multiplier=1.5)
 CLIENT_SIDE = ExampleLevelClientSide(
@@ -140,7 +140,7 @@ def test_the_public_record_holds_neither_cohort_nor_norm_nor_client_data(small_t
         "type", "round", "output_hash", "noise_stddev", "clip_norm", "padding", "test_loss", "test_score",
             "unclipped", "diverged", "given_up",
     }  # fmt: skip
-    assert len(record.padding) == client_level_central.PADDING
+    assert len(record.padding) == PADDING
 
 
 def test_an_empty_cohort_is_still_a_noisy_round(small_task):

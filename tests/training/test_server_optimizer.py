@@ -9,7 +9,7 @@ from tests.training.test_engine import COHORT, agree, batches, noise, noisy_runs
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError, RecordError
 from epsilog.training import AuthorizedRun, LocalTraining, Randomness, ServerOptimizer, run_rounds, train_without_charge
-from epsilog.training.engines import LocalDPSGD, RoundInputs
+from epsilog.training.engines import LocalDPSGD, RawUpdate, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 from epsilog.training.server_optimizer import SCHEDULES, compute_learning_rate_factor
@@ -79,11 +79,11 @@ def test_a_schedule_begins_at_1_and_never_rises_or_ends(schedule, rounds):
 def test_another_pace_is_another_learning_rate(small_task, engine):
     task = small_task()
     halved = dataclasses.replace(task, training=dataclasses.replace(task.training, learning_rate=0.05))
-    now = RoundInputs(start(task), COHORT, batches, noise, pace=0.5)
-    slow = engine(task).sum_of_updates(now, clip_norm=0.4)
+    now = RoundInputs(start(task), COHORT, batches, noise, learning_rate_factor=0.5)
+    slow = engine(task).sum_uploads(now, RawUpdate(0.4))
     agree(slow, updates(engine(halved)), 1e-12)
     runs = LocalDPSGD(steps=3, batch_probability=0.5, clip_norm=0.4, noise_stddev=0.1)
-    slow = engine(task).sum_of_noisy_runs(now, runs)
+    slow = engine(task).sum_uploads(now, runs)
     agree(slow, noisy_runs(engine(halved)), 1e-12)
 
 

@@ -15,7 +15,7 @@ from epsilog.schemes import (
     ClientLevelDistributed,
 )
 from epsilog.training import Randomness
-from epsilog.training.engines.dropout import DropoutEngine, add_dropout
+from epsilog.training.engines import DropoutEngine, add_dropout
 from epsilog.training.rounds import compute_next_round, make_initial_state
 from epsilog.verification import check_custody, check_noise, check_participation
 
@@ -77,9 +77,9 @@ class Fearful(Fixed):
         super().__init__(task)
         self.silent = silent
 
-    def sum_of_updates(self, now, *, clip_norm):
+    def sum_uploads(self, now, upload):
         heard = now.cohort[now.cohort != 0] if self.silent else now.cohort
-        found = super().sum_of_updates(now.of(heard), clip_norm=clip_norm)
+        found = super().sum_uploads(now.of(heard), upload)
         return replace(found, silent=now.cohort.size - heard.size)
 
 

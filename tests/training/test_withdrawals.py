@@ -126,9 +126,9 @@ def test_a_dry_run_computes_on_nobody_who_withdrew(small_task, way):
     seen = set()
 
     class Watched(Fixed):
-        def sum_of_updates(self, now, *, clip_norm):
+        def sum_uploads(self, now, upload):
             seen.update(now.cohort.tolist())
-            return super().sum_of_updates(now, clip_norm=clip_norm)
+            return super().sum_uploads(now, upload)
 
     train_without_charge(way, small_task(), randomness=Randomness.simulated(3), engine=Watched, withdrawn=GONE)
     assert seen == set(range(12)) - GONE

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from epsilog.terms import CheckError, RoundRecord, check
 from epsilog.training import AuthorizedRun, Task, TrainingResult, run_rounds
-from epsilog.training.engines.remote import make_remote_engine
-from epsilog.training.requests import TrainRequest
+from epsilog.training.engines.remote import TrainRequest, make_remote_engine
 from epsilog.training.site import Site
 
 if TYPE_CHECKING:

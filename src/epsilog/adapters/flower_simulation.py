@@ -34,7 +34,7 @@ from epsilog.adapters.flower_app import (
 from epsilog.terms import CheckError
 from epsilog.training import Task
 from epsilog.training.engines import make_engine
-from epsilog.training.requests import TrainRequest
+from epsilog.training.engines.remote import TrainRequest
 from epsilog.training.site import compute_upload
 
 if TYPE_CHECKING:

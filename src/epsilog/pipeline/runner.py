@@ -41,8 +41,7 @@ from epsilog.terms import CheckError, ConfigError, EpsilogError, RoundRecord, Ru
 from epsilog.terms.charts import draw_band_plot
 from epsilog.terms.notebook import render_html_table
 from epsilog.training import Task, delete_run_state, lock_exclusively
-from epsilog.training.engines import Engine
-from epsilog.training.engines.dropout import add_dropout
+from epsilog.training.engines import Engine, add_dropout
 from epsilog.training.models import ReleasedModel
 from epsilog.verification import Reconciliation, SimulatedUtility, read_evidence, reconcile
 

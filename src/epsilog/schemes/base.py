@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar, TypeVar
 
@@ -36,6 +37,62 @@ class Party:
     holds: ProtectionLevel
 
 
+@dataclass(frozen=True, slots=True)
+class RawUpdate:
+    """A client's whole update, which the server clips.
+
+    Attributes:
+        clip_norm: C, the bound on its L2 norm.
+    """
+
+    clip_norm: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyUpdate:
+    """A client's whole update, clipped and made noisy by the client.
+
+    Attributes:
+        clip_norm: C, the bound on its L2 norm before the noise.
+        noise_stddev: of the client's own noise.
+    """
+
+    clip_norm: float
+    noise_stddev: float
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDPSGD:
+    """A client's model difference after DP-SGD on its own examples.
+
+    Attributes:
+        steps: noisy steps.
+        batch_probability: p, with which each example joins each step on its own.
+        clip_norm: C, the bound on each example's gradient.
+        noise_stddev: of the noise on each step's sum of clipped gradients.
+    """
+
+    steps: int
+    batch_probability: float
+    clip_norm: float
+    noise_stddev: float
+
+
+Upload = RawUpdate | NoisyUpdate | LocalDPSGD
+"""What leaves a client in a round."""
+
+
+def remove_protection(upload: Upload) -> Upload:
+    """Return the same upload without clip and noise, for a baseline that protects nobody.
+
+    >>> remove_protection(NoisyUpdate(1.0, 2.0))
+    NoisyUpdate(clip_norm=inf, noise_stddev=0.0)
+    """
+    if isinstance(upload, RawUpdate):
+        return RawUpdate(math.inf)
+    return replace(upload, clip_norm=math.inf, noise_stddev=0.0)
+
+
 class Scheme:
     """How noise, clipping and sampling are arranged over a federated run. Abstract; every subclass is final.
 
@@ -47,7 +104,8 @@ class Scheme:
         unit_is_client: whether it protects a whole client, or one example of a client.
         local_settings: the training settings that clients go by under it; the others do not apply.
         adaptive_clip: whether the clip norm follows from noisy answers of the same clients.
-        replies_are_public: whether the public records tell how many replied, as each reply brings noise of its own.
+        replies_are_public: whether the public records show how many replied, as each reply brings noise of its own.
+        uploads_are_visible: whether the server may see single uploads, or its guarantee ends there.
     """
 
     __slots__ = ()
@@ -58,6 +116,7 @@ class Scheme:
     local_settings: ClassVar[tuple[str, ...]]
     adaptive_clip: ClassVar[bool] = False
     replies_are_public: ClassVar[bool] = False
+    uploads_are_visible: ClassVar[bool] = False
 
     clients: int
     rounds: int
@@ -81,6 +140,11 @@ class Scheme:
     def noise_stddev(self) -> float:
         """Standard deviation of the noise on the first noisy sum, in the sum's own unit."""
         return self.noise_multiplier * self.clip_norm
+
+    @property
+    def upload(self) -> Upload:
+        """What leaves each client of a cohort."""
+        return RawUpdate(self.clip_norm)
 
     @property
     def count_noise(self) -> tuple[float, float] | None:

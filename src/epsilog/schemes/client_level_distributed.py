@@ -36,18 +36,14 @@ class ClientLevelDistributed(Scheme):
     """
 
     clients: Annotated[int, parameters.CLIENTS]
-    cohort_size: Annotated[
-        int, Field("clients that the server picks at random each round", "m", ge=1, le_field="clients")
-    ]
+    cohort_size: Annotated[int, parameters.CAPPED_COHORT]
     survivors: Annotated[
         int,
         Field("replies, beyond those of colluders, without which a round is given up", ge=1, le_field="cohort_size"),
     ]
     rounds: Annotated[int, parameters.ROUNDS]
-    max_participations: Annotated[
-        int, Field("the most rounds any client takes part in; over it a client is absent", ge=1, le_field="rounds")
-    ]
-    clip_norm: Annotated[float, Field("the L2 norm to which a client clips its update", "C", gt=0)]
+    max_participations: Annotated[int, parameters.MAX_PARTICIPATIONS]
+    clip_norm: Annotated[float, parameters.CLIENT_CLIP]
     grid: Annotated[float, Field("width of the grid that updates are rounded to, over the clip norm", gt=0, le=1)]
     modulus_bits: Annotated[int, Field("bits of each number that is summed; sums wrap around beyond", ge=2, le=62)]
     noise_multiplier: Annotated[

@@ -1,14 +1,14 @@
-"""Noise at the client: what is the same of it whatever a client adds it to."""
+"""Noise at the client: on its whole update, or in every step of its own DP-SGD."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from epsilog.mechanisms import Release
-from epsilog.schemes.base import Party, ProtectionLevel, Scheme
+from epsilog.mechanisms import Gaussian, PoissonSampled, Release
+from epsilog.schemes.base import LocalDPSGD, NoisyUpdate, Party, ProtectionLevel, Scheme, register_scheme
 from epsilog.schemes.cohorts import CappedSampler
-from epsilog.terms import check, parameters
+from epsilog.terms import NeighboringRelation, check, parameters
 from epsilog.terms.fields import Field
 
 
@@ -27,15 +27,12 @@ class ClientSide(Scheme):
     """Each client of a cohort adds the noise itself. Abstract."""
 
     clients: Annotated[int, parameters.CLIENTS]
-    cohort_size: Annotated[
-        int, Field("clients that the server picks at random each round", "m", ge=1, le_field="clients")
-    ]
+    cohort_size: Annotated[int, parameters.CAPPED_COHORT]
     rounds: Annotated[int, parameters.ROUNDS]
-    max_participations: Annotated[
-        int, Field("the most rounds any client takes part in; over it a client is absent", ge=1, le_field="rounds")
-    ]
+    max_participations: Annotated[int, parameters.MAX_PARTICIPATIONS]
 
     replies_are_public: ClassVar[bool] = True
+    uploads_are_visible: ClassVar[bool] = True
 
     @property
     def cohorts(self) -> CappedSampler:
@@ -49,3 +46,79 @@ class ClientSide(Scheme):
     def in_every_round(self) -> Release:
         """Without the cap, which only the lists show to have been kept."""
         return replace(self, max_participations=self.rounds).unamplified()
+
+
+@register_scheme
+@dataclass(frozen=True, slots=True)
+class ClientLevelClientSide(ClientSide):
+    """Each sampled client clips its own update, adds noise to it and sends the sum: nobody is trusted with the update.
+
+    The Gaussian mechanism, once each time a client takes part. That it takes part is not hidden, so a neighbour is the
+    same run with nothing where one client's update was (zero-out); replacing its data by other data moves the update
+    twice as far. The server's own choice of the cohort amplifies nothing against the server.
+    """
+
+    clip_norm: Annotated[float, parameters.CLIENT_CLIP]
+    noise_multiplier: Annotated[
+        float, Field("noise standard deviation on each client's update, over the clip norm", "σ", ge=0)
+    ]
+
+    kind: ClassVar[str] = "client-level-client-side"
+    says: ClassVar[str] = "Each client clips its whole update, adds noise to it itself, and sends that."
+    unit_is_client: ClassVar[bool] = True
+    local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    relations = (NeighboringRelation.ZERO_OUT,)
+    parties: ClassVar[tuple[Party, ...]] = onlookers("update", "update")
+
+    @property
+    def upload(self) -> NoisyUpdate:
+        """The client clips its update and adds the noise."""
+        return NoisyUpdate(self.clip_norm, self.noise_stddev)
+
+    def step(self, share: float = 1.0) -> PoissonSampled:
+        """One noisy update; nothing is sampled that the server does not see."""
+        share = check.at_least(0, check.DOWN)(share=share)
+        return PoissonSampled(Gaussian(share * self.noise_multiplier), 1.0)
+
+
+@register_scheme
+@dataclass(frozen=True, slots=True)
+class ExampleLevelClientSide(ClientSide):
+    """Each sampled client runs DP-SGD on its own data and uploads a noisy model difference.
+
+    Algorithm 2 of Naseri, Hayes & De Cristofaro (NDSS 2022, arXiv:2009.03561) as we read it (docs/reading-algorithm-2):
+    clients start from the global model; each step is (sum of clipped gradients + noise) / (p n_k). The server's own
+    choice of the cohort amplifies nothing against the server, so only the client's batch sampling counts.
+    """
+
+    batch_probability: Annotated[float, Field("the chance that an example joins a batch", "p", gt=0, le=1)]
+    epochs: Annotated[int, Field("local epochs each time a client takes part", "E", ge=1)]
+    clip_norm: Annotated[float, Field("the L2 norm to which each example's gradient is clipped", "C", gt=0)]
+    noise_multiplier: Annotated[
+        float, Field("noise standard deviation on each step's sum of gradients, over the clip norm", "σ", ge=0)
+    ]
+
+    kind: ClassVar[str] = "example-level-client-side"
+    says: ClassVar[str] = "Each client runs DP-SGD on its own examples and sends a noisy model."
+    unit_is_client: ClassVar[bool] = False
+    local_settings: ClassVar[tuple[str, ...]] = ("nominal_examples",)
+    parties: ClassVar[tuple[Party, ...]] = onlookers("local model", "batches")
+
+    @property
+    def local_steps(self) -> int:
+        """Noisy steps each time a client takes part: round(E / p)."""
+        return max(1, round(self.epochs / self.batch_probability))
+
+    @property
+    def upload(self) -> LocalDPSGD:
+        """The client adds the noise in each step."""
+        return LocalDPSGD(self.local_steps, self.batch_probability, self.clip_norm, self.noise_stddev)
+
+    def step(self, share: float = 1.0) -> PoissonSampled:
+        """One batch of a client; the cohort draw is the server's and amplifies nothing against it, so it is absent."""
+        share = check.at_least(0, check.DOWN)(share=share)
+        return PoissonSampled(Gaussian(share * self.noise_multiplier), self.batch_probability)
+
+    def noisy_sums(self, rounds: int) -> int:
+        """``local_steps`` for each round that one client may take part in."""
+        return ClientSide.noisy_sums(self, rounds) * self.local_steps

@@ -19,6 +19,10 @@ class PoissonSampler:
     clients: int
     probability: float
 
+    def count_max_participations(self, rounds: int) -> int:
+        """Return the most of so many rounds that one client takes part in."""
+        return rounds
+
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeSampler:
@@ -31,6 +35,10 @@ class FixedSizeSampler:
 
     clients: int
     cohort_size: int
+
+    def count_max_participations(self, rounds: int) -> int:
+        """Return the most of so many rounds that one client takes part in."""
+        return rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,10 @@ class BallsInBinsSampler:
         """A round's place in its cycle, from 0."""
         return (round - 1) % self.cycle_length
 
+    def count_max_participations(self, rounds: int) -> int:
+        """Return the most of so many rounds that one client takes part in."""
+        return -(-rounds // self.cycle_length)
+
 
 @dataclass(frozen=True, slots=True)
 class CappedSampler:
@@ -65,6 +77,10 @@ class CappedSampler:
     clients: int
     cohort_size: int
     max_participations: int
+
+    def count_max_participations(self, rounds: int) -> int:
+        """Return the most of so many rounds that one client takes part in."""
+        return min(self.max_participations, rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,10 @@ class RoundRobinSampler:
     def due(self, round: int) -> range:  # noqa: A002 (the field's word)
         """Whose turn it is."""
         return range((round - 1) % self.cycle_length, self.clients, self.cycle_length)
+
+    def count_max_participations(self, rounds: int) -> int:
+        """Return the most of so many rounds that one client takes part in."""
+        return -(-rounds // self.cycle_length)
 
 
 Cohorts = PoissonSampler | FixedSizeSampler | BallsInBinsSampler | CappedSampler | RoundRobinSampler

@@ -34,6 +34,7 @@ class RoundRobinScheme(Scheme):
 
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    uploads_are_visible: ClassVar[bool] = True
 
     @property
     def relations(self) -> tuple[NeighboringRelation, ...]:

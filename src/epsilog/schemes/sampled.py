@@ -105,6 +105,7 @@ class SampledScheme(Scheme):
 
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    uploads_are_visible: ClassVar[bool] = True
     published: ClassVar[str] = "global model"  # what clients receive, in a word
 
     def __post_init__(self) -> None:

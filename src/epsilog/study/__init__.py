@@ -6,7 +6,7 @@ nobody can choose afterwards what to measure. Nothing here is a guarantee: an at
 that found nothing.
 """
 
-from epsilog.study.backdoor import Backdoor, BackdooredEngine, compute_attack_success
+from epsilog.study.backdoor import Backdoor, compute_attack_success, make_backdoored_engine
 from epsilog.study.canaries import CanaryExperiment
 from epsilog.study.membership import (
     AttackResult,
@@ -26,7 +26,6 @@ from epsilog.study.study import Study, load_study, read_tables, run_study
 __all__ = [
     "AttackResult",
     "Backdoor",
-    "BackdooredEngine",
     "CanaryExperiment",
     "Condition",
     "MembershipExperiment",
@@ -45,6 +44,7 @@ __all__ = [
     "evaluate_attack",
     "hold_out_half",
     "load_study",
+    "make_backdoored_engine",
     "measure_subject",
     "read_tables",
     "run_study",

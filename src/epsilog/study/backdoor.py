@@ -12,10 +12,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.schemes import LocalDPSGD, RawUpdate, Upload, remove_protection
 from epsilog.study.study_run import StudyRun, drop_test_set, get_engine, reuse_engine, score_model
 from epsilog.terms import CheckError, check
 from epsilog.training import Federation, Task
-from epsilog.training.engines import ClippedSum, Engine, LocalDPSGD, RoundInputs, combine_sums
+from epsilog.training.engines import ClippedSum, Engine, RoundInputs, SplitEngine, combine_sums
 
 Vector = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -74,70 +75,44 @@ class Backdoor:
         check.integer(0, int((task.clients.sizes > 0).sum()))(attackers=self.attackers)
 
 
-class BackdooredEngine:
-    """An engine some of whose clients attack; see ``train.engines.Engine``.
+class BackdoorClients:
+    """The attackers alone, as ``SplitEngine`` takes them."""
 
-    Attributes:
-        task: what the others train on.
-    """
+    def __init__(self, engine: Engine, backdoor: Backdoor) -> None:
+        """Take an engine over ``poison_task`` rows."""
+        self._engine, self._backdoor = engine, backdoor
 
-    def __init__(self, honest: Engine, attacking: Engine, backdoor: Backdoor) -> None:
-        """Takes an engine over everybody's rows, and one over ``poison_task`` rows."""
-        self.task = honest.task
-        self._honest, self._attacking, self._backdoor = honest, attacking, backdoor
-        self._attackers = list_attackers(honest.task, backdoor)
+    def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
+        """Sum what attackers send: scaled up, and then clipped like everybody's where the server clips.
 
-    def unusable(self, cohort: Ids) -> int:
-        """As the honest engine says."""
-        return self._honest.unusable(cohort)
+        One that does not comply neither clips nor adds noise, and shows padding as if it did.
+        """
+        rounds = (now.of(np.array([one])) for one in now.cohort)
+        return combine_sums([self._attack(alone, upload) for alone in rounds], size=now.model.size)
 
-    def evaluate(self, model: Vector) -> tuple[float, float]:
-        """As the honest engine says."""
-        return self._honest.evaluate(model)
-
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """An attacker's update is scaled up, and then clipped like everybody's."""
-        honest, bad = self._split_round(now)
-        parts = [self._honest.sum_of_updates(honest, clip_norm=clip_norm)]
-        for alone in bad:
-            own = self._attacking.sum_of_updates(alone, clip_norm=np.inf)
-            parts.append(_clip_update(self._backdoor.boost * own.total, clip_norm))
-        return combine_sums(parts, size=now.model.size)
-
-    def sum_of_noisy_updates(self, now: RoundInputs, *, clip_norm: float, noise_stddev: float) -> ClippedSum:
-        """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
-        honest, bad = self._split_round(now)
-        parts = [self._honest.sum_of_noisy_updates(honest, clip_norm=clip_norm, noise_stddev=noise_stddev)]
-        for alone in bad:
-            own = self._attacking.sum_of_updates(alone, clip_norm=np.inf)
-            drawn = noise_stddev * now.noise(int(alone.cohort[0])).normals((now.model.size + 1,))
-            sent = _clip_update(self._backdoor.boost * own.total, clip_norm if self._backdoor.complies else np.inf)
-            loud = sent.total + drawn[:-1] if self._backdoor.complies else sent.total
-            parts.append(replace(sent, total=loud, padding=drawn[-1:]))
-        return combine_sums(parts, size=now.model.size)
-
-    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
-        honest, bad = self._split_round(now)
-        parts = [self._honest.sum_of_noisy_runs(honest, runs)]
-        bare = replace(runs, clip_norm=np.inf, noise_stddev=0.0)
-        for alone in bad:
-            shown = self._attacking.sum_of_noisy_runs(alone, runs)
-            if not self._backdoor.complies:
-                own = self._attacking.sum_of_noisy_runs(alone, bare)
-                shown = replace(shown, total=self._backdoor.boost * own.total)
-            parts.append(shown)
-        return combine_sums(parts, size=now.model.size)
-
-    def _split_round(self, now: RoundInputs) -> tuple[RoundInputs, list[RoundInputs]]:
-        """The round of those who are honest, and that of each attacker."""
-        bad = np.isin(now.cohort, self._attackers)
-        return now.of(now.cohort[~bad]), [now.of(np.array([one])) for one in now.cohort[bad]]
+    def _attack(self, alone: RoundInputs, upload: Upload) -> ClippedSum:
+        boost, complies = self._backdoor.boost, self._backdoor.complies
+        if isinstance(upload, LocalDPSGD):
+            shown = self._engine.sum_uploads(alone, upload)
+            if complies:
+                return shown
+            return replace(shown, total=boost * self._engine.sum_uploads(alone, remove_protection(upload)).total)
+        update = boost * self._engine.sum_uploads(alone, RawUpdate(np.inf)).total
+        if isinstance(upload, RawUpdate):
+            return _clip_update(update, upload.clip_norm)
+        drawn = upload.noise_stddev * alone.noise(int(alone.cohort[0])).normals((alone.model.size + 1,))
+        sent = _clip_update(update, upload.clip_norm if complies else np.inf)
+        return replace(sent, total=sent.total + drawn[:-1] if complies else sent.total, padding=drawn[-1:])
 
 
 def list_attackers(task: Task, backdoor: Backdoor) -> Ids:
     """The clients that attack."""
     return np.flatnonzero(task.clients.sizes)[: backdoor.attackers]
+
+
+def make_backdoored_engine(honest: Engine, poisoned: Engine, backdoor: Backdoor) -> Engine:
+    """Make an engine with attackers from one over everybody's rows and one over ``poison_task`` rows."""
+    return SplitEngine(honest, list_attackers(honest.task, backdoor).tolist(), BackdoorClients(poisoned, backdoor))
 
 
 @lru_cache(maxsize=1)
@@ -171,7 +146,7 @@ def measure_backdoor(question: Backdoor, trial: StudyRun) -> dict[str, float | N
     """The score of a model that was trained with attackers, and how often the trigger works; None if it diverged."""
     plain = drop_test_set(trial.task)
     rows = replace(question, boost=1.0, complies=True, name="backdoor")  # what rows depend on, for one engine for all
-    engine = BackdooredEngine(get_engine(plain), get_engine(poison_task(plain, rows)), question)
+    engine = make_backdoored_engine(get_engine(plain), get_engine(poison_task(plain, rows)), question)
     model = trial.train(engines=reuse_engine(engine))
     if model is None:
         return None

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from epsilog.study.study_run import StudyRun, drop_test_set, get_engine, reuse_engine
 from epsilog.terms import check
 from epsilog.training import Randomness, Task
-from epsilog.training.engines import CanaryEngine
+from epsilog.training.engines import CanaryClients, SplitEngine
 from epsilog.training.rounds import RoundResult, TrainingState
 from epsilog.verification.audits import estimate_epsilon, fit_normal
 
@@ -57,7 +57,7 @@ def measure_canaries(question: CanaryExperiment, trial: StudyRun) -> dict[str, f
     order = np.argsort(draws.stream("canaries", 1).words(plain.clients.count), kind="stable")
     ids, sent = np.sort(order[: question.count]), directions[: question.count]
     sends = dict(zip(ids.tolist(), sent, strict=True))
-    engine = CanaryEngine(get_engine(plain), sends, sends.get, unclipped=trial.scheme.clip_norm)
+    engine = SplitEngine(get_engine(plain), sends, CanaryClients(sends.get, trial.scheme.clip_norm))
     closest = np.full(3 * question.count, -1.0)
 
     def watch(before: TrainingState, after: RoundResult) -> None:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from epsilog.accounting import calibrate, profile, tpr_upper_bound
-from epsilog.schemes import Scheme
+from epsilog.schemes import RawUpdate, Scheme
 from epsilog.study.backdoor import Backdoor, compute_attack_success, measure_backdoor
 from epsilog.study.canaries import CanaryExperiment, measure_canaries
 from epsilog.study.membership import ATTACKS, SHADOWS, MembershipExperiment, measure_membership
@@ -18,7 +18,6 @@ from epsilog.study.result_cells import ResultCells, Shelf
 from epsilog.study.study_run import StudyRun, score_model
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.training import Task, require_matching_scheme
-from epsilog.training.requests import UPLOADS
 
 DIGITS = 6  # of a calibrated noise multiplier
 UTILITY = "utility"
@@ -275,7 +274,7 @@ def _applies(question: Backdoor | MembershipExperiment | PropertyExperiment | Ca
     if isinstance(question, CanaryExperiment):
         return scheme.unit_is_client
     if isinstance(question, Backdoor) and not question.complies:
-        return type(scheme) in UPLOADS and UPLOADS[type(scheme)].is_noisy
+        return not isinstance(scheme.upload, RawUpdate)
     return True
 
 

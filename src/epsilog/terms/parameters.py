@@ -27,6 +27,11 @@ CORRELATED_NOISE = Field(
     "standard deviation of the noise before it is correlated, over the clip norm", "σ", ge=0, rounding=DOWN
 )
 UPDATE_CLIP = Field("the L2 norm to which each client's update is clipped", "C", gt=0)
+CLIENT_CLIP = Field("the L2 norm to which a client clips its update", "C", gt=0)
+CAPPED_COHORT = Field("clients that the server picks at random each round", "m", ge=1, le_field="clients")
+MAX_PARTICIPATIONS = Field(
+    "the most rounds any client takes part in; over it a client is absent", ge=1, le_field="rounds"
+)
 TURNS = Field("rounds from one turn of a client to its next; its place says when", "b", ge=1, le_field="clients")
 CLIP_NORM = Field("the most one unit can move the sum, in L2 norm; costs nothing", "C", gt=0, default=1.0)
 SAMPLING = Field("what the code really does to pick a cohort", choices=SAMPLERS, default="poisson")

@@ -161,7 +161,7 @@ def compute_next_round(
     with np.errstate(over="ignore", invalid="ignore"):
         change = TRAINED[type(scheme)].change(scheme, engine, now)
         model, server = training.server.moved(state.model, change.step, state.server, done=done, rounds=scheme.rounds)
-    if change.given_up:  # nothing was seen
+    if change.aborted:  # nothing was seen
         model, server = state.model, state.server
     scored = engine.evaluate(model) if engine.task.is_scored else ()
     reach = clipping.get_largest_trainable(engine.task.clients.features.dtype)
@@ -184,7 +184,7 @@ def compute_next_round(
             score,
             change.unclipped,
             diverged,
-            change.given_up,
+            change.aborted,
         ),
         CustodyRecord(
             done,

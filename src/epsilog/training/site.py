@@ -14,43 +14,33 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from epsilog.ledger import Charge, Ledger, open_ledger
-from epsilog.schemes import ExampleLevelClientSide, Scheme
-from epsilog.terms import CheckError, ConflictError
+from epsilog.schemes import LocalDPSGD, NoisyUpdate, RawUpdate, Scheme, Upload
+from epsilog.terms import CheckError, ConflictError, codec
 from epsilog.training import clipping
 from epsilog.training.engines import Engine, make_engine
-from epsilog.training.engines.base import ClientStreams, ClippedSum, LocalDPSGD, RoundInputs, Vector, sum_clipped
+from epsilog.training.engines.base import ClientStreams, ClippedSum, RoundInputs, Summing, Vector, sum_clipped
+from epsilog.training.engines.remote import TrainRequest, require_visible_uploads
 from epsilog.training.federation import Federation
 from epsilog.training.noise import Randomness, RandomStream
-from epsilog.training.requests import TrainRequest, UploadKind, count_max_participations, get_upload_kind, hash_scheme
 from epsilog.training.sampling import Ids
 from epsilog.training.task import LocalTraining, Task
 
-__all__ = ["Site", "SiteEngine", "compute_upload", "make_function_site_engine", "make_task_site_engine"]
+__all__ = ["Site", "compute_upload", "make_function_site_engine", "make_task_site_engine"]
 
 ALONE = np.zeros(1, dtype=np.int64)  # a site's cohort: its one client
 log = logging.getLogger(__name__)
 
 
-class SiteEngine(Protocol):
-    """What a site computes with: the two sums of an ``Engine``, over its one client."""
-
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """The client's clipped update."""
-
-    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """The client's model difference after DP-SGD."""
+MakeSiteEngine = Callable[[LocalTraining], Summing]
+"""Makes what computes a client's raw updates and DP-SGD, for the training that the server states."""
 
 
-Made = Callable[[LocalTraining], SiteEngine]
-"""Makes what computes, for the training that the server states."""
-
-
-def make_task_site_engine(task: Task, engine: Callable[[Task], Engine] | None = None) -> Made:
+def make_task_site_engine(task: Task, engine: Callable[[Task], Engine] | None = None) -> MakeSiteEngine:
     """Computes with an engine on the rows of one client; None for the compiled engine, on JAX.
 
     An update that fails counts as zero, and a noisy run that fails is sent as one without rows: the server must not
@@ -64,9 +54,9 @@ def make_task_site_engine(task: Task, engine: Callable[[Task], Engine] | None = 
     rows = task.clients
     nobody = Federation(rows.features[:0], rows.targets[:0], np.zeros(1, np.int64))
 
-    def computing(training: LocalTraining) -> SiteEngine:
+    def computing(training: LocalTraining) -> Summing:
         stated = dataclasses.replace(task, training=training)
-        return _Unfailing(
+        return _TaskEngine(
             make_engine(engine, stated),
             lambda: make_engine(engine, dataclasses.replace(stated, clients=nobody, population=None)),
         )
@@ -77,7 +67,7 @@ def make_task_site_engine(task: Task, engine: Callable[[Task], Engine] | None = 
 def make_function_site_engine(
     update: Callable[[Vector, LocalTraining], Any] | None = None,
     noisy_run: Callable[[Vector, LocalDPSGD, LocalTraining], Any] | None = None,
-) -> Made:
+) -> MakeSiteEngine:
     """Computes with plain functions, whatever they are written with.
 
     Args:
@@ -90,7 +80,7 @@ def make_function_site_engine(
             what is sent is the noise of a run without rows; a function that fails because of a row is not covered by
             the claim, since without that row it would have sent something else.
     """
-    return lambda training: _Functions(training, update, noisy_run)
+    return lambda training: _FunctionEngine(training, update, noisy_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +98,7 @@ class Site:
         simulation: whether this is no real data: only then may a server hand out the draws.
     """
 
-    computing: Made
+    computing: MakeSiteEngine
     unit: str
     unit_is_client: bool
     ledger: Path
@@ -128,10 +118,11 @@ class Site:
             BudgetExceededError: the scheme's whole price does not fit the site's budget.
             ConflictError: another scheme than was booked under this run, or one participation too many.
         """
-        upload = get_upload_kind(order.scheme)
+        upload = require_visible_uploads(order.scheme)
         self._require(order, upload)
+        is_noisy = not isinstance(upload, RawUpdate)
         again = hashlib.sha256(order.model.astype("<f8").tobytes()).hexdigest()
-        mark = secrets.token_hex(32) if upload.is_noisy else again  # never a hash of what is private
+        mark = secrets.token_hex(32) if is_noisy else again  # never a hash of what is private
         if not self.ledger.is_file():
             raise CheckError("ledger", "there before a site takes part", str(self.ledger))
         with open_ledger(self.ledger) as books:
@@ -140,15 +131,15 @@ class Site:
             if mark in released.values():
                 return compute_upload(order, self.computing(order.training), ALONE)
             charge.round_started(len(released) + 1)
-            if upload.is_noisy:  # counted before it is computed: that it fails would be seen as well
+            if is_noisy:  # counted before it is computed: that it fails would be seen as well
                 charge.round_released(len(released) + 1, output_hash=mark)
             answer = compute_upload(order, self.computing(order.training), ALONE)
-            if not upload.is_noisy:
+            if not is_noisy:
                 charge.round_released(len(released) + 1, output_hash=mark)
         return answer
 
-    def _require(self, order: TrainRequest, upload: UploadKind) -> None:
-        if upload is UploadKind.RAW_UPDATE and not self.trusts_server:
+    def _require(self, order: TrainRequest, upload: Upload) -> None:
+        if isinstance(upload, RawUpdate) and not self.trusts_server:
             raise CheckError("scheme", "one with noise at the client: this server is not trusted", order.scheme.kind)
         if order.scheme.unit_is_client != self.unit_is_client:
             raise CheckError("scheme", f"one that protects a {self.unit}", repr(order.scheme.kind))
@@ -182,8 +173,8 @@ class Site:
             key=run,
             delta=self.delta,
             privacy_unit=self.unit,
-            plan_hash=hash_scheme(scheme),
-            rounds=count_max_participations(scheme),
+            plan_hash=codec.hash_canonical(codec.to_json(scheme)),
+            rounds=scheme.cohorts.count_max_participations(scheme.rounds),
             simulation=self.simulation,
         )
         if charge.state == "reserved":
@@ -193,7 +184,7 @@ class Site:
         return charge
 
 
-def compute_upload(order: TrainRequest, computing: SiteEngine, client: Ids) -> Vector:
+def compute_upload(order: TrainRequest, computing: Summing, client: Ids) -> Vector:
     """What one client sends for an order: its update as the scheme lets it leave, of shape (d,) or (d + 1,).
 
     Args:
@@ -201,19 +192,16 @@ def compute_upload(order: TrainRequest, computing: SiteEngine, client: Ids) -> V
         computing: has the client's rows.
         client: its number among those, of shape (1,).
     """
-    scheme, upload = order.scheme, get_upload_kind(order.scheme)
+    upload = require_visible_uploads(order.scheme)
     batches, noise = (_streams(order, purpose) for purpose in ("batches", "noise"))
     now = RoundInputs(order.model.copy(), client, batches, noise)
-    if upload is UploadKind.NOISY_RUN:
-        assert isinstance(scheme, ExampleLevelClientSide)
-        runs = LocalDPSGD(scheme.local_steps, scheme.batch_probability, scheme.clip_norm, scheme.noise_stddev)
-        ran = computing.sum_of_noisy_runs(now, runs)
+    if isinstance(upload, LocalDPSGD):
+        ran = computing.sum_uploads(now, upload)
         return np.concatenate([ran.total, ran.padding])
-    clip_norm = scheme.clip_norm if upload is UploadKind.NOISY_UPDATE else np.inf
-    update = computing.sum_of_updates(now, clip_norm=clip_norm).total
-    if upload is UploadKind.RAW_UPDATE:
-        return update
-    return np.append(update, 0.0) + scheme.noise_stddev * noise(0).normals((update.size + 1,))
+    if isinstance(upload, NoisyUpdate):  # the noise is this function's own, whatever computes the update
+        update = computing.sum_uploads(now, RawUpdate(upload.clip_norm)).total
+        return np.append(update, 0.0) + upload.noise_stddev * noise(0).normals((update.size + 1,))
+    return computing.sum_uploads(now, RawUpdate(np.inf)).total
 
 
 def _streams(order: TrainRequest, purpose: str) -> ClientStreams:
@@ -225,65 +213,62 @@ def _streams(order: TrainRequest, purpose: str) -> ClientStreams:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unfailing:
+class _TaskEngine:
     """An engine whose failures do not show.
 
     Attributes:
         engine: has the client's rows.
-        without_rows: makes one for a client that has none.
+        make_without_rows: makes one for a client that has none.
     """
 
-    engine: SiteEngine
-    without_rows: Callable[[], SiteEngine]
+    engine: Summing
+    make_without_rows: Callable[[], Summing]
 
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """The engine's; a failure is a zero update."""
+    def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
+        """Return the engine's; after a failure a zero update, or the DP-SGD of a client without rows."""
         try:
-            return self.engine.sum_of_updates(now, clip_norm=clip_norm)
+            return self.engine.sum_uploads(now, upload)
         except Exception:  # whether one's rows make it fail must not show
-            log.exception("the update failed and counts as zero")
-        return sum_clipped([np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
-
-    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """The engine's; after a failure, that of a client without rows."""
-        try:
-            return self.engine.sum_of_noisy_runs(now, runs)
-        except Exception:
-            log.exception("the noisy run failed, and noise alone is sent")
-        return self.without_rows().sum_of_noisy_runs(now, runs)
+            log.exception("the client's work failed and counts as that of a client without rows")
+        if isinstance(upload, LocalDPSGD):
+            return self.make_without_rows().sum_uploads(now, upload)
+        return sum_clipped([np.full_like(now.model, np.nan)], upload.clip_norm, size=now.model.size)
 
 
 @dataclass(frozen=True, slots=True)
-class _Functions:
+class _FunctionEngine:
     """Plain functions as what a site computes with."""
 
     training: LocalTraining
     update: Callable[[Vector, LocalTraining], Any] | None
     noisy_run: Callable[[Vector, LocalDPSGD, LocalTraining], Any] | None
 
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """Clips what the function returns; a failure is a zero update."""
-        if self.update is None:
-            raise CheckError("update", "a function, for schemes that protect whole clients", "None")
-        try:
-            change = np.array(self.update(now.model.copy(), self.training), dtype=np.float64)
-            fits = change.shape == now.model.shape
-        except Exception:  # whether one's rows make it fail must not show
-            log.exception("the update failed and counts as zero")
-            change, fits = np.zeros_like(now.model), False
-        return sum_clipped([change if fits else np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
+    def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
+        """Clip what the function returns, or trust its own DP-SGD, which can show no padding.
 
-    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """The function's own noisy run. Nothing here can show its noise, so there is no padding."""
-        if self.noisy_run is None:
-            raise CheckError("noisy_run", "a function, for schemes that protect examples", "None")
-        try:
-            total = np.array(self.noisy_run(now.model.copy(), runs, self.training), dtype=np.float64)
-            fits = total.shape == now.model.shape and bool(np.isfinite(total).all())
-        except Exception:
-            log.exception("the noisy run failed, and noise alone is sent")
-            total, fits = np.zeros_like(now.model), False
-        if not fits:
-            step = self.training.learning_rate / (runs.batch_probability * self.training.nominal_examples)
-            total = -step * runs.noise_stddev * now.noise(0).normals((runs.steps, now.model.size)).sum(axis=0)
-        return ClippedSum(total, None, 0, 0, 0)
+        After a failure, return a zero update, or the noise of a client without rows.
+        """
+        update, noisy_run, model, training = self.update, self.noisy_run, now.model, self.training
+        if isinstance(upload, LocalDPSGD):
+            if noisy_run is None:
+                raise CheckError("noisy_run", "a function, for schemes that protect examples", "None")
+            total = _call_function(lambda: noisy_run(model.copy(), upload, training), model)
+            if not np.isfinite(total).all():
+                step = training.learning_rate / (upload.batch_probability * training.nominal_examples)
+                total = -step * upload.noise_stddev * now.noise(0).normals((upload.steps, model.size)).sum(axis=0)
+            return ClippedSum(total, None, 0, 0, 0)
+        if update is None:
+            raise CheckError("update", "a function, for schemes that protect whole clients", "None")
+        change = _call_function(lambda: update(model.copy(), training), model)
+        return sum_clipped([change], upload.clip_norm, size=model.size)
+
+
+def _call_function(run: Callable[[], Any], model: Vector) -> Vector:
+    """Return the model's change that a function computes; NaN where it fails or has another shape."""
+    try:
+        change = np.array(run(), dtype=np.float64)
+        if change.shape == model.shape:
+            return change
+    except Exception:  # whether one's rows make it fail must not show
+        log.exception("the client's function failed and counts as that of a client without rows")
+    return np.full_like(model, np.nan)

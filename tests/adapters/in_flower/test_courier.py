@@ -14,7 +14,7 @@ from epsilog.adapters.flower_app import FlowerTransport, build_site_client_app, 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError
 from epsilog.training import LocalTraining
-from epsilog.training.requests import SimulatedDraws, TrainRequest
+from epsilog.training.engines.remote import SimulatedDraws, TrainRequest
 
 ORDER = TrainRequest(
     "one", ClientLevelCentral(3, 1.0, 2, 0.2, 1.0), LocalTraining(0.1), np.arange(3.0), SimulatedDraws(1, 2**127)

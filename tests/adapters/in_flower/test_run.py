@@ -197,7 +197,7 @@ def test_clients_are_dealt_out_to_the_nodes_that_are_there():
 
     from epsilog.schemes import ClientLevelCentral
     from epsilog.training import LocalTraining
-    from epsilog.training.requests import SimulatedDraws, TrainRequest
+    from epsilog.training.engines.remote import SimulatedDraws, TrainRequest
 
     scheme = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
     orders = {
@@ -222,8 +222,8 @@ def test_a_host_takes_simulations_alone_and_answers_for_each_client_in_turn(tmp_
     from epsilog.adapters.flower_simulation import _uploads
     from epsilog.schemes import ClientLevelClientSide
     from epsilog.training import Federation, LocalTraining, Task
+    from epsilog.training.engines.remote import SimulatedDraws, TrainRequest
     from epsilog.training.models import build_model
-    from epsilog.training.requests import SimulatedDraws, TrainRequest
 
     draws = np.random.default_rng(1)
     clients = Federation(draws.standard_normal((6, 2)), draws.standard_normal(6), np.array([2, 3, 1]))

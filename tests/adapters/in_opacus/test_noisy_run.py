@@ -15,10 +15,10 @@ from epsilog.schemes import ExampleLevelClientSide
 from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.training import Federation, LocalTraining, Task
 from epsilog.training.engines import LocalDPSGD, RoundInputs
+from epsilog.training.engines.remote import TrainRequest
 from epsilog.training.engines.torch_engine import TorchEngine
 from epsilog.training.models import from_torch
 from epsilog.training.noise import Randomness
-from epsilog.training.requests import TrainRequest
 from epsilog.training.site import Site, make_function_site_engine
 
 TRAINING = LocalTraining(0.3, nominal_examples=10)
@@ -53,7 +53,7 @@ def test_steps_without_noise_are_those_of_our_engine(dtype, tolerance, clip_norm
     task = Task("x", "row", False, from_torch(net, "cross-entropy", classes=3), TRAINING, clients, None, None)
     draws = Randomness.simulated(1)
     streams = [lambda client, name=name: draws.stream(name, 1, client) for name in ("batches", "noise")]
-    theirs = TorchEngine(task).sum_of_noisy_runs(RoundInputs(start(net), np.array([0]), *streams), runs).total
+    theirs = TorchEngine(task).sum_uploads(RoundInputs(start(net), np.array([0]), *streams), runs).total
     assert ours.any()
     assert ours == pytest.approx(theirs, abs=tolerance)
 

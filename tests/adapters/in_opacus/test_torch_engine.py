@@ -25,13 +25,13 @@ from epsilog.training import (
     insert_canaries,
     train_without_charge,
 )
-from epsilog.training.engines import LocalDPSGD, RoundInputs, make_engine, torch_engine
+from epsilog.training.engines import LocalDPSGD, NoisyUpdate, RawUpdate, RoundInputs, make_engine, torch_engine
 from epsilog.training.engines.base import sum_clipped_examples
 from epsilog.training.engines.compiled import CompiledEngine
+from epsilog.training.engines.remote import SimulatedDraws, TrainRequest
 from epsilog.training.engines.torch_engine import TorchEngine
 from epsilog.training.models import Model, build_model, from_torch, parse_model_kind
 from epsilog.training.noise import RandomStream
-from epsilog.training.requests import SimulatedDraws, TrainRequest
 from epsilog.training.site import compute_upload, make_task_site_engine
 
 COHORT = np.array([0, 2, 3, 5])
@@ -124,20 +124,20 @@ def now(engine, cohort=COHORT):
         cohort,
         lambda client: streams.stream("batches", 1, client),
         lambda client: streams.stream("noise", 1, client),
-        pace=0.5,
+        learning_rate_factor=0.5,
     )
 
 
 def updates(engine, clip_norm=0.3, cohort=COHORT):
-    return engine.sum_of_updates(now(engine, cohort), clip_norm=clip_norm)
+    return engine.sum_uploads(now(engine, cohort), RawUpdate(clip_norm))
 
 
 def noisy_updates(engine, clip_norm=0.3, cohort=COHORT):
-    return engine.sum_of_noisy_updates(now(engine, cohort), clip_norm=clip_norm, noise_stddev=0.1)
+    return engine.sum_uploads(now(engine, cohort), NoisyUpdate(clip_norm, 0.1))
 
 
 def noisy_runs(engine, clip_norm=0.3, cohort=COHORT):
-    return engine.sum_of_noisy_runs(now(engine, cohort), LocalDPSGD(3, 0.5, clip_norm, 0.1))
+    return engine.sum_uploads(now(engine, cohort), LocalDPSGD(3, 0.5, clip_norm, 0.1))
 
 
 @pytest.mark.parametrize("sums", [updates, noisy_updates, noisy_runs])
@@ -188,8 +188,8 @@ def test_nobody_moves_a_sum_further_than_the_bound(scale, clip_norm, dtype):
         assert np.linalg.norm(alone.total) <= clip_norm
         assert alone.largest_norm <= clip_norm
     runs = LocalDPSGD(1, 1.0, clip_norm, 0.0)
-    one = engine.sum_of_noisy_runs(
-        dataclasses.replace(now(engine, np.array([1])), model=0 * start(engine), pace=1), runs
+    one = engine.sum_uploads(
+        dataclasses.replace(now(engine, np.array([1])), model=0 * start(engine), learning_rate_factor=1), runs
     )
     assert one.count == 1
     assert one.largest_norm <= clip_norm
@@ -203,7 +203,7 @@ def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same():
         task_of(MODELS["linear"][1](), 4, nominal_examples=1), clients=Federation(rows, goals, np.array([1]))
     )
     runs, at = LocalDPSGD(1, 1.0, 0.01, 0.0), now(TorchEngine(task), np.array([0]))
-    one = TorchEngine(task).sum_of_noisy_runs(dataclasses.replace(at, model=np.zeros(5), pace=1.0), runs)
+    one = TorchEngine(task).sum_uploads(dataclasses.replace(at, model=np.zeros(5), learning_rate_factor=1.0), runs)
     assert 0 < np.linalg.norm(one.total) <= 0.2 * 0.01 * (1 + 1e-9)
     assert one.clipped == 1
 
@@ -274,7 +274,7 @@ def test_an_example_on_which_the_module_fails_is_dropped_and_no_other(monkeypatc
         task.clients.sizes - (np.arange(8) == 2),
     )
     without = TorchEngine(dataclasses.replace(task, clients=fewer))
-    ours, theirs = (one.sum_of_noisy_runs(now(one), runs) for one in (engine, without))
+    ours, theirs = (one.sum_uploads(now(one), runs) for one in (engine, without))
     assert ours.total == pytest.approx(theirs.total, abs=1e-14)
     assert np.array_equal(ours.padding, theirs.padding)
     assert (ours.dropped, ours.count) == (theirs.dropped + 1, theirs.count + 1)

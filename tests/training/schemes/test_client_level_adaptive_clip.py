@@ -11,7 +11,7 @@ from epsilog.accounting import epsilon
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 from epsilog.schemes import ClientLevelAdaptiveClip, ClientLevelCentral
 from epsilog.training import Randomness, require_matching_scheme, train_without_charge
-from epsilog.training.engines import RoundInputs
+from epsilog.training.engines import RawUpdate, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.rounds import compute_next_round, make_initial_state
 from epsilog.verification import check_clipping, check_noise, check_norms, rescale_to_first_round
@@ -52,8 +52,8 @@ def sizes_of_updates(task, model):
     engine, everybody = CompiledEngine(task), range(task.clients.count)
     streams = Randomness.simulated(0)
     one = [
-        engine.sum_of_updates(
-            RoundInputs(model, np.array([client]), lambda c: streams.stream("batches", 1, c)), clip_norm=np.inf
+        engine.sum_uploads(
+            RoundInputs(model, np.array([client]), lambda c: streams.stream("batches", 1, c)), RawUpdate(np.inf)
         )
         for client in everybody
     ]

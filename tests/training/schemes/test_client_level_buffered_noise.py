@@ -15,7 +15,7 @@ from epsilog.mechanisms import BufferedToeplitzStrategy, GaussianDP, ToeplitzStr
 from epsilog.schemes import ClientLevelBufferedNoise
 from epsilog.terms import codec
 from epsilog.training import Randomness, require_matching_scheme, rounds, train_without_charge
-from epsilog.training.engines import RoundInputs
+from epsilog.training.engines import RawUpdate, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.schemes import round_robin
 
@@ -96,8 +96,8 @@ def noise_rows(scheme, task, seed):
     engine, state, rows = CompiledEngine(task), rounds.make_initial_state(task), []
     divisor = np.mean([len(scheme.cohorts.due(number)) for number in range(1, scheme.cycle_length + 1)])
     for number in range(1, scheme.rounds + 1):
-        clipped = engine.sum_of_updates(
-            RoundInputs(state.model, np.array(scheme.cohorts.due(number))), clip_norm=scheme.clip_norm
+        clipped = engine.sum_uploads(
+            RoundInputs(state.model, np.array(scheme.cohorts.due(number))), RawUpdate(scheme.clip_norm)
         )
         outcome = rounds.compute_next_round(scheme, engine, state, Randomness.simulated(seed))
         rows.append((outcome.state.model - state.model) * divisor - clipped.total)
@@ -170,7 +170,7 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
         with pytest.raises(ValueError, match=r"decays|weights|rounds"):
             replace(SCHEME, **wrong)
     task = small_task()
-    monkeypatch.setattr(round_robin, "MOST_REMEMBERED", 2 * task.model.size - 1)
+    monkeypatch.setattr(round_robin, "MAX_REMEMBERED", 2 * task.model.size - 1)
     with pytest.raises(ValueError, match=r"buffers_times_parameters must be in \[0, 41\], got 42"):
         require_matching_scheme(SCHEME, task)
 

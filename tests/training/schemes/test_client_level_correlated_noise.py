@@ -14,7 +14,7 @@ from epsilog.mechanisms import GaussianDP
 from epsilog.schemes import ClientLevelCorrelatedNoise
 from epsilog.terms import CustodyRecord
 from epsilog.training import Randomness, require_matching_scheme, rounds, sampling, train_without_charge
-from epsilog.training.engines import RoundInputs
+from epsilog.training.engines import RawUpdate, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.sampling import SamplerHistory
 from epsilog.training.schemes import round_robin
@@ -89,7 +89,7 @@ def noise_rows(scheme, task, seed):
     engine, state, rows, padding = CompiledEngine(task), rounds.make_initial_state(task), [], []
     for number in range(1, scheme.rounds + 1):
         cohort = np.array(scheme.cohorts.due(number))
-        clipped = engine.sum_of_updates(RoundInputs(state.model, cohort), clip_norm=scheme.clip_norm)
+        clipped = engine.sum_uploads(RoundInputs(state.model, cohort), RawUpdate(scheme.clip_norm))
         outcome = rounds.compute_next_round(scheme, engine, state, Randomness.simulated(seed))
         rows.append((outcome.state.model - state.model) * divisor - clipped.total)
         padding.append(outcome.record.padding)
@@ -146,9 +146,9 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
     with pytest.raises(ValueError, match="cycle_length"):
         replace(SCHEME, cycle_length=13)
     task = small_task()
-    monkeypatch.setattr(round_robin, "MOST_REMEMBERED", 2 * task.model.size)
+    monkeypatch.setattr(round_robin, "MAX_REMEMBERED", 2 * task.model.size)
     require_matching_scheme(SCHEME, task)
-    monkeypatch.setattr(round_robin, "MOST_REMEMBERED", 2 * task.model.size - 1)
+    monkeypatch.setattr(round_robin, "MAX_REMEMBERED", 2 * task.model.size - 1)
     with pytest.raises(ValueError, match=r"bands_times_parameters must be in \[0, 41\], got 42"):
         require_matching_scheme(SCHEME, task)
 

@@ -14,7 +14,7 @@ from epsilog.terms import NeighboringRelation
 from epsilog.training import Randomness, require_matching_scheme
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.rounds import compute_next_round, make_initial_state
-from epsilog.training.schemes.client_level_distributed import _wrap_modulo, draw_discrete_gaussians
+from epsilog.training.schemes.distributed import _wrap_modulo, draw_discrete_gaussians
 
 SCHEME = ClientLevelDistributed(
     clients=12,

@@ -1,12 +1,13 @@
-"""What an engine must do: clipped sums over a cohort, wherever the clients are computed.
+"""The contract of an engine: it gets a round and what each client may upload, and returns the sum of the uploads.
 
-Draws come in as streams, one for each client of the round, so that no engine's order of work, and no client beside
-another, changes what a client draws. Under a simulation every engine therefore gives the same model.
+Draws come in as streams, one for each client of the round, so that no engine's order of work, and no other client,
+changes what a client draws. Under a simulation every engine therefore gives the same model.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.schemes import LocalDPSGD, NoisyUpdate, RawUpdate, Upload
 from epsilog.terms.disclosed import Private
 from epsilog.training import clipping
 from epsilog.training.noise import RandomStream
@@ -28,13 +30,13 @@ log = logging.getLogger(__name__)
 
 
 def reject_draws(client: int) -> RandomStream:
-    """Stands for draws that nobody will need."""
-    raise AssertionError(f"client {client} was promised that it draws nothing")
+    """Stand in for draws that an upload does not need."""
+    raise AssertionError(f"the upload of client {client} must not need these draws")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundInputs:
-    """What the clients of a cohort compute from, whatever the scheme.
+    """What the clients of a cohort compute from, under every scheme.
 
     Attributes:
         model: the global model; shape (d,).
@@ -42,7 +44,7 @@ class RoundInputs:
         batches: a client's draws for its rows: keys that shuffle them, or coins that let them join.
         noise: a client's draws of normals.
         replies: a simulated client's draws of whether it replies.
-        pace: what the task's learning rate is multiplied by in this round.
+        learning_rate_factor: multiplies the task's learning rate in this round.
     """
 
     model: Vector
@@ -50,11 +52,15 @@ class RoundInputs:
     batches: ClientStreams = reject_draws
     noise: ClientStreams = reject_draws
     replies: ClientStreams = reject_draws
-    pace: float = 1.0
+    learning_rate_factor: float = 1.0
 
     def of(self, cohort: Ids) -> RoundInputs:
-        """The same round for others."""
+        """Return the same round for other clients."""
         return replace(self, cohort=cohort)
+
+    def learning_rate(self, task: Task) -> float:
+        """Return the task's learning rate in this round."""
+        return self.learning_rate_factor * task.training.learning_rate
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,7 +74,7 @@ class ClippedSum(Private):
         dropped: how many of them were not finite, or had no finite norm, and counted as zero.
         count: how many there were.
         padding: each client's noise on a coordinate whose true sum is 0, scaled to one step's; empty if none is added.
-        silent: clients of the cohort from whom nothing came that could be read; they are not in ``count``.
+        silent: clients of the cohort that sent nothing readable; they are not in ``count``.
     """
 
     total: Vector
@@ -83,29 +89,119 @@ class ClippedSum(Private):
 
     @property
     def clipped_fraction(self) -> float:
-        """The share that clipping shortened; 0 of none."""
+        """The fraction that clipping shortened; 0 of none."""
         return self.clipped / self.count if self.count else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class LocalDPSGD:
-    """DP-SGD as each client of a cohort runs it.
+class Summing(Protocol):
+    """The part of an engine that computes a round."""
+
+    def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
+        """As ``Engine`` says."""
+
+
+class Engine(ABC):
+    """A task's data, at one place or at many, with the computation of a round and the evaluation.
+
+    A row that no step can use (see ``Federation.usable``) counts as absent. Sums are float64. A client's change is
+    multiplied by its weight (``task.training.weights`` of its size); an update's before it is clipped.
 
     Attributes:
-        steps: noisy steps.
-        batch_probability: p, with which each example joins each step on its own.
-        clip_norm: C, the bound on each example's gradient; ``inf`` clips nothing.
-        noise_stddev: of the noise on each step's sum of clipped gradients.
+        task: what is trained on what.
     """
 
-    steps: int
-    batch_probability: float
-    clip_norm: float
-    noise_stddev: float
+    task: Task
+
+    @abstractmethod
+    def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
+        """Train each client of the cohort from the model, and sum what they upload.
+
+        - ``RawUpdate``: whole updates, each clipped. ``batches`` shuffle a client's usable rows, where the task's
+          training has a batch size.
+        - ``NoisyUpdate``: the same; each client adds noise of its own. From ``noise`` a client takes d normals, and one
+          more for the padding.
+        - ``LocalDPSGD``: model differences after DP-SGD. A step is (sum of clipped gradients + noise) /
+          (p * nominal_examples), times the learning rate. For each step a client takes a coin for each of its usable
+          rows from ``batches``, and from ``noise`` d normals and one more for the padding.
+
+        Args:
+            now: the round.
+            upload: what leaves a client, with its clip norm and noise.
+        """
+
+    @abstractmethod
+    def unusable(self, cohort: Ids) -> int:
+        """Count the cohort's rows that are there and cannot be used."""
+
+    @abstractmethod
+    def evaluate(self, model: Vector) -> tuple[float, float]:
+        """Return mean loss and score on the public test set; only asked for where the task has one."""
+
+
+class RowEngine(Engine):
+    """An engine that holds the rows of all clients and computes their updates and DP-SGD itself. Abstract."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        clients = task.clients
+        self._weights = task.training.weights(clients.sizes)
+        self._usable, self._ends = clients.usable(task.model), clients.client_offsets
+        self._precision = clients.features.dtype
+        self._kind = task.model.target_type(self._precision)
+
+    def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
+        """As ``Engine`` says."""
+        match upload:
+            case RawUpdate(clip_norm):
+                return self.sum_updates(now, clip_norm)
+            case NoisyUpdate(clip_norm, noise_stddev):
+                return add_client_noise(lambda: self.sum_updates(now, clip_norm), now, noise_stddev)
+            case LocalDPSGD():
+                return self.sum_dp_sgd(now, upload)
+
+    @abstractmethod
+    def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
+        """Sum the cohort's clipped updates, without noise."""
+
+    @abstractmethod
+    def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
+        """Sum the cohort's model differences after DP-SGD."""
+
+    def unusable(self, cohort: Ids) -> int:
+        """As ``Engine`` says."""
+        return sum(int((~self._usable[self._rows_of(client)]).sum()) for client in cohort.tolist())
+
+    def _rows_of(self, client: int) -> slice:
+        """Return where a client's rows lie."""
+        end = int(self._ends[client])
+        return slice(end - int(self.task.clients.sizes[client]), end)
+
+
+def add_client_noise(sum_updates: Callable[[], ClippedSum], now: RoundInputs, noise_stddev: float) -> ClippedSum:
+    """Add each client's noise to a sum of clipped updates.
+
+    Draws depend on nobody's data: they are made while the updates are computed.
+    """
+    with ThreadPoolExecutor(1) as executor:
+        drawing = executor.submit(_sum_noise, now, noise_stddev)
+        clipped = sum_updates()
+        total, padding = drawing.result()
+    return replace(clipped, total=clipped.total + total, padding=padding)
+
+
+def _sum_noise(now: RoundInputs, noise_stddev: float) -> tuple[Vector, Vector]:
+    """Return all clients' noise in one sum, and what each drew for its padding."""
+    total, padding, drawn = np.zeros(now.model.size), np.zeros(now.cohort.size), np.empty(now.model.size + 1)
+    for place, client in enumerate(now.cohort.tolist()):
+        now.noise(client).fill(drawn)
+        drawn *= noise_stddev
+        total += drawn[:-1]
+        padding[place] = drawn[-1]
+    return total, padding
 
 
 def sum_clipped(updates: Iterable[Vector], clip_norm: float, *, size: int) -> ClippedSum:
-    """Clips whole updates of ``size`` numbers each and sums them; one that has no finite norm counts as zero."""
+    """Clip whole updates of ``size`` numbers each and sum them; one that has no finite norm counts as zero."""
     total, norms, clipped, dropped, count = np.zeros(size), [0.0], 0, 0, 0
     for update in updates:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -119,7 +215,7 @@ def sum_clipped(updates: Iterable[Vector], clip_norm: float, *, size: int) -> Cl
 
 
 def sum_clipped_examples(each: NDArray[np.floating], clip_norm: float) -> ClippedSum:
-    """Clips gradients, one in each row (n, d), and sums them in doubles; one that has no norm counts as zero."""
+    """Clip gradients, one in each row (n, d), and sum them in doubles; one that has no norm counts as zero."""
     (wide,), reached = clipping.prepare_clip_factors([each], xp=np)
     norms = np.sqrt(np.einsum("nd,nd->n", wide, wide))
     factors = np.where(reached, clipping.compute_clip_factors(norms, clip_norm, xp=np), 0.0)
@@ -130,7 +226,7 @@ def sum_clipped_examples(each: NDArray[np.floating], clip_norm: float) -> Clippe
 def compute_gradients_or_nan(
     gradients: Callable[[Any, Any], NDArray[np.floating]], features: Any, targets: Any, *, size: int
 ) -> NDArray[np.floating]:
-    """Each example's gradient of ``size`` numbers; NaN, which every clip drops, where somebody's code fails on it.
+    """Return each example's gradient of ``size`` numbers; NaN, which every clip drops, where user code fails on it.
 
     One example's failure must not keep the others' gradients from the sum: that would move it by more than a clip.
 
@@ -155,88 +251,10 @@ def compute_gradients_or_nan(
 
 
 def combine_sums(parts: Sequence[ClippedSum], *, size: int) -> ClippedSum:
-    """The sum of sums of ``size`` numbers each; 0 numbers leave the totals out."""
+    """Return the sum of sums of ``size`` numbers each; 0 numbers leave the totals out."""
     counts = (sum(getattr(part, name) for part in parts) for name in ("clipped", "dropped", "count", "silent"))
     clipped, dropped, count, silent = counts
     total = sum((part.total for part in parts if size), np.zeros(size))
     padding = np.concatenate([np.zeros(0), *(part.padding for part in parts)])
     largest = max((part.largest_norm or 0.0 for part in parts), default=0.0)
     return ClippedSum(total, largest, clipped, dropped, count, padding, silent)
-
-
-class Engine(Protocol):
-    """A task's data, wherever it lies, with the computations of a round and the evaluation.
-
-    A row that no step can use (see ``Federation.usable``) is as good as absent. What is summed is float64. A client's
-    change is multiplied by its weight (``task.training.weights`` of its size), an update's before it is clipped.
-    """
-
-    @property
-    def task(self) -> Task:
-        """What is trained on what."""
-
-    def unusable(self, cohort: Ids) -> int:
-        """How many rows of the cohort are there and cannot be used."""
-
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """Trains each client of the cohort from the model, clips its whole update and sums them.
-
-        Args:
-            now: the round; batches shuffle a client's usable rows, where the task's training has a batch size.
-            clip_norm: bound on each client's whole update.
-        """
-
-    def sum_of_noisy_updates(self, now: RoundInputs, *, clip_norm: float, noise_stddev: float) -> ClippedSum:
-        """As ``sum_of_updates``, and each client adds noise of its own to its clipped update.
-
-        Engines that hold the rows leave it to ``sum_noisy_updates``.
-
-        Args:
-            now: the round; of noise a client takes d normals, and one more for the padding.
-            clip_norm: bound on each client's whole update.
-            noise_stddev: of each client's noise.
-        """
-
-    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """Runs DP-SGD at each client of the cohort from the model and sums the model differences.
-
-        A step is (sum of clipped gradients + noise) / (p * nominal_examples), times the learning rate.
-
-        Args:
-            now: the round; for each step a client takes a coin for each of its usable rows from batches, and from noise
-                d normals and one more for the padding.
-            runs: steps, sampling, clip and noise.
-        """
-
-    def evaluate(self, model: Vector) -> tuple[float, float]:
-        """Returns mean loss and score on the public test set; only asked for where the task has one."""
-
-
-class Updates(Protocol):
-    """As much of an engine as sums clipped updates."""
-
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """As ``Engine`` says."""
-
-
-def sum_noisy_updates(engine: Updates, now: RoundInputs, *, clip_norm: float, noise_stddev: float) -> ClippedSum:
-    """``Engine.sum_of_noisy_updates`` of whoever has the rows: a sum of clipped updates, and noise on it.
-
-    Draws depend on nobody's data: they are made beside the updates.
-    """
-    with ThreadPoolExecutor(1) as beside:
-        drawing = beside.submit(_summed_noise, now, noise_stddev)
-        clipped = engine.sum_of_updates(now, clip_norm=clip_norm)
-        noise = drawing.result()
-    return replace(clipped, total=clipped.total + noise.total, padding=noise.padding)
-
-
-def _summed_noise(now: RoundInputs, noise_stddev: float) -> ClippedSum:
-    """Every client's noise in one sum, and what each drew for its padding."""
-    total, padding, drawn = np.zeros(now.model.size), np.zeros(now.cohort.size), np.empty(now.model.size + 1)
-    for place, client in enumerate(now.cohort.tolist()):
-        now.noise(client).fill(drawn)
-        drawn *= noise_stddev
-        total += drawn[:-1]
-        padding[place] = drawn[-1]
-    return ClippedSum(total, None, 0, 0, 0, padding)

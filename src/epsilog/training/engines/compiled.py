@@ -16,9 +16,10 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.schemes import LocalDPSGD
 from epsilog.training import sampling
 from epsilog.training.engines import program
-from epsilog.training.engines.base import ClientStreams, ClippedSum, LocalDPSGD, RoundInputs, Vector, sum_noisy_updates
+from epsilog.training.engines.base import ClientStreams, ClippedSum, RoundInputs, RowEngine, Vector
 from epsilog.training.engines.program import ClientWork, TileSize, use_full_precision
 from epsilog.training.models import gradients
 from epsilog.training.sampling import Ids
@@ -50,24 +51,15 @@ class StepIndices:
     counts: NDArray[np.int64]
 
 
-class CompiledEngine:
-    """A task's data, with the two computations of a round and the evaluation; see ``base.Engine``.
-
-    Attributes:
-        task: what is trained on what.
-    """
+class CompiledEngine(RowEngine):
+    """Computes the two kinds of client work by the compiled program."""
 
     def __init__(self, task: Task) -> None:
-        self.task = task
+        super().__init__(task)
         clients = task.clients
-        self._weights = task.training.weights(clients.sizes)
-        self._usable = clients.usable(task.model)
-        self._ends = clients.client_offsets
         before = np.concatenate([[0], np.cumsum(self._usable, dtype=np.int64)])
         self._place = before[self._ends - clients.sizes]  # where each client begins among all usable rows
         self._counts = before[self._ends] - self._place  # usable rows of each client
-        self._precision = clients.features.dtype
-        self._kind = task.model.target_type(self._precision)
         row = clients.features.shape[1] * self._precision.itemsize
         self._fetched = max(int(self._counts.max(initial=1)), FETCHED // row)  # rows
         with use_full_precision():
@@ -76,19 +68,18 @@ class CompiledEngine:
             self._resident = self._rows(everything) if clients.features.nbytes <= RESIDENT else None
 
     def unusable(self, cohort: Ids) -> int:
-        """How many rows of the cohort are there and cannot be used."""
+        """As ``Engine`` says."""
         return int((self.task.clients.sizes[cohort] - self._counts[cohort]).sum())
 
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """As ``base.Engine`` says."""
-        training = self.task.training
+    def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
+        """As ``RowEngine`` says."""
         compute = partial(
-            program.sum_of_updates,
+            program.sum_updates,
             self.task.model,
             self._tiles,
             vector=now.model,
             clip_norm=clip_norm,
-            learning_rate=np.asarray(training.learning_rate * now.pace, self._precision),
+            learning_rate=np.asarray(now.learning_rate(self.task), self._precision),
         )
         parts, slots = [], min(SLOTS, self._counts.size)
         with use_full_precision():
@@ -97,10 +88,8 @@ class CompiledEngine:
                 parts.append(compute(self._work(part, turns, capacity=_capacity(self._counts), slots=slots)))
         return _merge_parts(parts, now.model.size)
 
-    sum_of_noisy_updates = sum_noisy_updates
-
-    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """As ``base.Engine`` says."""
+    def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
+        """As ``RowEngine`` says."""
         p, training, size = runs.batch_probability, self.task.training, now.model.size
         nominal = p * training.nominal_examples
         taken = math.ceil(nominal + 2 * math.sqrt(nominal * (1 - p)))  # in most steps of a client of the nominal size
@@ -108,13 +97,13 @@ class CompiledEngine:
         room = 1 << max(0, now.cohort.size - 1).bit_length()  # few sizes, since each is compiled; no more than needed
         slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (size + 1)), room))
         compute = partial(
-            program.sum_of_noisy_runs,
+            program.sum_dp_sgd,
             self.task.model,
             _tiles(size, usual=taken, limit=self._at_once),
             vector=now.model,
             clip_norm=np.float64(runs.clip_norm),
             noise_stddev=np.float64(runs.noise_stddev),
-            step_size=np.asarray(now.pace * training.learning_rate / (p * training.nominal_examples), self._precision),
+            step_size=np.asarray(now.learning_rate(self.task) / (p * training.nominal_examples), self._precision),
         )
         parts, padding = [], [np.zeros(0)]
         with use_full_precision():
@@ -139,7 +128,7 @@ class CompiledEngine:
         return gradients.rows_at_once(self.task.model, self.task.clients.features.shape[1], self._precision)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """Returns mean loss and score on the public test set."""
+        """As ``Engine`` says."""
         with use_full_precision():
             loss, score = program.evaluate(self.task.model, self._test, model)
         return float(loss), float(score)
@@ -217,7 +206,7 @@ class CompiledEngine:
         targets = np.zeros(self._fetched, self._kind)
         at = 0
         for client in part.tolist():
-            lies = slice(int(self._ends[client] - clients.sizes[client]), int(self._ends[client]))
+            lies = self._rows_of(client)
             to, usable = slice(at, at + int(self._counts[client])), self._usable[lies]
             features[to], targets[to] = clients.features[lies][usable], clients.targets[lies][usable]
             at = to.stop

@@ -69,7 +69,7 @@ def use_full_precision() -> Iterator[None]:
 
 
 @partial(jax.jit, static_argnames=("model", "tiles"))
-def sum_of_updates(
+def sum_updates(
     model: Model,
     tiles: TileSize,
     work: ClientWork,
@@ -110,7 +110,7 @@ def sum_of_updates(
 
 
 @partial(jax.jit, static_argnames=("model", "tiles"))
-def sum_of_noisy_runs(
+def sum_dp_sgd(
     model: Model,
     tiles: TileSize,
     work: ClientWork,

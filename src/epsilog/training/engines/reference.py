@@ -17,9 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.schemes import LocalDPSGD, NoisyUpdate, RawUpdate, Upload
 from epsilog.training import clipping
 from epsilog.training.engines import program
-from epsilog.training.engines.base import ClippedSum, LocalDPSGD, RoundInputs, Vector, sum_noisy_updates
+from epsilog.training.engines.base import ClippedSum, Engine, RoundInputs, Vector, add_client_noise
 from epsilog.training.models import Model
 from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
@@ -27,40 +28,42 @@ from epsilog.training.task import Task
 STEP = 1e-5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReferenceEngine:
-    """A task's data, with the two computations of a round and the evaluation; see ``base.Engine``.
-
-    Attributes:
-        task: what is trained on what.
-    """
+@dataclass(frozen=True, eq=False)
+class ReferenceEngine(Engine):
+    """Computes what the fast engine computes, and shares none of its code."""
 
     task: Task
 
     def unusable(self, cohort: Ids) -> int:
-        """How many rows of the cohort are there and cannot be used."""
+        """As ``Engine`` says."""
         return sum(int(self.task.clients.sizes[client]) - len(self._usable(client)) for client in cohort)
 
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """As ``base.Engine`` says."""
+    def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
+        """As ``Engine`` says."""
+        match upload:
+            case RawUpdate(clip_norm):
+                return self._sum_updates(now, clip_norm)
+            case NoisyUpdate(clip_norm, noise_stddev):
+                return add_client_noise(lambda: self._sum_updates(now, clip_norm), now, noise_stddev)
+            case LocalDPSGD():
+                return self._sum_dp_sgd(now, upload)
+
+    def _sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
         updates = []
         for client in now.cohort:
             rows = self._usable(client)
             if self.task.training.batch_size is not None:
                 keys = now.batches(int(client)).words(len(rows)).tolist()
                 rows = [row for _, row in sorted(zip(keys, rows, strict=True))]
-            moved = self._local_run(now.model, rows, now.pace * self.task.training.learning_rate) - now.model
+            moved = self._local_run(now.model, rows, now.learning_rate(self.task)) - now.model
             updates.append(self._weight(client) * moved)
         return _clip_and_sum(updates, clip_norm, now.model)
 
-    sum_of_noisy_updates = sum_noisy_updates
-
-    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """As ``base.Engine`` says."""
+    def _sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         model = now.model
         total, seen, padding = np.zeros_like(model), [_clip_and_sum([], runs.clip_norm, model)], []
         training = self.task.training
-        step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        step_size = now.learning_rate(self.task) / (runs.batch_probability * training.nominal_examples)
         for client in now.cohort:
             rows, stream, here = self._usable(client), now.noise(int(client)), model
             joins = now.batches(int(client)).coins((runs.steps, len(rows)), runs.batch_probability)
@@ -76,7 +79,7 @@ class ReferenceEngine:
         return ClippedSum(total, largest, clipped, dropped, count, np.array(padding))
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """Returns mean loss and score on the public test set."""
+        """As ``Engine`` says."""
         trained, (features, targets) = self.task.model, self.task.test_set()
         with program.use_full_precision():
             outputs = trained.apply(trained.unflatten(jnp.asarray(model)), jnp.asarray(features, jnp.float64))

@@ -1,47 +1,125 @@
-"""Clients elsewhere: a round's cohort is asked over a network, and summed here.
+"""Clients at other places: a round's cohort is asked over a network, and summed here.
 
-What crosses the network is a courier's business (``adapters.flower_app`` has one). Whatever
-comes back, or does not, is a zero update at worst: never an error, never another draw. A fixed denominator and a clip
-at the server keep the claim as it was, whoever is silent.
+A transport crosses the network (``adapters.flower_app`` has one). Whatever comes back, or does not, is a zero update at
+worst: never an error, never another draw. A fixed denominator and a clip at the server keep the claim as it was,
+however many are silent.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.schemes import Scheme
-from epsilog.terms import CheckError
+from epsilog.schemes import SCHEMES, NoisyUpdate, RawUpdate, Scheme, Upload
+from epsilog.terms import CheckError, codec
 from epsilog.training import clipping
-from epsilog.training.engines.base import (
-    ClientStreams,
-    ClippedSum,
-    Engine,
-    LocalDPSGD,
-    RoundInputs,
-    Vector,
-    sum_clipped,
-)
+from epsilog.training.engines.base import ClippedSum, Engine, RoundInputs, Vector, sum_clipped
 from epsilog.training.federation import Federation
-from epsilog.training.requests import LOCAL, SimulatedDraws, TrainRequest, get_upload_kind
 from epsilog.training.sampling import Ids
 from epsilog.training.task import LocalTraining, Task
 
-__all__ = ["ClientTransport", "make_remote_engine", "make_simulated_remote_engine"]
+__all__ = [
+    "ClientTransport",
+    "SimulatedDraws",
+    "TrainRequest",
+    "make_remote_engine",
+    "make_simulated_remote_engine",
+    "require_visible_uploads",
+]
 
+LOCAL = ("learning_rate", "local_steps", "batch_size", "nominal_examples", "example_cap")
+"""Settings of a training that clients go by; the others are the server's."""
 TAIL = 12.0  # by how many standard deviations noise may be longer than expected before it is taken for something else
 
 
-class ClientTransport(Protocol):
-    """Whoever carries orders to named clients, and brings back what they answer in time."""
+@dataclass(frozen=True, slots=True)
+class SimulatedDraws:
+    """What opens a simulated client's draws of one round. It undoes all noise, and no real run has it.
 
-    def carry(self, orders: Mapping[str, TrainRequest], /) -> Iterable[tuple[str, Any]]:
-        """Yields who answered, and with what; who is silent, late or fails is left out.
+    Attributes:
+        batches: key of the stream that shuffles or samples rows.
+        noise: key of the stream of normals.
+        noise_factor: multiplies every normal; 1 except in a control that must be caught.
+    """
+
+    batches: int
+    noise: int
+    noise_factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainRequest:
+    """A client's part of one round, as it is asked for. Nothing in it is private.
+
+    It holds no clip norm and no noise of its own: a client goes by the scheme that its ledger has booked.
+
+    Attributes:
+        run: the run's key, under which the client's own ledger books.
+        scheme: how people are protected.
+        training: how the update is computed, with this round's own learning rate.
+        model: the global model; shape (d,).
+        draws: of a simulation; None where clients draw from their own operating system.
+    """
+
+    run: str
+    scheme: Scheme
+    training: LocalTraining
+    model: Vector
+    draws: SimulatedDraws | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything but the model, as JSON values."""
+        training = {name: getattr(self.training, name) for name in LOCAL}
+        draws = self.draws and {
+            "batches": f"{self.draws.batches:032x}",
+            "noise": f"{self.draws.noise:032x}",
+            "noise_factor": self.draws.noise_factor,
+        }
+        return {"run": self.run, "scheme": codec.to_json(self.scheme), "training": training, "draws": draws}
+
+    @classmethod
+    def from_json(cls, document: dict[str, object], model: Vector) -> TrainRequest:
+        """Read what ``to_json`` wrote; nothing in it is trusted.
+
+        Raises:
+            ValueError, TypeError, KeyError: anything else than a request.
+        """
+        run, training, draws = document["run"], document["training"], document["draws"]
+        scheme = codec.from_json(document["scheme"])
+        if not isinstance(run, str) or not isinstance(scheme, Scheme) or not isinstance(training, dict):
+            raise TypeError("an order must hold a run, a scheme and a training")
+        opened = None
+        if draws is not None:
+            if not isinstance(draws, dict):
+                raise TypeError("an order's draws must be named")
+            keys = {name: int(draws[name], 16) for name in ("batches", "noise")}
+            opened = SimulatedDraws(**keys, noise_factor=float(draws["noise_factor"]))
+        return cls(run, scheme, LocalTraining(**{name: training[name] for name in LOCAL}), model, opened)
+
+
+def require_visible_uploads(scheme: Scheme) -> Upload:
+    """Return what leaves a client under a scheme.
+
+    Raises:
+        CheckError: a scheme whose guarantee fails as soon as anybody sees one client's upload.
+    """
+    if not scheme.uploads_are_visible:
+        kinds = ", ".join(kind for kind, one in SCHEMES.items() if one.uploads_are_visible)
+        raise CheckError("scheme", f"one that lets a server see single uploads ({kinds})", repr(scheme.kind))
+    return scheme.upload
+
+
+class ClientTransport(Protocol):
+    """Carries requests to named clients, and brings back what they answer in time."""
+
+    def carry(self, requests: Mapping[str, TrainRequest], /) -> Iterable[tuple[str, Any]]:
+        """Yield each client that answered, and its answer; one that is silent, late or fails is left out.
 
         What is yielded need not be of any form: the engine takes the first answer of each client that was asked and
         that is an array of doubles of the right size. An error of the network itself is raised, and ends the run, which
@@ -49,59 +127,76 @@ class ClientTransport(Protocol):
         """
 
 
-def make_remote_engine(courier: ClientTransport, scheme: Scheme, run: str) -> Callable[[Task], Engine]:
-    """What ``run_rounds`` takes as its engine where clients are elsewhere.
+def make_remote_engine(transport: ClientTransport, scheme: Scheme, run: str) -> Callable[[Task], Engine]:
+    """Make what ``run_rounds`` takes as its engine where clients are at other places.
 
     Args:
-        courier: reaches the clients that the task's ``Federation.elsewhere`` names.
-        scheme: the one that is paid for.
+        transport: reaches the clients that the task's ``Federation.remote_clients`` names.
+        scheme: the one that is charged.
         run: the run's key, under which clients book it; the charge's own key is a good one.
 
     Raises:
         CheckError: a scheme that must not show a server single uploads.
     """
-    get_upload_kind(scheme)
-    return lambda task: RemoteEngine(task, courier, scheme, run, task.clients.names)
+    require_visible_uploads(scheme)
+    return lambda task: RemoteEngine(task, transport, scheme, run, task.clients.names)
 
 
 def make_simulated_remote_engine(
-    courier: ClientTransport, scheme: Scheme, run: str, task: Task
+    transport: ClientTransport, scheme: Scheme, run: str, task: Task
 ) -> Callable[[Task], Engine]:
-    """The same for a simulation, whose rows are known here and at whoever computes for the clients.
+    """Make the same for a simulation, whose rows are known here and where the clients' work is done.
 
     Clients are named by their numbers.
 
     Args:
-        courier: reaches who computes for each client.
-        scheme: the one that is paid for.
+        transport: reaches the process that computes for each client.
+        scheme: the one that is charged.
         run: the run's key.
-        task: what is trained on what; of any other, such as a rehearsal's, nobody is asked.
+        task: what is trained on what; of any other, such as a smoke test's, no client is asked.
 
     Raises:
         CheckError: a scheme that must not show a server single uploads.
     """
-    get_upload_kind(scheme)
+    require_visible_uploads(scheme)
     if task.canaries is not None:
         raise CheckError("canaries", "absent where clients compute elsewhere", f"{task.canaries.count}")
     names = tuple(map(str, range(task.clients.count)))
-    return lambda one: RemoteEngine(one, courier, scheme, run, names if one is task else ())
+    return lambda one: RemoteEngine(one, transport, scheme, run, names if one is task else ())
 
 
-class RemoteEngine:
-    """A task whose clients compute elsewhere; see ``base.Engine``.
+class RemoteEngine(Engine):
+    """A task whose clients compute at other places.
 
-    Where no clients are named, as in a rehearsal, there is nobody to ask: everybody is silent.
+    Where no clients are named, as in a smoke test, there is no client to ask: all are silent.
 
     Attributes:
-        task: what is trained; outside a simulation it holds nobody's rows.
+        task: what is trained; outside a simulation it holds no rows.
     """
 
-    def __init__(self, task: Task, courier: ClientTransport, scheme: Scheme, run: str, names: Sequence[str]) -> None:
+    def __init__(self, task: Task, transport: ClientTransport, scheme: Scheme, run: str, names: Sequence[str]) -> None:
         self.task = task
-        self._courier, self._scheme, self._run, self._names = courier, scheme, run, names
+        self._transport, self._scheme, self._run, self._names = transport, scheme, run, names
+
+    def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
+        """As ``Engine`` says: raw updates are clipped here, noisy ones at the client, as the charged scheme says."""
+        size, stated = now.model.size, self._scheme.upload
+        if isinstance(upload, RawUpdate):
+            answers = self._ask(now, {size})
+            clipped = sum_clipped(answers, upload.clip_norm, size=size)
+            return dataclasses.replace(clipped, silent=now.cohort.size - len(answers))
+        for name in ("clip_norm", "noise_stddev"):  # clients know the scheme, and nothing else
+            asked, charged = getattr(upload, name), getattr(stated, name)
+            if asked != charged:
+                raise CheckError(name, f"{charged!r}, as clients have booked", repr(asked))
+        if isinstance(upload, NoisyUpdate):  # noise is longer than this once in e^72 honest answers
+            longest = upload.clip_norm + upload.noise_stddev * (np.sqrt(size + 1) + TAIL)
+            return _sum_noisy(self._ask(now, {size + 1}), now, longest)
+        longest = clipping.get_largest_trainable(self.task.clients.features.dtype)
+        return _sum_noisy(self._ask(now, {size, size + 1}), now, longest)
 
     def unusable(self, cohort: Ids) -> int:
-        """Those that lie here: only clients see their own."""
+        """Count those that lie here: only clients see their own."""
         clients = self.task.clients
         return sum(int((~self._usable[clients.rows_of(client)]).sum()) for client in cohort.tolist())
 
@@ -109,27 +204,8 @@ class RemoteEngine:
     def _usable(self) -> NDArray[np.bool_]:
         return self.task.clients.usable(self.task.model)
 
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """As ``base.Engine`` says; updates come as they are, and are clipped here."""
-        answers = self._answers(now, noise=now.batches, sizes={now.model.size})
-        clipped = sum_clipped(answers, clip_norm, size=now.model.size)
-        return dataclasses.replace(clipped, silent=now.cohort.size - len(answers))
-
-    def sum_of_noisy_updates(self, now: RoundInputs, *, clip_norm: float, noise_stddev: float) -> ClippedSum:
-        """As ``base.Engine`` says; each client clips and adds noise where its rows lie."""
-        self._require(clip_norm=clip_norm, noise_stddev=noise_stddev)
-        longest = clip_norm + noise_stddev * (np.sqrt(now.model.size + 1) + TAIL)  # longer once in e^72 honest answers
-        answers = self._answers(now, noise=now.noise, sizes={now.model.size + 1})
-        return _noisy_sum(answers, now, longest)
-
-    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """As ``base.Engine`` says; each client runs DP-SGD where its rows lie."""
-        self._require(clip_norm=runs.clip_norm, noise_stddev=runs.noise_stddev)
-        answers = self._answers(now, noise=now.noise, sizes={now.model.size, now.model.size + 1})
-        return _noisy_sum(answers, now, clipping.get_largest_trainable(self.task.clients.features.dtype))
-
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """Returns mean loss and score on the public test set, which lies here."""
+        """As ``Engine`` says; the test set lies here."""
         return self._here.evaluate(model)
 
     @cached_property
@@ -137,29 +213,31 @@ class RemoteEngine:
         from epsilog.training.engines import make_engine
 
         known = self.task.clients
-        nobody = Federation(known.features[:0], known.targets[:0], np.zeros(1, np.int64))
-        return make_engine(None, dataclasses.replace(self.task, clients=nobody, population=self.task.units))
+        empty = Federation(known.features[:0], known.targets[:0], np.zeros(1, np.int64))
+        return make_engine(None, dataclasses.replace(self.task, clients=empty, population=self.task.units))
 
-    def _require(self, **asked: float) -> None:
-        """Refuses settings that clients would not go by: they know the scheme, and nothing else."""
-        for name, value in asked.items():
-            if value != getattr(self._scheme, name):
-                raise CheckError(name, f"{getattr(self._scheme, name)!r}, as clients have booked", repr(value))
-
-    def _answers(self, now: RoundInputs, *, noise: ClientStreams, sizes: set[int]) -> list[Vector]:
-        """Asks a cohort; what came of the right form, in the order of ids, so that sums are the same every time."""
+    def _ask(self, now: RoundInputs, sizes: set[int]) -> list[Vector]:
+        """Ask a cohort; return the readable answers in the order of ids, so that sums are the same every time."""
         asked = {self._names[client]: client for client in now.cohort.tolist()} if self._names else {}
         local = {name: getattr(self.task.training, name) for name in LOCAL}
-        training = LocalTraining(**local | {"learning_rate": now.pace * self.task.training.learning_rate})
-        orders = {
-            name: TrainRequest(self._run, self._scheme, training, now.model, _draws(now.batches(client), noise(client)))
+        training = LocalTraining(**local | {"learning_rate": now.learning_rate(self.task)})
+        requests = {
+            name: TrainRequest(self._run, self._scheme, training, now.model, self._get_draws(now, client))
             for name, client in asked.items()
         }
         came: dict[int, Vector] = {}
-        for name, answer in self._courier.carry(orders) if orders else ():
+        for name, answer in self._transport.carry(requests) if requests else ():
             if isinstance(name, str) and name in asked and asked[name] not in came and _is_vector(answer, sizes):
                 came[asked[name]] = np.array(answer, dtype=np.float64)
         return [came[client] for client in sorted(came)]
+
+    def _get_draws(self, now: RoundInputs, client: int) -> SimulatedDraws | None:
+        """Return what a simulated client draws from; a real one opens streams of its own."""
+        batches = now.batches(client)
+        noise = batches if isinstance(self._scheme.upload, RawUpdate) else now.noise(client)  # a raw update needs none
+        if batches.key is None or noise.key is None:
+            return None
+        return SimulatedDraws(batches.key, noise.key, noise.noise_factor)
 
 
 def _is_vector(answer: Any, sizes: set[int]) -> bool:
@@ -168,8 +246,8 @@ def _is_vector(answer: Any, sizes: set[int]) -> bool:
     )
 
 
-def _noisy_sum(answers: list[Vector], now: RoundInputs, longest: float) -> ClippedSum:
-    """Sums what clients have made noisy; what an answer has beyond the model is padding."""
+def _sum_noisy(answers: list[Vector], now: RoundInputs, longest: float) -> ClippedSum:
+    """Sum what clients have made noisy; the entries of an answer beyond the model are padding."""
     with np.errstate(over="ignore", invalid="ignore"):
         kept = [answer for answer in answers if np.linalg.norm(answer) <= longest]
     size = now.model.size
@@ -177,10 +255,3 @@ def _noisy_sum(answers: list[Vector], now: RoundInputs, longest: float) -> Clipp
     padding = np.concatenate([np.zeros(0), *(answer[size:] for answer in kept)])
     dropped, silent = len(answers) - len(kept), now.cohort.size - len(answers)
     return ClippedSum(total, None, 0, dropped, len(answers), padding, silent)
-
-
-def _draws(batches: Any, noise: Any) -> SimulatedDraws | None:
-    """What a simulated client draws from; a real one opens streams of its own."""
-    if batches.key is None or noise.key is None:
-        return None
-    return SimulatedDraws(batches.key, noise.key, noise.noise_factor)

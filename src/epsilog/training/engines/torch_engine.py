@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.schemes import LocalDPSGD
 from epsilog.terms import CheckError
 from epsilog.training import sampling
 from epsilog.training.engines.base import (
     ClippedSum,
-    LocalDPSGD,
     RoundInputs,
+    RowEngine,
     Vector,
     combine_sums,
     compute_gradients_or_nan,
     sum_clipped,
     sum_clipped_examples,
-    sum_noisy_updates,
 )
 from epsilog.training.models.torch_modules import compute_torch_gradients
-from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
 
 if TYPE_CHECKING:
@@ -38,36 +37,21 @@ FORMED = 8_000_000  # numbers of gradients that are formed at a time: 64 MB
 ROWS = 1024  # rows that are computed at a time where no gradient of an example is formed
 
 
-class TorchEngine:
-    """A task's data, with the computations of a round and the evaluation; see ``base.Engine``.
-
-    Attributes:
-        task: what is trained on what; its model is one of PyTorch.
-    """
+class TorchEngine(RowEngine):
+    """Trains models of PyTorch."""
 
     def __init__(self, task: Task) -> None:
         if task.model.framework != "torch":
             raise CheckError("model", "one of PyTorch (models.from_torch)", f"one of {task.model.framework}")
-        self.task = task
-        clients = task.clients
-        self._weights = task.training.weights(clients.sizes)
-        self._usable, self._ends = clients.usable(task.model), clients.client_offsets
-        self._precision = clients.features.dtype
-        self._kind = task.model.target_type(self._precision)
+        super().__init__(task)
 
-    def unusable(self, cohort: Ids) -> int:
-        """How many rows of the cohort are there and cannot be used."""
-        return sum(int((~self._usable[self._lies(client)]).sum()) for client in cohort.tolist())
-
-    def sum_of_updates(self, now: RoundInputs, *, clip_norm: float) -> ClippedSum:
-        """As ``base.Engine`` says."""
+    def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
+        """As ``RowEngine`` says."""
         updates = (self._update_or_none(now, client) for client in now.cohort.tolist())
         return sum_clipped(updates, clip_norm, size=now.model.size)
 
-    sum_of_noisy_updates = sum_noisy_updates
-
-    def sum_of_noisy_runs(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """As ``base.Engine`` says."""
+    def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
+        """As ``RowEngine`` says."""
         total, padding, seen = np.zeros(now.model.size), np.zeros(now.cohort.size), list[ClippedSum]()
         for place, client in enumerate(now.cohort.tolist()):
             change, padding[place], steps = self._noisy_run(now, runs, client)
@@ -77,7 +61,7 @@ class TorchEngine:
         return ClippedSum(total, whole.largest_norm, whole.clipped, whole.dropped, whole.count, padding)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """Returns mean loss and score on the public test set."""
+        """As ``Engine`` says."""
         import torch
 
         trained, (features, targets) = self.task.model, self.task.test_set()
@@ -114,7 +98,7 @@ class TorchEngine:
         for step in range(training.local_steps):
             taken = order[np.arange(step * size, (step + 1) * size) % count]
             slope = self._slope(here, features[taken], targets[taken])
-            here = here - training.learning_rate * now.pace * slope
+            here = here - now.learning_rate(self.task) * slope
         return float(self._weights[client]) * _difference(here, start)
 
     def _noisy_run(self, now: RoundInputs, runs: LocalDPSGD, client: int) -> tuple[Vector, float, list[ClippedSum]]:
@@ -123,7 +107,7 @@ class TorchEngine:
         shape = (runs.steps, len(features))
         joins = sampling.draw_poisson_batches(now.batches(client), shape=shape, probability=runs.batch_probability)
         drawn = runs.noise_stddev * now.noise(client).normals((runs.steps, now.model.size + 1))
-        step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        step_size = now.learning_rate(self.task) / (runs.batch_probability * training.nominal_examples)
         here, seen = (start := self._tensor(now.model)), []
         for joined, noise in zip(joins, drawn, strict=True):
             clipped = self._clipped_gradients(here, features[joined], targets[joined], runs.clip_norm)
@@ -161,14 +145,10 @@ class TorchEngine:
         """A client's usable rows."""
         import torch
 
-        lies, clients = self._lies(client), self.task.clients
+        lies, clients = self._rows_of(client), self.task.clients
         usable = self._usable[lies]
         features, targets = clients.features[lies][usable], clients.targets[lies][usable].astype(self._kind)
         return torch.from_numpy(np.array(features)), torch.from_numpy(np.array(targets))
-
-    def _lies(self, client: int) -> slice:
-        end = int(self._ends[client])
-        return slice(end - int(self.task.clients.sizes[client]), end)
 
     def _tensor(self, vector: Vector) -> Tensor:
         """Doubles in the precision of local training."""

@@ -1,14 +1,11 @@
-"""How each scheme of ``epsilog.schemes`` is trained: one file a scheme, which is all that training knows of it."""
+"""How each scheme of ``epsilog.schemes`` is trained. Every file here is read, and registers its trainers."""
 
-from epsilog.training.schemes import (  # noqa: F401 - they enter themselves
-    client_level_adaptive_clip,
-    client_level_buffered_noise,
-    client_level_central,
-    client_level_client_side,
-    client_level_correlated_noise,
-    client_level_distributed,
-    example_level_client_side,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from epsilog.training.schemes.base import TRAINED, RoundContext, RoundStreams, RoundUpdate, Trainer, register_trainer
 
 __all__ = ["TRAINED", "RoundContext", "RoundStreams", "RoundUpdate", "Trainer", "register_trainer"]
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -1,4 +1,4 @@
-"""What a scheme's training file must say: how a cohort changes the model, and what it cannot be trained on."""
+"""What a scheme's training file states: how a cohort changes the model, and what it cannot be trained on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.schemes import Scheme
+from epsilog.schemes import Scheme, Upload, remove_protection
 from epsilog.training.engines import ClientStreams, ClippedSum, Engine, RoundInputs
 from epsilog.training.noise import RandomStream
 from epsilog.training.sampling import Ids
@@ -36,8 +36,8 @@ class RoundUpdate:
         padding: the noise on coordinates whose true sum is 0.
         memory: what the scheme remembers for the next round; shape (m,), any m.
         clip_norm: what this round clipped to; None for the scheme's own.
-        unclipped: the noisy share of updates within it; None where the scheme does not ask.
-        given_up: whether too few replied: then nothing was seen, and nothing moves.
+        unclipped: the noisy fraction of updates within it; None where the scheme does not ask.
+        aborted: whether too few replied: then nothing was seen, and nothing moves.
     """
 
     step: Vector
@@ -46,12 +46,12 @@ class RoundUpdate:
     memory: Vector = field(default_factory=lambda: np.zeros(0))
     clip_norm: float | None = None
     unclipped: float | None = None
-    given_up: bool = False
+    aborted: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundContext:
-    """Where a round begins.
+    """The inputs of a round.
 
     Attributes:
         round: 1, 2, ...
@@ -60,7 +60,7 @@ class RoundContext:
         cohort: who takes part; sorted ids.
         streams: the round's draws.
         private: False leaves out clip and noise, for a baseline that protects nobody.
-        pace: what the task's learning rate is multiplied by.
+        learning_rate_factor: multiplies the task's learning rate.
     """
 
     round: int
@@ -69,16 +69,22 @@ class RoundContext:
     cohort: Ids
     streams: RoundStreams
     private: bool
-    pace: float = 1.0
+    learning_rate_factor: float = 1.0
 
     @property
-    def computed(self) -> RoundInputs:
-        """What an engine needs to know of it; clients draw from streams of their own."""
+    def inputs(self) -> RoundInputs:
+        """What an engine needs to know of it; each client has its own streams."""
 
         def of(purpose: str) -> ClientStreams:
             return lambda client: self.streams(purpose, client=client)
 
-        return RoundInputs(self.model, self.cohort, of("batches"), of("noise"), of("replies"), self.pace)
+        batches, noise, replies = of("batches"), of("noise"), of("replies")
+        return RoundInputs(self.model, self.cohort, batches, noise, replies, self.learning_rate_factor)
+
+    def sum_uploads(self, engine: Engine, upload: Upload, *, cohort: Ids | None = None) -> ClippedSum:
+        """Sum what the cohort, or some other clients, upload; without clip and noise where nobody is protected."""
+        inputs = self.inputs if cohort is None else self.inputs.of(cohort)
+        return engine.sum_uploads(inputs, upload if self.private else remove_protection(upload))
 
 
 class RoundFunction(Protocol):

@@ -1,10 +1,10 @@
-"""Central noise with a clip norm that follows the clients: one Gaussian draw for the sum and for the count."""
+"""Fresh central noise in each round: the noisy sum of clipped updates over the public expected cohort."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from epsilog.schemes import ClientLevelAdaptiveClip
+from epsilog.schemes import ClientLevelAdaptiveClip, ClientLevelCentral, RawUpdate
 from epsilog.terms import check
 from epsilog.training import clipping
 from epsilog.training.engines import Engine
@@ -12,8 +12,18 @@ from epsilog.training.schemes.base import PADDING, RoundContext, RoundUpdate, re
 from epsilog.training.task import Task
 
 
+@register_trainer(ClientLevelCentral)
+def compute_central_update(scheme: ClientLevelCentral, engine: Engine, now: RoundContext, /) -> RoundUpdate:
+    """Divide the sum of clipped updates plus noise by the public expected cohort."""
+    clipped = now.sum_uploads(engine, scheme.upload)
+    noisy = now.streams("noise").normals((clipped.total.size + PADDING,))
+    noisy *= scheme.noise_stddev if now.private else 0.0
+    noisy[:-PADDING] += clipped.total
+    return RoundUpdate(noisy[:-PADDING] / scheme.expected_cohort, clipped, noisy[-PADDING:])
+
+
 def require_clip_range(scheme: ClientLevelAdaptiveClip, task: Task) -> None:  # noqa: ARG001
-    """Refuses a clip norm, or a noise, that may move to where a clip cannot be relied on."""
+    """Refuse a clip norm, or a noise, that may move to where a clip cannot be relied on."""
     low, high = clipping.SMALLEST_CLIP * scheme.reach, clipping.LARGEST_CLIP / scheme.reach
     check.in_closed_interval(low, high)(clip_norm=scheme.clip_norm)
     if scheme.noise_multiplier:
@@ -21,10 +31,13 @@ def require_clip_range(scheme: ClientLevelAdaptiveClip, task: Task) -> None:  # 
 
 
 @register_trainer(ClientLevelAdaptiveClip, require_fit=require_clip_range)
-def compute_update(scheme: ClientLevelAdaptiveClip, engine: Engine, now: RoundContext, /) -> RoundUpdate:
-    """Noisy sum and noisy count over the public expected cohort. The next clip norm is what is remembered."""
+def compute_adaptive_update(scheme: ClientLevelAdaptiveClip, engine: Engine, now: RoundContext, /) -> RoundUpdate:
+    """Divide a noisy sum and a noisy count by the public expected cohort; one Gaussian draw has the noise of both.
+
+    The next clip norm is remembered.
+    """
     clip_norm = float(now.memory[0]) if now.memory.size else scheme.clip_norm
-    clipped = engine.sum_of_updates(now.computed, clip_norm=clip_norm if now.private else np.inf)
+    clipped = now.sum_uploads(engine, RawUpdate(clip_norm))
     size, drawn = clipped.total.size, float(now.private) * now.streams("noise").normals((now.model.size + 1 + PADDING,))
     noise = scheme.noise_multiplier * clip_norm * np.delete(drawn, size)
     above_half = clipped.count / 2 - clipped.clipped

@@ -1,4 +1,4 @@
-"""Noise in shares, on a grid, modulo a power of two: what secure aggregation would show the server, simulated."""
+"""Noise in shares, on a grid, modulo a power of two: a simulation of what secure aggregation shows the server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from epsilog.training.noise import RandomStream
 from epsilog.training.schemes.base import RoundContext, RoundUpdate, register_trainer
 from epsilog.training.task import Task
 
-SPREAD = 12.0  # standard deviations of noise for which there must be room before sums wrap around
+SPREAD = 12.0  # standard deviations of noise that must fit before sums wrap around
 
 
 def require_modulus_capacity(scheme: ClientLevelDistributed, task: Task) -> None:
-    """Refuses numbers that are too short for the sum, noise that no 64-bit number holds, and shares of canaries."""
+    """Refuse numbers that are too short for the sum, noise that no 64-bit number holds, and shares of canaries."""
     if task.canaries is not None:
-        bound = "absent where clients share the noise: whoever runs a canary knows its share"
+        bound = "absent where clients share the noise: a canary's operator knows its share"
         raise CheckError("canaries", bound, f"{task.canaries.count}")
     check.in_closed_interval(0, 2.0**40)(share_stddev=scheme.share_stddev)
     noise = scheme.share_stddev * math.sqrt(scheme.cohort_size)
@@ -29,17 +29,16 @@ def require_modulus_capacity(scheme: ClientLevelDistributed, task: Task) -> None
 
 
 @register_trainer(ClientLevelDistributed, require_fit=require_modulus_capacity)
-def compute_update(scheme: ClientLevelDistributed, engine: Engine, now: RoundContext, /) -> RoundUpdate:
-    """Mean of the cohort's updates from a sum of whole numbers. A client's padding is one coordinate of its own share.
+def compute_distributed_update(scheme: ClientLevelDistributed, engine: Engine, now: RoundContext, /) -> RoundUpdate:
+    """Average the cohort's updates from a sum of whole numbers. A client's padding is one coordinate of its share.
 
-    Shares of ``survivors`` clients are the planned noise; more replies carry more, with fewer the round is given up.
+    Shares of ``survivors`` clients are the planned noise; more replies carry more, with fewer the round is aborted.
     """
     seen, padding = [], list[float]()
     total, width = np.zeros(now.model.size, dtype=np.int64), scheme.grid * scheme.clip_norm
     bare = np.zeros(now.model.size)
     for place, client in enumerate(now.cohort.tolist()):
-        alone = now.computed.of(now.cohort[place : place + 1])
-        clipped = engine.sum_of_updates(alone, clip_norm=scheme.clip_norm if now.private else np.inf)
+        clipped = now.sum_uploads(engine, scheme.upload, cohort=now.cohort[place : place + 1])
         seen.append(clipped)
         if not now.private:
             bare += clipped.total
@@ -50,16 +49,16 @@ def compute_update(scheme: ClientLevelDistributed, engine: Engine, now: RoundCon
         padding.append(float(share[-1]) * width * math.sqrt(scheme.survivors))
     clipped = combine_sums(seen, size=now.model.size)
     if now.private and scheme.gives_up(len(padding)):
-        return RoundUpdate(np.zeros_like(now.model), clipped, np.zeros(0), given_up=True)
+        return RoundUpdate(np.zeros_like(now.model), clipped, np.zeros(0), aborted=True)
     step = (width * total + bare) / max(now.cohort.size, 1)
     return RoundUpdate(step, clipped, np.array(padding))
 
 
 def draw_discrete_gaussians(stream: RandomStream, stddev: float, count: int) -> NDArray[np.int64]:
-    """Draws whole numbers k with probability proportional to exp(-k^2 / (2 stddev^2)); shape (count,).
+    """Draw whole numbers k with probability proportional to exp(-k^2 / (2 stddev^2)); shape (count,).
 
-    Rejection from the discrete Laplace law, as in Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithm 3, in
-    doubles: ``mechanisms`` has the exact sampler, one number at a time, for releases to people.
+    Rejection from the discrete Laplace distribution, as in Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithm
+    3, in doubles: ``mechanisms`` has the exact sampler, one number at a time, for releases to people.
     """
     if stddev == 0:
         return np.zeros(count, dtype=np.int64)
