@@ -480,8 +480,8 @@ def test_behind_a_proxy_each_of_its_guests_is_counted(file):
     assert status("192.0.2.2") == 401
 
     class Counting:  # the long questions of each
-        async def answer(self, *_, asker):
-            return PlainTextResponse(asker)
+        async def answer(self, *_, client):
+            return PlainTextResponse(client)
 
     app.state.workers = Counting()
     said = [("x-forwarded-for", "203.0.113.77, 192.0.2.3"), ("content-type", "application/json")]

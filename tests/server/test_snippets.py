@@ -141,7 +141,7 @@ def test_a_file_keeps_to_the_cap_and_to_each_stated_fact(tmp_path):
     }
     for wrong, ask in asks.items():
         found = asked("/federated/elsewhere", ask)
-        assert found["no_programme"].startswith("It is refused as it stands: ")
+        assert found["no_programme"].startswith("It is refused as it is: ")
         file.write_text(found["programme"])
         stated = tomllib.loads(found["programme"])
         assert float(stated["budget"]["epsilon"]) == ask["cap"]

@@ -258,7 +258,7 @@ def test_a_file_of_somebody_else_is_not_believed(file, monkeypatch):
         os.chown(file, 12345, 12345)
     else:  # who may give nothing away becomes somebody else
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.raises(StorageError, match="belongs to somebody else"):
+    with pytest.raises(StorageError, match="belongs to another user"):
         TokenStore(file)
 
 

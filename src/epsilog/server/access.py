@@ -29,7 +29,7 @@ from epsilog.terms import CheckError, PermissionDeniedError, check
 LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})  # as a Host header has them
 RATE = 50.0  # sustained requests per second of one holder
-BURST_SECONDS = 4  # a burst holds the requests of so many seconds
+BURST_SECONDS = 4  # of requests that may come in one burst
 _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 

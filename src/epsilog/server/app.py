@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from anyio import Lock, to_thread
+from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.middleware.gzip import GZipMiddleware
@@ -38,7 +37,6 @@ from epsilog.server.tokens import TokenStore
 from epsilog.server.workers import WorkerPool
 
 THREADS = 8  # files and ledgers read at a time
-_SWITCH_INTERVAL = 2e-4  # seconds until a thread that computes lets others run
 
 _PARTS = (
     routes.calculators.router(),
@@ -50,28 +48,6 @@ _PARTS = (
     ledger_commands.router,
     page_data.router,
 )
-
-
-class _CachedText:
-    """Text that is written once, in a thread: half a second in which other requests are answered.
-
-    Each of their reads and writes releases the interpreter, and would wait for 5 ms until it has it again.
-    """
-
-    def __init__(self, write: Callable[[], bytes]) -> None:
-        self._write, self._text, self._lock = write, b"", Lock()
-
-    async def text(self) -> bytes:
-        """The text; concurrent requests wait for the first one's."""
-        async with self._lock:
-            if not self._text:
-                usual = sys.getswitchinterval()
-                sys.setswitchinterval(_SWITCH_INTERVAL)
-                try:
-                    self._text = await to_thread.run_sync(self._write)
-                finally:
-                    sys.setswitchinterval(usual)
-        return self._text
 
 
 @asynccontextmanager
@@ -109,7 +85,7 @@ def create_app(
 
     Args:
         ledger: a ledger to read and write, as a database URL or a path; None shows none.
-        runs: the folder whose subfolders hold ``report.json``; None shows none.
+        runs: the folder of runs, each a subfolder with ``report.json``; None shows no runs.
         certificates_in: the folder that keeps Monte Carlo certificates; None keeps them while the application lives.
         access: who may enter; None admits users of this machine.
         workers: answers the questions; it opens and closes with the application. None takes a pool of usual size.
@@ -129,12 +105,12 @@ def create_app(
     app.state.workers = workers
     app.state.metrics, app.state.readiness = metrics.Metrics(), metrics.Readiness(ledger)
     problems.install_error_handlers(app)
-    app.openapi = lambda: _build_openapi(app)  # type: ignore[method-assign]
-    openapi = _CachedText(lambda: json.dumps(app.openapi(), separators=(",", ":")).encode())
+    app.openapi = cache(lambda: document_permissions(FastAPI.openapi(app)))  # type: ignore[method-assign]
+    write_openapi = cache(lambda: json.dumps(app.openapi(), separators=(",", ":")))
 
     @app.get("/api/openapi.json", include_in_schema=False)
-    async def openapi_route() -> Response:
-        return Response(await openapi.text(), media_type="application/json")
+    def openapi_route() -> Response:
+        return Response(write_openapi(), media_type="application/json")
 
     for part in _PARTS:
         app.include_router(part, prefix=routes.PREFIX)
@@ -149,10 +125,3 @@ def create_app(
     app.add_middleware(HostGuardMiddleware, access=access)
     app.add_middleware(metrics.MetricsMiddleware, metrics=app.state.metrics, log=access.access_log)
     return app
-
-
-def _build_openapi(app: FastAPI) -> dict[str, Any]:
-    """The API's description, computed once, with what each route needs."""
-    if app.openapi_schema is None:
-        app.openapi_schema = document_permissions(FastAPI.openapi(app))
-    return app.openapi_schema

@@ -120,7 +120,7 @@ _PATH_PATTERNS = [(method, compile_path(path)[0], path) for method, path in PERM
 
 
 def match_route(method: str, path: str) -> str | None:
-    """The template of the table that a request's path matches; None if there is none."""
+    """The template of the table that a request's path matches; None if no template does."""
     if (method, path) in PERMISSIONS:
         return path
     return next(
@@ -188,7 +188,7 @@ async def authorize(request: Request, holder: Annotated[Holder, Depends(authenti
     """The sender of a request to a route of the table."""
     permission = find_permission(request.method, request.scope["path"])
     if permission is None:
-        raise PermissionDeniedError("nobody may come in here")
+        raise PermissionDeniedError("no role allows this")
     permission.require(holder)
     return AuthorizedCaller(holder, permission.action)
 
@@ -199,7 +199,7 @@ Caller = Annotated[AuthorizedCaller, Depends(authorize)]
 class TokenAuthMiddleware:
     """ASGI middleware. Answers 401 without a valid token, and 429 to too many requests or failures.
 
-    Failures are counted by address, and for a known id by address and token: wrong tokens lock nobody else out, unless
+    Failures are counted by address, and for a known id by address and token: wrong tokens lock out a holder only if
     their sender shares the address and knows the id.
 
     Args:
@@ -234,7 +234,7 @@ class TokenAuthMiddleware:
         except StorageError as error:
             self._log_once(str(error))
             admitted = make_problem_response(
-                503, "tokens", "Nobody can come in", "The server cannot read its tokens; its log says why."
+                503, "tokens", "Every token is refused", "The server cannot read its tokens; its log says why."
             )
         if isinstance(admitted, Response):
             await admitted(scope, receive, send)
@@ -242,7 +242,7 @@ class TokenAuthMiddleware:
         token, over = admitted, False
 
         async def send_while_valid(message: Message) -> None:
-            """End a stream whose token was revoked."""
+            """End a stream once its token was revoked."""
             nonlocal over
             if over:
                 return
@@ -296,7 +296,7 @@ class TokenAuthMiddleware:
         """Log once why every token is refused, not for each request."""
         if trouble != self._last_trouble:
             self._last_trouble = trouble
-            _LOG.error("nobody comes in: %s", trouble)
+            _LOG.error("every token is refused: %s", trouble)
 
     def _client(self, scope: Scope) -> str:
         return get_client_address(scope, behind_proxy=self._behind_proxy)

@@ -1,8 +1,8 @@
 """Monte Carlo certificates in the background: start, watch, pause, resume, cancel, download the evidence.
 
-Every certificate has a journal, in which its entropy is written before the first draw: pausing ends the work at the
-next shard, resuming takes it up from the journal, and a server that is started on the same folder finds it again.
-They hold public facts alone and belong to no scope: every holder may look, spenders and owners start and steer.
+Every certificate has a journal with its entropy, written before the first draw. Pausing ends the work at the next
+shard; resuming continues from the journal, also on a later server with the same folder. Certificates hold public facts
+alone and belong to no scope: every holder may read them, spenders and owners start and control them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from epsilog.terms import CheckError, codec
 router = APIRouter(tags=["certificates"], dependencies=[Depends(authorize)])
 
 RUNNING_AT_ONCE = 2
-LONGEST_PATH = 4096  # rounds whose losses are drawn one after the other; each draw holds them all
+LONGEST_PATH = 4096  # rounds with losses that are drawn in sequence; each draw holds them all
 _APART = 1.08  # draws between two looks that are kept, as a factor
 _NAME = re.compile(r"[0-9a-f]{16}")
 _SOFTWARE = f"epsilog {version('epsilog')}"
@@ -195,7 +195,7 @@ def _look(
 ) -> dict[str, Any]:
     """What is known of a direction by now, with the looks before it, of which those are kept that lie apart.
 
-    Half of the failure goes to each direction, so both hold at all looks at once but for a chance of ``failure``.
+    Half of the failure goes to each direction, so both hold at all looks at once except with probability ``failure``.
     """
     low, high = compute_running_interval(trial, draws, hits, failure / 2)
     look = {"draws": draws, "hits": hits, "lower": low, "upper": high, "estimate": hits / draws * trial.bound}
@@ -232,7 +232,7 @@ def _read_origin(journal: Path) -> dict[str, str]:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    """All of it or nothing: whoever reads it after a crash finds no half."""
+    """Write atomically: after a crash the file is whole or absent."""
     whole = path.with_name(f"{path.name}.new")
     whole.write_text(json.dumps(document))
     whole.replace(path)
@@ -240,7 +240,7 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 @router.post("/certificates", summary="Start a certificate", status_code=201)
 def start_certificate_route(ask: CertificateRequest, request: Request) -> dict[str, Any]:
-    """Starts drawing; at most two certificates run at a time. Delta, where known without draws, stands beside."""
+    """Starts drawing; at most two certificates run at a time. Delta is included where it is known without draws."""
     job = _certificates(request).ask(ask)
     return {"id": job.id, **job.snapshot}
 
@@ -251,7 +251,7 @@ def list_certificates_route(request: Request) -> dict[str, Any]:
     return {"certificates": [{"id": job.id, **job.snapshot} for job in _certificates(request).registry.jobs()][::-1]}
 
 
-@router.get("/certificates/{name}", summary="Where a certificate stands")
+@router.get("/certificates/{name}", summary="State of a certificate")
 def get_certificate_route(name: str, request: Request) -> dict[str, Any]:
     """The running interval of each direction, valid however often one looks."""
     return dict(_certificates(request).registry.job(name).snapshot)
@@ -267,7 +267,7 @@ async def stream_certificate_events_route(name: str, request: Request) -> Stream
 def control_certificate_route(
     name: str, verb: Literal["pause", "resume", "cancel"], request: Request
 ) -> dict[str, Any]:
-    """A paused certificate goes on where it was, with the entropy that it began with."""
+    """A paused certificate resumes where it was, with the entropy of its start."""
     certificates = _certificates(request)
     job = certificates.registry.job(name)
     if verb == "cancel":

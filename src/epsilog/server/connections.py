@@ -17,8 +17,8 @@ MAX_CONNECTIONS_PER_ADDRESS = 100
 class ConnectionLimits(H11Protocol):
     """HTTP/1.1 as uvicorn speaks it; where too many connections are open, the one that has been idle longest is closed.
 
-    So clients that open connections and send nothing lock nobody out, not even at their own address, which many people
-    or a health check may share.
+    So clients that open connections and send nothing do not lock others out, not even at their own address, which many
+    people or a health check may share.
     """
 
     max_per_address = MAX_CONNECTIONS_PER_ADDRESS

@@ -30,7 +30,7 @@ from epsilog.terms.codec import parse_json
 
 
 class StrictJsonRoute(APIRoute):
-    """A route whose JSON has one meaning: no name twice, no NaN, no number that a double does not hold."""
+    """A route for JSON with one meaning: no name twice, no NaN, no number that a double does not hold."""
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
         """The handler of a request."""
@@ -133,7 +133,7 @@ for _command in COMMANDS.values():
 
 
 class HeadroomRequest(RequestModel):
-    """What a scope can bear of a release, or of anything."""
+    """A question about the headroom of a scope, for a release or for anything."""
 
     scope: Annotated[str, Field(max_length=500, description="names joined by '/'", examples=["acme/claims"])]
     release: Annotated[dict[str, Any] | None, Field(description="see ``reserve``; null asks what is left")] = None
@@ -141,7 +141,7 @@ class HeadroomRequest(RequestModel):
     relation: Annotated[Relation | None, Field(description="null takes the budget's")] = None
 
     def request(self) -> ChargeRequest | None:
-        """The request whose cost is counted; None without a release."""
+        """The request to be costed; None without a release."""
         if self.release is None:
             return None
         read = ChargeAtOnce.args["release"].arg.read
@@ -151,7 +151,7 @@ class HeadroomRequest(RequestModel):
 
 @router.post(
     "/ledger/fits",
-    summary="What a scope can bear",
+    summary="What fits a scope",
     response_model=None,
     responses={200: {"model": HeadroomResponse}},
 )
@@ -185,5 +185,5 @@ def restrict_ledger(ledger: Ledger, caller: AuthorizedCaller) -> Ledger:
 
 
 def identify_actor(by: str, holder: Holder) -> str:
-    """Who decides, as the request says, and whose token sent it."""
+    """The actor that the request names, with the token that sent it."""
     return by if holder is LOCAL_HOLDER else f"{by} (token of {holder.name})"

@@ -29,7 +29,7 @@ Limit = Annotated[int, Query(ge=1, le=500)]
 
 @router.get("/ledger/head", summary="How many entries there are")
 async def head_route(service: Service) -> dict[str, Any]:
-    """The count, and the hash of the last: whoever keeps it can tell later whether anything before was changed."""
+    """The count, and the hash of the last entry, which later shows whether an earlier entry was changed."""
     count, head = await service.run(LedgerView.head)
     return {"count": count, "hash": head}
 
@@ -40,7 +40,7 @@ async def balances_route(
     caller: Caller,
     above: Annotated[str | None, Query(max_length=500, description="at and above this scope; all if absent")] = None,
 ) -> dict[str, Any]:
-    """Those at and under the asker's scope, and those above it."""
+    """Those at and under the caller's scope, and those above it."""
     if above is not None and not caller.holder.can_read(above):
         caller.require(above)
     found = await service.run(lambda ledger: ledger.budgets() if above is None else ledger.budgets_above(above))
@@ -55,7 +55,7 @@ async def rows_route(
     after: Annotated[int, Query(ge=0, le=LARGEST, description="only entries of a higher index")] = 0,
     limit: Limit = 500,
 ) -> dict[str, Any]:
-    """The canonical JSON of each entry, whose SHA-256 the next one names; ``more`` says whether others follow."""
+    """The canonical JSON of each entry, with its SHA-256 in the next one; ``more`` says whether others follow."""
     caller.require(scope)
     return await service.run(lambda ledger: _read_documents(ledger, scope, after, limit))
 

@@ -1,6 +1,6 @@
 """The ledger of a server: opened when it is first asked, used in threads, its costs computed by a worker pool.
 
-Commands that may wait for a cost have threads of their own, so that a start or a commit never waits behind one. A cost
+Commands that may wait for a cost have their own threads, so that a start or a commit never waits behind one. A cost
 is computed outside any transaction, with a deadline.
 """
 
@@ -70,7 +70,7 @@ class PathCostRequest(RequestModel):
 
 
 class HeadroomResponse(ResponseModel):
-    """What a scope can still bear."""
+    """What still fits a scope."""
 
     available: Annotated[dict[str, str], Field(description="the least that any budget on the path still has")]
     charges: Annotated[int | None, Field(description="how many more charges like it fit; null if nothing was asked")]

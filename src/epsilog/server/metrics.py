@@ -100,7 +100,7 @@ class MetricsMiddleware:
 
 
 def get_route_template(scope: Scope) -> str:
-    """The template of the route that answered; "none" if there is none."""
+    """The template of the route that answered; "none" if no route did."""
     path = getattr(scope.get("route"), "path", None)
     if not isinstance(path, str):  # the holder may have been refused before routing
         return (HOLDER in scope and match_route(scope["method"], scope["path"])) or "none"
@@ -116,7 +116,7 @@ async def check_health_route() -> dict[str, str]:
 
 @router.get("/readyz", summary="Whether the server can do its work")
 async def check_readiness_route(request: Request) -> Response:
-    """Whether the ledger opens and its head can be read; why not stands in the log."""
+    """Whether the ledger opens and its head can be read; the log says why not."""
     if await request.app.state.readiness.check():
         return JSONResponse({"status": "ready"})
     return make_problem_response(503, "not-ready", "Not ready", "The ledger cannot be read; the server's log says why.")
@@ -124,7 +124,7 @@ async def check_readiness_route(request: Request) -> Response:
 
 @router.get("/metrics", summary="Figures in Prometheus's text format", response_class=Response)
 def metrics_route(request: Request, caller: Caller) -> Response:
-    """How much was asked and refused, and the sums of the budgets at and under the asker's scope."""
+    """How much was asked and refused, and the sums of the budgets at and under the caller's scope."""
     found = generate_latest(request.app.state.metrics.registry)
     if request.app.state.ledger is not None:
         registry = CollectorRegistry()

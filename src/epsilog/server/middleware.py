@@ -1,6 +1,6 @@
 """What every request must pass and every response carries: host and origin checks, body limit, security headers.
 
-A calculation whose client has disconnected is cancelled: a page that asks again drops its earlier request.
+A calculation is cancelled when its client disconnects: a page that asks again drops its earlier request.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class BodyLimitMiddleware:
 
 
 async def _read_body(receive: Receive, longest: int, *, stated: str) -> bytes | Response | None:
-    """The body, a refusal, or None after a disconnect; a body whose stated length is too long is not read."""
+    """The body, a refusal, or None after a disconnect; a body with a stated length above the limit is not read."""
     too_long = make_problem_response(413, "too-long", "Too long", f"a body may have {longest} bytes")
     if stated.isascii() and stated.isdigit() and (len(stated) > _MAX_LENGTH_DIGITS or int(stated) > longest):
         return too_long

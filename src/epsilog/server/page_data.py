@@ -42,7 +42,7 @@ def holder_route(caller: Caller) -> dict[str, Any]:
 
 @router.get("/ledger", summary="Budgets and what has happened under them")
 def budgets_route(request: Request, caller: Caller) -> dict[str, Any]:
-    """Every scope with its caps, its balance and the theorem behind its sums, as folded; those that the asker sees."""
+    """Every scope that the caller can read, with its caps, its balance and the theorem behind its sums, as folded."""
     if request.app.state.ledger is None:
         return {"present": False, "entries": 0, "head": None, "budgets": []}
     with _open_ledger(request) as ledger:
@@ -60,7 +60,7 @@ def cycles_route(
 ) -> dict[str, Any]:
     """The newest charges at and under a budget from the moment each was started, oldest first, with the running sum.
 
-    A partition (its ``key`` is null) costs what was paid for its blocks, and a charge in one of those then nothing.
+    A partition (its ``key`` is null) costs the amount charged for its blocks; a charge in one of those costs nothing.
     """
     caller.require(scope)
     with _open_ledger(request) as ledger:
@@ -88,7 +88,7 @@ def entries_route(
 ) -> dict[str, Any]:
     """A page of the chain: each entry names the hash of the one before. ``next`` is the cursor to page on with.
 
-    Without a scope, all that the asker sees.
+    Without a scope, all that the caller can read.
     """
     scope = caller.holder.scope if scope is None else scope
     caller.require(scope)
@@ -119,7 +119,7 @@ async def verify_events_route(name: str, request: Request) -> StreamingResponse:
     return stream_job_events(request.app.state.ledger_checks.job(name), request)
 
 
-@router.get("/ledger/verify/{name}", summary="Where the check stands")
+@router.get("/ledger/verify/{name}", summary="State of the check")
 def verify_state_route(name: str, request: Request) -> dict[str, Any]:
     """How many entries held so far, and in the end whether all did."""
     return dict(request.app.state.ledger_checks.job(name).snapshot)

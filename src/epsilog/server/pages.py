@@ -46,7 +46,7 @@ def serve_docs_page_route(path: str) -> Response:
     """One built file of the docs."""
     if not (DOCS / "index.html").is_file():
         text = (
-            "This server runs from sources whose docs were not built: run <code>make docs</code> there. "
+            "This server runs from sources without built docs: run <code>make docs</code> there. "
             f'<a href="{HOW_TO_BUILD}">How to build them</a>. <a href="/">To the calculators</a>.'
         )
         return HTMLResponse(_MESSAGE_PAGE.format(title="The docs are not built here", text=text), 503)
@@ -96,7 +96,7 @@ def serve_embed_route(name: str) -> Response:
 
 
 def find_static_file(folder: Path, name: str) -> Path | None:
-    """The file with that name in a folder or below it; None if there is none, or the name is no path."""
+    """The file with that name in a folder or below it; None if it does not exist, or the name is no path."""
     try:
         file = (folder / name).resolve()
         return file if file.is_relative_to(folder.resolve()) and file.is_file() else None

@@ -52,8 +52,8 @@ _PROBLEMS: dict[type[Exception], _Problem] = {
     UnsupportedMechanismError: _Problem(422, "unsupported", "No proof covers this"),
     CalibrationError: _Problem(422, "no-answer", "No value meets the goal"),
     PermissionDeniedError: _Problem(403, "forbidden", "Not allowed"),
-    BudgetExceededError: _Problem(409, "budget-exceeded", "A budget cannot bear it"),
-    ConflictError: _Problem(409, "conflict", "The ledger stands otherwise"),
+    BudgetExceededError: _Problem(409, "budget-exceeded", "It does not fit a budget"),
+    ConflictError: _Problem(409, "conflict", "It conflicts with the ledger"),
     LedgerIntegrityError: _Problem(500, "integrity", "The ledger does not hold"),
     StorageError: _Problem(503, "storage", "The ledger cannot be used now"),
     EpsilogError: _Problem(422, "refused", "The library refuses"),
@@ -90,7 +90,7 @@ def make_problem_response(
 
 
 def too_many_requests(wait: float) -> Response:
-    """A refusal for so many seconds."""
+    """A refusal until ``wait`` seconds have passed."""
     detail = "Ask again after the seconds that Retry-After says."
     return make_problem_response(429, "too-often", "Too often", detail, retry_after=wait)
 

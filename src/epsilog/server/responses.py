@@ -6,6 +6,7 @@ Answers are sent as the library gives them; tests hold them against these models
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from functools import cache
 from inspect import getdoc
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -43,7 +44,7 @@ class IntervalModel(ResponseModel):
 
 
 class FindingModel(ResponseModel):
-    """What a reader must be told; the reference lists the codes."""
+    """A finding for the reader; the reference lists the codes."""
 
     code: str
     check: str
@@ -70,44 +71,59 @@ class ClosedFormModel(ResponseModel):
     side: Literal["estimate"] = "estimate"
 
 
-class TuningCostModel(ResponseModel):
-    """What the best of several runs costs, beside one run, and beside so many that are all shown."""
-
-    trials: dict[str, Any]
-    law: str
-    expected: float
-    best: IntervalModel
-    one: IntervalModel
-    count: int
-    shown: Annotated[IntervalModel | None, Field(description="null where it has no price")]
+def _build_model(kind: Any, name: str = "", *, omit: tuple[str, ...] = (), **more: Any) -> type[ResponseModel]:
+    """The model of a dataclass as plain JSON values (``codec.plain``); ``more`` are types, or pairs with a default."""
+    members = _list_members(kind, {*omit, *more}) | more
+    described = {each: shape if type(shape) is tuple else (shape, ...) for each, shape in members.items()}
+    doc = (getdoc(kind) or "").partition("\n\n")[0]
+    model: type[ResponseModel] = create_model(name or kind.__name__, __base__=ResponseModel, __doc__=doc, **described)  # type: ignore[call-overload]
+    return model
 
 
-class FederatedResponse(ResponseModel):
-    """A schedule with its price."""
+def _list_members(kind: Any, omit: Collection[str] = ()) -> dict[str, Any]:
+    """The fields of a dataclass, each with its type in JSON."""
+    hints = get_type_hints(kind)
+    return {each.name: _shape(hints[each.name]) for each in dataclasses.fields(kind) if each.name not in omit}
 
-    population: int
-    cohort_size: int
-    rounds: int
-    noise_multiplier: float
-    sampling: str
-    clip_norm: float
-    sampling_probability: float
-    noise_stddev: float
-    delta: DeltaModel
-    relation: str
-    privacy_unit: str
-    formula: ClosedFormModel
-    epsilon: IntervalModel
-    unamplified: IntervalModel
-    releases_per_period: int
-    cumulative: IntervalModel
-    group: int = 1
-    person: IntervalModel | None = None
-    sweep: TuningCostModel | None = None
-    verdict: Message
-    delta_grade: Grade
-    delta_sentence: str
-    limits: list[FindingModel]
+
+@cache
+def _shape(kind: Any) -> Any:
+    """A field's type in JSON."""
+    parts = get_args(kind)
+    if get_origin(kind) is tuple:
+        return list[_shape(parts[0])]  # type: ignore[misc]
+    if type(None) in parts:
+        return _shape(parts[0]) | None
+    known = {
+        float: Number,
+        terms.messages.Message: Message,
+        terms.Interval: IntervalModel,
+        terms.Finding: FindingModel,
+        terms.DeltaChoice: DeltaModel,
+        terms.NeighboringRelation: str,
+    }
+    return known.get(kind) or (_build_model(kind) if dataclasses.is_dataclass(kind) else kind)
+
+
+TuningCostModel = _build_model(plan.TuningCost, "TuningCostModel", trials=dict[str, Any], law=str, expected=float)
+
+
+FederatedResponse = _build_model(
+    plan.FederatedPlan,
+    "FederatedResponse",
+    omit=("schedule", "fit"),
+    **_list_members(plan.Schedule) | {"clip_norm": float, "noise_multiplier": float},
+    sampling_probability=float,
+    noise_stddev=float,
+    formula=ClosedFormModel,
+    group=(int, 1),
+    person=(IntervalModel | None, None),
+    sweep=(TuningCostModel | None, None),
+    verdict=Message,
+    delta_grade=Grade,
+    delta_sentence=str,
+    limits=list[FindingModel],
+)
 
 
 class PosteriorModel(ResponseModel):
@@ -130,14 +146,14 @@ class InterpretationResponse(ResponseModel):
     epsilon: Number
     delta: float
     statement: Message
-    moved: Annotated[Number, Field(description="logarithm of the factor by which odds grow, but for a chance of delta")]
+    moved: Annotated[Number, Field(description="log of the factor by which odds grow, except with probability delta")]
     odds: Message
     posteriors: list[PosteriorModel]
     worst: list[Message]
     releases: list[CompositionModel]
     of_releases: Message
     cap: float | None
-    fits: Annotated[int | None, Field(description="such releases that the cap bears together; null without a cap")]
+    fits: Annotated[int | None, Field(description="such releases that fit the cap together; null without a cap")]
     headroom: Message
     assumptions: list[Message]
     limits: Annotated[list[Message], Field(description="what the claim covers, and what it does not")]
@@ -149,7 +165,7 @@ class SnippetsResponse(ResponseModel):
     python: str
     command: str
     programme: Annotated[str | None, Field(description="what a programme file promises (TOML); null where none can")]
-    no_programme: Annotated[str | None, Field(description="why there is none, or why it is refused as it stands")]
+    no_programme: Annotated[str | None, Field(description="why a file is absent, or refused as it is")]
     playground: Annotated[str | None, Field(description="an address; null where its form lacks words for it")]
     charge: Annotated[str, Field(description="an address of the ledger's page, with the release")]
 
@@ -197,34 +213,7 @@ class StampedCalculationModel(ResponseModel):
     sha256: str
 
 
-def _answer(kind: Any, name: str = "", **more: Any) -> type[ResponseModel]:
-    """What a dataclass is as plain JSON values (``codec.plain``), with further fields beside its own."""
-    hints, says = get_type_hints(kind), (getdoc(kind) or "").partition("\n\n")[0]
-    made = {each.name: (_shape(hints[each.name]), ...) for each in dataclasses.fields(kind)}
-    made |= {each: (shape, ...) for each, shape in more.items()}
-    model: type[ResponseModel] = create_model(name or kind.__name__, __base__=ResponseModel, __doc__=says, **made)  # type: ignore[call-overload]
-    return model
-
-
-@cache
-def _shape(kind: Any) -> Any:
-    """A field's type in JSON."""
-    parts = get_args(kind)
-    if get_origin(kind) is tuple:
-        return list[_shape(parts[0])]  # type: ignore[misc]
-    if type(None) in parts:
-        return _shape(parts[0]) | None
-    known = {
-        float: Number,
-        terms.messages.Message: Message,
-        terms.Interval: IntervalModel,
-        terms.Finding: FindingModel,
-        terms.DeltaChoice: DeltaModel,
-    }
-    return known.get(kind) or (_answer(kind) if dataclasses.is_dataclass(kind) else kind)
-
-
-QueriesAnswer = _answer(
+QueriesAnswer = _build_model(
     plan.QueryPlan,
     "QueriesAnswer",
     queries=int,
@@ -296,11 +285,11 @@ class ComparisonResponse(ResponseModel):
 
 
 class PartComparisonModel(ResponseModel):
-    """One part of a report beside what comes out again: its values, and those that differ."""
+    """One part of a report compared with its recomputation: its values, and those that differ."""
 
     part: str
     fields: int
-    copied: Annotated[int, Field(description="values that somebody attests: that they are the same proves nothing")]
+    copied: Annotated[int, Field(description="attested values: that they are equal proves nothing")]
     differing: Annotated[list[tuple[str, str, str]], Field(description="place, what it says, what comes out")]
 
 
@@ -323,12 +312,12 @@ ANSWERS: dict[str, tuple[type[ResponseModel], str]] = {
     "/queries": (QueriesAnswer, "A budget split over queries"),
     "/queries/verdict": (InterpretationResponse, "What a query plan means for one person"),
     "/queries/risk": (RiskMetricsResponse, "What attacks find, and what copies cost"),
-    "/queries/crossover": (_answer(plan.Crossover, "CrossoverAnswer"), "Laplace against Gaussian"),
+    "/queries/crossover": (_build_model(plan.Crossover, "CrossoverAnswer"), "Laplace against Gaussian"),
     "/sensitivity": (
-        _answer(plan.QuerySensitivity, "SensitivityAnswer"),
+        _build_model(plan.QuerySensitivity, "SensitivityAnswer"),
         "The sensitivity of a count, a bounded sum or a mean",
     ),
-    "/account": (_answer(plan.CompositionPlan, "MixAnswer"), "What a mix of releases costs"),
+    "/account": (_build_model(plan.CompositionPlan, "MixAnswer"), "What a mix of releases costs"),
     "/account/profile": (ProfileResponse, "The privacy profile of a mix, and what an attacker can tell"),
     "/account/verdict": (InterpretationResponse, "What a mix of releases means for one person"),
     "/account/risk": (RiskMetricsResponse, "What attacks find, and what copies cost"),

@@ -31,7 +31,7 @@ Answer = Callable[[Any], dict[str, Any]]
 
 
 class RequestModel(BaseModel):
-    """Unknown fields, NaN and text for numbers are errors; the library enforces bounds, whose errors name fields."""
+    """Unknown fields, NaN and text for numbers are errors; the library enforces bounds, and its errors name fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
@@ -82,7 +82,7 @@ class Routes:
         return register
 
     def router(self) -> APIRouter:
-        """The routes for an application, whose worker pool does the work."""
+        """The routes for an application; its worker pool does the work."""
         router = APIRouter(tags=[self._tag])
         for route in self.by_path.values():
             router.add_api_route(

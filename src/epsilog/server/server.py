@@ -131,7 +131,7 @@ def _explain_missing_extra(error: ImportError) -> EpsilogError:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """A listening socket, or an error that says why there is none."""
+    """A listening socket, or an error that says why it cannot be bound."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family)

@@ -26,7 +26,7 @@ _MAX_PLAYGROUND_LINES = 12
 
 @routes.add("/federated/elsewhere", SnippetsResponse, summary="A schedule in other tools' words", work=0.1)
 def make_federated_snippets_route(ask: FederatedVerdict) -> dict[str, Any]:
-    """Python, a command, a programme file, an address of the playground and one of the ledger, all for one price."""
+    """Python, a command, a programme file, an address of the playground and one of the ledger, all with one cost."""
     found = ask.plan()
     programme, reason = _write_config(ask, found)
     schedule = found.schedule
@@ -44,7 +44,7 @@ def make_federated_snippets_route(ask: FederatedVerdict) -> dict[str, Any]:
 
 @routes.add("/queries/elsewhere", SnippetsResponse, summary="A query plan in other tools' words", work=0.1)
 def make_query_snippets_route(ask: QueriesVerdict) -> dict[str, Any]:
-    """Python, a command, an address of the playground and one of the ledger, all for one price."""
+    """Python, a command, an address of the playground and one of the ledger, all with one cost."""
     found = ask.plan()
     delta = 0.0 if found.delta is None else found.delta.delta
     scales: Counter[float] = Counter()
@@ -93,7 +93,7 @@ def _write_command(name: str, ask: Question, first: set[str]) -> str:
 
 
 def _write_config(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str | None, str | None]:
-    """A file, and why it is refused as it is; or none, and why there is none."""
+    """A file, and why it is refused as it is; or None, and why."""
     import tomllib
 
     from epsilog.pipeline import PlanConfig, export_config  # here, because it imports the trainer
@@ -110,10 +110,10 @@ def _write_config(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str
     try:
         PlanConfig.of(**tomllib.loads(text))
     except (EpsilogError, ValueError) as error:
-        return text, f"It is refused as it stands: {str(error).removeprefix('programme: ')}."
+        return text, f"It is refused as it is: {str(error).removeprefix('programme: ')}."
     own = found.epsilon.upper
     if ask.cap is not None and own > ask.cap:
-        return text, f"It is refused as it stands: its epsilon of {format_upper(own)} is above the cap of {ask.cap!r}."
+        return text, f"It is refused as it is: its epsilon of {format_upper(own)} is above the cap of {ask.cap!r}."
     return text, None
 
 
@@ -122,6 +122,6 @@ def _link_playground(lines: list[str], delta: float, relation: str) -> str:
 
 
 def _link_charge(release: Any, delta: float) -> str:
-    """The form for a charge, filled with the release itself, whose cost each budget computes in its own terms."""
+    """The form for a charge, filled with the release itself; each budget computes its cost in its own terms."""
     term = json.dumps(codec.to_json(release), separators=(",", ":"))
     return "/ledger?" + urlencode({"release": term} | ({"delta": repr(delta)} if delta else {}))

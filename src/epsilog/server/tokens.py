@@ -309,11 +309,11 @@ def _open_private_file(path: Path) -> Iterator[int]:
         if not stat.S_ISREG(found.st_mode):
             raise _unusable(path, "it is no plain file")
         if found.st_uid not in {0, os.geteuid()}:
-            raise _unusable(path, "it belongs to somebody else")
+            raise _unusable(path, "it belongs to another user")
         if stat.S_IMODE(found.st_mode) & 0o077:
             raise _unusable(path, f"others may not have access (chmod 600), its mode is {found.st_mode & 0o777:o}")
         if folder.st_mode & 0o002 and not folder.st_mode & stat.S_ISVTX:
-            raise _unusable(path, "everybody can swap files in its folder (chmod o-w)")
+            raise _unusable(path, "every user can replace files in its folder (chmod o-w)")
         yield descriptor
     finally:
         os.close(descriptor)

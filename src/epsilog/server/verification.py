@@ -36,19 +36,19 @@ class VerifyRequest(RequestModel):
     """A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere."""
 
     report: _Text = Field(None, description="report.json or report.html, its whole text")
-    bundle: _Text = Field(None, description="a bundle of the ledger that paid, its whole text")
+    bundle: _Text = Field(None, description="a bundle of the ledger that was charged, its whole text")
     record: _Text = Field(None, description="a calculator's stamped record, its whole text")
     signature: _Note = Field(None, description="the report's signature (.intoto.jsonl)")
     checkpoint: _Note = Field(None, description="a checkpoint that was kept: the bundle begins with it")
-    key: str | None = Field(None, description="whose signature counts: the public line NAME+ID+KEY", max_length=1000)
+    key: str | None = Field(None, description="the key of signatures that count, NAME+ID+KEY", max_length=1000)
 
 
 @routes.add("/verify", ReportVerificationModel, summary="Check a report, a bundle of a ledger, or both")
 def verify_route(ask: VerifyRequest) -> dict[str, Any]:
-    """Every check on what is given, and every part of a report beside what comes out again from its evidence.
+    """Every check on what is given, and every part of a report compared with its recomputation from the evidence.
 
-    Only the ledger binds a report to a run: its bundle is worked out entry by entry. A signature counts if it is by the
-    key that is given, and a kept checkpoint shows whether the bundle goes on from what was there then.
+    Only the ledger binds a report to a run: its bundle is verified entry by entry. A signature counts if it is by the
+    given key, and a kept checkpoint shows whether the bundle continues the ledger of that time.
     """
     if ask.record is not None:
         return _verify_record(ask)
@@ -67,7 +67,7 @@ def verify_route(ask: VerifyRequest) -> dict[str, Any]:
 def _verify_record(ask: VerifyRequest) -> dict[str, Any]:
     """The findings of a calculator's record; nothing that belongs to a run goes with it."""
     if ask.model_fields_set - {"record"} and ask.model_dump(exclude={"record"}, exclude_none=True):
-        raise CheckError("record", "alone: it is of no run", "something beside it")
+        raise CheckError("record", "alone: it is of no run", "other fields too")
     with _name_unreadable("record", "a stamped calculation"):
         document = codec.parse_json((ask.record or "").encode("utf-8", "surrogatepass"))
         findings = reports.check_calculation(document)

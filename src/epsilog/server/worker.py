@@ -37,7 +37,7 @@ def answer_request(path: str, ask: dict[str, Any]) -> tuple[int, str, str]:
 
 
 def main() -> None:
-    """Answer lines until there are none; what libraries print goes to the log, not between the answers."""
+    """Answer lines until the input ends; what libraries print goes to the log, not between the answers."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:

@@ -3,7 +3,7 @@
 A question has a process to itself. When its time is up, or its client has disconnected, the process is killed and
 another takes its place: nothing else stops a computation half-way. The server's own process answers everything else.
 
-Slow questions have processes of their own at low priority, so that a question of a few milliseconds waits neither for a
+Slow questions have their own processes at low priority, so that a question of a few milliseconds waits neither for a
 slow one's process nor for its core. Each client may have a few of them at a time.
 """
 
@@ -41,7 +41,7 @@ COMMAND = (sys.executable, "-P", "-m", "epsilog.server.worker")
 
 
 class WorkerPool:
-    """Answers questions in processes of its own; see ``open`` and ``close``.
+    """Answers questions in its own processes; see ``open`` and ``close``.
 
     Args:
         workers: how many quick questions are answered at a time.
@@ -89,7 +89,7 @@ class WorkerPool:
         Args:
             route: which question.
             ask: its fields.
-            client: whose slow questions are counted together; None counts none.
+            client: the address that slow questions are counted by; None counts none.
         """
         work = route.work(ask)
         if work > MOST_WORK:
@@ -100,9 +100,7 @@ class WorkerPool:
         if client is None:
             return await self._ask_worker(self._slow, line)
         if self._slow_per_client[client] >= self._max_slow_per_client:
-            detail = (
-                f"{self._max_slow_per_client} long questions from your address are being worked out. Ask again then."
-            )
+            detail = f"{self._max_slow_per_client} long questions from your address are being answered. Ask again then."
             return _refuse_for_now(429, "too-many", "Too many long questions at a time", detail)
         self._slow_per_client[client] += 1
         try:
@@ -206,7 +204,7 @@ class _Worker:
                 stdout=asyncio.subprocess.PIPE,
                 env=_ONE_THREAD | os.environ,
                 limit=_MAX_LINE,
-                # the server handles interrupts; in a session of its own Linux would ignore niceness
+                # the server handles interrupts; in its own session Linux would ignore niceness
                 process_group=0,
             )
             self._is_answering = False

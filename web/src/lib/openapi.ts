@@ -369,6 +369,13 @@ export type FederatedRecordAsk = {
 
 /** A schedule with its price. */
 export type FederatedResponse = {
+  delta: DeltaModel;
+  relation: string;
+  privacy_unit: string;
+  epsilon: IntervalModel;
+  unamplified: IntervalModel;
+  releases_per_period: number;
+  cumulative: IntervalModel;
   population: number;
   cohort_size: number;
   rounds: number;
@@ -377,14 +384,7 @@ export type FederatedResponse = {
   clip_norm: number;
   sampling_probability: number;
   noise_stddev: number;
-  delta: DeltaModel;
-  relation: string;
-  privacy_unit: string;
   formula: ClosedFormModel;
-  epsilon: IntervalModel;
-  unamplified: IntervalModel;
-  releases_per_period: number;
-  cumulative: IntervalModel;
   group?: number;
   person?: IntervalModel | null;
   sweep?: TuningCostModel | null;
@@ -470,7 +470,7 @@ export type FileReferenceModel = {
   sha256: string;
 };
 
-/** What a reader must be told; the reference lists the codes. */
+/** A finding for the reader; the reference lists the codes. */
 export type FindingModel = {
   code: string;
   check: string;
@@ -489,7 +489,7 @@ export type GaussianDPFitModel = {
   regret: number;
 };
 
-/** What a scope can bear of a release, or of anything. */
+/** A question about the headroom of a scope, for a release or for anything. */
 export type HeadroomRequest = {
   /** names joined by '/' */
   scope: string;
@@ -501,7 +501,7 @@ export type HeadroomRequest = {
   relation?: "add-or-remove-one" | "replace-one" | "zero-out" | null;
 };
 
-/** What a scope can still bear. */
+/** What still fits a scope. */
 export type HeadroomResponse = {
   /** the least that any budget on the path still has */
   available: Record<string, unknown>;
@@ -528,7 +528,7 @@ export type InterpretationResponse = {
   delta: number;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   statement: string | [string, Record<string, unknown>];
-  /** logarithm of the factor by which odds grow, but for a chance of delta */
+  /** log of the factor by which odds grow, except with probability delta */
   moved: number;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   odds: string | [string, Record<string, unknown>];
@@ -538,7 +538,7 @@ export type InterpretationResponse = {
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   of_releases: string | [string, Record<string, unknown>];
   cap: number | null;
-  /** such releases that the cap bears together; null without a cap */
+  /** such releases that fit the cap together; null without a cap */
   fits: number | null;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   headroom: string | [string, Record<string, unknown>];
@@ -646,11 +646,11 @@ export type Part = {
   count: number;
 };
 
-/** One part of a report beside what comes out again: its values, and those that differ. */
+/** One part of a report compared with its recomputation: its values, and those that differ. */
 export type PartComparisonModel = {
   part: string;
   fields: number;
-  /** values that somebody attests: that they are the same proves nothing */
+  /** attested values: that they are equal proves nothing */
   copied: number;
   /** place, what it says, what comes out */
   differing: ([string, string, string])[];
@@ -951,7 +951,7 @@ export type SnippetsResponse = {
   command: string;
   /** what a programme file promises (TOML); null where none can */
   programme: string | null;
-  /** why there is none, or why it is refused as it stands */
+  /** why a file is absent, or refused as it is */
   no_programme: string | null;
   /** an address; null where its form lacks words for it */
   playground: string | null;
@@ -983,23 +983,22 @@ export type StartRoundAsk = {
   round: number;
 };
 
-/** What the best of several runs costs, beside one run, and beside so many that are all shown. */
+/** The price of a run that is chosen as the best of several. */
 export type TuningCostModel = {
-  trials: Record<string, unknown>;
-  law: string;
-  expected: number;
   best: IntervalModel;
   one: IntervalModel;
   count: number;
-  /** null where it has no price */
   shown: IntervalModel | null;
+  trials: Record<string, unknown>;
+  law: string;
+  expected: number;
 };
 
 /** A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere. */
 export type VerifyRequest = {
   /** report.json or report.html, its whole text */
   report?: string | null;
-  /** a bundle of the ledger that paid, its whole text */
+  /** a bundle of the ledger that was charged, its whole text */
   bundle?: string | null;
   /** a calculator's stamped record, its whole text */
   record?: string | null;
@@ -1007,7 +1006,7 @@ export type VerifyRequest = {
   signature?: string | null;
   /** a checkpoint that was kept: the bundle begins with it */
   checkpoint?: string | null;
-  /** whose signature counts: the public line NAME+ID+KEY */
+  /** the key of signatures that count, NAME+ID+KEY */
   key?: string | null;
 };
 
