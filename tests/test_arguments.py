@@ -116,7 +116,7 @@ CALLS = {
         "gap": 0.5,
         "digits": 3,
     },
-    ep.compare_profiles: {
+    ep.accounting.compare_profiles: {
         "first": Gaussian(1.0),
         "second": Gaussian(2.0),
         "deltas": [0.25],

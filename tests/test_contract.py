@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import epsilog
+
 ROOT = Path(__file__).parents[1]
 INNER = ("epsilog.numerics", "epsilog.mechanisms")  # what these are made of, module by module
 NUMERICAL = ("epsilog.accounting", "epsilog.accounting.montecarlo", "epsilog.mechanisms")
@@ -129,3 +131,22 @@ def test_a_ledger_is_opened_without_the_accountant():
     code = f"import sys, epsilog, epsilog.ledger; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_package_itself_gives_few_names_and_loads_them_when_they_are_used():
+    code = "import sys, epsilog; print(sum(name.startswith('epsilog') for name in sys.modules), 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "False"]
+    page = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8").partition("```python")[0]
+    listed = [name for row in page.splitlines() if row.startswith("|") for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(epsilog.__all__)
+    assert len(listed) <= 40
+    assert all(getattr(epsilog, name).__name__ == name for name in listed)
+    assert set(listed) < set(dir(epsilog))
+
+
+def test_a_document_is_read_before_any_term_was_used():
+    term = epsilog.to_json(epsilog.schemes.ClientLevelCentral(10, 0.5, 2, 1.0, 1.0))
+    code = f"import epsilog; print(epsilog.from_json({term!r}) is not None)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"

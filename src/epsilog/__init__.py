@@ -13,83 +13,78 @@ epsilon in [1.828236, 1.828237] at delta 1e-05 (add-or-remove-one; Laplace inver
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from epsilog.mechanisms import *  # noqa: F403
-from epsilog.mechanisms import __all__ as _mechanisms
-from epsilog.schemes import (
-    ClientLevelAdaptiveClip,
-    ClientLevelBufferedNoise,
-    ClientLevelCentral,
-    ClientLevelClientSide,
-    ClientLevelCorrelatedNoise,
-    ClientLevelDistributed,
-    ExampleLevelClientSide,
-    Scheme,
-)
-from epsilog.terms import *  # noqa: F403
-from epsilog.terms import __all__ as _terms
-
 if TYPE_CHECKING:
     __version__: str
     from epsilog import plan as plan
     from epsilog import queries as queries
+    from epsilog import schemes as schemes
+    from epsilog.accounting import Intervals as Intervals
     from epsilog.accounting import calibrate as calibrate
-    from epsilog.accounting import compare_profiles as compare_profiles
     from epsilog.accounting import delta as delta
     from epsilog.accounting import delta_curve as delta_curve
     from epsilog.accounting import epsilon as epsilon
     from epsilog.accounting import epsilon_curve as epsilon_curve
     from epsilog.accounting import montecarlo as montecarlo
     from epsilog.accounting import profile as profile
+    from epsilog.accounting import rounds_that_fit as rounds_that_fit
     from epsilog.ledger import open_ledger as open_ledger
     from epsilog.ledger import read_ledger as read_ledger
+    from epsilog.mechanisms import ApproximateDP as ApproximateDP
+    from epsilog.mechanisms import Composed as Composed
+    from epsilog.mechanisms import Gaussian as Gaussian
+    from epsilog.mechanisms import Laplace as Laplace
+    from epsilog.mechanisms import PoissonSampled as PoissonSampled
+    from epsilog.mechanisms import PureDP as PureDP
+    from epsilog.mechanisms import Repeated as Repeated
+    from epsilog.pipeline import run as run
+    from epsilog.terms import BudgetExceededError as BudgetExceededError
+    from epsilog.terms import CalibrationError as CalibrationError
+    from epsilog.terms import CheckError as CheckError
+    from epsilog.terms import ConflictError as ConflictError
+    from epsilog.terms import EpsilogError as EpsilogError
+    from epsilog.terms import Finding as Finding
+    from epsilog.terms import Guarantee as Guarantee
+    from epsilog.terms import Interval as Interval
+    from epsilog.terms import LedgerIntegrityError as LedgerIntegrityError
+    from epsilog.terms import Message as Message
+    from epsilog.terms import NeighboringRelation as NeighboringRelation
+    from epsilog.terms import Status as Status
+    from epsilog.terms import UnsupportedMechanismError as UnsupportedMechanismError
     from epsilog.terms.codec import from_json as from_json
+    from epsilog.terms.codec import to_json as to_json
 
-_HOME = {
-    "from_json": "epsilog.terms.codec",
-    "calibrate": "epsilog.accounting",
-    "compare_profiles": "epsilog.accounting",
-    "delta": "epsilog.accounting",
-    "delta_curve": "epsilog.accounting",
-    "epsilon": "epsilog.accounting",
-    "epsilon_curve": "epsilog.accounting",
-    "profile": "epsilog.accounting",
-    "open_ledger": "epsilog.ledger",
-    "read_ledger": "epsilog.ledger",
+_NAMES = {
+    "accounting": "calibrate delta delta_curve epsilon epsilon_curve Intervals profile rounds_that_fit",
+    "ledger": "open_ledger read_ledger",
+    "mechanisms": "ApproximateDP Composed Gaussian Laplace PoissonSampled PureDP Repeated",
+    "pipeline": "run",
+    "terms": "Finding Guarantee Interval Message NeighboringRelation Status"
+    " BudgetExceededError CalibrationError CheckError ConflictError EpsilogError LedgerIntegrityError"
+    " UnsupportedMechanismError",
+    "terms.codec": "from_json to_json",
 }
-_PARTS = {
-    part: f"epsilog.{part}"
-    for part in ("accounting", "plan", "ledger", "training", "verification", "reports", "pipeline")
-}
-_PARTS |= {
-    "queries": "epsilog.queries",
-    "adapters": "epsilog.adapters",
-    "server": "epsilog.server",
-    "montecarlo": "epsilog.accounting.montecarlo",
-}
+_HOME = {name: f"epsilog.{package}" for package, names in _NAMES.items() for name in names.split()}
+_PACKAGES = "accounting adapters ledger mechanisms pipeline plan queries reports schemes"
+_PACKAGES += " server study terms training verification"
+_PARTS = {package: f"epsilog.{package}" for package in _PACKAGES.split()}
+_PARTS["montecarlo"] = "epsilog.accounting.montecarlo"
 
-__all__ = [  # noqa: PLE0604 - names are strings
-    *_mechanisms,
-    *_terms,
-    *_HOME,
-    "ClientLevelAdaptiveClip",
-    "ClientLevelBufferedNoise",
-    "ClientLevelCentral",
-    "ClientLevelClientSide",
-    "ClientLevelCorrelatedNoise",
-    "ClientLevelDistributed",
-    "ExampleLevelClientSide",
-    "Scheme",
-    "montecarlo",
-    "plan",
-]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    """Brings in a name from its part when it is first asked for, so that ``import epsilog`` stays quick."""
+    """Imports a public name at its first use, so that ``import epsilog`` takes milliseconds."""
     if name in _HOME:
+        if name == "from_json":
+            importlib.import_module("epsilog.schemes")  # every term that a document may name is registered
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _PARTS:
         return importlib.import_module(_PARTS[name])
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("epsilog")
     raise AttributeError(f"module 'epsilog' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names and packages."""
+    return sorted([*__all__, *_PARTS, "__version__"])

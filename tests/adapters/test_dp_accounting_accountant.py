@@ -111,7 +111,7 @@ def test_counts_multiply_wherever_they_stand():
     for _ in range(30):
         listed.compose(event)
     expected = ep.epsilon(
-        ep.Repeated(ep.RandomizedResponse(0.5, categories=2), 30),
+        ep.Repeated(ep.mechanisms.RandomizedResponse(0.5, categories=2), 30),
         delta=1e-6,
         relation=ep.NeighboringRelation.REPLACE_ONE,
     ).upper

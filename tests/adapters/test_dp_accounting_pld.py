@@ -224,7 +224,7 @@ def test_random_allocation_to_one_step_is_balls_in_bins():
     from epsilog.adapters.dp_accounting import from_event
 
     event = RandomAllocation(events.GaussianDpEvent(2.0), 1, 8)
-    assert from_event(event) == ep.BallsInBins(ep.Gaussian(2.0), 8)
+    assert from_event(event) == ep.mechanisms.BallsInBins(ep.Gaussian(2.0), 8)
     assert CertifiedAccountant().supports(event)
     several = RandomAllocation(events.GaussianDpEvent(2.0), 2, 8)
     assert "several steps" in CertifiedAccountant()._maybe_compose(several, 1, do_compose=False).error_message

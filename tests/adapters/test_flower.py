@@ -57,7 +57,7 @@ def test_without_replacement_a_replaced_client_moves_the_sum_twice_as_far():
     state = changed("without-replacement", "config", "sampling_method")
     state["config"]["neighboring_relation"] = "replace-one"
     run = from_state(state)
-    assert run.release.releases[0] == ep.Repeated(ep.FixedSizeSampled(ep.Gaussian(1.0), 10, 1000), 100)
+    assert run.release.releases[0] == ep.Repeated(ep.mechanisms.FixedSizeSampled(ep.Gaussian(1.0), 10, 1000), 100)
     assert run.relation is ep.NeighboringRelation.REPLACE_ONE
     halved = ep.Composed([ep.Repeated(ep.PoissonSampled(ep.Gaussian(n / 2), m / 1000), c) for n, m, c in ENTRIES])
     assert run.interval().upper >= ep.epsilon(halved, delta=1e-5).lower > from_state(STATE).interval().upper

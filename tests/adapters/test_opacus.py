@@ -52,7 +52,7 @@ def test_an_entry_out_of_range_is_an_error(entry):
     [
         ep.Laplace(1.0),
         ep.Repeated(ep.PoissonSampled(ep.Laplace(1.0), 0.1), 3),
-        ep.FixedSizeSampled(ep.Gaussian(1.0), 3, 9),
+        ep.mechanisms.FixedSizeSampled(ep.Gaussian(1.0), 3, 9),
     ],
     ids=repr,
 )

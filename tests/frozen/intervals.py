@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 def _curve(name: str) -> Any:
-    def ask(release: ep.Release, relation: str = "add-or-remove-one", **at: float) -> Any:
+    def ask(release: ep.mechanisms.Release, relation: str = "add-or-remove-one", **at: float) -> Any:
         return getattr(ep.profile(release, relation=relation), name)(*at.values())  # type: ignore[arg-type]
 
     return ask
@@ -82,7 +82,7 @@ def _curve(name: str) -> Any:
 def _related(function: Any) -> Any:
     """Some take the relation as a term alone."""
 
-    def ask(release: ep.Release, relation: str, **more: Any) -> Any:
+    def ask(release: ep.mechanisms.Release, relation: str, **more: Any) -> Any:
         if "orders" in more:
             more["orders"] = np.array(more["orders"])
         return function(release, relation=NeighboringRelation(relation), **more)
@@ -90,20 +90,20 @@ def _related(function: Any) -> Any:
     return ask
 
 
-def _assumptions(release: ep.Release, relation: str) -> Any:
+def _assumptions(release: ep.mechanisms.Release, relation: str) -> Any:
     del relation
     return [one.code for one in accounting.list_assumptions(release)]
 
 
 def _repeatable(function: Any) -> Any:
-    def ask(release: ep.Release, **more: Any) -> Any:
+    def ask(release: ep.mechanisms.Release, **more: Any) -> Any:
         return function(release, **more)
 
     return ask
 
 
 def _calibrated(sampling: float, rounds: int, **goal: Any) -> float:
-    def make(noise: float) -> ep.Release:
+    def make(noise: float) -> ep.mechanisms.Release:
         return ep.Repeated(ep.PoissonSampled(ep.Gaussian(noise), sampling), rounds)
 
     return ep.calibrate(make, **goal)

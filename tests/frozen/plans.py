@@ -20,21 +20,29 @@ RUN = {"population": 1000, "cohort_size": 50, "rounds": 40, "noise_multiplier": 
 LOOP = {"examples": 6000, "batch_size": 60, "updates": 100, "noise_multiplier": 1.0}
 SAMPLERS = ("poisson", "fixed-size", "balls-in-bins")
 SCHEMES: dict[str, Callable[[float], Any]] = {
-    "central": lambda z: ep.ClientLevelCentral(150, 0.2, 4, 0.5, z),
-    "central-fixed-size": lambda z: ep.ClientLevelCentral(150, None, 4, 0.5, z, sampling="fixed-size", cohort_size=30),
-    "central-balls-in-bins": lambda z: ep.ClientLevelCentral(
+    "central": lambda z: ep.schemes.ClientLevelCentral(150, 0.2, 4, 0.5, z),
+    "central-fixed-size": lambda z: ep.schemes.ClientLevelCentral(
+        150, None, 4, 0.5, z, sampling="fixed-size", cohort_size=30
+    ),
+    "central-balls-in-bins": lambda z: ep.schemes.ClientLevelCentral(
         150, None, 6, 0.5, z, sampling="balls-in-bins", cycle_length=5
     ),
-    "central-cyclic": lambda z: ep.ClientLevelCentral(150, None, 6, 0.5, z, sampling="cyclic", cycle_length=5),
-    "adaptive-clip": lambda z: ep.ClientLevelAdaptiveClip(150, 0.2, 4, 0.5, 0.5, 0.2, 5.0, z),
-    "client-side": lambda z: ep.ClientLevelClientSide(20, 4, 3, 2, 1.0, z),
-    "distributed": lambda z: ep.ClientLevelDistributed(20, 4, 3, 3, 2, 1.0, 1e-3, 32, z),
-    "correlated": lambda z: ep.ClientLevelCorrelatedNoise(20, 2, 4, 2, 1.0, z),
-    "correlated-balls-in-bins": lambda z: ep.ClientLevelCorrelatedNoise(20, 4, 8, 2, 1.0, z, sampling="balls-in-bins"),
-    "buffered": lambda z: ep.ClientLevelBufferedNoise(20, 4, 8, (0.9, 0.3), (0.2, 0.1), 1.0, z),
-    "examples": lambda z: ep.ExampleLevelClientSide(20, 4, 3, 2, 0.5, 1, 1.0, z),
+    "central-cyclic": lambda z: ep.schemes.ClientLevelCentral(150, None, 6, 0.5, z, sampling="cyclic", cycle_length=5),
+    "adaptive-clip": lambda z: ep.schemes.ClientLevelAdaptiveClip(150, 0.2, 4, 0.5, 0.5, 0.2, 5.0, z),
+    "client-side": lambda z: ep.schemes.ClientLevelClientSide(20, 4, 3, 2, 1.0, z),
+    "distributed": lambda z: ep.schemes.ClientLevelDistributed(20, 4, 3, 3, 2, 1.0, 1e-3, 32, z),
+    "correlated": lambda z: ep.schemes.ClientLevelCorrelatedNoise(20, 2, 4, 2, 1.0, z),
+    "correlated-balls-in-bins": lambda z: ep.schemes.ClientLevelCorrelatedNoise(
+        20, 4, 8, 2, 1.0, z, sampling="balls-in-bins"
+    ),
+    "buffered": lambda z: ep.schemes.ClientLevelBufferedNoise(20, 4, 8, (0.9, 0.3), (0.2, 0.1), 1.0, z),
+    "examples": lambda z: ep.schemes.ExampleLevelClientSide(20, 4, 3, 2, 0.5, 1, 1.0, z),
 }
-TRIALS = {"once": None, "tuned": ep.NegativeBinomialTrialCount(1.0, 0.25), "eight": ep.BinomialTrialCount(8, 1.0)}
+TRIALS = {
+    "once": None,
+    "tuned": ep.mechanisms.NegativeBinomialTrialCount(1.0, 0.25),
+    "eight": ep.mechanisms.BinomialTrialCount(8, 1.0),
+}
 
 
 def register(scheme: str, relation: NeighboringRelation, noise: float | None, **changes: Any) -> plan.RegisteredPlan:
@@ -77,7 +85,7 @@ def _phases(**more: Any) -> Any:
     return plain(plan.plan_phases(parts, **more))
 
 
-def _verdict(release: ep.Release, **more: Any) -> Any:
+def _verdict(release: ep.mechanisms.Release, **more: Any) -> Any:
     found = ep.epsilon(release, delta=1e-6)
     return plan.interpret_guarantee(release, found, delta=1e-6, relation=ADD, privacy_unit="person", **more)
 
@@ -101,8 +109,8 @@ def calls() -> dict[str, Callable[[], Any]]:
         "fit": {"fit": True},
         "unit": {"privacy_unit": "device-day", "clip_norm": 0.5},
         "everybody": {"cohort_size": 1000},
-        "sweep": {"trials": ep.NegativeBinomialTrialCount(1.0, 0.1)},
-        "fixed sweep": {"trials": ep.BinomialTrialCount(8, 1.0)},
+        "sweep": {"trials": ep.mechanisms.NegativeBinomialTrialCount(1.0, 0.1)},
+        "fixed sweep": {"trials": ep.mechanisms.BinomialTrialCount(8, 1.0)},
         "too many": {"cohort_size": 1001},
         "no rounds": {"rounds": 0},
         "bad sampler": {"sampling": "shuffled"},
@@ -187,7 +195,7 @@ def calls() -> dict[str, Callable[[], Any]]:
     for relation in RELATIONS:
         found[f"mix {relation}"] = partial(plan.plan_composition, mixed, delta=1e-6, relation=relation)
         found[f"sweep {relation}"] = partial(
-            plan.plan_tuning, sgd, ep.PoissonTrialCount(4.0), delta=1e-6, relation=relation
+            plan.plan_tuning, sgd, ep.mechanisms.PoissonTrialCount(4.0), delta=1e-6, relation=relation
         )
         found[f"risks {relation}"] = partial(
             plan.compute_risk_metrics, sgd, delta=1e-6, relation=relation, known=ep.Repeated(ep.Gaussian(1.0), 40)

@@ -60,65 +60,71 @@ class Draw:
     def count(self, most: int = 2000) -> int:
         return min(most, self.among(1, 2, 3, 8, 17, 64, 100, round(self.log(1, 2000)), round(self.log(1, 60))))
 
-    def noisy(self) -> ep.Release:
+    def noisy(self) -> ep.mechanisms.Release:
         """Noise on a sum or a count."""
         sensitivity = self.among(1, 1, 2, 3)
         return self.among(
             lambda: ep.Gaussian(self.noise(), self.among(1.0, 1.0, 0.3)),
             lambda: ep.Laplace(self.noise(), self.among(1.0, 1.0, 7.0)),
-            lambda: ep.DiscreteGaussian(self.log(0.5, 20), sensitivity),
-            lambda: ep.DiscreteLaplace(self.log(0.5, 20), sensitivity),
+            lambda: ep.mechanisms.DiscreteGaussian(self.log(0.5, 20), sensitivity),
+            lambda: ep.mechanisms.DiscreteLaplace(self.log(0.5, 20), sensitivity),
         )()
 
-    def selection(self) -> ep.Release:
+    def selection(self) -> ep.mechanisms.Release:
         budget = self.log(0.01, 4)
         return self.among(
-            lambda: ep.ExponentialMechanism(budget, self.among(True, False)),
-            lambda: ep.ReportNoisyMax(budget, self.among("gumbel", "exponential", "laplace"), self.among(True, False)),
-            lambda: ep.SparseVector(self.noise(), self.noise(), self.among(1, 2, 5), self.among(True, False)),
-            lambda: ep.Staircase(budget, self.among(None, 0.0, 1.0, self.rng.random()), self.among(1.0, 2.5)),
-            lambda: ep.RandomizedResponse(
+            lambda: ep.mechanisms.ExponentialMechanism(budget, self.among(True, False)),
+            lambda: ep.mechanisms.ReportNoisyMax(
+                budget, self.among("gumbel", "exponential", "laplace"), self.among(True, False)
+            ),
+            lambda: ep.mechanisms.SparseVector(
+                self.noise(), self.noise(), self.among(1, 2, 5), self.among(True, False)
+            ),
+            lambda: ep.mechanisms.Staircase(
+                budget, self.among(None, 0.0, 1.0, self.rng.random()), self.among(1.0, 2.5)
+            ),
+            lambda: ep.mechanisms.RandomizedResponse(
                 self.among(0.0, 1.0, *[self.rng.random()] * 6), self.among(2, 2, 3, 10, 1000)
             ),
         )()
 
-    def stated(self) -> ep.Release:
+    def stated(self) -> ep.mechanisms.Release:
         budget = self.log(0.01, 4)
         return self.among(
             lambda: ep.PureDP(budget),
             lambda: ep.ApproximateDP(budget, self.among(0.0, 1e-9, 1e-6, 1e-5, 0.01)),
-            lambda: ep.ZeroConcentratedDP(self.log(1e-3, 2)),
-            lambda: ep.GaussianDP(self.log(0.01, 4)),
+            lambda: ep.mechanisms.ZeroConcentratedDP(self.log(1e-3, 2)),
+            lambda: ep.mechanisms.GaussianDP(self.log(0.01, 4)),
         )()
 
-    def base(self) -> ep.Release:
+    def base(self) -> ep.mechanisms.Release:
         return self.among(self.noisy, self.noisy, self.selection, self.stated)()
 
-    def poisson(self) -> ep.Release:
+    def poisson(self) -> ep.mechanisms.Release:
         base = self.among(self.noisy, self.noisy, self.noisy, self.selection, self.stated)()
         sampled = ep.PoissonSampled(base, self.share())
         return ep.PoissonSampled(sampled, self.share()) if self.rng.random() < 0.1 else sampled
 
-    def sampled(self) -> ep.Release:
+    def sampled(self) -> ep.mechanisms.Release:
         """Samples of other kinds than Poisson's."""
         population = self.among(10, 100, 1000, 60_000)
         size = self.rng.randint(0, population)
         return self.among(
-            lambda: ep.FixedSizeSampled(
+            lambda: ep.mechanisms.FixedSizeSampled(
                 self.base(), self.among(0, size, max(1, population // 20), population), population
             ),
-            lambda: ep.TruncatedPoissonSampled(self.noisy(), self.share(), population, max(1, size)),
-            lambda: ep.TruncatedPoissonSampled(
+            lambda: ep.mechanisms.TruncatedPoissonSampled(self.noisy(), self.share(), population, max(1, size)),
+            lambda: ep.mechanisms.TruncatedPoissonSampled(
                 ep.Gaussian(self.log(0.5, 5)), 0.05, population, max(1, round(population * self.among(0.06, 0.1, 0.2)))
             ),
-            lambda: ep.BallsInBins(
+            lambda: ep.mechanisms.BallsInBins(
                 self.among(ep.Gaussian, ep.Gaussian, ep.Laplace)(self.log(0.5, 10)),
                 self.among(1, 2, 5, 20, 100),
                 self.among(1, 1, 2, 5),
             ),
-            lambda: ep.Shuffled(
+            lambda: ep.mechanisms.Shuffled(
                 self.among(
-                    ep.RandomizedResponse(self.rng.random(), self.among(2, 4)),
+                    ep.mechanisms.RandomizedResponse(self.rng.random(), self.among(2, 4)),
                     ep.PureDP(self.log(0.1, 4)),
                     ep.Laplace(self.log(0.5, 5)),
                     ep.ApproximateDP(1.0, 1e-9),
@@ -127,43 +133,47 @@ class Draw:
             ),
         )()
 
-    def matrix(self) -> ep.Release:
+    def matrix(self) -> ep.mechanisms.Release:
         rounds = self.among(1, 4, 8, 20)
         strategy = self.among(
-            lambda: ep.ToeplitzStrategy((1.0,)),
-            lambda: ep.ToeplitzStrategy((1.0, 0.5, 0.375, 0.3125)[: self.among(2, 3, 4)]),
-            lambda: ep.ToeplitzStrategy(ep.BufferedToeplitzStrategy((0.9, 0.3), (0.2, 0.1)).column(rounds)),
-            lambda: ep.DenseStrategy(
+            lambda: ep.mechanisms.ToeplitzStrategy((1.0,)),
+            lambda: ep.mechanisms.ToeplitzStrategy((1.0, 0.5, 0.375, 0.3125)[: self.among(2, 3, 4)]),
+            lambda: ep.mechanisms.ToeplitzStrategy(
+                ep.mechanisms.BufferedToeplitzStrategy((0.9, 0.3), (0.2, 0.1)).column(rounds)
+            ),
+            lambda: ep.mechanisms.DenseStrategy(
                 tuple(tuple(1.0 if j == t else self.rng.random() for j in range(t + 1)) for t in range(rounds))
             ),
-            ep.TreeAggregationStrategy,
+            ep.mechanisms.TreeAggregationStrategy,
         )()
         participation = self.among(
-            ep.FullParticipation,
-            lambda: ep.BoundedParticipation(self.among(1, 2, 3), self.among(1, 2, 5)),
-            lambda: ep.BallsInBinsParticipation(self.among(1, 2, 4)),
-            lambda: ep.MinSepParticipation(self.among(1, 2, 4), self.log(0.01, 1.0), self.among(True, False)),
-            lambda: ep.CyclicPoissonParticipation(self.among(1, 2, 4), self.log(0.01, 1.0)),
-            lambda: ep.RandomAllocationParticipation(self.rng.randint(1, rounds)),
+            ep.mechanisms.FullParticipation,
+            lambda: ep.mechanisms.BoundedParticipation(self.among(1, 2, 3), self.among(1, 2, 5)),
+            lambda: ep.mechanisms.BallsInBinsParticipation(self.among(1, 2, 4)),
+            lambda: ep.mechanisms.MinSepParticipation(
+                self.among(1, 2, 4), self.log(0.01, 1.0), self.among(True, False)
+            ),
+            lambda: ep.mechanisms.CyclicPoissonParticipation(self.among(1, 2, 4), self.log(0.01, 1.0)),
+            lambda: ep.mechanisms.RandomAllocationParticipation(self.rng.randint(1, rounds)),
         )()
-        return ep.MatrixMechanism(strategy, participation, rounds, self.noise())
+        return ep.mechanisms.MatrixMechanism(strategy, participation, rounds, self.noise())
 
-    def repeated(self) -> ep.Release:
+    def repeated(self) -> ep.mechanisms.Release:
         return ep.Repeated(self.among(self.base, self.poisson)(), self.count())
 
-    def training(self) -> ep.Release:
+    def training(self) -> ep.mechanisms.Release:
         """Training as it is usual: many rounds of one sampled Gaussian."""
         step = ep.PoissonSampled(ep.Gaussian(self.log(0.5, 8)), self.log(1e-3, 0.3))
         return ep.Repeated(step, self.among(1, 10, 100, 1000, 20_000, 10**6, 10**8, 10**9, 10**10))
 
-    def many(self) -> ep.Release:
+    def many(self) -> ep.mechanisms.Release:
         parts = [
             ep.Repeated(self.among(self.base, self.poisson, self.poisson, self.sampled)(), self.count(300))
             for _ in range(self.rng.randint(0, 4))
         ]
         return ep.Composed(parts)
 
-    def schedule(self) -> ep.Release:
+    def schedule(self) -> ep.mechanisms.Release:
         """Rounds at different sampling probabilities or noises: few and many distinct parts."""
         distinct = self.among(2, 3, 5, 12, 40)
         noise = self.log(0.6, 5)
@@ -175,60 +185,64 @@ class Draw:
             for _ in range(distinct)
         )
 
-    def trials(self) -> ep.TrialDistribution:
+    def trials(self) -> ep.mechanisms.TrialDistribution:
         return self.among(
-            lambda: ep.NegativeBinomialTrialCount(self.among(1.0, 0.0, -0.5, 3.0), self.log(1e-3, 0.9)),
-            lambda: ep.PoissonTrialCount(self.log(0.1, 1000)),
-            lambda: ep.BinomialTrialCount(self.among(1, 8, 100, 10_000), self.among(1.0, 0.5, 0.01)),
+            lambda: ep.mechanisms.NegativeBinomialTrialCount(self.among(1.0, 0.0, -0.5, 3.0), self.log(1e-3, 0.9)),
+            lambda: ep.mechanisms.PoissonTrialCount(self.log(0.1, 1000)),
+            lambda: ep.mechanisms.BinomialTrialCount(self.among(1, 8, 100, 10_000), self.among(1.0, 0.5, 0.01)),
         )()
 
-    def tuned(self) -> ep.Release:
+    def tuned(self) -> ep.mechanisms.Release:
         one = self.among(self.base, self.poisson, self.repeated, self.training, self.sampled, self.many)()
-        return ep.BestOfTrials(one, self.trials())
+        return ep.mechanisms.BestOfTrials(one, self.trials())
 
-    def grouped(self) -> ep.Release:
+    def grouped(self) -> ep.mechanisms.Release:
         one = self.among(
             self.base, self.poisson, self.poisson, self.repeated, self.training, self.sampled, self.tuned
         )()
-        return ep.Grouped(one, self.among(1, 2, 3, 5, 20))
+        return ep.mechanisms.Grouped(one, self.among(1, 2, 3, 5, 20))
 
-    def nested(self) -> ep.Release:
+    def nested(self) -> ep.mechanisms.Release:
         """Whatever else can be said, most of it refused."""
         inner = self.among(self.tuned, self.grouped, self.many, self.matrix, self.repeated, self.sampled)()
         return self.among(
             lambda: ep.PoissonSampled(inner, self.share()),
             lambda: ep.Repeated(inner, self.count(20)),
             lambda: ep.Composed([inner, ep.Repeated(self.base(), self.count(20))]),
-            lambda: ep.FixedSizeSampled(inner, 5, 100),
-            lambda: ep.Shuffled(inner, 100),
-            lambda: ep.BallsInBins(inner, 4, 2),
-            lambda: ep.BestOfTrials(ep.Grouped(inner, 2), self.trials()),
+            lambda: ep.mechanisms.FixedSizeSampled(inner, 5, 100),
+            lambda: ep.mechanisms.Shuffled(inner, 100),
+            lambda: ep.mechanisms.BallsInBins(inner, 4, 2),
+            lambda: ep.mechanisms.BestOfTrials(ep.mechanisms.Grouped(inner, 2), self.trials()),
         )()
 
-    def scheme(self) -> ep.Release:
+    def scheme(self) -> ep.mechanisms.Release:
         """What a training scheme releases."""
         noise, cohort = self.log(0.5, 5), self.among(2, 5, 20)
         return self.among(
-            lambda: ep.ClientLevelCentral(100, 0.1, self.among(1, 10, 100), 1.0, noise),
-            lambda: ep.ClientLevelCentral(
+            lambda: ep.schemes.ClientLevelCentral(100, 0.1, self.among(1, 10, 100), 1.0, noise),
+            lambda: ep.schemes.ClientLevelCentral(
                 100, None, self.among(5, 12), 1.0, noise, sampling="balls-in-bins", cycle_length=5
             ),
-            lambda: ep.ClientLevelCentral(100, None, self.among(5, 12), 1.0, noise, sampling="cyclic", cycle_length=5),
-            lambda: ep.ClientLevelCentral(100, None, 10, 1.0, noise, sampling="fixed-size", cohort_size=cohort),
-            lambda: ep.ClientLevelAdaptiveClip(100, 0.1, 20, 1.0, 0.5, 0.2, self.log(1, 20), noise),
-            lambda: ep.ClientLevelClientSide(100, cohort, 20, self.among(1, 3, 20), 1.0, noise),
-            lambda: ep.ClientLevelDistributed(100, cohort, 1 + cohort // 2, 4, self.among(1, 3), 1.0, 1e-3, 32, noise),
-            lambda: ep.ClientLevelCorrelatedNoise(
+            lambda: ep.schemes.ClientLevelCentral(
+                100, None, self.among(5, 12), 1.0, noise, sampling="cyclic", cycle_length=5
+            ),
+            lambda: ep.schemes.ClientLevelCentral(100, None, 10, 1.0, noise, sampling="fixed-size", cohort_size=cohort),
+            lambda: ep.schemes.ClientLevelAdaptiveClip(100, 0.1, 20, 1.0, 0.5, 0.2, self.log(1, 20), noise),
+            lambda: ep.schemes.ClientLevelClientSide(100, cohort, 20, self.among(1, 3, 20), 1.0, noise),
+            lambda: ep.schemes.ClientLevelDistributed(
+                100, cohort, 1 + cohort // 2, 4, self.among(1, 3), 1.0, 1e-3, 32, noise
+            ),
+            lambda: ep.schemes.ClientLevelCorrelatedNoise(
                 100, self.among(2, 4), 8, self.among(1, 2), 1.0, noise, sampling=self.among("cyclic", "balls-in-bins")
             ),
-            lambda: ep.ClientLevelBufferedNoise(100, 4, 12, (0.9, 0.3), (0.2, 0.1), 1.0, noise),
-            lambda: ep.ExampleLevelClientSide(
+            lambda: ep.schemes.ClientLevelBufferedNoise(100, 4, 12, (0.9, 0.3), (0.2, 0.1), 1.0, noise),
+            lambda: ep.schemes.ExampleLevelClientSide(
                 20, cohort, 10, self.among(1, 3), self.log(0.01, 1), self.among(1, 2), 1.0, noise
             ),
         )().release()
 
 
-FAMILIES: dict[str, tuple[int, Callable[[Draw], ep.Release]]] = {
+FAMILIES: dict[str, tuple[int, Callable[[Draw], ep.mechanisms.Release]]] = {
     "noisy": (8, Draw.noisy),
     "selection": (10, Draw.selection),
     "stated": (7, Draw.stated),

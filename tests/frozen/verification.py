@@ -35,12 +35,12 @@ LONGEST = 6  # values of a list that are kept; of a longer one its ends and a ha
 NEW_EACH_TIME = re.compile(r"(?<![0-9a-f])[0-9a-f]{16,}(?![0-9a-f])|\d{4}-\d{2}-\d{2}(T[0-9:.+Z]+)?")
 SOFTWARE = ("| date |", "| software |", "| source commit |", "| engine |", "| noise generator |")
 ZERO = NeighboringRelation.ZERO_OUT
-CANARIES = ep.Canaries(100, "5c" * 32)
+CANARIES = ep.terms.Canaries(100, "5c" * 32)
 Files = dict[str, bytes]
 
 
 def client_side(z: float) -> Any:
-    return ep.ClientLevelClientSide(20, 4, 3, 2, 1.0, z)
+    return ep.schemes.ClientLevelClientSide(20, 4, 3, 2, 1.0, z)
 
 
 def faint(z: float) -> Any:
@@ -51,8 +51,8 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # the plan, and how 
     "central": ({}, {}),
     "central, zero-out": ({"relation": ZERO}, {}),
     "central, no simulation": ({"simulation": False}, {}),
-    "central, best of several": ({"trials": ep.BinomialTrialCount(10, 0.5)}, {}),
-    "central, eight trials": ({"trials": ep.BinomialTrialCount(8, 1.0)}, {}),
+    "central, best of several": ({"trials": ep.mechanisms.BinomialTrialCount(10, 0.5)}, {}),
+    "central, eight trials": ({"trials": ep.mechanisms.BinomialTrialCount(8, 1.0)}, {}),
     "central, faint noise": ({"scheme_for": faint}, {}),
     "central, rounds begun again": ({}, {"begun": (2, 3)}),
     "central, another seed": ({}, {"seed": 7}),

@@ -79,27 +79,32 @@ def test_its_delta_falls_in_epsilon(tag, data, at):
             assert epsilon(release, delta=found.upper * 1.0001, relation=relation, gap=GAP).lower <= at * (1 + 1e-9)
 
 
-TREE = ep.MatrixMechanism(ep.TreeAggregationStrategy(), ep.BoundedParticipation(2), 8, 1.0)
-BANDED = ep.ToeplitzStrategy((1.0, 0.5))
+TREE = ep.mechanisms.MatrixMechanism(
+    ep.mechanisms.TreeAggregationStrategy(), ep.mechanisms.BoundedParticipation(2), 8, 1.0
+)
+BANDED = ep.mechanisms.ToeplitzStrategy((1.0, 0.5))
 TOLD = [  # a sample, and the relation under which its mechanism has no pair
-    *((PoissonSampled(one, 0.1), REPLACE) for one in (ep.GaussianDP(1.0), ep.ExponentialMechanism(1.0), TREE)),
+    *(
+        (PoissonSampled(one, 0.1), REPLACE)
+        for one in (ep.mechanisms.GaussianDP(1.0), ep.mechanisms.ExponentialMechanism(1.0), TREE)
+    ),
     (PoissonSampled(Composed([Gaussian(1.0), Laplace(1.0)]), 0.1), REPLACE),
-    (PoissonSampled(Repeated(ep.DiscreteLaplace(1.0), 2), 0.1), REPLACE),
-    (PoissonSampled(ep.Staircase(1.0), 0.1), REPLACE),
+    (PoissonSampled(Repeated(ep.mechanisms.DiscreteLaplace(1.0), 2), 0.1), REPLACE),
+    (PoissonSampled(ep.mechanisms.Staircase(1.0), 0.1), REPLACE),
     (PoissonSampled(Repeated(Laplace(1.0), 17), 0.1), ADD),
-    (PoissonSampled(Composed([Gaussian(1.0), ep.ZeroConcentratedDP(0.1)]), 0.1), ADD),
-    (PoissonSampled(Composed([Gaussian(1.0), ep.ExponentialMechanism(0.1)]), 0.1), ZERO),
-    (ep.BallsInBins(Gaussian(1.0), 10), REPLACE),
-    (ep.BallsInBins(Laplace(1.0), 10, 2), ADD),
-    (ep.BallsInBins(TREE, 4), REPLACE),
+    (PoissonSampled(Composed([Gaussian(1.0), ep.mechanisms.ZeroConcentratedDP(0.1)]), 0.1), ADD),
+    (PoissonSampled(Composed([Gaussian(1.0), ep.mechanisms.ExponentialMechanism(0.1)]), 0.1), ZERO),
+    (ep.mechanisms.BallsInBins(Gaussian(1.0), 10), REPLACE),
+    (ep.mechanisms.BallsInBins(Laplace(1.0), 10, 2), ADD),
+    (ep.mechanisms.BallsInBins(TREE, 4), REPLACE),
     (FixedSizeSampled(TREE, 1, 4), REPLACE),
-    (ep.Shuffled(Gaussian(1.0), 9), REPLACE),
-    (ep.Shuffled(ep.ApproximateDP(1.0, 1e-9), 9), REPLACE),
+    (ep.mechanisms.Shuffled(Gaussian(1.0), 9), REPLACE),
+    (ep.mechanisms.Shuffled(ep.ApproximateDP(1.0, 1e-9), 9), REPLACE),
 ]
 
 
 NESTED = {  # the sample inside hides nothing either
-    ep.BallsInBins(PoissonSampled(Gaussian(1.0), 0.1), 10): Gaussian(1.0),
+    ep.mechanisms.BallsInBins(PoissonSampled(Gaussian(1.0), 0.1), 10): Gaussian(1.0),
     PoissonSampled(Composed([Laplace(1.0), PoissonSampled(Gaussian(1.0), 0.1)]), 0.1): Composed(
         [Laplace(1.0), Gaussian(1.0)]
     ),
@@ -119,24 +124,29 @@ def test_a_sample_without_a_pair_costs_what_it_costs_to_know_who_is_in_it(sample
     ("release", "relation"),
     [
         (FixedSizeSampled(Gaussian(1.0), 1, 10), ADD),
-        (ep.BallsInBins(FixedSizeSampled(Gaussian(1.0), 1, 10), 10), ADD),
+        (ep.mechanisms.BallsInBins(FixedSizeSampled(Gaussian(1.0), 1, 10), 10), ADD),
         (Response(0.5), ADD),
-        (ep.Grouped(Response(0.5), 2), ADD),
-        (ep.BestOfTrials(Response(0.5), ep.PoissonTrialCount(2.0)), ADD),
-        *((ep.Shuffled(PureDP(1.0), 9), relation) for relation in (ADD, ZERO)),
-        (ep.Shuffled(ep.Shuffled(PureDP(1.0), 9), 9), REPLACE),
-        (ep.Shuffled(FixedSizeSampled(PureDP(1.0), 1, 9), 9), REPLACE),
-        (ep.Shuffled(PoissonSampled(PureDP(1.0), 0.1), 9), REPLACE),
-        (FixedSizeSampled(ep.Shuffled(PureDP(1.0), 9), 9, 90), REPLACE),
-        (FixedSizeSampled(Repeated(ep.Shuffled(PureDP(1.0), 9), 2), 9, 90), REPLACE),
-        (PoissonSampled(ep.Shuffled(PureDP(1.0), 9), 0.1), REPLACE),
+        (ep.mechanisms.Grouped(Response(0.5), 2), ADD),
+        (ep.mechanisms.BestOfTrials(Response(0.5), ep.mechanisms.PoissonTrialCount(2.0)), ADD),
+        *((ep.mechanisms.Shuffled(PureDP(1.0), 9), relation) for relation in (ADD, ZERO)),
+        (ep.mechanisms.Shuffled(ep.mechanisms.Shuffled(PureDP(1.0), 9), 9), REPLACE),
+        (ep.mechanisms.Shuffled(FixedSizeSampled(PureDP(1.0), 1, 9), 9), REPLACE),
+        (ep.mechanisms.Shuffled(PoissonSampled(PureDP(1.0), 0.1), 9), REPLACE),
+        (FixedSizeSampled(ep.mechanisms.Shuffled(PureDP(1.0), 9), 9, 90), REPLACE),
+        (FixedSizeSampled(Repeated(ep.mechanisms.Shuffled(PureDP(1.0), 9), 2), 9, 90), REPLACE),
+        (PoissonSampled(ep.mechanisms.Shuffled(PureDP(1.0), 9), 0.1), REPLACE),
         *(
-            (ep.MatrixMechanism(BANDED, ep.BallsInBinsParticipation(4), 8, 1.0), relation)
+            (ep.mechanisms.MatrixMechanism(BANDED, ep.mechanisms.BallsInBinsParticipation(4), 8, 1.0), relation)
             for relation in (ADD, REPLACE)
         ),
-        (ep.MatrixMechanism(BANDED, ep.MinSepParticipation(4, 0.1), 8, 1.0), ADD),
-        (ep.MatrixMechanism(ep.TreeAggregationStrategy(), ep.CyclicPoissonParticipation(4, 0.1), 8, 1.0), ADD),
-        (ep.MatrixMechanism(BANDED, ep.BoundedParticipation(2**25, 1), 2**26, 1.0), ADD),
+        (ep.mechanisms.MatrixMechanism(BANDED, ep.mechanisms.MinSepParticipation(4, 0.1), 8, 1.0), ADD),
+        (
+            ep.mechanisms.MatrixMechanism(
+                ep.mechanisms.TreeAggregationStrategy(), ep.mechanisms.CyclicPoissonParticipation(4, 0.1), 8, 1.0
+            ),
+            ADD,
+        ),
+        (ep.mechanisms.MatrixMechanism(BANDED, ep.mechanisms.BoundedParticipation(2**25, 1), 2**26, 1.0), ADD),
     ],
 )
 def test_what_has_no_proof_is_refused_alone_and_beside_others(release, relation):

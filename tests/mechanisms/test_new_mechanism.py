@@ -20,7 +20,7 @@ release = ep.from_json({"v": 0, "term": json.loads(%r)})
 asked = {
     "one": release,
     "ten": ep.Repeated(release, 10),
-    "group": ep.Grouped(release, 2),
+    "group": ep.mechanisms.Grouped(release, 2),
     "sampled": ep.PoissonSampled(release, 0.1),
     "beside": ep.Composed([release, ep.Laplace(2.0)]),
     "gaussian": ep.Gaussian(10.0),

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from epsilog import ClientLevelCentral, Composed, NeighboringRelation, PoissonSampled, Repeated, epsilon
+from epsilog import Composed, NeighboringRelation, PoissonSampled, Repeated, epsilon
 from epsilog.mechanisms import Gaussian
 from epsilog.plan import Schedule, price
+from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE

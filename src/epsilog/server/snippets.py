@@ -72,7 +72,7 @@ def _list_parameters(page: str, ask: Question, *, omit: tuple[str, ...] = ()) ->
 def _write_python(name: str, ask: FederatedVerdict | QueriesVerdict) -> str:
     values = {key: repr(value) for key, value in _list_parameters(name, ask).items()}
     if _POLICY in values:
-        values["policy"] = f"ep.DeltaPolicy({values.pop(_POLICY)})"
+        values["policy"] = f"ep.terms.DeltaPolicy({values.pop(_POLICY)})"
     if "relation" in values:
         values["relation"] = f"ep.NeighboringRelation({values['relation']})"
     if "trials" in values:

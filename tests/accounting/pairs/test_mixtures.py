@@ -15,8 +15,8 @@ from tests import generators
 from tests.extent import amount
 
 import epsilog as ep
-from epsilog import MixtureOfGaussians, accounting
-from epsilog.mechanisms import Composed, Gaussian, Grouped, PoissonSampled, Repeated
+from epsilog import accounting
+from epsilog.mechanisms import Composed, Gaussian, Grouped, MixtureOfGaussians, PoissonSampled, Repeated
 
 ADD, REPLACE, ZERO = ep.NeighboringRelation
 SIDES = (MixtureOfGaussians.most, MixtureOfGaussians.least)
@@ -300,7 +300,7 @@ def test_renyi_divergence_is_no_lower_than_the_integral(order):
     [
         (lambda: accounting.rho(FEW), "zCDP"),
         (lambda: ep.montecarlo.certify_delta(FEW, epsilon=1.0, samples=1000, seed=1), "need no simulation"),
-        (lambda: ep.epsilon(ep.FixedSizeSampled(FEW, 5, 10), delta=1e-5), "a fixed size means replace-one"),
+        (lambda: ep.epsilon(ep.mechanisms.FixedSizeSampled(FEW, 5, 10), delta=1e-5), "a fixed size means replace-one"),
     ],
 )
 def test_what_is_not_offered_is_refused(ask, reason):

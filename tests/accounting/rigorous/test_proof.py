@@ -197,7 +197,7 @@ def test_what_has_no_profile_is_refused_by_name():
         (PoissonSampled(PureDP(1.0), 0.1), ZERO, "under zero-out"),
         (PoissonSampled(PoissonSampled(Gaussian(1.0), 0.1), 0.1), ADD, "PoissonSampled"),
         (DiscreteLaplace(3.0, 1000), ADD, "more outcomes"),
-        (ep.Grouped(Gaussian(1.0), 3), ADD, "Grouped"),
+        (ep.mechanisms.Grouped(Gaussian(1.0), 3), ADD, "Grouped"),
     ]:
         with pytest.raises(UnsupportedMechanismError, match=named):
             prove_guarantee(release, epsilon=100.0, delta=1e-5, relation=relation)
