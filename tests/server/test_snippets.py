@@ -103,6 +103,15 @@ def test_what_is_handed_over_gives_the_pages_number(page, name, tmp_path):
     assert priced == pytest.approx(shown if page == "federated" else ask["epsilon"], rel=1e-3)
 
 
+@pytest.mark.parametrize("trials", ["fixed:4", "poisson:3"])
+def test_the_python_code_of_tuning_runs(trials):
+    ask = RUN | {"rounds": 2, "trials": trials}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(asked("/federated/elsewhere", ask)["python"], {})  # noqa: S102 - what is copied from the page is run as it stands
+    assert float(printed.getvalue().splitlines()[0]) == asked("/federated", ask)["epsilon"]["upper"]
+
+
 @pytest.mark.slow
 def test_what_no_programme_can_promise_says_why():
     kept = {"sampling": "balls-in-bins", "rounds": 25}  # a programme draws bins anew, and costs less

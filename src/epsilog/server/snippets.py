@@ -76,7 +76,7 @@ def _write_python(name: str, ask: FederatedVerdict | QueriesVerdict) -> str:
     if "relation" in values:
         values["relation"] = f"ep.NeighboringRelation({values['relation']})"
     if "trials" in values:
-        values["trials"] = f"ep.read_trials({values['trials']})"
+        values["trials"] = f"ep.mechanisms.parse_trials({values['trials']})"
     arguments = "".join(f"    {key}={value},\n" for key, value in values.items())
     cost = "plan.epsilon.upper" if name == "federated" else "plan.shares[0].optimal.scale"
     odds = f"plan.meaning({'' if ask.cap is None else f'cap={ask.cap!r}'}).odds"
