@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import epsilog
 from epsilog.plan import FederatedPlan, federated
 from epsilog.terms import EpsilogError
 from epsilog.terms.extras import install_command
@@ -18,7 +17,7 @@ except ImportError as error:
     raise EpsilogError(f"sliders need the extra `notebook`: {install_command('notebook')} ({error})") from error
 
 __all__ = ["FederatedSliders"]
-_MODULE = Path(epsilog.__file__).parent / "server" / "static" / "notebook" / "epsilog-notebook.js"
+_MODULE = Path(__file__).parents[1] / "server" / "static" / "notebook" / "epsilog-notebook.js"
 _ASKED = ("population", "cohort_size", "rounds", "noise_multiplier", "delta")
 
 
