@@ -108,7 +108,7 @@ def test_their_figure_of_small_truncated_samples_lies_in_our_interval():
         (
             events.PoissonSampledDpEvent(0.1, events.RandomizedResponseDpEvent(0.5, 2)),
             Theirs.REPLACE_SPECIAL,
-            "not for one outside",
+            "not one outside",
         ),
     ],
     ids=str,

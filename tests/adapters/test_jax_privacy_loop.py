@@ -1,5 +1,7 @@
 """A loop read off JAX Privacy's own batch selection."""
 
+import math
+
 import dp_accounting
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 batch_selection = pytest.importorskip("jax_privacy.batch_selection")
 analysis = pytest.importorskip("jax_privacy.accounting.analysis")
 
-from epsilog.adapters.jax_privacy_loop import read_training_loop  # noqa: E402
+from epsilog.adapters.jax_privacy import read_training_loop  # noqa: E402
 from epsilog.plan import preflight  # noqa: E402
 from epsilog.terms import CheckError, Status  # noqa: E402
 
@@ -148,3 +150,48 @@ def test_a_batch_size_is_the_number_that_it_holds_and_not_what_it_says():
     object.__setattr__(selection, "batch_size", "40")
     with pytest.raises(CheckError, match="batch_size"):
         read_training_loop(selection, examples=N, noise_multiplier=1.0)
+
+
+class Selection:
+    """What both strategies hold; the tests name its class as JAX Privacy does."""
+
+    cycle_length, truncated_batch_size, sampling_prob, iterations, batch_size, replace = 1, None, 0.02, 50, 40, False
+
+
+NOT_A_NUMBER = (np.array([1.0, 2.0]), math.nan, True, "1", np.array(["1"]))
+
+
+@pytest.mark.parametrize("value", NOT_A_NUMBER, ids=repr)
+@pytest.mark.parametrize(
+    ("strategy", "field"),
+    [
+        ("CyclicPoissonSampling", name)
+        for name in ("cycle_length", "truncated_batch_size", "sampling_prob", "iterations")
+    ]
+    + [("FixedBatchSampling", name) for name in ("batch_size", "iterations")],
+)
+def test_a_field_of_a_selection_that_holds_no_number_is_refused_by_name(strategy, field, value):
+    selection = type(strategy, (Selection,), {field: value})()
+    with pytest.raises(CheckError, match=f"^{field} must be"):
+        read_training_loop(selection, examples=N, noise_multiplier=1.0)
+
+
+@pytest.mark.parametrize("value", [np.array([True, False]), math.nan, 1, "False"], ids=repr)
+def test_whether_examples_are_replaced_is_a_flag(value):
+    with pytest.raises(CheckError, match="replace must be True or False"):
+        read_training_loop(
+            type("FixedBatchSampling", (Selection,), {"replace": value})(), examples=N, noise_multiplier=1.0
+        )
+    replaced = type("FixedBatchSampling", (Selection,), {"replace": np.True_})()
+    assert read_training_loop(replaced, examples=N, noise_multiplier=1.0).sampler == "with-replacement"
+
+
+@pytest.mark.parametrize("value", NOT_A_NUMBER, ids=repr)
+@pytest.mark.parametrize(
+    "field", ["examples_per_user", "cycle_length", "truncated_batch_size", "batch_size", "num_samples"]
+)
+def test_a_field_of_params_that_holds_no_number_is_refused_by_name(field, value):
+    stated = params()
+    object.__setattr__(stated, field, value)
+    with pytest.raises(CheckError, match=f"^{field} must be"):
+        read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=stated)

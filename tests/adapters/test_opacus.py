@@ -4,10 +4,11 @@ import math
 import sys
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 import epsilog as ep
-from epsilog.adapters import opacus, opacus_loop
+from epsilog.adapters import make_class_on_demand, opacus, opacus_loop
 from epsilog.adapters.opacus import _CertifiedOpacusAccountant, from_history, to_history
 from epsilog.terms import CheckError
 
@@ -127,7 +128,7 @@ def test_the_accountant_is_a_class_of_this_module_under_opacus_own_base(monkeypa
     accountants.IAccountant = package.IAccountant = IAccountant
     for name, module in (("opacus", package), ("opacus.accountants", accountants)):
         monkeypatch.setitem(sys.modules, name, module)
-    made = opacus._accountant.__wrapped__()
+    made = make_class_on_demand(_CertifiedOpacusAccountant, "opacus.accountants:IAccountant")("CertifiedAccountant")
     assert issubclass(made, IAccountant)
     assert issubclass(made, _CertifiedOpacusAccountant)
     assert (made.__name__, made.__module__) == ("CertifiedAccountant", "epsilog.adapters.opacus")
@@ -155,7 +156,33 @@ def test_a_rate_is_the_number_that_it_holds_and_not_what_it_says():
         drawn = type("UniformWithReplacementSampler", (), {"num_samples": 100, "sample_rate": Quiet(0.5)} | held)()
         return SimpleNamespace(batch_sampler=drawn, batch_size=None)
 
-    assert opacus_loop._sampler(loader(), 100) == ("poisson", 50.0, 1, False)
+    assert opacus_loop._read_sampler(loader(), 100) == ("poisson", 50.0, 1, False)
     for name, value in (("sample_rate", "0.5"), ("num_replicas", 1.5), ("num_samples", "100")):
         with pytest.raises(CheckError, match=name if name != "num_samples" else "rows"):
-            opacus_loop._sampler(loader(**{name: value}), 100)
+            opacus_loop._read_sampler(loader(**{name: value}), 100)
+
+
+@pytest.mark.parametrize("value", [np.array([1.0, 2.0]), math.nan, True, "1"], ids=repr)
+def test_a_field_of_opacus_that_holds_no_number_is_refused_by_name(value):
+    """Of the optimizer, of its sampler, and of what the accountant's hook is handed."""
+    norms = {"noise_multiplier": 1.0, "max_grad_norm": 1.0}
+    for field in norms:
+        optimizer = SimpleNamespace(**norms | {field: value})
+        with pytest.raises(CheckError, match=f"^{field} must be"):
+            opacus_loop._read_noise_schedule(optimizer, "DPOptimizer", (), 10)
+    held = {"num_samples": 100, "sample_rate": 0.5, "num_replicas": 1}
+    for field in held:
+        sampler = type("UniformWithReplacementSampler", (), held | {field: value})()
+        with pytest.raises(CheckError, match=f"^{'rows' if field == 'num_samples' else field} must be"):
+            opacus_loop._read_sampler(SimpleNamespace(batch_sampler=sampler, batch_size=None), 100)
+    with pytest.raises(CheckError, match="accumulated_iterations must be"):
+        _CertifiedOpacusAccountant().get_optimizer_hook_fn(0.02)(Optimizer(value))
+
+
+@pytest.mark.parametrize("value", [np.array([True, False]), math.nan, 1, "False"], ids=repr)
+def test_a_flag_of_a_sampler_is_a_flag(value):
+    for kind, field in (("RandomSampler", "replacement"), ("DistributedSampler", "shuffle")):
+        inner = type(kind, (), {"data_source": range(100), "dataset": range(100), field: value})()
+        drawn = type("BatchSampler", (), {"sampler": inner})()
+        with pytest.raises(CheckError, match=f"^{field} must be True or False"):
+            opacus_loop._read_sampler(SimpleNamespace(batch_sampler=drawn, batch_size=40), 100)

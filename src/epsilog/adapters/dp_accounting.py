@@ -1,7 +1,7 @@
-"""dp-accounting: its events in our terms and back, and a certified accountant for its users (dp-accounting >= 0.6).
+"""Convert events of dp-accounting to releases and back, and provide a certified accountant (dp-accounting >= 0.6).
 
-Both libraries describe releases apart from their accounting, so most events map one to one. What has no counterpart is
-refused by name, never replaced by something near.
+Both libraries describe a release apart from its accounting, so most events have one counterpart. An event without one
+is refused by name; no similar release replaces it.
 
     from epsilog.adapters.dp_accounting import CertifiedAccountant
     dp_accounting.calibrate_dp_mechanism(CertifiedAccountant, make_event, target_epsilon, target_delta)
@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilog import accounting, mechanisms
+from epsilog.adapters import make_class_on_demand
 from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.mechanisms.composition import flatten
 from epsilog.numerics.rounding import ELEMENTARY, round_outward, round_up
@@ -39,22 +40,22 @@ if TYPE_CHECKING:
 _METHOD = "conversion of dp-accounting events"
 _NEARLY_ONE = 1 - 2.0**-53
 _LARGEST_EPSILON = 1e6
-_FEWEST_STOPS = 1e-9  # a stopping probability that terms take
-_ROUNDED = 1e-12  # relatively: far above what roundings of a mean come to
+_MIN_STOP_PROBABILITY = 1e-9  # of NegativeBinomialTrialCount
+_ROUNDING = 1e-12  # relative; far above the rounding error of a mean
 
 
 def from_event(event: DpEvent, relation: NeighboringRelation | None = None) -> Release:
-    """Reads a ``DpEvent``.
+    """Convert a ``DpEvent`` to a release.
 
     Args:
-        event: what dp-accounting describes; events that it has after 0.6.0 are told by their names.
-        relation: under which the release will be priced, for events that dp-accounting defines under some relations
-            only; its REPLACE_SPECIAL is ``ZERO_OUT``. Blank for all others.
+        event: an event of dp-accounting; those of versions after 0.6.0 are recognized by the names of their classes.
+        relation: the neighboring relation of the accounting, for events that dp-accounting defines under some relations
+            only; its REPLACE_SPECIAL is ``ZERO_OUT``. None for all other events.
 
     Raises:
-        UnsupportedMechanismError: the event, or one inside it, has no counterpart here, or none under this relation;
-            it says why. Random allocation is read where each record is in one step, in all or in none.
-        CheckError: a parameter that is out of its bounds.
+        UnsupportedMechanismError: the event, or one inside it, has no counterpart, or none under this relation; the
+            error says why. Random allocation is supported if each record is in one step, in all or in none.
+        CheckError: a parameter is out of bounds.
 
     Source:
         dp_accounting/dp_event.py, 0.6.0: ``noise_parameter`` of a discrete Laplace is 1 / scale; of randomized response
@@ -77,7 +78,7 @@ def _read(event: Any, relation: NeighboringRelation | None) -> Release:
                 _convert_sampled(event, relation), event.sample_size, event.source_dataset_size
             )
         case dp.SampledWithReplacementDpEvent():
-            raise _build_refusal(event, "a record may be in a sample several times: a term for that is missing")
+            raise _build_refusal(event, "a record may be in a sample several times, which no mechanism describes")
         case dp.TruncatedSubsampledGaussianDpEvent():
             return _from_truncated(event)
         case dp.SelfComposedDpEvent():
@@ -90,7 +91,7 @@ def _read(event: Any, relation: NeighboringRelation | None) -> Release:
 
 
 def _mechanism(event: Any, relation: NeighboringRelation | None) -> Release:
-    """An event with no other inside it, or one that 0.6.0 does not have."""
+    """Convert an event with no other inside it, or one that 0.6.0 lacks."""
     from dp_accounting import dp_event as dp
 
     match event:
@@ -109,14 +110,10 @@ def _mechanism(event: Any, relation: NeighboringRelation | None) -> Release:
         case dp.RandomizedResponseDpEvent():
             return _from_response(event, relation)
         case dp.ZCDpEvent() if check.real()(xi=event.xi) != 0:
-            raise _build_refusal(event, "xi beside rho: nothing is proved here about it")
+            raise _build_refusal(event, "no bound is implemented for xi above 0")
         case dp.ZCDpEvent():
-            rho = check.exact("rho", event.rho)
-            return (
-                _build_non_private()
-                if isinstance(rho, float) and rho == math.inf
-                else mechanisms.ZeroConcentratedDP(event.rho)
-            )
+            infinite = type(check.exact("rho", event.rho)) is float and event.rho == math.inf
+            return _build_non_private() if infinite else mechanisms.ZeroConcentratedDP(event.rho)
         case dp.MixtureOfGaussiansDpEvent():
             return _from_mixture(event, relation)
         case dp.SingleEpochTreeAggregationDpEvent():
@@ -133,18 +130,18 @@ def _build_non_private() -> Release:
 
 
 def _convert_sampled(event: Any, relation: NeighboringRelation | None) -> Release:
-    """What is computed on a sample; to be outside of one is not to be replaced by a special record."""
-    if _is_stated(event.event, relation):
-        raise _build_refusal(event, "a special record stands in for one that is in the sample, and not for one outside")
+    """Convert the event on a sample; a record outside the sample is not replaced by a special record."""
+    if _is_bounded_above_only(event.event, relation):
+        raise _build_refusal(event, "a special record replaces one in the sample, not one outside it")
     return _read(event.event, relation)
 
 
 def _from_response(event: Any, relation: NeighboringRelation | None) -> Release:
-    """Randomized response; one that is replaced by the special record answers uniformly in its neighbour.
+    """Convert randomized response; in the neighboring data set, the special record answers uniformly.
 
-    That is stated in ``privacy_loss_distribution.from_randomized_response`` (0.6.0). With k answers and p the chance of
-    a uniform one, the true answer is k (1 - p) + p times as likely as without the record, any other is p times: both
-    ratios bound pure DP, and ``CertifiedAccountant`` claims nothing from below.
+    ``privacy_loss_distribution.from_randomized_response`` (0.6.0) states this. Of k answers, let p be the probability
+    of a uniform one. The record multiplies the probability of its true answer by k (1 - p) + p, and that of any other
+    by p. Both ratios bound pure DP, and ``CertifiedAccountant`` claims no lower bound.
     """
     buckets = check.integer(1)(num_buckets=event.num_buckets)
     if buckets == 1:
@@ -162,7 +159,7 @@ def _from_response(event: Any, relation: NeighboringRelation | None) -> Release:
 
 
 def _from_mixture(event: Any, relation: NeighboringRelation | None) -> Release:
-    """A mixture of Gaussians, which dp-accounting describes for a record that is there or not."""
+    """Convert a mixture of Gaussians, which dp-accounting defines for a record that is present or absent."""
     if relation is NeighboringRelation.REPLACE_ONE:
         raise _build_refusal(
             event, "a mixture is defined for a record that joins, leaves or is replaced by a special one"
@@ -171,14 +168,12 @@ def _from_mixture(event: Any, relation: NeighboringRelation | None) -> Release:
 
 
 def _from_trees(event: Any, relation: NeighboringRelation | None) -> Release:
-    """Tree aggregation in which a record is in one leaf: it moves the nodes above that leaf, each by the sensitivity.
+    """Convert tree aggregation with a record in one leaf, which changes each node above it by the sensitivity.
 
     Of n steps at most floor(log2 n) + 1 complete nodes hold a leaf (Kairouz et al. 2021, App. D, arXiv:2103.00039v3).
     """
     if relation is not NeighboringRelation.ZERO_OUT:
-        raise _build_refusal(
-            event, "trees are aggregated for records that are replaced by a special one: others keep places"
-        )
+        raise _build_refusal(event, "tree aggregation is defined for a record that is replaced by a special one")
     counts = event.step_counts if check.is_series(event.step_counts) else [event.step_counts]
     most = max(check.sequence_of(check.integer(0))(step_counts=counts), default=0)
     noise = mechanisms.Gaussian(event.noise_multiplier)
@@ -186,7 +181,7 @@ def _from_trees(event: Any, relation: NeighboringRelation | None) -> Release:
 
 
 def _from_allocation(event: Any, relation: NeighboringRelation | None) -> Release:
-    """Random allocation of each record to ``num_selected`` of ``num_steps`` calls (dp-accounting, pull request 414)."""
+    """Convert random allocation of each record to ``num_selected`` of ``num_steps`` calls (dp-accounting, pull 414)."""
     inner = _convert_sampled(event, relation)
     steps = check.integer(1)(num_steps=event.num_steps)
     selected = check.integer(0, steps)(num_selected=event.num_selected)
@@ -195,30 +190,30 @@ def _from_allocation(event: Any, relation: NeighboringRelation | None) -> Releas
     if selected == steps:
         return mechanisms.Repeated(inner, steps)
     if selected > 1:
-        raise _build_refusal(event, "a record in several steps of many, each set of them alike, has no term here")
+        raise _build_refusal(event, "random allocation to several steps of many is not supported")
     return mechanisms.BallsInBins(inner, steps)
 
 
-def _trials(event: Any) -> mechanisms.TrialDistribution:
-    """The law of a repeat-and-select event, told by its mean; where that is rounded, to more trials."""
+def _find_trial_distribution(event: Any) -> mechanisms.TrialDistribution:
+    """Find the trial-count distribution of a repeat-and-select event from its mean; round to more trials."""
     mean, shape = check.real()(mean=event.mean), check.real()(shape=event.shape)
     if not (shape >= 0 and 1 <= mean < math.inf):
-        raise _build_refusal(event, "a mean of at least 1 and a shape of at least 0 are meant")
+        raise _build_refusal(event, "the mean must be at least 1 and the shape at least 0")
     if math.isinf(shape):
         return mechanisms.PoissonTrialCount(mean)
     if mean == 1:
         return mechanisms.BinomialTrialCount(1, 1.0)
-    enough = mean * (1 + _ROUNDED)
+    enough = mean * (1 + _ROUNDING)
 
-    def expects(stops: float) -> bool:
-        return accounting.expected_trials(mechanisms.NegativeBinomialTrialCount(shape, stops)) >= enough
+    def has_enough_trials(stop: float) -> bool:
+        return accounting.expected_trials(mechanisms.NegativeBinomialTrialCount(shape, stop)) >= enough
 
-    low, high = _FEWEST_STOPS, _NEARLY_ONE
-    if not expects(low):
-        raise _build_refusal(event, "so many trials are not priced")
-    while high > low * (1 + _ROUNDED):
+    low, high = _MIN_STOP_PROBABILITY, _NEARLY_ONE
+    if not has_enough_trials(low):
+        raise _build_refusal(event, "the mean number of trials is too large")
+    while high > low * (1 + _ROUNDING):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if expects(middle) else (low, middle)
+        low, high = (middle, high) if has_enough_trials(middle) else (low, middle)
     return mechanisms.NegativeBinomialTrialCount(shape, low)
 
 
@@ -233,38 +228,35 @@ def _from_truncated(event: Any) -> Release:
 
 
 def _from_newer(event: Any, relation: NeighboringRelation | None) -> Release:
-    """Repeat-and-select, and events that dp-accounting has after 0.6.0, told by their names: 0.6.0 lacks those.
+    """Convert repeat-and-select and events of versions after 0.6.0, recognized by the names of their classes.
 
-    Permute-and-flip is the noisy maximum of exponential noise, priced by its epsilon-DP statement: dp-accounting prices
-    it as Laplace noise, for which we know no proof.
+    Permute-and-flip is the noisy maximum with exponential noise, bounded by its epsilon-DP guarantee. dp-accounting
+    bounds it as Laplace noise, for which we know no proof.
     """
     match type(event).__name__:
         case "EpsilonDeltaDpEvent":
             stated = mechanisms.ApproximateDP(event.epsilon, event.delta)
             return stated if stated.delta else mechanisms.PureDP(stated.epsilon)
         case "DiscreteGaussianDpEvent" if event.dimension is not None:
-            moved, dimension = (
-                check.exact_rational()(sensitivity=event.sensitivity),
-                check.integer(1)(dimension=event.dimension),
-            )
-            if moved.denominator == dimension == 1:
-                return mechanisms.DiscreteGaussian(event.sigma, sensitivity=moved.numerator)
+            sensitivity = check.exact_rational()(sensitivity=event.sensitivity)
+            if sensitivity.denominator == check.integer(1)(dimension=event.dimension) == 1:
+                return mechanisms.DiscreteGaussian(event.sigma, sensitivity=sensitivity.numerator)
         case "ExponentialMechanismDpEvent":
             return mechanisms.ExponentialMechanism(event.epsilon)
         case "PermuteAndFlipDpEvent":
             return mechanisms.ReportNoisyMax(event.epsilon, "exponential")
         case "RepeatAndSelectDpEvent":
-            return mechanisms.BestOfTrials(_read(event.event, relation), _trials(event))
+            return mechanisms.BestOfTrials(_read(event.event, relation), _find_trial_distribution(event))
         case "RandomAllocationDpEvent":
             return _from_allocation(event, relation)
     raise _build_refusal(event)
 
 
 def to_event(release: Release) -> DpEvent:
-    """Writes a release as a ``DpEvent``.
+    """Convert a release to a ``DpEvent``.
 
-    dp-accounting 0.6.0 has no words for statements other than zCDP, for discrete Gaussian noise and for the exponential
-    mechanism; later releases have, and get them.
+    dp-accounting 0.6.0 has no event for stated guarantees other than zCDP, for discrete Gaussian noise and for the
+    exponential mechanism. Later versions have them, and are given them.
 
     Raises:
         UnsupportedMechanismError: the release, or one inside it, has no counterpart there.
@@ -299,7 +291,7 @@ def _write_selection(one: Any, dp: Any) -> Any:
 
 
 def _write_tuned(one: Any, dp: Any) -> Any:
-    """A law of trials by its mean and shape, where those tell it."""
+    """Convert the best of trials if a mean and a shape determine the trial-count distribution."""
     match codec.encode(one.trials):
         case {"most": 1, "probability": 1.0}:
             mean, shape = 1.0, 1.0
@@ -320,7 +312,7 @@ _LATER = {
     "discrete-gaussian": "DiscreteGaussianDpEvent",
     "exponential": "ExponentialMechanismDpEvent",
 }
-"""Events that 0.6.0 lacks, by the tag of what they stand for."""
+"""Events that 0.6.0 lacks, by the tag of the mechanism."""
 
 _WRITERS: dict[str, Callable[[Any, Any], Any]] = {
     "gaussian": _write_noise("GaussianDpEvent"),
@@ -349,15 +341,15 @@ _WRITERS: dict[str, Callable[[Any, Any], Any]] = {
     "report-noisy-max": _write_selection,
     "tuned": _write_tuned,
 }
-"""The event of each mechanism by its tag; None where its parameters have no counterpart."""
+"""Converters by the tag of the mechanism; each returns None if the parameters have no counterpart."""
 
 
 class _CertifiedDpAccountant:
-    """A dp-accounting ``PrivacyAccountant`` whose epsilon and delta are certified upper bounds.
+    """A dp-accounting ``PrivacyAccountant`` that returns certified upper bounds of epsilon and delta.
 
     Args:
-        neighboring_relation: dp-accounting's own; its REPLACE_SPECIAL is our zero-out. Add-or-remove-one when blank.
-        gap: the relative width of the interval to aim for.
+        neighboring_relation: of dp-accounting; its REPLACE_SPECIAL is ``ZERO_OUT``. None for add-or-remove-one.
+        gap: target relative width of the interval.
     """
 
     def __init__(self, neighboring_relation: TheirRelation | None = None, *, gap: float = 0.002) -> None:
@@ -372,28 +364,28 @@ class _CertifiedDpAccountant:
         }[theirs]
         self._gap = gap
         self._counts: dict[Release, int] = {}
-        self._stated = False
+        self._bounded_above_only = False
 
     def compose(self, event: DpEvent, count: int = 1) -> Any:
-        """Adds an event ``count`` times, at least once; one that has no certified bound changes nothing.
+        """Add an event ``count`` times, at least once; an event without a certified bound changes nothing.
 
         Raises:
-            CheckError: a parameter that is out of its bounds, by name.
-            UnsupportedEventError: dp-accounting's, for anything else that has no certified bound.
+            CheckError: a parameter is out of bounds.
+            UnsupportedEventError: of dp-accounting, for any other event without a certified bound.
         """
         count = check.integer(1)(count=count)
         try:
             from_event(event, self._relation)
         except CheckError:
             raise
-        except Exception:  # noqa: BLE001, S110 - said by what dp-accounting raises below
+        except Exception:  # noqa: BLE001, S110 - dp-accounting raises its own error below
             pass
         return super().compose(event, count)  # type: ignore[misc]  # dp-accounting's base class
 
     def _maybe_compose(self, event: DpEvent, count: int, do_compose: bool) -> Any:
-        """Adds the event ``count`` times, or only says which event inside it has no certified bound, and why.
+        """Add the event ``count`` times, or only report which event inside it has no certified bound, and why.
 
-        Whatever is wrong with an event that is asked about is a reason, and no exception.
+        Whatever is wrong with the event is reported as a reason; nothing is raised.
         """
         from dp_accounting import PrivacyAccountant
 
@@ -406,36 +398,36 @@ class _CertifiedDpAccountant:
             return PrivacyAccountant.CompositionErrorDetails(event, f"{type(error).__name__}: {error}")
         if do_compose:
             self._counts[release] = self._counts.get(release, 0) + count
-            self._stated |= _is_stated(event, self._relation)
+            self._bounded_above_only |= _is_bounded_above_only(event, self._relation)
         return None
 
     def _release(self) -> Release:
         return Composed(Repeated(release, count) for release, count in self._counts.items())
 
     def interval(self, target_delta: float) -> Interval:
-        """Bounds epsilon at ``target_delta`` from both sides, with method and assumptions."""
+        """Bound epsilon at ``target_delta`` from both sides, with method and assumptions."""
         found = accounting.epsilon(self._release(), delta=target_delta, relation=self._relation, gap=self._gap)
-        return replace(found, lower=0.0) if self._stated else found
+        return replace(found, lower=0.0) if self._bounded_above_only else found
 
     def get_epsilon(self, target_delta: float) -> float:
-        """Bounds epsilon from above, in nats; at delta 1, where all is allowed, it is that of the delta just below."""
+        """Bound epsilon from above, in nats; delta 1, which allows everything, counts as the number just below it."""
         return self.interval(_NEARLY_ONE if target_delta == 1 else target_delta).upper
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Bounds delta from above; beyond a million nats, ``inf`` included, it is that of a million."""
+        """Bound delta from above; an epsilon above a million nats, ``inf`` included, counts as a million."""
         epsilon = _LARGEST_EPSILON if target_epsilon > _LARGEST_EPSILON else target_epsilon
         return accounting.delta(self._release(), epsilon=epsilon, relation=self._relation, gap=self._gap).upper
 
     def get_true_positive_rates(
         self, false_positive_rates: ArrayLike, deltas: ArrayLike | None = None
     ) -> float | NDArray[np.float64]:
-        """Bounds from above how often the best test is right that is wrong as often as said.
+        """Bound the true positive rate of every test at given false positive rates from above.
 
-        dp-accounting has it after 0.6.0.
+        dp-accounting has this method since versions after 0.6.0.
 
         Args:
             false_positive_rates: in [0, 1]; a number, or an array of any shape.
-            deltas: not looked at: no grid of them is used.
+            deltas: ignored, since no grid of deltas is used.
 
         Returns:
             A number, or an array of the same shape.
@@ -448,7 +440,7 @@ class _CertifiedDpAccountant:
 
 
 def _culprit(error: UnsupportedMechanismError, event: DpEvent) -> DpEvent:
-    """The event that has no bound; the whole where what lacks it is no event of theirs."""
+    """Return the event without a bound; the whole event if dp-accounting has no event for that part."""
     if not isinstance(error.term, Release):
         return error.term
     try:
@@ -457,33 +449,20 @@ def _culprit(error: UnsupportedMechanismError, event: DpEvent) -> DpEvent:
         return event
 
 
-def _is_stated(event: Any, relation: NeighboringRelation | None) -> bool:
-    """Whether a part of an event is priced by a statement that it meets and need not attain."""
+def _is_bounded_above_only(event: Any, relation: NeighboringRelation | None) -> bool:
+    """Return whether a part of an event is replaced by a guarantee that it need not attain."""
     special = relation is NeighboringRelation.ZERO_OUT
     name = type(event).__name__
     if special and name in ("RandomizedResponseDpEvent", "SingleEpochTreeAggregationDpEvent"):
         return True
     inner = [*getattr(event, "events", ()), *([event.event] if hasattr(event, "event") else ())]
-    return any(_is_stated(part, relation) for part in inner)
+    return any(_is_bounded_above_only(part, relation) for part in inner)
 
 
 @lru_cache(maxsize=4096)
 def _require_supported(parts: frozenset[Release], relation: NeighboringRelation) -> float:
-    """Prices every distinct part once, roughly: raises ``UnsupportedMechanismError`` where no method has a proof."""
+    """Account for every distinct part once, to raise ``UnsupportedMechanismError`` if no method supports it."""
     return accounting.epsilon(Composed(parts), delta=1e-3, relation=relation, gap=0.5).upper
 
 
-@cache
-def _accountant() -> type[Any]:
-    """The accountant as a subclass of dp-accounting's own base class, which brings ``compose`` and ``ledger``."""
-    from dp_accounting import PrivacyAccountant
-
-    body = {"__doc__": _CertifiedDpAccountant.__doc__, "__module__": __name__}
-    return type("CertifiedAccountant", (_CertifiedDpAccountant, PrivacyAccountant), body)
-
-
-def __getattr__(name: str) -> Any:
-    """Makes ``CertifiedAccountant`` when it is first asked for, so that importing this module needs nobody's code."""
-    if name == "CertifiedAccountant":
-        return _accountant()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = make_class_on_demand(_CertifiedDpAccountant, "dp_accounting:PrivacyAccountant")

@@ -16,11 +16,16 @@ The functions below are a drop-in for ``jax_privacy.experimental.monte_carlo`` (
 differences: values are exact and on the safe side where the original's optimiser is not, nothing hangs, and samples
 that are NaN or weights that are negative are errors instead of passes. Tighter promises for the same samples are in
 ``epsilog.accounting.montecarlo``. They import nothing of JAX.
+
+``read_training_loop`` reads a training loop off its batch selection before it runs, for ``epsilog.plan.preflight``:
+
+    loop = read_training_loop(selection, examples=60_000, noise_multiplier=1.1, params=dp_params)
+    found = preflight(loop, delta=1e-6)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +34,8 @@ from numpy.typing import ArrayLike
 
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import ProfilePayoff
+from epsilog.mechanisms.composition import flatten
+from epsilog.plan import TrainingLoop
 from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, arrays, check
 
 if TYPE_CHECKING:
@@ -212,3 +219,114 @@ def _size(losses: ArrayLike, counts: ArrayLike | None) -> int:
     if not (values == np.floor(values)).all():
         raise CheckError("counts", "whole numbers", repr(counts))
     return int(values.sum())
+
+
+def read_training_loop(
+    selection: Any,
+    *,
+    examples: int,
+    noise_multiplier: float | Iterable[tuple[int, float]],
+    params: Any = None,
+) -> TrainingLoop:
+    """Read a training loop off a ``BatchSelectionStrategy``.
+
+    Noise is added once to the sum of each batch. A microbatch size splits a batch to save memory alone.
+
+    Args:
+        selection: Poisson sampling in one group, or batches of a fixed size.
+        examples: number of examples in the training set.
+        noise_multiplier: standard deviation of the noise on a sum, divided by the clip norm; or pairs of an update and
+            the multiplier from that update on, the first from update 0, as in ``DpParams``.
+        params: the ``DpParams`` of JAX Privacy 2.0, or the ``DpEvent`` of later versions, that the accountant of the
+            training receives; None if the accountant receives what the loop does.
+
+    Raises:
+        CheckError: the strategy is not supported, or ``params`` is not one Poisson sample with the same sampling
+            probability in each update and one example per privacy unit.
+    """
+    examples, updates = check.integer(1)(examples=examples), check.integer(1)(iterations=selection.iterations)
+    match type(selection).__name__:
+        case "CyclicPoissonSampling" if check.integer(1)(cycle_length=selection.cycle_length) == 1:
+            sampler, size = "poisson", check.in_closed_interval(0, 1)(sampling_prob=selection.sampling_prob) * examples
+            largest = _read_optional_count("truncated_batch_size", selection)
+        case "FixedBatchSampling":
+            sampler = "with-replacement" if check.boolean()(replace=selection.replace) else "fixed-size"
+            size = float(check.integer(1)(batch_size=selection.batch_size))
+            largest = None
+        case name:
+            bound = "CyclicPoissonSampling in one group, or FixedBatchSampling (others: epsilog account)"
+            raise CheckError("selection", bound, name)
+    noise, changes = _read_noise_schedule(noise_multiplier, updates)
+    rate, believed, counted = (
+        (None, None, None) if params is None else _read_accountant_inputs(params, (noise, changes), updates, largest)
+    )
+    return TrainingLoop(
+        examples=examples,
+        batch_size=size,
+        updates=updates,
+        noise_multiplier=noise,
+        noise_changes=tuple(changes) or None,
+        changed_noise=tuple(changes.values()) or None,
+        sampler=sampler,
+        largest_batch=largest,
+        believed_rate=rate,
+        believed_noise=believed,
+        believed_updates=counted,
+    )
+
+
+_Schedule = tuple[float, dict[int, float]]
+"""The first noise multiplier, and each later one by the number of updates before it."""
+
+
+def _read_optional_count(name: str, source: Any) -> int | None:
+    return check.optional(check.integer(1)).apply(name, getattr(source, name, None))
+
+
+def _read_noise_schedule(noise_multiplier: Any, updates: int) -> _Schedule:
+    """Return the schedule of one multiplier, or of pairs of an update and the multiplier from that update on."""
+    if not check.is_series(noise_multiplier):
+        return check.at_least(0)(noise_multiplier=noise_multiplier), {}
+    pairs = check.sequence_of(check.pair_of(check.integer(0), check.at_least(0)))(noise_multiplier=noise_multiplier)
+    values = dict(sorted(pairs))
+    if 0 not in values or len(values) != len(pairs):
+        bound = "pairs of different updates, the first of them update 0"
+        raise CheckError("noise_multiplier", bound, f"{noise_multiplier!r:.80}")
+    return values.pop(0), {update: noise for update, noise in values.items() if update < updates}
+
+
+def _read_accountant_inputs(
+    params: Any, schedule: _Schedule, updates: int, largest: int | None
+) -> tuple[float, float | None, int | None]:
+    """Return the sampling probability, noise multiplier and steps of an accountant; None where the loop's own apply."""
+    if not hasattr(params, "batch_sizes"):
+        return _read_event_inputs(params)
+    scale = params.batch_size_scale_schedule
+    if check.is_series(params.batch_sizes) or not (scale is None or (isinstance(scale, dict) and not scale)):
+        raise CheckError("params", "one batch size for all updates", "a schedule of several", verb="hold")
+    for name in ("examples_per_user", "cycle_length"):
+        if _read_optional_count(name, params) not in (None, 1):
+            raise CheckError("params", f"{name} 1", f"{getattr(params, name)}", verb="have")
+    if not check.boolean()(is_finite_guarantee=params.is_finite_guarantee):
+        raise CheckError("params", "is_finite_guarantee True", "False", verb="have")
+    method = params.sampling_method.name
+    if method != "POISSON":
+        raise CheckError("params", "the sampling method POISSON", method, verb="have")
+    if (limit := _read_optional_count("truncated_batch_size", params)) not in (None, largest):
+        raise CheckError("params", "the truncated batch size of the selection, or none", f"{limit}", verb="have")
+    rate = min(check.integer(1)(batch_size=params.batch_size) / check.integer(1)(num_samples=params.num_samples), 1.0)
+    stated = _read_noise_schedule(params.noise_multipliers, updates)
+    if stated == schedule:
+        return rate, None, None
+    if stated[1]:
+        raise CheckError("params", "the noise multipliers of the loop, or one", "a schedule of others", verb="have")
+    return rate, stated[0], None
+
+
+def _read_event_inputs(event: Any) -> tuple[float, float | None, int | None]:
+    from epsilog.adapters.dp_accounting import from_event
+
+    match [(part.sampled_gaussian, count) for part, count in flatten(from_event(event)).items()]:
+        case [((noise, rate), count)]:
+            return rate, noise, count
+    raise CheckError("params", "DpParams, or an event of one Poisson-sampled Gaussian in each update", f"{event!r:.80}")

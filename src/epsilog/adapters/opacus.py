@@ -1,13 +1,13 @@
-"""Opacus: its history in our terms and back, a certified accountant, and its gradients at a site (opacus >= 1.6).
+"""Convert histories of Opacus, and provide a certified accountant and DP-SGD at a site (opacus >= 1.6).
 
     from epsilog.adapters.opacus import register
     register()
     engine = PrivacyEngine(accountant="epsilog")
 
-An Opacus history lists (noise multiplier, sample rate, steps); every step is a Poisson-sampled Gaussian on examples,
-under add-or-remove-one. Histories are read and written without torch.
+An Opacus history lists (noise multiplier, sample rate, steps). Every step is a Poisson-sampled Gaussian on examples,
+under add-or-remove-one. Histories are read and written without PyTorch.
 
-Where a client computes for itself (``train.site``), ``run_dp_sgd`` is its DP-SGD on Opacus' gradients of examples.
+For a client that trains locally (``training.site``), ``run_dp_sgd`` is DP-SGD on per-example gradients by Opacus.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilog import accounting
+from epsilog.adapters import make_class_on_demand
 from epsilog.adapters.opacus_loop import require_scaled_noise
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.mechanisms.composition import flatten
@@ -37,18 +38,18 @@ from epsilog.training.models import (
 )
 
 MECHANISM = "epsilog"
-LOUD = 1e6  # of made-up rows: how much larger others are
+LOUD = 1e6  # factor by which the other synthetic rows are larger
 
 History = list[tuple[float, float, int]]
 Run = Callable[[NDArray[np.float64], LocalDPSGD, LocalTraining], NDArray[np.float64]]
-"""(model, runs, training) -> the model's change; what ``train.site.from_functions`` takes as its ``run_dp_sgd``."""
+"""(model, runs, training) -> the model update: the ``run_dp_sgd`` of ``training.site.from_functions``."""
 
 
 def from_history(history: Iterable[tuple[float, float, int]]) -> Release:
-    """Reads a history: triples of noise multiplier, sample rate (a probability) and steps.
+    """Convert a history: triples of noise multiplier, sample rate (a probability) and steps.
 
     Raises:
-        ValueError: an entry that describes no Poisson-sampled Gaussian, such as a sample rate above 1.
+        CheckError: an entry describes no Poisson-sampled Gaussian, such as a sample rate above 1.
 
     >>> from_history([(1.0, 0.01, 300)]).releases[0].count
     300
@@ -59,10 +60,10 @@ def from_history(history: Iterable[tuple[float, float, int]]) -> Release:
 
 
 def to_history(release: Release) -> History:
-    """Writes a release as a history, equal steps together.
+    """Convert a release to a history in which equal steps are one entry.
 
     Raises:
-        UnsupportedMechanismError: a part is not a Gaussian, Poisson-sampled or not.
+        UnsupportedMechanismError: a part is neither a Gaussian nor a Poisson-sampled one.
 
     >>> to_history(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 300))
     [(1.0, 0.01, 300)]
@@ -76,32 +77,31 @@ def to_history(release: Release) -> History:
 
 
 def register() -> None:
-    """Makes ``PrivacyEngine(accountant="epsilog")`` and ``get_noise_multiplier(..., accountant="epsilog")`` work."""
+    """Register the accountant for ``PrivacyEngine(accountant="epsilog")`` and ``get_noise_multiplier``."""
     from opacus.accountants import register_accountant
 
-    register_accountant(MECHANISM, _accountant(), force=True)
+    register_accountant(MECHANISM, __getattr__("CertifiedAccountant"), force=True)
 
 
 def run_dp_sgd(
     module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any, *, ids: int | None = None
 ) -> Run:
-    """DP-SGD on a site's rows, as ``train.site.from_functions`` takes it; Opacus computes the gradients.
+    """Return DP-SGD on the rows of a site, for ``training.site.from_functions``; Opacus computes the gradients.
 
-    So it takes what Opacus' hooks know, its recurrent layers among them, and refuses what they do not. Batches, clip
-    and noise are ours: coins and normals from the operating system, norms and sums in doubles. The module is copied,
-    and tried on made-up rows; an example on which it fails later counts as zero.
+    It supports the layers that Opacus supports, recurrent ones included. Sampling, clipping and noise are ours: random
+    bits from the operating system, norms and sums in doubles. The module is copied and tried on synthetic rows. An
+    example on which it fails later counts as zero.
 
     Args:
-        module: a ``torch.nn.Module`` in training mode; its parameters that require a gradient are the model, in their
-            own order. A row's output is its own: it depends on no other row, is the same each time, and no ``if`` in it
-            asks what rows hold.
-        loss: of outputs and targets, a number for each example (``reduction="none"``).
-        features: the site's rows, a tensor of shape (n, ...).
+        module: a ``torch.nn.Module`` in training mode; its parameters that require a gradient are the model, in order.
+            The output for a row depends on no other row and is deterministic, and no ``if`` depends on values of rows.
+        loss: maps outputs and targets to one number per example (``reduction="none"``).
+        features: the rows of the site, a tensor of shape (n, ...).
         targets: shape (n, ...).
-        ids: where every feature is a whole number from 0 (the id of a word, of an item): how many there are.
+        ids: number of ids, if every feature is a whole number from 0 (the id of a word or of an item).
 
     Raises:
-        CheckError: what Opacus refuses, or what has no gradient of a row that is this row's alone.
+        CheckError: Opacus does not support the module, or a row has no gradient that depends on this row alone.
     """
     module = copy.deepcopy(module)
     _require_own_gradients(module, loss, features, targets, ids)
@@ -127,18 +127,18 @@ def run_dp_sgd(
 
 
 def _gradients(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> NDArray[np.floating[Any]]:
-    """Each example's gradient; shape (n, d)."""
+    """Return the gradient of each example; shape (n, d)."""
     return _compute_rows(module, loss, features, targets)["gradient"]
 
 
 def _compute_rows(
     module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any
 ) -> dict[str, NDArray[np.floating[Any]]]:
-    """What a module makes of rows, on a copy of its own: nothing that rows leave in it reaches the next ones."""
+    """Return outputs, losses and gradients of rows, from a copy of the module, so that no state carries over."""
     net, count = _list_hooked(module), len(features)
     outputs = net(features)
     losses = _losses(loss, outputs, targets)
-    with warnings.catch_warnings():  # that no slope of the rows is asked for is as it should be
+    with warnings.catch_warnings():  # gradients with respect to the rows are not needed
         warnings.filterwarnings("ignore", "Full backward hook is firing")
         losses.sum().backward()
     each = [one.grad_sample for one in _list_trainable(net)]
@@ -163,7 +163,7 @@ def _list_trainable(module: Any) -> list[Any]:
 
 
 def _losses(loss: Callable[[Any, Any], Any], outputs: Any, targets: Any) -> Any:
-    """The loss of each example; shape (n,)."""
+    """Return the loss of each example; shape (n,)."""
     losses = loss(outputs, targets)
     if losses.shape != (len(targets),):
         raise CheckError("loss", "one number for each example", f"shape {tuple(losses.shape)}", verb="give")
@@ -173,9 +173,9 @@ def _losses(loss: Callable[[Any, Any], Any], outputs: Any, targets: Any) -> Any:
 def _require_own_gradients(
     module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any, ids: int | None
 ) -> None:
-    """Tries a module on made-up rows, with its own parameters and with others; of the data only the kind is looked at.
+    """Try a module on synthetic rows, with its parameters and with others; of the data, only shape and type are read.
 
-    Other rows are of the same size and a million times as large: who mixes rows a little must show, too.
+    The other rows have the same scale or a million times that, so that slight mixing of rows shows, too.
     """
     import torch
 
@@ -208,7 +208,7 @@ def _tried_on(module: Any, loss: Callable[[Any, Any], Any], features: Any, targe
 
 
 def _made_up(like: Any, ids: int | None, draws: np.random.Generator) -> Any:
-    """Rows of the same kind: real numbers, or whole ones below ``ids``."""
+    """Return synthetic rows of the same shape and type: real numbers, or whole ones below ``ids``."""
     import torch
 
     shape = (ROWS, *like.shape[1:])
@@ -219,7 +219,7 @@ def _made_up(like: Any, ids: int | None, draws: np.random.Generator) -> Any:
 
 
 def _require_no_slope(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> None:
-    """Refuses a loss of one row that has a slope in another, however small."""
+    """Refuse a module in which the loss of one row has a gradient with respect to another, however small."""
     import torch
 
     if not features.is_floating_point():
@@ -232,7 +232,7 @@ def _require_no_slope(module: Any, loss: Callable[[Any, Any], Any], features: An
 
 
 def _require_no_questions(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> None:
-    """Refuses what asks for the values of rows, as an ``if`` does: made-up rows cannot show what it would do."""
+    """Refuse a module that reads values of rows, as an ``if`` does: synthetic rows cannot show what it would do."""
     import torch
 
     kind = torch.Tensor
@@ -241,7 +241,7 @@ def _require_no_questions(module: Any, loss: Callable[[Any, Any], Any], features
             torch.allclose, torch.is_nonzero, torch.nonzero)  # fmt: skip
 
     class Row(torch.Tensor):  # type: ignore[misc]
-        """A tensor that hands its kind on to all that is computed from it."""
+        """A tensor whose class carries over to everything computed from it."""
 
         @classmethod
         def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -255,7 +255,7 @@ def _require_no_questions(module: Any, loss: Callable[[Any, Any], Any], features
 
 
 def _fill_parameters(parameters: Any, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Writes a vector into a module's parameters, and returns what they hold in their own precision."""
+    """Write a vector into parameters and return the values that they hold in their precision."""
     import torch
 
     held, begin = [], 0
@@ -269,57 +269,57 @@ def _fill_parameters(parameters: Any, vector: NDArray[np.float64]) -> NDArray[np
 
 
 class _CertifiedOpacusAccountant:
-    """An Opacus accountant whose epsilon is a certified upper bound.
+    """An Opacus accountant that returns certified upper bounds of epsilon.
 
-    The claim is about one example, under add-or-remove-one, for batches that were drawn by Poisson sampling: Opacus'
-    ``poisson_sampling=False`` breaks that, and no accountant can see it.
+    The guarantee protects one example under add-or-remove-one and requires batches drawn by Poisson sampling. Opacus'
+    ``poisson_sampling=False`` voids it, which no accountant can detect.
 
     Attributes:
-        history: what was released so far, as Opacus keeps it; equal neighbours are merged.
+        history: the steps so far, as Opacus stores them; equal consecutive entries are merged.
     """
 
     def __init__(self) -> None:
         self.history: History = []
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
-        """Adds one noisy step; a noise multiplier or sample rate out of range is a ``ValueError``, and adds nothing."""
+        """Add one noisy step; if the noise multiplier or sample rate is out of range, raise ``CheckError``."""
         _extend(self.history, [(noise_multiplier, sample_rate, 1)])
 
     def interval(self, delta: float, *, gap: float = 0.002) -> Interval:
-        """Bounds epsilon at ``delta`` from both sides, with method and assumptions."""
+        """Bound epsilon at ``delta`` from both sides, with method and assumptions."""
         return accounting.epsilon(from_history(self.history), delta=delta, gap=gap)
 
-    def get_epsilon(self, delta: float, *args: Any, **kwargs: Any) -> float:  # noqa: ARG002 - Opacus hands on its own
-        """Bounds epsilon at ``delta`` from above, in nats."""
+    def get_epsilon(self, delta: float, *args: Any, **kwargs: Any) -> float:  # noqa: ARG002 - Opacus passes more
+        """Bound epsilon at ``delta`` from above, in nats."""
         return self.interval(delta).upper
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-        """Returns what Opacus calls before each optimizer step; it raises, and the step is not taken, if unpriced.
+        """Return the hook that Opacus calls before each optimizer step; it raises if it cannot account for the step.
 
-        So it does where the clip norm adapts, or where noise is scaled by another norm than gradients are clipped to.
+        That prevents the step, for example if the clip norm adapts or differs from the norm that scales the noise.
         """
-        checked: list[object] = []  # the clip norm at which the optimizer was looked at
+        checked: list[object] = []  # the clip norm at the last check of the optimizer
 
         def count_one_step(optimizer: Any) -> None:
             norm = getattr(optimizer, "max_grad_norm", None)
             if norm not in checked:
                 require_scaled_noise(optimizer)
                 checked[:] = [norm]
-            if optimizer.accumulated_iterations != 1:
+            if check.integer(0)(accumulated_iterations=optimizer.accumulated_iterations) != 1:
                 raise UnsupportedMechanismError(
                     PoissonSampled(Gaussian(optimizer.noise_multiplier), sample_rate),
                     method="the Opacus accountant",
-                    reason=f"{optimizer.accumulated_iterations} batches were summed before one noise, which is no "
-                    "Poisson sample; split one large batch with BatchMemoryManager instead",
+                    reason=f"{optimizer.accumulated_iterations} batches were summed before one noise, and their sum is "
+                    "not a Poisson sample; split one large batch with BatchMemoryManager instead",
                 )
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
 
         return count_one_step
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restores what ``state_dict`` gave; a state that cannot be priced is a ``ValueError``, and changes nothing.
+        """Restore a state of ``state_dict``; an invalid one raises ``CheckError`` and changes nothing.
 
-        The history of another Opacus accountant says the same: pass ``state | {"mechanism": "epsilog"}`` to adopt it.
+        Histories of other Opacus accountants are alike: pass ``state | {"mechanism": "epsilog"}`` to adopt one.
         """
         if not state_dict or "history" not in state_dict or state_dict.get("mechanism") != MECHANISM:
             raise CheckError(
@@ -330,17 +330,17 @@ class _CertifiedOpacusAccountant:
         self.history = restored
 
     def __len__(self) -> int:
-        """Steps so far."""
+        """Return the number of steps so far."""
         return sum(steps for _, _, steps in self.history)
 
     @classmethod
     def mechanism(cls) -> str:
-        """The name under which ``register`` makes it known."""
+        """Return the name under which ``register`` registers it."""
         return MECHANISM
 
 
 def _extend(history: History, entries: Iterable[tuple[float, float, int]]) -> None:
-    """Appends entries once all of them are checked; equal neighbours become one."""
+    """Append entries after all of them are checked; merge equal consecutive ones."""
     one = check.at_least(0, check.DOWN), check.in_closed_interval(0, 1, check.UP), check.integer(1)
     read = []
     for entry in check.sequence_of(check.instance_of((tuple, list)))(history=entries):
@@ -354,17 +354,4 @@ def _extend(history: History, entries: Iterable[tuple[float, float, int]]) -> No
         history.append((noise, rate, before + steps))
 
 
-@cache
-def _accountant() -> type[Any]:
-    """``_CertifiedOpacusAccountant`` as a subclass of Opacus' own base class, which brings ``state_dict``."""
-    from opacus.accountants import IAccountant
-
-    body = {"__doc__": _CertifiedOpacusAccountant.__doc__, "__module__": __name__}
-    return type("CertifiedAccountant", (_CertifiedOpacusAccountant, IAccountant), body)
-
-
-def __getattr__(name: str) -> Any:
-    """Makes ``CertifiedAccountant`` when it is first asked for, so that histories need no torch."""
-    if name == "CertifiedAccountant":
-        return _accountant()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = make_class_on_demand(_CertifiedOpacusAccountant, "opacus.accountants:IAccountant")

@@ -1,12 +1,13 @@
-"""Opacus: what a loop of its own will do, read off its optimizer and loader before it runs (opacus >= 1.6).
+"""Read an Opacus training loop off its optimizer and loader before it runs (opacus >= 1.6).
 
     model, optimizer, loader = PrivacyEngine().make_private(...)
     noise = ExponentialNoise(optimizer, gamma=0.99)
-    found = preflight(setup_of(optimizer, loader, updates=3_000, schedulers=[(noise, 1_000)]), delta=1e-6)
+    loop = read_training_loop(optimizer, loader, updates=3_000, schedulers=[(noise, 1_000)])
+    found = preflight(loop, delta=1e-6)
 
-What objects cannot show is for the caller to say: how often the loop steps, after how many batches, and how often it
-steps its schedulers. A ``BatchMemoryManager`` splits batches, and draws none. Objects that no argument names are looked
-for, too: a scheduler or a loss of this optimizer that would change its noise or its clip norm is refused.
+The caller states what objects cannot show: how often the loop steps, after how many batches, and how often it steps its
+schedulers. A ``BatchMemoryManager`` splits batches and draws none. Schedulers and losses of this optimizer that no
+argument names are found, too, and refused if they would change its noise or its clip norm.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _GHOST = (
     "FSDPOptimizerFastGradientClipping",
 )
 _STEPS = ("step", "pre_step", "clip_and_accumulate", "accumulate", "add_noise", "scale_grad", "reduce_gradients")
-_ROUNDED = 1e-5  # relatively: what float32 makes of a norm of norms
+_ROUNDING = 1e-5  # relative rounding error of a float32 norm of norms
 
 
 def read_training_loop(
@@ -43,43 +44,43 @@ def read_training_loop(
     sample_rate: float | None = None,
     schedulers: Iterable[tuple[Any, int]] = (),
 ) -> TrainingLoop:
-    """Reads a loop off what ``make_private`` returned.
+    """Read a training loop off the objects that ``make_private`` returns.
 
     Args:
         optimizer: a ``DPOptimizer``.
-        loader: the ``DataLoader`` that the loop goes through, Opacus' own or any other.
+        loader: the ``DataLoader`` of the loop, of Opacus or any other.
         updates: noisy steps of the optimizer that the loop will take.
-        accumulation: batches of the loader between two of them.
-        sample_rate: what the accountant is told; blank for what ``make_private`` told it.
-        schedulers: Opacus' schedulers of noise and of the clip norm that the loop steps, each with the number of
-            updates between two of its steps. They are stepped in copies, in this order, on an object that holds the
-            optimizer's noise multiplier and clip norm; what they call must answer the same in the run.
+        accumulation: batches of the loader between two updates.
+        sample_rate: sampling probability that the accountant receives; None for the one that ``make_private`` set.
+        schedulers: Opacus' schedulers of noise and clip norm that the loop steps, each with the number of updates
+            between two of its steps. Copies are stepped in this order, on an object that holds the optimizer's noise
+            multiplier and clip norm. Functions that a scheduler calls must return the same values in the run.
 
     Raises:
-        CheckError: an optimizer that is not Opacus' own, or whose methods were replaced; a clip norm that adapts (its
-            counts are released), or that is not the one that noise is scaled by; a scheduler of this optimizer that
-            ``schedulers`` leaves out, or whose next value follows from anything else; a loader whose sampler is not
-            known, or deals to another number of workers than the optimizer sums; steps that no accountant hears of.
+        CheckError: the optimizer is not Opacus' own, or a method was replaced; the clip norm adapts (its counts are
+            released) or is not the one that scales the noise; ``schedulers`` lacks a scheduler of this optimizer, or a
+            scheduler depends on anything else; the sampler is unknown, or has another number of workers than the
+            optimizer; no accountant counts the steps.
     """
-    kind = _kind(optimizer)
-    examples = _rows(loader)
+    kind = _require_opacus_optimizer(optimizer)
+    examples = _count_examples(loader)
     updates = check.integer(1)(updates=updates)
     require_scaled_noise(optimizer)
-    sampler, size, dealt, padded = _sampler(loader, examples)
-    workers = check.integer(1)(world_size=getattr(optimizer, "world_size", dealt))
-    if dealt not in (1, workers):
-        raise CheckError("loader", f"dealt to the {workers} workers of the optimizer", f"{dealt}", verb="be")
+    sampler, size, shards, padded = _read_sampler(loader, examples)
+    workers = check.integer(1)(world_size=getattr(optimizer, "world_size", shards))
+    if shards not in (1, workers):
+        raise CheckError("loader", f"dealt to the {workers} workers of the optimizer", f"{shards}", verb="be")
     changes = _read_noise_schedule(optimizer, kind, schedulers, updates)
     return TrainingLoop(
         examples=examples,
         batch_size=size,
         updates=updates,
-        noise_multiplier=_noise(optimizer),
+        noise_multiplier=_read_noise(optimizer),
         noise_changes=tuple(changes) or None,
         changed_noise=tuple(changes.values()) or None,
         sampler=sampler,
         workers=workers,
-        own_shards=dealt == workers,
+        own_shards=shards == workers,
         padded_shards=padded,
         accumulation=accumulation,
         believed_rate=_read_sampling_rate(optimizer) if sample_rate is None else sample_rate,
@@ -87,8 +88,8 @@ def read_training_loop(
     )
 
 
-def _kind(optimizer: Any) -> str:
-    """The name of an optimizer's class, which must be Opacus' own."""
+def _require_opacus_optimizer(optimizer: Any) -> str:
+    """Return the name of the optimizer's class, which must be Opacus' own."""
     kind = type(optimizer)
     known = kind.__name__ in (*_COUPLED, *_PER_LAYER, *_GHOST, "AdaClipDPOptimizer")
     if not known or not kind.__module__.startswith("opacus.optimizers"):
@@ -100,18 +101,18 @@ def _kind(optimizer: Any) -> str:
     return kind.__name__
 
 
-def _noise(optimizer: Any) -> float:
+def _read_noise(optimizer: Any) -> float:
     return check.at_least(0)(noise_multiplier=optimizer.noise_multiplier)
 
 
 def require_scaled_noise(optimizer: Any) -> None:
-    """Refuses an optimizer of Opacus that clips to another norm than noise is scaled by, or to one that adapts.
+    """Refuse an Opacus optimizer whose clip norm adapts or is not the norm that scales the noise.
 
-    Where it adapts, Opacus 1.6 prices counts of a batch as if one example moved them by 1/2, and not by 1, and divides
-    them by the size of the batch, which is private.
+    With an adaptive norm, Opacus 1.6 accounts for counts of a batch as if one example changed them by 1/2 instead of 1.
+    It also divides them by the batch size, which is private.
 
     Raises:
-        CheckError: it is one of these.
+        CheckError: the optimizer is one of these.
     """
     kind = type(optimizer).__name__
     if not type(optimizer).__module__.startswith("opacus."):
@@ -126,7 +127,9 @@ def require_scaled_noise(optimizer: Any) -> None:
         return
     if hasattr(optimizer, "_adjusted_noise_multiplier"):
         raise CheckError("optimizer", "one with a fixed clip norm", "one whose loss adapts it", verb="be")
-    losses = list(_alive("opacus.utils.fast_gradient_clipping_utils", ("DPLossFastGradientClipping",), optimizer))
+    losses = list(
+        _find_live_objects("opacus.utils.fast_gradient_clipping_utils", ("DPLossFastGradientClipping",), optimizer)
+    )
     if not losses:
         raise CheckError("optimizer", "one whose loss (criterion) is held, since it clips", "no such loss", verb="be")
     for loss in losses:
@@ -136,13 +139,13 @@ def require_scaled_noise(optimizer: Any) -> None:
 
 
 def _check_scale(scale: float, clip: float) -> None:
-    if scale < clip * (1 - _ROUNDED):
+    if scale < clip * (1 - _ROUNDING):
         bound = f"at least the norm {clip:g} that gradients are clipped to, since it scales the noise"
         raise CheckError("max_grad_norm", bound, f"{scale:g}")
 
 
-def _alive(module: str, names: tuple[str, ...], optimizer: Any) -> Iterator[Any]:
-    """All objects of Opacus' classes that hold this optimizer."""
+def _find_live_objects(module: str, names: tuple[str, ...], optimizer: Any) -> Iterator[Any]:
+    """Yield every live object of these Opacus classes that holds this optimizer."""
     home = sys.modules.get(module)
     kinds = tuple(getattr(home, name) for name in names if hasattr(home, name))
     for one in gc.get_objects():
@@ -153,18 +156,17 @@ def _alive(module: str, names: tuple[str, ...], optimizer: Any) -> Iterator[Any]
 def _read_noise_schedule(
     optimizer: Any, kind: str, schedulers: Iterable[tuple[Any, int]], updates: int
 ) -> dict[int, float]:
-    """By updates done: the noise multiplier from then on, where it changes."""
+    """Return each new noise multiplier by the number of updates before it."""
     stated = [check.pair_of(check.instance_of(object), check.integer(1))(schedulers=one) for one in schedulers]
     home = ("opacus.schedulers", ("_NoiseScheduler", "_GradClipScheduler"), optimizer)
-    alive = list(_alive(*home))
+    alive = list(_find_live_objects(*home))
     for one in alive:
         if all(one is not each for each, _ in stated):
             raise CheckError(
                 "schedulers", "all schedulers of the optimizer", f"none for {type(one).__name__}", verb="list"
             )
-    stand_in = SimpleNamespace(
-        noise_multiplier=_noise(optimizer), max_grad_norm=check.positive()(max_grad_norm=optimizer.max_grad_norm)
-    )
+    norm = check.positive()(max_grad_norm=optimizer.max_grad_norm)
+    stand_in = SimpleNamespace(noise_multiplier=_read_noise(optimizer), max_grad_norm=norm)
     copies = []
     for scheduler, every in stated:
         if all(scheduler is not one for one in alive):
@@ -177,10 +179,10 @@ def _read_noise_schedule(
     for done in due:
         for one, every in copies:
             if done % every == 0:
-                _step(one)
-        noise = check.at_least(0)(noise_multiplier=stand_in.noise_multiplier)
+                _step_scheduler(one)
+        noise = _read_noise(stand_in)
         clip = check.positive()(max_grad_norm=stand_in.max_grad_norm)
-        if kind not in _COUPLED and clip != optimizer.max_grad_norm:
+        if kind not in _COUPLED and clip != norm:
             bound = "no scheduler of the clip norm: this optimizer scales noise by it, and clips to another"
             raise CheckError("schedulers", bound, kind, verb="list")
         if noise != before:
@@ -197,7 +199,7 @@ def _copy_scheduler(scheduler: Any, stand_in: SimpleNamespace) -> Any:
         raise CheckError("schedulers", "schedulers that can be copied", f"{error!r:.80}", verb="list") from error
 
 
-def _step(scheduler: Any) -> None:
+def _step_scheduler(scheduler: Any) -> None:
     try:
         scheduler.step()
     except Exception as error:
@@ -206,23 +208,23 @@ def _step(scheduler: Any) -> None:
 
 
 def _read_sampling_rate(optimizer: Any) -> float:
-    """The sampling rate that ``make_private`` has told the accountant, which hears of each step."""
+    """Return the sampling probability that ``make_private`` set for the accountant, which counts each step."""
     hook = optimizer.step_hook
-    told = inspect.getclosurevars(hook).nonlocals if inspect.isfunction(hook) else {}
-    if "sample_rate" not in told or not hasattr(told.get("self"), "get_epsilon"):
-        raise CheckError("sample_rate", "given where no accountant of Opacus hears of the optimizer's steps", "None")
-    return check.in_unit_interval()(sample_rate=told["sample_rate"])
+    held = inspect.getclosurevars(hook).nonlocals if inspect.isfunction(hook) else {}
+    if "sample_rate" not in held or not hasattr(held.get("self"), "get_epsilon"):
+        raise CheckError("sample_rate", "given where no accountant of Opacus counts the optimizer's steps", "None")
+    return check.in_unit_interval()(sample_rate=held["sample_rate"])
 
 
-def _rows(loader: Any) -> int:
+def _count_examples(loader: Any) -> int:
     try:
         return check.integer(1)(examples=len(loader.dataset))
     except (AttributeError, TypeError):
         raise CheckError("loader", "a DataLoader of a data set that has a length", type(loader).__name__) from None
 
 
-def _sampler(loader: Any, examples: int) -> tuple[str, float, int, bool]:
-    """How batches are drawn, how many examples one has on average, to how many workers, and if rows are repeated."""
+def _read_sampler(loader: Any, examples: int) -> tuple[str, float, int, bool]:
+    """Return how batches are drawn, their mean size, the number of workers, and whether shards are padded."""
     drawn, size = loader.batch_sampler, loader.batch_size
     while type(drawn).__name__ == "BatchSplittingSampler":  # BatchMemoryManager
         drawn = drawn.sampler
@@ -239,8 +241,8 @@ def _sampler(loader: Any, examples: int) -> tuple[str, float, int, bool]:
         case "SequentialSampler":
             kind, rows = "in-order", len(inner)
         case "DistributedSampler":
-            kind, rows = ("shuffled" if inner.shuffle else "in-order"), len(inner.dataset)
-        case "RandomSampler" if inner.replacement:
+            kind, rows = ("shuffled" if check.boolean()(shuffle=inner.shuffle) else "in-order"), len(inner.dataset)
+        case "RandomSampler" if check.boolean()(replacement=inner.replacement):
             kind, rows = "with-replacement", len(inner.data_source)
         case "RandomSampler":
             kind, rows = "shuffled", len(inner)
@@ -249,16 +251,13 @@ def _sampler(loader: Any, examples: int) -> tuple[str, float, int, bool]:
         case name:
             raise CheckError("loader", "one whose sampler is known", name, verb="have")
     _check_rows(rows, examples)
-    return (
-        kind,
-        float(min(check.integer(1)(batch_size=size), examples)),
-        workers,
-        workers > 1 and not getattr(inner, "drop_last", False),
-    )
+    complete = check.boolean()(drop_last=getattr(inner, "drop_last", False))
+    mean = float(min(check.integer(1)(batch_size=size), examples))
+    return kind, mean, workers, workers > 1 and not complete
 
 
 def _check_rows(rows: Any, examples: int) -> None:
-    """Refuses a sampler of other rows than the data set's: of more, one may be in a batch twice."""
+    """Refuse a sampler of other rows than the data set's: with more rows, one may be in a batch twice."""
     if check.integer(0)(rows=rows) != examples:
         bound = f"one whose sampler goes through all {examples} examples, each once"
         raise CheckError("loader", bound, f"{rows}")

@@ -9,7 +9,7 @@ import torch
 import epsilog as ep
 from epsilog.accounting.montecarlo import delta_from_samples
 from epsilog.mechanisms import ExponentialMechanism, Gaussian, PureDP, Repeated
-from epsilog.terms import CheckError, arrays, check
+from epsilog.terms import CheckError, arrays
 
 KINDS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
@@ -59,5 +59,5 @@ def test_series():
         assert arrays.doubles("losses", series).tolist() == [0.25, 0.5]
         assert delta_from_samples(epsilon=0.5, losses=series) == delta_from_samples(epsilon=0.5, losses=[0.25, 0.5])
     with pytest.raises(CheckError, match="that a double holds"):
-        check.doubles()(losses=torch.tensor([2**53 + 1]))
-    assert check.doubles()(losses=torch.tensor([2, 3])).dtype == np.float64
+        arrays.doubles("losses", torch.tensor([2**53 + 1]))
+    assert arrays.doubles("losses", torch.tensor([2, 3])).dtype == np.float64
