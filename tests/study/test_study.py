@@ -9,8 +9,7 @@ from tests.commands import run
 
 from epsilog.study import load_study, read_tables, run_study
 from epsilog.terms import ConfigError
-from epsilog.training.data import fashion_mnist
-from epsilog.training.data.bundled import get_default_cache
+from epsilog.training.data import fashion_mnist, get_default_cache
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHORT = [("rounds = 60", "rounds = 2"), ("rounds_per_release = 60", "rounds_per_release = 2")]

@@ -6,7 +6,6 @@ tries everything before money moves, ``run_rounds`` trains and survives a kill a
 is for simulated sweeps. JAX is imported when training begins, not before.
 """
 
-from epsilog.training.authorized_run import AuthorizedRun
 from epsilog.training.canaries import (
     add_canary_slots,
     compute_canary_scores,
@@ -20,7 +19,7 @@ from epsilog.training.data.dataset import Dataset
 from epsilog.training.federation import Federation, iterate_blocks
 from epsilog.training.noise import Randomness
 from epsilog.training.rounds import require_matching_scheme
-from epsilog.training.run import DryRunResult, TrainingResult, run_rounds, train_without_charge
+from epsilog.training.run import AuthorizedRun, DryRunResult, TrainingResult, run_rounds, train_without_charge
 from epsilog.training.server_optimizer import OPTIMIZERS, SCHEDULES, ServerOptimizer, compute_learning_rate_factor
 from epsilog.training.smoke_test import run_smoke_test
 from epsilog.training.task import LocalTraining, Task

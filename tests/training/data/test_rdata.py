@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epsilog.terms import ConfigError
-from epsilog.training.data import rdata
+from epsilog.training.data import chem97 as rdata
 
 COLUMNS = {"a": np.arange(4.0), "b": np.array([1.0, 0.0, 1.0, 1.0])}
 

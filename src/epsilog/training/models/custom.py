@@ -1,14 +1,18 @@
-"""A model of the user's own from a Python file: ``module:factory``, bound to the code that makes it.
+"""A model of the user's own from a Python file (``module:factory``), and public parameters that a model starts from.
 
 The file is read once; its SHA-256 goes into the model's public facts, and what runs are the very bytes that were
 hashed. The file's folder is not put on the import path: the file may import what is installed, and nothing that lies
-beside it and would go unhashed.
+next to it and would go unhashed.
+
+Parameters of a warm start must come from public data. Those that were trained on private data are a release of their
+own, which this run does not charge; the report says that the owner declares them public, and which numbers they are.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import math
 import re
 import sys
@@ -17,6 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog import npz
 from epsilog.terms import CheckError
 from epsilog.training.models.base import Model
 
@@ -121,3 +129,63 @@ def _frozen(name: str, value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     return list(map(_plain, value)) if isinstance(value, tuple) else value
+
+
+DECLARED = "declared public by the owner: not trained on private data, or paid for elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """A kind of model that starts from given parameters.
+
+    Attributes:
+        kind: the kind itself.
+        sha256: of the parameters as little-endian doubles, as a ledger has it of a released model.
+        vector: the parameters; shape (d,).
+    """
+
+    kind: Any
+    sha256: str
+    vector: NDArray[np.float64] = field(repr=False, compare=False)
+
+    @classmethod
+    def read(cls, kind: Any, initial: Any, beside: Path) -> WarmStart:
+        """Takes an array, or reads an .npy file, or the .npz file of a released model; neither holds a pickle.
+
+        Raises:
+            CheckError: a file that cannot be read, or anything but finite real numbers, one after another.
+        """
+        found = _load_array(beside / initial) if isinstance(initial, str | Path) else np.asarray(initial)
+        if found.dtype.kind != "f" or found.ndim != 1:
+            raise CheckError("initial", "finite real numbers of shape (d,)", f"{found.dtype} {found.shape}")
+        if not np.isfinite(found).all():
+            first = int(np.flatnonzero(~np.isfinite(found))[0])
+            raise CheckError("initial", "finite real numbers of shape (d,)", f"{found[first]} at place {first}")
+        vector = found.astype("<f8")
+        return cls(kind, hashlib.sha256(vector.tobytes()).hexdigest(), vector)
+
+    def build(self, *, inputs: int, classes: int | None) -> Model:
+        """As ``Kind`` says.
+
+        Raises:
+            CheckError: another number of parameters than the model has.
+        """
+        model: Model = self.kind.build(inputs=inputs, classes=classes)
+        if self.vector.size != model.size:
+            raise CheckError("initial", f"the model's {model.size} parameters", f"{self.vector.size}", verb="hold")
+        told = {"sha256": self.sha256, "data": DECLARED}
+        return dataclasses.replace(
+            model, init=lambda: model.unflatten(self.vector), facts={**model.facts, "initial": told}
+        )
+
+
+def _load_array(file: Path) -> NDArray[Any]:
+    wanted = "an .npy file of numbers, or the .npz file of a released model"
+    try:
+        content = file.read_bytes()
+        if file.suffix == ".npz":
+            return npz.concatenate_arrays(npz.decode_npz(content))
+        return np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CheckError("initial", wanted, f"{file.name}: {reason}") from error

@@ -12,9 +12,8 @@ from typing import Any, ClassVar, Protocol
 
 from epsilog.terms import CheckError, check
 from epsilog.training.models.base import MOST_IDS, Call, Forward, Model, build_layered_model
-from epsilog.training.models.custom import CustomModel, is_custom
+from epsilog.training.models.custom import CustomModel, WarmStart, is_custom
 from epsilog.training.models.layers import Bias, Conv, Dense, Embedding, Layer
-from epsilog.training.models.warm_start import WarmStart
 
 
 class ModelKind(Hashable, Protocol):

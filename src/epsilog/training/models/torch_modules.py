@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, check
-from epsilog.training.models.base import Model, require_classes
-from epsilog.training.models.losses import Loss, half_squared_error
+from epsilog.training.models.base import Loss, Model, half_squared_error, require_classes
 
 ROWS_APART = "a function of each row on its own"
 
