@@ -1,5 +1,6 @@
 """The allowances for rounding enclose what they say, in exact rationals; library functions err by what is assumed."""
 
+import ast
 import importlib
 import inspect
 import math
@@ -16,6 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import erfcx
 
+import epsilog
 from epsilog import accounting, numerics
 from epsilog.numerics import rounding
 from epsilog.numerics.rounding import (
@@ -193,6 +195,28 @@ def test_the_allowances_are_what_their_names_say():
     assert np.nextafter(1.0, 2.0) == 1 + 2 * UNIT
     assert math.nextafter(0.0, 1.0) == LEAST
     assert 1 < rounding.SECOND_ORDER < 1.1
+
+
+def bare_numbers(source):
+    """The lines of calls of roundings, inside functions and classes, whose allowance is nothing but numbers."""
+    for owner in ast.parse(source).body:
+        for node in ast.walk(owner) if isinstance(owner, ast.FunctionDef | ast.ClassDef) else ():
+            match node:
+                case ast.Call(func=ast.Name(id="round_up" | "round_down"), args=[_, by]):
+                    pass
+                case ast.Call(func=ast.Name(id="gamma"), args=[by]):
+                    pass
+                case _:
+                    continue
+            if not any(isinstance(one, ast.Name | ast.Attribute) for one in ast.walk(by)):
+                yield node.lineno
+
+
+def test_no_allowance_is_a_bare_number():
+    said = ("f(round_up(x, 4), gamma(2 * 8.0))", "f(round_up(x, ONCE), gamma(8 + len(x)), round(x, 4))")
+    assert [len(list(bare_numbers(f"def f(x):\n    return {one}"))) for one in said] == [2, 0]
+    sources = Path(epsilog.__file__).parent.rglob("*.py")
+    assert not [(file.name, line) for file in sources for line in bare_numbers(file.read_text(encoding="utf-8"))]
 
 
 def documented():

@@ -29,6 +29,7 @@ _A_QUESTION = 200_000  # of composed frequencies: what asking all methods costs,
 _FAINT = 1e-12  # an epsilon to begin with where one unit's is 0
 _SHARES = (0.01, 0.1, 0.3)  # of the false positive rate: a delta that is as large moves the true positive rate no more
 _LOOSE = 0.02  # a relative width from which on other methods are asked, too
+_MISSED = 8  # roundings of 1 less a product of numbers up to 1, absolute: three differences and a product
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class PrivacyProfile:
             return 1.0
         most = round_up(math.exp(epsilon) * fpr + delta, ELEMENTARY + 2)
         missed = round_down(math.exp(-epsilon), ELEMENTARY) * (1 - fpr - delta)
-        return min(1.0, most, 1 - missed + gamma(8.0))
+        return min(1.0, most, 1 - missed + gamma(_MISSED))
 
     def _tpr_between(self, fpr: float) -> Interval:
         """Above by the rate of what loses no less, below by that of what loses no more."""

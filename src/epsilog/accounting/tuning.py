@@ -31,6 +31,8 @@ _INSIDE = 0.999  # of a set's chance: two ends of the outcomes then leave someth
 _GAP = 0.02  # of rates, for lower bounds
 _LAW = 64  # roundings: fewer than 16 in up to four quotients, products and differences and two functions
 _ROUNDINGS = 1e4  # far above those of a few functions whose condition is at most 1 + ``spread``
+_CHANCES = 4  # roundings of two differences of chances, absolute: each is at most 1
+_CHANCES_AND_COST = 8  # likewise, beside a product that is rounded up by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +310,7 @@ def _test(law: TrialCountGenerator, question: Question, likely: tuple[float, flo
     hidden = max(hidden, LEAST)
     match question:
         case EpsilonAt(delta):
-            left = shown - delta - gamma(4.0)  # two differences of chances, which are at most 1
+            left = shown - delta - gamma(_CHANCES)
             if not left > 0:
                 return 0.0
             ours, theirs = math.log(left), math.log(hidden)  # apart: their quotient may overflow
@@ -317,4 +319,4 @@ def _test(law: TrialCountGenerator, question: Question, likely: tuple[float, flo
             return 0.0
         case DeltaAt(epsilon):
             lost = round_up(math.exp(epsilon) * hidden, ELEMENTARY + 2)
-            return max(shown - lost - gamma(8.0), 0.0)  # likewise, beside a product that ``lost`` is rounded up in
+            return max(shown - lost - gamma(_CHANCES_AND_COST), 0.0)

@@ -28,6 +28,7 @@ from epsilog.terms.fields import DOWN, Field, document_fields, term
 
 MOST_BUFFERS = 64  # a few are as good as any number
 _SHARES = 10**9  # to whole parts of which a chance is rounded up
+_STATIONARY = 4  # roundings of a chance in the stationary state: a product, a sum and a quotient
 
 
 @term("toeplitz-strategy")
@@ -206,7 +207,7 @@ class MinSepParticipation(_Participation):
         """Who is free in a round joins; who joined b rounds ago, or was free and did not, is free."""
         apart, chance = self.min_separation, self.probability
         if self.warm_start:  # stationary: free in a share f of the rounds, f + (b - 1) p f = 1
-            return [(round_up(chance / (1 + (apart - 1) * chance), 4), rounds)]
+            return [(round_up(chance / (1 + (apart - 1) * chance), _STATIONARY), rounds)]
         free = [1.0]
         for t in range(1, rounds):
             free.append((1 - chance) * free[t - 1] + (chance * free[t - apart] if t >= apart else 0.0))

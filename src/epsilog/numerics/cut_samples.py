@@ -19,6 +19,7 @@ from epsilog.numerics.rounding import MU, ONCE, gamma, round_up
 from epsilog.terms import NeighboringRelation
 
 _ROUNDINGS = 64 * LARGEST_LOSS  # of 1, in a loss or a ratio of that size at most
+_MEAN = 16  # roundings of a mean of two masses, each of which is one itself: up to eight
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class PublicMixturePair:
             for mean, one in zip(total, own, strict=True):
                 np.add(mean, share * one, out=mean)
         p, q, p_error, q_error = total
-        return CellMasses(p, q, p_error + gamma(16.0) * p, q_error + gamma(16.0) * q)
+        return CellMasses(p, q, p_error + gamma(_MEAN) * p, q_error + gamma(_MEAN) * q)
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the tails of both."""

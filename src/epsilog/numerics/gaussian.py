@@ -22,6 +22,8 @@ from epsilog.terms import CheckError, check
 _ENOUGH = 1e-13  # of delta, relatively: about what it is known to
 FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
 _ROOT_HALF = math.sqrt(0.5)
+_AT = 4  # roundings of t, by both of its terms: docs/accounting/rounding.md, 4, Gaussians in closed form
+_DELTA = 64  # of delta, by the larger of its terms: the same
 
 
 def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
@@ -50,7 +52,7 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         return 1.0, 1.0
     ratio = epsilon / mu
     t = ratio - mu / 2
-    t_error = gamma(4.0) * (abs(ratio) + mu / 2)
+    t_error = gamma(_AT) * (abs(ratio) + mu / 2)
     if t - t_error > 39:  # phi(t) is below e^-760; its square may overflow
         return 0.0, LEAST
     if math.isinf(ratio):
@@ -63,7 +65,7 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         (near - far, near) if t <= 0 else (_density(t) * (_mills(t) - _mills(t + mu)), _density(t) * _mills(t))
     )
     # t moves the value by at most 4 phi per unit: Phi has the derivative phi, and x R(x) <= 1
-    error = gamma(64.0) * scale + 4 * t_error * _density(max(abs(t) - t_error, 0.0)) + LEAST
+    error = gamma(_DELTA) * scale + 4 * t_error * _density(max(abs(t) - t_error, 0.0)) + LEAST
     return max(floor, value - error), min(1.0, max(floor, value + error))
 
 

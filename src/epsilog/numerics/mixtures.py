@@ -38,6 +38,7 @@ _NEAREST = 1e-6
 _ROUNDS = 100
 _PIECE = 2**21  # terms that are looked at together
 _INVERTED = 2e5  # roundings of 1 by which inverting the ratio may move an edge
+_FOUND = 64  # roundings that a root may be off by: below ``_INVERTED``
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ class GaussianMixture:
             slope = np.exp(terms - total[:, None]) @ far
             away = total - goal
             at = at - away / slope
-            if float(np.abs(away / (1 + np.abs(goal) + np.abs(at) * far[-1])).max()) < gamma(64.0):
+            if float(np.abs(away / (1 + np.abs(goal) + np.abs(at) * far[-1])).max()) < gamma(_FOUND):
                 return np.asarray(at)
         raise CalibrationError(f"the likelihood ratio of {self!r} could not be inverted")
 

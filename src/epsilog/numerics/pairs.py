@@ -50,6 +50,8 @@ from epsilog.numerics.rounding import (
 _NEAR = 10.0  # a shift of Laplace noise from which on next to nothing lies beyond it
 _SUM = 3  # roundings of a sum times one more, and what is added to it
 _FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
+_OF_LOSS, _OF_OFFSET = 32, 4  # roundings of a loss, and of what it was made from
+_OF_ATOM = 64  # of the loss of an atom: docs/accounting/certified-bounds.md, 2
 
 
 class OutcomeTable(NamedTuple):
@@ -127,7 +129,7 @@ class DominatingPair:
         ends = np.array(self.law.finite_range())
         loss = self.from_base(ends)
         steepest = float(self._slope(ends, loss).max())  # the slope is monotone
-        return steepest * self.law.ratio_error + gamma(64.0) * float(np.abs(loss).max()) + UNDERFLOW
+        return steepest * self.law.ratio_error + gamma(_OF_ATOM) * float(np.abs(loss).max()) + UNDERFLOW
 
     def _slope(self, u: Array, g: Array) -> Array:
         """The derivative of the loss g in u, or a little more: the chance of having been sampled, given the outcome."""
@@ -141,7 +143,7 @@ class DominatingPair:
         """
         u = self.to_base(g)
         seen = np.isfinite(u)
-        losses = gamma(32.0) * np.abs(g) + gamma(4.0) * abs(offset) + UNDERFLOW
+        losses = gamma(_OF_LOSS) * np.abs(g) + gamma(_OF_OFFSET) * abs(offset) + UNDERFLOW
         u, g = u[seen], g[seen]
         slope = np.ones(len(u)) if self.direction is AdjacencyType.PLAIN else self._slope(u, g)
         edges = slope * bound_ratio_misplacement(self.law, u)

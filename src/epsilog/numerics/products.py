@@ -25,6 +25,7 @@ _POINTS = 8192  # of the product's lattice
 _TAIL = 1e-30  # of a part's outcomes that are not on it
 _SCALE = 4  # roundings of a factor: two operations, and those of the masses it multiplies
 _COARSE = 0.5  # nats: how far an outcome may move when it is merged
+_PLACE = 64  # of a lattice point of the product, by the largest: MOST_PARTS sums, a product and a few more
 
 
 def build_product_pair(parts: Sequence[tuple[BasePair, int]], *, upper: bool) -> DiscretePair | None:
@@ -47,7 +48,7 @@ def build_product_pair(parts: Sequence[tuple[BasePair, int]], *, upper: bool) ->
             low, offset = low + int(law.points[0]), offset + law.offset
             roundings += 4.0 + 2 * min(len(weight), len(law.weight))
             weight = np.convolve(weight, law.weight)
-    away = gamma(64.0) * far
+    away = gamma(_PLACE) * far
     u = offset + step * (low + np.arange(len(weight))) + (away if upper else -away)
     infinite = union_probability((law.infinite, count) for law, count in laws)[upper]
     of_q, error = float(np.sum(weight * np.exp(-u))) + infinite, gamma(roundings + 64 + 4 * far)

@@ -18,6 +18,8 @@ from epsilog.numerics.distributions.base import LARGEST_LOSS
 from epsilog.numerics.roots import bisect_doubles, estimate_root
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, TWICE, Number, gamma, round_down, round_up
 
+_NUDGE = 4  # units that an answer is moved by at first; it is checked where it comes to lie
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -235,7 +237,7 @@ class Readable(ABC):
 
     def _move_until(self, here: float, side: float, holds: Callable[[float], bool]) -> float:
         """Moves ``here`` to one side until the test holds; ``inf`` if it never does."""
-        nudge = max(1e-12 / self.theta, gamma(4.0) * here)
+        nudge = max(1e-12 / self.theta, gamma(_NUDGE) * here)
         for _ in range(60):
             candidate = max(here + side * nudge, 0.0)
             if holds(candidate):

@@ -32,6 +32,9 @@ _GAIN = 9.0  # nats of the moment from which on v = 0 is less than 2e-4 of delta
 _LIKELY = 1e-3  # a delta from which on both orders of the neighbours may bind at once
 _SURE = 100.0  # nats of a loss: the other answer is nowhere to be seen
 _ENOUGH = 1e-7  # of a delta: how near to it an epsilon is looked for
+_TERMS = 16  # roundings of a sum of four terms, by their sizes: docs/accounting/rounding.md, 4, Renyi divergences
+_WIDTH, _TOUCHING = 32, 64  # of logarithms of differences of exponentials, by the sizes of all terms: the same
+_LOSS = 8  # of a divergence that is read at one order, and of a hyperbolic tangent
 
 
 def rdp_to_epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -> Array:
@@ -54,7 +57,7 @@ def rdp_to_epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -
     logs, less = np.log(orders), np.log(orders - 1)
     with np.errstate(over="ignore"):
         sizes = divergence + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
-        return np.asarray(divergence + less - logs - (math.log(delta) + logs) / (orders - 1) + gamma(16.0) * sizes)
+        return np.asarray(divergence + less - logs - (math.log(delta) + logs) / (orders - 1) + gamma(_TERMS) * sizes)
 
 
 def rdp_to_epsilon(curve: Curve, orders: Array, delta: float, *, between: bool = False) -> float:
@@ -99,9 +102,9 @@ def rdp_to_delta(curve: Curve, orders: Array, epsilon: float, *, between: bool =
     if not by_order > _LIKELY:
         return by_order
     both = math.tanh(
-        symmetric_pair_loss(round_up(float(curve(orders[:1])[0]), 8)) / 2
+        symmetric_pair_loss(round_up(float(curve(orders[:1])[0]), _LOSS)) / 2
     )  # the divergence at order 1 is at most that
-    return min(by_order, round_up(both, 8) + LEAST)
+    return min(by_order, round_up(both, _LOSS) + LEAST)
 
 
 def symmetric_pair_loss(divergence: float) -> float:
@@ -174,10 +177,10 @@ def _touching_zero(divergence: Array, orders: Array, epsilon: float) -> Array:
     high, less = np.log(orders), np.log(orders - 1)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         logs = (orders - 1) * (divergence - epsilon + less - high) - high
-        logs = logs + gamma(16.0) * ((orders - 1) * (divergence + epsilon + np.abs(less) + high) + high)
-        far = epsilon - divergence + gamma(16.0) * (1 + epsilon + divergence)
-        sure = np.log1p(-np.exp(np.minimum(epsilon - divergence - gamma(16.0) * (1 + epsilon + divergence), 0.0)))
-        logs = np.where(far + high - less + gamma(16.0) * (high + np.abs(less)) < 0, sure * (1 - gamma(16.0)), logs)
+        logs = logs + gamma(_TERMS) * ((orders - 1) * (divergence + epsilon + np.abs(less) + high) + high)
+        far = epsilon - divergence + gamma(_TERMS) * (1 + epsilon + divergence)
+        sure = np.log1p(-np.exp(np.minimum(epsilon - divergence - gamma(_TERMS) * (1 + epsilon + divergence), 0.0)))
+        logs = np.where(far + high - less + gamma(_TERMS) * (high + np.abs(less)) < 0, sure * (1 - gamma(_TERMS)), logs)
     return np.asarray(np.where(np.isnan(logs), np.inf, logs))
 
 
@@ -208,7 +211,7 @@ def _touching(moments: Array, orders: Array, epsilon: float, widths: Array) -> A
         narrow, wide = np.log(-np.expm1(-less * widths)), np.log(-np.expm1(-orders * widths))
         base, rest = np.log(orders), np.log(less)
         u = epsilon + base - rest + narrow - wide
-        u -= gamma(32.0) * (epsilon + base + np.abs(rest) + np.abs(narrow) + np.abs(wide) + widths)
+        u -= gamma(_WIDTH) * (epsilon + base + np.abs(rest) + np.abs(narrow) + np.abs(wide) + widths)
         v = widths - u  # l, the distance of v below 1
         k = less * v
         near = np.exp(-k) * (expm1_minus_x(np.minimum(k, 1.0)) + less * expm1_minus_x(-v))
@@ -217,7 +220,7 @@ def _touching(moments: Array, orders: Array, epsilon: float, widths: Array) -> A
         few = np.log(np.expm1(np.minimum(moments, _LARGE)) + missed)
         many = moments + np.log1p((missed - 1) * np.exp(-moments))
         logs = np.where(moments < _LARGE, few, many) - base - less * u - narrow
-        logs += gamma(64.0) * (1 + moments + np.abs(few) + base + less * np.abs(u) + np.abs(narrow))
+        logs += gamma(_TOUCHING) * (1 + moments + np.abs(few) + base + less * np.abs(u) + np.abs(narrow))
     return np.asarray(np.where((v >= 0) & ~np.isnan(logs), logs, np.inf))
 
 

@@ -23,6 +23,10 @@ LARGE = 30.0  # nats from which on a logarithm is taken of the larger term alone
 _MOST_NODES = 100_000  # of a quadrature
 _LARGEST_ORDER = 2.0**20  # of a sampled Gaussian; beyond it sampling is left out of account
 _QUADRATURE = 1e-12  # relative, of a trapezoid sum: docs/accounting/rounding.md, 4
+_SUMMED = 254  # roundings of the logarithm of a power sum: below a hundred, by the sizes of its terms; and its product
+_EXPONENT = 32  # of an exponent, by the sizes of its terms: docs/accounting/rounding.md, 4, Renyi divergences
+_GROWN = 64  # of a logarithm of e^z - 1, by its size and its weight's
+_ATOM = 16  # of an atom's mass
 
 
 def reach(shift: float, noise: float) -> float:
@@ -58,7 +62,7 @@ def three_answers_rdp(often: float, largest: float, orders: Array) -> Array:
 
 def over(logs: Array, orders: Array | float) -> Array:
     """Logarithms of power sums, known to within a hundred units of round-off, over the order less 1; rounded up."""
-    return np.asarray((round_up(logs, 254) + UNDERFLOW) / (orders - 1) + LEAST)
+    return np.asarray((round_up(logs, _SUMMED) + UNDERFLOW) / (orders - 1) + LEAST)
 
 
 def sampled_gaussian_rdp(order: float, noise: float, share: float) -> float:
@@ -77,7 +81,7 @@ def sampled_gaussian_rdp(order: float, noise: float, share: float) -> float:
         chance = 2 * gammaln(order + 1) - gammas + (order - k) * math.log1p(-share) + k * math.log(share)
         exponent = k / noise * ((k - 1) / noise) / 2
         sizes = gammas + (k - order) * math.log1p(-share) - k * math.log(share) + exponent + 1
-        terms = chance + exponent + np.log(-np.expm1(-exponent)) + gamma(32.0) * sizes
+        terms = chance + exponent + np.log(-np.expm1(-exponent)) + gamma(_EXPONENT) * sizes
         return float(over(np.logaddexp(0.0, logsumexp(terms)), order))
     step = min(noise / 3, 2 * math.pi**2 * noise**2 / (40 + math.pi**2 * noise**2 / 2))
     if order + 20 * noise > _MOST_NODES * step:  # log A is convex in the order: chords between whole orders lie above
@@ -88,7 +92,7 @@ def sampled_gaussian_rdp(order: float, noise: float, share: float) -> float:
     u = (2 * x - 1) / (2 * noise**2)
     ratio, square = np.logaddexp(math.log1p(-share), math.log(share) + u), x * x / (2 * noise**2)
     total = float(logsumexp(order * ratio - square)) + math.log(step / noise / math.sqrt(2 * math.pi))
-    error = gamma(32.0) * float(np.max(order * (np.abs(ratio) + np.abs(u)) + square))
+    error = gamma(_EXPONENT) * float(np.max(order * (np.abs(ratio) + np.abs(u)) + square))
     return max(0.0, total + _QUADRATURE * (1 + abs(total)) + error) / (order - 1)
 
 
@@ -114,7 +118,7 @@ def mean_rdp(reaches: list[float], chances: list[float], orders: Array) -> Array
     far, often = np.array(reaches), np.log(np.array(chances))
     z = (orders / 2 * (orders - 1))[:, None] * far * far + LEAST
     grown = np.where(z < LARGE, np.log(np.expm1(np.minimum(z, LARGE))), z)  # of e^z - 1, or more
-    logs = often + grown + gamma(64.0) * (1 + np.abs(often) + np.abs(grown))
+    logs = often + grown + gamma(_GROWN) * (1 + np.abs(often) + np.abs(grown))
     return over(np.logaddexp(0.0, logsumexp(logs, axis=1)), orders)
 
 
@@ -163,7 +167,7 @@ def staircase_rdp(epsilon: float, first_step: float, orders: Array) -> Array:
         return pure_rdp(epsilon, orders)
     from epsilog.numerics.noise import staircase_law
 
-    return three_answers_rdp(round_up(float(staircase_law(epsilon, first_step, 1).p[-1]), 16), epsilon, orders)
+    return three_answers_rdp(round_up(float(staircase_law(epsilon, first_step, 1).p[-1]), _ATOM), epsilon, orders)
 
 
 def response_rdp(flip: float, categories: int, orders: Array) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 
 from epsilog.numerics.distributions.base import Array, BasePair, DiscretePair
 from epsilog.numerics.pairs import LONGEST, NEAREST, clamp_to_doubles, pure, use_exact_pair
-from epsilog.numerics.rounding import RATIO, gamma, round_down, round_up
+from epsilog.numerics.rounding import ELEMENTARY, RATIO, gamma, round_down, round_up
 
 MOST_UNITS = 10**9
 """Units of which more hide no more above, as far as is worked out, and whose answers are not looked at below."""
@@ -33,6 +33,7 @@ _FAINTEST = 1e-40  # of a chance beside which what was cut off is less than a ro
 _STEP = 0.004  # of a bucket, as a part of the coins in it
 _MOST_ATOMS = 300_000
 _MOST_BUCKETS = 3_000
+_BESIDE = 6  # roundings of the other reports beside one: a difference, a quotient, two sums and a product
 
 
 def build_clone_pair(epsilon: float, units: int, *, categories: int = 2) -> DiscretePair:
@@ -43,7 +44,7 @@ def build_clone_pair(epsilon: float, units: int, *, categories: int = 2) -> Disc
     >>> build_clone_pair(1.0, 1).finite_range()  # one report hides among none
     (-1.0, 1.0)
     """
-    odds = round_up(math.expm1(epsilon), 8)  # more of it loses no less, so it is taken as exact
+    odds = round_up(math.expm1(epsilon), 2 * ELEMENTARY)  # more of it loses no less, so it is taken as exact
     return _clones(odds, categories, min(units, MOST_UNITS), epsilon)
 
 
@@ -55,7 +56,7 @@ def build_attained_pair(epsilon: float, units: int) -> DiscretePair | None:
     """
     if units > MOST_UNITS:
         return None
-    odds = round_down(math.expm1(epsilon), 8)
+    odds = round_down(math.expm1(epsilon), 2 * ELEMENTARY)
     if odds > _SEVERAL:
         return _attained(odds, (2 + odds) / (3 + odds), 2 / (3 + odds), units)
     return _attained(odds, 1.0, 1.0, units)
@@ -115,7 +116,7 @@ def _clones(odds: float, categories: int, units: int, largest: float) -> Discret
             a, share, lost = _halves(size)
             b = size - a
             beside = max(
-                round_down(size * (1 + (others - high) / (high + 1)), 6), float(size)
+                round_down(size * (1 + (others - high) / (high + 1)), _BESIDE), float(size)
             )  # less of it loses no less
             u = np.log1p(odds * (a - b) / (beside + odds * b))
             share = float(weight) / (beside + odds * size / 2) * share

@@ -9,7 +9,7 @@ from typing import Any
 from epsilog.accounting import PrivacyProfile, profile
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Release, Repeated
-from epsilog.numerics.rounding import round_down, round_up
+from epsilog.numerics.rounding import ELEMENTARY, round_down, round_up
 from epsilog.plan import sentences
 from epsilog.plan.pricing import GAP
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
@@ -21,6 +21,8 @@ RELEASE_COUNTS = (1, 2, 8, 64)
 _GAP, _ROUGH = 0.005, 0.02  # relative widths to aim for; the second for several releases together
 _DEEPER = 1000  # times smaller: where it is looked whether epsilon stays finite
 _LEAST_STEP, _MOST_STEP = 0.02, 3.0  # between which the step of ``bound_log_odds_factor`` is taken
+_ONE_WAY = 2 * ELEMENTARY + 8  # roundings of two exponentials, two sums, a product and a quotient
+_STEPPED = 8  # of a sum with a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,8 @@ def bound_log_odds_factor(curve: PrivacyProfile, delta: float) -> float:
 
 def _bound_per_step(curve: PrivacyProfile, delta: float, step: float, least: float) -> float:
     """A bound for any step above 0; ``least`` is at most epsilon at ``delta`` (docs/accounting/odds.md)."""
-    one_way = round_down(-math.expm1(-step) * delta / (1 + math.exp(-(least + step))), 16)
-    return round_up(curve.epsilon(one_way).upper + step, 8)
+    one_way = round_down(-math.expm1(-step) * delta / (1 + math.exp(-(least + step))), _ONE_WAY)
+    return round_up(curve.epsilon(one_way).upper + step, _STEPPED)
 
 
 def interpret_guarantee(

@@ -29,6 +29,7 @@ DIVISORS = {"public": "a number fixed beforehand", "realised": "how many example
 
 EPOCHS = ("shuffled", "in-order")
 _MOST_LEVELS = 1000  # of noise in a run: each is priced
+_SUMMED = 4  # roundings of noise times a root over a count: three
 
 
 @fields.document_fields
@@ -180,4 +181,4 @@ class TrainingLoop:
 
 def less(noise: float, factor: float) -> float:
     """Noise times a factor, and never more."""
-    return noise if factor == 1 else round_down(noise * factor, 4)
+    return noise if factor == 1 else round_down(noise * factor, _SUMMED)

@@ -22,7 +22,7 @@ from epsilog.accounting.inversion.sampled import Complex, InversionInfeasibleErr
 from epsilog.numerics.distributions.base import Array, GaussianPair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, Parts
 from epsilog.numerics.questions import Bounds, Readable
-from epsilog.numerics.rounding import BOUND, LEAST, SECOND_ORDER, gamma, round_down, round_up
+from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, SECOND_ORDER, gamma, round_down, round_up
 
 _AIM = 1e-10  # relative error of delta to plan for
 _SLOPES = (0.0, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)  # of a line, to the right
@@ -45,6 +45,16 @@ _ROUGH = 6.0  # nats above the start from which on a better bound is worth its t
 _WEIGHTS = 65_536.0 + 64  # roundings of a weight of Gauss' rule, and of what it multiplies
 _LEAST_TILT = 1e-3
 _HIGHEST = 690.0  # logarithm of a number, about the largest: what is more, is infinite
+# roundings, each derived in docs/accounting/rounding.md, 4, or spectral.md, 6
+_POINT = 32  # of a point of the path, by its room
+_QUOTIENT = 32  # of 1 / (s (s - 1)): a complex product and a complex quotient, fewer than 16
+_SQUARE = 128  # of m s (s - 1) / 2, by the squared sizes: m takes 2 MU and a sum, two complex products fewer than 16
+_ADDED = 4  # of a sum of two logarithms, by both: the product before it, and the sum
+_LAMBDA = 16  # of Lambda
+_TURNED = _POINT + 8  # of s a: the point's, and a complex product
+_EXPONENT = 4 + ELEMENTARY  # of the exponential of a sum of three terms, by their sizes
+_FRONT = 16  # of what stands before the sum: three sums and two products, by the sizes of the terms
+_SCALED = ELEMENTARY + 4  # of an exponential times a sum over pi: a sum, a product, a quotient, and pi itself
 
 
 class _Slice(NamedTuple):
@@ -297,10 +307,10 @@ class Bent(Readable):
         self._factor = np.concatenate([one.weight for one in nodes]) / (zero * one)
         plain, sizes = self._square * zero * one / 2, np.abs(zero) + np.abs(one)
         self._log = np.concatenate([value.log for value in values]) + plain
-        slips = gamma(32.0) * self._rooms * (1 / np.abs(zero) + 1 / np.abs(one)) + gamma(32.0)
-        slips += self._square * (gamma(32.0) * self._rooms * sizes + gamma(128.0) * sizes**2)
+        slips = gamma(_POINT) * self._rooms * (1 / np.abs(zero) + 1 / np.abs(one)) + gamma(_QUOTIENT)
+        slips += self._square * (gamma(_POINT) * self._rooms * sizes + gamma(_SQUARE) * sizes**2)
         self._error = np.concatenate([value.error for value in values]) + slips * SECOND_ORDER
-        self._error += gamma(4.0) * (np.abs(self._log) + np.abs(plain))
+        self._error += gamma(_ADDED) * (np.abs(self._log) + np.abs(plain))
         self._most = np.concatenate([value.most for value in values]) + plain.real + slips
 
     def delta(self, epsilon: float) -> Bounds:
@@ -310,9 +320,9 @@ class Bent(Readable):
             return Bounds(0.0, 1.0)
         lead = self._lead - self._start * a
         exponent = self._log - self._lead - self._away * a
-        loss_error = gamma(16.0) * (self._least + abs(epsilon))
-        relative = self._error + self._rooms * (gamma(40.0) * a + loss_error)
-        relative += gamma(8.0) * (abs(self._lead) + np.abs(exponent)) + gamma(_WEIGHTS + len(exponent))
+        loss_error = gamma(_LAMBDA) * (self._least + abs(epsilon))
+        relative = self._error + self._rooms * (gamma(_TURNED) * a + loss_error)
+        relative += gamma(_EXPONENT) * (abs(self._lead) + np.abs(exponent)) + gamma(_WEIGHTS + len(exponent))
         known = relative < 0.1
         summands = self._factor * np.exp(np.where(known, exponent, -_HIGHEST))
         most = self._most - self._lead - self._away.real * a
@@ -325,14 +335,14 @@ class Bent(Readable):
         left = [math.exp(log) if log < _HIGHEST else math.inf for log in logs]
         error = SECOND_ORDER * (float(rounding.sum()) + math.fsum(left))
         total = float(summands.sum().imag)
-        log_error = gamma(16.0) * (1 + abs(lead) + abs(self._lead) + abs(self._start) * a + epsilon)
+        log_error = gamma(_FRONT) * (1 + abs(lead) + abs(self._lead) + abs(self._start) * a + epsilon)
         log_error += abs(self._start) * loss_error
         front = lead + (epsilon if self._removal else 0.0)
         high, low = (total + error) / math.pi, (total - error) / math.pi
         if not (math.isfinite(high) and math.isfinite(low)):
             raise InversionInfeasibleError("the sum is not a number")
         lower, upper = _exp(front - log_error, low), _exp(front + log_error, high)
-        return Bounds(min(max(round_down(lower, 8), 0.0), 1.0), min(round_up(upper, 8) + LEAST, 1.0))
+        return Bounds(min(max(round_down(lower, _SCALED), 0.0), 1.0), min(round_up(upper, _SCALED) + LEAST, 1.0))
 
 
 class _Ellipse(NamedTuple):

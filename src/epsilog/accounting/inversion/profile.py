@@ -35,6 +35,9 @@ _CONDITION = 3.0  # nats of round-off that fewer nodes may cost
 
 
 Places = npt.NDArray[np.intp]
+_LOG = 16  # roundings of a complex logarithm times a count, by 1 and its size: 2 for hypot, two functions, a product
+_CANCELED = 8  # of 1 + w where it cancels, in its logarithm: two functions of the turn; docs/accounting/spectral.md, 6
+_POWER = 64  # of ln(1 + w) times an exponent, by its room: 32 of the exponent, the logarithm, a product; the same
 
 
 class Values(NamedTuple):
@@ -195,7 +198,7 @@ class Profiles:
             log += count * logs
             sizes += count * np.abs(logs)
             relative = np.where(off < 0.5 * size, off / np.maximum(size - off, 0.5 * size + TINY), 1e6)
-            error += count * (relative + gamma(16.0) * (1 + np.abs(logs)))
+            error += count * (relative + gamma(_LOG) * (1 + np.abs(logs)))
             most += count * np.log(size + off + TINY)
         error += gamma(4.0 + len(rules)) * sizes
         return Values(log, error * SECOND_ORDER, most)
@@ -346,8 +349,8 @@ class _Rule:
         self._phase = -x * beta
         modulus = np.abs(1 + w * complex(cos, sin))
         ratio = gamma(24.0 + 4 * abs(law.odds)) + 2 * MU_APART * (mu * (np.abs(x) + beta) + mu * mu)
-        lost = gamma(8.0) * w * (1 + w) / modulus**2  # where 1 + w cancels
-        self._of_power = ratio * w / modulus + lost + gamma(64.0) * (np.abs(self._real) + self._imag)
+        lost = gamma(_CANCELED) * w * (1 + w) / modulus**2  # where 1 + w cancels
+        self._of_power = ratio * w / modulus + lost + gamma(_POWER) * (np.abs(self._real) + self._imag)
         self._of_node = gamma(len(x) + 32.0 + 4 * x * x + 4 * beta * beta + 4 * np.abs(x) * beta)
         decay = 2 * math.pi * law.half / (mu * step) * (1 - BOUND)
         left = law.below(float(x[0]), step, region) + law.above(float(x[-1]), region)

@@ -17,13 +17,15 @@ import numpy.typing as npt
 from scipy.special import log_ndtr
 
 from epsilog.numerics.distributions.base import Array
-from epsilog.numerics.rounding import BOUND, MU, SECOND_ORDER, TINY, gamma
+from epsilog.numerics.rounding import BOUND, MU, SECOND_ORDER, TINY, TWICE, gamma
 
 Complex = npt.NDArray[np.complex128]
 
 MU_APART = gamma(3.0 * MU)  # how far, relatively, the mus of the two sides may be apart
 
 _MOST_TERMS = 1_500_000  # of one sum
+_OF_LOSS, _OF_FALL = 10, 6  # roundings of a loss, by its size and by e^-l - 1: docs/accounting/spectral.md, 5
+_AWAY = 4  # of a frequency times a loss less the mean, by both: two products, a difference, the mean's own sign
 
 
 class InversionInfeasibleError(Exception):
@@ -127,8 +129,8 @@ class TiltedSampledGaussian:
         weight_error, loss_error = rule.errors()
         weight_error = weight_error + float(np.sum(rule.weight * weight_error)) + gamma(len(away) + 16.0)
         far = np.abs(away)
-        turn = float(np.sum(rule.weight * (weight_error * far + loss_error + gamma(4.0) * (np.abs(rule.loss) + far))))
-        turn += gamma(2.0) * abs(mean)
+        turn = float(np.sum(rule.weight * (weight_error * far + loss_error + gamma(_AWAY) * (np.abs(rule.loss) + far))))
+        turn += gamma(TWICE) * abs(mean)
         alias = rule.aliasing(frequencies) + rule.aliasing(np.zeros(1))
         error = SECOND_ORDER**2 * (np.abs(frequencies) * turn + 2 * rule.tail_mass + alias)
         return Characteristic(less_one, np.minimum(error, 2.0), less_one.size * len(away))
@@ -152,7 +154,7 @@ class TiltedSampledGaussian:
         """Bounds the rounding of l, and what the error of mu makes of it, at each y."""
         in_sample = self.share * np.exp(np.minimum(u - loss, 700.0))  # the posterior chance of having been sampled
         moved = 2 * MU_APART * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
-        return np.asarray(gamma(10.0) * np.abs(loss) + gamma(6.0) * np.expm1(np.maximum(-loss, 0.0)) + moved)
+        return np.asarray(gamma(_OF_LOSS) * np.abs(loss) + gamma(_OF_FALL) * np.expm1(np.maximum(-loss, 0.0)) + moved)
 
     def finite_range(self, rate: float) -> tuple[float, float]:
         """Returns y beyond which ln of the tilted density falls at a rate of at least ``rate``, on either side."""
@@ -293,7 +295,9 @@ class _TrapezoidRule:
         if abs(found) < 0.5 and float(x.max()) < 300 and y[0] < -1 and y[-1] > 1:
             normal = self._step / math.sqrt(2 * math.pi) * np.exp(-y * y / 2)
             grown, x_error = np.expm1(x), abs(law.power) * law.loss_errors(y, loss, u)
-            rounding = gamma(20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (x_error + gamma(2.0) * np.abs(x))
+            rounding = gamma(20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (
+                x_error + gamma(TWICE) * np.abs(x)
+            )
             rise, rise_error = float(np.sum(normal * grown)), 2.1 * float(np.sum(normal * rounding))
             rise_error += 4.2 * (math.exp(-y[0] * y[0] / 2) + math.exp(-y[-1] * y[-1] / 2))
             if rise_error < error:

@@ -28,12 +28,17 @@ from epsilog.accounting.inversion.sampled import (
 )
 from epsilog.numerics.distributions.base import Array, DiscretePair, GaussianPair, LaplacePair
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
-from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, TWICE, gamma, round_down, round_up
+from epsilog.numerics.rounding import BOUND, ELEMENTARY, SECOND_ORDER, TINY, TWICE, gamma, round_down, round_up
 
 _LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits
 _EXTREME = 1e100  # a mu whose square, and whose inverse's, a double can still hold
 
 Tilt = Callable[[float], TiltedDistribution]
+_DECAY = 62  # roundings of an exponential of a product, whose condition is below 1 beside 1, and of six operations
+_HALF = 6  # more than half a difference takes
+_TURN = 16  # of e^(i w (l - mean)) - 1, by w and the sizes of both: a difference, a product, two functions
+_FALL = 14  # of a difference of what ``_SQUARE`` covers: one, and a product
+_SQUARE = 8  # of x^2 for |phi - 1| = x <= 2, by x: hypot errs by less than an ulp, so that x^2 errs by 4 x + 2 <= 8 x
 
 
 def get_tilting(pair: DominatingPair) -> Tilt:
@@ -164,7 +169,7 @@ class TiltedLaplace:
         theta, a = self.theta, self.largest
         atoms = (1 + math.exp(-(2 * theta + 1) * a)) / (2 * self._top)
         density = 0.25 / self._top  # of e^((theta + 1/2) u), at its upper end, tilted and normalised
-        return np.minimum(round_up(atoms + 2 * density / frequency, 62), 1.0)
+        return np.minimum(round_up(atoms + 2 * density / frequency, _DECAY), 1.0)
 
 
 @dataclass(frozen=True)
@@ -199,14 +204,14 @@ class TiltedDiscrete:
         total, weight = self._weights
         mean = float(np.sum(weight * self.law.u))
         variance = float(np.sum(weight * (self.law.u - mean) ** 2))
-        return Moments(total, self._rounding + gamma(4.0) * abs(total), mean, variance)
+        return Moments(total, self._rounding + gamma(ELEMENTARY) * abs(total), mean, variance)
 
     @cached_property
     def spread(self) -> float:
         """Returns the tilted standard deviation, a little more, or half the range if that is less."""
         half = float(self.law.u[-1] - self.law.u[0]) / 2
         far = max(float(np.abs(self.law.u).max()), TINY)
-        return min(round_up(half, 6), math.sqrt(self.moments.variance) * SECOND_ORDER + 1e-6 * far)
+        return min(round_up(half, _HALF), math.sqrt(self.moments.variance) * SECOND_ORDER + 1e-6 * far)
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
         """Returns the sum itself."""
@@ -214,7 +219,7 @@ class TiltedDiscrete:
         less_one = characteristic_minus_one(frequencies, away, self._weights[1])
         far = float(np.sum(self._weights[1] * (np.abs(self.law.u) + abs(self.moments.mean))))
         return Characteristic(
-            less_one, 2 * self._rounding + (self.law.ratio_error + gamma(16.0) * far) * np.abs(frequencies)
+            less_one, 2 * self._rounding + (self.law.ratio_error + gamma(_TURN) * far) * np.abs(frequencies)
         )
 
     def decay(self, frequency: Array) -> Array:
@@ -343,7 +348,7 @@ def _cover_mass(laws: Laws, points: Array, nats: float) -> tuple[Array, int]:
 def _rise(characteristic: Characteristic) -> Array:
     """Bounds sqrt(1 - |phi|^2) from below."""
     size = np.abs(characteristic.less_one)
-    fall = round_down(-2 * characteristic.less_one.real - size * size, 14)
+    fall = round_down(-2 * characteristic.less_one.real - size * size, _FALL)
     return np.asarray(
-        np.sqrt(np.maximum(fall - gamma(8.0) * size - 2.1 * characteristic.error - characteristic.error**2, 0.0))
+        np.sqrt(np.maximum(fall - gamma(_SQUARE) * size - 2.1 * characteristic.error - characteristic.error**2, 0.0))
     )

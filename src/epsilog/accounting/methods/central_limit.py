@@ -55,6 +55,11 @@ _SMALL = 0.02  # a ratio below which differences are taken as series
 _MOST_PARTS = 20  # of unlike kinds: each has cells of its own
 _LEAST_TAIL = 1e-290  # that a double can hold
 _FAR = 8.0  # deviations from the tilted mean that are looked at
+_MEAN = 8  # roundings of the middle of two means and of half their distance, by both: sums, products, halves
+_DEVIATION = 8  # of the deviation that the kernel's mean is taken at: a sum, a root, a quotient
+_EXPONENT, _KERNEL = 1024, 512  # of an answer's exponent, and of the kernel's mean: docs/accounting/rounding.md, 4
+_SCALED = 2 * ELEMENTARY + 8  # of an exponential times a sum, and what is added to it
+_ALONE = 6  # of a mass that one law alone can produce, times a share and less a product
 
 
 class _RatioCells(NamedTuple):
@@ -158,10 +163,10 @@ class TiltedComposition:
             raise InversionInfeasibleError("nothing moves, or it leaves the numbers")
         self.mean, self.deviation = sum(means) / 2, math.sqrt((low + high) / 2)
         least = math.sqrt(low)
-        moved = (means[1] - means[0]) / 2 + gamma(8.0) * (abs(means[0]) + abs(means[1]))
+        moved = (means[1] - means[0]) / 2 + gamma(_MEAN) * (abs(means[0]) + abs(means[1]))
         apart = _BERRY_ESSEEN * (third / low) / least + moved / (least * math.sqrt(2 * math.pi))
         wide = math.sqrt(high) / least
-        self._apart = (apart + 0.25 * (wide - 1) * wide) * (1 + BOUND) + gamma(8.0)
+        self._apart = (apart + 0.25 * (wide - 1) * wide) * (1 + BOUND) + gamma(_DEVIATION)
         self._peak = kernel_max(theta)
         self._infinite = [
             union_probability((cells.infinite[side], count) for cells, count in parts)[side] for side in (0, 1)
@@ -170,10 +175,10 @@ class TiltedComposition:
     def delta(self, epsilon: float) -> Bounds:
         """Bounds delta at ``epsilon``."""
         value, error = self._kernel(epsilon)
-        log_error = gamma(1024.0) * (1 + abs(self._total[1]) + self.theta * epsilon)
+        log_error = gamma(_EXPONENT) * (1 + abs(self._total[1]) + self.theta * epsilon)
         lower = _exp(self._total[0] - self.theta * epsilon - log_error, value - error)
         upper = _exp(self._total[1] - self.theta * epsilon + log_error, min(value + error, self._peak))
-        lower, upper = self._infinite[0] + round_down(lower, 16), round_up(self._infinite[1] + upper, 16)
+        lower, upper = self._infinite[0] + round_down(lower, _SCALED), round_up(self._infinite[1] + upper, _SCALED)
         return Bounds(min(lower, 1.0), min(upper + LEAST, 1.0))
 
     def _kernel(self, epsilon: float) -> tuple[float, float]:
@@ -187,7 +192,7 @@ class TiltedComposition:
         )
         if not math.isfinite(near) or not math.isfinite(far):
             return 0.0, self._peak
-        return max(near - far, 0.0), 2 * self._peak * self._apart + gamma(512.0) * near
+        return max(near - far, 0.0), 2 * self._peak * self._apart + gamma(_KERNEL) * near
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
@@ -257,12 +262,12 @@ def _cells(pair: DominatingPair, tail: float, count: int, missing: float) -> _Ra
         edge = np.array([round_down(-share, TWICE)]), np.array([round_up(-share, TWICE)])
         x = np.append(x[0], edge[0]), np.append(x[1], edge[1])
         log = np.append(log[0], np.log1p(edge[0])), np.append(log[1], np.log1p(edge[1]))
-        mass = np.append(mass[0], round_down(only, 6)), np.append(mass[1], round_up(only, 6))
+        mass = np.append(mass[0], round_down(only, _ALONE)), np.append(mass[1], round_up(only, _ALONE))
     elif law.infinity_mass > 0:
-        short = round_down(law.infinity_mass, 6), round_up(law.infinity_mass, 6) + cut
+        short = round_down(law.infinity_mass, _ALONE), round_up(law.infinity_mass, _ALONE) + cut
     sign = -1.0 if pair.direction is AdjacencyType.ADD else 1.0
     infinite = share * law.infinity_mass if sign > 0 else 0.0
-    drift = round_down(offset, 6) - share * cut, round_up(offset, 6) + share * cut
+    drift = round_down(offset, _ALONE) - share * cut, round_up(offset, _ALONE) + share * cut
     return _RatioCells(x, log, mass, short, drift, (infinite, infinite + cut), sign)
 
 

@@ -24,6 +24,7 @@ _MOST = 700.0  # nats that an exponential can hold
 _HALVINGS = 100
 _FEW = 16  # roundings: up to eight in a function, a root, two products and a sum
 _MANY = gamma(64.0)  # relative: up to four functions of products, each off by fewer than 16
+_DIFFERENCE = 0  # roundings of a difference that ``round_down`` covers by its own two, beside ``_FEW`` of its terms
 
 
 def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:
@@ -66,7 +67,7 @@ def bound_lone_zcdp(composition: Composition, question: Question, gap: float) ->
     p, q = found
     match question:
         case DeltaAt():
-            lower = round_down(p - math.exp(epsilon) * q, 0) - gamma(_FEW) * p * (1 + epsilon)
+            lower = round_down(p - math.exp(epsilon) * q, _DIFFERENCE) - gamma(_FEW) * p * (1 + epsilon)
         case EpsilonAt(delta):
             left = round_down(p - delta, ONCE)
             lower = round_down(math.log(left / q), _FEW + ELEMENTARY) - gamma(_FEW) if left > q else 0.0

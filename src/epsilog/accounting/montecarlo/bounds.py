@@ -27,6 +27,7 @@ from epsilog.numerics.rounding import TINY, round_outward, round_up
 from epsilog.terms import CalibrationError, CheckError, check
 
 Array = NDArray[np.float64]
+_STEP = 8  # roundings of a step of the recursion, and of a chord: up to four, and up to six
 
 
 def _test(samples: int, hits: int, fallback_delta: float, bound: float) -> tuple[int, int, float, float]:
@@ -181,7 +182,7 @@ def _bound_listed(tests: tuple[tuple[int, int, float], ...], fallback: float, ce
         chance = np.where(below <= bound, np.minimum(chance, 1.0), 0.0)  # no delta is above the bound that is proven
         if_passed = chance * worth[1:]
         best = np.array([max(float(y), float(((1 - chance) * y + if_passed).max())) for y in held])
-        worth = np.minimum(round_up(np.interp(grid, held, round_up(best, 8)), 8), 1.0)
+        worth = np.minimum(round_up(np.interp(grid, held, round_up(best, _STEP)), _STEP), 1.0)
     return float(worth[np.searchsorted(grid, fallback)])
 
 

@@ -36,6 +36,7 @@ DIRECTIONS = (AdjacencyType.REMOVE, AdjacencyType.ADD)
 _ROUND_OFF = 2e-15  # relative error of one phi, in units of the bin count
 _SCAN = 12  # order of the rules that only look for a saddle
 _ANGLE = 0.6 * math.pi  # direction of the arcs: e^(zK) and e^(b z^2) both decay along it
+_GAIN = 128  # roundings of what an event gains, by its largest term: derived where it is taken off
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, directio
     else:
         gain = np.exp(log_q) - math.exp(min(epsilon, 700.0)) * np.exp(log_p)
     # b ln Phi(x) errs by what the tail does, 8 + 5 x^2 roundings; times Phi(x)^b that is at most e^-1 of them
-    return max(0.0, float(gain.max()) * (1 - BOUND) - gamma(128.0) * math.exp(min(epsilon, 700.0)))
+    return max(0.0, float(gain.max()) * (1 - BOUND) - gamma(_GAIN) * math.exp(min(epsilon, 700.0)))
 
 
 # ---- the transform of one lognormal ----------------------------------------------------------------------------------

@@ -19,10 +19,12 @@ from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.pairs import AdjacencyType
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import bisect_doubles
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, gamma, round_down, round_up
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, ONCE, TINY, TWICE, gamma, round_down, round_up
 
 _SHARE = 1e-3  # of delta: what ratios that do not decide may add to it
 _TAIL = 64.0  # roundings in a normal tail
+_EDGE = 4  # of a difference of means, by the larger: one, and what both were made in
+_REACH = 64  # of a quotient and a sum, by the sizes of all that enters: fewer than MU
 
 
 def bound_large_mu(
@@ -33,13 +35,13 @@ def bound_large_mu(
     room = round_down(log_bins, ELEMENTARY), round_up(log_bins, ELEMENTARY)
 
     def least(epsilon: float) -> float:
-        return gaussian_delta(low, round_up(epsilon + room[1], 1))[0] if AdjacencyType.REMOVE in directions else 0.0
+        return gaussian_delta(low, round_up(epsilon + room[1], ONCE))[0] if AdjacencyType.REMOVE in directions else 0.0
 
     def most(epsilon: float, delta: float) -> float:
         found = 0.0
         if AdjacencyType.REMOVE in directions:
             found = round_up(
-                gaussian_delta(high, round_down(epsilon + room[0], 1))[1] + _rest(bins, low, _SHARE * delta), 2
+                gaussian_delta(high, round_down(epsilon + room[0], ONCE))[1] + _rest(bins, low, _SHARE * delta), TWICE
             )
         if AdjacencyType.ADD in directions:
             found = max(found, _bound_addition(bins, (low, high), room, epsilon))
@@ -58,7 +60,7 @@ def bound_large_mu(
 def _rest(bins: int, mu: float, share: float) -> float:
     """What ratios add that are not above that at x, and two above it at once."""
     x = mu + float(ndtri(max(share, TINY)))
-    below, above = (round_up(float(ndtr(at)), _TAIL * (1 + at * at)) for at in (x - mu + gamma(4.0) * mu, -x))
+    below, above = (round_up(float(ndtr(at)), _TAIL * (1 + at * at)) for at in (x - mu + gamma(_EDGE) * mu, -x))
     return below + (bins - 1) * above + LEAST
 
 
@@ -66,6 +68,6 @@ def _bound_addition(bins: int, mu: tuple[float, float], room: tuple[float, float
     """The chance that no ratio is large enough to hide the unit."""
     ways = ((one - epsilon) / each + each / 2 for one in room for each in mu)
     x = max(ways)
-    x += gamma(64.0) * (abs(x) + mu[1] + (room[1] + epsilon) / mu[0])
+    x += gamma(_REACH) * (abs(x) + mu[1] + (room[1] + epsilon) / mu[0])
     exponent = bins * float(log_ndtr(x)) * (1 - gamma(_TAIL * (1 + x * x)))
     return min(round_up(math.exp(min(exponent, 0.0)), ELEMENTARY) + LEAST, 1.0)

@@ -28,6 +28,16 @@ _LONGEST = 2**22
 _RUN = 32
 _REACH = 40.0  # nats below the strike that a payoff keeps
 _STARTS = (-12.0, -9.0, -7.0, -5.5, -4.5, -4.0, -3.5, -3.0, -2.5, -2.0, -1.5)  # where merging may start, as quantiles
+# roundings; docs/accounting/balls-in-bins.md, 4
+_CELL = 4  # of a mass times a lattice point, by the mass: two, and what a difference of such adds
+_WEIGHT = 6  # of a weight: three sums, a gap, a quotient, and a sum of two such
+_MEAN = 16  # of a quotient of masses, and what is added to it, by the mass
+_CONTRACTED = 8  # of a mass times a lattice point less another mass, by both, and of four sums of such
+_LOG_TOTAL = 20  # of a logarithm and its product with a count, by its size
+_TILT = 16  # of a rate times a value, by its size: two, and those of the value
+_STRIKE = 64  # of a strike, by its size: those of its own formula
+_EXCESS = 96  # of an excess: an exponential, products and sums of what carries errors of its own
+_POLAR = 8  # of a complex power by its logarithm: a function, a product
 
 
 class RatioDistribution(NamedTuple):
@@ -59,7 +69,7 @@ def spread_outcomes(law: GaussianPair, *, step: float, low: int, high: int, lift
     points = np.arange(max(low, 1), high + 1)
     y: Array = np.asarray(step * points, dtype=np.float64)
     p, q, p_error, q_error = _masses(law, y)
-    p_error, q_error = p_error + gamma(4.0) * p, q_error + gamma(4.0) * q
+    p_error, q_error = p_error + gamma(_CELL) * p, q_error + gamma(_CELL) * q
     if lifted:
         bottom = float(q[0] + q_error[0])
         under = max(float(y[0] * q[0] - p[0]), 0.0) + float(p_error[0] + y[0] * q_error[0])
@@ -75,7 +85,7 @@ def spread_outcomes(law: GaussianPair, *, step: float, low: int, high: int, lift
     weight[-1] += q[-1] + q_error[-1]
     weight[0] += bottom
     over = max(float(p[-1] - y[-1] * q[-1]), 0.0) + float(p_error[-1] + y[-1] * q_error[-1])
-    return RatioDistribution(points, round_up(weight, 6), 0.0, float(y[-1]), over, round_up(under, 6))
+    return RatioDistribution(points, round_up(weight, _WEIGHT), 0.0, float(y[-1]), over, round_up(under, _WEIGHT))
 
 
 def merge_to_lattice_means(law: GaussianPair, *, step: float, high: float, rising: bool) -> RatioDistribution | None:
@@ -110,7 +120,7 @@ def _mean_below(law: GaussianPair, ratio: float) -> float:
 def _mean_error(law: GaussianPair, ratio: float) -> float:
     """How far the mean of the ratios up to ``ratio`` may be off."""
     p, q, p_error, q_error = (float(m[0]) for m in _masses(law, np.array([ratio])))
-    return (p_error + p / q * q_error + gamma(16.0) * p) / q if q > 1e-290 else 0.0
+    return (p_error + p / q * q_error + gamma(_MEAN) * p) / q if q > 1e-290 else 0.0
 
 
 def _contract(
@@ -127,9 +137,9 @@ def _contract(
     p, q, p_error, q_error = _masses(law, edges)
     short = y[:-1] * q[:-1] - p[:-1]
     short[0] = 0.0
-    error = p_error[:-1] + y[:-1] * q_error[:-1] + gamma(8.0) * (p[:-1] + y[:-1] * q[:-1])
+    error = p_error[:-1] + y[:-1] * q_error[:-1] + gamma(_CONTRACTED) * (p[:-1] + y[:-1] * q[:-1])
     error[0] = 0.0
-    weight, weight_error = q.copy(), q_error + gamma(8.0) * q
+    weight, weight_error = q.copy(), q_error + gamma(_CONTRACTED) * q
     weight[:-1] += np.maximum(short, 0.0) / gaps  # the point above gives mass to a cell whose mean is too low
     weight[1:] -= np.maximum(short, 0.0) / gaps
     weight[1:-1] += np.maximum(-short[1:], 0.0) / gaps[:-1]  # the point below, to one whose mean is too high
@@ -137,12 +147,14 @@ def _contract(
     weight_error[:-1] += error / gaps
     weight_error[1:] += error / gaps
     weight_error[:-2] += error[1:] / gaps[:-1]
-    weight = round_down(weight, 6) - round_up(weight_error, 6)
+    weight = round_down(weight, _WEIGHT) - round_up(weight_error, _WEIGHT)
     if not rising:
         weight[-1] = 0.0  # the cell before it has only been moved up
     if not np.all(weight >= 0):
         return None
-    over = round_down(float(p[-1] - p_error[-1] - y[-1] * (q[-1] + q_error[-1])), 6) - gamma(8.0) * float(p[-1])
+    over = round_down(float(p[-1] - p_error[-1] - y[-1] * (q[-1] + q_error[-1])), _WEIGHT) - gamma(_CONTRACTED) * float(
+        p[-1]
+    )
     return RatioDistribution(points, weight, offset, float(y[-1]), max(over, 0.0))
 
 
@@ -200,12 +212,12 @@ class TiltedSum:
         self.values: Array = np.asarray(self._origin + step * (start + np.arange(self.size)), dtype=np.float64)
         reach = abs(self._origin) + abs(step * start) + step * self.size
         self.log_error = gamma(32 * (1 + count + abs(tilt) * reach)) + gamma(4.0 * self.size)
-        self.log_error += count * (relative_error + gamma(20.0) * abs(log_total))
+        self.log_error += count * (relative_error + gamma(_LOG_TOTAL) * abs(log_total))
         self._log_total = count * log_total
 
     def log_factor(self, value: Array) -> Array:
         """The logarithm of what undoes the tilt at ``value``, rounded to the side."""
-        log_error = self.log_error + gamma(16.0) * abs(self.tilt) * np.abs(value)
+        log_error = self.log_error + gamma(_TILT) * abs(self.tilt) * np.abs(value)
         plain = self._log_total + self.tilt * (self._origin - value)
         return np.asarray(plain + log_error if self._upper else plain - log_error)
 
@@ -243,7 +255,7 @@ class StopLossTransform:
     def __call__(self, strike: float) -> float:
         """Bounds E (Z - strike)^+ on this side."""
         sign = 1.0 if self._upper else -1.0
-        strike -= sign * gamma(64.0) * (abs(strike) + abs(self._base))
+        strike -= sign * gamma(_STRIKE) * (abs(strike) + abs(self._base))
         if not self._upper and strike > self._values[-1]:
             return 0.0
         at = max(strike, self._base)
@@ -255,7 +267,7 @@ class StopLossTransform:
         if self._upper:  # what leaves the window above it, and strikes below it
             outside = self._log_scale + self.tilt * (self._strike - at) - math.log(self.tilt) - 1
             value += 2 * math.exp(min(outside - _NATS, 700.0)) + (at - strike) * self._total * (1 + 1e-6)
-        return round_up(value, 96) if self._upper else round_down(value, 96)
+        return round_up(value, _EXCESS) if self._upper else round_down(value, _EXCESS)
 
 
 def _tilt_masses(law: LatticeDistribution, rate: float) -> tuple[Integers, Array, float, float]:
@@ -298,7 +310,7 @@ def _power(points: Integers, weight: Array, error: float, count: int, size: int)
     size_of = np.where(modulus < TINY, 0.0, np.abs(power))
     power = np.where(modulus < TINY, 0.0, power)
     most = np.exp(np.minimum(count * np.log(modulus + error), 1.0))
-    errors = np.maximum(most - size_of, 0.0) + gamma(8.0) * count * (1 + np.abs(logs)) * most
+    errors = np.maximum(most - size_of, 0.0) + gamma(_POLAR) * count * (1 + np.abs(logs)) * most
     norm = math.sqrt(2 * float(np.sum(most**2)))
     return np.fft.irfft(power, size), 2 * float(errors.sum()) / size + transform * norm / math.sqrt(size)
 

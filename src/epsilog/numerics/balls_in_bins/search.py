@@ -42,6 +42,8 @@ _HEAVY = 2.0  # a mu from which on one ratio decides
 _CELLS = 600  # of the planning law
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
 _ROOM = 1.5  # how far above the strike a ratio is kept on the lattice
+_ADDED = 4  # of an exponential and a product
+_EXCESS = 14  # roundings of an exponential, a product and a quotient, and room for what is added: ELEMENTARY + 2 + 8
 
 
 class SearchHint(NamedTuple):
@@ -146,10 +148,10 @@ class DeltaCurve:
         sign = 1 if self.upper else -1
         strike = self.allocation.strike(epsilon)
         strike -= sign * gamma(8 * (1 + epsilon)) * abs(strike)
-        found = (round_up if self.upper else round_down)(factor * self.excess(strike) / bins, 14)
+        found = (round_up if self.upper else round_down)(factor * self.excess(strike) / bins, _EXCESS)
         if self.upper:
             free = gaussian_delta(round_up(self.allocation.mu, MU), epsilon)[1]  # joint convexity: no sampling
-            return min(found + round_up(factor * self.over, 4), free, 1.0) + LEAST
+            return min(found + round_up(factor * self.over, _ADDED), free, 1.0) + LEAST
         return min(found + (self.over if strike <= self.top else 0.0), 1.0)
 
     def reaches(self, epsilon: float) -> bool:

@@ -14,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from epsilog.numerics.rounding import LEAST, RATIO, TINY, TWICE, gamma, round_down, round_up
+from epsilog.numerics.rounding import LEAST, ONCE, RATIO, TINY, TWICE, gamma, round_down, round_up
 
 Array = npt.NDArray[np.float64]
 
 _ONE = np.ones(1)
 LARGEST_LOSS = 600.0  # beyond it e^loss nears overflow: such outcomes count as giving everything away
+_EDGE = 8  # roundings of an edge, by its size and by mu^2: two quotients, a product and a sum
+_TAIL, _TAIL_SQUARED = 16, 8  # of a normal tail, and of it by x^2: derived at ``compute_normal_masses``
+_ATOM = 64  # of a mass that a few functions make
 
 
 class CellMasses(NamedTuple):
@@ -94,7 +97,7 @@ class GaussianPair(Unbounded):
     @property
     def ratio_error(self) -> float:
         """Returns what rounding of x = u / mu + mu / 2 moves u by."""
-        return gamma(2.0) * self.mu**2
+        return gamma(TWICE) * self.mu**2
 
     def masses(self, edges: Array) -> CellMasses:
         """Returns differences of normal tails, each taken on its smaller side."""
@@ -137,7 +140,7 @@ class WideDiscrete(Unbounded):
     def ratio_error(self) -> float:
         """Returns half a step, and what rounding adds."""
         mu = self._normal.mu
-        return 0.51 * mu / self.stddev + gamma(8.0) * mu**2
+        return 0.51 * mu / self.stddev + gamma(_EDGE) * mu**2
 
     def masses(self, edges: Array) -> CellMasses:
         """Returns those of the normal law."""
@@ -171,19 +174,19 @@ def compute_normal_masses(x: Array) -> tuple[Array, Array]:
     tail = ndtr(-away)
     below, above = np.where(x > 0, 1 - tail, tail), np.where(x > 0, tail, 1 - tail)
     square = np.square(np.minimum(away, 60))
-    squared = gamma(8.0) * square * tail
+    squared = gamma(_TAIL_SQUARED) * square * tail
     # from 37 on tails leave the normal numbers; beyond 60 no e^loss brings them back
     far = (away > 37) & (away < 60)
     squared[far] += np.exp(-square[far] / 2) + LEAST
     rising, falling = _between(0.0, below, 1.0), _between(1.0, above, 0.0)
-    error_below, error_above = (_between(0.0, gamma(16.0) * tail + squared, 0.0) for tail in (below, above))
+    error_below, error_above = (_between(0.0, gamma(_TAIL) * tail + squared, 0.0) for tail in (below, above))
     left = np.concatenate((below, _ONE)) < 0.5  # cells below the median
     lower, upper = slice(None, -1), slice(1, None)
     mass = np.where(left, rising[upper] - rising[lower], falling[lower] - falling[upper])
     error = np.where(
         left,
         error_below[upper] + error_below[lower],
-        error_above[upper] + error_above[lower] + gamma(1.0) * falling[lower],
+        error_above[upper] + error_above[lower] + gamma(ONCE) * falling[lower],
     )
     return np.maximum(mass, 0.0), error
 
@@ -271,7 +274,7 @@ class DiscretePair:
     p: Array
     infinity_mass: float = 0.0
     step: float = 0.0
-    relative_error: float = gamma(64.0)
+    relative_error: float = gamma(_ATOM)
     stated: tuple[float, float] | None = None
     roundings: float = RATIO
 
@@ -322,4 +325,4 @@ class DiscretePair:
 
 def bound_ratio_misplacement(law: BasePair, u: Array) -> Array:
     """Bounds how far, in ratio, ``masses`` may misplace an atom or an edge at u."""
-    return np.asarray(law.ratio_error + gamma(8.0) * np.abs(u))
+    return np.asarray(law.ratio_error + gamma(_EDGE) * np.abs(u))

@@ -24,6 +24,7 @@ _FARTHEST = 300.0  # a ratio: any two are e^600 apart at most
 _FAINT = 1e-290  # a mass below which doubles thin out
 _INVERTED = 1e5  # roundings in a ratio that is worked out by logarithms of at most a few thousand
 _WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings, over a sum of such
+_MIXTURE = 8  # of a mean of two masses: a difference, two products and a sum
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class ReplaceOneGaussianPair(Unbounded):
         )
         p, q_mass = (1 - q) * out + q * one, (1 - q) * out + q * other
         p_error, q_error = (1 - q) * out_error + q * one_error, (1 - q) * out_error + q * other_error
-        return CellMasses(p, q_mass, p_error + gamma(8.0) * p, q_error + gamma(8.0) * q_mass)
+        return CellMasses(p, q_mass, p_error + gamma(_MIXTURE) * p, q_error + gamma(_MIXTURE) * q_mass)
 
     def _ratio(self, x: Array) -> Array:
         q, half = self.sampling_probability, self.mu**2 / 2

@@ -25,7 +25,7 @@ from epsilog.numerics.lattice.distribution import (
 )
 from epsilog.numerics.questions import kernel_max, log_kernel_max
 from epsilog.numerics.roots import estimate_root
-from epsilog.numerics.rounding import LEAST, TINY, gamma, round_up, union_probability
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, TINY, gamma, round_up, union_probability
 
 _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
 _LONGEST = 2**21
@@ -42,6 +42,12 @@ _ROUGH = 1e-8  # relative error of a power from which on its transform is summed
 _MOST_WORK = 3_000_000  # frequencies of one part that a transform, and then its questions, may look at
 _ATTEMPTS, _LEAST_ATTEMPTS = 60, 6  # to find a root, and as many nudges past it
 _AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
+# roundings; docs/accounting/certified-bounds.md, 5
+_OFFSET = 8  # of a sum of products that is rounded once, by their sizes
+_EXPONENT = 32  # of a tilt times a difference, by the sizes: three, and those of the offset
+_CHERNOFF = 62  # of an exponential of what is rounded to its side already, and of the kernel's peak
+_PLACE = 8  # of where a lattice point lies from epsilon, by the sizes of all terms: four
+_TOTAL = 128  # of a sum of four waves that turn, by their sizes: fewer than four functions and eight products each
 
 
 def compose_on_lattice(
@@ -105,14 +111,14 @@ class LatticeComposition:
         self.upper, self._step, self.theta, self._nats = upper, step, theta, nats
         self._sign = 1.0 if upper else -1.0
         offset = math.fsum(count * law.offset for law, count in parts)
-        error = gamma(8.0) * math.fsum(count * abs(law.offset) for law, count in parts)
+        error = gamma(_OFFSET) * math.fsum(count * abs(law.offset) for law, count in parts)
         self.offset = offset + self._sign * error
         self.infinite = union_probability((law.infinite, count) for law, count in parts)[upper]
         tilted = [_tilt(law, theta * step) for law, _ in parts]
         counts = [count for _, count in parts]
         self.log_total = math.fsum(c * t.log_total for c, t in zip(counts, tilted, strict=True))
         self._log_total_error = math.fsum(
-            c * (t.relative_error + gamma(4.0) * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True)
+            c * (t.relative_error + gamma(ELEMENTARY) * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True)
         )
         low, self._bulk, high = find_support_window(
             [(t.points, t.weight, c) for t, c in zip(tilted, counts, strict=True)], nats
@@ -193,13 +199,13 @@ class LatticeComposition:
     def _lead(self, epsilon: float) -> float:
         """The logarithm of what a unit of the tilted law's kernel weighs, on the safe side."""
         lead = self.log_total - self.theta * (epsilon - self.offset)
-        error = self._log_total_error + gamma(32.0) * self.theta * (abs(epsilon) + abs(self.offset))
+        error = self._log_total_error + gamma(_EXPONENT) * self.theta * (abs(epsilon) + abs(self.offset))
         return lead + self._sign * error
 
     def chernoff(self, epsilon: float) -> float:
         """Bounds delta from above without a transform: the tilted law, a probability, times its kernel's peak."""
         exponent = self._lead(epsilon) + log_kernel_max(self.theta)
-        return min(1.0, max(self.infinite, 0.0) + round_up(math.exp(min(exponent, 0.0)), 62) + LEAST)
+        return min(1.0, max(self.infinite, 0.0) + round_up(math.exp(min(exponent, 0.0)), _CHERNOFF) + LEAST)
 
     def chernoff_epsilon(self, delta: float) -> float:
         """Bounds epsilon from above in the same way; the answer was checked by computing its delta."""
@@ -220,7 +226,7 @@ class LatticeComposition:
         self.work += len(self._spectrum.frequency)
         first = math.floor((epsilon - self.offset) / step) + 1
         first = max(first, self._high + 1 - self.size)  # below the window lies next to nothing; the error counts it
-        misplacement = gamma(8.0) * (abs(epsilon) + abs(self.offset) + step * abs(first))
+        misplacement = gamma(_PLACE) * (abs(epsilon) + abs(self.offset) + step * abs(first))
         start = self.offset + first * step - epsilon + self._sign * misplacement
         lead, most = self._lead(epsilon), kernel_max(theta)
         total, error = self._kernel.total(first, start)
@@ -321,7 +327,7 @@ class _Kernel:
         size = (abs(high) * self._sizes[0] + low * self._sizes[1]) * (1 + fall) + low * every * fall * self._sizes[2]
         kernel = high * self._plain + low * self._rising
         kernel -= fall * last * (kernel + low * every * self._other)
-        error = float(self._errors @ np.abs(kernel)) + gamma(128.0) * size
+        error = float(self._errors @ np.abs(kernel)) + gamma(_TOTAL) * size
         return lead * total, lead * error
 
     def _from(self, first: int) -> tuple[Waves, list[float]]:

@@ -28,7 +28,7 @@ from epsilog.numerics.lattice.distribution import (
 )
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, OutcomeTable, Parts
 from epsilog.numerics.questions import log_kernel_max
-from epsilog.numerics.rounding import TINY, round_down, round_up
+from epsilog.numerics.rounding import TINY, TWICE, round_down, round_up
 
 WIDEST = 25.0  # a step: e^loss stays finite on the lattice
 _REFINED = 16  # times that a lattice is finer below, where several laws have atoms: these are rounded to it
@@ -211,7 +211,7 @@ def _exact(parts: Parts, laws: list[OutcomeTable], step: float, *, upper: bool) 
         index = np.rint((losses - first) / step).astype(np.int64)
         steps += ((losses - first)[index > 0] / index[index > 0]).tolist()
         exact.append((LatticeDistribution(index, law.mass * factor, law.infinite[upper], first), count))
-    safe = (round_up(max(steps), 2) if upper else round_down(min(steps), 2)) if steps else step
+    safe = (round_up(max(steps), TWICE) if upper else round_down(min(steps), TWICE)) if steps else step
     return safe, exact
 
 

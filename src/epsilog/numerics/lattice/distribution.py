@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from epsilog.numerics.distributions.base import Array, CellMasses
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
-from epsilog.numerics.rounding import BOUND, LEAST, TINY, gamma, round_down, round_up
+from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, gamma, round_down, round_up
 
 Integers = npt.NDArray[np.int64]
 
@@ -28,6 +28,9 @@ _WALKS, _FREE_WALK, _COARSER = 6, 400_000, 4.0  # cells that merging may look at
 _RATES = np.geomspace(0.02, 40, 18).tolist()  # exponents of Chernoff's bound, in standard deviations
 _START = 13  # of these: about the best for a normal law and the nats in use
 _MOST = 500.0  # an exponent whose exponential a double holds
+_OWN = 6  # roundings of a mean of two masses under one law: a difference, products, sums
+_POINT = ELEMENTARY + 10  # of the mass of a lattice point: expm1 of a gap, a quotient, and up to eight others
+_LEFT = 64  # of 1 less two masses, absolute: fewer than 16
 
 
 class LatticeTooLargeError(Exception):
@@ -121,11 +124,11 @@ def _spread(pair: DominatingPair, index: Integers, *, step: float, offset: float
     inner[:-1] += (np.maximum(-lowered, 0.0) + lowered_error) / np.expm1(
         np.minimum(gaps, _WIDE)
     )  # less than that of a wider gap
-    own = round_up(pair.own(base.p, base.q)[0], 6) + pair.own(base.p_error, base.q_error)[0]
+    own = round_up(pair.own(base.p, base.q)[0], _OWN) + pair.own(base.p_error, base.q_error)[0]
     infinite = min(max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))
     top = min(float(own[-1]) - max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))
-    below, top, infinite = (round_up(float(mass), 14) for mass in (own[0], max(top, 0.0), infinite))
-    return _Spread(round_up(inner, 14), below, top, infinite, misplacement)
+    below, top, infinite = (round_up(float(mass), _POINT) for mass in (own[0], max(top, 0.0), infinite))
+    return _Spread(round_up(inner, _POINT), below, top, infinite, misplacement)
 
 
 def _surplus(pair: DominatingPair, g: Array, cells: CellMasses, offset: float) -> tuple[Array, Array]:
@@ -158,7 +161,7 @@ def _connect_both(pair: DominatingPair, index: Integers, *, step: float, offset:
     weight[: zero + 1] += below.inner
     weight[0] += below.below
     weight[-1] += above.top
-    weight[zero] += max(left, 0.0) + gamma(64.0) + error
+    weight[zero] += max(left, 0.0) + gamma(_LEFT) + error
     return LatticeDistribution(index, weight, above.infinite, offset + 3 * max(above.ratio_error, below.ratio_error))
 
 
@@ -192,7 +195,7 @@ def merge_outcomes(
     only_p = pair.law.infinity_mass
     p[int(np.searchsorted(u, np.inf, side="left"))] -= only_p
     certain = 0.0 if pair.direction is AdjacencyType.ADD else pair.sampling_probability * only_p
-    own = round_down(pair.own(p, q)[0], 14) - pair.own(p_error, q_error)[0]
+    own = round_down(pair.own(p, q)[0], _POINT) - pair.own(p_error, q_error)[0]
     rounding = gamma(24 + 4 * float(np.abs(g).max()))
     cells = _MassCells(
         *(np.maximum(m, 0.0).tolist() for m in (p, q, p_error + rounding * p, q_error + rounding * q, own))
@@ -204,7 +207,7 @@ def merge_outcomes(
     columns = (*pair.coefficients(g), *pair.magnitudes(g), floor, gap, ceiling)
     points = _Points(*(column.tolist() for column in columns))
     weight = _merge(cells, points, atom)
-    return LatticeDistribution(index, np.array(weight), round_down(certain, 14), offset)
+    return LatticeDistribution(index, np.array(weight), round_down(certain, _POINT), offset)
 
 
 class _MassCells(NamedTuple):
