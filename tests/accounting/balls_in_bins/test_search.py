@@ -4,7 +4,9 @@ import json
 import math
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -24,12 +26,14 @@ from epsilog.mechanisms import (
     Repeated,
     ToeplitzStrategy,
 )
+from epsilog.numerics.balls_in_bins import search
 from epsilog.numerics.balls_in_bins.pair import build_allocation_pairs
 from epsilog.numerics.balls_in_bins.ratio_sums import StopLossTransform, merge_to_lattice_means, spread_outcomes
-from epsilog.numerics.balls_in_bins.search import Allocation
+from epsilog.numerics.balls_in_bins.search import Allocation, DeltaCurve
 from epsilog.numerics.distributions.base import GaussianPair
 from epsilog.numerics.lattice.distribution import LatticeDistribution
 from epsilog.numerics.pairs import AdjacencyType
+from epsilog.numerics.rounding import ELEMENTARY, UNIT
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -55,6 +59,24 @@ def test_known_values_lie_between_narrow_bounds(bins, noise, at, direction, exac
     assert lower <= exact * (1 + 1e-7)
     assert upper >= exact * (1 - 1e-7)
     assert upper - lower <= 0.005 * exact  # one step, not refined
+
+
+@pytest.mark.parametrize(
+    ("over", "at", "excess"),
+    [
+        (1.9531076858775758e-09, 0.08275897237582126, 1.0056376060044868e-11),
+        (1.990173603541687e-09, 0.058482836846033094, 7.651661572794798e-11),
+        (1.8748213635241337e-09, 0.08913711709114319, 2.1728725120927533e-11),
+    ],
+)
+def test_an_exponential_that_errs_by_what_is_assumed_leaves_the_bound_above(over, at, excess):
+    curve = DeltaCurve(Allocation(4, 10.0, AdjacencyType.ADD), lambda _: excess, over, math.inf, 1.0, at, True)
+    with mpmath.workprec(200):
+        exact = mpmath.exp(mpmath.mpf(at))
+        least = exact * (1 - mpmath.mpf(ELEMENTARY) * UNIT)
+        low = next(one for one in (float(least), math.nextafter(float(least), 2.0)) if one >= least)
+        with mock.patch.object(search.math, "exp", return_value=low):
+            assert mpmath.mpf(curve(at)) >= exact * excess / 4 + exact * over
 
 
 @pytest.mark.slow_beyond(4)

@@ -32,7 +32,7 @@ from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.numerics.lattice.distribution import LatticeDistribution, LatticeTooLargeError
 from epsilog.numerics.pairs import AdjacencyType
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, no_privacy_answer, solve_on_curve
-from epsilog.numerics.rounding import LEAST, MU, TINY, gamma, round_down, round_up
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, TWICE, gamma, round_down, round_up
 
 _REFINEMENTS, _ATTEMPTS = 5, 12
 _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
@@ -42,7 +42,6 @@ _HEAVY = 2.0  # a mu from which on one ratio decides
 _CELLS = 600  # of the planning law
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
 _ROOM = 1.5  # how far above the strike a ratio is kept on the lattice
-_ADDED = 4  # of an exponential and a product
 _EXCESS = 14  # roundings of an exponential, a product and a quotient, and room for what is added: ELEMENTARY + 2 + 8
 
 
@@ -151,7 +150,7 @@ class DeltaCurve:
         found = (round_up if self.upper else round_down)(factor * self.excess(strike) / bins, _EXCESS)
         if self.upper:
             free = gaussian_delta(round_up(self.allocation.mu, MU), epsilon)[1]  # joint convexity: no sampling
-            return min(found + round_up(factor * self.over, _ADDED), free, 1.0) + LEAST
+            return min(found + round_up(factor * self.over, ELEMENTARY + TWICE), free, 1.0) + LEAST
         return min(found + (self.over if strike <= self.top else 0.0), 1.0)
 
     def reaches(self, epsilon: float) -> bool:
