@@ -19,15 +19,14 @@ import tempfile
 from pathlib import Path
 
 PRELOADED = (
-    "epsilog.cli.entry",
+    "epsilog.cli.account",
     "epsilog.accounting.montecarlo",
     "epsilog.pipeline",
     "epsilog.ledger.sqlite",
     "jinja2",
     "jsonschema",
     "pydantic.type_adapter",
-    "rich.markdown",
-    "typer.rich_utils",
+    "rich.table",
 )
 READ_WHEN_USED = ("EPSILOG_", "SSL_CERT_")
 
@@ -78,6 +77,6 @@ def _become(words: list[str], cwd: str, outputs: list[str], environment: dict[st
 
 if __name__ == "__main__":
     _serve()
-    from epsilog.cli.entry import main
+    from epsilog.cli.app import main
 
     main()

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from epsilog.cli import entry  # noqa: F401 - fills the application
-from epsilog.cli.app import app
+from epsilog.cli.app import load
+
+app = load()
 
 ROOT = Path(__file__).parents[1]
 ANALYZE = shutil.which("systemd-analyze")

@@ -1,13 +1,11 @@
 """One fact, one description: library, command line, API, programme file and docs agree on names, bounds and words."""
 
 import dataclasses
-import importlib
 import inspect
 import re
 from pathlib import Path
 
 import pytest
-import typer
 from pydantic import ValidationError
 from tests.server.described import description
 
@@ -192,31 +190,6 @@ def test_a_way_of_sampling_takes_its_own_fact_and_no_other(scheme, way):
 
 
 # the command line
-
-
-@pytest.mark.parametrize(
-    ("command", "known"),
-    [("federated", FACTS | {"epsilon": parameters.EPSILON}), ("queries", without(QUERIES, "magnitude"))],
-)
-def test_the_command_takes_the_facts(command, known):
-    from epsilog.cli.app import app
-
-    importlib.import_module("epsilog.cli.entry")  # fills the application
-    options = {
-        option.opts[0].removeprefix("--").replace("-", "_"): option
-        for option in typer.main.get_command(app).commands["plan"].commands[command].params
-    }
-    known = without(known, "clip_norm")  # it costs nothing and is not asked
-    assert set(options) - {"as_json", "json", "help", "group", "trials"} == set(known)
-    for name, fact in known.items():
-        option = options[name]
-        assert option.help.lower().startswith(fact.help.lower()), name
-        assert all(choice in option.help for choice in fact.choices) or name == "relation"
-        if command == "federated" and name in ("noise_multiplier", "epsilon"):  # one of the two
-            assert (option.required, option.default) == (False, None)
-        else:
-            assert option.required is (fact.default is REQUIRED)
-            assert option.required or option.default == fact.default
 
 
 # the API

@@ -29,7 +29,7 @@ found = montecarlo.certify_delta(bins, **asked)
 assert montecarlo.certify_delta(bins, **asked) == found
 """
 COMMAND = """
-from epsilog.cli import entry
+from epsilog.cli import app as entry
 entry.main()
 """
 

@@ -41,7 +41,7 @@ def test_no_framework_is_imported_before_it_is_used():
         f"epsilog.adapters.{name}" for name in ("opacus", "opacus_loop", "flower", "flower_app", "dp_accounting")
     )
     ours += ", epsilog.training.site, epsilog.training.models.torch_modules, epsilog.training.engines.torch_engine"
-    ours += ", epsilog.cli.entry, epsilog.study, epsilog.server.app, epsilog.server.worker"
+    ours += ", epsilog.cli.run, epsilog.cli.account, epsilog.study, epsilog.server.app, epsilog.server.worker"
     frameworks = {"torch", "opacus", "flwr", "dp_accounting", "jax", "scipy.stats"}
     code = f"import sys, {ours}; print(sorted(set(sys.modules) & {frameworks}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,8 +26,9 @@ from typer.testing import CliRunner
 from epsilog import accounting, ledger, mechanisms, plan, schemes, server, terms, verification
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
-from epsilog.cli import neighbors, programme, proving, service, show
-from epsilog.cli.app import NOT_VERIFIED, app, option_from_parameter
+from epsilog.cli import neighbors, serve, show, verify
+from epsilog.cli import run as run_commands
+from epsilog.cli.app import NOT_VERIFIED, load, option_from_parameter
 from epsilog.ledger import open_ledger, read_ledger, selftest
 from epsilog.ledger.commands import OverrideCost
 from epsilog.mechanisms import Gaussian, Laplace, Repeated
@@ -36,7 +37,9 @@ from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec
 from epsilog.terms.fields import Field
 from epsilog.terms.formatting import format_lower, format_upper
 
-entry = importlib.import_module("epsilog.cli.entry")
+app = load()
+
+entry = importlib.import_module("epsilog.cli.app")
 REPLACE = NeighboringRelation.REPLACE_ONE
 TERM = '{"type": "gaussian", "noise_multiplier": 3.0}'
 
@@ -47,7 +50,7 @@ class ReachedError(Exception):
 
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch):
-    monkeypatch.setattr(show.console, "_width", 300)
+    monkeypatch.setattr(show.console(), "_width", 300)
 
 
 @pytest.fixture
@@ -114,14 +117,15 @@ def test_each_error_is_told_and_ends_with_its_code(monkeypatch, capsys, error, c
     def fails(**_):
         raise error
 
-    monkeypatch.setattr(entry, "app", fails)
+    monkeypatch.setattr(entry, "load", lambda: fails)
     monkeypatch.setattr(sys, "argv", ["epsilog", *(["--json"] if as_json else [])])
     with pytest.raises(SystemExit) as end:
         entry.main()
     assert end.value.code == code
     out, err = capsys.readouterr()
     if code == 130:
-        assert (out, "stopped" in err) == ("", True)
+        found, other = (json.loads(out)["error"]["message"], err) if as_json else (err, out)
+        assert ("stopped" in found, other) == (True, "")
     elif isinstance(error, SystemExit):
         assert (out, err) == ("", "")
     elif as_json:
@@ -139,7 +143,7 @@ def test_an_error_that_nobody_foresaw_is_not_hidden(monkeypatch):
     def fails():
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(entry, "app", fails)
+    monkeypatch.setattr(entry, "load", lambda: fails)
     with pytest.raises(RuntimeError, match="ours"):
         entry.main()
 
@@ -189,13 +193,13 @@ def test_only_what_goes_on_says_that_it_goes_on(monkeypatch, capsys, tmp_path):
 
     monkeypatch.setattr("epsilog.pipeline.run", stop)
     monkeypatch.setattr("epsilog.pipeline.check_config", stop)
-    monkeypatch.setattr("epsilog.plan.queries", stop)
+    monkeypatch.setattr("epsilog.plan.questions.queries", stop)
     for words, says in (
-        (["run", "p.toml"], "the same command goes on from here"),
-        (["plan", "queries", "-e", "1", "-Q", "3"], "what was written by then stays written"),
-        (["run", "p.toml", "--check"], "what was written by then stays written"),
+        (["run", "p.toml"], "run the same command again to resume"),
+        (["plan", "queries", "-e", "1", "-Q", "3"], "completed writes are kept"),
+        (["run", "p.toml", "--check"], "completed writes are kept"),
     ):
-        monkeypatch.setattr("epsilog.cli.app._stop", {"says": "what was written by then stays written"})
+        monkeypatch.setattr("epsilog.cli.app._after_stop", {"note": "completed writes are kept"})
         monkeypatch.setattr(sys, "argv", ["epsilog", *words])
         with pytest.raises(SystemExit) as end:
             entry.main()
@@ -219,7 +223,7 @@ def test_the_version_is_the_packages():
 
 def test_an_options_help_says_what_it_is_which_words_it_takes_and_what_blank_means():
     fact = Field("how it is drawn", choices={"one": "", "two": ""}, default="one", none_means="one of both")
-    assert option_from_parameter("a_name", fact).help == "How it is drawn; one, two; blank: one of both."
+    assert option_from_parameter("a_name", fact).help == "How it is drawn; one, two; if omitted: one of both."
     assert option_from_parameter("a_name", fact, "a note").help == "How it is drawn; one, two; a note."
     named = option_from_parameter("a_name", fact, short="-a")
     assert (named.default, *named.param_decls) == ("--a-name", "-a")
@@ -304,23 +308,18 @@ STATED = {"population": 90_000, "cohort_size": 300, "rounds": 40}
 SCHEDULE = ("-N", 90_000, "-m", 300, "-T", 40)
 
 
-@pytest.mark.parametrize(("cap", "policy"), [(1e-7, DeltaPolicy(1e-7)), (0, DeltaPolicy(None))])
-def test_a_federated_goal_reaches_the_search_for_its_noise_and_then_its_price(monkeypatch, reached, cap, policy):
-    words = ("plan", "federated", *SCHEDULE, "--epsilon", 3, "--delta", 1e-8, "--delta-cap", cap)
-    words += ("--sampling", "fixed-size", "--relation", "replace-one")
-    common = {"delta": 1e-8, "policy": policy, "sampling": "fixed-size", "relation": REPLACE}
-    assert reached("epsilog.plan.calibrate_noise", *words) == ((), STATED | common | {"epsilon": 3.0})
-    monkeypatch.setattr("epsilog.plan.calibrate_noise", lambda **_: 1.75)
-    words += ("--privacy-unit", "phone", "--releases-per-period", 3)
-    found = reached("epsilog.plan.federated", *words)
-    told_to = {"noise_multiplier": 1.75, "privacy_unit": "phone", "releases_per_period": 3, "group": 1}
-    assert found == ((), STATED | common | told_to | {"fit": True, "trials": None})
+def test_a_target_epsilon_calibrates_the_noise():
+    stated = STATED | {"epsilon": 3.0, "delta_cap": None, "sampling": "fixed-size", "relation": "replace-one"}
+    options = ("--delta-cap", 0, "--sampling", "fixed-size", "--relation", "replace-one")
+    document = json.loads(text_of("plan", "federated", *SCHEDULE, "--epsilon", 3, *options, "--json"))
+    noise = plan.QUESTIONS["/federated/noise"].parse(stated | {"noise_multiplier": 1.0}).answer()["noise_multiplier"]
+    assert (document["noise_multiplier"], document["epsilon"]["upper"] <= 3) == (noise, True)
 
 
 @pytest.mark.parametrize("words", [(), ("-z", 1, "--epsilon", 1)])
 def test_a_plan_has_either_its_noise_or_a_goal(words):
     done = invoke("plan", "federated", *SCHEDULE, *words)
-    assert "noise_multiplier or epsilon must be given, and not both" in str(done.exception)
+    assert "--noise-multiplier must be given, or else --epsilon" in str(done.exception)
 
 
 @pytest.mark.slow_beyond(1)
@@ -378,15 +377,15 @@ def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_pat
         done = invoke("verify", file, *words, "--json")
         assert (done.exit_code, says in done.output) == (code, True), done.output
     for words, wrong in [
-        (("--reference", "x"), "reference must be NAME=FILE"),
-        (("--reference", f"y={file}"), "reference must be a name in the record"),
-        (("--reference", "the visits=nowhere"), "reference must be a file that can be read"),
+        (("--reference", "x"), "--reference must be NAME=FILE"),
+        (("--reference", f"y={file}"), "--reference must be a name in the record"),
+        (("--reference", "the visits=nowhere"), "--reference must be a file that can be read"),
     ]:
         assert wrong in str(invoke("verify", file, *words).exception)
     with open_ledger(tmp_path / "books.db"):
         pass
     given = ("--reference", f"the visits={file}")
-    assert "reference must be absent for a ledger" in str(invoke("verify", tmp_path / "books.db", *given).exception)
+    assert "--reference must be absent for a ledger" in str(invoke("verify", tmp_path / "books.db", *given).exception)
 
 
 def test_shares_of_a_query_plan_are_shown_once_each_in_their_columns():
@@ -425,7 +424,7 @@ def test_more_queries_than_the_budget_bears_are_shown_and_refused(as_json):
 @pytest.mark.parametrize("weights", ["1,x", "", "1;2"])
 def test_weights_are_numbers_joined_by_commas(weights):
     done = invoke("plan", "queries", "-e", 1, "-Q", 3, "--weights", weights)
-    assert str(done.exception) == f"weights must be numbers joined by commas, got {weights!r}"
+    assert str(done.exception) == f"--weights must be numbers joined by commas, got {weights!r}"
 
 
 # --- accounts ---------------------------------------------------------------------------------------------------------
@@ -526,34 +525,34 @@ def test_flags_describe_a_release(reached, words, release):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("-z", 1), "delta or epsilon must be given, and not both"),
-        (("-z", 1, "--delta", 0.1, "--epsilon", 1), "delta or epsilon must be given, and not both"),
-        (("--delta", 0.1), "parameter must be given"),
+        (("-z", 1), "--delta must be given, or else --epsilon"),
+        (("-z", 1, "--delta", 0.1, "--epsilon", 1), "--delta must be given, or else --epsilon"),
+        (("--delta", 0.1), "--noise-multiplier must be given, or else --file"),
         (("--mechanism", "cauchy", "-z", 1, "--delta", 0.1), "mechanism must be one of approximate"),
         (("-z", 1, "--strategy", "bush", "--delta", 0.1), "strategy must be tree, or numbers"),
         (("-z", 1, "--strategy", "1,-1", "--delta", 0.1), "coefficients[1] must be"),
         (("-z", 1, "--strategy", "tree", "-q", 0.1, "--delta", 0.1), "strategy must be that of Gaussian noise"),
-        (("-z", 1, "--shuffled", "--delta", 0.1), "or shuffled with population alone"),
-        (("-z", 1, "--shuffled", "-N", 9, "-q", 0.1, "--delta", 0.1), "or shuffled with population alone"),
-        (("-z", 1, "-m", 3, "--delta", 0.1), "sample_size and population must be given together"),
-        (("-z", 1, "-N", 3, "--delta", 0.1), "sample_size and population must be given together"),
-        (("-z", 1, "-q", 0.1, "--largest-batch", 3, "--delta", 0.1), "alone or with population and largest_batch"),
-        (("-z", 1, "-m", 1, "-N", 3, "-q", 0.5, "--delta", 0.1), "without sampling_probability"),
+        (("-z", 1, "--shuffled", "--delta", 0.1), "or --shuffled and --population"),
+        (("-z", 1, "--shuffled", "-N", 9, "-q", 0.1, "--delta", 0.1), "or --shuffled and --population"),
+        (("-z", 1, "-m", 3, "--delta", 0.1), "Sampling needs --sample-size and --population"),
+        (("-z", 1, "-N", 3, "--delta", 0.1), "Sampling needs --sample-size and --population"),
+        (("-z", 1, "-q", 0.1, "--largest-batch", 3, "--delta", 0.1), "alone or with --population and --largest-batch"),
+        (("-z", 1, "-m", 1, "-N", 3, "-q", 0.5, "--delta", 0.1), "Sampling needs --sample-size and --population"),
         (("--file", "nowhere.json", "--delta", 0.1), "file must be readable"),
         (("-z", 1, "--trials", "some:3", "--delta", 0.1), "trials must be one of geometric:STOP"),
         (("-z", 1, "--trials", "binomial:3", "--delta", 0.1), "trials must be written as binomial:MOST,CHANCE"),
         (("-z", 1, "--trials", "poisson:x", "--delta", 0.1), "trials must be written as poisson:MEAN"),
-        (("-z", 1, "-T", "x", "--delta", 0.1), "count must be whole numbers joined by commas, or FIRST:LAST:STEP"),
-        (("-z", 1, "-T", "", "--delta", 0.1), "count must be whole numbers joined by commas"),
-        (("-z", 1, "-T", "9:3", "--delta", 0.1), "count must be a range that rises, as FIRST:LAST:STEP, got '9:3'"),
-        (("-z", 1, "-T", "1:9:0", "--delta", 0.1), "count must be a range that rises"),
-        (("-z", 1, "-T", "1:9:1:1", "--delta", 0.1), "count must be a range that rises"),
-        (("-z", 1, "-T", "1:1000000000", "--delta", 0.1), "count must be at most 10000 numbers"),
-        (("-z", 1, "-T", "0", "--delta", 0.1), "count must be at least 1, got 0"),
+        (("-z", 1, "-T", "x", "--delta", 0.1), "--rounds must be whole numbers joined by commas, or FIRST:LAST:STEP"),
+        (("-z", 1, "-T", "", "--delta", 0.1), "--rounds must be whole numbers joined by commas"),
+        (("-z", 1, "-T", "9:3", "--delta", 0.1), "--rounds must be a range that rises, as FIRST:LAST:STEP, got '9:3'"),
+        (("-z", 1, "-T", "1:9:0", "--delta", 0.1), "--rounds must be a range that rises"),
+        (("-z", 1, "-T", "1:9:1:1", "--delta", 0.1), "--rounds must be a range that rises"),
+        (("-z", 1, "-T", "1:1000000000", "--delta", 0.1), "--rounds must be at most 10000 numbers"),
+        (("-z", 1, "-T", "0", "--delta", 0.1), "--rounds must be at least 1, got 0"),
         (("-z", 1, "-T", "0,1", "--delta", 0.1), "rounds[0, 0] must be at least 1, got 0"),
         (("-z", 1, "--delta", 0.1, "--delta", "nan"), "delta[1] must be in [0, 1), got nan"),
-        (("-z", 1, "--delta", 0.1, "--csv", "--json"), "csv must stand without --json"),
-        (("-z", 1, "-T", "1,2", "--trials", "fixed:2", "--delta", 0.1), "count must be one number with --trials or"),
+        (("-z", 1, "--delta", 0.1, "--csv", "--json"), "--csv must stand without --json"),
+        (("-z", 1, "-T", "1,2", "--trials", "fixed:2", "--delta", 0.1), "--rounds must be one number with --trials or"),
         (("-z", 1, "--trials", "fixed:2.5", "--delta", 0.1), "trials must be a whole number of trials"),
     ],
 )
@@ -683,7 +682,7 @@ def test_a_comparisons_options_reach_it_and_its_rows_are_shown(monkeypatch, reac
     assert reached(target, *words) == ((), given | {"seed": 1, "bands": None})
     several = reached(target, *words, "--bands", 4, "--bands", 2, "--seed", 5)
     assert several == ((), given | {"seed": 5, "bands": [4, 2]})
-    monkeypatch.setattr(show.console, "_width", 300)
+    monkeypatch.setattr(show.console(), "_width", 300)
     monkeypatch.setattr(target, lambda **_: WAYS)
     text = text_of(*words)
     for part in ("Ways to be (2, 1e-05)", "correlated 1.25 3.5 estimated", "independent 2.75 4.5 certified"):
@@ -778,15 +777,15 @@ def test_a_certificate_is_written_shown_and_checked(bins, tmp_path):
     document = json.loads(evidence.read_text())
     interval = codec.decode(document["interval"])
     assert f"Simulated certificate delta at epsilon 1 {show.format_interval(interval)}" in text
-    assert f"wrong with chance at most 0.01 method {interval.method}" in text
+    assert f"wrong with probability at most 0.01 method {interval.method}" in text
     assert text.count("Assumes: ") == len(interval.assumptions)
     draw = ("account", "montecarlo", "draw", plan_file, "--nonce", nonce, "--json")
     assert json.loads(text_of(*draw)) == document
     check = ("account", "montecarlo", "check", evidence)
     both = ("--commitment", commitment, "--nonce", nonce)
-    assert "Not compared" not in text_of(*check, *both)
+    assert "not compared with what was published" not in text_of(*check, *both)
     for some in ((), both[:2], both[2:]):
-        assert "Not compared" in text_of(*check, *some)
+        assert "not compared with what was published" in text_of(*check, *some)
     said = json.loads(text_of(*check, *both, "--json"))
     assert (said["agrees"], said["simulation"], said["findings"]) == (True, False, [])
     assert said["provenance"] in text_of(*check)
@@ -807,7 +806,7 @@ def test_a_seed_that_was_chosen_is_a_simulation_everywhere(bins, tmp_path):
     assert "Simulated certificate (seeded: a simulation) delta" in text_of(*certify, "-o", tmp_path / "e.json")
     check = ("account", "montecarlo", "check", tmp_path / "e.json")
     assert json.loads(text_of(*check, "--json"))["simulation"] is True
-    assert "Not compared" not in text_of(*check)
+    assert "not compared with what was published" not in text_of(*check)
     shards = sum(map(len, json.loads((tmp_path / "e.json").read_text())["hits"]))
     assert f"({shards} of {shards} shards redrawn)" in text_of(*check)
 
@@ -830,9 +829,9 @@ def test_a_sweep_is_shown_and_written(monkeypatch, bins, tmp_path, noise):
     monkeypatch.setattr("epsilog.accounting.montecarlo.search_noise", lambda *_, **__: Sweep(noise))
     words = ("account", "montecarlo", "sweep", bins, "--epsilon", 2.5, "--delta", 1e-3)
     text = text_of(*words)
-    parts = ("Verified sweep noise chosen 2.25 claim", "candidates tested 2 of 3")
+    parts = ("Verified search noise chosen 2.25 claim", "candidates tested 2 of 3")
     none = (
-        "Verified sweep (seeded: a simulation) noise chosen none: the first candidate failed",
+        "Verified search (seeded: a simulation) noise chosen none: the first candidate failed",
         "candidates tested 1 of 3",
     )
     for part in none if noise is None else parts:
@@ -876,7 +875,7 @@ def test_an_overrides_options_reach_it(reached, release, tmp_path):
     assert command == OverrideCost(**common, rounds=5, simulation=True)
     (_, command), _ = reached("epsilog.ledger.Ledger.execute", *words, *both)
     assert command == OverrideCost(**common)
-    assert "acme: one charge k may be booked at epsilon=0.5, delta=0.01" in text_of(*words, *both)
+    assert "acme: one charge k may cost epsilon=0.5, delta=0.01" in text_of(*words, *both)
     for wrong in (("--amount", "0.5"), ("--amount", "epsilon=0.5", "--amount", "0.1")):
         assert "amount must be QUANTITY=NUMBER" in str(invoke(*words, *wrong).exception)
     nowhere = invoke(*words[:-1], tmp_path / "none.db", *both)
@@ -969,9 +968,9 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
     assert args == ("::1", 81)
     ready = named.pop("ready")
     assert named == {"ledger": "b.db", "runs": Path("r"), "certificates_in": Path("c")} | open_to_this_machine
-    with service.console.capture() as said:
+    with show.console().capture() as said:
         ready("http://here")
-    assert said.get() == "epsilog is at http://here (Ctrl-C ends it)\n"
+    assert said.get() == "epsilog is at http://here (Ctrl-C stops it)\n"
 
 
 def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch):
@@ -980,7 +979,7 @@ def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     done = invoke("serve", *words)  # a folder that was not mounted
     assert isinstance(done.exception, CheckError)
-    assert done.exception.field == "ledger"
+    assert done.exception.field == "--ledger"
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/ledger.db").write_bytes(b"")
     _, named = reached("epsilog.server.serve", "serve", *words)
@@ -990,7 +989,7 @@ def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch
     assert (named["tls_cert"], named["tls_key"]) == (Path("c.pem"), Path("k.pem"))
     capsys.readouterr()
     named["ready"]("https://here")  # beside the log, not in it
-    assert capsys.readouterr() == ("", "epsilog is at https://here (Ctrl-C ends it)\n")
+    assert capsys.readouterr() == ("", "epsilog is at https://here (Ctrl-C stops it)\n")
     (rate,) = [one for one in EVERY[("serve",)].params if one.name == "rate"]
     assert rate.default == server.AccessConfig().rate
 
@@ -1035,7 +1034,7 @@ def test_a_token_is_shown_once_and_a_list_never_shows_it(tmp_path):
 def test_what_a_token_cannot_be_is_refused(tmp_path, words, field):
     done = invoke("token", "create", "anna", *words, "--file", tmp_path / "t.json")
     assert isinstance(done.exception, CheckError)
-    assert done.exception.field == field
+    assert done.exception.field == f"--{field}"
     assert not (tmp_path / "t.json").exists()
 
 
@@ -1044,13 +1043,13 @@ def test_what_a_token_cannot_be_is_refused(tmp_path, words, field):
 @pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
 def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, platform):
     monkeypatch.setattr("epsilog.ledger.get_sqlite_version", lambda: ("3.50.1", journal, package))
-    monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda name: name if name in {"jax", "numba"} else None)
+    monkeypatch.setattr("epsilog.cli.serve.util.find_spec", lambda name: name if name in {"jax", "numba"} else None)
     text = text_of("doctor")
     assert f"sqlite 3.50.1 sqlite from {package} journal {journal}" in text
     assert "extras train, fast" in text
     assert ("can lose commits" in text) == (journal != "WAL")
     assert ("pysqlite3 brings" in text) == (journal != "WAL" and package == "Python")
-    monkeypatch.setattr(service.sys, "platform", platform)
+    monkeypatch.setattr(serve.sys, "platform", platform)
     assert ("Only Linux is tested" in text_of("doctor")) == (platform != "linux")
     document = json.loads(text_of("doctor", "--json"))
     assert (document["sqlite"], document["journal"]) == ("3.50.1", journal)
@@ -1071,7 +1070,7 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
 
 
 def test_doctor_says_that_there_are_no_extras(monkeypatch):
-    monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda _: None)
+    monkeypatch.setattr("epsilog.cli.serve.util.find_spec", lambda _: None)
     assert "extras none" in text_of("doctor")
 
 
@@ -1118,14 +1117,14 @@ def test_a_selftest_runs_its_fixed_set_where_it_is_asked_to(monkeypatch, tmp_pat
         assert urls == [f"{start}ledger=selftest_{name}" for name in ("killed", "raced")]
     named = CliRunner().invoke(app, ["selftest", "--database", "postgresql:///d?ledger=mine"])
     assert "database must be without a ledger" in str(named.exception)
-    monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda name: None if name == "jax" else name)
+    monkeypatch.setattr("epsilog.cli.serve.util.find_spec", lambda name: None if name == "jax" else name)
     refused = CliRunner().invoke(app, ["selftest", "--neighbors"])
-    assert str(refused.exception) == "neighbors must be absent without what trains on rows, got no extra train"
+    assert str(refused.exception) == "--neighbors must be absent without training on rows, got no extra train"
 
 
 @pytest.mark.slow
 def test_a_short_selftest_passes(monkeypatch, tmp_path):
-    monkeypatch.setattr("epsilog.cli.service._KILLS", 4)
+    monkeypatch.setattr("epsilog.cli.serve._KILLS", 4)
     found = json.loads(text_of("selftest", "--folder", tmp_path, "--json"))
     assert found["kills"]["lost"] == found["kills"]["doubled"] == 0
     assert found["kills"]["acknowledged"] > 0
@@ -1145,9 +1144,9 @@ def test_a_programmes_options_reach_it_and_where_to_look_is_said(reached, monkey
         passed = SimpleNamespace(verdict="passed")
         outcome = SimpleNamespace(reconciliation=passed, folder=tmp_path, report={})
         monkeypatch.setattr("epsilog.pipeline.run", lambda *_, outcome=outcome, **__: outcome)
-        monkeypatch.setattr(programme, "_summary", lambda *_: None)
+        monkeypatch.setattr(run_commands, "_show_summary", lambda *_: None)
         told = invoke("run", "p.toml", "--runs", tmp_path, *given).output.splitlines()
-        assert f"To look around: epsilog serve --runs {tmp_path} --ledger {at}" in told  # a line, however long
+        assert f"To browse it: epsilog serve --runs {tmp_path} --ledger {at}" in told  # a line, however long
 
 
 def test_training_alone_tells_of_every_tenth_part_and_how_to_go_on(monkeypatch, tmp_path):
@@ -1195,15 +1194,15 @@ def test_predictions_are_a_csv_with_blanks_for_what_cannot_be_said(monkeypatch, 
 def test_a_command_to_copy_can_be_copied_with_any_folder(monkeypatch, tmp_path):
     outcome = SimpleNamespace(reconciliation=SimpleNamespace(verdict="passed"), folder=tmp_path, report={})
     monkeypatch.setattr("epsilog.pipeline.run", lambda *_, **__: outcome)
-    monkeypatch.setattr(programme, "_summary", lambda *_: None)
+    monkeypatch.setattr(run_commands, "_show_summary", lambda *_: None)
     told = invoke("run", "p.toml", "--runs", tmp_path / "my runs").output
-    (command,) = [line.removeprefix("To look around: ") for line in told.splitlines() if "To look around" in line]
+    (command,) = [line.removeprefix("To browse it: ") for line in told.splitlines() if "To browse it" in line]
     assert shlex.split(command)[:4] == ["epsilog", "serve", "--runs", str(tmp_path / "my runs")]
 
 
 def test_stages_are_told_unless_json_was_asked_for(capsys):
     for quiet in (False, True):
-        with programme._Watcher(quiet=quiet) as watcher:
+        with run_commands._RunWatcher(quiet=quiet) as watcher:
             watcher.stage("planning")
             watcher.round(None, None)  # nothing is drawn where there is no terminal
         assert capsys.readouterr().out == ("" if quiet else "planning ...\n")
@@ -1211,7 +1210,7 @@ def test_stages_are_told_unless_json_was_asked_for(capsys):
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "diverged"), ("inf", "inf"), (0.123456, "0.1235"), (3, "3")])
 def test_figures_have_four_digits(value, shown):
-    assert programme._figure(value, "diverged") == shown
+    assert run_commands._format_figure(value, "diverged") == shown
 
 
 def summary(name, score, bare, unit="client"):
@@ -1227,9 +1226,11 @@ def summary(name, score, bare, unit="client"):
 
 def test_programmes_stand_side_by_side(capsys):
     bare = [{"test_score": 0.25}, {"test_score": 0.875}]
-    programme._side_by_side([summary("one", 0.5, bare), summary("two", None, None), summary("three", 0.75, [], "row")])
+    run_commands._show_side_by_side(
+        [summary("one", 0.5, bare), summary("two", None, None), summary("three", 0.75, [], "row")]
+    )
     text = " ".join(capsys.readouterr().out.split())
-    assert "programme protects against the server epsilon score without DP" in text
+    assert "run protects against the server epsilon score without DP" in text
     assert "one one client of 12,345 one's word 1.25 0.5 0.875" in text
     assert "two one client of 12,345 two's word 1.25 diverged -" in text
     assert "three one row of 12,345 three's word 1.25 0.75 -" in text
@@ -1330,8 +1331,8 @@ def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(m
         if len(slept) % 2 == 0:  # every other time nothing has changed
             (tmp_path / "rounds.jsonl").write_text("x" * len(slept))
 
-    monkeypatch.setattr(proving, "_find_evidence", found)
-    monkeypatch.setattr(proving, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(verify._Request, "verify", found)
+    monkeypatch.setattr(verify, "time", SimpleNamespace(sleep=sleep))
     done = invoke("verify", tmp_path, "--watch", "0.5")
     assert (done.exit_code, slept) == (4, [0.5] * 6)
     assert [word for word in ("look 0", "half a line", "look 4", "look 6") if word not in done.output] == []
@@ -1414,16 +1415,16 @@ def test_bars_are_drawn_on_a_terminal_unless_json_was_asked_for(monkeypatch, qui
     screen = Console(file=io.StringIO(), force_terminal=terminal, width=200)
     trial = SimpleNamespace(candidate=0, samples=100, tilt=SimpleNamespace(direction="remove"))
     monkeypatch.setattr("epsilog.accounting.montecarlo.compute_running_interval", lambda *_: (0.25, 0.75))
-    monkeypatch.setattr(montecarlo_commands, "console", screen)
-    with montecarlo_commands._Narrowing(quiet=quiet, failure=1e-6, kept=True) as watcher:
+    monkeypatch.setattr(montecarlo_commands, "console", lambda: screen)
+    with montecarlo_commands._IntervalWatcher(quiet=quiet, failure=1e-6, kept=True) as watcher:
         for draws in (10, 20, 30):
             watcher(trial, draws, 5)
         assert len(watcher._bars) == (terminal and not quiet)
     assert ("delta 0.25 .. 0.75" in screen.file.getvalue()) == (terminal and not quiet)
     screen = Console(file=io.StringIO(), force_terminal=terminal, width=200)
-    monkeypatch.setattr(programme, "console", screen)
+    monkeypatch.setattr(run_commands, "console", lambda: screen)
     run = SimpleNamespace(scheme=SimpleNamespace(rounds=7), epsilon_after=lambda at: SimpleNamespace(upper=at / 8))
-    with programme._Watcher(quiet=quiet) as watcher:
+    with run_commands._RunWatcher(quiet=quiet) as watcher:
         for number in range(1, 8):
             watcher.round(SimpleNamespace(round=number, test_loss=0.5, test_score=None, diverged=True), run)
             watcher._progress.refresh()

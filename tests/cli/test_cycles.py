@@ -7,15 +7,17 @@ from tests.reports.drawn import finish, make_plan
 from typer.testing import CliRunner
 
 from epsilog.cli import show
-from epsilog.cli.entry import app
+from epsilog.cli.app import load
 from epsilog.ledger import open_ledger
 from epsilog.reports import read_plan_summaries
 from epsilog.terms import CheckError, RecordError, codec
 
+app = load()
+
 
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch):
-    monkeypatch.setattr(show.console, "_width", 300)
+    monkeypatch.setattr(show.console(), "_width", 300)
 
 
 def cycles(*words):

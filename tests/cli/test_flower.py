@@ -23,10 +23,10 @@ class Watcher:
 
 @pytest.fixture(name="said")
 def _said(tmp_path):
-    def of(*lines, is_here=True):
+    def of(*lines, is_local=True):
         file = tmp_path / "told"
         file.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
-        return flower._ServerOutput(file, Watcher(), is_here=is_here)
+        return flower._ServerOutput(file, Watcher(), is_local=is_local)
 
     return of
 
@@ -42,35 +42,35 @@ def dead_pid(request):
 def test_stages_are_told_once_and_the_last_word_ends_it(said):
     here = {"pid": os.getpid()}
     one = said(here, {"stage": "round 1 of 2"})
-    assert one.begun()
-    assert not one.finished()
-    assert not one.finished()
+    assert one.has_begun()
+    assert not one.has_finished()
+    assert not one.has_finished()
     assert one._observer.told == ["on Flower: round 1 of 2"]
-    assert said(here, {"done": True}).finished()
-    assert not flower._ServerOutput(one._told.with_name("none"), Watcher(), is_here=True).begun()
+    assert said(here, {"done": True}).has_finished()
+    assert not flower._ServerOutput(one._file.with_name("none"), Watcher(), is_local=True).has_begun()
 
 
 def test_an_app_that_fails_or_is_killed_is_an_error_and_one_that_has_just_ended_is_not(said, dead_pid):
     gone = {"pid": dead_pid}
     with pytest.raises(ConfigError, match="no such column"):
-        said(gone, {"error": "no such column"}).finished()
+        said(gone, {"error": "no such column"}).has_finished()
     with pytest.raises(ConfigError, match="the server app was killed"):
-        said(gone, {"stage": "round 1 of 2"}).finished()
-    assert not said(gone, {"stage": "round 1 of 2"}, is_here=False).finished()  # elsewhere, pids are others
-    assert said(gone, {"done": True}).finished()
+        said(gone, {"stage": "round 1 of 2"}).has_finished()
+    assert not said(gone, {"stage": "round 1 of 2"}, is_local=False).has_finished()  # elsewhere, pids are others
+    assert said(gone, {"done": True}).has_finished()
 
 
 def test_a_teller_is_heard_and_settings_are_read_back_whatever_they_hold(tmp_path, said):
-    teller = flower._Teller(tmp_path / "told")
+    teller = flower._OutputWriter(tmp_path / "told")
     teller.line(pid=os.getpid())
     teller.stage("training")
     teller.line(done=True)
-    heard = flower._ServerOutput(tmp_path / "told", Watcher(), is_here=True)
-    assert heard.finished()
+    heard = flower._ServerOutput(tmp_path / "told", Watcher(), is_local=True)
+    assert heard.has_finished()
     assert heard._observer.told == ["on Flower: training"]
     everything = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x11000), 0x1F600, 0x10FFFF)))
     for place, name in enumerate(('a "quoted"\\ \u00fc name\t', "/runs/\U0001f600/x.toml", everything)):
-        settings, app = {"programme": name, "reply-seconds": 9.5, "nodes": 2}, tmp_path / f"app-{place}"
+        settings, app = {"config": name, "reply-seconds": 9.5, "nodes": 2}, tmp_path / f"app-{place}"
         flower.write_flower_app(app, settings)
         config = tomllib.loads((app / "pyproject.toml").read_bytes().decode())["tool"]["flwr"]["app"]["config"]
         assert config == settings

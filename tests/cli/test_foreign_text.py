@@ -18,7 +18,7 @@ from tests.reports.test_verification import put, spelt
 from tests.verification.logs.simulated import MAPPING, honest, save
 
 from epsilog import reports
-from epsilog.cli.entry import app, main
+from epsilog.cli.app import load, main
 from epsilog.ledger import iterate_verified_documents, open_ledger, write_bundle
 from epsilog.mechanisms import PureDP
 from epsilog.plan import QUESTIONS
@@ -26,6 +26,8 @@ from epsilog.reports import extract_document, render_html
 from epsilog.terms import Canaries, Finding, Status, codec
 from epsilog.terms.legible import legible
 from epsilog.terms.notebook import render_html_table
+
+app = load()
 
 HOSTILE = (
     "x\x1b[2J\x1b]0;title\x07\x9b1m\x90q\x7f\r\n\tpassed"  # CSI and OSC, in seven bits and in eight; a line of its own
@@ -49,7 +51,7 @@ def _command():
 def epsilog(monkeypatch, capsys, tmp_path):
     """Runs the command line as a shell does; everything that it wrote, anywhere, is looked at."""
 
-    monkeypatch.setattr("epsilog.cli.entry.app", _command())
+    monkeypatch.setattr("epsilog.cli.app.load", _command)
 
     def run(*words, written=()):
         monkeypatch.setattr(sys, "argv", ["epsilog", *map(str, words)])

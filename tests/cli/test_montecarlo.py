@@ -7,16 +7,16 @@ import pytest
 from typer.testing import CliRunner
 
 from epsilog.accounting import montecarlo
-from epsilog.cli.entry import COMMANDS
-from epsilog.cli.entry import app as application
+from epsilog.cli.app import load
 from epsilog.mechanisms import BallsInBins, Gaussian
 from epsilog.numerics.pairs import AdjacencyType
+
+application = load()
 
 BINS = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 16}
 
 
 def account(*words):
-    assert COMMANDS
     return CliRunner().invoke(application, ["account", "montecarlo", *map(str, words)])
 
 
@@ -53,7 +53,7 @@ def test_losses_that_were_drawn_are_read_again(tmp_path, release):
     document = json.loads(account("losses", release, "--samples", 5, "--json").stdout)
     again = account("losses", release, "--samples", 5, "--seed", document["seed"], "--json").stdout
     assert json.loads(again) == document
-    assert str(account("losses", release, "--direction", "both").exception).startswith("direction must be one of")
+    assert str(account("losses", release, "--direction", "both").exception).startswith("--direction must be one of")
 
 
 def test_a_journal_makes_a_claim_that_goes_on(tmp_path, release):
@@ -125,7 +125,7 @@ def test_a_check_of_no_shards_or_of_loose_json_is_refused(tmp_path, release):
 
 def test_a_certificate_says_with_what_chance_it_is_wrong(release):
     text = " ".join(account("certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1).stdout.split())
-    assert "wrong with chance at most 1e-06" in text
+    assert "wrong with probability at most 1e-06" in text
 
 
 def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
@@ -137,7 +137,7 @@ def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
     assert found["truncated"]["term"]["upper"] >= plain["interval"]["upper"]
     assert json.loads(account(*cut, 110).stdout)["truncated"]["term"]["upper"] == 1.0
     text = " ".join(account(*cut[:-4], "-N", 1600, "--largest-batch", 200).stdout.split())
-    assert "With batches cut to 200" in text
+    assert "With batches truncated to 200" in text
     assert "the population is at most 1600" in text
     for wrong in (["-N", 1600], ["--largest-batch", 9], ["-N", 0, "--largest-batch", 9]):
         refused = account(*words, *wrong, "--journal", tmp_path / "none").exception
@@ -150,7 +150,7 @@ def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
 @pytest.mark.parametrize("kept", [False, True])
 def test_stopping_says_whether_anything_was_kept_and_no_more(monkeypatch, release, tmp_path, capsys, kept):
     from epsilog.accounting.montecarlo import run
-    from epsilog.cli import entry
+    from epsilog.cli import app as entry
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -164,9 +164,7 @@ def test_stopping_says_whether_anything_was_kept_and_no_more(monkeypatch, releas
     assert end.value.code == 130
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said == "epsilog: stopped; " + (
-        "the same command goes on from here"
-        if kept
-        else "nothing was kept. What is started now is another run (see --journal)"
+        "run the same command again to resume" if kept else "nothing was kept; a run with --journal can be resumed"
     )
 
 

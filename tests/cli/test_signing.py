@@ -8,7 +8,7 @@ from tests.reports.drawn import finish, make_plan
 from typer.testing import CliRunner
 
 from epsilog.cli import show, signing
-from epsilog.cli.entry import app
+from epsilog.cli.app import load
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import PureDP
 from epsilog.signing import SUFFIX, SigningKey, VerifierKey
@@ -16,10 +16,12 @@ from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, codec
 
 pytest.importorskip("cryptography")
 
+app = load()
+
 
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch):
-    monkeypatch.setattr(show.console, "_width", 300)
+    monkeypatch.setattr(show.console(), "_width", 300)
 
 
 def invoke(*words, **given):

@@ -7,8 +7,10 @@ import pytest
 from tests.reports.drawn import finish, make_plan
 from typer.testing import CliRunner
 
-from epsilog.cli.entry import app
+from epsilog.cli.app import load
 from epsilog.terms import codec
+
+app = load()
 
 pytestmark = pytest.mark.slow
 

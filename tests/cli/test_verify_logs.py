@@ -7,8 +7,10 @@ from tests.verification.logs.damaged import ONLY_SIZES, begun_again
 from tests.verification.logs.simulated import C, Z, honest, save
 from typer.testing import CliRunner
 
-from epsilog.cli.entry import app
+from epsilog.cli.app import load
 from epsilog.terms import CheckError
+
+app = load()
 
 
 def verify(*words):

@@ -32,9 +32,9 @@ ADAPTERS = [f"epsilog.adapters.{file.stem}" for file in sorted((ROOT / "src/epsi
 
 def commands():
     """Every command of the command line, as words."""
-    from epsilog.cli.app import app
+    from epsilog.cli.app import load
 
-    importlib.import_module("epsilog.cli.entry")  # fills the application
+    app = load()
 
     def walk(command, name):
         inner = getattr(command, "commands", {})

@@ -20,11 +20,13 @@ from tests.extent import amount
 from tests.reports.drawn import finish, make_plan
 from typer.testing import CliRunner
 
-from epsilog.cli.entry import app
+from epsilog.cli.app import load
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import PureDP
 
 pytest.importorskip("cryptography")
+
+app = load()
 pytestmark = pytest.mark.slow
 DOCS = outputs.ROOT / "docs"
 TITLE = "Checkpoints, bundles and signatures"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,7 +33,9 @@ def helps() -> dict[str, str]:
     import typer
     from typer.testing import CliRunner
 
-    from epsilog.cli.entry import app
+    from epsilog.cli.app import load
+
+    app = load()
 
     runner, terminal = CliRunner(), {"COLUMNS": WIDTH, "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": WIDTH}
     asked = [words for words, _ in _commands(typer.main.get_command(app), ())]
@@ -42,14 +43,8 @@ def helps() -> dict[str, str]:
     for words in asked:
         done = runner.invoke(app, [*words, "--help"], env=terminal)
         assert done.exit_code == 0, (words, done.output)
-        told[" ".join(("epsilog", *words))] = _without_boxes(done.output)
+        told[" ".join(("epsilog", *words))] = done.output.strip()
     return told
-
-
-def _without_boxes(text: str) -> str:
-    """The text in the frames that a terminal draws."""
-    lines = (line.strip().strip("│╭╮╰╯─").rstrip() for line in text.strip("\n").splitlines())
-    return "\n".join(re.sub(r"^ (\w+) $", r"\1:", f"{line} ") if " " not in line.strip() else line for line in lines)
 
 
 def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

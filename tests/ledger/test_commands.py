@@ -240,7 +240,9 @@ def test_what_is_typed_writes_the_same_entries(told, tmp_path):
     """But for the times; what no command line gives is done here."""
     from typer.testing import CliRunner
 
-    from epsilog.cli.entry import app
+    from epsilog.cli.app import load
+
+    app = load()
 
     path = tmp_path / "b.db"
     for (name, document, _), (outcome, *_) in zip(LIFE, told[0], strict=True):

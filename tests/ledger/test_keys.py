@@ -7,7 +7,7 @@ from tests.ledger.stores import AVAILABLE, STORES
 from tests.ledger.test_replay import rehashed
 from typer.testing import CliRunner
 
-from epsilog.cli.entry import app
+from epsilog.cli.app import load
 from epsilog.ledger import (
     Ledger,
     Receipt,
@@ -22,6 +22,8 @@ from epsilog.mechanisms import PureDP
 from epsilog.signing import SigningKey
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError
 from epsilog.verification.ledger_excerpt import LedgerReader
+
+app = load()
 
 ACT = {"by": "dora", "reason": "agreed"}
 HASH, OTHER = "ab" * 32, "cd" * 32

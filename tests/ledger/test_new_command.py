@@ -15,7 +15,8 @@ ASKED = """
 import sys
 from pathlib import Path
 from typer.testing import CliRunner
-from epsilog.cli.entry import app
+from epsilog.cli.app import load
+app = load()
 from epsilog.ledger import COMMANDS, open_ledger, verify_ledger
 from epsilog.terms import PermissionDeniedError, CheckError
 from epsilog.server.app import create_app

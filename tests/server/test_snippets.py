@@ -10,14 +10,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from typer.testing import CliRunner
 
-import epsilog.cli.entry  # noqa: F401 - brings the commands
 from epsilog import plan
 from epsilog.accounting import epsilon
-from epsilog.cli.app import app
+from epsilog.cli.app import load
 from epsilog.pipeline import check_config, export_config
 from epsilog.server import worker
 from epsilog.terms import ConfigError, NeighboringRelation, codec
 from epsilog.terms.messages import sentence
+
+app = load()
 
 RUN = {"population": 1000, "cohort_size": 100, "rounds": 20, "noise_multiplier": 1.5}
 ONE_MODEL = {"rounds_per_release": 20}  # what a programme publishes

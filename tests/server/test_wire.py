@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from epsilog.cli.ledger_verify import _list_notes
+from epsilog.cli.ledger import _list_unchecked
 from epsilog.ledger import (
     Checkpoint,
     StoredCheckpoint,
@@ -319,10 +319,10 @@ def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served
     found = ledger.verify(**asked)
     assert (found.since, found.count, found.head) == (len(entries), whole.count, whole.head)
     assert (found.balances, found.unpriced, whole.priced - found.priced) == (whole.balances, 0, whole.priced - 1)
-    said = " ".join(_list_notes(found))  # no more than was looked at
-    assert f"begins with the {len(entries)} entries of the checkpoint. Not looked at: the prices" in said
+    said = " ".join(_list_unchecked(found))  # no more than was looked at
+    assert f"begins with the {len(entries)} entries of the checkpoint. Their costs were not recomputed" in said
     assert not found.charges_told
-    assert "the server stores of charges is not told" in said
+    assert "The server does not show its stored charges" in said
     with pytest.raises(LedgerIntegrityError, match="the ledger was cut"):
         ledger.verify(**asked | {"since": kept([*entries, *entries])})
     with pytest.raises(LedgerIntegrityError, match="is not the last of the checkpoint"):

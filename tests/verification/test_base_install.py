@@ -23,7 +23,7 @@ class Absent:
         if name.partition(".")[0] in hidden:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-from epsilog.cli.entry import main
+from epsilog.cli.app import main
 for words in commands:
     sys.argv = ["epsilog", *words.split(" ")]
     try:

@@ -1,9 +1,9 @@
-"""The command line ``epsilog``: a thin shell over the library. Parse, call, show; no formula lives here."""
+"""The command line ``epsilog``: it parses, calls the library and prints; it computes nothing."""
 
 
 def main() -> None:
-    """Runs the command line; its parts are imported only now."""
-    from epsilog.cli.entry import main as run
+    """Run the command line; its parts are imported only now."""
+    from epsilog.cli.app import main as run
 
     run()
 

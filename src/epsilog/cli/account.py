@@ -1,19 +1,17 @@
-"""`epsilog account`: what a release costs, from flags or from a file of terms."""
+"""`epsilog account`: bounds on the privacy cost of a release, which options or a file describe."""
 
 from __future__ import annotations
 
 import csv
 import io
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.text import Text
 
 from epsilog import mechanisms
-from epsilog.cli.app import Json, Relation, account_app, print_json
-from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style_bold
+from epsilog.cli.app import Application, Json, Relation, account_app, print_json, read_document
+from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style
 from epsilog.mechanisms import Release
 from epsilog.terms import CheckError, Interval, NeighboringRelation, check, codec, fields
 from epsilog.terms.formatting import format_upper
@@ -26,39 +24,63 @@ if TYPE_CHECKING:
 
 MECHANISMS = {
     tag: kind for tag, kind in sorted(codec.type_of.items()) if issubclass(kind, Release) and fields.is_flat(kind)
-}  # those that flags describe
-_MOST_POINTS = 10_000  # of one question
+}
+"""The mechanisms that options describe, by tag; a file describes any release."""
+_MAX_POINTS = 10_000  # of one question
+_MECHANISM_HELP = "; ".join(f"{tag} ({', '.join(fields.list_fields(kind))})" for tag, kind in MECHANISMS.items())
 Delta = Annotated[
-    list[float] | None, typer.Option("--delta", help="Failure probability: ask for epsilon; may be repeated.")
+    list[float] | None, typer.Option("--delta", "-d", help="Failure probability: asks for epsilon; repeatable.")
 ]
-Epsilon = Annotated[list[float] | None, typer.Option("--epsilon", help="In nats: ask for delta; may be repeated.")]
+Epsilon = Annotated[list[float] | None, typer.Option("--epsilon", "-e", help="In nats: asks for delta; repeatable.")]
+ReleaseFile = Annotated[Path, typer.Argument(help="One release, as a JSON or TOML file; - for standard input.")]
+
+
+def build() -> Application:
+    """Return a command for each question about a composition; `compare` takes any two releases from files."""
+    from epsilog.cli import derive
+    from epsilog.plan.questions import QUESTIONS
+
+    app = Application()
+    for path, question in QUESTIONS.items():
+        if path.startswith("/account") and path != "/account/compare":
+            name = path.removeprefix("/account").removeprefix("/") or "composition"
+            app.command(name)(derive.make_question_command(question, f"epsilog account {name}"))
+    return app
 
 
 @account_app.callback(invoke_without_command=True)
 def account_command(
     context: typer.Context,
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="A JSON or TOML file holding one release.")] = None,
-    mechanism: Annotated[str, typer.Option("--mechanism", help=", ".join(MECHANISMS) + ".")] = "gaussian",
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", help="One release of any kind, as a JSON or TOML file; - for standard input."),
+    ] = None,
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", help=f"The mechanism, here with its fields: {_MECHANISM_HELP}.")
+    ] = "gaussian",
     parameter: Annotated[
         float | None,
-        typer.Option(
-            "--parameter",
-            "--noise-multiplier",
-            "-z",
-            help="Its first field: its noise (multiplier, scale, flips) or its epsilon, rho, mu.",
-        ),
+        typer.Option("--noise-multiplier", "--parameter", "-z", help="The first field of the mechanism."),
     ] = None,
-    further: Annotated[
-        list[str] | None, typer.Option("--field", help="Another field of it, as NAME=VALUE; may be repeated.")
+    field: Annotated[
+        list[str] | None, typer.Option("--field", help="Another field of the mechanism, as NAME=VALUE; repeatable.")
     ] = None,
-    sampling_probability: Annotated[float | None, typer.Option("--sampling-probability", "-q", help="Poisson.")] = None,
-    sample_size: Annotated[int | None, typer.Option("--sample-size", "-m", help="Fixed size, of --population.")] = None,
-    population: Annotated[int | None, typer.Option("--population", "-N", help="Units, for the other sizes.")] = None,
+    sampling_probability: Annotated[
+        float | None,
+        typer.Option("--sampling-probability", "-q", help="Poisson sampling probability of a unit, in (0, 1]."),
+    ] = None,
+    sample_size: Annotated[
+        int | None, typer.Option("--sample-size", "-m", help="Units sampled without replacement from --population.")
+    ] = None,
+    population: Annotated[
+        int | None, typer.Option("--population", "-N", help="Units in all, for the other sizes.")
+    ] = None,
     largest_batch: Annotated[
-        int | None, typer.Option("--largest-batch", help="Poisson samples are cut to it, of --population.")
+        int | None,
+        typer.Option("--largest-batch", help="Size to which Poisson samples from --population are truncated."),
     ] = None,
     shuffled: Annotated[
-        bool, typer.Option("--shuffled", help="The --population sends it, one report each, in random order.")
+        bool, typer.Option("--shuffled", help="One report from each unit of --population, in random order.")
     ] = False,
     strategy: Annotated[
         str | None,
@@ -68,58 +90,61 @@ def account_command(
         ),
     ] = None,
     participations: Annotated[
-        int, typer.Option("--participations", help="With --strategy: rounds that one unit is in, at most.")
+        int, typer.Option("--participations", help="With --strategy: most rounds that one unit takes part in.")
     ] = 1,
     min_separation: Annotated[
-        int, typer.Option("--min-separation", help="With --strategy: the least distance of two of them.")
+        int, typer.Option("--min-separation", help="With --strategy: least distance between two of these rounds.")
     ] = 1,
     count: Annotated[
         str,
         typer.Option(
-            "--count", "--rounds", "-T", help="How often it is repeated; of several, each: A,B or A:LAST:STEP."
+            "--rounds", "--count", "-T", help="Number of compositions; A,B or FIRST:LAST:STEP evaluates each."
         ),
     ] = "1",
     trials: Annotated[
         str | None,
         typer.Option(
             "--trials",
-            help=f"Release the best of a secret number of trials alone: {', '.join(mechanisms.TRIAL_FORMATS)}.",
+            help="Distribution of a secret number of trials of which only the best is released: "
+            f"{', '.join(mechanisms.TRIAL_FORMATS)}.",
         ),
     ] = None,
     group: Annotated[
-        int, typer.Option("--group", help="The most units that one person holds: the price is then the person's.")
+        int, typer.Option("--group", help="Most units that one person holds; bounds the person's cost.")
     ] = 1,
     delta: Delta = None,
     epsilon: Epsilon = None,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    gap: Annotated[float, typer.Option("--gap", help="Relative width of the interval to aim for.")] = 0.002,
+    gap: Annotated[float, typer.Option("--gap", help="Target (upper - lower) / upper of the interval.")] = 0.002,
     as_json: Json = False,
     as_csv: Annotated[
-        bool,
-        typer.Option("--csv", help="Print a line a number asked for, with both sides in columns, and nothing else."),
+        bool, typer.Option("--csv", help="Print one line for each number asked for, with both bounds in columns.")
     ] = False,
 ) -> None:
-    """Bound what a release costs, from both sides: epsilon at a delta, or delta at an epsilon.
+    """Bound the privacy cost of a release: epsilon at a delta, or delta at an epsilon.
 
     Example: epsilog account -z 1.0 -q 0.01 -T 1000 --delta 1e-5
     """
     if context.invoked_subcommand is not None:
         return None
-    deltas, epsilons, counts = tuple(delta or ()), tuple(epsilon or ()), _counts(count)
+    deltas, epsilons, counts = tuple(delta or ()), tuple(epsilon or ()), _read_counts(count)
     if (not deltas) == (not epsilons):
-        raise ValueError(f"delta or epsilon must be given, and not both, got {deltas!r} and {epsilons!r}")
+        raise CheckError("delta", "given, or else --epsilon", "both" if deltas else "neither")
     if as_csv and as_json:
-        raise CheckError("csv", "without --json", "both", verb="stand")
+        raise CheckError("as_csv", "without --json", "both", verb="stand")
     if len(counts) > 1 and (trials is not None or strategy is not None):
         raise CheckError("count", "one number with --trials or --strategy", repr(count))
     sampling = (sampling_probability, sample_size, population, largest_batch)
     if file is None and strategy is not None:
-        unsampled = mechanism == "gaussian" and sampling == (None,) * 4 and not shuffled
+        if mechanism != "gaussian" or sampling != (None,) * 4 or shuffled:
+            raise CheckError("strategy", "that of Gaussian noise, without sampling", repr(strategy))
         turns = mechanisms.BoundedParticipation(participations, min_separation)
-        release = _matrix(strategy, turns, counts[0], parameter, unsampled=unsampled)
+        release: Release = mechanisms.MatrixMechanism(
+            _read_strategy(strategy), turns, counts[0], _require_parameter(parameter)
+        )
     else:
         release = (
-            _from_flags(_build_mechanism(mechanism, parameter, further or []), *sampling, shuffled=shuffled)
+            _sample(_build_mechanism(mechanism, parameter, field or []), *sampling, shuffled=shuffled)
             if file is None
             else read_release(file)
         )
@@ -130,12 +155,12 @@ def account_command(
     question = _Question(deltas, epsilons, relation, gap, group)
     if as_csv or len(counts) * len(deltas or epsilons) > 1:
         named = {"release" if len(counts) == 1 else "step": codec.to_json(release)}
-        return _show_several(question.of_many(release, counts), named, as_csv=as_csv, as_json=as_json)
+        return _show_several(question.answer_many(release, counts), named, as_csv=as_csv, as_json=as_json)
     return _show_one(question, release, as_json=as_json)
 
 
 def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
-    interval, group = question.of_one(release), question.group
+    interval, group = question.answer_one(release), question.group
     delta = question.deltas[0] if question.deltas else None
     formula = _formula(release, delta) if group == 1 else None
     if as_json:
@@ -147,8 +172,8 @@ def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
             }
         )
     (name, at), *_ = interval.given
-    rows: list[tuple[str | Text, str | Text]] = [
-        (Text.assemble((interval.quantity, "bold"), f" at {name} {at:g}"), style_bold(format_interval(interval))),
+    rows: list[tuple[Any, Any]] = [
+        (style(interval.quantity, after=f" at {name} {at:g}"), style(format_interval(interval))),
         *([("for a holder of", f"up to {group} units")] if group > 1 else []),
         ("method", str(interval.method)),
         ("relation", str(interval.relation)),
@@ -167,7 +192,7 @@ def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
 
 
 class _Question(NamedTuple):
-    """What is asked: epsilon at deltas, or delta at epsilons."""
+    """The question: epsilon at deltas, or delta at epsilons."""
 
     deltas: tuple[float, ...]
     epsilons: tuple[float, ...]
@@ -175,34 +200,36 @@ class _Question(NamedTuple):
     gap: float
     group: int
 
-    def of_one(self, release: Release) -> Interval:
-        """The answer at the one number given."""
+    def answer_one(self, release: Release) -> Interval:
+        """Return the answer at the one number given."""
         from epsilog import accounting
 
-        common: dict[str, Any] = {"relation": self.relation, "gap": self.gap, "group": self.group}
         if self.deltas:
-            return accounting.epsilon(release, delta=self.deltas[0], **common)
-        return accounting.delta(release, epsilon=self.epsilons[0], **common)
+            return accounting.epsilon(release, delta=self.deltas[0], **self._options)
+        return accounting.delta(release, epsilon=self.epsilons[0], **self._options)
 
-    def of_many(self, release: Release, counts: list[int]) -> Intervals:
-        """The answers at all numbers, for a release or after each of several numbers of rounds of it."""
+    def answer_many(self, release: Release, counts: list[int]) -> Intervals:
+        """Return the answers at all numbers, for a release or after each of several numbers of rounds of it."""
         from epsilog import accounting
 
-        common: dict[str, Any] = {"relation": self.relation, "gap": self.gap, "group": self.group}
         if len(counts) == 1:
             if self.deltas:
-                return accounting.epsilon(release, delta=self.deltas, **common)
-            return accounting.delta(release, epsilon=self.epsilons, **common)
+                return accounting.epsilon(release, delta=self.deltas, **self._options)
+            return accounting.delta(release, epsilon=self.epsilons, **self._options)
         rounds = [[count] for count in counts]
         if self.deltas:
-            return accounting.epsilon_curve(release, rounds, delta=self.deltas, **common)
-        return accounting.delta_curve(release, rounds, epsilon=self.epsilons, **common)
+            return accounting.epsilon_curve(release, rounds, delta=self.deltas, **self._options)
+        return accounting.delta_curve(release, rounds, epsilon=self.epsilons, **self._options)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {"relation": self.relation, "gap": self.gap, "group": self.group}
 
 
-def _counts(text: str) -> list[int]:
-    """Numbers of rounds as the command line writes them; a range holds its last number, if a step meets it.
+def _read_counts(text: str) -> list[int]:
+    """Read numbers of rounds; a range includes its last number, if a step meets it.
 
-    >>> _counts("7"), _counts("1,10,100"), _counts("20:100:40")
+    >>> _read_counts("7"), _read_counts("1,10,100"), _read_counts("20:100:40")
     ([7], [1, 10, 100], [20, 60, 100])
     """
     found: list[int] = []
@@ -214,8 +241,8 @@ def _counts(text: str) -> list[int]:
         if len(rest) > 2 or (rest and not (first <= rest[0] and rest[-1] > 0)):
             raise CheckError("count", "a range that rises, as FIRST:LAST:STEP", repr(part))
         numbers = range(first, rest[0] + 1, *rest[1:]) if rest else [first]
-        if len(found) + len(numbers) > _MOST_POINTS:
-            raise CheckError("count", f"at most {_MOST_POINTS} numbers", repr(text))
+        if len(found) + len(numbers) > _MAX_POINTS:
+            raise CheckError("count", f"at most {_MAX_POINTS} numbers", repr(text))
         found += numbers
     return found
 
@@ -243,7 +270,7 @@ def _show_several(found: Intervals, named: dict[str, Any], *, as_csv: bool, as_j
 def _list_trial_costs(
     release: Release, delta: float | None, relation: NeighboringRelation, gap: float
 ) -> list[tuple[str, str]]:
-    """What one trial costs, and as many as are expected if all of them were shown."""
+    """Return the cost of one trial, and of the expected number of trials if all were published."""
     if release.one_trial is None or delta is None:
         return []
     from epsilog.plan import plan_tuning
@@ -252,8 +279,8 @@ def _list_trial_costs(
 
 
 def list_tuning_rows(found: TuningCost) -> list[tuple[str, str]]:
-    """How many trials there are, and what one costs, and all of them."""
-    every = "not priced" if found.shown is None else format_interval(found.shown)
+    """Return the expected number of trials, the cost of one, and of all."""
+    every = "no bound" if found.shown is None else format_interval(found.shown)
     return [
         ("trials expected", f"{found.expected:.6g}"),
         ("one trial", format_interval(found.one)),
@@ -261,44 +288,42 @@ def list_tuning_rows(found: TuningCost) -> list[tuple[str, str]]:
     ]
 
 
-def _matrix(
-    strategy: str, turns: mechanisms.BoundedParticipation, rounds: int, noise: float | None, *, unsampled: bool
-) -> Release:
-    """A matrix mechanism as the command line writes it."""
-    if not unsampled:
-        raise ValueError("strategy must be that of Gaussian noise, without sampling")
-    if strategy == "tree":
-        return mechanisms.MatrixMechanism(
-            mechanisms.TreeAggregationStrategy(), turns, rounds, _require_parameter(noise)
-        )
+def _read_strategy(text: str) -> Any:
+    """Read the strategy of a matrix mechanism."""
+    if text == "tree":
+        return mechanisms.TreeAggregationStrategy()
     try:
-        column = tuple(float(read_number("strategy", number)) for number in strategy.split(","))
+        column = tuple(float(read_number("strategy", number)) for number in text.split(","))
     except ValueError:
-        raise CheckError("strategy", "tree, or numbers with commas between", repr(strategy)) from None
-    return mechanisms.MatrixMechanism(mechanisms.ToeplitzStrategy(column), turns, rounds, _require_parameter(noise))
+        raise CheckError("strategy", "tree, or numbers with commas between", repr(text)) from None
+    return mechanisms.ToeplitzStrategy(column)
 
 
 def _require_parameter(parameter: float | None) -> float:
     if parameter is None:
-        raise CheckError("parameter", "given (or a file of terms with --file)", "None")
+        raise CheckError("parameter", "given, or else --file", "neither")
     return parameter
 
 
 def _build_mechanism(mechanism: str, parameter: float | None, further: list[str]) -> Release:
-    """A mechanism by its tag and its fields."""
+    """Return a mechanism by its tag and its fields."""
     if mechanism not in MECHANISMS:
         raise CheckError("mechanism", f"one of {', '.join(MECHANISMS)}", repr(mechanism))
     kind = MECHANISMS[mechanism]
     first, *_ = fields.list_fields(kind)
     written = dict(text.partition("=")[::2] for text in further)
-    given: dict[str, Any] = {name: _value(kind, name, value) for name, value in written.items()}
-    if first not in given:
-        given[first] = _require_parameter(parameter)
-    return fields.parse_fields(kind, given)
+    given: dict[str, Any] = {name: _read_field(kind, name, value) for name, value in written.items()}
+    if first in given:
+        return fields.parse_fields(kind, given)
+    try:
+        return fields.parse_fields(kind, given | {first: _require_parameter(parameter)})
+    except CheckError as error:  # the option has another name
+        name = "parameter" if error.field == first else error.field
+        raise CheckError(name, error.bound, error.value, error.verb) from error
 
 
-def _value(kind: type, name: str, text: str) -> Any:
-    """The value of a field as the command line writes it."""
+def _read_field(kind: type, name: str, text: str) -> Any:
+    """Read the value of a field."""
     name = check.one_of(tuple(fields.list_fields(kind)))(field=name)
     of = fields.field_type(kind, name)
     if of is bool:
@@ -309,58 +334,48 @@ def _value(kind: type, name: str, text: str) -> Any:
     return int(number) if of is int else number
 
 
-def _from_flags(
+def _sample(
     release: Release,
-    q: float | None,
+    probability: float | None,
     size: int | None,
     population: int | None,
     largest_batch: int | None,
     *,
     shuffled: bool,
 ) -> Release:
-    match q, size, population, largest_batch, shuffled:
+    match probability, size, population, largest_batch, shuffled:
         case None, None, int(), None, True:
-            release = mechanisms.Shuffled(release, population)
+            return mechanisms.Shuffled(release, population)
         case None, None, None, None, False:
-            pass
+            return release
         case float(), None, None, None, False:
-            release = mechanisms.PoissonSampled(release, q)
+            return mechanisms.PoissonSampled(release, probability)
         case float(), None, int(), int(), False:
-            release = mechanisms.TruncatedPoissonSampled(release, q, population, largest_batch)
+            return mechanisms.TruncatedPoissonSampled(release, probability, population, largest_batch)
         case None, int(), int(), None, False:
-            release = mechanisms.FixedSizeSampled(release, size, population)
-        case _:
-            raise ValueError(
-                "sample_size and population must be given together, and without sampling_probability; or "
-                "sampling_probability, alone or with population and largest_batch; or shuffled with population alone"
-            )
-    return release
+            return mechanisms.FixedSizeSampled(release, size, population)
+    raise ValueError(
+        "Sampling needs --sample-size and --population; or --sampling-probability, alone or with --population and "
+        "--largest-batch; or --shuffled and --population"
+    )
 
 
 def read_release(file: Path) -> Release:
-    """Reads one release from a JSON or TOML file: a bare term, an envelope, or what `account --json` printed."""
+    """Read one release from a JSON or TOML file: a bare term, an envelope, or what `account --json` printed."""
     document = read_document(file)
     if isinstance(document, dict) and "release" in document and "type" not in document:
         document = document["release"]
-    term = codec.from_json(document) if isinstance(document, dict) and "v" in document else codec.decode(document)
+    try:
+        term = codec.from_json(document) if isinstance(document, dict) and "v" in document else codec.decode(document)
+    except CheckError as error:
+        raise error.under(str(file)) from error
     if not isinstance(term, Release):
         raise CheckError("file", "a release", f"{type(term).__name__}", verb="hold")
     return term
 
 
-def read_document(file: Path) -> Any:
-    """Reads a JSON or TOML file as plain values."""
-    try:
-        data = file.read_bytes()
-        return tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse_json(data)
-    except OSError as error:
-        raise CheckError("file", "readable", f"{file}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise CheckError("file", "JSON or TOML", f"{file}: {error}") from error
-
-
 def _formula(release: Release, delta: float | None) -> float | None:
-    """The popular closed form, where the release has the shape that it is about."""
+    """Return the closed form that is widely quoted, for a release that it applies to."""
     from epsilog.accounting import federated_closed_form
     from epsilog.mechanisms.composition import flatten
 
@@ -372,25 +387,32 @@ def _formula(release: Release, delta: float | None) -> float | None:
     return None
 
 
-Compared = Annotated[Path, typer.Argument(help="A JSON or TOML file holding one release.")]
-
-
 @account_app.command("compare")
 def compare_command(
-    first: Compared,
-    second: Compared,
+    first: ReleaseFile,
+    second: ReleaseFile,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    tolerance: Annotated[float, typer.Option("--tolerance", help="An excess that is of no account.")] = 1e-3,
+    delta: Annotated[
+        list[float] | None, typer.Option("--delta", "-d", help="Delta at which epsilons are compared; repeatable.")
+    ] = None,
+    fpr: Annotated[
+        list[float] | None,
+        typer.Option("--fpr", help="False-positive rate at which true-positive rates are compared; repeatable."),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", help="Largest difference of true-positive rates to ignore.")
+    ] = 1e-3,
     as_json: Json = False,
 ) -> None:
-    """Say which of two releases protects better, at which deltas and false positive rates, or that neither does.
+    """Compare two releases: which one protects better, and where.
 
     Example: epsilog account compare docs/examples/rare.toml docs/examples/gaussian.json
     """
     from epsilog import accounting
 
     one, other = read_release(first), read_release(second)
-    found = accounting.compare_profiles(one, other, relation=relation, tolerance=tolerance)
+    points: dict[str, Any] = {name: value for name, value in (("deltas", delta), ("fprs", fpr)) if value}
+    found = accounting.compare_profiles(one, other, relation=relation, tolerance=tolerance, **points)
     fits = [accounting.fit_gaussian_dp(release, relation=relation, slack=tolerance) for release in (one, other)]
     if as_json:
         return print_json(
@@ -409,16 +431,16 @@ def compare_command(
             }
         )
     rows = [
-        [_place(at.first), *(format_interval(side) for side in (at.first, at.second)), at.better]
+        [_format_point(at.first), *(format_interval(side) for side in (at.first, at.second)), at.better]
         for at in (*found.at_deltas, *found.at_fprs)
     ]
     rows.append(["mu of Gaussian DP, about", *(format_upper(fit.mu, 4) for fit in fits), ""])
-    rows.append(["  its curve is off by at most", *(format_upper(fit.error, 2) for fit in fits), ""])
+    rows.append(["  largest error of its curve", *(format_upper(fit.error, 2) for fit in fits), ""])
     print_table("Two curves", ["", first.name, second.name, "better"], rows)
     print_figures(
         "Everywhere",
         [
-            (style_bold("better"), style_bold(str(Message(f"better/{found.verdict}")))),
+            (style("better"), style(str(Message(f"better/{found.verdict}")))),
             ("first easier to attack", f"by at most {format_upper(found.first_excess, 2)}"),
             ("second easier to attack", f"by at most {format_upper(found.second_excess, 2)}"),
         ],
@@ -426,6 +448,6 @@ def compare_command(
     return None
 
 
-def _place(at: Interval) -> str:
+def _format_point(at: Interval) -> str:
     (name, value), *_ = at.given
     return f"{at.quantity} at {name} {value:g}"

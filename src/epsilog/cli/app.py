@@ -1,40 +1,95 @@
-"""The application and its exit codes, which every command shares.
+"""The application, its exit codes and its errors, which every command shares.
 
-Exit codes: 0 ok, 2 bad input, 3 refused by the budget, 4 verification failed, 5 nothing failed, but not all was
-checked and passed, 6 a file cannot be used, 130 stopped by Ctrl-C.
+Exit codes: 0 success, 2 invalid input, 3 refused by the budget, 4 verification failed, 5 not everything required was
+checked, 6 a file cannot be used, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import sys
-from enum import Enum
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from epsilog.terms import BudgetExceededError, CheckError, ConfigError, NeighboringRelation, parameters
+from epsilog.terms import (
+    BudgetExceededError,
+    CalibrationError,
+    CheckError,
+    ConfigError,
+    EpsilogError,
+    LedgerIntegrityError,
+    NeighboringRelation,
+    StorageError,
+    parameters,
+)
 from epsilog.terms.fields import Field
 from epsilog.terms.legible import legible
+from epsilog.terms.numerals import require_one_reading
 
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
+EXIT_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
+    ((BudgetExceededError, CalibrationError), REFUSED),
+    ((LedgerIntegrityError,), NOT_VERIFIED),
+    ((StorageError,), UNUSABLE),
+    ((EpsilogError, ValueError), BAD_INPUT),
+    ((OSError,), UNUSABLE),  # a folder that cannot be written, a full disk
+)
+MODULES = ("run", "account", "montecarlo", "plan", "query", "ledger", "signing", "verify", "serve")
 
 
-class LedgerGroup(TyperGroup):
-    """A group to which the ledger's own commands are added when one is looked for: they bring the ledger with them."""
+# ---- commands that name options in errors ----------------------------------------------------------------------------
 
+
+def name_option(error: CheckError, options: Sequence[Any]) -> CheckError:
+    """Return an error about an argument as one about the option that sets it."""
+    name, *rest = re.split(r"(?=[.\[])", error.field, maxsplit=1)
+    for option in options:
+        if option.name == name and option.param_type_name == "option":
+            typed = {argument.partition("=")[0] for argument in sys.argv}
+            flag = max(option.opts, key=lambda each: (each in typed and each.startswith("--"), len(each)))
+            return CheckError(flag + "".join(rest), error.bound, error.value, error.verb)
+    return error
+
+
+class _Command(TyperCommand):
+    """A command whose errors name its options as they are typed."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CheckError as error:
+            raise name_option(error, self.params) from error
+
+
+class _Group(TyperGroup):
+    """A group whose own errors name its options as they are typed."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CheckError as error:
+            raise name_option(error, self.params) from error
+
+
+class _DerivedGroup(_Group):
+    """A group with further commands, which ``build`` of ``module`` derives when a command is looked up."""
+
+    module = ""
     _given: dict[str, Any]
     _loaded = False
 
     @property  # type: ignore[override]
     def commands(self) -> dict[str, Any]:
-        """Every command, by name."""
         if not self._loaded:
-            from epsilog.cli.ledger_commands import build
-
-            self._loaded, built = True, cast(TyperGroup, typer.main.get_command(build()))
-            self._given = {**built.commands, **self._given}
+            self._loaded = True
+            derived = cast(TyperGroup, typer.main.get_command(importlib.import_module(self.module).build()))
+            self._given = {**derived.commands, **self._given}
         return self._given
 
     @commands.setter
@@ -42,29 +97,51 @@ class LedgerGroup(TyperGroup):
         self._given = given
 
 
-app = typer.Typer(
-    name="epsilog",
+class Application(typer.Typer):
+    """An application of commands that name options in errors, with help as plain text."""
+
+    def __init__(self, **given: Any) -> None:
+        defaults = {"rich_markup_mode": None, "pretty_exceptions_enable": False, "cls": _Group}
+        super().__init__(**defaults | given)
+
+    def command(self, *words: Any, **given: Any) -> Callable[..., Any]:
+        """Add a command."""
+        return super().command(*words, **{"cls": _Command} | given)
+
+
+def _derive(module: str) -> type[_DerivedGroup]:
+    return type("_Derived", (_DerivedGroup,), {"module": module})
+
+
+app = Application(name="epsilog", no_args_is_help=True, context_settings={"max_content_width": 100})
+plan_app = Application(
+    help="Price a schedule or a set of queries before a run.", no_args_is_help=True, cls=_derive("epsilog.cli.plan")
+)
+ledger_app = Application(
+    help="Manage the append-only ledger of privacy budgets.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
+    cls=_derive("epsilog.cli.ledger_commands"),
 )
-plan_app = typer.Typer(help="What a schedule or a set of queries costs, before anything runs.", no_args_is_help=True)
-ledger_app = typer.Typer(help="The append-only ledger of budgets.", no_args_is_help=True, cls=LedgerGroup)
-key_app = typer.Typer(help="Keys that sign checkpoints, bundles, receipts and reports.", no_args_is_help=True)
-token_app = typer.Typer(help="Tokens that let people into a server of `epsilog serve`.", no_args_is_help=True)
-account_app = typer.Typer(help="What a release costs: a certified interval.")
-montecarlo_app = typer.Typer(
-    help="Certificates by simulation, where no closed form prices a release.", no_args_is_help=True
-)
+key_app = Application(help="Manage keys that sign checkpoints, bundles, receipts and reports.", no_args_is_help=True)
+token_app = Application(help="Manage access tokens of a server of `epsilog serve`.", no_args_is_help=True)
+account_app = Application(help="Bound the privacy cost of a release.", cls=_derive("epsilog.cli.account"))
+montecarlo_app = Application(help="Bound the privacy cost of a release by simulation.", no_args_is_help=True)
+app.add_typer(account_app, name="account")
 app.add_typer(plan_app, name="plan")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(key_app, name="key")
 app.add_typer(token_app, name="token")
-app.add_typer(account_app, name="account")
 account_app.add_typer(montecarlo_app, name="montecarlo")
 
 
-def _version(wanted: bool) -> None:
+def load() -> typer.Typer:
+    """Return the application with all commands."""
+    for module in MODULES:
+        importlib.import_module(f"epsilog.cli.{module}")
+    return app
+
+
+def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -75,73 +152,181 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def epsilog_command(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Plan, spend, verify and prove differential-privacy budgets."""
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+# ---- options that several commands share -----------------------------------------------------------------------------
 
 
 def option_from_parameter(name: str, field: Field, note: str = "", *, short: str | None = None) -> Any:
-    """An option for a field: its name, and what it means as the help text."""
-    choices = (
-        "" if isinstance(field.default, Enum) else ", ".join(field.choices)
-    )  # typer names an enum's members itself
-    blank = f"blank: {field.none_means}" if field.none_means and not note else ""
-    text = "; ".join(filter(None, (field.help, choices, blank, note)))
-    names = (f"--{name.replace('_', '-')}", *filter(None, (short,)))
-    return typer.Option(*names, help=f"{text[0].upper()}{text[1:]}.")
+    """Return the option for a field, with its description as help."""
+    flag = f"--{name.replace('_', '-')}"
+    flag += f"/--no-{flag[2:]}" if field.default is True else ""
+    return typer.Option(flag, *filter(None, (short,)), help=describe_field(field, note))
 
 
+def describe_field(field: Field, note: str = "") -> str:
+    """Return the help text of a field: its meaning, unit, allowed words and what a blank means."""
+    choices = "" if isinstance(field.default, NeighboringRelation) else ", ".join(field.choices)
+    blank = f"if omitted: {field.none_means}" if field.none_means and not note else ""
+    meaning = ", ".join(filter(None, (field.help, field.unit)))
+    text = "; ".join(filter(None, (meaning, choices, blank, note)))
+    return f"{text[0].upper()}{text[1:]}."
+
+
+JSON_OPTION = typer.Option("--json", help="Print one JSON document, also for an error.")
+Json = Annotated[bool, JSON_OPTION]
 Relation = Annotated[NeighboringRelation, option_from_parameter("relation", parameters.RELATION)]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; - or omitted: standard output.")]
+
+
+# ---- files and text --------------------------------------------------------------------------------------------------
+
+
+def read_bytes(file: Path) -> bytes:
+    """Read a file, or standard input for ``-``.
+
+    Raises:
+        CheckError: the file cannot be read.
+    """
+    try:
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise CheckError("file", "readable", f"{file}: {error.strerror}") from error
+
+
+def read_document(file: Path) -> Any:
+    """Read a JSON or TOML file, or JSON from standard input for ``-``, as plain values."""
+    import tomllib
+
+    from epsilog.terms import codec
+
+    data = read_bytes(file)
+    try:
+        return tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse_json(data)
+    except (ValueError, RecursionError) as error:
+        raise CheckError("file", "JSON or TOML", f"{file}: {error}") from error
+
+
+def write_output(content: str, output: Path | None, note: str = "") -> None:
+    """Write to a file and say so, or to standard output for None and ``-``."""
+    if output is None or str(output) == "-":
+        typer.echo(content, nl=not content.endswith("\n"))
+        return
+    from epsilog import durable_io
+
+    durable_io.write_atomically(output, content.encode())
+    echo(f"wrote {output}{note}")
 
 
 def print_json(document: Any) -> None:
-    """Prints plain JSON values, readable."""
+    """Print plain JSON values, indented."""
     echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def echo(text: str) -> None:
-    """Prints text as it stands, for programs and people, with foreign characters that tell a terminal nothing."""
+    """Print text for programs and people, with characters escaped that a terminal would act upon."""
     typer.echo(legible(text, keep="\n"))
 
 
-_stop = {"says": "what was written by then stays written"}
+# ---- the end of a command --------------------------------------------------------------------------------------------
+
+RESUMABLE = "run the same command again to resume"
+_after_stop = {"note": "completed writes are kept"}
 
 
-def on_stop(says: str) -> None:
-    """Says what Ctrl-C leaves behind from here on; a command that says nothing leaves what it has written."""
-    _stop["says"] = says
+def on_stop(note: str) -> None:
+    """Set what Ctrl-C says from here on about what was written."""
+    _after_stop["note"] = note
 
 
-GOES_ON = "the same command goes on from here"
+def main() -> None:
+    """Run the command line; every error becomes a message with its exit code."""
+    try:
+        _refuse_grouped_digits(sys.argv[1:])
+        _run()
+    except (EpsilogError, ValueError, OSError) as error:
+        exit_with_error(error, next(code for kinds, code in EXIT_CODES if isinstance(error, kinds)))
+    except (KeyboardInterrupt, typer.Abort):
+        exit_on_interrupt()
+    except SystemExit as end:
+        if end.code == STOPPED:  # the framework has caught Ctrl-C silently
+            exit_on_interrupt()
+        raise
+
+
+def _run() -> None:
+    """Run the application; under ``--json`` a usage error is JSON too."""
+    commands = load()
+    if "--json" not in sys.argv:
+        commands()
+        return
+    try:
+        code = commands(standalone_mode=False)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # the framework keeps its error classes private
+            exit_with_error(error, BAD_INPUT)
+        raise
+    if isinstance(code, int) and code:
+        raise SystemExit(code)
 
 
 def exit_on_interrupt() -> NoReturn:
-    """Ends after Ctrl-C, and says what is true of the command that ran."""
-    typer.secho(f"\nepsilog: stopped; {_stop['says']}", err=True, fg=typer.colors.YELLOW)
+    """Exit after Ctrl-C, and say what was kept."""
+    note = f"stopped; {_after_stop['note']}"
+    if "--json" in sys.argv:
+        print_json({"error": {"type": "KeyboardInterrupt", "message": note}})
+    else:
+        typer.secho(f"\nepsilog: {note}", err=True, fg=typer.colors.YELLOW)
     raise SystemExit(STOPPED) from None
 
 
 def exit_with_error(error: Exception, code: int) -> NoReturn:
-    """Says what went wrong, as JSON when JSON was asked for, and ends with ``code``."""
+    """Print an error, as JSON under ``--json``, and exit with ``code``."""
     if "--json" in sys.argv:
-        message = getattr(error, "format_message", error.__str__)()  # of an error in usage
-        told: dict[str, Any] = {"type": type(error).__name__, "message": message}
-        if isinstance(error, CheckError):
-            told = error.to_json() | told
-        if isinstance(error, BudgetExceededError):
-            told["refusal"] = error.to_json()
-        if isinstance(error, ConfigError):
-            told["findings"] = [_finding(each) for each in error.findings]
-        print_json({"error": told})
+        print_json({"error": error_to_json(error)})
     else:
-        told_error = legible(str(error), keep="\n" if isinstance(error, ConfigError) else "")  # it has several lines
-        typer.secho(f"epsilog: {told_error}", err=True, fg=typer.colors.RED)
+        text = legible(
+            str(error), keep="\n" if isinstance(error, ConfigError) else ""
+        )  # a ConfigError has several lines
+        typer.secho(f"epsilog: {text}", err=True, fg=typer.colors.RED)
     raise SystemExit(code)
 
 
-def _finding(found: CheckError | str) -> dict[str, str]:
+def error_to_json(error: Exception) -> dict[str, Any]:
+    """Return an error as plain JSON values: type and message, and what programs use of some types."""
+    details: dict[str, Any] = {}
+    if isinstance(error, CheckError):
+        details = error.to_json()
+    if isinstance(error, BudgetExceededError):
+        details = {"refusal": error.to_json()}
+    if isinstance(error, ConfigError):
+        details = {"findings": [_finding_to_json(each) for each in error.findings]}
+    message = getattr(error, "format_message", error.__str__)()  # usage errors format their own
+    return details | {"type": type(error).__name__, "message": message}
+
+
+def _finding_to_json(found: CheckError | str) -> dict[str, str]:
     return found.to_json() if isinstance(found, CheckError) else {"message": found}
+
+
+def _refuse_grouped_digits(arguments: Sequence[str]) -> None:
+    """Refuse 50.000, which an option's parser reads as fifty, as a separate or a joined value."""
+    name = "argument"
+    for argument in arguments:
+        option, value = _split_option(argument)
+        name = option or name
+        require_one_reading(name, value)
+        name = option if option and not value else "argument"
+
+
+def _split_option(argument: str) -> tuple[str, str]:
+    """Return an option's name and the value joined to it, "" for none; anything else is a value."""
+    if argument.startswith("--"):
+        option, _, value = argument.partition("=")
+        return option, value
+    short = re.match("-[A-Za-z]", argument)
+    return (short[0], argument[2:]) if short else ("", argument)

@@ -1,4 +1,4 @@
-"""`epsilog run --engine flower`: the rounds of a simulation on Flower's nodes; all else of the run is as ever."""
+"""`epsilog run --engine flower`: the rounds of a simulation on Flower's nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ build-backend = "hatchling.build"
 [project]
 name = "epsilog-rounds"
 version = "1.0.0"
-description = "the rounds of a programme"
+description = "the rounds of a run config"
 license = "Apache-2.0"
 dependencies = ["flwr>=1.41"]
 
@@ -53,7 +53,7 @@ client = run_client_app()
 
 
 def train_on_flower(
-    programme: Path,
+    config: Path,
     *,
     runs: Path,
     ledger: str | Path,
@@ -62,22 +62,22 @@ def train_on_flower(
     nodes: int = 2,
     reply_seconds: float = 600.0,
 ) -> None:
-    """Trains a programme over Flower, or goes on where a killed run stopped; `run` goes on from there to the proof.
+    """Train a run config over Flower, or resume a stopped run; `run` then makes the report.
 
     Args:
-        programme: the programme file, of a simulation.
-        runs: where run folders live.
+        config: the run config, of a simulation.
+        runs: the folder of run folders.
         ledger: the ledger that is charged; a password in it is not passed on, and must be known there otherwise.
-        observer: told of stages.
+        observer: receives the stages.
         superlink: HOST:PORT of a SuperLink that sees the same files, with its own nodes; None starts both here.
-        nodes: SuperNodes that are started, or waited for.
+        nodes: the number of SuperNodes to start or to wait for.
         reply_seconds: how long a round waits for a node.
 
     Raises:
         ConfigError: no simulation, Flower is not installed, or training fails there.
     """
-    _require_simulation(programme)
-    if isinstance(ledger, str):  # Flower keeps what an app is told, and hands it to every node
+    _require_simulation(config)
+    if isinstance(ledger, str):  # Flower keeps the settings of an app, and sends them to every node
         from epsilog.ledger import redact_password
 
         ledger = redact_password(ledger)
@@ -86,7 +86,7 @@ def train_on_flower(
         FlowerProcesses(Path(place), superlink, tell=observer.stage) as flower,
     ):
         folder = Path(place)
-        settings = {"programme": programme, "runs": runs, "ledger": ledger, "told": folder / "told"}
+        settings = {"config": config, "runs": runs, "ledger": ledger, "output": folder / "output"}
         texts: dict[str, str | float] = {
             name: str(place.resolve() if isinstance(place, Path) else place) for name, place in settings.items()
         }
@@ -97,28 +97,28 @@ def train_on_flower(
             for number in range(nodes):
                 flower.supernode(number)
         flower.run(folder / "app")
-        said = _ServerOutput(folder / "told", observer, is_here=superlink is None)
-        flower.wait(said.begun, "the server app to begin")
-        flower.wait(said.finished, "the rounds", None)
+        output = _ServerOutput(folder / "output", observer, is_local=superlink is None)
+        flower.wait(output.has_begun, "the server app to begin")
+        flower.wait(output.has_finished, "the rounds", None)
 
 
 class _ServerOutput:
-    """What the server app has said so far, line by line; it begins with its process id."""
+    """The lines that the server app has written so far; the first holds its process id."""
 
-    def __init__(self, told: Path, observer: RunObserver, *, is_here: bool) -> None:
-        self._told, self._observer, self._read, self._is_here = told, observer, 0, is_here
+    def __init__(self, file: Path, observer: RunObserver, *, is_local: bool) -> None:
+        self._file, self._observer, self._read, self._is_local = file, observer, 0, is_local
 
-    def begun(self) -> bool:
-        """Whether it has said anything."""
+    def has_begun(self) -> bool:
+        """Return whether the app has written anything."""
         return bool(self._lines())
 
-    def finished(self) -> bool:
-        """Tells the observer what is new.
+    def has_finished(self) -> bool:
+        """Return whether the app has finished, and pass new stages to the observer.
 
         Raises:
-            ConfigError: the app has failed, or is gone without a word.
+            ConfigError: the app has failed, or was killed.
         """
-        gone = self._is_here and not is_running(self._lines()[0]["pid"])  # asked first: it may just be ending
+        gone = self._is_local and not is_running(self._lines()[0]["pid"])  # before reading: it may just be ending
         lines = self._lines()
         for line in lines[self._read :]:
             if "error" in line:
@@ -128,33 +128,33 @@ class _ServerOutput:
         self._read = len(lines)
         done = "done" in lines[-1]
         if gone and not done:
-            raise ConfigError("Flower", ["the server app was killed; the same command goes on from there"])
+            raise ConfigError("Flower", ["the server app was killed; run the same command again to resume"])
         return done
 
     def _lines(self) -> list[dict[str, Any]]:
-        text = self._told.read_text(encoding="utf-8") if self._told.exists() else ""
+        text = self._file.read_text(encoding="utf-8") if self._file.exists() else ""
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
 
-class _Teller:
-    """What the server app says, for the process that started it; see ``programme.Observer``."""
+class _OutputWriter:
+    """Writes the stages of the server app for the process that started it; a ``RunObserver``."""
 
-    def __init__(self, told: Path) -> None:
-        self._told = told
+    def __init__(self, file: Path) -> None:
+        self._file = file
 
-    def stage(self, says: str) -> None:
-        self.line(stage=says)
+    def stage(self, text: str) -> None:
+        self.line(stage=text)
 
     def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
         self.line(stage=f"round {record.round} of {plan.scheme.rounds}")
 
-    def line(self, **what: object) -> None:
-        with self._told.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(what) + "\n")
+    def line(self, **content: object) -> None:
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(content) + "\n")
 
 
 def write_flower_app(folder: Path, settings: dict[str, str | float]) -> None:
-    """Writes the app that Flower ships to its nodes: names of functions here, and the settings of one run."""
+    """Write the app that Flower sends to its nodes: names of functions here, and the settings of one run."""
     (folder / "rounds").mkdir(parents=True)
     (folder / "rounds" / "__init__.py").touch()
     (folder / "rounds" / "apps.py").write_text(MODULE, encoding="utf-8")
@@ -164,49 +164,49 @@ def write_flower_app(folder: Path, settings: dict[str, str | float]) -> None:
 
 
 def run_server_app() -> Any:
-    """A ``ServerApp`` that trains the programme of its run's settings."""
+    """Return a ``ServerApp`` that trains the run config in its settings."""
     from flwr.serverapp import ServerApp
 
     end_with_owner()
     app = ServerApp()
 
     def main(grid: Any, context: Any) -> None:
-        settings, told = context.run_config, _Teller(Path(str(context.run_config["told"])))
-        told.line(pid=os.getpid())
+        settings, output = context.run_config, _OutputWriter(Path(str(context.run_config["output"])))
+        output.line(pid=os.getpid())
         try:
-            _train(grid, settings, told)
+            _train(grid, settings, output)
         except Exception as error:
-            told.line(error=f"{type(error).__name__}: {error}" if not isinstance(error, EpsilogError) else str(error))
+            output.line(error=f"{type(error).__name__}: {error}" if not isinstance(error, EpsilogError) else str(error))
             raise
-        told.line(done=True)
+        output.line(done=True)
 
     app.main()(main)
     return app
 
 
 def run_client_app() -> Any:
-    """A ``ClientApp`` that computes for any clients of the programme of its run's settings."""
+    """Return a ``ClientApp`` that computes for any clients of the run config in its settings."""
     from epsilog.adapters.flower_simulation import build_simulation_client_app
     from epsilog.training.engines import enable_compilation_cache
 
     end_with_owner()
     enable_compilation_cache()
-    return build_simulation_client_app(lambda context: _public(Path(str(context.run_config["programme"]))))
+    return build_simulation_client_app(lambda context: _prepare_simulation(Path(str(context.run_config["config"]))))
 
 
-def _public(programme: Path) -> Task:
-    """The task of a simulation, whose data anybody may see; of no other is anything told."""
-    _require_simulation(programme)
-    return prepare_config(programme).task
+def _prepare_simulation(config: Path) -> Task:
+    """Return the task of a simulation, whose data are public; any other config is refused."""
+    _require_simulation(config)
+    return prepare_config(config).task
 
 
-def _require_simulation(programme: Path) -> None:
-    if not load_run_config(programme).run.simulation:
-        bound = "true for --engine flower; real clients keep their rows, and have an app of their own"
-        raise ConfigError(str(programme), [CheckError("run.simulation", bound, "false")])
+def _require_simulation(config: Path) -> None:
+    if not load_run_config(config).run.simulation:
+        bound = "true for --engine flower; real clients keep their rows, and use their own app"
+        raise ConfigError(str(config), [CheckError("run.simulation", bound, "false")])
 
 
-def _train(grid: Any, settings: Any, told: _Teller) -> None:
+def _train(grid: Any, settings: Any, output: _OutputWriter) -> None:
     from epsilog.adapters.flower_simulation import FlowerSimulationTransport
     from epsilog.training.engines import enable_compilation_cache
     from epsilog.training.engines.remote import make_simulated_remote_engine
@@ -214,17 +214,17 @@ def _train(grid: Any, settings: Any, told: _Teller) -> None:
     enable_compilation_cache()
     from epsilog.ledger import parse_address
 
-    _require_simulation(Path(str(settings["programme"])))
-    courier = FlowerSimulationTransport(grid, float(settings["reply-seconds"]), told.stage)
+    _require_simulation(Path(str(settings["config"])))
+    courier = FlowerSimulationTransport(grid, float(settings["reply-seconds"]), output.stage)
     until = time.monotonic() + courier.reply_seconds
     while len(list(grid.get_nodes())) < int(settings["nodes"]):
         if time.monotonic() > until:
             raise ConnectionError(f"fewer than {settings['nodes']} nodes of Flower are connected")
         time.sleep(0.5)
     train_only(
-        Path(str(settings["programme"])),
+        Path(str(settings["config"])),
         runs=Path(str(settings["runs"])),
         ledger=parse_address(str(settings["ledger"])),
-        observer=told,
+        observer=output,
         engine=lambda scheme, run, task: make_simulated_remote_engine(courier, scheme, run, task),
     )

@@ -1,4 +1,4 @@
-"""`epsilog ledger show`, `history`, `watch` and `export`: look at the books, and take them along."""
+"""`epsilog ledger`, the commands that read: show, fits, history, watch, export, cycles, verify; backup and restore."""
 
 from __future__ import annotations
 
@@ -15,38 +15,37 @@ import typer
 
 from epsilog.cli.account import read_release
 from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, echo, ledger_app, print_json
-from epsilog.cli.show import console, escape_control_characters, print_figures, print_notice, print_table
+from epsilog.cli.show import escape_control_characters, print_figures, print_notice, print_table, write
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
-    from epsilog.ledger import Balance, Entry, Ledger, LedgerView
+    from epsilog.ledger import Balance, Entry, Ledger, LedgerVerification, LedgerView
 
-LedgerFile = Annotated[
-    str, typer.Option("--ledger", "-l", help="The ledger: a file, postgresql://...?ledger=NAME, or https://HOST.")
-]
+LEDGER_OPTION = typer.Option("--ledger", "-l", help="The ledger: a file, postgresql://...?ledger=NAME or https://HOST.")
+LedgerFile = Annotated[str, LEDGER_OPTION]
 DEFAULT_LEDGER = "runs/ledger.db"
-By = Annotated[str, typer.Option("--by", help="Who decides; kept for ever.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
-At = Annotated[str | None, typer.Option("--scope", help="The charge's scope; required if several scopes have the key.")]
-SomeScope = Annotated[str | None, typer.Argument(help="Only what lies at and under this scope.")]
+ChargeScope = Annotated[
+    str | None, typer.Option("--scope", help="The charge's scope; required if several scopes have the key.")
+]
+ScopeFilter = Annotated[str | None, typer.Argument(help="Show only this scope and those under it.")]
 
 
 def open_for_writing(ledger: str) -> Ledger:
-    """Opens a ledger that exists: only who makes a budget may make a ledger."""
+    """Open a ledger that exists."""
     from epsilog.ledger import open_ledger
 
     return open_ledger(require_ledger(ledger))
 
 
 def open_for_reading(ledger: str) -> LedgerView:
-    """Opens a ledger that exists, to look at it."""
+    """Open a ledger that exists, to read it."""
     from epsilog.ledger import read_ledger
 
     return read_ledger(require_ledger(ledger))
 
 
 def require_ledger(ledger: str) -> str | Path:
-    """A ledger that is there: only who makes a budget may make a ledger."""
+    """Return the address of a ledger that exists."""
     from epsilog.ledger import ledger_exists, parse_address
 
     where = parse_address(ledger)
@@ -58,24 +57,24 @@ def require_ledger(ledger: str) -> str | Path:
 
 
 def require_ledger_file(ledger: Path) -> Path:
-    """A ledger's path, if there is a file."""
+    """Return the path of a ledger that is an existing file."""
     if not ledger.exists():
         raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
     return ledger
 
 
 def require_file_ledger(ledger: str) -> Path:
-    """A ledger's path, where nothing but a file will do."""
+    """Return the path of a ledger that must be a file."""
     from epsilog.ledger import parse_address
 
     where = parse_address(ledger)
     if isinstance(where, Path):
         return where
-    raise CheckError("ledger", "a file: a database or a server has tools of its own for this", redact_address(ledger))
+    raise CheckError("ledger", "a file; a database or a server has its own tools for this", redact_address(ledger))
 
 
 def redact_address(ledger: str) -> str:
-    """What a ledger is called where people read it: as it was given, and without a password."""
+    """Return the address of a ledger without its password."""
     from epsilog.ledger import parse_address, redact_password
 
     where = parse_address(ledger)
@@ -84,12 +83,12 @@ def redact_address(ledger: str) -> str:
 
 @ledger_app.command("show")
 def show_command(
-    scope: SomeScope = None,
+    scope: ScopeFilter = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
-    last: Annotated[int, typer.Option("--last", min=1, help="How many entries to show.")] = 20,
+    last: Annotated[int, typer.Option("--last", min=1, help="Number of entries to show.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show budgets, balances and entries, after checking the whole chain.
+    """Show budgets, balances and entries of a verified ledger.
 
     Example: epsilog ledger show demo/exams --ledger runs/ledger.db
     """
@@ -99,7 +98,7 @@ def show_command(
         except LedgerIntegrityError as error:
             verified, trouble = None, str(error)
         balances = [b for b in books.budgets() if scope is None or b.scope == scope or b.scope.startswith(scope + "/")]
-        shown, count = _newest(books.history(scope) if verified else (), last)
+        entries, count = _take_last(books.history(scope) if verified else (), last)
         if verified and scope is not None and not (balances or count):
             known = ", ".join(repr(b.scope) for b in books.budgets()[:5]) or "none"
             raise CheckError("scope", f"one that this ledger has a budget for (it has {known})", repr(scope))
@@ -114,45 +113,40 @@ def show_command(
                 "restored": list(verified.restored) if verified else None,
                 "partitions": list(verified.partitions) if verified else None,
                 "budgets": [budget_to_json(budget) for budget in balances],
-                "history": [entry_to_json(entry) for entry in shown],
+                "history": [entry_to_json(entry) for entry in entries],
             }
         )
     else:
-        rows = [
-            [_format_budget(b), b.kind, *map(format_amounts, (b.caps, b.spent, b.reserved, b.available))]
-            for b in balances
-        ]
+        rows = [[_format_scope(b), b.kind, *_format_sums(b)] for b in balances]
         print_table("Budgets", ["scope", "kind", "cap", "spent", "reserved", "available"], rows)
-        several = len({entry.scope for entry in shown}) > 1
-        lines = [_cells(entry, several=several) for entry in shown]
-        print_table(f"Entries ({len(shown)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
+        several = len({entry.scope for entry in entries}) > 1
+        lines = [_list_cells(entry, several=several) for entry in entries]
+        print_table(f"Entries ({len(entries)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
         for theorem in dict.fromkeys(b.theorem for b in balances):
             print_notice(f"These sums may be compared with a cap because: {theorem}")
-        if verified and verified.overridden:
-            print_notice(f"Priced by the owner's word, not by a proof: {format_charges(verified.overridden)}")
-        if verified and verified.partitions:
-            print_notice(
-                f"Disjoint blocks by the owner's word, of which one was paid for: {', '.join(verified.partitions)}"
-            )
-        if verified and verified.restored:
-            print_notice(f"Restored from a backup, and what came after that is missing: entries {[*verified.restored]}")
         if verified:
+            for note in _list_attested(verified):
+                print_notice(note)
             print_figures("Chain", [("entries", str(verified.count)), ("head", verified.head)])
         else:
-            print_notice(f"The ledger does not hold: {trouble}")
+            print_notice(f"The ledger does not verify: {trouble}")
     if verified is None:
         raise typer.Exit(NOT_VERIFIED)
 
 
 @ledger_app.command("fits")
 def headroom_command(
-    scope: Annotated[str, typer.Argument(help="Where it is charged; every budget at or above it must bear it.")],
-    release: Annotated[Path | None, typer.Option("--release", help="A JSON or TOML file holding the release.")] = None,
-    delta: Annotated[str | None, typer.Option("--delta", help="What approximate budgets are charged.")] = None,
+    scope: Annotated[str, typer.Argument(help="Scope to charge; every budget at or above it is charged.")],
+    release: Annotated[
+        Path | None, typer.Option("--release", help="The release, as a JSON or TOML file; - for standard input.")
+    ] = None,
+    delta: Annotated[str | None, typer.Option("--delta", help="Delta that approximate budgets are charged.")] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Say what a scope can still bear, and how many charges like one release; ends with 3 if not even one fits.
+    """Show what is available at a scope, and how many such charges fit.
+
+    Exit code 3: not even one charge fits.
 
     Example: epsilog ledger fits acme/claims --release release.json --delta 1e-6
     """
@@ -162,51 +156,55 @@ def headroom_command(
     with open_for_reading(ledger) as books:
         found, path = books.what_fits(scope, term, delta=delta), books.budgets_above(scope)
     if as_json:
-        told = {"available": dict(found.available), "charges": found.charges, "repetitions": found.repetitions}
-        print_json({"scope": scope, **told, "budgets": [budget_to_json(budget) for budget in path]})
+        headroom = {"available": dict(found.available), "charges": found.charges, "repetitions": found.repetitions}
+        print_json({"scope": scope, **headroom, "budgets": [budget_to_json(budget) for budget in path]})
     else:
-        rows = [[b.scope, *map(format_amounts, (b.caps, b.spent, b.reserved, b.available))] for b in path]
+        rows = [[b.scope, *_format_sums(b)] for b in path]
         print_table("Budgets on the path", ["scope", "cap", "spent", "reserved", "available"], rows)
         counts = {"charges like it": found.charges, "repetitions as one plan": found.repetitions}
-        told_counts = [(name, str(count)) for name, count in counts.items() if count is not None]
-        print_figures(f"{scope} can bear", [("at most", format_headroom(path)), *told_counts])
+        known = [(name, str(count)) for name, count in counts.items() if count is not None]
+        print_figures(f"Available at {scope}", [("at most", format_headroom(path)), *known])
         if any(budget.retired is not None for budget in path):
-            print_notice("The scope is retired: nothing is charged here any more.")
+            print_notice("The scope is retired and accepts no further charge.")
     if term is not None and found.charges == 0:
         raise typer.Exit(REFUSED)
 
 
 @ledger_app.command("history")
 def history_command(
-    scope: SomeScope = None,
+    scope: ScopeFilter = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
-    after: Annotated[int, typer.Option("--after", min=0, help="Only entries of a higher number.")] = 0,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many; all if blank.")] = None,
+    after: Annotated[int, typer.Option("--after", min=0, help="Only entries with a higher number.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Largest number of entries; if omitted: all.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List entries, oldest first, as they are read: a long history needs neither time nor memory to begin.
+    """List entries, oldest first, as they are read.
 
     Example: epsilog ledger history acme/claims --after 100 --limit 20
     """
     with open_for_reading(ledger) as books:
-        told = islice(books.history(scope, after=after), limit)
+        entries = islice(books.history(scope, after=after), limit)
         if as_json:
-            return print_json([entry_to_json(entry) for entry in told])
-        for entry in told:
-            echo(_line(entry))
+            return print_json([entry_to_json(entry) for entry in entries])
+        for entry in entries:
+            echo(_format_entry(entry))
     return None
 
 
 @ledger_app.command("watch")
 def watch_command(
-    scope: SomeScope = None,
+    scope: ScopeFilter = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     after: Annotated[
-        int | None, typer.Option("--after", min=0, help="Begin after this entry; after the newest if blank.")
+        int | None, typer.Option("--after", min=0, help="Start after this entry; if omitted: after the newest.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many; never if blank.")] = None,
-    every: Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Stop after this many entries; if omitted: never.")
+    ] = None,
+    every: Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two reads.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
 ) -> None:
     """Show entries as they are written, until Ctrl-C.
 
@@ -217,7 +215,7 @@ def watch_command(
         while left is None or left > 0:
             count, before = books.head()[0], left
             for entry in islice(books.history(scope, after=seen), left):
-                echo(json.dumps(entry_to_json(entry), ensure_ascii=False) if as_json else _line(entry))
+                echo(json.dumps(entry_to_json(entry), ensure_ascii=False) if as_json else _format_entry(entry))
                 left = None if left is None else left - 1
             seen = max(seen, count)
             if left == before:
@@ -226,29 +224,197 @@ def watch_command(
 
 @ledger_app.command("export")
 def export_command(
-    file: Annotated[Path, typer.Argument(help="What to write: .csv, .jsonl or .parquet.")],
-    scope: Annotated[str | None, typer.Option("--scope", help="Only what lies at and under it.")] = None,
+    file: Annotated[Path, typer.Argument(help="File to write: .csv, .jsonl or .parquet.")],
+    scope: Annotated[str | None, typer.Option("--scope", help="Export only this scope and those under it.")] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Write entries for other programs; a spreadsheet runs no formula in them.
+    """Write entries for other programs; text cannot act as a formula.
 
     Example: epsilog ledger export entries.csv --scope acme/claims
     """
-    from epsilog.ledger import export_entries as written
+    from epsilog.ledger import export_entries
 
     with open_for_reading(ledger) as books:
-        count = written(books.history(scope), file)
+        count = export_entries(books.history(scope), file)
     if as_json:
         return print_json({"file": str(file), "entries": count})
-    console.print(f"wrote {count} entries to {file}")
+    write(f"wrote {count} entries to {file}")
     return None
 
 
+@ledger_app.command("cycles")
+def cycles_command(
+    scope: Annotated[str, typer.Argument(help="The budget that all cycles are charged to, or fall under.")],
+    plans: Annotated[
+        list[Path] | None,
+        typer.Option("--plan", help="A run folder, plan or report, for population, name and period; repeatable."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="Delta at which epsilon of a zcdp, gdp or rdp budget is stated.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the cycles as Markdown to this file.")
+    ] = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Show the cost of each release cycle under a budget, and the sum.
+
+    A cycle is the period that plans state, else the part of the scope under SCOPE, else one charge. A decommissioned
+    release stays spent: only the lifetime counts against the cap.
+
+    Example: epsilog ledger cycles acme/claims --plan runs/claims-q3-1a2b3c4d --plan runs/claims-q4-5e6f7a8b
+    """
+    from epsilog.ledger import read_cycles
+    from epsilog.reports import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
+
+    with open_for_reading(ledger) as books:
+        found = read_cycles(books, scope, plans=read_plan_summaries(plans or ()), delta=delta)
+    if output is not None:
+        output.write_text(render_cycles(found), encoding="utf-8")
+    if as_json:
+        return print_json(found.to_json())
+    headings = ["cycle", "N", "models", "spent in it", "lifetime", "of that in use"]
+    print_table(f"Release cycles of {scope}", headings, list_cycle_rows(found))
+    print_figures("Budget", list_cycle_totals(found))
+    for sentence in found.says:
+        print_notice(sentence)
+    if output is not None:
+        write(f"wrote {output}", soft_wrap=True)
+    return None
+
+
+@ledger_app.command("verify")
+def verify_ledger_command(
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    since: Annotated[
+        Path | None,
+        typer.Option(
+            "--since",
+            help="A signed checkpoint that you kept: the ledger must begin with its entries. The costs of those are "
+            "taken on the word of its signer.",
+        ),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", "-k", help="A key that must have signed it: a public line NAME+ID+KEY, or its file."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Recompute every hash, rule, balance and cost of a ledger.
+
+    Exit code 4: the ledger does not verify. `epsilog verify` checks everything else.
+
+    Example: epsilog ledger verify --ledger runs/ledger.db --since checkpoint.txt --key privacy.pub
+    """
+    from epsilog.cli.verify import read_verifier_key
+    from epsilog.verification import read_checkpoint
+
+    if since is None and key:
+        raise CheckError("key", "absent without --since", "given")
+    kept = None if since is None else read_checkpoint(since)
+    with open_for_reading(ledger) as books:
+        found = books.verify(since=kept, keys=[read_verifier_key(one) for one in key or ()])
+    if as_json:
+        return print_json(
+            {
+                "entries": found.count,
+                "head": found.head,
+                "since": found.since,
+                "charges_told": found.charges_told,
+                "priced": found.priced,
+                "unpriced": found.unpriced,
+                "overridden": charges_to_json(found.overridden),
+                "restored": list(found.restored),
+                "partitions": list(found.partitions),
+            }
+        )
+    _print_verification(f"Ledger {redact_address(ledger)}", found)
+    for note in (*_list_unchecked(found), *_list_attested(found)):
+        print_notice(note)
+    return None
+
+
+@ledger_app.command("backup")
+def backup_command(
+    file: Annotated[Path, typer.Argument(help="The backup to make; must not exist.")],
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Copy a ledger into one file and verify the copy; writers may go on.
+
+    Example: epsilog ledger backup /elsewhere/ledger-2026-05-03.db
+    """
+    from epsilog.ledger import copy_ledger
+
+    _print_copy(f"Backup {file}", file, copy_ledger(require_ledger(ledger), file), as_json=as_json)
+
+
+@ledger_app.command("restore")
+def restore_command(
+    file: Annotated[Path, typer.Argument(help="A backup.")],
+    by: Annotated[str, typer.Option("--by", help="Who decides; kept permanently.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept permanently.")],
+    ledger: Annotated[
+        str, typer.Option("--ledger", "-l", help="The ledger file to make; must not exist.")
+    ] = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Make a ledger from a backup; its owner must accept it before use.
+
+    Example: epsilog ledger restore /elsewhere/ledger-2026-05-03.db --by emil --reason "the disk is gone"
+    """
+    from epsilog.ledger import restore_backup
+
+    place = require_file_ledger(ledger)
+    found = restore_backup(require_ledger_file(file), place, by=by, reason=reason)
+    _print_copy(f"Ledger {place}", place, found, as_json=as_json)
+    if not as_json:
+        print_notice("It accepts no charge until its owner accepts what may be missing: epsilog ledger accept.")
+
+
+def _print_copy(title: str, file: Path, found: LedgerVerification, *, as_json: bool) -> None:
+    if as_json:
+        return print_json({"file": str(file), "entries": found.count, "head": found.head})
+    return _print_verification(title, found)
+
+
+def _print_verification(title: str, found: LedgerVerification) -> None:
+    print_figures(title, [("entries", str(found.count)), ("head", found.head)])
+
+
+def _list_unchecked(found: LedgerVerification) -> list[str]:
+    """Return what was not recomputed, in sentences."""
+    notes = []
+    if found.since:
+        notes.append(
+            f"It begins with the {found.since} entries of the checkpoint. Their costs were not recomputed: they are "
+            "attested by its signer. Every hash, rule and balance was recomputed."
+        )
+    if not found.charges_told:
+        notes.append("The server does not show its stored charges, so they were not compared with the entries.")
+    if found.unpriced:
+        notes.append(f"The costs of {found.unpriced} of {found.priced + found.unpriced} charges were not recomputed.")
+    return notes
+
+
+def _list_attested(found: LedgerVerification) -> list[str]:
+    """Return what only the owner attests, in sentences."""
+    notes = []
+    if found.overridden:
+        notes.append(f"Costs attested by the owner, without proof: {format_charges(found.overridden)}")
+    if found.partitions:
+        notes.append(f"Disjoint blocks attested by the owner, charged once: {', '.join(found.partitions)}")
+    if found.restored:
+        notes.append(f"Restored from a backup, and later entries are missing: entries {[*found.restored]}")
+    return notes
+
+
 def budget_to_json(budget: Balance) -> dict[str, Any]:
-    """A budget as plain JSON values."""
+    """Return a budget as plain JSON values."""
     sums = ("caps", "reserved", "spent", "active", "available", "set_aside")
-    told = {name: None if (sum_ := getattr(budget, name)) is None else dict(sum_) for name in sums}
+    amounts = {name: None if (sum_ := getattr(budget, name)) is None else dict(sum_) for name in sums}
     return {
         "scope": budget.scope,
         "kind": budget.kind,
@@ -259,13 +425,13 @@ def budget_to_json(budget: Balance) -> dict[str, Any]:
         "retired": budget.retired,
         "partition": budget.partition,
         "promise": budget.promise and dict(budget.promise),
-        **told,
+        **amounts,
         "theorem": budget.theorem,
     }
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
-    """An entry as plain JSON values."""
+    """Return an entry as plain JSON values."""
     return {
         "index": entry.index,
         "time": entry.time,
@@ -287,28 +453,37 @@ def format_charges(charges: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{key} at {scope}" for scope, key in charges)
 
 
-def _format_budget(budget: Balance) -> str:
-    kinds = {"simulation": budget.simulation, f"share of {budget.quota}": budget.quota, "retired": budget.retired}
-    kinds["partition: cap of each block, paid for above"] = budget.partition
+def format_amounts(amounts: Mapping[str, str]) -> str:
+    """Return amounts in one line."""
+    return ", ".join(f"{quantity} {amount}" for quantity, amount in amounts.items())
+
+
+def _format_sums(budget: Balance) -> list[str]:
+    return [format_amounts(sums) for sums in (budget.caps, budget.spent, budget.reserved, budget.available)]
+
+
+def _format_scope(budget: Balance) -> str:
+    kinds = {"simulation": budget.simulation, f"quota of {budget.quota}": budget.quota, "retired": budget.retired}
+    kinds["partition: cap of each block, charged above"] = budget.partition
     marks = [name for name, holds in kinds.items() if holds]
     return escape_control_characters(budget.scope) + (f" ({', '.join(marks)})" if marks else "")
 
 
-def _cells(entry: Entry, *, several: bool) -> list[str]:
-    """An entry in columns; a key belongs to its scope, which is told where there are ``several``."""
+def _list_cells(entry: Entry, *, several: bool) -> list[str]:
+    """Return an entry in columns; a key belongs to its scope, which is shown where there are ``several``."""
     charge = entry.scope if entry.key is None else f"{entry.key} at {entry.scope}" if several else entry.key
-    return [str(entry.index), entry.time[:19], entry.verb.value, charge, _detail(entry.body)]
+    return [str(entry.index), entry.time[:19], entry.verb.value, charge, _format_body(entry.body)]
 
 
-def _line(entry: Entry) -> str:
-    """An entry in one line, its columns where those of the line before are."""
-    index, at, verb, charge, detail = _cells(entry, several=True)
+def _format_entry(entry: Entry) -> str:
+    """Return an entry in one line, in fixed columns."""
+    index, at, verb, charge, detail = _list_cells(entry, several=True)
     costs = "; ".join(format_amounts(amount) for amount in entry.amounts.values())
     return f"{index:>7}  {at}  {verb:<16}  " + "  ".join(filter(None, (charge, costs, detail)))
 
 
-def _newest(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
-    """The last of many entries, and how many there are."""
+def _take_last(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
+    """Return the last of many entries, and how many there are."""
     kept: deque[Entry] = deque(maxlen=min(last, sys.maxsize))
     count = 0
     for entry in entries:
@@ -317,12 +492,7 @@ def _newest(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
     return list(kept), count
 
 
-def format_amounts(amounts: Mapping[str, str]) -> str:
-    """Amounts in one line."""
-    return ", ".join(f"{quantity} {amount}" for quantity, amount in amounts.items())
-
-
-def _detail(body: Mapping[str, Any]) -> str:
+def _format_body(body: Mapping[str, Any]) -> str:
     if "output_hash" in body:
         return f"round {body['round']} -> {body['output_hash'][:12]}..."
     if "round" in body:
@@ -330,5 +500,5 @@ def _detail(body: Mapping[str, Any]) -> str:
     caps = format_amounts(body["caps"]) if "caps" in body else ""
     caps += f" (for {format_amounts(body['promise'])})" if "promise" in body else ""
     plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
-    said = escape_control_characters(": ".join(filter(None, (body.get("by"), body.get("reason")))))
-    return "; ".join(filter(None, (caps, plan, body.get("until"), said)))
+    reason = escape_control_characters(": ".join(filter(None, (body.get("by"), body.get("reason")))))
+    return "; ".join(filter(None, (caps, plan, body.get("until"), reason)))

@@ -6,40 +6,49 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.text import Text
 
 import epsilog as ep
-from epsilog.cli.account import read_release
-from epsilog.cli.app import GOES_ON, NOT_VERIFIED, Json, montecarlo_app, on_stop, print_json
-from epsilog.cli.show import console, format_interval, print_figures, print_notice, print_table, style_bold
-from epsilog.terms import CheckError, codec
+from epsilog.cli.account import ReleaseFile, read_release
+from epsilog.cli.app import (
+    NOT_VERIFIED,
+    RESUMABLE,
+    Json,
+    montecarlo_app,
+    on_stop,
+    print_json,
+    read_bytes,
+    read_document,
+)
+from epsilog.cli.show import console, format_interval, print_figures, print_notice, print_table, style, write
+from epsilog.terms import CheckError
 from epsilog.terms.formatting import format_upper
+
+if TYPE_CHECKING:
+    from epsilog.terms import Interval
 
 _PROCESSES, _DASK = "processes", "dask"
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")]
-Goal = Annotated[float, typer.Option("--epsilon", "-e", help="Goal, in nats.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Make a run that can be repeated: a simulation.")]
-Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes; the result does not depend on it.")]
-Backend = Annotated[
-    str, typer.Option("--backend", help="Where draws are made: processes of this machine, or a dask cluster.")
-]
+TargetEpsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Target epsilon, in nats.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Chosen seed: the run is repeatable and marked a simulation.")]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="Number of processes; does not change the result.")]
+Backend = Annotated[str, typer.Option("--backend", help="Where to draw: processes on this machine, or dask.")]
 Scheduler = Annotated[
-    str | None, typer.Option("--scheduler", help="HOST:PORT of a running Dask cluster; one is started here if blank.")
+    str | None,
+    typer.Option("--scheduler", help="HOST:PORT of a running Dask cluster; if omitted: one is started here."),
 ]
-Resume = Annotated[Path | None, typer.Option("--journal", help="A file that lets a killed run go on.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the evidence (JSON).")]
+Resume = Annotated[Path | None, typer.Option("--journal", help="A file from which a stopped run resumes.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the evidence to this JSON file.")]
 Commit = Annotated[
-    Path | None, typer.Option("--commit", help="Write the plan here and draw nothing: publish it, then `draw`.")
+    Path | None, typer.Option("--commit", help="Write the plan to this file and draw nothing: publish it, then `draw`.")
 ]
-Terms = Annotated[Path, typer.Argument(help="A JSON or TOML file holding one release, as `account --json` prints it.")]
 
 
 @montecarlo_app.command("overall-delta")
 def overall_delta_command(samples: int, base_delta: float, as_json: Json = False) -> None:
-    """Delta of what a verified sweep releases, by the reference's two-point bound.
+    """Compute delta of a verified search by the two-point bound.
 
     Example: epsilog account montecarlo overall-delta 10745967 5e-6
     """
@@ -48,7 +57,7 @@ def overall_delta_command(samples: int, base_delta: float, as_json: Json = False
 
 @montecarlo_app.command("base-delta")
 def base_delta_command(samples: int, target_delta: float, as_json: Json = False) -> None:
-    """The largest threshold for estimates that keeps a sweep within a delta.
+    """Compute the largest base delta that keeps a search within a delta.
 
     Example: epsilog account montecarlo base-delta 10745967 1e-5
     """
@@ -57,7 +66,7 @@ def base_delta_command(samples: int, target_delta: float, as_json: Json = False)
 
 @montecarlo_app.command("minimum-samples")
 def minimum_samples_command(base_delta: float, target_delta: float, as_json: Json = False) -> None:
-    """The fewest samples for a threshold and a delta: one fewer fails.
+    """Compute the fewest samples for a base delta and a delta.
 
     Example: epsilog account montecarlo minimum-samples 5e-6 1e-5
     """
@@ -66,11 +75,14 @@ def minimum_samples_command(base_delta: float, target_delta: float, as_json: Jso
 
 @montecarlo_app.command("delta-from-samples")
 def delta_from_samples_command(
-    file: Annotated[Path, typer.Argument(help="Losses: a JSON list, or lines of a loss and, if you like, its count.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="Losses: a JSON list, or lines of a loss and optionally its count; - for standard input."),
+    ],
     epsilon: Epsilon,
     as_json: Json = False,
 ) -> None:
-    """Estimate delta from privacy losses that were drawn elsewhere: no bound, nothing to claim.
+    """Estimate delta from sampled privacy losses: not a bound.
 
     Example: epsilog account montecarlo delta-from-samples losses.txt --epsilon 1
     """
@@ -81,36 +93,36 @@ def delta_from_samples_command(
 
 @montecarlo_app.command("losses")
 def sample_losses_command(
-    file: Terms,
-    samples: Annotated[int, typer.Option("--samples", help="How many to draw.")] = 10_000,
+    file: ReleaseFile,
+    samples: Annotated[int, typer.Option("--samples", help="Number of losses to draw.")] = 10_000,
     direction: Annotated[
         str, typer.Option("--direction", help="remove: drawn with the unit; add: drawn without it.")
     ] = "remove",
-    seed: Annotated[int | None, typer.Option("--seed", help="Draw the same again; fresh ones if blank.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the draws; if omitted: a fresh one.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw privacy losses of a release, one a line, for estimates and plots of your own: nothing to claim.
+    """Draw privacy losses of a release, one a line: not a bound.
 
     Example: epsilog account montecarlo losses run.json --samples 100000 > losses.txt
     """
-    of = ep.montecarlo.draw_entropy() if seed is None else seed
+    used = ep.montecarlo.draw_entropy() if seed is None else seed
     found = ep.montecarlo.draw_losses(
-        read_release(file), samples=samples, seed=of, direction=cast("ep.montecarlo.AdjacencyType", direction)
+        read_release(file), samples=samples, seed=used, direction=cast("ep.montecarlo.AdjacencyType", direction)
     )
     if as_json:
-        return print_json({"direction": direction, "seed": str(of), "losses": found.tolist()})
+        return print_json({"direction": direction, "seed": str(used), "losses": found.tolist()})
     typer.echo("\n".join(map(repr, found.tolist())))
     return None
 
 
 def _read_losses(file: Path) -> tuple[list[float], list[float] | None]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_bytes(file).decode("utf-8")
         if text.lstrip().startswith("["):
             return [float(value) for value in json.loads(text)], None
         rows = [[float(word) for word in line.replace(",", " ").split()] for line in text.splitlines() if line.strip()]
-    except OSError as error:
-        raise CheckError("file", "readable", f"{file}: {error.strerror}") from error
+    except CheckError:
+        raise
     except (ValueError, TypeError, RecursionError) as error:
         raise CheckError("file", "numbers", f"{file}: {error}", verb="hold") from error
     widths = {len(row) for row in rows}
@@ -125,13 +137,15 @@ def _read_losses(file: Path) -> tuple[list[float], list[float] | None]:
 def compare_noise_command(
     rounds: Annotated[int, typer.Option("--rounds", "-T", help="Training rounds.")],
     cycle_length: Annotated[int, typer.Option("--cycle-length", "-b", help="Rounds in an epoch.")],
-    epsilon: Goal,
-    delta: Annotated[float, typer.Option("--delta", "-d", help="Goal.")],
-    bands: Annotated[list[int] | None, typer.Option("--bands", help="Bands to try; 2, 4, 8, ... if blank.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the estimates.")] = 1,
+    epsilon: TargetEpsilon,
+    delta: Annotated[float, typer.Option("--delta", "-d", help="Target delta.")],
+    bands: Annotated[
+        list[int] | None, typer.Option("--bands", help="Numbers of bands to try; if omitted: 2, 4, 8, ...; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the estimates.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Compare independent noise with correlated noise for one training run: which leaves less noise in the model?
+    """Compare independent with correlated noise for one training run.
 
     Example: epsilog account montecarlo compare -T 64 -b 16 --epsilon 2 --delta 1e-5 --bands 4
     """
@@ -165,15 +179,20 @@ def _print_answer(name: str, value: float, given: dict[str, float], as_json: boo
 
 @montecarlo_app.command("certify")
 def certify_command(
-    file: Terms,
+    file: ReleaseFile,
     epsilon: Epsilon,
-    failure: Annotated[float, typer.Option("--failure", help="Chance that the interval is wrong.")] = 1e-6,
-    gap: Annotated[float, typer.Option("--gap", help="Relative half-width to aim for.")] = 0.1,
-    samples: Annotated[int | None, typer.Option("--samples", help="Draws per direction, instead of --gap.")] = None,
-    largest_batch: Annotated[
-        int | None, typer.Option("--largest-batch", help="Batches are cut to it, of --population: what that adds.")
+    failure: Annotated[float, typer.Option("--failure", help="Probability that the interval is wrong.")] = 1e-6,
+    gap: Annotated[float, typer.Option("--gap", help="Target relative half-width of the interval.")] = 0.1,
+    samples: Annotated[
+        int | None, typer.Option("--samples", help="Draws for each adjacency type, instead of --gap.")
     ] = None,
-    population: Annotated[int | None, typer.Option("--population", "-N", help="Units, for --largest-batch.")] = None,
+    largest_batch: Annotated[
+        int | None,
+        typer.Option("--largest-batch", help="Size to which batches from --population are truncated; adds its cost."),
+    ] = None,
+    population: Annotated[
+        int | None, typer.Option("--population", "-N", help="Units in all, for --largest-batch.")
+    ] = None,
     workers: Workers = 1,
     backend: Backend = _PROCESSES,
     scheduler: Scheduler = None,
@@ -183,7 +202,7 @@ def certify_command(
     output: Output = None,
     as_json: Json = False,
 ) -> None:
-    """Bound delta by simulation, where no closed form prices a release.
+    """Bound delta of a release by simulation.
 
     Example: epsilog account montecarlo certify run.json --epsilon 2
     """
@@ -193,33 +212,36 @@ def certify_command(
         raise CheckError("population", "given with --largest-batch, and only then", repr(population))
     ask: dict[str, Any] = {"epsilon": epsilon, "failure": failure, "gap": gap, "samples": samples}
     if commit is not None:
-        _only_a_plan(seed, journal, output, largest_batch)
+        _require_plan_only(seed, journal, output, largest_batch)
         plan = ep.montecarlo.plan_certificate(read_release(file), seed=ep.montecarlo.draw_entropy(), **ask)
-        return _commit(plan, commit, as_json)
+        return _write_plan(plan, commit, as_json)
     release = read_release(file)
-    if largest_batch is not None and population is not None:  # what is wrong with them is said before anything is drawn
+    if largest_batch is not None and population is not None:  # checked before anything is drawn
         truncation_probability(release, population=population, largest_batch=largest_batch)
-    with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as how:
-        result = ep.montecarlo.certify_delta(release, **ask, seed=seed, **how)
+    with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as options:
+        result = ep.montecarlo.certify_delta(release, **ask, seed=seed, **options)
     if largest_batch is None or population is None:
         return _show_certificate(result, output, as_json)
-    cut = build_truncated_poisson_pair(result.interval, release, population=population, largest_batch=largest_batch)
+    truncated = build_truncated_poisson_pair(
+        result.interval, release, population=population, largest_batch=largest_batch
+    )
     if as_json:
         _write(result.to_json(), output)
-        return print_json({"certificate": result.to_json(), "truncated": cut.to_json()})
+        return print_json({"certificate": result.to_json(), "truncated": truncated.to_json()})
     _show_certificate(result, output, as_json)
-    told = Text.assemble(("delta", "bold"), f" at epsilon {epsilon:g}"), style_bold(format_interval(cut))
-    print_figures(f"With batches cut to {largest_batch}", [told])
-    print_notice(f"Assumes: {cut.assumptions[-1]}")
+    print_figures(f"With batches truncated to {largest_batch}", [_format_delta(epsilon, truncated)])
+    print_notice(f"Assumes: {truncated.assumptions[-1]}")
     return None
 
 
 @montecarlo_app.command("sweep")
 def search_noise_command(
-    file: Terms,
-    epsilon: Goal,
-    delta: Annotated[float, typer.Option("--delta", "-d", help="Goal: the claim is at most this.")],
-    slack: Annotated[float, typer.Option("--slack", help="How far below the goal a candidate may have to be.")] = 0.1,
+    file: ReleaseFile,
+    epsilon: TargetEpsilon,
+    delta: Annotated[float, typer.Option("--delta", "-d", help="Target delta: the claim is at most this.")],
+    slack: Annotated[
+        float, typer.Option("--slack", help="Fraction by which a candidate must stay below the target.")
+    ] = 0.1,
     workers: Workers = 1,
     backend: Backend = _PROCESSES,
     scheduler: Scheduler = None,
@@ -229,25 +251,27 @@ def search_noise_command(
     output: Output = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate, verify, release: find the least noise for a goal, with evidence that a third party can redraw.
+    """Find the least noise for a target, with evidence to redraw.
 
     Example: epsilog account montecarlo sweep run.json --epsilon 2 --delta 1e-5 -o evidence.json
     """
     release = read_release(file)
     if commit is not None:
-        _only_a_plan(seed, journal, output)
-        asked = ep.montecarlo.draw_entropy()
-        plan = ep.montecarlo.plan_noise_search(release, epsilon=epsilon, target_delta=delta, slack=slack, seed=asked)
-        return _commit(plan, commit, as_json)
-    with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=1e-6) as how:
-        result = ep.montecarlo.search_noise(release, epsilon=epsilon, delta=delta, slack=slack, seed=seed, **how)
-    return _show_sweep(result, output, as_json)
+        _require_plan_only(seed, journal, output)
+        entropy = ep.montecarlo.draw_entropy()
+        plan = ep.montecarlo.plan_noise_search(release, epsilon=epsilon, target_delta=delta, slack=slack, seed=entropy)
+        return _write_plan(plan, commit, as_json)
+    with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=1e-6) as options:
+        result = ep.montecarlo.search_noise(release, epsilon=epsilon, delta=delta, slack=slack, seed=seed, **options)
+    return _show_search(result, output, as_json)
 
 
 @montecarlo_app.command("draw")
 def execute_plan_command(
-    file: Annotated[Path, typer.Argument(help="A plan, as certify or sweep wrote it with --commit.")],
-    nonce: Annotated[str, typer.Option("--nonce", help="Public, and unknown to all when the plan was published.")],
+    file: Annotated[
+        Path, typer.Argument(help="A plan that certify or sweep wrote with --commit; - for standard input.")
+    ],
+    nonce: Annotated[str, typer.Option("--nonce", help="A public value that nobody knew when the plan was published.")],
     workers: Workers = 1,
     backend: Backend = _PROCESSES,
     scheduler: Scheduler = None,
@@ -255,54 +279,59 @@ def execute_plan_command(
     output: Output = None,
     as_json: Json = False,
 ) -> None:
-    """Carry out a published plan, with a seed that is derived from it and from a public nonce.
+    """Execute a published plan, with a seed from it and a public nonce.
 
     Example: epsilog account montecarlo draw plan.json --nonce "drand quicknet 19482411: 6fd1..." -o evidence.json
     """
-    plan = ep.montecarlo.plan_from_json(_document(file))
+    plan = ep.montecarlo.plan_from_json(read_document(file))
     failure = plan.failure if isinstance(plan, ep.montecarlo.CertificatePlan) else 1e-6
-    with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as how:
+    with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as options:
         if isinstance(plan, ep.montecarlo.CertificatePlan):
-            return _show_certificate(ep.montecarlo.run_certificate(plan, nonce=nonce, **how), output, as_json)
-        return _show_sweep(ep.montecarlo.run_noise_search(plan, nonce=nonce, **how), output, as_json)
+            return _show_certificate(ep.montecarlo.run_certificate(plan, nonce=nonce, **options), output, as_json)
+        return _show_search(ep.montecarlo.run_noise_search(plan, nonce=nonce, **options), output, as_json)
 
 
 @contextmanager
 def _drawing(
     backend: str, scheduler: str | None, workers: int, journal: Path | None, *, quiet: bool, failure: float
 ) -> Iterator[dict[str, Any]]:
-    """How shards are drawn, as the library's options say it; and the interval as it narrows."""
+    """Yield the library's options for drawing shards, with a watcher that shows the interval."""
     if backend not in {_PROCESSES, _DASK}:
         raise CheckError("backend", f"one of {_PROCESSES}, {_DASK}", repr(backend))
     if backend == _PROCESSES and scheduler is not None:
-        raise CheckError("scheduler", "left out, but with --backend dask", repr(scheduler))
+        raise CheckError("scheduler", "absent without --backend dask", repr(scheduler))
     cluster = ep.montecarlo.use_dask_cluster(scheduler, workers=workers) if backend == _DASK else nullcontext()
-    with cluster, _Narrowing(quiet=quiet, failure=failure, kept=journal is not None) as watcher:
+    with cluster, _IntervalWatcher(quiet=quiet, failure=failure, kept=journal is not None) as watcher:
         yield {"workers": workers if backend == _PROCESSES else None, "journal": journal, "progress": watcher}
 
 
-def _only_a_plan(*others: object) -> None:
+def _require_plan_only(*others: object) -> None:
     if any(other is not None for other in others):
-        stands = "--seed, --journal, --output and --largest-batch"
-        raise ValueError(f"commit must stand without {stands}: nothing is drawn")
+        raise CheckError(
+            "commit", "without --seed, --journal, --output and --largest-batch: nothing is drawn", "both", verb="stand"
+        )
 
 
-def _commit(plan: Any, path: Path, as_json: bool) -> None:
+def _write_plan(plan: Any, path: Path, as_json: bool) -> None:
     try:
-        with path.open("x", encoding="utf-8") as file:  # a plan that was published is not written over
+        with path.open("x", encoding="utf-8") as file:  # a published plan is never overwritten
             file.write(json.dumps(plan.to_json(), indent=1) + "\n")
     except OSError as error:
         raise CheckError("commit", "a new file", f"{path}: {error.strerror}", verb="name") from error
     if as_json:
         return print_json({"commitment": plan.commitment, "plan": str(path)})
     print_figures("Plan", [("commitment", plan.commitment), ("plan", str(path))])
-    print_notice("Publish the commitment; then take a public random number that nobody knew before (see `draw`).")
+    print_notice("Publish the commitment; then run `draw` with a public random number that nobody knew before.")
     return None
 
 
 def _write(document: dict[str, Any], output: Path | None) -> None:
     if output is not None:
         output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _format_delta(epsilon: float, interval: Interval) -> tuple[Any, Any]:
+    return style("delta", after=f" at epsilon {epsilon:g}"), style(format_interval(interval))
 
 
 def _show_certificate(result: ep.montecarlo.Certificate, output: Path | None, as_json: bool) -> None:
@@ -314,11 +343,8 @@ def _show_certificate(result: ep.montecarlo.Certificate, output: Path | None, as
     print_figures(
         "Simulated certificate" + (" (seeded: a simulation)" if result.simulation else ""),
         [
-            (
-                Text.assemble(("delta", "bold"), f" at epsilon {epsilon:g}"),
-                style_bold(format_interval(result.interval)),
-            ),
-            ("wrong with chance", f"at most {failure:g}"),
+            _format_delta(epsilon, result.interval),
+            ("wrong with probability", f"at most {failure:g}"),
             ("method", str(result.interval.method)),
             ("seed", f"{result.source.provenance} {result.source.value}"),
         ],
@@ -328,14 +354,14 @@ def _show_certificate(result: ep.montecarlo.Certificate, output: Path | None, as
     return None
 
 
-def _show_sweep(result: ep.montecarlo.NoiseSearchResult, output: Path | None, as_json: bool) -> None:
+def _show_search(result: ep.montecarlo.NoiseSearchResult, output: Path | None, as_json: bool) -> None:
     document = result.to_json()
     _write(document, output)
     if as_json:
         return print_json(document)
     noise = "none: the first candidate failed" if result.noise is None else f"{result.noise:.6g}"
     print_figures(
-        "Verified sweep" + (" (seeded: a simulation)" if result.simulation else ""),
+        "Verified search" + (" (seeded: a simulation)" if result.simulation else ""),
         [
             ("noise chosen", noise),
             ("claim", f"epsilon {result.plan.epsilon:g}, delta at most {format_upper(result.delta)}"),
@@ -347,59 +373,62 @@ def _show_sweep(result: ep.montecarlo.NoiseSearchResult, output: Path | None, as
     return None
 
 
-def _document(file: Path) -> Any:
-    try:
-        return codec.parse_json(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CheckError("file", "readable JSON", f"{file}: {error}") from error
-
-
 @montecarlo_app.command("check")
 def recompute_command(
-    file: Annotated[Path, typer.Argument(help="Evidence, as certify, sweep or draw wrote it.")],
-    shards: Annotated[int | None, typer.Option("--shards", min=1, help="Redraw only so many of each trial.")] = None,
-    commitment: Annotated[str | None, typer.Option("--commitment", help="The plan's, as you saw it published.")] = None,
-    nonce: Annotated[str | None, typer.Option("--nonce", help="As its public source gives it.")] = None,
+    file: Annotated[Path, typer.Argument(help="Evidence that certify, sweep or draw wrote; - for standard input.")],
+    shards: Annotated[
+        int | None, typer.Option("--shards", min=1, help="Number of shards to redraw of each trial; if omitted: all.")
+    ] = None,
+    commitment: Annotated[
+        str | None, typer.Option("--commitment", help="Hash of the plan, as it was published.")
+    ] = None,
+    nonce: Annotated[str | None, typer.Option("--nonce", help="The nonce, as its public source states it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Redraw the evidence of a certificate or a sweep, and redo its choice and its claim.
+    """Redraw the evidence of a certificate or a search.
+
+    Exit code 4: the evidence does not agree with its draws.
 
     Example: epsilog account montecarlo check evidence.json --shards 3
     """
-    document = _document(file)
+    document = read_document(file)
     found = ep.montecarlo.recompute_document(document, shards=shards, commitment=commitment, nonce=nonce)
-    seen = ep.montecarlo.describe_seed_provenance(document)
+    provenance = ep.montecarlo.describe_seed_provenance(document)
     if as_json:
         chosen = document["source"]["provenance"] == ep.montecarlo.CHOSEN
-        print_json({"agrees": not found, "simulation": chosen, "provenance": seen, "findings": list(found)})
+        print_json({"agrees": not found, "simulation": chosen, "provenance": provenance, "findings": list(found)})
     else:
         if found:
             print_table(str(file), ["does not agree"], [[line] for line in found])
         else:
             drawn = sum(min(shards or len(hits), len(hits)) for hits in document["hits"])
-            agrees = Text(f"{file} agrees with its own draws", style="green")
-            console.print(agrees, f"({drawn} of {sum(map(len, document['hits']))} shards redrawn)")
-        print_notice(f"Provenance: {seen}")
+            agrees = style(f"{file} agrees with its own draws", "green")
+            write(agrees, f"({drawn} of {sum(map(len, document['hits']))} shards redrawn)")
+        print_notice(f"Provenance: {provenance}")
         if document["source"]["provenance"] == ep.montecarlo.NONCE and not (commitment and nonce):
-            print_notice("Not compared with what was published: the plan, the nonce (--commitment and --nonce do)")
+            print_notice(
+                "The plan and the nonce were not compared with what was published (use --commitment and --nonce)"
+            )
     if found:
         raise typer.Exit(NOT_VERIFIED)
 
 
-class _Narrowing:
-    """Shows how the interval narrows while draws come in."""
+class _IntervalWatcher:
+    """Shows the interval while draws come in."""
 
     def __init__(self, *, quiet: bool, failure: float, kept: bool) -> None:
         from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
         facts = TextColumn("{task.fields[facts]}")
         columns = (TextColumn("{task.description}"), BarColumn(), facts, TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True)
+        self._progress = Progress(
+            *columns, console=console(), disable=quiet or not console().is_terminal, transient=True
+        )
         self._bars: dict[tuple[int, str], TaskID] = {}
         self._failure = failure
-        on_stop(GOES_ON if kept else "nothing was kept. What is started now is another run (see --journal)")
+        on_stop(RESUMABLE if kept else "nothing was kept; a run with --journal can be resumed")
 
-    def __enter__(self) -> _Narrowing:
+    def __enter__(self) -> _IntervalWatcher:
         self._progress.start()
         return self
 

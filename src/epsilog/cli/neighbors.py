@@ -31,7 +31,7 @@ from unittest import mock
 
 import typer
 
-from epsilog.cli.app import app
+from epsilog.cli.app import load
 from epsilog.cli.neighboring import Pair, pairs
 from epsilog.ledger import TRANSITIONS, open_ledger, read_ledger
 from epsilog.terms.disclosed import Commitment
@@ -103,7 +103,7 @@ def _run(pair: Pair, second: int, work: Path, leak: Leak) -> tuple[Seen, Seen]:
 
 def _invoke(words: list[str]) -> str:
     """The exit code of a command, all that it printed, and all that it logged."""
-    from epsilog.cli import entry
+    from epsilog.cli import app
 
     lines, printed = _Lines(), io.StringIO()
     logging.getLogger().addHandler(lines)
@@ -111,11 +111,11 @@ def _invoke(words: list[str]) -> str:
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
         mock.patch.object(sys, "argv", ["epsilog", *words]),
-        mock.patch.object(entry, "app", _commands()),
+        mock.patch.object(app, "load", _build_commands),
     ):
         code: object = 0
         try:
-            entry.main()
+            app.main()
         except SystemExit as end:
             code = end.code or 0
         finally:
@@ -123,10 +123,12 @@ def _invoke(words: list[str]) -> str:
     return f"exit code {code}\n{printed.getvalue()}\n" + "\n".join(lines.said)
 
 
-@cache
-def _commands() -> Any:
-    """The command line, put together once: that takes longer than a small run."""
-    return typer.main.get_command(app)
+_COMMANDS = cache(lambda: typer.main.get_command(load()))
+
+
+def _build_commands() -> Any:
+    """Return the command line, built once: that takes longer than a small run."""
+    return _COMMANDS()
 
 
 class _Lines(logging.Handler):

@@ -1,212 +1,200 @@
-"""`epsilog plan`: the two calculators, what a loop of DP-SGD costs as it is, and what a printed algorithm spends."""
+"""`epsilog plan`: the calculators' questions, a preflight check of a training loop, and a published algorithm."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
-from epsilog.cli.account import list_tuning_rows, read_document
-from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, option_from_parameter, plan_app, print_json
-from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style_bold
-from epsilog.mechanisms import TRIAL_FORMATS, parse_trials
-from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, parameters
+from epsilog.cli import derive
+from epsilog.cli.account import list_tuning_rows
+from epsilog.cli.app import (
+    NOT_VERIFIED,
+    REFUSED,
+    Application,
+    Json,
+    option_from_parameter,
+    plan_app,
+    print_json,
+    read_document,
+)
+from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style
+from epsilog.terms import CheckError, parameters
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.messages import Message
-from epsilog.terms.numerals import read_number
 
 if TYPE_CHECKING:
     from epsilog.accounting import GaussianDPFit
-    from epsilog.plan import TuningCost
-
-Cap = Annotated[float, option_from_parameter("delta_cap", parameters.DELTA_CAP, "0 for no cap")]
+    from epsilog.plan import FederatedPlan, QueryPlan, TuningCost
 
 
-@plan_app.command("federated")
-def plan_federated_command(
-    population: Annotated[int, option_from_parameter("population", parameters.POPULATION, short="-N")],
-    cohort_size: Annotated[int, option_from_parameter("cohort_size", parameters.COHORT_SIZE, short="-m")],
-    rounds: Annotated[int, option_from_parameter("rounds", parameters.ROUNDS, short="-T")],
-    noise_multiplier: Annotated[
-        float | None, option_from_parameter("noise_multiplier", parameters.NOISE_MULTIPLIER, short="-z")
-    ] = None,
-    epsilon: Annotated[
-        float | None, option_from_parameter("epsilon", parameters.EPSILON, "the noise is calibrated to it")
-    ] = None,
-    delta: Annotated[float | None, option_from_parameter("delta", parameters.DELTA)] = None,
-    delta_cap: Cap = 1e-6,
-    sampling: Annotated[str, option_from_parameter("sampling", parameters.SAMPLING)] = "poisson",
-    relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    privacy_unit: Annotated[str, option_from_parameter("privacy_unit", parameters.PRIVACY_UNIT)] = "client",
-    releases_per_period: Annotated[
-        int, option_from_parameter("releases_per_period", parameters.RELEASES_PER_PERIOD)
-    ] = 1,
-    group: Annotated[int, typer.Option("--group", help="The most units that one person holds: adds that price.")] = 1,
-    trials: Annotated[
-        str | None,
-        typer.Option(
-            "--trials", help=f"The best of a secret number of runs: adds that price. {', '.join(TRIAL_FORMATS)}."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Price a federated schedule: the closed form people know, and the certified interval beside it.
+def build() -> Application:
+    """Return a command for each question, named by its address; those about compositions belong to `account`."""
+    from epsilog.plan.questions import QUESTIONS, FederatedQuestion, QueriesQuestion
 
-    Example: epsilog plan federated -N 50000 -m 500 -T 200 -z 1.2
-    """
-    from epsilog import plan
+    app = Application()
+    app.command("federated")(derive.make_command(_plan_federated, _list_federated(), _FEDERATED))
+    queries = [*derive.list_parameters(QueriesQuestion), derive.JSON_PARAMETER]
+    app.command("queries")(derive.make_command(_plan_queries, queries, _QUERIES))
+    for path, question in QUESTIONS.items():
+        name = path.removeprefix("/").replace("/", "-")
+        if question not in (FederatedQuestion, QueriesQuestion) and not path.startswith("/account"):
+            app.command(name)(derive.make_question_command(question, f"epsilog plan {name}"))
+    return app
 
-    if (noise_multiplier is None) == (epsilon is None):
-        raise ValueError(
-            f"noise_multiplier or epsilon must be given, and not both, got {noise_multiplier!r} and {epsilon!r}"
-        )
-    policy = DeltaPolicy(delta_cap or None)
-    stated = {"population": population, "cohort_size": cohort_size, "rounds": rounds}
-    if noise_multiplier is None:
-        assert epsilon is not None
-        noise_multiplier = plan.calibrate_noise(
-            epsilon=epsilon, delta=delta, policy=policy, sampling=sampling, relation=relation, **stated
-        )
-    priced = plan.federated(
-        **stated,
-        noise_multiplier=noise_multiplier,
-        delta=delta,
-        policy=policy,
-        sampling=sampling,
-        relation=relation,
-        privacy_unit=privacy_unit,
-        releases_per_period=releases_per_period,
-        group=group,
-        fit=True,
-        trials=None if trials is None else parse_trials(trials),
-    )
-    if as_json:
-        return print_json(priced.to_json())
-    q = priced.schedule.sampling_probability
+
+# ---- the federated calculator ----------------------------------------------------------------------------------------
+
+_FEDERATED = """Bound the epsilon of a federated schedule.
+
+The certified interval stands beside the closed form that is widely quoted.
+
+Example: epsilog plan federated -N 50000 -m 500 -T 200 -z 1.2
+"""
+
+
+def _list_federated() -> list[Any]:
+    from epsilog.plan.questions import FederatedQuestion
+
+    goal = option_from_parameter("epsilon", parameters.EPSILON, "calibrates the noise multiplier, instead of it")
+    asked = derive.list_parameters(FederatedQuestion, optional=["noise_multiplier"])
+    return [*asked, derive.make_parameter("epsilon", float, goal, None), derive.JSON_PARAMETER]
+
+
+def _plan_federated(*, epsilon: float | None, as_json: bool, **given: Any) -> None:
+    from epsilog.plan.questions import FederatedNoise, FederatedQuestion
+    from epsilog.terms import fields
+
+    if (given["noise_multiplier"] is None) == (epsilon is None):
+        found = "neither" if epsilon is None else "both"
+        raise CheckError("noise_multiplier", "given, or else --epsilon", found)
+    if epsilon is not None:
+        goal = {name: given[name] for name in fields.list_fields(FederatedNoise) if name in given}
+        asked = derive.read_question(FederatedNoise, goal | {"epsilon": epsilon})
+        given["noise_multiplier"] = asked.answer()["noise_multiplier"]
+    question = derive.read_question(FederatedQuestion, given)
+    plan = question.plan(fit=True)
+    return print_json(question.describe(plan)) if as_json else _show_federated(plan)
+
+
+def _show_federated(plan: FederatedPlan) -> None:
+    q, noise = plan.schedule.sampling_probability, plan.schedule.noise_multiplier
+    formula, releases = plan.formula, plan.releases_per_period
     print_figures(
         "Federated plan",
         [
-            ("sampling", f"{sampling}, q = m/N = {q:.6g} ({q:.3%})"),
-            ("noise multiplier", format_upper(noise_multiplier, 6)),
-            ("delta", f"{priced.delta.delta:g} ({priced.delta.rationale})"),
-            ("relation, unit", f"{relation}, one {privacy_unit}"),
-            (style_bold("epsilon, certified"), style_bold(format_interval(priced.epsilon))),
-            ("method", str(priced.epsilon.method)),
-            ("participation known", format_interval(priced.unamplified)),
-            ("closed form (estimate)", f"{priced.formula.total:.4f}"),
-            ("  root term", f"{priced.formula.root_term:.4f}" + _larger(priced.formula.dominant_term == "root")),
-            ("  linear term", f"{priced.formula.linear_term:.4f}" + _larger(priced.formula.dominant_term == "linear")),
-            *_together(releases_per_period, format_interval(priced.cumulative)),
-            *([] if priced.person is None else [(f"holder of up to {group}", format_interval(priced.person))]),
-            *_swept(priced.sweep),
-            *([] if priced.fit is None else [("mu of Gaussian DP", _fit_text(priced.fit))]),
+            ("sampling", f"{plan.schedule.sampling}, q = m/N = {q:.6g} ({q:.3%})"),
+            ("noise multiplier", format_upper(noise, 6)),
+            ("delta", f"{plan.delta.delta:g} ({plan.delta.rationale})"),
+            ("relation, unit", f"{plan.relation}, one {plan.privacy_unit}"),
+            (style("epsilon, certified"), style(format_interval(plan.epsilon))),
+            ("method", str(plan.epsilon.method)),
+            ("participation known", format_interval(plan.unamplified)),
+            ("closed form (estimate)", f"{formula.total:.4f}"),
+            ("  root term", f"{formula.root_term:.4f}" + _mark_larger(formula.dominant_term == "root")),
+            ("  linear term", f"{formula.linear_term:.4f}" + _mark_larger(formula.dominant_term == "linear")),
+            *([(f"{releases} releases together", format_interval(plan.cumulative))] if releases > 1 else []),
+            *([] if plan.person is None else [(f"holder of up to {plan.group}", format_interval(plan.person))]),
+            *([] if plan.sweep is None else _list_sweep_rows(plan.sweep)),
+            *([] if plan.fit is None else [("mu of Gaussian DP", _format_fit(plan.fit))]),
         ],
     )
-    warned = (finding.says for finding in priced.delta.findings)
-    further = [priced.person, priced.sweep.best if priced.sweep else None]
-    assumed = dict.fromkeys(line for one in (priced.epsilon, *further) if one is not None for line in one.assumptions)
-    for line in (str(priced.verdict), *warned, *(f"Assumes: {a}" for a in assumed)):
+    further = [plan.person, plan.sweep.best if plan.sweep else None]
+    assumptions = dict.fromkeys(line for one in (plan.epsilon, *further) if one is not None for line in one.assumptions)
+    warnings = (finding.says for finding in plan.delta.findings)
+    for line in (str(plan.verdict), *warnings, *(f"Assumes: {each}" for each in assumptions)):
         print_notice(line)
-    return None
 
 
-def _swept(found: TuningCost | None) -> list[tuple[str | Text, str | Text]]:
-    if found is None:
-        return []
-    first = (style_bold("this sweep costs"), style_bold(format_interval(found.best)))
-    return [first, *((f"  {name}", text) for name, text in list_tuning_rows(found))]
+def _list_sweep_rows(sweep: TuningCost) -> list[tuple[Any, Any]]:
+    rows = [(f"  {name}", text) for name, text in list_tuning_rows(sweep)]
+    return [(style("this sweep costs"), style(format_interval(sweep.best))), *rows]
 
 
-def _fit_text(fit: GaussianDPFit) -> str:
-    """A mu with both its errors, each rounded up."""
+def _format_fit(fit: GaussianDPFit) -> str:
+    """Return a mu with both its errors, each rounded up."""
     if fit.error == 0:
         return format_upper(fit.mu, 4)
     errors = Message.of("gdp/fit-errors", mu=fit.mu, beyond=fit.beyond, regret=fit.regret)
     return f"approximately {errors}"
 
 
-def _together(releases: int, cumulative: str) -> list[tuple[str, str]]:
-    return [(f"{releases} releases together", cumulative)] if releases > 1 else []
-
-
-def _larger(dominates: bool) -> str:
+def _mark_larger(dominates: bool) -> str:
     return "  (the larger)" if dominates else ""
 
 
-@plan_app.command("queries")
-def plan_queries_command(
-    epsilon: Annotated[float, option_from_parameter("epsilon", parameters.TOTAL_EPSILON, short="-e")],
-    number: Annotated[int, option_from_parameter("queries", parameters.QUERIES, short="-Q")],
-    sensitivity: Annotated[float, option_from_parameter("sensitivity", parameters.SENSITIVITY, short="-s")] = 1.0,
-    mechanism: Annotated[str, option_from_parameter("mechanism", parameters.MECHANISM)] = "laplace",
-    delta: Annotated[float | None, option_from_parameter("delta", parameters.TOTAL_DELTA)] = None,
-    queries_used: Annotated[int, option_from_parameter("queries_used", parameters.QUERIES_USED, short="-u")] = 0,
-    population: Annotated[int | None, option_from_parameter("population", parameters.UNITS, short="-N")] = None,
-    delta_cap: Cap = 1e-6,
-    weights: Annotated[str | None, option_from_parameter("weights", parameters.WEIGHTS, "for example 3,1,1")] = None,
-    as_json: Json = False,
-) -> None:
-    """Split a budget over queries: the classic noise, the exact one, and the best.
+# ---- the query calculator --------------------------------------------------------------------------------------------
 
-    Example: epsilog plan queries -e 1 -Q 100 --queries-used 40
-    """
-    from epsilog import plan
+_QUERIES = """Split a budget over queries: classic, exact and best noise.
 
-    priced = plan.queries(
-        epsilon=epsilon,
-        queries=number,
-        sensitivity=sensitivity,
-        mechanism=mechanism,
-        delta=delta,
-        queries_used=queries_used,
-        weights=None if weights is None else _numbers(weights),
-        population=population,
-        policy=DeltaPolicy(delta_cap or None),
-    )
+Exit code 3: more queries were answered than the budget covers.
+
+Example: epsilog plan queries -e 1 -Q 100 --queries-used 40
+"""
+
+
+def _plan_queries(*, as_json: bool, **given: Any) -> None:
+    from epsilog.plan.questions import QueriesQuestion
+
+    question = derive.read_question(QueriesQuestion, given)
+    plan = question.plan()
     if as_json:
-        print_json(priced.to_json())
+        print_json(question.describe(plan))
     else:
-        name = "scale b" if mechanism == "laplace" else "standard deviation"
-        rows = [
-            [
-                f"{s.weight:g}",
-                f"{s.epsilon:.6g}",
-                *(format_upper(noise.scale, 6) for noise in (s.classic, s.exact, s.optimal)),
-                f"{s.optimal.error_95:.4g}",
-            ]
-            for s in dict.fromkeys(priced.shares)
-        ]
-        headings = ["weight", "epsilon", f"classic {name}", "exact", "optimal", "95% error (optimal)"]
-        print_table("Noise of one query", headings, rows)
-        print_figures(
-            "Budget",
-            [
-                ("used", f"{queries_used} of {number} queries; {priced.queries_left} more fit"),
-                ("consumed, optimal noise", format_interval(priced.consumed.optimal)),
-                ("consumed, classic noise", format_interval(priced.consumed.classic)),
-                ("consumed, classic split", f"{priced.consumed.split:.6g} of {epsilon:g} (bookkeeping, no bound)"),
-                ("remaining, optimal noise", f"{format_lower(priced.remaining, 6)}, for pure releases"),
-                ("delta", "none: pure DP" if priced.delta is None else f"{priced.delta.delta:g}"),
-                ("saving", f"{priced.noise_reduction:.3g} times less noise when composed optimally"),
-            ],
-        )
-        for finding in priced.findings:
-            print_notice(finding.says)
-    if not priced.covers_used_queries:
+        _show_queries(plan)
+    if not plan.covers_used_queries:
         raise typer.Exit(REFUSED)
+
+
+def _show_queries(plan: QueryPlan) -> None:
+    name = "scale b" if plan.mechanism == "laplace" else "standard deviation"
+    rows = [
+        [
+            f"{share.weight:g}",
+            f"{share.epsilon:.6g}",
+            *(format_upper(noise.scale, 6) for noise in (share.classic, share.exact, share.optimal)),
+            f"{share.optimal.error_95:.4g}",
+        ]
+        for share in dict.fromkeys(plan.shares)
+    ]
+    headings = ["weight", "epsilon", f"classic {name}", "exact", "optimal", "95% error (optimal)"]
+    print_table("Noise of one query", headings, rows)
+    typical = abs(plan.magnitude) if plan.magnitude else None
+    error = (
+        []
+        if typical is None
+        else [("95% error", f"{plan.shares[0].optimal.error_95 / typical:.3%} of a typical answer")]
+    )
+    print_figures(
+        "Budget",
+        [
+            ("used", f"{plan.queries_used} of {plan.queries} queries; {plan.queries_left} more fit"),
+            ("consumed, optimal noise", format_interval(plan.consumed.optimal)),
+            ("consumed, classic noise", format_interval(plan.consumed.classic)),
+            ("consumed, classic split", f"{plan.consumed.split:.6g} of {plan.epsilon:g} (bookkeeping, no bound)"),
+            ("remaining, optimal noise", f"{format_lower(plan.remaining, 6)}, for pure releases"),
+            ("delta", "none: pure DP" if plan.delta is None else f"{plan.delta.delta:g}"),
+            ("saving", f"{plan.noise_reduction:.3g} times less noise when composed optimally"),
+            *error,
+        ],
+    )
+    for finding in plan.findings:
+        print_notice(finding.says)
+
+
+# ---- loops and algorithms of others ----------------------------------------------------------------------------------
 
 
 @plan_app.command("preflight")
 def preflight_command(
-    file: Annotated[Path, typer.Argument(help="A TOML or JSON file that describes the loop.")],
+    file: Annotated[Path, typer.Argument(help="The loop, as a TOML or JSON file; - for standard input.")],
     delta: Annotated[float, option_from_parameter("delta", parameters.DELTA, "of both figures")],
     as_json: Json = False,
 ) -> None:
-    """Price a loop of DP-SGD as it is, and say where that is not what its own accountant counts.
+    """Check whether a DP-SGD loop costs what its accountant reports.
 
-    Exit code 4 says that the loop costs more than its accountant will say, or that nothing is proved of it.
+    Exit code 4: the loop costs more than its accountant reports, or no bound is proven.
 
     Example: epsilog plan preflight loop.toml --delta 1e-6
     """
@@ -220,7 +208,7 @@ def preflight_command(
             "Preflight",
             [
                 ("what its accountant will say", format_upper(found.believed.upper)),
-                (style_bold("what is proved of the loop"), style_bold(format_interval(found.cost))),
+                (style("what is proved of the loop"), style(format_interval(found.cost))),
                 ("relation", str(found.cost.relation)),
                 ("method", str(found.cost.method)),
             ],
@@ -235,16 +223,22 @@ def preflight_command(
 
 @plan_app.command("algorithm-2")
 def algorithm_2_command(
-    sigma: Annotated[float, typer.Option("--sigma", help="The printed noise magnitude.")],
-    batch_probability: Annotated[float, typer.Option("--batch-probability", "-p", help="Chance to join a batch.")],
+    sigma: Annotated[float, typer.Option("--sigma", help="Noise magnitude, as printed.")],
+    batch_probability: Annotated[
+        float, typer.Option("--batch-probability", "-p", help="Probability that an example joins a batch.")
+    ],
     examples: Annotated[int, typer.Option("--examples", "-n", help="Examples of the client.")],
-    participations: Annotated[int, typer.Option("--participations", "-R", help="Rounds the client takes part in.")],
+    participations: Annotated[
+        int, typer.Option("--participations", "-R", help="Rounds that the client takes part in.")
+    ],
     epochs: Annotated[int, typer.Option("--epochs", "-E", help="E, as printed.")] = 1,
-    clip_norm: Annotated[float, typer.Option("--clip-norm", "-C", help="Clip norm of a gradient.")] = 1.0,
+    clip_norm: Annotated[float, typer.Option("--clip-norm", "-C", help="L2 clip norm of a gradient.")] = 1.0,
     delta: Annotated[float, typer.Option("--delta", help="Failure probability.")] = 1e-5,
     as_json: Json = False,
 ) -> None:
-    """Price Algorithm 2 of Naseri et al. (NDSS 2022) as it is printed, with the noise outside the divisor.
+    """Bound the epsilon of Algorithm 2 of Naseri et al. (NDSS 2022).
+
+    The noise stands outside the divisor, as it is printed.
 
     Example: epsilog plan algorithm-2 --sigma 1 -p 0.1 -n 64 -R 10
     """
@@ -270,12 +264,5 @@ def algorithm_2_command(
             ("epsilon if sigma were the multiplier", format_interval(found.mistaken)),
         ],
     )
-    print_notice("For a neighbour with nothing in one example's place: the divisor must not change with the data.")
+    print_notice("For a neighbor with nothing in one example's place: the divisor must not change with the data.")
     return None
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(read_number("weights", part)) for part in text.split(",")]
-    except ValueError as error:
-        raise CheckError("weights", "numbers joined by commas", repr(text)) from error

@@ -1,83 +1,102 @@
-"""How results look on a terminal: a few shapes, used by every command."""
+"""How results are printed for people, in a few shapes. Rich is imported when something is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from epsilog.terms import Interval
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.legible import legible
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
-class _Console(Console):
-    """A terminal to which foreign text says nothing but itself."""
+    from epsilog.terms import Interval
 
-    def print(self, *objects: Any, **kwargs: Any) -> None:
-        """As rich's, with text that is legible."""
-        super().print(*(_safe(each, keep="\n") for each in objects), **kwargs)
-
-
-def _safe(shown: Any, *, keep: str = "") -> Any:
-    """Text in characters that a terminal does not act upon; anything else as it is."""
-    if isinstance(shown, str):
-        return legible(shown, keep=keep)
-    if isinstance(shown, Text) and (told := legible(shown.plain, keep=keep)) != shown.plain:
-        return Text(told, style=shown.style)
-    return shown
-
-
-console = _Console(highlight=False, markup=False, emoji=False)  # what people wrote into a ledger is no markup
 VERDICT_STYLE = {"passed": "green", "warned": "yellow", "failed": "bold red", "not checked": "dim"}
 
 
+@cache
+def console() -> Console:
+    """Return the terminal; foreign text cannot act upon it."""
+    from rich.console import Console
+
+    class _SafeConsole(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            super().print(*(_escape(each, keep="\n") for each in objects), **options)
+
+    return _SafeConsole(highlight=False, markup=False, emoji=False)  # text from a ledger is not markup
+
+
+def _escape(content: Any, *, keep: str = "") -> Any:
+    """Return text with characters escaped that a terminal would act upon; anything else as it is."""
+    from rich.text import Text
+
+    if isinstance(content, str):
+        return legible(content, keep=keep)
+    if isinstance(content, Text) and (safe := legible(content.plain, keep=keep)) != content.plain:
+        return Text(safe, style=content.style)
+    return content
+
+
+def write(*objects: Any, **options: Any) -> None:
+    """Print text, wrapped at words; ``soft_wrap=True`` leaves a line whole, so that it can be copied."""
+    console().print(*objects, **options)
+
+
 def format_interval(interval: Interval) -> str:
-    """Both sides of a certified number; the upper one may be claimed."""
+    """Return both bounds of a certified number; the upper one may be claimed."""
     if interval.lower == interval.upper:
         return format_upper(interval.upper, 6)
     return f"at most {format_upper(interval.upper, 6)} (at least {format_lower(interval.lower, 6)})"
 
 
 def print_figures(title: str, rows: Sequence[tuple[str | Text, str | Text]]) -> None:
-    """Named values, one a line."""
+    """Print named values, one a line."""
+    from rich.table import Table
+
     grid = Table.grid(padding=(0, 3))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(_safe(name), _safe(value))
-    console.print(style_bold(f"\n{legible(title)}"))
-    console.print(grid)
+        grid.add_row(_escape(name), _escape(value))
+    write(style(f"\n{legible(title)}"))
+    write(grid)
 
 
 def print_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """A table with a heading line."""
-    shown = Table(
+    """Print a table with a heading line."""
+    from rich.table import Table
+
+    table = Table(
         title=legible(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
     for heading in headings:
-        shown.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold")
     for row in rows:
-        shown.add_row(*map(_safe, row))
-    console.print()
-    console.print(shown)
+        table.add_row(*map(_escape, row))
+    write()
+    write(table)
 
 
 def print_notice(text: str) -> None:
-    """A sentence that a reader must not miss."""
-    console.print(Text.assemble(("!", "yellow"), f" {legible(text)}"))
+    """Print a sentence that a reader must not miss."""
+    from rich.text import Text
+
+    write(Text.assemble(("!", "yellow"), f" {legible(text)}"))
 
 
-def style_bold(text: str) -> Text:
-    """What matters most."""
-    return Text(text, style="bold")
+def style(text: str, how: str = "bold", after: str = "") -> Text:
+    """Return text in a style, bold by default, with plain text after it."""
+    from rich.text import Text
+
+    return Text.assemble((text, how), after) if after else Text(text, style=how)
 
 
 def escape_control_characters(text: str) -> str:
-    r"""What somebody wrote, in characters that tell a terminal nothing.
+    r"""Return text with each character that is not printable as its Python escape.
 
     >>> escape_control_characters("as agreed\x1b[2J")
     'as agreed\\x1b[2J'
@@ -85,6 +104,6 @@ def escape_control_characters(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def format_status(verdict: str) -> Text:
-    """A verdict in its colour."""
-    return Text(verdict, style=VERDICT_STYLE[verdict])
+def format_status(status: str) -> Text:
+    """Return a status in its color."""
+    return style(status, VERDICT_STYLE[status])

@@ -1,4 +1,4 @@
-"""`epsilog key`, `epsilog sign`, and what leaves a ledger signed: a checkpoint, a bundle, a receipt for one charge."""
+"""`epsilog key`, `epsilog sign`, and signed files of a ledger: checkpoint, bundle and receipt."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsilog.cli.app import Json, app, key_app, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, At, LedgerFile, open_for_reading
-from epsilog.cli.show import console
+from epsilog.cli.app import Json, Output, app, key_app, ledger_app, print_json, write_output
+from epsilog.cli.ledger import DEFAULT_LEDGER, ChargeScope, LedgerFile, open_for_reading
+from epsilog.cli.show import write
 from epsilog.terms import CheckError
 
 if TYPE_CHECKING:
@@ -18,25 +18,24 @@ if TYPE_CHECKING:
 
 PASSPHRASE = "EPSILOG_PASSPHRASE"  # noqa: S105 - the variable that may hold one
 
-Signer = Annotated[Path, typer.Option("--key", "-k", help="Your private key, as `epsilog key create` wrote it.")]
-LedgerSigner = Annotated[Path, typer.Option("--sign", help="Your private key, as `epsilog key create` wrote it.")]
-MaybeSigner = Annotated[
-    Path | None, typer.Option("--sign", help="Your private key's file; if blank, nobody has signed, and it says so.")
-]
+_KEY_HELP = "Your private key, a file of `epsilog key create`"
 Origin = Annotated[
-    str | None, typer.Option("--origin", help="What this ledger is called, one word; blank: the key's name.")
+    str | None, typer.Option("--origin", help="Name of this ledger, one word; if omitted: the name of the key.")
 ]
+OptionalSigner = Annotated[Path | None, typer.Option("--sign", help=f"{_KEY_HELP}; if omitted: unsigned.")]
 
 
 @key_app.command("create")
 def create_key_command(
-    name: Annotated[str, typer.Argument(help="Who signs, as one word; such as example.org/privacy.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The private key's file; must not be there yet.")],
+    name: Annotated[str, typer.Argument(help="Name of the signer, one word such as example.org/privacy.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The private key file to write; must not exist.")],
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help=f"Encrypt it; asks for a passphrase, or takes {PASSPHRASE}.")
+        bool, typer.Option("--passphrase", help=f"Encrypt it with a passphrase: {PASSPHRASE}, or asked for.")
     ] = False,
 ) -> None:
-    """Make a signing key: a file that you alone can read. Prints the public line, which is what others need.
+    """Make a signing key, and print its public line.
+
+    You alone can read the file. Others check your signatures with the public line.
 
     Example: epsilog key create example.org/privacy -o privacy.pem
     """
@@ -49,10 +48,10 @@ def create_key_command(
 
 @key_app.command("show")
 def show_key_command(
-    key: Annotated[Path, typer.Argument(help="A private key's file.")],
-    pem: Annotated[bool, typer.Option("--pem", help="As PEM, which OpenSSL and cosign read.")] = False,
+    key: Annotated[Path, typer.Argument(help="A private key file.")],
+    pem: Annotated[bool, typer.Option("--pem", help="Print PEM, which OpenSSL and cosign read.")] = False,
 ) -> None:
-    """Print the public line of a private key: what others check signatures with.
+    """Print the public line of a private key.
 
     Example: epsilog key show privacy.pem
     """
@@ -62,13 +61,15 @@ def show_key_command(
 
 @app.command("sign")
 def sign_file_command(
-    path: Annotated[Path, typer.Argument(help="The file to sign; a report, as JSON or as its page.")],
-    key: Signer,
+    path: Annotated[Path, typer.Argument(help="The file to sign, such as a report (JSON or HTML).")],
+    key: Annotated[Path, typer.Option("--key", "-k", help=f"{_KEY_HELP}.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write; beside the file if blank.")
+        Path | None, typer.Option("--output", "-o", help="File to write; if omitted: beside the signed file.")
     ] = None,
 ) -> None:
-    """Sign a file: an in-toto statement in a DSSE envelope, in a file beside it. Signing again adds a signer.
+    """Sign a file with a DSSE envelope beside it.
+
+    The envelope holds an in-toto statement. Signing again adds a signer.
 
     Example: epsilog sign report.html --key privacy.pem
     """
@@ -78,27 +79,28 @@ def sign_file_command(
 
     signer, target = _load_key(key), output or path.with_name(f"{path.name}{SUFFIX}")
     durable_io.append_durably(target, f"{Envelope.over(path.name, read_file(path), signer)}\n".encode())
-    console.print(f"wrote {target}, signed by {signer.verifier.label}", soft_wrap=True)
+    write(f"wrote {target}, signed by {signer.verifier.label}", soft_wrap=True)
 
 
 @ledger_app.command("checkpoint")
 def checkpoint_command(
     ledger: LedgerFile = DEFAULT_LEDGER,
-    sign: MaybeSigner = None,
+    sign: OptionalSigner = None,
     origin: Origin = None,
     since: Annotated[
-        Path | None, typer.Option("--since", help="An older checkpoint: prove that the ledger only grew since.")
+        Path | None, typer.Option("--since", help="An older checkpoint: proves that the ledger only grew since.")
     ] = None,
-    line: Annotated[bool, typer.Option("--line", help="As one line, for an e-mail or a git tag.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; the screen if blank.")] = None,
+    line: Annotated[bool, typer.Option("--line", help="Print one line, for an e-mail or a git tag.")] = False,
+    output: Output = None,
     as_json: Json = False,
 ) -> None:
-    """Say how many entries a ledger has, and one hash over all of them: to be kept where its owner cannot reach.
+    """Write a checkpoint: the number of entries and one hash over all.
+
+    Keep it where the owner of the ledger cannot change it.
 
     Example: epsilog ledger checkpoint --sign privacy.pem -o checkpoint.txt
     """
-    from epsilog.ledger import Checkpoint, iterate_verified_documents
-    from epsilog.ledger import prove_consistency as proven
+    from epsilog.ledger import Checkpoint, iterate_verified_documents, prove_consistency
     from epsilog.verification import read_checkpoint
 
     if line and since is not None:
@@ -107,10 +109,10 @@ def checkpoint_command(
     with open_for_reading(ledger) as books:
         entries = list(iterate_verified_documents(books))
     made = Checkpoint.over(entries, origin=_origin(origin, signer)).note(signer)
-    kept = made if older is None else proven(older, entries, made)
+    kept = made if older is None else prove_consistency(older, entries, made)
     if as_json:
         return print_json({"checkpoint": str(kept), "line": made.in_one_line(), "signed_by": _label(signer)})
-    _put(f"{made.in_one_line()}\n" if line else str(kept), output)
+    write_output(f"{made.in_one_line()}\n" if line else str(kept), output)
     return None
 
 
@@ -118,11 +120,13 @@ def checkpoint_command(
 def bundle_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     ledger: LedgerFile = DEFAULT_LEDGER,
-    sign: MaybeSigner = None,
+    sign: OptionalSigner = None,
     origin: Origin = None,
     as_json: Json = False,
 ) -> None:
-    """Write every entry and a checkpoint into one file, which anybody can check offline with `epsilog verify`.
+    """Write all entries and a checkpoint into one file.
+
+    Anyone can check it offline with `epsilog verify`.
 
     Example: epsilog ledger bundle --sign privacy.pem -o ledger.bundle
     """
@@ -134,20 +138,22 @@ def bundle_command(
     if as_json:
         return print_json({"file": str(output), "checkpoint": str(made), "signed_by": _label(signer)})
     size = Checkpoint.parse(made.text).size
-    console.print(f"wrote {output}: {size} entries, {_by(signer)}", soft_wrap=True)
+    write(f"wrote {output}: {size} entries, signed by {_label(signer) or 'nobody'}", soft_wrap=True)
     return None
 
 
 @ledger_app.command("receipt")
 def receipt_command(
-    charge: Annotated[str, typer.Argument(help="The charge's key.")],
-    sign: LedgerSigner,
-    scope: At = None,
+    charge: Annotated[str, typer.Argument(help="The key of the charge.")],
+    sign: Annotated[Path, typer.Option("--sign", help=f"{_KEY_HELP}.")],
+    scope: ChargeScope = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     origin: Origin = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; the screen if blank.")] = None,
+    output: Output = None,
 ) -> None:
-    """Write one signed line that shows a charge to lie in the ledger, and names neither its scope nor its key.
+    """Write a signed line that proves a charge is in the ledger.
+
+    It names neither the scope nor the key.
 
     Example: epsilog ledger receipt run-17 --sign privacy.pem -o receipt.txt
     """
@@ -157,7 +163,7 @@ def receipt_command(
     with open_for_reading(ledger) as books:
         entries = list(iterate_verified_documents(books))
     made = write_receipt(entries, key=charge, origin=_origin(origin, signer), signer=signer, scope=scope)
-    _put(f"{made.in_one_line()}\n", output)
+    write_output(f"{made.in_one_line()}\n", output)
 
 
 def _signer(key: Path | None) -> SigningKey | None:
@@ -171,12 +177,12 @@ def _load_key(key: Path) -> SigningKey:
 
 
 def _passphrase(*, twice: bool = False) -> str:
-    """What a key is encrypted with: from the environment, or asked for without showing it."""
+    """Return the passphrase from the environment, or ask for it without showing it."""
     given = os.environ.get(PASSPHRASE)
     if given is not None:
         return given
-    asked: str = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice, err=True)
-    return asked
+    typed: str = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice, err=True)
+    return typed
 
 
 def _origin(origin: str | None, signer: SigningKey | None) -> str:
@@ -189,17 +195,3 @@ def _origin(origin: str | None, signer: SigningKey | None) -> str:
 
 def _label(signer: SigningKey | None) -> str | None:
     return None if signer is None else signer.verifier.label
-
-
-def _by(signer: SigningKey | None) -> str:
-    return "signed by nobody" if signer is None else f"signed by {signer.verifier.label}"
-
-
-def _put(content: str, output: Path | None) -> None:
-    if output is None:
-        typer.echo(content, nl=False)
-        return
-    from epsilog import durable_io
-
-    durable_io.write_atomically(output, content.encode())
-    console.print(f"wrote {output}", soft_wrap=True)

@@ -50,16 +50,20 @@ class Question(ABC):
         path: its address; "" for fields that questions share.
         schema: what the API calls its fields.
         body: the class that states them; a further question about the same facts has the same one.
+        sought: the field that the answer finds; whatever is given for it is ignored, and no command line asks for it.
     """
 
     path: ClassVar[str] = ""
     schema: ClassVar[str] = ""
     body: ClassVar[type[Question]]
+    sought: ClassVar[str] = ""
     _work: ClassVar[Callable[[Any], float]]
 
-    def __init_subclass__(cls, *, path: str = "", schema: str = "", work: float | Callable[[Any], float] = 0.1) -> None:
+    def __init_subclass__(
+        cls, *, path: str = "", schema: str = "", sought: str = "", work: float | Callable[[Any], float] = 0.1
+    ) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
-        cls.path = path
+        cls.path, cls.sought = path, sought
         cls._work = work if callable(work) else lambda _: work
         if schema:
             cls.schema, cls.body = schema, cls
@@ -114,7 +118,7 @@ class FederatedSchedule(Question, schema="FederatedSchedule"):
 
 
 class FederatedCurve(FederatedSchedule, path="/federated/curve", work=0.6):
-    """The schedule up to each of several rounds."""
+    """Bound epsilon after each of several numbers of rounds."""
 
     def answer(self) -> dict[str, Any]:
         """Certified bounds and the closed form at up to 16 numbers of rounds."""
@@ -137,26 +141,26 @@ class FederatedGoal(FederatedSchedule, schema="FederatedGoal"):
 
     epsilon: Annotated[float, parameters.EPSILON]
 
-    def goal(self, sought: str) -> dict[str, Any]:
-        """The arguments of an inverse question, without what is looked for and what does not bear on it."""
-        given = self.without(sought, "clip_norm", "privacy_unit", "releases_per_period")
+    def goal(self) -> dict[str, Any]:
+        """The arguments of an inverse question, without the field that is sought and those that do not matter."""
+        given = self.without(self.sought, "clip_norm", "privacy_unit", "releases_per_period")
         return given | {"epsilon": self.epsilon}
 
 
-class FederatedNoise(FederatedGoal, path="/federated/noise", work=0.6):
-    """The least noise that meets a goal."""
+class FederatedNoise(FederatedGoal, path="/federated/noise", sought="noise_multiplier", work=0.6):
+    """Find the least noise multiplier that reaches a target epsilon."""
 
     def answer(self) -> dict[str, Any]:
         """On the certified side; the schedule's own noise is ignored."""
-        return {"noise_multiplier": calibrate_noise(**self.goal("noise_multiplier"))}
+        return {"noise_multiplier": calibrate_noise(**self.goal())}
 
 
-class FederatedRounds(FederatedGoal, path="/federated/rounds", work=0.6):
-    """The most rounds that meet a goal."""
+class FederatedRounds(FederatedGoal, path="/federated/rounds", sought="rounds", work=0.6):
+    """Find the most rounds that stay within a target epsilon."""
 
     def answer(self) -> dict[str, Any]:
         """On the certified side; the schedule's own rounds are ignored."""
-        return {"rounds": calibrate_rounds(**self.goal("rounds"))}
+        return {"rounds": calibrate_rounds(**self.goal())}
 
 
 class FederatedQuestion(
@@ -185,7 +189,10 @@ class FederatedQuestion(
 
     def answer(self) -> dict[str, Any]:
         """The certified interval, the popular closed form term by term, the delta verdict and the limits."""
-        found = self.plan()
+        return self.describe(self.plan())
+
+    def describe(self, found: FederatedPlan) -> dict[str, Any]:
+        """A plan as plain JSON values, with the delta verdict and the limits."""
         grade, sentence = sentences.grade_delta(found.delta.delta, self.population)
         return found.to_json() | {
             "delta_grade": grade,
@@ -201,7 +208,7 @@ class FederatedQuestion(
 
 
 class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="FederatedVerdictAsk", work=1.0):
-    """A schedule, and the policy that it is held against."""
+    """Interpret the epsilon of a schedule, and compare it with a cap."""
 
     cap: Annotated[float | None, _CAP] = None
 
@@ -213,7 +220,7 @@ class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="Fed
 
 
 class FederatedRisk(FederatedQuestion, path="/federated/risk", work=10.0):
-    """What an attack finds of a schedule."""
+    """Bound membership inference against a schedule, and epsilon for groups."""
 
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
@@ -252,7 +259,11 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesAsk", work=lambd
 
     def answer(self) -> dict[str, Any]:
         """Noise the classic way, exactly and optimally; what is consumed and what remains."""
-        found, grade, sentence = self.plan(), None, None
+        return self.describe(self.plan())
+
+    def describe(self, found: QueryPlan) -> dict[str, Any]:
+        """A plan as plain JSON values, with the delta verdict."""
+        grade, sentence = None, None
         if found.delta is not None and self.population is not None:
             grade, sentence = sentences.grade_delta(found.delta.delta, self.population)
         return found.to_json() | {"delta_grade": grade, "delta_sentence": sentence}
@@ -261,7 +272,7 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesAsk", work=lambd
 class QueriesVerdict(
     QueriesQuestion, path="/queries/verdict", schema="QueriesVerdictAsk", work=lambda ask: 0.5 + 0.06 * ask.different
 ):
-    """A budget over several queries, and the policy that it is held against."""
+    """Interpret the epsilon of all queries, and compare it with a cap."""
 
     cap: Annotated[float | None, _CAP] = None
 
@@ -271,7 +282,7 @@ class QueriesVerdict(
 
 
 class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 0.3 * ask.different):
-    """What an attack finds of the answers."""
+    """Bound membership inference against all answers, and epsilon for groups."""
 
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of all answers: a report's tables."""
@@ -284,10 +295,10 @@ class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 
 
 
 class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work=1.0):
-    """Laplace against Gaussian under one budget."""
+    """Find the number of queries from which Gaussian noise is smaller than Laplace."""
 
     epsilon: Annotated[float, parameters.TOTAL_EPSILON]
-    delta: Annotated[float, Field("the total failure probability", "δ", gt=0, lt=1, rounding=DOWN)]
+    delta: Annotated[float, Field("total failure probability", "δ", gt=0, lt=1, rounding=DOWN, example=1e-6)]
     queries: Annotated[
         int | None,
         Field("a number of queries to compare at, beside the usual ones", "Q", ge=1, none_means="none"),
@@ -300,7 +311,7 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work
 
 
 class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"):
-    """One count, bounded sum or mean."""
+    """Bound how far one unit can move a count, a bounded sum or a mean."""
 
     query: Annotated[str, Field("what is asked of the data", choices={name: name for name in QUERIES})]
     contributions: Annotated[int, Field("the most rows that one unit may have", ge=1)] = 1
@@ -316,7 +327,7 @@ class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"
 
 
 class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0.5 + len(ask.parts) ** 2 / 100):
-    """A mix of releases with one question about it."""
+    """Bound epsilon of several releases together, and what each adds."""
 
     parts: Annotated[tuple[Part, ...], Field("the releases", min_length=1, max_length=20)]
     delta: Annotated[float, Field("failure probability, in [0, 1)", "δ", ge=0, lt=1, rounding=DOWN)] = 1e-6
@@ -336,7 +347,7 @@ class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0
 
 
 class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + len(ask.parts) / 2):
-    """The curve of a mix."""
+    """Compute the privacy profile of several releases together."""
 
     def answer(self) -> dict[str, Any]:
         """Delta over epsilon, the bound on the attacker's ROC curve, its value at one rate, and the advantage."""
@@ -364,7 +375,7 @@ class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + le
 class MixVerdict(
     MixQuestion, path="/account/verdict", schema="MixVerdictAsk", work=lambda ask: 1.0 + len(ask.parts) / 2
 ):
-    """A mix of releases, and the policy that it is held against."""
+    """Interpret epsilon of several releases together, and compare it with a cap."""
 
     cap: Annotated[float | None, _CAP] = None
 
@@ -380,7 +391,7 @@ class MixRisk(
     path="/account/risk",
     work=lambda ask: 1.0 + sum(0.5 if part.sampling_probability == 1 else 3.0 for part in ask.parts),
 ):
-    """What an attack finds of a mix."""
+    """Bound membership inference against several releases, and epsilon for groups."""
 
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of all together: a report's tables."""
@@ -392,7 +403,7 @@ class MixRisk(
 
 
 class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", work=5.0):
-    """Two releases, with the point of each curve that is of interest."""
+    """Compare two releases at a delta and at a false-positive rate."""
 
     first: Annotated[Part, Field("a release")]
     second: Annotated[Part, Field("another")]

@@ -14,10 +14,12 @@ from typer.testing import CliRunner
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import noise_search, run, shards
 from epsilog.accounting.montecarlo.run import SoftwareVersions
-from epsilog.cli.entry import app
+from epsilog.cli.app import load
 from epsilog.mechanisms import BallsInBins, Gaussian
 from epsilog.terms import EpsilogError, RecordError, codec
 from epsilog.terms.extras import install_command
+
+app = load()
 
 SIX = run.RandomnessSource("chosen", "6")
 QUESTION = {"epsilon": 1.0, "samples": 40_000}
@@ -288,8 +290,8 @@ def test_without_dask_the_extra_is_named(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--backend", "ray"), "backend must be one of processes, dask, got 'ray'"),
-        (("--scheduler", "here:1"), "scheduler must be left out, but with --backend dask, got 'here:1'"),
+        (("--backend", "ray"), "--backend must be one of processes, dask, got 'ray'"),
+        (("--scheduler", "here:1"), "--scheduler must be absent without --backend dask, got 'here:1'"),
     ],
 )
 def test_where_draws_are_made_is_known(tmp_path, words, says):

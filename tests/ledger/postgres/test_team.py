@@ -9,8 +9,10 @@ from tests.ledger.postgres.server import binaries
 from tests.ledger.stores import InDatabase
 from typer.testing import CliRunner
 
-from epsilog.cli.entry import app
+from epsilog.cli.app import load
 from epsilog.ledger import ledger_exists, read_ledger
+
+app = load()
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 pytestmark = pytest.mark.skipif(

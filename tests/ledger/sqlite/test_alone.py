@@ -13,7 +13,7 @@ WORDS = re.compile(
     r"|\b(?:WAL|TRUNCATE|IMMEDIATE|SQLite format)\b"
 )
 KNOWS = {"ledger/factory.py", "ledger/selftest.py"}  # who names the folder: the rooms that open ledgers
-SHOWS = {"cli/service.py": {"WAL", "TRUNCATE"}}  # what a person is told of the machine
+SHOWS = {"cli/serve.py": {"WAL", "TRUNCATE"}}  # what a person is told of the machine
 
 
 def modules(mentions):

@@ -108,7 +108,7 @@ export type CommitAsk = {
   evidence: Record<string, unknown>;
 };
 
-/** Two releases, with the point of each curve that is of interest. */
+/** Compare two releases at a delta and at a false-positive rate. */
 export type CompareAsk = {
   /** a release */
   first: Part;
@@ -182,11 +182,11 @@ export type CrossoverAnswer = {
   against_optimal: number | null;
 };
 
-/** Laplace against Gaussian under one budget. */
+/** Find the number of queries from which Gaussian noise is smaller than Laplace. */
 export type CrossoverAsk = {
   /** the whole budget, in nats */
   epsilon: number;
-  /** the total failure probability */
+  /** total failure probability */
   delta: number;
   /** a number of queries to compare at, beside the usual ones */
   queries: number | null;
@@ -421,7 +421,7 @@ export type FederatedSchedule = {
   releases_per_period: number;
 };
 
-/** A schedule, and the policy that it is held against. */
+/** Interpret the epsilon of a schedule, and compare it with a cap. */
 export type FederatedVerdictAsk = {
   /** privacy units in all; declared, public */
   population: number;
@@ -577,7 +577,7 @@ export type MixAnswer = {
   parts: PartCost[];
 };
 
-/** A mix of releases with one question about it. */
+/** Bound epsilon of several releases together, and what each adds. */
 export type MixAsk = {
   /** the releases */
   parts: Part[];
@@ -589,7 +589,7 @@ export type MixAsk = {
   fpr: number;
 };
 
-/** A mix of releases, and the policy that it is held against. */
+/** Interpret epsilon of several releases together, and compare it with a cap. */
 export type MixVerdictAsk = {
   /** the releases */
   parts: Part[];
@@ -771,7 +771,7 @@ export type QueriesRecordAsk = {
   magnitude: number | null;
 };
 
-/** A budget over several queries, and the policy that it is held against. */
+/** Interpret the epsilon of all queries, and compare it with a cap. */
 export type QueriesVerdictAsk = {
   /** the whole budget, in nats */
   epsilon: number;
@@ -929,7 +929,7 @@ export type SensitivityAnswer = {
   reason: string | [string, Record<string, unknown>];
 };
 
-/** One count, bounded sum or mean. */
+/** Bound how far one unit can move a count, a bounded sum or a mean. */
 export type SensitivityAsk = {
   /** what is asked of the data */
   query: "count" | "sum" | "mean";

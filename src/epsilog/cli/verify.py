@@ -1,0 +1,480 @@
+"""`epsilog verify` and `epsilog audit`: what a third party checks."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
+from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address
+from epsilog.cli.show import format_status, print_figures, print_notice, print_table, style, write
+from epsilog.terms import (
+    EVIDENCE_KINDS,
+    LOG_EVIDENCE_KINDS,
+    CheckError,
+    Finding,
+    NeighboringRelation,
+    RecordError,
+    RunArtifact,
+    Status,
+    check,
+    codec,
+)
+from epsilog.terms.formatting import format_lower, format_upper
+from epsilog.terms.legible import legible
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from epsilog.plan import RegisteredPlan
+    from epsilog.signing import VerifierKey
+    from epsilog.verification import Playbook, TrustAnchors
+    from epsilog.verification.audits import CanaryAudit
+
+SIGNED = ("bundle", "checkpoint", "receipt")  # kinds of files that are made to be signed
+
+
+@app.command("verify")
+def verify_command(
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PATH]",
+            help="A run folder, report (JSON or HTML), ledger, bundle, checkpoint, receipt or calculation record, "
+            "recognized by content; a ledger may be a postgresql:// or https:// URL.",
+        ),
+    ] = None,
+    logs: Annotated[
+        Path | None,
+        typer.Option(
+            "--logs",
+            help="A mapping (TOML) of the logs of any other run: checks them, or their report at PATH.",
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to, or its bundle.")
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--require",
+            help="Required evidence: report, ledger, custody, page, signature; if omitted: the first three, and the "
+            "signature with --key or for files that are made to be signed. "
+            f"Of logs: {', '.join(LOG_EVIDENCE_KINDS)}; if omitted: all but the last two. Repeatable.",
+        ),
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", help="Hash of an entry that you kept: the ledger must still contain it.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", help="A checkpoint that you kept: the ledger must begin with its entries."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", "-k", help="A key that you trust: a public line NAME+ID+KEY, or its file; repeatable."),
+    ] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option("--signature", help="The report's signature; if omitted: REPORT.intoto.jsonl beside it."),
+    ] = None,
+    playbook: Annotated[
+        Path | None,
+        typer.Option("--playbook", help="A TOML file of steps by the findings that trigger them."),
+    ] = None,
+    rigorous: Annotated[
+        bool,
+        typer.Option(
+            "--rigorous",
+            help="Also prove the claim in ball arithmetic (extra `rigorous`).",
+        ),
+    ] = False,
+    cells: Annotated[
+        int, typer.Option("--cells", min=2048, help="With --rigorous: largest number of lattice cells.")
+    ] = 1 << 17,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown to this file.")
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option("--reference", help="NAME=FILE that a calculation record names by its SHA-256; repeatable."),
+    ] = None,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", min=0.1, help="Seconds between two looks; verifies again when a file changes."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Verify a run, report, ledger, signed file, calculation or logs.
+
+    Exit codes: 0 all that is required was checked and passed, 4 a check failed, 5 a required check was not made, or
+    there is a warning to read. With --watch it ends when a check fails.
+
+    Example: epsilog verify runs/exam-scores-central-1a2b3c4d
+    """
+    from epsilog.ledger import parse_address
+
+    files = _hash_references(reference)
+    path, books = (None if text is None else parse_address(text) for text in (place, ledger))
+    if path is None and logs is None:
+        raise CheckError("path", "given, or --logs", "neither")
+    rules = _read_playbook(playbook, logs)
+    if logs is not None:
+        address = ledger and redact_address(ledger)
+        for name, value in {"ledger": address, "head": head, "checkpoint": checkpoint}.items():
+            _require_absent(name, value, "with --logs, which no ledger binds")
+        if path is None:
+            _require_absent("key", key, "without a report, which alone can be signed")
+            _require_absent("signature", signature, "without a report, which alone can be signed")
+
+    def look() -> Status:
+        anchors = _build_trust_anchors(head, checkpoint, key)
+        request = _Request(books, require, anchors, signature, cells if rigorous else None, files)
+        found = request.verify(path) if logs is None else request.verify_logs(path, logs)
+        title = Path("ledger") if isinstance(path, str) else path or logs or Path()
+        _print_outcome(*found, title=title, rules=rules, output=output, as_json=as_json)
+        verdict: Status = found[0].verdict
+        return verdict
+
+    places = [each for each in (path, logs, books) if isinstance(each, Path)]
+    verdict = look() if watch is None else _watch(look, watch, places)
+    if verdict != "passed":
+        raise typer.Exit(NOT_VERIFIED if verdict == "failed" else NOT_ALL_CHECKED)
+
+
+def _watch(look: Callable[[], Status], seconds: float, places: list[Path]) -> Status:
+    """Looks again whenever something there has changed, until something fails; half-written files are waited for."""
+    while True:
+        seen = _stamps(places)
+        try:
+            verdict = look()
+        except RecordError as error:  # of a run that is being written, perhaps
+            print_notice(f"not yet: {error}")
+        else:
+            if verdict == "failed":
+                return verdict
+        while _stamps(places) == seen:
+            time.sleep(seconds)
+
+
+def _stamps(places: list[Path]) -> list[tuple[str, int, int]]:
+    """Names, sizes and times of all files at some places, or beside the mapping or ledger that lies there."""
+    found = []
+    for place in places:
+        for file in sorted((place if place.is_dir() else place.parent).iterdir()):
+            with contextlib.suppress(OSError):  # gone while we looked
+                facts = file.stat()
+                found.append((str(file), facts.st_size, facts.st_mtime_ns))
+    return found
+
+
+def _require_absent(name: str, value: Any, why: str) -> None:
+    if value:
+        raise CheckError(name, f"absent {why}", repr(str(value)))
+
+
+def _hash_references(given: list[str] | None) -> dict[str, str]:
+    """Return the SHA-256 of files by the names that a record has for them."""
+    found = {}
+    for each in given or ():
+        name, _, file = each.partition("=")
+        if not name or not file:
+            raise CheckError("reference", "NAME=FILE", repr(each))
+        try:
+            with Path(file).open("rb") as opened:
+                found[name] = hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            raise CheckError("reference", "a file that can be read", f"{file}: {error.strerror}") from error
+    return found
+
+
+Verified = tuple[Any, str, Mapping[str, str]]
+"""What was found, the claim that is supported ("" for a ledger), and digests of the logs that were read."""
+
+
+class _Request(NamedTuple):
+    """What is verified against, and what is required."""
+
+    ledger: str | Path | None
+    require: list[str] | None
+    anchors: TrustAnchors
+    signature: Path | None
+    cells: int | None
+    references: Mapping[str, str]
+
+    def verify(self, path: str | Path | None) -> Verified:
+        """Verify what lies at a path, by its kind."""
+        from epsilog import reports
+        from epsilog import verification as checks
+
+        assert path is not None, "there are no logs"
+        for name in self.require or ():
+            check.one_of(EVIDENCE_KINDS)(require=name)
+        kind = "ledger" if isinstance(path, str) else checks.identify_artifact(path)
+        if kind == "calculation":
+            found = reports.check_calculation(codec.parse_json(checks.read_file(Path(path))), files=self.references)
+            return checks.Reconciliation(found, required=()), "", {}
+        _require_absent("reference", ", ".join(self.references), f"for a {kind}")
+        if kind in ("run", "report", "page"):
+            return self._verify_report(Path(path), kind)
+        if self.cells is not None:
+            _require_absent("rigorous", "given", f"for a {kind}, which claims nothing of one schedule")
+        _require_absent("signature", self.signature, f"for a {kind}, which carries its own")
+        required = self._list_required(("ledger", *(("signature",) if kind in SIGNED else ())))
+        if kind in ("ledger", "bundle"):
+            _require_absent("ledger", self.ledger, f"for a {kind}")
+            return checks.Reconciliation(checks.check_ledger_chain(path, self.anchors), required=required), "", {}
+        books = checks.LedgerReader.read(self.ledger) if self.ledger else None
+        return (
+            checks.Reconciliation(checks.check_note(Path(path), kind, books, self.anchors), required=required),
+            "",
+            {},
+        )
+
+    def _verify_report(self, path: Path, kind: str) -> Verified:
+        from epsilog import reports
+        from epsilog import verification as checks
+
+        given: dict[str, Any] = {
+            "required": self._list_required(reports.REQUIRED_EVIDENCE),
+            "brought": self.anchors,
+            "signed": checks.read_signed(path, self.anchors.keys, signature=self.signature),
+        }
+        if self.cells is not None:
+            given["cells"] = self.cells
+        ledger = self.ledger
+        if kind == "run":
+            beside = path.resolve().parent / Path(DEFAULT_LEDGER).name
+            ledger = ledger or (beside if beside.exists() else None)
+        books = checks.LedgerReader.read(ledger) if ledger else None
+        if kind == "run":
+            found = reports.verify_run(checks.read_run_folder(path), books, **given)
+        else:
+            found = reports.verify_report(checks.read_file(path), books, **given)
+        return found.outcome, found.stands, {}
+
+    def verify_logs(self, path: str | Path | None, mapping: Path) -> Verified:
+        """Verify logs, and the report of them at ``path`` if there is one."""
+        from epsilog import reports
+        from epsilog.verification import check_rigorous, read_file, read_signed
+        from epsilog.verification.logs import REQUIRED, verify_logs
+
+        _require_absent("reference", ", ".join(self.references), "for logs")
+        required = tuple(REQUIRED if self.require is None else self.require)
+        for name in required:
+            check.one_of(LOG_EVIDENCE_KINDS)(require=name)
+        found = verify_logs(mapping, required=required)
+        proof = (
+            ()
+            if self.cells is None
+            else (check_rigorous(found.claim.guarantee, found.claim.scheme.release(), cells=self.cells),)
+        )
+        if path is None:
+            return found.outcome.with_findings(proof), reports.format_log_statement(found), reports.log_digests(found)
+        signed = read_signed(Path(path), self.anchors.keys, signature=self.signature)
+        compared = reports.verify_log_report(read_file(Path(path)), found, brought=self.anchors, signed=signed)
+        return compared.outcome.with_findings(proof), compared.stands, reports.log_digests(found)
+
+    def _list_required(self, default: Sequence[str]) -> tuple[str, ...]:
+        """Return the required evidence; a trusted key requires a signature."""
+        required = default if self.require is None else self.require
+        return tuple(dict.fromkeys((*required, *(("signature",) if self.anchors.keys else ()))))
+
+
+def _print_outcome(
+    outcome: Any,
+    claim: str,
+    files: Mapping[str, str],
+    *,
+    title: Path,
+    rules: Playbook | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    if output is not None:
+        from epsilog.reports import render_verdict
+
+        written = render_verdict(outcome, title=title.name, stands=claim, playbook=rules, files=files)
+        output.write_text(written, encoding="utf-8")
+    if as_json:
+        return print_json(outcome.to_json(rules) | {"stands": claim, "required": sorted(outcome.required)})
+    rows = [[f.check, format_status(f.verdict), f.says] for f in outcome.findings]
+    print_table(str(title), ["check", "verdict", "what was found"], rows)
+    for what_if in outcome.what_ifs:
+        print_notice(what_if.says)
+    if rules is not None:
+        _run_playbook(outcome.findings, rules)
+    write(f"\n{legible(claim)}" if claim else "", "\n", _format_outcome(outcome), sep="")
+    return None
+
+
+def _format_outcome(outcome: Any) -> Text:
+    """Return the status of all that is required; green only where everything was checked."""
+    unchecked = [one.check for one in outcome.findings if one.verdict is Status.NOT_CHECKED]
+    if outcome.verdict is Status.PASSED and unchecked:
+        return style(f"passed, as far as was required; not checked: {', '.join(unchecked)}", "")
+    return format_status(outcome.verdict)
+
+
+def _build_trust_anchors(head: str | None, checkpoint: Path | None, keys: list[str] | None) -> TrustAnchors:
+    """Return what the verifier has kept elsewhere."""
+    from epsilog.verification import TrustAnchors, read_checkpoint
+
+    kept = None if checkpoint is None else read_checkpoint(checkpoint)
+    return TrustAnchors(head, kept, tuple(read_verifier_key(key) for key in keys or ()))
+
+
+def read_verifier_key(key: str) -> VerifierKey:
+    """Read a public key from its line or from a file of it."""
+    from epsilog.signing import VerifierKey
+
+    file = Path(key)
+    if not file.is_file():
+        return VerifierKey.parse(key)
+    try:
+        return VerifierKey.parse(file.read_text(encoding="ascii"))
+    except ValueError:  # its message may quote the file, which may be a private key
+        raise CheckError("key", "a file of one public line, NAME+ID+KEY", key) from None
+
+
+def _read_playbook(playbook: Path | None, logs: Path | None) -> Playbook | None:
+    """Read the given playbook, or the one that the mapping of the logs names."""
+    from epsilog.verification import Playbook
+
+    if playbook is not None or logs is None:
+        return None if playbook is None else Playbook.read(playbook)
+    from epsilog.verification.logs import read_playbook
+
+    return read_playbook(logs)
+
+
+def _run_playbook(findings: Sequence[Finding], rules: Playbook) -> None:
+    for finding in findings:
+        for step in rules.steps_for(finding):
+            print_notice(f"{finding.code} triggers: {step} (playbook {rules.sha256[:16]}...)")
+
+
+# ---- audits ----------------------------------------------------------------------------------------------------------
+
+
+@app.command("audit")
+def audit_command(
+    scores: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder with canaries; or a CSV file with columns score and included, one line a canary."
+        ),
+    ],
+    protocol: Annotated[
+        Path | None,
+        typer.Option("--protocol", "-p", help="The protocol that was fixed before the run (TOML); for a CSV file."),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="Delta at which epsilon is bounded; for a CSV file without --protocol."),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="The run folder whose claim is compared; for a CSV file.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Bound epsilon from below by canaries in one run.
+
+    A lower bound can refute a claim; it cannot confirm one. Exit code 4: the claim of the run is refuted.
+
+    Example: epsilog audit runs/exam-scores-central-1a2b3c4d
+    """
+    claim: dict[str, Any] | None
+    if scores.is_dir():
+        for name, given in (("protocol", protocol), ("delta", delta), ("run", run)):
+            if given is not None:
+                raise CheckError(name, "absent for a run with its own canaries", repr(str(given)))
+        found, claim = _audit_run(scores)
+    else:
+        found, claim = _audit_file(scores, protocol, delta, run)
+    if as_json:
+        print_json(found.to_json() | {"claim": claim})
+    else:
+        _show_audit(found, claim)
+    if claim and claim["refuted"]:
+        raise typer.Exit(NOT_VERIFIED)
+
+
+def _audit_run(folder: Path) -> tuple[CanaryAudit, dict[str, Any]]:
+    """Audit a run with its own canaries, by the protocol in its plan."""
+    from epsilog.verification import evaluate_planned_audit, read_evidence
+    from epsilog.verification.audits import PlannedAudit
+
+    evidence = read_evidence(folder, None)
+    if PlannedAudit.of(evidence.plan) is None:
+        raise RecordError(f"{folder}: no audit was planned for this run, so it has no canaries")
+    if evidence.canaries is None:
+        raise RecordError(
+            f"{folder / RunArtifact.CANARIES} does not exist: the run has not finished, or its canaries were removed"
+        )
+    found = evaluate_planned_audit(evidence)
+    if found is None:
+        raise RecordError(f"{folder / RunArtifact.CANARIES}: these are not scores of the canaries in the plan")
+    return found, _compare_claim(found, evidence.plan, protocol_in_plan=True)
+
+
+def _audit_file(
+    scores: Path, protocol: Path | None, delta: float | None, run: Path | None
+) -> tuple[CanaryAudit, dict[str, Any] | None]:
+    """Audit scores from a file."""
+    from epsilog.verification import audits, read_evidence
+
+    if (protocol is None) == (delta is None):
+        raise CheckError("protocol", "given, or else delta", "both" if protocol else "neither")
+    values, coins = audits.read_scores(scores)
+    rules = audits.AuditProtocol(len(values), delta or 0.0) if protocol is None else audits.read_protocol(protocol)
+    found = audits.audit_one_run(values, coins, rules)
+    if run is None:
+        return found, None
+    plan = read_evidence(run, None).plan
+    if plan.guarantee.relation is NeighboringRelation.REPLACE_ONE:
+        raise CheckError("run", "a claim on units that are added or left out, as canaries are", "replace-one")
+    named = None
+    if protocol is not None:
+        digest = hashlib.sha256(protocol.read_bytes()).hexdigest()
+        named = digest in plan.details.get("references", {}).values()
+    return found, _compare_claim(found, plan, protocol_in_plan=named)
+
+
+def _compare_claim(found: CanaryAudit, plan: RegisteredPlan, *, protocol_in_plan: bool | None) -> dict[str, Any]:
+    """Return the claim of the run, whether it is refuted, and whether its plan names the protocol."""
+    from epsilog.verification.audits import refute_claim
+
+    test = refute_claim(found, plan)
+    return {
+        "epsilon": test.claimed,
+        "delta": found.protocol.delta,
+        "refuted": test.refuted,
+        "confidence": 1 - test.mistaken,
+        "by_its_profile": test.by_profile,
+        "protocol_in_plan": protocol_in_plan,
+    }
+
+
+def _show_audit(found: CanaryAudit, claim: dict[str, Any] | None) -> None:
+    protocol = found.protocol
+    rows = [
+        ("epsilon is at least", f"{format_lower(found.epsilon)} at delta {protocol.delta:g}"),
+        ("confidence", f"{protocol.confidence:g}"),
+        ("could have shown", format_lower(found.most)),
+    ]
+    if claim:
+        outcome = f"refuted with confidence {claim['confidence']:.3g}" if claim["refuted"] else "not refuted"
+        rows.append(("claimed", f"{format_upper(claim['epsilon'])}, {outcome}"))
+    print_figures("Lower bound by an audit", rows)
+    print_notice(found.says)
+    if claim and claim["protocol_in_plan"] is False:
+        print_notice("The plan does not name this protocol, so nothing shows that it was fixed before the run.")
+    if claim and claim["refuted"] and claim["by_its_profile"]:
+        write("Too many guesses are right for the whole privacy profile of the plan.")
