@@ -220,7 +220,7 @@ def main() -> None:
     for ill in (0, given.clients // 10) * given.times:
         crowd = measured(given.clients, ill, given.seconds)
         wrong = sum(
-            ep.plan.federated(**ask).epsilon.upper != upper  # type: ignore[arg-type]
+            ep.plan.plan_federated(**ask).epsilon.upper != upper  # type: ignore[arg-type]
             for ask, upper in crowd.answers[:: max(1, len(crowd.answers) // 50)]
         )
         cuts = statistics.quantiles(crowd.walls, n=100)

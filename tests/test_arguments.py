@@ -165,7 +165,7 @@ CALLS = {
     },
     plan.preflight: {"setup": plan.TrainingLoop(64, 8, 4, 1.0), "delta": 0.125},
     plan.compare_query_noise: {"epsilon": 0.5, "delta": 2.0**-10, "counts": [1, 2]},
-    plan.federated: PLAN
+    plan.plan_federated: PLAN
     | {"noise_multiplier": 1.0, "gap": 0.5, "group": 1, "clip_norm": 1.0, "releases_per_period": 1},
     plan.calibrate_noise: PLAN | {"epsilon": 2.0},
     plan.calibrate_rounds: {
@@ -187,7 +187,7 @@ CALLS = {
     },
     plan.bound_log_odds_factor: {"curve": ep.profile(Gaussian(1.0)), "delta": 0.125},
     ledger.make_rdp_quantity: {"order": 2.5},
-    ledger.Amounts.charged: {"values": {"epsilon": 0.5}},
+    ledger.Amounts.from_charge: {"values": {"epsilon": 0.5}},
     queries.CountAbove: {"threshold": 4},
     queries.Histogram: {"column": "age", "edges": (0.5, 1.0, 2.0)},
     queries.Mean: {"column": "age", "bounds": (0.5, 2.0), "population": 64},
@@ -251,7 +251,7 @@ CALLS = {
     },
     plan.interpret_guarantee: {
         "release": Gaussian(4.0),
-        "price": ep.Interval(1.0, 2.0, "stated", ADD),
+        "interval": ep.Interval(1.0, 2.0, "stated", ADD),
         "delta": 2.0**-10,
         "relation": ADD,
         "privacy_unit": "client",
@@ -283,7 +283,7 @@ CALLS = {
         "clip_norm": 1.0,
     },
     plan.plan_composition: {"releases": [Gaussian(1.0)], "delta": 0.125},
-    plan.price: {
+    plan.bound_schedule_epsilon: {
         "schedule": schemes.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0),
         "delta": 2.0**-10,
         "relation": ADD,
@@ -332,7 +332,7 @@ CALLS = {
     CURVE.rdp: {"orders": [2.0, 4.0]},
     CURVE.tpr: {"fpr": 0.25},
     CURVE.tradeoff: {"fpr": 0.25},
-    plan.federated(**PLAN, noise_multiplier=4.0).meaning: {"cap": 8.0},
+    plan.plan_federated(**PLAN, noise_multiplier=4.0).meaning: {"cap": 8.0},
     plan.queries(epsilon=0.5, queries=2).meaning: {"cap": 8.0},
     plan.compute_profile_view(Gaussian(1.0), delta=0.125, points=5).true_positive_rate: {"fpr": 0.25},
     training.Randomness.simulated: {"seed": 3},

@@ -38,7 +38,7 @@ def without(known, *names):
 @pytest.mark.parametrize(
     ("function", "known", "more"),
     [
-        (plan.federated, without(FACTS, "delta_cap"), {"policy", "gap", "group", "fit", "trials"}),
+        (plan.plan_federated, without(FACTS, "delta_cap"), {"policy", "gap", "group", "fit", "trials"}),
         (plan.calibrate_noise, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
         (plan.calibrate_rounds, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
         (plan.queries, without(QUERIES, "delta_cap"), {"policy"}),
@@ -53,7 +53,7 @@ def without(known, *names):
 def test_the_calculators_take_the_facts_by_their_names(function, known, more):
     given = inspect.signature(function).parameters
     assert set(given) <= set(known) | more
-    if function in (plan.federated, plan.queries):
+    if function in (plan.plan_federated, plan.queries):
         assert set(given) == set(known) | more
     for name in set(given) & set(known):
         default = known[name].default
@@ -62,7 +62,7 @@ def test_the_calculators_take_the_facts_by_their_names(function, known, more):
         elif function is not plan.list_limits:
             assert default is REQUIRED, name
     told = dict(re.findall(r"^ +(\w+): (.*)$", inspect.getdoc(function), flags=re.MULTILINE))
-    if function is plan.federated:
+    if function is plan.plan_federated:
         for name, fact in known.items():
             assert told[name].startswith(fact.help), name
 
@@ -159,7 +159,7 @@ def bound(scheme, name, fact: Field, kind: type) -> str:
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
 def test_the_page_of_the_file_says_what_the_facts_say(scheme):
     shown = PAGE.split(f'## [scheme], kind = "{scheme.kind}"')[1].split("\n## ")[0]
-    assert scheme.says in shown
+    assert scheme.summary in shown
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", shown, flags=re.MULTILINE))
     assert set(rows) == set(make_scheme_section(scheme).model_fields) - {"kind"}
     for name, told in rows.items():

@@ -60,7 +60,7 @@ def test_a_cost_that_falls_inside_the_unit_interval():
     ],
 )
 def test_whole_numbers_are_exact_whether_the_cost_grows_or_falls(make, exact):
-    found = calibrate(make, whole=True, **GOAL)
+    found = calibrate(make, integer=True, **GOAL)
     assert found == exact
     assert isinstance(found, int)
     assert meets(make(found))
@@ -78,9 +78,9 @@ def test_a_delta_as_the_parameter():
 
 @pytest.mark.slow
 def test_costs_too_small_to_tell_apart_do_not_mislead_it():
-    assert calibrate(lambda n: Repeated(PureDP(1e-30), n), whole=True, **GOAL) == 2**53 - 1
+    assert calibrate(lambda n: Repeated(PureDP(1e-30), n), integer=True, **GOAL) == 2**53 - 1
     with pytest.raises(CalibrationError, match="every value tried meets the goal"):
-        calibrate(lambda n: Repeated(PureDP(0.0), n), whole=True, **GOAL)
+        calibrate(lambda n: Repeated(PureDP(0.0), n), integer=True, **GOAL)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_costs_too_small_to_tell_apart_do_not_mislead_it():
         ({"low": 0.5, "high": 0.2}, "low must be below high"),
         ({"low": 0.0}, "low must be finite and above 0"),
         ({"high": float("nan")}, "high must be finite"),
-        ({"high": 0.5, "whole": True}, "high must be a whole number"),
+        ({"high": 0.5, "integer": True}, "high must be a whole number"),
     ],
 )
 def test_an_end_that_was_given_says_what_is_wrong_with_it(bounds, complaint):
@@ -150,6 +150,6 @@ def flat(at):
 @pytest.mark.parametrize("cost", [jump(0.01, -49.0), jump(40.0, -0.01), jump(1e-9, -1e-9), flat], ids="123f")
 def test_a_search_ends_where_parabolas_see_nothing(cost):
     """The bracket is halved wherever they do not narrow it; the last case takes too many values otherwise."""
-    meaning = calibration._Meaning(Gaussian, calibration._Grid(whole=False, digits=None, tolerance=1e-5))
+    meaning = calibration._Meaning(Gaussian, calibration._Grid(integer=False, digits=None, tolerance=1e-5))
     found = calibration._search(meaning, cost, 1e-9, 1e9)
     assert 7.3 <= found <= 7.3 * (1 + 2e-5)

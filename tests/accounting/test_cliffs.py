@@ -31,7 +31,7 @@ from epsilog.mechanisms import (
 from epsilog.numerics.counts import binomial, compute_upper_quantile, hypergeometric
 from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.pairs import DominatingPair
-from epsilog.plan import federated
+from epsilog.plan import plan_federated
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -129,7 +129,9 @@ def test_bins_far_apart_are_the_sum_of_ratios():
 
 @pytest.mark.filterwarnings("error")
 def test_bins_of_any_length_have_a_price():
-    plan = federated(population=10**6, cohort_size=1000, rounds=10**5, noise_multiplier=0.4, sampling="balls-in-bins")
+    plan = plan_federated(
+        population=10**6, cohort_size=1000, rounds=10**5, noise_multiplier=0.4, sampling="balls-in-bins"
+    )
     assert plan.epsilon.gap < 0.002
     near, nearer = (epsilon(BallsInBins(Gaussian(noise), 100), delta=1e-9).upper for noise in (9_999.0, 10_001.0))
     assert nearer <= near
@@ -214,7 +216,7 @@ def test_a_pair_that_is_read_off_a_curve_is_never_below_it(mu, top):
     outcomes = pair.outcomes()
     for at in np.linspace(0, 1.2 * top, 97):
         assert outcomes.delta(float(at), upper=True) >= gaussian_delta(mu, float(at))[0]
-    of_q = math.fsum(pair.law.p * np.exp(-pair.law.u)) + pair.law.infinity_mass
+    of_q = math.fsum(pair.base.p * np.exp(-pair.base.u)) + pair.base.infinity_mass
     assert of_q == pytest.approx(1, rel=1e-10)
 
 

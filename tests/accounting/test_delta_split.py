@@ -69,7 +69,7 @@ def test_chances_are_bounded_from_both_sides(chances, rest, delta):
     low, high = failure.add_to(Bounds(rest, rest))
     whole = 1 - survives + survives * Fraction(rest)
     assert Fraction(low) <= whole <= Fraction(high)
-    least, most = failure.left(delta)
+    least, most = failure.remaining_delta(delta)
     if least is not None:
         assert Fraction(failure.add_to(Bounds(least, least)).upper) <= Fraction(math.nextafter(delta, 2))
         assert most is not None

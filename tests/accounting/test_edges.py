@@ -119,7 +119,7 @@ def tail(x):
 
 def exact_delta(pair, at):
     """Delta of a pair of (sampled) Gaussians in 40 digits."""
-    mu, share, at = mpmath.mpf(pair.law.mu), mpmath.mpf(pair.sampling_probability), mpmath.mpf(at)
+    mu, share, at = mpmath.mpf(pair.base.mu), mpmath.mpf(pair.sampling_probability), mpmath.mpf(at)
     if pair.direction is AdjacencyType.PLAIN:
         x = at / mu + mu / 2
         return tail(x - mu) - mpmath.exp(at) * tail(x)
@@ -172,8 +172,8 @@ def test_no_edge_is_misplaced_by_more_than_is_said():
         u = float(pair.to_base(g)[0])
         if math.isinf(u):
             continue
-        mu, share = mpmath.mpf(pair.law.mu), mpmath.mpf(pair.sampling_probability)
-        ratio = mpmath.mpf(u / pair.law.mu + pair.law.mu / 2) * mu - mu * mu / 2
+        mu, share = mpmath.mpf(pair.base.mu), mpmath.mpf(pair.sampling_probability)
+        ratio = mpmath.mpf(u / pair.base.mu + pair.base.mu / 2) * mu - mu * mu / 2
         sign = -1 if pair.direction is AdjacencyType.ADD else 1
         loss = sign * mpmath.log(1 - share + share * mpmath.exp(sign * ratio))
         assert abs(loss - mpmath.mpf(float(g[0]))) <= pair.ratio_error(g)

@@ -32,7 +32,7 @@ QUESTIONS = {
     "curve": lambda relation: epsilon_curve(GAUSSIAN, [1, 2], delta=1e-5, relation=relation),
     "mix": lambda relation: plan.plan_composition([GAUSSIAN, ep.Laplace(3.0)], delta=1e-5, relation=relation),
     "view": lambda relation: plan.compute_profile_view(GAUSSIAN, delta=1e-5, relation=relation, points=3),
-    "federated": lambda relation: plan.federated(**SCHEDULE, noise_multiplier=2.0, relation=relation).to_json(),
+    "federated": lambda relation: plan.plan_federated(**SCHEDULE, noise_multiplier=2.0, relation=relation).to_json(),
     "noise_for": lambda relation: plan.calibrate_noise(**SCHEDULE, epsilon=1.0, relation=relation),
     "sensitivity": lambda relation: plan.compute_query_sensitivity("sum", low=-1.0, high=3.0, relation=relation),
     "guarantee": lambda relation: Guarantee(1.0, 1e-5, relation, "person", 10),

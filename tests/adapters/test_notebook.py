@@ -34,7 +34,7 @@ def test_what_is_shown_is_the_plan_of_the_values_shown(sliders):
     for change in ({"rounds": 40}, {"noise_multiplier": 2.5, "cohort_size": 100}, {"delta": None}, RUN):
         sliders.set_state(change)  # as a browser does
         told, asked = sent(sliders), {name: getattr(sliders, name) for name in RUN}
-        found = plan.federated(**asked)
+        found = plan.plan_federated(**asked)
         assert sliders.plan == found
         assert told["certified"] == {
             "asked": asked,

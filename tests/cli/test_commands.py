@@ -271,7 +271,7 @@ def test_a_count_is_at_least_one():
 
 
 LIBRARY = {
-    ("plan", "federated"): plan.federated,
+    ("plan", "federated"): plan.plan_federated,
     ("plan", "queries"): plan.queries,
     ("account",): accounting.epsilon,
     ("account", "compare"): accounting.compare_profiles,
@@ -326,7 +326,7 @@ def test_a_plan_has_either_its_noise_or_a_goal(words):
 @pytest.mark.parametrize(("releases", "shown"), [(1, False), (2, True)])
 def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
     text = text_of("plan", "federated", *SCHEDULE, "-z", 1.5, "--releases-per-period", releases)
-    found = plan.federated(**STATED, noise_multiplier=1.5, releases_per_period=releases)
+    found = plan.plan_federated(**STATED, noise_multiplier=1.5, releases_per_period=releases)
     formula = found.formula
     assert "sampling poisson, q = m/N = 0.00333333 (0.333%)" in text
     assert f"delta {found.delta.delta:g} ({found.delta.rationale})" in text
@@ -405,7 +405,7 @@ def test_shares_of_a_query_plan_are_shown_once_each_in_their_columns():
         f"remaining, optimal noise {format_lower(found.remaining, 6)}, for pure releases",
         "delta none: pure DP",
         f"saving {found.noise_reduction:.3g} times less noise",
-        *(each.says for each in found.findings),
+        *(each.message for each in found.findings),
     ):
         assert part in text
     gaussian = text_of("plan", "queries", "-e", 2, "-Q", 2, "--mechanism", "gaussian", "--delta", 1e-7)
@@ -445,7 +445,7 @@ def test_a_group_is_asked_for_as_it_is_given(reached):
     assert reached("epsilog.accounting.delta", *words, "--epsilon", 1)[1]["group"] == 5
     assert "for a holder of up to 5 units" in text_of(*words, "--delta", 0.1)
     schedule = ("plan", "federated", "-N", 5000, "-m", 50, "-T", 10, "-z", 2)
-    assert reached("epsilog.plan.federated", *schedule, "--group", 5)[1]["group"] == 5
+    assert reached("epsilog.plan.plan_federated", *schedule, "--group", 5)[1]["group"] == 5
     assert "holder of up to 5" in text_of(*schedule, "--group", 5)
     assert "holder of" not in text_of(*schedule)
 

@@ -125,7 +125,7 @@ def test_hidden_characters_and_no_others_become_escapes():
 
 
 def test_a_finding_quotes_nothing_that_is_not_legible():
-    assert Finding("a/b", Status.FAILED, f"got {HOSTILE}").says == f"got {legible(HOSTILE)}"
+    assert Finding("a/b", Status.FAILED, f"got {HOSTILE}").message == f"got {legible(HOSTILE)}"
 
 
 @pytest.mark.parametrize("full", FULL)

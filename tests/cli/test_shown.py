@@ -15,7 +15,7 @@ from epsilog.cli import show, verify
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, load
 from epsilog.ledger import open_ledger, selftest, verify_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
-from epsilog.plan import federated, queries
+from epsilog.plan import plan_federated, queries
 from epsilog.terms import CheckError, DeltaPolicy, Finding, Interval, NeighboringRelation, Status, codec
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.verification import Reconciliation
@@ -148,7 +148,7 @@ def test_every_option_of_a_federated_plan_reaches_its_argument(cap, policy):
     given = [part for pair in options.items() for part in pair]
     code, text = shown("plan", "federated", *given, "--json")
     assert code == 0, text
-    found = federated(
+    found = plan_federated(
         population=50_000,
         cohort_size=500,
         rounds=20,

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from opentelemetry import metrics
 
-from epsilog.plan import price
+from epsilog.plan import bound_schedule_epsilon
 from epsilog.terms import NeighboringRelation, RoundRecord
 from epsilog.training.checkpoints import read_records
 
@@ -96,12 +96,7 @@ def opentelemetry(monkeypatch):
     return shown
 
 
-RECIPES = {
-    "TensorBoard": tensorboard,
-    "MLflow": mlflow,
-    "Weights & Biases": wandb,
-    "OpenTelemetry": opentelemetry,
-}
+RECIPES = {"TensorBoard": tensorboard, "MLflow": mlflow, "Weights & Biases": wandb, "OpenTelemetry": opentelemetry}
 
 
 def blocks():
@@ -133,7 +128,9 @@ def test_a_recipe_shows_what_was_released(recipe, tmp_path, monkeypatch):
         expected |= {("test/loss", one.round): one.test_loss, ("test/score", one.round): one.test_score}
         expected["dp/clip_norm", one.round] = one.clip_norm
         if one.round % 5 == 0:
-            so_far = price(names["scheme"], 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, rounds=one.round)
+            so_far = bound_schedule_epsilon(
+                names["scheme"], 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, rounds=one.round
+            )
             expected["dp/epsilon", one.round] = so_far.upper
     assert len(records) == 20
     assert dict(shown) == expected

@@ -71,7 +71,7 @@ def _registered(*args: Any, **changes: Any) -> dict[str, Any]:
 
 
 def _federated(**given: Any) -> Any:
-    made = plan.federated(**given)
+    made = plan.plan_federated(**given)
     points = plan.compute_epsilon_curve(made, points=3) if given.get("sampling") != "balls-in-bins" else ()
     return {
         "plan": plain(made),

@@ -36,7 +36,7 @@ class Memory:
 
 
 class MemorySession:
-    whole = True
+    intact = True
 
     def __init__(self, state):
         self.state = state
@@ -76,7 +76,7 @@ class MemorySession:
         rows = [row for row in self.state.rows if row.scope == scope]
         return parse_row(rows[-1]) if rows else None
 
-    def stored(self):
+    def read_stored_state(self):
         return self.state.stored
 
     def balances(self, scopes):
@@ -127,7 +127,7 @@ class MemorySession:
 
 def everything(session):
     """All rows of a session, and what is stored beside them, read at once."""
-    stored = session.stored()
+    stored = session.read_stored_state()
     beside = {name: dict(getattr(stored, name).items()) for name in ("balances", "charges", "rounds")}
     return list(session.rows()), replace(stored, **beside)
 

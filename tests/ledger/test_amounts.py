@@ -73,7 +73,7 @@ def test_a_float_stands_for_the_binary_number_that_it_is():
 
 
 def test_amounts_read_as_decimals_and_add_in_units():
-    amounts = Amounts.charged({"delta": "1e-18", "epsilon": "0.1"})
+    amounts = Amounts.from_charge({"delta": "1e-18", "epsilon": "0.1"})
     assert dict(amounts + amounts) == {"epsilon": "0.2", "delta": "0.000000000000000002"}
     assert amounts - amounts == Amounts.zero(["epsilon", "delta"])
     with pytest.raises(ValueError, match="at least 0 units"):
@@ -81,7 +81,7 @@ def test_amounts_read_as_decimals_and_add_in_units():
     with pytest.raises(ValueError, match="same quantities"):
         amounts + Amounts.zero(["epsilon"])
     with pytest.raises(ValueError, match="quantity must be one of"):
-        Amounts.charged({"sigma": "1"})
+        Amounts.from_charge({"sigma": "1"})
 
 
 def test_amounts_are_of_known_quantities_and_never_below_0():

@@ -63,7 +63,7 @@ def test_the_cap_of_a_zcdp_budget_keeps_its_promise_by_another_s_conversion(eps,
     theirs, _ = rdp_privacy_accountant.compute_epsilon(orders, rho * orders, float(delta))
     assert float(eps) * 0.999999 < theirs <= float(eps)
     assert convert_caps_to_epsilon(
-        "zcdp", Amounts.charged({"rho": rho}), delta=delta, relation=ADD_OR_REMOVE_ONE
+        "zcdp", Amounts.from_charge({"rho": rho}), delta=delta, relation=ADD_OR_REMOVE_ONE
     ) <= float(eps)
 
 

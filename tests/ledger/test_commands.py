@@ -12,7 +12,7 @@ from tests.ledger.stores import AVAILABLE, STORES
 from tests.server.conftest import serving
 
 from epsilog.ledger import COMMANDS, TRANSITIONS, Caller, Ledger, open_ledger, read_cycles
-from epsilog.ledger.commands import CHARGE, WHOLE, check_entry
+from epsilog.ledger.commands import CHARGE, ENTIRE_LEDGER, check_entry
 from epsilog.ledger.commands.base import WRITERS, Command
 from epsilog.mechanisms import Laplace, PureDP, Repeated
 from epsilog.server.access import Action
@@ -206,7 +206,7 @@ READ = (
     lambda books: books.page("acme", verb="started"),
     lambda books: read_cycles(books, "acme"),
     lambda books: books.head(),
-    lambda books: replace(books.verify(), charges_told=True),  # the one thing that a server does not tell
+    lambda books: replace(books.verify(), charges_compared=True),  # the one thing that a server does not tell
 )
 
 
@@ -323,11 +323,11 @@ def _with(entry, body):
 def test_roles_follow_from_the_commands():
     for name, command in COMMANDS.items():
         need = PERMISSIONS["POST", f"/api/v1/ledger/{name}"]
-        assert (need.action, need.whole_ledger) == (Action(command.role), command.tells == WHOLE)
+        assert (need.action, need.whole_ledger) == (Action(command.role), command.subject == ENTIRE_LEDGER)
         assert TRANSITIONS[command.verb].owned == (command.role == "own")
 
 
-@pytest.mark.parametrize("name", sorted(name for name, one in COMMANDS.items() if one.tells == CHARGE))
+@pytest.mark.parametrize("name", sorted(name for name, one in COMMANDS.items() if one.subject == CHARGE))
 def test_a_charge_of_somebody_else_is_theirs_to_go_on_with(name):
     """Whether it stands or not: who may not go on with it learns nothing of how it is."""
     document = next(given for one, given, outcome in LIFE if (one, outcome) == (name, DONE))

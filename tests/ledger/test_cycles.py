@@ -92,7 +92,7 @@ def test_plans_say_period_name_and_population(books):
     )
     assert (rest.name, rest.populations) == ("three", ())
     strange = read_cycles(books, "acme", plans=plans | {"c" * 64: PlanSummary("other", "", 1)})
-    assert strange.says[-1] == "No charge that was started here names the plan of other."
+    assert strange.notes[-1] == "No charge that was started here names the plan of other."
     assert strange.cycles == (cycle, rest)
     unstated = read_cycles(books, "acme", plans={PLAN: PlanSummary("words", "", 300)}).cycles
     assert [one.name for one in unstated] == ["one", "two", "three"]
@@ -103,8 +103,8 @@ def test_a_price_on_an_owners_word_is_named(books):
     books.charge("acme", Laplace(0.1), key="v", amount={"epsilon": "0.5"})
     found = read_cycles(books, "acme")
     assert found.allowed == ("v at acme",)
-    assert "But for v at acme: there the owner's word stands for a proof." in found.says[0]
-    assert "owner's word" not in read_cycles_of_nothing(books).says[0]
+    assert "But for v at acme: there the owner's word stands for a proof." in found.notes[0]
+    assert "owner's word" not in read_cycles_of_nothing(books).notes[0]
 
 
 def read_cycles_of_nothing(books):

@@ -12,7 +12,7 @@ from epsilog.ledger.entries import GENESIS, Entry, EntryParser, Verb, hash_entry
 from epsilog.terms import ConflictError
 from epsilog.terms.codec import encode_canonical
 
-AMOUNTS = {"pure": Amounts.charged({"epsilon": "0.5"})}
+AMOUNTS = {"pure": Amounts.from_charge({"epsilon": "0.5"})}
 ENTRY = Entry(
     1, GENESIS, "2026-01-01T00:00:00.000000+00:00", Verb.STARTED, "acme", "run", AMOUNTS, {"n": [1, 0.5, None]}
 )
@@ -53,7 +53,9 @@ def test_what_is_not_an_entry_is_refused(old, new):
 def test_a_charge_moves_exactly_what_was_reserved():
     charge = ChargeRecord("run", "acme", "reserved", AMOUNTS, rounds=None, opened=1)
     assert apply_to_charge(charge, ENTRY).state == "started"
-    cheaper = Entry(2, GENESIS, ENTRY.time, Verb.STARTED, "acme", "run", {"pure": Amounts.charged({"epsilon": "0.4"})})
+    cheaper = Entry(
+        2, GENESIS, ENTRY.time, Verb.STARTED, "acme", "run", {"pure": Amounts.from_charge({"epsilon": "0.4"})}
+    )
     with pytest.raises(ConflictError, match="must move what was reserved"):
         apply_to_charge(charge, cheaper)
     with pytest.raises(ConflictError, match="must have been reserved at 'acme'"):

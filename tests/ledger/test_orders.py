@@ -90,7 +90,7 @@ def test_an_order_has_one_name_and_is_above_1():
 
 
 def test_amounts_at_orders_are_told_from_the_least_order_on():
-    amounts = Amounts.charged({"rdp_16": "3e-16", "rdp_2": 0.5, "rdp_1.5": "0.25", "epsilon": "1"})
+    amounts = Amounts.from_charge({"rdp_16": "3e-16", "rdp_2": 0.5, "rdp_1.5": "0.25", "epsilon": "1"})
     assert dict(amounts) == {"epsilon": "1", "rdp_1.5": "0.25", "rdp_2": "0.5", "rdp_16": "0.000000000000001"}
     assert list(amounts) == ["epsilon", "rdp_1.5", "rdp_2", "rdp_16"]
     assert dict(amounts.part(["rdp_2"])) == {"rdp_2": "0.5"}
@@ -170,7 +170,7 @@ def test_what_is_known_only_from_above_counts_for_nothing_from_below():
 )
 def test_a_statement_costs_what_it_states_times_the_order(release, rho, relation):
     found = compute_stated_cost(asked(release, relation), "rdp", orders=["rdp_1.5", "rdp_8"])
-    assert dict(found.amounts) == dict(Amounts.charged({"rdp_1.5": rho * 3 / 2, "rdp_8": rho * 8}))
+    assert dict(found.amounts) == dict(Amounts.from_charge({"rdp_1.5": rho * 3 / 2, "rdp_8": rho * 8}))
     assert bound_cost_below(asked(release, relation), "rdp", found.amounts) == found.amounts
 
 
@@ -301,7 +301,7 @@ def test_every_order_must_fit_where_each_has_a_cap_of_its_own(ledger):
     ledger.charge("a", ZeroConcentratedDP(0.075), key="3")
     assert dict(ledger.balance("a").available) == {"rdp_2": "0.25", "rdp_8": "0"}
     assert ledger.what_fits("a", ZeroConcentratedDP(0.03)).charges == 0
-    assert ledger.verify().priced == 2
+    assert ledger.verify().rechecked == 2
 
 
 def test_some_order_is_enough_where_epsilon_and_delta_are_promised(ledger):
@@ -321,7 +321,7 @@ def test_some_order_is_enough_where_epsilon_and_delta_are_promised(ledger):
     verified = ledger.verify()
     assert verified.balances["a"].total_reserved.units["rdp_8"] <= made.caps.units["rdp_8"]
     assert verified.balances["a"].total_reserved.units["rdp_16"] > made.caps.units["rdp_16"]
-    assert verified.priced == fits + 1
+    assert verified.rechecked == fits + 1
     assert "Lecuyer 2021" in made.theorem
     assert "Lecuyer" not in get_privacy_filter("rdp").theorem
 

@@ -248,7 +248,7 @@ def test_each_kind_of_budget_pays_in_its_own_quantities(name):
         with pytest.raises(BudgetExceededError, match=f"'a/q/{block}' refuses"):
             books.charge(f"a/q/{block}", half, key="third")
     assert books.balance("a").spent == top.spent
-    assert books.verify().priced == 4
+    assert books.verify().rechecked == 4
 
 
 def test_kinds_and_orders_that_do_not_meet_are_refused():
@@ -290,7 +290,7 @@ def test_what_was_spent_is_told_where_it_counts(books):
     found = read_cycles(books, "a")
     assert [(cycle.name, cycle.spent["epsilon"]) for cycle in found.cycles] == [("q", "1.5"), ("before", "0.25")]
     assert [one.name for one in found.cycles[0].releases] == ["partition a/q", "partition a/q"]
-    assert any("no unit is in two" in line for line in found.says)
+    assert any("no unit is in two" in line for line in found.notes)
     assert found.to_json()["cycles"][0]["releases"][0]["key"] is None
     assert [cycle.name for cycle in read_cycles(books, "a/q/1").cycles] == ["block"]
     assert [cycle.name for cycle in read_cycles(books, "a/q/2").cycles] == ["sites"]
@@ -544,7 +544,7 @@ def check_play(steps):
     play = Play().play(steps)
     with play.place.open().reading() as session:
         books = replay.replay_entries(session.rows())
-        replay.compare_stored_state(books, session.stored())
+        replay.compare_stored_state(books, session.read_stored_state())
     return play
 
 

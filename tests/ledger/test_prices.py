@@ -238,7 +238,7 @@ def test_what_is_proven_to_cost_at_least_is_never_more_than_the_truth(kind, rela
 def test_choices_are_charged_what_their_noise_proves(books, release, epsilon):
     assert dict(books.charge("pure", release, key="one").amounts["pure"]) == {"epsilon": epsilon}
     assert bound_cost_below(
-        ChargeRequest(release, NeighboringRelation.ADD_OR_REMOVE_ONE), "pure", Amounts.charged({"epsilon": epsilon})
+        ChargeRequest(release, NeighboringRelation.ADD_OR_REMOVE_ONE), "pure", Amounts.from_charge({"epsilon": epsilon})
     )
 
 

@@ -41,7 +41,7 @@ def every_verb(clock):
     ledger.reserve("acme", Gaussian(1.0), key="cheap", amount={"epsilon": "0.5"})
     owners_acts(ledger, clock)
     with store.reading() as session:
-        return list(session.rows()), session.stored()
+        return list(session.rows()), session.read_stored_state()
 
 
 def owners_acts(ledger, clock):
@@ -92,9 +92,9 @@ def test_what_a_ledger_wrote_holds_and_is_counted(told):
     assert ((books.count, books.head), seen) == ((len(rows), rows[-1].hash), [])
     found = replay.recheck_costs(books)
     assert (found.count, found.head) == (books.count, books.head)
-    assert (found.priced, found.unpriced, found.overridden) == (8, 0, (("acme", "cheap"),))
+    assert (found.rechecked, found.unchecked, found.overridden) == (8, 0, (("acme", "cheap"),))
     found = replay.recheck_costs(books, seconds=-1)
-    assert (found.priced, found.unpriced, found.overridden) == (0, 8, (("acme", "cheap"),))
+    assert (found.rechecked, found.unchecked, found.overridden) == (0, 8, (("acme", "cheap"),))
 
 
 def flips(text, every):
@@ -391,7 +391,7 @@ def test_a_charge_below_its_release_s_price_is_named(told):
         if document["key"] == "run" and document["amounts"]:
             document["amounts"]["approximate"]["epsilon"] = "0.9"
     books = replay.replay_entries(rehashed(documents))
-    assert replay.recheck_costs(books, seconds=-1).unpriced == 8
+    assert replay.recheck_costs(books, seconds=-1).unchecked == 8
     with pytest.raises(LedgerIntegrityError, match=r"charged .*'0.9'.*costs at least .*'1'") as found:
         replay.recheck_costs(books)
     (run,) = [one for one in documents if (one["key"], one["verb"]) == ("run", "reserved")]
@@ -399,7 +399,7 @@ def test_a_charge_below_its_release_s_price_is_named(told):
 
 
 def test_an_entry_is_what_the_rules_would_have_written():
-    amounts = {"pure": Amounts.charged({"epsilon": "0.5"})}
+    amounts = {"pure": Amounts.from_charge({"epsilon": "0.5"})}
     start = Entry(1, GENESIS, "2026-01-01T00:00:00+00:00", Verb.STARTED, "acme", "run", amounts)
     document = start.document()
     with pytest.raises(LedgerIntegrityError, match="entry 1: breaks a rule of the ledger: scope must lie"):

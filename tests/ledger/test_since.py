@@ -61,11 +61,11 @@ def test_from_every_checkpoint_on_it_amounts_to_the_same(told):
     priced = [
         row.position for row in rows if '"verb":"reserved"' in row.document and '"key":"cheap"' not in row.document
     ]
-    assert (whole.since, whole.priced, whole.unpriced) == (0, len(priced), 0)
+    assert (whole.since, whole.rechecked, whole.unchecked) == (0, len(priced), 0)
     for count in range(len(rows) + 1):
         found = view(*told).verify(since=kept(rows, count), keys=KEYS)
-        assert (found.since, found.priced, found.unpriced) == (count, sum(one > count for one in priced), 0)
-        assert replace(found, since=0, priced=whole.priced) == whole
+        assert (found.since, found.rechecked, found.unchecked) == (count, sum(one > count for one in priced), 0)
+        assert replace(found, since=0, rechecked=whole.rechecked) == whole
 
 
 def test_a_ledger_with_fewer_entries_than_the_checkpoint_is_refused(told):
@@ -203,7 +203,7 @@ def test_every_store_is_held_against_a_checkpoint(name, tmp_path, clock):
         ledger.charge("acme", PureDP(0.25), key="two")
         ledger.decommission("one", by="dora", reason="old")
         found = ledger.verify(since=since, keys=KEYS)
-        assert (found.since, found.count, found.priced) == (4, 8, 1)
+        assert (found.since, found.count, found.rechecked) == (4, 8, 1)
         place.edit("charges", ("acme", "one"), document="{}")
         with pytest.raises(LedgerIntegrityError, match="stored charge 'one'"):
             ledger.verify(since=since, keys=KEYS)

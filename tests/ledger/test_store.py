@@ -42,7 +42,7 @@ def append(session, *, scope="acme", verb=Verb.STARTED, body=None):
 
 
 def budget(scope, committed="0"):
-    spent = Amounts.charged({"epsilon": committed})
+    spent = Amounts.from_charge({"epsilon": committed})
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     caps = Amounts.from_cap({"epsilon": "1"})
     return Balance(scope, "pure", relation, None, False, caps, NOTHING, NOTHING, spent)
@@ -61,7 +61,7 @@ def test_a_new_store_is_empty_and_sound(store):
         assert session.find_charges("key") == []
         assert not session.has_charges("acme")
         assert session.below("acme") == []
-        replay.compare_stored_state(replay.replay_entries(session.rows()), session.stored())
+        replay.compare_stored_state(replay.replay_entries(session.rows()), session.read_stored_state())
         with pytest.raises(LedgerIntegrityError, match="entry 1: is missing"):
             session.entry(1)
 
@@ -142,7 +142,7 @@ def test_a_part_is_undone_by_itself(store):
             session.put_balances([budget("second", "0.5"), budget("third")])
             session.put_charge(charge("k", "third"))
             raise ZeroDivisionError
-        assert session.whole
+        assert session.intact
         append(session, scope="fourth")
     with store.reading() as session:
         assert [row.scope for row in session.rows()] == ["first", "second", "fourth"]

@@ -13,7 +13,7 @@ from epsilog.ledger.entries import GENESIS, Entry
 from epsilog.terms import ConflictError, NeighboringRelation
 
 HASH = "ab" * 32
-PRICE = Amounts.charged({"epsilon": "0.5"})
+PRICE = Amounts.from_charge({"epsilon": "0.5"})
 REQUEST = {"rounds": 3, "plan_hash": HASH, "relation": "add-or-remove-one", "privacy_unit": None, "simulation": False}
 BODIES = {
     Verb.PLAN_REGISTERED: {"plan_hash": HASH},
@@ -75,7 +75,7 @@ def test_a_round_is_in_the_stages_of_the_row(verb, stage):
 
 @pytest.mark.parametrize("verb", OF_CHARGES)
 def test_money_moves_as_the_row_says_and_is_neither_made_nor_lost(verb):
-    sums = {name: Amounts.charged({"epsilon": "1"}) for name in ("reserved", "started", "committed")}
+    sums = {name: Amounts.from_charge({"epsilon": "1"}) for name in ("reserved", "started", "committed")}
     budget = Balance(
         "acme", "pure", NeighboringRelation.ADD_OR_REMOVE_ONE, None, False, Amounts.from_cap({"epsilon": "9"}), **sums
     )

@@ -207,7 +207,7 @@ def test_a_plan_whose_counts_do_not_fit_its_budget_fails(write, tmp_path):
     document = plan.to_json()
     document["details"]["counts"]["usable"] = "0.76"
     assert check_plan(plan).verdict != "failed"
-    assert "on a budget of 4" in check_plan(type(plan).from_json(document)).says
+    assert "on a budget of 4" in check_plan(type(plan).from_json(document)).message
     document["details"]["counts"]["usable"] = -1
     with pytest.raises(CheckError, match="counts must be decimal numbers"):
         type(plan).from_json(document)

@@ -36,7 +36,7 @@ def everybody():
         noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
 
         kind: ClassVar[str] = "everybody-central"
-        says: ClassVar[str] = "The server sums everybody's clipped update, and adds noise to the sum."
+        summary: ClassVar[str] = "The server sums everybody's clipped update, and adds noise to the sum."
         unit_is_client: ClassVar[bool] = True
         local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
         parties: ClassVar[tuple[Party, ...]] = (Party("Public", "the released models", ProtectionLevel.CLAIM),)

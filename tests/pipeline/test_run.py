@@ -247,7 +247,7 @@ def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
     assert outcome.report["utility"]["study"][0]["test_loss"] is None
     findings = {finding.check: finding for finding in outcome.reconciliation.findings}
     assert "failed" not in {finding.verdict for finding in findings.values()}
-    assert f"Training diverged in round {last} of 12" in findings["rounds"].says
+    assert f"Training diverged in round {last} of 12" in findings["rounds"].message
     page = (outcome.folder / "report.html").read_text()
     assert f"Training diverged in round {last}:" in page
     with read_ledger(ledger) as books:
@@ -340,7 +340,7 @@ def test_an_edited_ledger_fails(done, copied):
         run(done[0], runs=copied.parent, ledger=ledger, observer=Silent())
     findings = {f.check: f for f in reconcile(read_evidence(copied, ledger)).findings}
     assert findings["ledger"].verdict == "failed"
-    assert "entry" in findings["ledger"].says
+    assert "entry" in findings["ledger"].message
 
 
 def test_killed_at_any_point_it_resumes(write_programme, tmp_path):

@@ -265,7 +265,7 @@ def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_programm
     outcome = go(write_programme(*LOUD, sweep("fixed:2")), tmp_path)
     (found,) = (one for one in outcome.reconciliation.findings if one.check == "attempts")
     assert found.verdict is Status.WARNED
-    assert "ound 3 was begun 2 times" in found.says
+    assert "ound 3 was begun 2 times" in found.message
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ def test_the_smaller_epsilon_can_be_the_weaker_promise(turned):
     assert both.at_delta.better == small
     assert getattr(both.at_delta, small).upper == pytest.approx(5.8855, abs=1e-4)  # docs/how-to/compare.md
     assert both.at_fpr.better == other
-    cross, weaker = both.says
+    cross, weaker = both.messages
     assert cross.id == "compare/neither"
     assert f"the {small} has the smaller epsilon: at most 5.886, against at least 8.245" in str(weaker)
     assert f"a TPR of at least 0.1245, against at most 0.01084 on the {other}" in str(weaker)
@@ -28,11 +28,11 @@ def test_the_smaller_epsilon_can_be_the_weaker_promise(turned):
 
 def test_where_one_is_better_everywhere_nothing_is_said_of_a_weaker_promise():
     both = plan.compare_releases(Gaussian(2.0), Gaussian(1.0), delta=1e-5, fpr=0.02)
-    assert [line.to_json() for line in both.says] == [["compare/first", {"tolerance": 0.005}]]
+    assert [line.to_json() for line in both.messages] == [["compare/first", {"tolerance": 0.005}]]
     assert [each.first.given[0][1] for each in both.found.at_deltas] == [0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10]
     assert both.at_fpr.first.given[0] == ("fpr", 0.02)
     alike = plan.compare_releases(Gaussian(2.0), Gaussian(2.0), delta=1e-5, fpr=0.02)
-    assert [line.to_json() for line in alike.says] == [["compare/alike", {"tolerance": 0.005}]]
+    assert [line.to_json() for line in alike.messages] == [["compare/alike", {"tolerance": 0.005}]]
 
 
 def test_every_verdict_has_words():

@@ -23,16 +23,16 @@ RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplie
 
 
 def test_the_worked_examples():
-    first = plan.federated(**RUN, policy=DeltaPolicy(None))
+    first = plan.plan_federated(**RUN, policy=DeltaPolicy(None))
     assert first.delta.delta == 2e-5
     assert first.formula.total == pytest.approx(0.5621, abs=5e-5)
-    second = plan.federated(population=10_000, cohort_size=200, rounds=100, noise_multiplier=1.0, delta=1e-6)
+    second = plan.plan_federated(population=10_000, cohort_size=200, rounds=100, noise_multiplier=1.0, delta=1e-6)
     assert (second.formula.root_term, second.formula.linear_term) == pytest.approx((1.0513, 0.0400), abs=5e-5)
     assert second.formula.dominant_term == "root"
 
 
 def test_the_closed_form_is_caught_under_reporting():
-    found = plan.federated(
+    found = plan.plan_federated(
         population=1000, cohort_size=10, rounds=1000, noise_multiplier=1.0, delta=1e-5, policy=DeltaPolicy(None)
     )
     assert found.formula.total == pytest.approx(1.617, abs=5e-4)
@@ -41,34 +41,34 @@ def test_the_closed_form_is_caught_under_reporting():
 
 
 def test_blank_delta_says_why():
-    found = plan.federated(**RUN)
+    found = plan.plan_federated(**RUN)
     assert found.delta.delta == 1e-6
     assert "policy cap" in found.delta.rationale
 
 
 def test_no_noise_is_no_privacy():
-    found = plan.federated(**RUN | {"noise_multiplier": 0.0})
+    found = plan.plan_federated(**RUN | {"noise_multiplier": 0.0})
     assert found.epsilon.upper == math.inf
     assert found.to_json()["epsilon"]["upper"] == "inf"
     assert found.verdict.id == "formula/no-noise"
 
 
 def test_no_noise_is_too_little_for_sampling_to_hide_something():
-    found = [plan.federated(**RUN | {"noise_multiplier": noise}) for noise in (0.01, 0.05, 0.199, 0.2)]
+    found = [plan.plan_federated(**RUN | {"noise_multiplier": noise}) for noise in (0.01, 0.05, 0.199, 0.2)]
     assert all(less.epsilon.upper > more.epsilon.upper for less, more in pairwise(found))
     assert all(one.epsilon.upper < 0.2 * one.unamplified.upper for one in found)
     assert found[2].epsilon.upper < 1.05 * found[3].epsilon.upper, "nothing jumps at any noise"
 
 
 def test_two_runs_cost_at_most_twice_one_run_at_half_of_delta():
-    two = plan.federated(**RUN | {"noise_multiplier": 0.19, "releases_per_period": 2, "delta": 1e-6, "group": 2})
-    one = plan.federated(**RUN | {"noise_multiplier": 0.19, "delta": 5e-7})
+    two = plan.plan_federated(**RUN | {"noise_multiplier": 0.19, "releases_per_period": 2, "delta": 1e-6, "group": 2})
+    one = plan.plan_federated(**RUN | {"noise_multiplier": 0.19, "delta": 5e-7})
     assert two.epsilon.upper < two.cumulative.upper <= 2 * one.epsilon.upper
     assert two.epsilon.upper < two.person.upper < two.unamplified.upper
 
 
 def test_more_releases_cost_more():
-    found = plan.federated(**RUN, releases_per_period=4)
+    found = plan.plan_federated(**RUN, releases_per_period=4)
     assert found.cumulative.upper > found.epsilon.upper
     assert found.epsilon.upper < found.unamplified.upper
 
@@ -77,15 +77,15 @@ def test_more_releases_cost_more():
 def test_least_noise_keeps_to_the_goal():
     noise = plan.calibrate_noise(epsilon=2.0, population=50_000, cohort_size=500, rounds=200)
     given = RUN | {"noise_multiplier": noise}
-    assert plan.federated(**given).epsilon.upper <= 2.0
-    assert plan.federated(**given | {"noise_multiplier": noise * 0.98}).epsilon.upper > 2.0
+    assert plan.plan_federated(**given).epsilon.upper <= 2.0
+    assert plan.plan_federated(**given | {"noise_multiplier": noise * 0.98}).epsilon.upper > 2.0
 
 
 def test_rounds_that_fit_are_the_most_that_fit():
     given = {"population": 2000, "cohort_size": 2000, "noise_multiplier": 20.0, "delta": 1e-6}
     most = plan.calibrate_rounds(epsilon=1.0, **given)
-    assert plan.federated(**given, rounds=most).epsilon.upper <= 1.0
-    assert plan.federated(**given, rounds=most + 1).epsilon.upper > 1.0
+    assert plan.plan_federated(**given, rounds=most).epsilon.upper <= 1.0
+    assert plan.plan_federated(**given, rounds=most + 1).epsilon.upper > 1.0
 
 
 def test_no_round_may_fit_and_all_may():
@@ -98,23 +98,23 @@ def test_no_round_may_fit_and_all_may():
 
 
 def test_a_fixed_size_is_priced_for_replace_one_only():
-    replaced = plan.federated(**RUN, sampling="fixed-size", relation=NeighboringRelation.REPLACE_ONE)
-    assert replaced.epsilon.upper > plan.federated(**RUN).epsilon.upper  # a sum moves twice as far
+    replaced = plan.plan_federated(**RUN, sampling="fixed-size", relation=NeighboringRelation.REPLACE_ONE)
+    assert replaced.epsilon.upper > plan.plan_federated(**RUN).epsilon.upper  # a sum moves twice as far
     with pytest.raises(UnsupportedMechanismError, match="replace-one"):
-        plan.federated(**RUN, sampling="fixed-size")
+        plan.plan_federated(**RUN, sampling="fixed-size")
 
 
 @pytest.mark.slow
 def test_balls_in_bins_is_priced_between_poisson_sampling_and_none():
-    binned = plan.federated(**RUN, sampling="balls-in-bins")
+    binned = plan.plan_federated(**RUN, sampling="balls-in-bins")
     assert 0 < binned.epsilon.gap <= 0.002
     assert binned.epsilon.upper < binned.unamplified.lower
     assert any(line.id == "assumes/random-bins" for line in binned.epsilon.assumptions)
     points = plan.compute_epsilon_curve(binned, points=4)
     assert [point.epsilon.upper for point in points] == sorted(point.epsilon.upper for point in points)
-    yearly = plan.federated(**RUN, sampling="balls-in-bins", releases_per_period=4)
+    yearly = plan.plan_federated(**RUN, sampling="balls-in-bins", releases_per_period=4)
     assert yearly.cumulative.lower > binned.epsilon.upper
-    replaced = plan.federated(**RUN, sampling="balls-in-bins", relation=NeighboringRelation.REPLACE_ONE)
+    replaced = plan.plan_federated(**RUN, sampling="balls-in-bins", relation=NeighboringRelation.REPLACE_ONE)
     epochs = binned.schedule.release().epochs
     told = epsilon(Repeated(Gaussian(RUN["noise_multiplier"]), epochs), delta=1e-6, relation=replaced.relation)
     assert replaced.epsilon.upper == pytest.approx(told.upper), "without a pair the bins hide nothing"
@@ -124,12 +124,12 @@ def test_balls_in_bins_is_priced_between_poisson_sampling_and_none():
 def test_balls_in_bins_is_calibrated_in_noise_and_in_whole_epochs():
     given = {"population": 5_000, "cohort_size": 100, "sampling": "balls-in-bins"}
     noise = plan.calibrate_noise(**given, rounds=100, epsilon=2.0)
-    assert plan.federated(**given, rounds=100, noise_multiplier=noise).epsilon.upper <= 2.0
+    assert plan.plan_federated(**given, rounds=100, noise_multiplier=noise).epsilon.upper <= 2.0
     rounds = plan.calibrate_rounds(**given, noise_multiplier=noise, epsilon=2.0)
     assert rounds % 50 == 0
     assert rounds >= 100
-    assert plan.federated(**given, rounds=rounds + 1, noise_multiplier=noise).epsilon.upper > 2.0
-    assert plan.federated(**given, rounds=rounds, noise_multiplier=noise).epsilon.upper <= 2.0
+    assert plan.plan_federated(**given, rounds=rounds + 1, noise_multiplier=noise).epsilon.upper > 2.0
+    assert plan.plan_federated(**given, rounds=rounds, noise_multiplier=noise).epsilon.upper <= 2.0
 
 
 @pytest.mark.slow
@@ -137,20 +137,20 @@ def test_balls_in_bins_is_calibrated_in_noise_and_in_whole_epochs():
 def test_the_most_epochs_that_fit_are_found_whatever_their_number(epochs):
     """The cap lies between the price of so many epochs and of one more."""
     given = {"population": 500, "cohort_size": 50, "sampling": "balls-in-bins", "noise_multiplier": 4.0}
-    below, above = (plan.federated(**given, rounds=10 * n).epsilon.upper for n in (epochs, epochs + 1))
+    below, above = (plan.plan_federated(**given, rounds=10 * n).epsilon.upper for n in (epochs, epochs + 1))
     assert below < above
     for cap in (below * 1.001, above * 0.999):
         assert plan.calibrate_rounds(**given, epsilon=cap) == 10 * epochs
 
 
 def test_poisson_sampling_is_priced_for_replace_one_too():
-    replaced = plan.federated(**RUN, relation=NeighboringRelation.REPLACE_ONE)
-    assert replaced.epsilon.lower > plan.federated(**RUN).epsilon.upper
+    replaced = plan.plan_federated(**RUN, relation=NeighboringRelation.REPLACE_ONE)
+    assert replaced.epsilon.lower > plan.plan_federated(**RUN).epsilon.upper
 
 
 @pytest.mark.slow
 def test_the_curve_rises_to_the_plan_and_brackets():
-    found = plan.federated(**RUN)
+    found = plan.plan_federated(**RUN)
     points = plan.compute_epsilon_curve(found, points=6)
     assert [point.rounds for point in points] == [1, 40, 80, 120, 160, 200]
     uppers = [point.epsilon.upper for point in points]
@@ -162,7 +162,7 @@ def test_the_curve_rises_to_the_plan_and_brackets():
 @pytest.mark.slow
 def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
     law = BinomialTrialCount(4, 0.5)
-    found = plan.federated(**RUN, trials=law)
+    found = plan.plan_federated(**RUN, trials=law)
     assert found.sweep is not None
     assert (found.sweep.expected, found.sweep.count) == (pytest.approx(2.0), 2)
     assert found.sweep.one == found.epsilon
@@ -173,24 +173,24 @@ def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
     assert (told["law"], codec.decode(told["trials"]), codec.decode(told["best"])) == (
         "binomial:4,0.5", law, found.sweep.best
     )  # fmt: skip
-    assert "sweep" not in plan.federated(**RUN).to_json()
-    faint = plan.federated(**RUN | {"noise_multiplier": 0.1, "rounds": 2}, trials=law).sweep
+    assert "sweep" not in plan.plan_federated(**RUN).to_json()
+    faint = plan.plan_federated(**RUN | {"noise_multiplier": 0.1, "rounds": 2}, trials=law).sweep
     assert faint.one.lower > 0.99 * faint.one.upper
     assert faint.best.upper > faint.one.upper > 100
     with pytest.raises(CheckError, match=r"^trials must be"):
-        plan.federated(**RUN, trials="fixed:2")
+        plan.plan_federated(**RUN, trials="fixed:2")
 
 
 @pytest.mark.slow
 def test_a_plan_tells_the_mu_that_comes_close_where_it_is_asked():
-    found = plan.federated(**RUN, fit=True)
+    found = plan.plan_federated(**RUN, fit=True)
     assert found.fit is not None
     assert 0 < found.fit.error < 0.006
     assert found.to_json()["fit"] == {"mu": found.fit.mu, "beyond": found.fit.beyond, "regret": found.fit.regret}
-    exact = plan.federated(population=100, cohort_size=100, rounds=4, noise_multiplier=2.0, fit=True).fit
+    exact = plan.plan_federated(population=100, cohort_size=100, rounds=4, noise_multiplier=2.0, fit=True).fit
     assert (exact.mu, exact.error) == (1.0, 0.0), "nobody is left out, so it is a Gaussian"
-    assert plan.federated(**RUN | {"noise_multiplier": 0.0}, fit=True).fit is None
-    assert "fit" not in plan.federated(**RUN).to_json()
+    assert plan.plan_federated(**RUN | {"noise_multiplier": 0.0}, fit=True).fit is None
+    assert "fit" not in plan.plan_federated(**RUN).to_json()
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,10 @@ def test_limits_say_what_is_not_covered():
         "limits/several-updates",
         "limits/clip-learnt",
     ]
-    assert ["NOT" in limit.says for limit in said] == [limit.verdict is Status.WARNED for limit in said]
-    assert "never be claimed" in next(limit.says for limit in said if limit.code == "limits/late-replies")
-    assert any("model: 5)" in limit.says for limit in said)
-    assert "school" in said[0].says
+    assert ["NOT" in limit.message for limit in said] == [limit.verdict is Status.WARNED for limit in said]
+    assert "never be claimed" in next(limit.message for limit in said if limit.code == "limits/late-replies")
+    assert any("model: 5)" in limit.message for limit in said)
+    assert "school" in said[0].message
 
 
 @pytest.mark.parametrize(("late", "code"), [("first", "limits/round-closes-early"), ("again", "limits/invited-again")])
@@ -221,7 +221,7 @@ def test_a_reply_that_keeps_another_out_is_not_priced(late, code):
         one for one in plan.list_limits(sampling="poisson", **known, late_replies=late) if one.verdict is Status.WARNED
     ]
     assert [one.code for one in warned] == [code]
-    assert "NOT" in warned[0].says
+    assert "NOT" in warned[0].message
     with pytest.raises(CheckError, match="late_replies must be one of zero, first, again"):
         plan.list_limits(sampling="poisson", **known, late_replies="never")
 

@@ -89,7 +89,7 @@ def test_posteriors_are_bayes(log, prior):
 
 @pytest.fixture(scope="module")
 def planned():
-    return plan.federated(**RUN)
+    return plan.plan_federated(**RUN)
 
 
 def test_room_is_counted_in_such_releases():
@@ -132,7 +132,7 @@ def test_the_sentences_hold_their_numbers(planned):
 
 
 def test_without_noise_nothing_is_said_to_hold():
-    found = plan.federated(**RUN | {"noise_multiplier": 0.0}).meaning(2.0)
+    found = plan.plan_federated(**RUN | {"noise_multiplier": 0.0}).meaning(2.0)
     assert (found.statement.id, found.odds.id, found.fits) == ("claim/none", "odds/unbounded", 0)
     assert [line.id for line in found.delta_notes] == ["delta/none"]
 

@@ -43,7 +43,7 @@ def test_gaussians_compose_as_their_squares_add(parts):
 
 @pytest.mark.slow
 def test_a_run_cut_in_phases_costs_what_it_costs_whole():
-    whole = plan.federated(population=60_000, cohort_size=900, rounds=100, noise_multiplier=1.2)
+    whole = plan.plan_federated(population=60_000, cohort_size=900, rounds=100, noise_multiplier=1.2)
     cut = plan.plan_phases([Schedule(60_000, 900, rounds, 1.2) for rounds in (7, 43, 50)])
     assert overlap(whole.epsilon, cut.epsilon)
     assert cut.neighbors.id == "phases/one-population"

@@ -79,7 +79,7 @@ def test_the_chance_that_a_batch_is_cut_is_told_from_above():
     for most in (690, 700, 710, 720, 730):
         found = preflight(replace(BASE, largest_batch=most), delta=DELTA).findings
         (one,) = [each for each in found if each.check == "truncation"]
-        told = float(re.search(r"at most ([0-9.e-]+[0-9])", one.says)[1])
+        told = float(re.search(r"at most ([0-9.e-]+[0-9])", one.message)[1])
         assert told >= min(1000 * stats.binom.sf(most, 60_000, 0.01), 1.0)
 
 

@@ -68,7 +68,7 @@ def outside(one, kind):
 def test_every_bound_of_a_question_is_kept_there_and_in_the_library(path):
     """The function of ``plan`` that answers has fields of its own: whoever calls it is held to the same bounds."""
     kind = QUESTIONS[path]
-    called = {"/federated": (plan.federated, RUN), "/queries": (plan.queries, {"epsilon": 1.0, "queries": 3})}
+    called = {"/federated": (plan.plan_federated, RUN), "/queries": (plan.queries, {"epsilon": 1.0, "queries": 3})}
     for name, one in fields.list_fields(kind).items():
         for value in outside(one, fields.field_type(kind, name)):
             given = [value] * 3 if fields.is_list(kind, name) else value
@@ -162,8 +162,8 @@ def test_a_question_that_forgets_its_answer_is_never_made():
 # what is answered is the library's
 
 MEANT = {
-    "/federated": plan.federated,
-    "/federated/curve": plan.federated,
+    "/federated": plan.plan_federated,
+    "/federated/curve": plan.plan_federated,
     "/federated/noise": plan.calibrate_noise,
     "/queries": plan.queries,
     "/sensitivity": plan.compute_query_sensitivity,
@@ -199,13 +199,13 @@ def test_what_has_no_meaning_in_the_library_has_one_for_ever():
 
 def test_a_question_is_handed_over_whole(monkeypatch):
     calls = {}
-    for name in ("federated", "calibrate_noise", "calibrate_rounds", "queries"):
+    for name in ("plan_federated", "calibrate_noise", "calibrate_rounds", "queries"):
         monkeypatch.setattr(questions, name, lambda name=name, **given: calls.setdefault(name, given) and 7)
     given = RUN | {"clip_norm": 2.5, "delta": 1e-7, "sampling": "fixed-size", "privacy_unit": "phone"}
     given |= {"releases_per_period": 3, "relation": REPLACE}
     whole = given | {"policy": DeltaPolicy(1e-8), "group": 4, "trials": BinomialTrialCount(8, 0.5), "fit": False}
     QUESTIONS["/federated"](**given, delta_cap=1e-8, adaptive_clip=True, group=4, trials="binomial:8,0.5").plan()
-    assert calls["federated"] == whole
+    assert calls["plan_federated"] == whole
     goal = RUN | {"epsilon": 2.0, "delta": 1e-7, "relation": REPLACE, "sampling": "balls-in-bins"}
     assert QUESTIONS["/federated/noise"](**goal, clip_norm=3.0).answer() == {"noise_multiplier": 7}
     assert QUESTIONS["/federated/rounds"](**goal, delta_cap=None).answer() == {"rounds": 7}
@@ -298,7 +298,7 @@ def test_a_schedules_answers_are_the_librarys():
     everybody = RUN | {"cohort_size": RUN["population"]}  # a Gaussian, at once
     given = everybody | {"relation": "replace-one", "releases_per_period": 2, "clip_norm": 3.0}
     boundary = {"without_replacement": False, "rounds_per_release": 5, "adaptive_clip": True, "late_replies": "first"}
-    found = plan.federated(**given)
+    found = plan.plan_federated(**given)
     grade, sentence = plan.grade_delta(found.delta.delta, RUN["population"])
     limits = plan.list_limits(sampling="poisson", privacy_unit="client", **boundary)
     told = {"delta_grade": grade, "delta_sentence": sentence, "limits": [limit.to_json() for limit in limits]}
@@ -308,7 +308,7 @@ def test_a_schedules_answers_are_the_librarys():
         assert (point["rounds"], point["formula"]) == (known.rounds, known.formula)
         assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
     more = QUESTIONS["/federated"].parse(everybody | {"group": 4, "trials": "binomial:8,0.5"}).answer()
-    whole = plan.federated(**everybody, group=4, trials=BinomialTrialCount(8, 0.5))
+    whole = plan.plan_federated(**everybody, group=4, trials=BinomialTrialCount(8, 0.5))
     assert (more["group"], more["person"]) == (4, codec.encode(whole.person))
     assert more["sweep"] == whole.sweep.to_json()
     assert whole.epsilon.upper < whole.sweep.best.upper < whole.sweep.shown.upper < whole.person.upper

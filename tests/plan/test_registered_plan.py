@@ -168,7 +168,7 @@ def test_a_plan_holds_what_it_was_registered_with():
     model = accounting.epsilon(scheme.release(), delta=1e-5, relation=relation)
     kept = accounting.epsilon(scheme.release(), delta=1e-5 * (1 - OUTCOME_SHARE), relation=relation)
     assert made.epsilon == replace(model, upper=kept.upper)
-    assert made.unamplified == accounting.epsilon(scheme.unamplified(), delta=1e-5, relation=relation)
+    assert made.unamplified == accounting.epsilon(scheme.unamplified_release(), delta=1e-5, relation=relation)
     assert made.guarantee == Guarantee(made.epsilon.upper, 1e-5, relation, "school", 2000)
     given = {"sampling_probability": 0.05, "noise_multiplier": 3.0, "rounds": 30, "delta": 1e-5}
     assert made.formula == accounting.federated_closed_form(**given)
@@ -206,4 +206,4 @@ def test_neighbours_that_a_scheme_has_no_price_for_are_refused(scheme, relation)
     forged = replace(made, guarantee=replace(made.guarantee, relation=relation))
     found = check_plan(forged)
     assert found.verdict == "failed"
-    assert f"no price for neighbours that differ as {relation.value} says" in found.says
+    assert f"no price for neighbours that differ as {relation.value} says" in found.message

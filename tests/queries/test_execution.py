@@ -80,7 +80,7 @@ def test_an_answer_is_charged_kept_and_the_same_again(ledger, put, tmp_path):
     assert QueryResult.read(kept.read_bytes()) == first
     assert ledger.find("q").state == "committed"
     assert ledger.find("q").rounds_released[1] == ledger.page("acme", limit=1)[0].body["evidence"]["answer.json"]
-    assert ledger.verify().priced == 1
+    assert ledger.verify().rechecked == 1
 
 
 def test_another_question_or_price_under_the_same_key_is_refused(ledger, put):

@@ -171,7 +171,7 @@ def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
     assert "By the owner's word alone: " in found.stands
     assert set(FOREMOST) <= set(words_of(OF_RUNS, Attested("owner")))
     assert f"{', '.join(FOREMOST)}; the report lists the rest." in found.stands
-    (told,) = [one.says for one in found.outcome.findings if one.check == "report"]
+    (told,) = [one.message for one in found.outcome.findings if one.check == "report"]
     assert (
         told
         == "Every field of the report is what its evidence amounts to; what the owner and the ledger state is copied."

@@ -374,5 +374,5 @@ def test_rows_of_another_kind_may_be_left_out(tmp_path):
     found = verify_logs(save(honest(), tmp_path, **kept))
     assert found.verdict == "passed"
     (read,) = [one for one in found.outcome.findings if one.check == "log"]
-    assert "5 left out by where (kind = 'used')" in read.says
+    assert "5 left out by where (kind = 'used')" in read.message
     assert [told.left_out for told in found.told if told.where] == [5]

@@ -77,7 +77,7 @@ def test_readings_are_the_accountants(report):
         plan.scheme.release(),
         delta=plan.guarantee.delta,
         relation=plan.guarantee.relation,
-        known=plan.scheme.unamplified(),
+        known=plan.scheme.unamplified_release(),
     )
     told = interpret_guarantee(
         plan.scheme.release(),

@@ -361,7 +361,7 @@ def test_attempts_are_counted_and_priced(another):
     told = {f.check: f for f in found.outcome.findings}
     assert found.verdict == "warned"
     assert told["attempts"].verdict == "warned"
-    assert "round 2 was begun 2 times" in told["attempts"].says.lower()
+    assert "round 2 was begun 2 times" in told["attempts"].message.lower()
     assert dict(told["attempts"].numbers) == {"rounds_begun": 4, "attempts": 6}
     (priced,) = [w for w in found.outcome.what_ifs if w.name == "every attempt released"]
     report = codec.parse_json(evidence["report.json"])
@@ -449,11 +449,11 @@ def test_what_a_report_says_otherwise_is_shown_up_to_three_places_and_counted(fi
         report[name] = "otherwise"
     found = check_report(report, *checked(files, books))
     assert found.verdict == "failed"
-    assert [f"{name}: 'otherwise' instead of" in found.says for name in names] == [True] * min(wrong, 3) + [False] * (
-        wrong - 3
-    )
-    assert found.says.endswith(f"; and {wrong - 3} more." if wrong > 3 else ".")
-    assert ("more." in found.says) == (wrong > 3)
+    assert [f"{name}: 'otherwise' instead of" in found.message for name in names] == [True] * min(wrong, 3) + [
+        False
+    ] * (wrong - 3)
+    assert found.message.endswith(f"; and {wrong - 3} more." if wrong > 3 else ".")
+    assert ("more." in found.message) == (wrong > 3)
 
 
 def checked(files, books):

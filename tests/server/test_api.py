@@ -22,7 +22,7 @@ MIX = {"parts": [{"mechanism": "gaussian", "parameter": 2.0, "count": 3}, {"mech
 def test_federated_is_the_librarys_answer(site):
     found = site.post("federated", RUN)
     assert found.status == 200
-    expected = json.loads(json.dumps(plan.federated(**RUN).to_json()))
+    expected = json.loads(json.dumps(plan.plan_federated(**RUN).to_json()))
     assert {key: found.json()[key] for key in expected} == expected
     assert found.json()["delta_grade"] == "good"
     assert len(found.json()["limits"]) == 6

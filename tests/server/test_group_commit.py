@@ -33,7 +33,7 @@ class Slow:
     @contextmanager
     def writing(self):
         self.inside += 1
-        self.whole, self.most, self.written = True, max(self.most, self.inside), []
+        self.intact, self.most, self.written = True, max(self.most, self.inside), []
         try:
             yield self
             if self.refuses is not None:
@@ -153,7 +153,7 @@ def test_a_transaction_that_is_lost_is_lost_for_all_of_its_group():
 
     def breaks():
         with shared.writing() as session:
-            session.whole = False
+            session.intact = False
             raise StorageError("the disk is gone")
 
     found = together(shared, [writes(shared, 1), breaks, writes(shared, 2)])
@@ -257,7 +257,7 @@ def test_a_transaction_lost_to_an_error_that_says_nothing_is_lost_for_all_of_its
 
     def breaks():
         with shared.writing() as session:
-            session.whole = False
+            session.intact = False
             raise MemoryError
 
     def breaks_in_turn():

@@ -87,7 +87,9 @@ ROLES = [Role.OWNER, Role.SPENDER, Role.READER]
 def test_every_verb_of_a_key_is_asked_here():
     keyed = {what.partition("?")[0] for what, (_, body) in ACTS.items() if body is not None and "key" in body}
     assert keyed | {"GET charges"} == OPENING.keys() | GOING_ON.keys()
-    assert {f"POST {name}" for name, one in COMMANDS.items() if one.tells == CHARGE} <= GOING_ON.keys() | OPENING.keys()
+    assert {
+        f"POST {name}" for name, one in COMMANDS.items() if one.subject == CHARGE
+    } <= GOING_ON.keys() | OPENING.keys()
 
 
 @pytest.fixture(scope="module")

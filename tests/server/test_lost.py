@@ -345,7 +345,7 @@ def reserved(**changes):
     """What a server says of a reservation, which may be another's."""
     request = ChargeRequest(PureDP(0.125), relation="add-or-remove-one").to_json()
     body = {"request": request, "methods": {"pure": "as stated"}}
-    amounts = {"pure": Amounts.charged({"epsilon": "0.125"})}
+    amounts = {"pure": Amounts.from_charge({"epsilon": "0.125"})}
     entry = Entry(7, "ab" * 32, "2026-01-01T00:00:00+00:00", Verb.RESERVED, "acme", "told", amounts, body)
     return {"entry": replace(entry, **changes).document(), "replayed": False}
 

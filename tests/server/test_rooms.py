@@ -610,7 +610,7 @@ def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
 
     head = {"provenance": "the operating system", "run": "0f"}
     result = SimpleNamespace(
-        interval=plan.federated(**(RUN | {"cohort_size": 50_000})).epsilon, to_json=lambda: {"a": 1}
+        interval=plan.plan_federated(**(RUN | {"cohort_size": 50_000})).epsilon, to_json=lambda: {"a": 1}
     )
     monkeypatch.setattr(certificates, "certify_delta", drawn)
     monkeypatch.setattr(

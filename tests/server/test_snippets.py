@@ -130,7 +130,7 @@ def test_what_no_programme_can_promise_says_why():
 
 def test_a_programme_that_is_checked_keeps_to_its_budget(tmp_path):
     file = tmp_path / "calculated.toml"
-    text = export_config(plan.federated(**RUN), cap=9.0)
+    text = export_config(plan.plan_federated(**RUN), cap=9.0)
     file.write_text(text)
     assert check_config(file).plan.budget["epsilon"] == "9.0"
     file.write_text(text.replace('epsilon = "9.0"', 'epsilon = "0.1"'))

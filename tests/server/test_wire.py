@@ -318,10 +318,14 @@ def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served
     asked = {"since": kept(entries), "keys": [signer.verifier]}
     found = ledger.verify(**asked)
     assert (found.since, found.count, found.head) == (len(entries), whole.count, whole.head)
-    assert (found.balances, found.unpriced, whole.priced - found.priced) == (whole.balances, 0, whole.priced - 1)
+    assert (found.balances, found.unchecked, whole.rechecked - found.rechecked) == (
+        whole.balances,
+        0,
+        whole.rechecked - 1,
+    )
     said = " ".join(_list_unchecked(found))  # no more than was looked at
     assert f"begins with the {len(entries)} entries of the checkpoint. Their costs were not recomputed" in said
-    assert not found.charges_told
+    assert not found.charges_compared
     assert "The server does not show its stored charges" in said
     with pytest.raises(LedgerIntegrityError, match="the ledger was cut"):
         ledger.verify(**asked | {"since": kept([*entries, *entries])})

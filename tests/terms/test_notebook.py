@@ -71,7 +71,7 @@ def test_plans_show_their_bounds(registered):
     assert format_upper(registered.epsilon.upper) in shown
     assert format_upper(registered.unamplified.upper) in shown
     assert EVIL in " ".join(shown)
-    federated = plan.federated(population=1000, cohort_size=10, rounds=5, noise_multiplier=1.0, delta=1e-6)
+    federated = plan.plan_federated(population=1000, cohort_size=10, rounds=5, noise_multiplier=1.0, delta=1e-6)
     assert format_upper(federated.epsilon.upper) in cells(federated._repr_html_())
     queries = plan.queries(epsilon=1.0, queries=4, mechanism="laplace")
     assert f"{queries.shares[0].optimal.scale:.6g}" in cells(queries._repr_html_())

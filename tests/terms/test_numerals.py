@@ -19,7 +19,7 @@ CASES = json.loads((Path(__file__).parents[1] / "vectors" / "numerals.json").rea
 
 def read(text, *, whole=False):
     try:
-        return read_number("x", text, whole=whole)
+        return read_number("x", text, integer=whole)
     except CheckError:
         return None
 
@@ -52,7 +52,7 @@ def test_grouped_digits_are_refused_with_both_readings(number, mark):
     text = f"{1000 * number:,}".replace(",", mark)
     for whole in (False, True):
         with pytest.raises(CheckError) as refused:
-            read_number("rounds", text, whole=whole)
+            read_number("rounds", text, integer=whole)
         if mark == "," or whole or text.count(mark) == 1:
             assert f"write {1000 * number}" in str(refused.value)
 

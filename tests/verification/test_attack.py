@@ -41,9 +41,9 @@ def test_a_run_without_an_audit_has_no_finding_of_one():
 def test_a_leak_that_no_claim_allows_fails_and_silence_is_not_praised():
     silent, loud = one(evidence(scored(ONE, 0.0))), one(evidence(scored(ONE, 9.0)))
     assert (silent.code, silent.verdict) == ("audit/does-not-refute", "passed")
-    assert "says nothing for it" in silent.says
-    assert "proves little" in silent.says
-    assert "verified" not in silent.says + loud.says
+    assert "says nothing for it" in silent.message
+    assert "proves little" in silent.message
+    assert "verified" not in silent.message + loud.message
     assert (loud.code, loud.verdict, loud.effect) == ("audit/refutes-the-claim", "failed", "falls")
     assert dict(loud.numbers)["lower_bound"] > dict(loud.numbers)["claimed"]
     assert silent.false_alarm == loud.false_alarm == FALSE_ALARM
@@ -120,7 +120,7 @@ def test_a_plan_whose_audit_is_of_another_claim_contradicts_itself(change, told)
     assert check_plan(make_plan(**stated)).verdict == "passed"
     found = check_plan(plan)
     assert found.verdict == "failed"
-    assert told in found.says
+    assert told in found.message
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_coins_that_somebody_drew_again_until_they_suited_are_told(monkeypatch, 
     assert found.false_alarm == FALSE_ALARM
     if code == "unlikely-coins":
         assert found.verdict == "failed"
-        assert f"{inside} of {count} canaries were in" in found.says
+        assert f"{inside} of {count} canaries were in" in found.message
 
 
 @pytest.mark.parametrize("beyond", [1.1, -1.1, 1e308, -1e308])

@@ -81,7 +81,7 @@ def test_checks_name_the_drift():
     )
     numbers = dict(seen.numbers)
     assert numbers["p_total"] > 0.01
-    assert f"by round {numbers['drifted_by_round']:.0f} " in seen.says
+    assert f"by round {numbers['drifted_by_round']:.0f} " in seen.message
     draws = rng.normal(size=(600, 16)) * np.linspace(1.15, 0.85, 600)[:, None]
     records = [SimpleNamespace(round=t, padding=tuple(each), given_up=False) for t, each in enumerate(draws, start=1)]
     fell = check_noise(records, noise_stddev=1.0)

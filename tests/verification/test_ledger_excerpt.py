@@ -35,7 +35,7 @@ def test_the_charge_is_the_plans_in_every_respect(run):
         assert word.request[name] != value
         found = check_charge(run, replace(word, request=dict(word.request) | {name: value}))
         assert found.verdict == "failed"
-        assert name in found.says
+        assert name in found.message
     assert charged(run, scope="acme/2027") == "failed"
     verdicts = {"started": "warned", "abandoned": "warned", "reserved": "failed", "cancelled": "failed"}
     for state, verdict in verdicts.items():
@@ -56,11 +56,11 @@ def test_a_claim_and_a_charge_that_agree_on_too_little_fail_both(run):
     little = run.plan.guarantee.epsilon / 2
     guarantee = replace(run.plan.guarantee, epsilon=little)
     plan = replace(run.plan, guarantee=guarantee, epsilon=replace(run.plan.epsilon, lower=0.0, upper=little))
-    cheap = {"approximate": dict(Amounts.charged({"epsilon": Fraction(little), "delta": "1e-5"}))}
+    cheap = {"approximate": dict(Amounts.from_charge({"epsilon": Fraction(little), "delta": "1e-5"}))}
     asked = dict(run.ledger.request) | {"plan_hash": plan.hash}
     found = check_charge(replace(run, plan=plan), replace(run.ledger, amounts=cheap, request=asked))
     assert found.verdict == "failed"
-    assert "whose price is" in found.says
+    assert "whose price is" in found.message
 
 
 def test_files_must_be_named_and_the_same(run):
@@ -78,7 +78,7 @@ def test_a_round_begun_and_never_released_is_an_attempt(run):
     assert found.verdict == "passed"
     (found,) = check_attempts(replace(run.ledger, attempts=dict(run.ledger.attempts) | {5: 1}))
     assert found.verdict == "warned"
-    assert "rounds [5] were begun and not released" in found.says.lower()
+    assert "rounds [5] were begun and not released" in found.message.lower()
 
 
 def test_the_word_survives_a_report(run):
@@ -105,13 +105,13 @@ def entries(tmp_path_factory):
 @pytest.mark.slow
 def test_every_price_is_worked_out_again(entries):
     found = check_costs(entries)
-    assert (found.verdict, found.says) == ("passed", "Each of 7 prices is at least what the accountant says now.")
+    assert (found.verdict, found.message) == ("passed", "Each of 7 prices is at least what the accountant says now.")
     for index, entry in enumerate(entries):
         if entry.verb is not Verb.RESERVED:
             continue
         for share, verdict in ((Fraction(1, 8), "failed"), (Fraction(997, 1000), "warned"), (Fraction(2), "passed")):
             amounts = {
-                kind: Amounts.charged({name: Fraction(text) * share for name, text in amount.items()})
+                kind: Amounts.from_charge({name: Fraction(text) * share for name, text in amount.items()})
                 for kind, amount in entry.amounts.items()
             }
             edited = [*entries[:index], replace(entry, amounts=amounts), *entries[index + 1 :]]
@@ -129,7 +129,7 @@ def test_an_owner_may_allow_less_and_it_shows(tmp_path):
         books.charge("acme", sgd, key="a", amount=little)
     entries = LedgerReader.read(tmp_path / "l.db").entries
     found = check_costs(entries)
-    assert (found.verdict, "on the owner's word" in found.says) == ("warned", True)
+    assert (found.verdict, "on the owner's word" in found.message) == ("warned", True)
     assert check_costs(e for e in entries if e.verb is not Verb.PRICE_OVERRIDDEN).verdict == "failed"
 
 
@@ -159,10 +159,10 @@ def test_a_plan_on_too_small_a_budget_or_of_another_unit_than_its_data_contradic
         data = dict(plan.details["data"]) | {name: value}
         found = check_plan(replace(plan, details=dict(plan.details) | {"data": data}))
         assert found.verdict == "failed"
-        assert f"its data's {name} is {value!r}" in found.says
+        assert f"its data's {name} is {value!r}" in found.message
     found = check_plan(replace(plan, budget=dict(plan.budget) | {"epsilon": "0.01"}))
     assert found.verdict == "failed"
-    assert "on a budget of 0.01" in found.says
+    assert "on a budget of 0.01" in found.message
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def test_no_unamplified_bound_below_ours_passes(share, trials):
     assert found.verdict == ("warned" if warned else "failed")
     assert warned == (trials is not None and share > 0.995)
     if found.verdict == "warned":
-        assert (found.code, format_upper(again.upper, 6) in found.says) == ("plan/slightly-low", True)
+        assert (found.code, format_upper(again.upper, 6) in found.message) == ("plan/slightly-low", True)
 
 
 @pytest.mark.parametrize("share", [1.0, 1 + 1e-6, 1.5])

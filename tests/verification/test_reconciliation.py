@@ -90,7 +90,7 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
     found = check_claim(claimed, certified_run(run.plan))
     assert found.verdict == verdict
     assert dict(found.numbers) == {"claimed": claimed, "lower": 3.9, "upper": 4.0}
-    assert ("below the least possible loss, 3.9" in found.says) is below_all
+    assert ("below the least possible loss, 3.9" in found.message) is below_all
     guarantee = run.plan.guarantee
     for_model = guarantee.delta * (1 - OUTCOME_SHARE)
     assert asked == [(run.plan.scheme.release(), delta, guarantee.relation) for delta in (guarantee.delta, for_model)]
@@ -141,8 +141,8 @@ def test_a_plan_that_contradicts_itself_is_told_where():
     for says, changes in contradictions(plan):
         found = check_plan(replace(plan, **changes))
         assert found.verdict == "failed", says
-        assert says in found.says
-        assert found.says.count(";") == (says == "epsilon is [")  # whose end is no longer the claim's
+        assert says in found.message
+        assert found.message.count(";") == (says == "epsilon is [")  # whose end is no longer the claim's
         told.append(says)
     assert len(told) == 15
 
@@ -152,9 +152,9 @@ def test_examples_that_count_by_their_rows_need_sizes_that_are_public():
     zero_out = replace(plan.guarantee, relation=NeighboringRelation.ZERO_OUT)
     public = {"data": {"units": 150, "client_sizes": "public"}}
     for changes in ({}, {"guarantee": zero_out}, {"details": plan.details | public}):
-        assert "clients count by their rows" in check_plan(replace(plan, **changes)).says
+        assert "clients count by their rows" in check_plan(replace(plan, **changes)).message
     said = replace(plan, guarantee=zero_out, details=plan.details | public)
-    assert "clients count by their rows" not in check_plan(said).says
+    assert "clients count by their rows" not in check_plan(said).message
     assert check_plan(make_plan(central, training={"example_cap": 9})).verdict == "passed"
 
 
@@ -171,7 +171,7 @@ def test_what_a_plan_may_differ_in():
         {"unamplified": replace(plan.unamplified, lower=0.0)},
     ):
         found = check_plan(replace(plan, **changes))
-        assert found.verdict == "passed", found.says
+        assert found.verdict == "passed", found.message
     pupils = make_plan(local)
     assert pupils.guarantee.population != pupils.scheme.clients
     assert check_plan(pupils).verdict == "passed"
@@ -197,7 +197,7 @@ def test_without_a_sound_word_nothing_of_the_ledger_is_checked(run):
         assert tuple(finding.check for finding in found) == LEDGER_CHECKS
         assert [finding.verdict.value for finding in found] == first + ["not checked"] * (5 - len(first))
         assert all(finding.lacks == "ledger" for finding in found[len(first) :])
-    assert "torn" in check_ledger(replace(run, ledger=LedgerExcerpt(sound=False, trouble="torn")))[0].says
+    assert "torn" in check_ledger(replace(run, ledger=LedgerExcerpt(sound=False, trouble="torn")))[0].message
     assert tuple(f.check for f in check_ledger(run)) == LEDGER_CHECKS
 
 
@@ -209,12 +209,12 @@ def test_a_charge_shows_what_was_paid_claimed_and_priced(run):
         "claimed_epsilon": run.plan.guarantee.epsilon,
         "priced_again": again.upper,
     }
-    assert found.says.startswith(f"Epsilon {run.ledger.charged['epsilon']} at delta {run.ledger.charged['delta']}")
+    assert found.message.startswith(f"Epsilon {run.ledger.charged['epsilon']} at delta {run.ledger.charged['delta']}")
     reserved = replace(run.ledger, state="reserved")
     assert check_charge(replace(run, records=()), reserved).verdict == "warned"
     assert check_charge(run, reserved).verdict == "failed"
     twice = check_charge(run, replace(run.ledger, others=1))
-    assert twice.says.startswith("2 charges name this plan")
+    assert twice.message.startswith("2 charges name this plan")
 
 
 def test_released_models_are_the_recorded_ones(run):
@@ -228,25 +228,25 @@ def test_released_models_are_the_recorded_ones(run):
     ):
         found = check_released(run, replace(word, released=released))
         assert found.verdict == "failed"
-        assert f"rounds {wrong}" in found.says
+        assert f"rounds {wrong}" in found.message
 
 
 def test_each_attempt_is_told(run):
     (found,) = check_attempts(replace(run.ledger, attempts={1: 1, 2: 3, 3: 2, 4: 2, 5: 2, 6: 2, 7: 1}))
     assert found.verdict == "warned"
     assert dict(found.numbers) == {"rounds_begun": 7, "attempts": 13}
-    assert found.says.startswith(
+    assert found.message.startswith(
         "Round 2 was begun 3 times; round 3 was begun 2 times; round 4 was begun 2 times; 2 more rounds were begun "
         "more than once; rounds [5, 6, 7] were begun and not released."
     )
     (found,) = check_attempts(replace(run.ledger, attempts=dict.fromkeys(range(1, 5), 1) | {2: 2}))
-    assert found.says.startswith("Round 2 was begun 2 times. ")
+    assert found.message.startswith("Round 2 was begun 2 times. ")
     (found,) = check_attempts(replace(run.ledger, attempts=dict.fromkeys(range(1, 5), 2)))
-    assert "1 more rounds" in found.says
+    assert "1 more rounds" in found.message
     for times in ({1: 2}, {1: 2, 2: 2}, {1: 2, 2: 2, 3: 2}):
         (found,) = check_attempts(replace(run.ledger, attempts=dict.fromkeys(range(1, 5), 1) | times))
-        assert found.says.count("was begun 2 times") == len(times)
-        assert "more rounds" not in found.says
+        assert found.message.count("was begun 2 times") == len(times)
+        assert "more rounds" not in found.message
 
 
 # the rounds
@@ -270,7 +270,7 @@ def test_rounds_are_complete_and_in_order(run):
     ):
         found = check_rounds(replace(run, records=records))
         assert found.verdict == verdict, says
-        assert says in found.says
+        assert says in found.message
         assert dict(found.numbers) == {"planned": 4, "recorded": len(records)}
 
 
@@ -315,12 +315,12 @@ def test_the_owners_word_on_private_checks_binds(run):
     owner = replace(run.owner, private=dict(run.owner.private) | {"norms": Status.WARNED})
     found = {f.check: f for f in reconcile(replace(run, owner=owner)).findings}
     assert found["norms"].verdict == "failed"
-    assert found["norms"].says.startswith("The owner says warned, and custody.jsonl says passed: No norm exceeds")
+    assert found["norms"].message.startswith("The owner says warned, and custody.jsonl says passed: No norm exceeds")
     assert {found["custody"].verdict, found["participation"].verdict} == {"passed"}
     public = reconcile(replace(run, owner=owner, custody=None)).published(replace(run, owner=owner, custody=None))
     shown = {f.check: f for f in public.findings}
     assert shown["norms"].verdict == "warned"
-    assert shown["norms"].says.endswith("which is not public: warned.")
+    assert shown["norms"].message.endswith("which is not public: warned.")
     assert shown["custody"].verdict == "passed"
     assert not shown["norms"].numbers
     assert shown["noise"].numbers

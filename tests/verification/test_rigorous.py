@@ -31,5 +31,5 @@ def test_what_has_no_profile_is_not_checked():
     plan = make_plan(local)
     found = check_rigorous(plan.guarantee, ZeroConcentratedDP(0.1))
     assert (found.code, found.effect) == ("rigorous/refused", ClaimEffect.OPEN)
-    assert "ZeroConcentratedDP" in found.says
+    assert "ZeroConcentratedDP" in found.message
     assert check_rigorous(SimpleNamespace(epsilon=float("inf")), plan.release).code == "rigorous/refused"

@@ -155,8 +155,8 @@ def test_a_receipt_stands_on_its_signature_and_falls_with_its_ledger(place, key,
     path = place / "receipt.txt"
     (first, signed) = check_note(path, "receipt", None, brought(place, key))
     assert (first.code, signed.code) == ("receipt/holds", "signature/holds")
-    assert "epsilon 0.25 (add-or-remove-one) is committed" in first.says
-    assert "acme" not in first.says
+    assert "epsilon 0.25 (add-or-remove-one) is committed" in first.message
+    assert "acme" not in first.message
     assert verdict(check_note(path, "receipt", None, brought(place))) == "not checked"
     assert verdict(check_note(path, "receipt", None, brought(place, other))) == "failed"
     for name, code in (("l.db", "receipt/holds"), ("other.bundle", "receipt/not-in-ledger")):
@@ -217,11 +217,11 @@ def test_a_receipt_of_an_entry_that_a_later_one_undid_is_found_out(key, tmp_path
         assert (finding.code, finding.verdict) == (code, told)
     runs = check_receipt(Receipt.parse(write_receipt(cancelled, key="runs", origin="o", signer=key).text), books)
     assert (runs.code, runs.verdict) == ("receipt/holds", "passed")
-    assert runs.says.endswith("is started, as the ledger says; by now it is committed.")
+    assert runs.message.endswith("is started, as the ledger says; by now it is committed.")
     assert check_receipt(
         Receipt.parse(write_receipt(closed, key="runs", origin="o", signer=key).text), books
-    ).says.endswith("is committed, as the ledger says.")
-    alone = check_receipt(lie, None).says
+    ).message.endswith("is committed, as the ledger says.")
+    alone = check_receipt(lie, None).message
     assert "and that no later entry undid it, rests on the signer's word" in alone
 
 
@@ -402,10 +402,10 @@ def test_of_several_signed_things_the_worst_is_told(key):
     keys = (key.verifier,)
     assert found(check_signatures([good, bad, none], keys)) == ["signature/broken"]
     (finding,) = check_signatures([good, none], keys)
-    assert (finding.code, finding.says) == ("signature/holds", "The a is signed by k. The c is not signed.")
+    assert (finding.code, finding.message) == ("signature/holds", "The a is signed by k. The c is not signed.")
     assert found(check_signatures([], keys)) == ["signature/none"]
     (finding,) = check_signatures([none, good], keys)  # what is verified comes first: nobody has signed that
-    assert (finding.code, finding.says) == ("signature/none", "The c is not signed. The a is signed by k.")
+    assert (finding.code, finding.message) == ("signature/none", "The c is not signed. The a is signed by k.")
     assert check_signatures([], ()) == ()
 
 

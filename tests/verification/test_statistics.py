@@ -125,7 +125,7 @@ def test_the_figures_of_the_noise_check():
     weak = records(np.random.default_rng(4))
     loud = [replace(one, padding=tuple(3 * x for x in one.padding)) for one in weak]
     quiet = replace(weak[41], padding=tuple(1e-3 * x for x in weak[41].padding))
-    assert "noise of round 42 is too weak" in check_noise([*loud[:41], quiet, *loud[42:]], noise_stddev=1.0).says
+    assert "noise of round 42 is too weak" in check_noise([*loud[:41], quiet, *loud[42:]], noise_stddev=1.0).message
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_a_coarse_grid_does_not_hide_a_round_without_noise():
         grid = [replace(one, padding=tuple(step * round(x / step) for x in one.padding)) for one in sound]
         none = replace(grid[9], padding=(0.0,) * 16)
         found = check_noise([*grid[:9], none, *grid[10:]], noise_stddev=CENTRAL.noise_stddev)
-        assert (found.code, "round 10" in found.says) == ("noise/too-weak-in-a-round", True)
+        assert (found.code, "round 10" in found.message) == ("noise/too-weak-in-a-round", True)
 
 
 @pytest.mark.parametrize("loud", [1.34, 1.2])
@@ -166,7 +166,7 @@ def test_a_round_without_padding_does_not_hide_weak_noise_in_others():
     sound = records(np.random.default_rng(0))
     bare = replace(sound[7], padding=())
     found = check_noise([*sound[:7], bare, *sound[8:]], noise_stddev=CENTRAL.noise_stddev)
-    assert (found.code, "rounds [8]" in found.says) == ("noise/not-checked", True)
+    assert (found.code, "rounds [8]" in found.message) == ("noise/not-checked", True)
     weak = [replace(one, padding=tuple(0.7 * x for x in one.padding)) for one in sound]
     for others in (weak, [replace(one, padding=(0.0,) * 16) for one in sound]):
         assert check_noise([bare, *others[1:]], noise_stddev=CENTRAL.noise_stddev).verdict == "failed"
@@ -195,11 +195,11 @@ def test_poisson_cohorts_pass_and_others_fail(seed):
 
 def rejected_by(participants):
     found = check_participation(custody(participants), CENTRAL)
-    assert (found.verdict == "failed") == ("is not Poisson" in found.says or found.code == "participation/drift")
+    assert (found.verdict == "failed") == ("is not Poisson" in found.message or found.code == "participation/drift")
     numbers = dict(found.numbers)
     p_values = {name: p for name, p in numbers.items() if name.startswith("p_")}
     tests = {name for name, p in p_values.items() if p < 1e-6 / len(p_values)}
-    assert all(name in found.says for name in tests) or (tests, found.code) == ({"p_drift"}, "participation/drift")
+    assert all(name in found.message for name in tests) or (tests, found.code) == ({"p_drift"}, "participation/drift")
     return tests
 
 
@@ -276,7 +276,7 @@ def test_cohorts_shrink_only_by_those_who_reached_their_cap():
     assert check_participation(custody([first, second, third]), scheme).verdict == "passed"
     assert check_participation(custody([first, second, third, []]), scheme).verdict == "passed"
     found = check_participation(custody([first, second, third, [3]]), scheme)
-    assert (found.verdict, found.says) == ("failed", "Round 4 has 1 clients where 0 were due.")
+    assert (found.verdict, found.message) == ("failed", "Round 4 has 1 clients where 0 were due.")
     assert check_participation(custody([first, second, third[:19]]), scheme).verdict == "failed"
     found = check_participation(custody([first, second, np.r_[third[:19], 3]]), scheme)
     assert (found.verdict, dict(found.numbers)["busiest_client"]) == ("failed", 3)

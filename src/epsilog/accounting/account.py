@@ -247,10 +247,10 @@ def between(composition: Composition, question: Question, gap: float, *, above: 
         return None
     most, least = composition.enclosed
     found, method = compute_interval(most, question, gap, above=above)
-    if most.bag != least.bag:
+    if most.counts != least.counts:
         lower = 0.0 if above else compute_interval(least, question, gap)[0].lower
         found = Bounds(min(lower, found.upper), found.upper)
-    proofs = dict.fromkeys(page for part in composition.bag if part.between() for page in part.proofs)
+    proofs = dict.fromkeys(page for part in composition.counts if part.between() for page in part.proofs)
     return found, Message.of("method/enclosed@1", rest=method, pages="; ".join(proofs))
 
 
@@ -303,7 +303,7 @@ def failing(composition: Composition, question: Question, gap: float, *, above: 
             found, method = compute_interval(rest, question, gap, above=above)
             found = failure.add_to(found)
         case EpsilonAt(delta):
-            low, high = failure.left(delta)
+            low, high = failure.remaining_delta(delta)
             found, method = compute_interval(rest, EpsilonAt(low or 0.0), gap, above=above)
             upper = math.inf if low is None or high is None else found.upper
             lower = found.lower
@@ -469,7 +469,7 @@ def build_interval(composition: Composition, question: Question, gap: float) -> 
         named.append(("units", float(composition.group[1])))
     return Interval(
         bounds.lower, bounds.upper, method, composition.relation,
-        assumptions=_list_assumptions(composition.bag), quantity=quantity, given=tuple(named),
+        assumptions=_list_assumptions(composition.counts), quantity=quantity, given=tuple(named),
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _EVALUATIONS = 80
 _PATIENCE = 2  # tries that have to halve the bracket, or the next one does
 _START, _GROWTH, _GROWTHS = (0.3, 30.0), 30.0, 12
-_NOTHING = -50.0  # the excess of what costs next to nothing
+_NEGLIGIBLE = -50.0  # the excess of what costs next to nothing
 _ELSEWHERE = tuple(10.0**k for k in (*range(0, -19, -1), *range(1, 19)))  # to look for values that have a meaning
 _MOST_ROUNDS = 10**12
 
@@ -43,7 +43,7 @@ def calibrate(
     low: float | None = None,
     high: float | None = None,
     tolerance: float = 1e-5,
-    whole: bool = False,
+    integer: bool = False,
     digits: int | None = None,
     gap: float = GAP,
 ) -> float:
@@ -63,7 +63,7 @@ def calibrate(
         low: the least value to try; found by search when blank.
         high: the largest value to try; found by search when blank.
         tolerance: how close, relatively, to the exact answer to stop; whole numbers are exact.
-        whole: whether the parameter counts something: ``make`` then gets an ``int``, and so does the caller.
+        integer: whether the parameter counts something: ``make`` then gets an ``int``, and so does the caller.
         digits: how many significant digits the value may have; any number when blank.
         gap: the relative width of the claims that the value is to meet, as in ``epsilon``.
 
@@ -85,15 +85,15 @@ def calibrate(
     4.2
     >>> calibrate(lambda q: PoissonSampled(Gaussian(5.0), q), epsilon=1.0, delta=1e-6)
     1.0
-    >>> calibrate(lambda count: Repeated(Gaussian(10.0), count), epsilon=1.0, delta=1e-6, whole=True)
+    >>> calibrate(lambda count: Repeated(Gaussian(10.0), count), epsilon=1.0, delta=1e-6, integer=True)
     5
     """
     tolerance, gap = check.in_open_interval(0, 1)(tolerance=tolerance), check.in_open_interval(0, 1)(gap=gap)
     relation = check.enum_member(NeighboringRelation)(relation=relation)
     digits = check.optional(check.integer(2, 15))(digits=digits)
-    made: Callable[[float], Release] = (lambda at: make(int(at))) if whole else make
+    made: Callable[[float], Release] = (lambda at: make(int(at))) if integer else make
     goal = _goal(epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr)
-    meaning = _Meaning(made, _Grid(whole, digits, tolerance))
+    meaning = _Meaning(made, _Grid(integer, digits, tolerance))
 
     def excess(at: float, *, above: bool = True) -> float:
         return goal(made(at), relation, gap, above)
@@ -101,7 +101,7 @@ def calibrate(
     value, claimed = _search(meaning, excess, low, high), partial(excess, above=False)
     if claimed(value) > 0:  # a claim is no more than its upper bound alone; were it more, all would be claims
         value = _search(meaning, claimed, low, high)
-    return int(value) if whole else value
+    return int(value) if integer else value
 
 
 def _search(meaning: _Meaning, excess: Callable[[float], float], low: float | None, high: float | None) -> float:
@@ -164,39 +164,41 @@ def _answer_at_most(question: Question, most: float) -> Excess:
 def _log_ratio(value: float, goal: float) -> float:
     if math.isnan(value):
         raise CalibrationError("a bound was not a number")
-    return max(math.log(value) - math.log(goal), _NOTHING) if value > 0 else _NOTHING
+    return max(math.log(value) - math.log(goal), _NEGLIGIBLE) if value > 0 else _NEGLIGIBLE
 
 
 @dataclass(frozen=True)
 class _Grid:
     """Which values a parameter may take: whole numbers, decimal ones of so many digits, or any, up to a tolerance."""
 
-    whole: bool
+    integer: bool
     digits: int | None
     tolerance: float
 
     def at(self, value: float) -> float:
         """The nearest value there is, or for counts the one below."""
-        if self.whole:
+        if self.integer:
             return max(math.floor(value), 1)
         return value if self.digits is None else float(f"{value:.{self.digits}g}")
 
     def next_to_each_other(self, one: float, other: float) -> bool:
         """Whether there is nothing between two values, or next to nothing."""
         least = min(one, other)
-        if self.whole:
+        if self.integer:
             return abs(one - other) <= 1
         return abs(one - other) <= max(self.tolerance * least, 1.001 * self._step(least))
 
     def inside(self, value: float, one: float, other: float) -> float:
         """A value near the one proposed that lies between two others."""
-        if not self.whole and self.digits is None:
+        if not self.integer and self.digits is None:
             return value
         step = self._step(min(one, other))
-        return self.at(min(max(round(value) if self.whole else value, min(one, other) + step), max(one, other) - step))
+        return self.at(
+            min(max(round(value) if self.integer else value, min(one, other) + step), max(one, other) - step)
+        )
 
     def _step(self, value: float) -> float:
-        if self.whole:
+        if self.integer:
             return 1
         return 0.0 if self.digits is None else 10.0 ** (math.floor(math.log10(value)) - self.digits + 1)
 
@@ -222,7 +224,7 @@ class _Meaning:
         low, high = check.optional(check.positive())(low=low), check.optional(check.positive())(high=high)
         given = {name: end for name, end in (("low", low), ("high", high)) if end is not None}
         for name, end in given.items():  # an end that was given says itself what is wrong with it
-            if self.grid.whole and end != int(end):
+            if self.grid.integer and end != int(end):
                 raise CheckError(name, "a whole number", repr(end))
             self._make(end)
         if low is not None and high is not None and not low < high:
@@ -287,7 +289,7 @@ def _between(tried: Sequence[tuple[float, float]], good: float, bad: float, tole
     The parabola gives the logarithm of the value over the excess. It soon hits the goal from one side only; so what it
     says is moved a hair towards the end of the bracket that is further away, and replaces that end.
     """
-    last = {excess: math.log(value) for value, excess in tried[-3:] if _NOTHING < excess < math.inf}
+    last = {excess: math.log(value) for value, excess in tried[-3:] if _NEGLIGIBLE < excess < math.inf}
     middle = math.sqrt(good * bad)
     if len(last) < 2:
         return middle
@@ -343,8 +345,8 @@ def rounds_that_fit(
     before = Composed([]) if spent is None else spent
 
     def fits(count: int, *, above: bool = True) -> bool:
-        whole = Composition.of(Composed([before, Repeated(step, count)]), relation)
-        return compute_interval(whole, EpsilonAt(delta), gap, above=above)[0].upper <= epsilon
+        total = Composition.of(Composed([before, Repeated(step, count)]), relation)
+        return compute_interval(total, EpsilonAt(delta), gap, above=above)[0].upper <= epsilon
 
     most = _most(fits)
     if most > 0 and not fits(most, above=False):  # a claim is not above; if it is, all are claims

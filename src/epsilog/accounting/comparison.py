@@ -116,7 +116,7 @@ class ProfileComparison:
         "first" or "second": better at some point, and nowhere easier to attack by more than ``tolerance``; "neither":
         each is better somewhere; "alike": neither is easier to attack by more than ``tolerance``; else "open".
         """
-        seen = {standing.better for standing in (*self.at_deltas, *self.at_fprs)} - {"open"}
+        seen = {comparison.better for comparison in (*self.at_deltas, *self.at_fprs)} - {"open"}
         near = (self.first_excess <= self.tolerance, self.second_excess <= self.tolerance)
         if len(seen) == 2:
             return "neither"

@@ -25,7 +25,7 @@ import numpy as np
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.distributions.base import LARGEST_LOSS, DiscretePair
-from epsilog.numerics.pairs import Laws, pure
+from epsilog.numerics.pairs import BasePairs, pure
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, trivial_bounds
 from epsilog.numerics.rounding import LEAST, gamma, round_outward, round_up, rounded_sum
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -50,7 +50,7 @@ class _Split:
     """A mix as what has pairs, and what is priced by itself: each with its number of repetitions."""
 
     paired: dict[Release, int]
-    apart: list[tuple[Composition, int]] = field(default_factory=list)
+    separate: list[tuple[Composition, int]] = field(default_factory=list)
 
 
 def bounds(composition: Composition, question: Question, *, above: bool, ask: Ask) -> tuple[Bounds, Message] | None:
@@ -62,12 +62,12 @@ def bounds(composition: Composition, question: Question, *, above: bool, ask: As
     if composition.rounds < 2:
         return None
     split = _split(composition, ask)
-    if not split.apart:
+    if not split.separate:
         return None
     upper, name = _upper(split, composition, question, ask)
     if above:
         return Bounds(0.0, upper), name
-    lowers = [ask(one, question, False).lower for one, _ in split.apart]
+    lowers = [ask(one, question, False).lower for one, _ in split.separate]
     if split.paired:
         lowers.append(ask(Composition(split.paired, composition.relation), question, False).lower)
     return Bounds(min(max(lowers), upper), upper), name
@@ -75,15 +75,15 @@ def bounds(composition: Composition, question: Question, *, above: bool, ask: As
 
 def _split(composition: Composition, ask: Ask) -> _Split:
     split = _Split({})
-    for part, count in composition.bag.items():
+    for part, count in composition.counts.items():
         if _has_pairs(Composition({part: 1}, composition.relation)):
             split.paired[part] = count
             continue
         together = Composition({part: count}, composition.relation)
-        if count > 1 and (len(composition.bag) == 1 or not _has_cost(together, ask)):
-            split.apart.append((Composition({part: 1}, composition.relation), count))
+        if count > 1 and (len(composition.counts) == 1 or not _has_cost(together, ask)):
+            split.separate.append((Composition({part: 1}, composition.relation), count))
         else:
-            split.apart.append((together, 1))
+            split.separate.append((together, 1))
     return split
 
 
@@ -121,11 +121,11 @@ def _with_pairs(split: _Split, composition: Composition, delta: float, ask: Ask)
     """The same with a pair for each part, good for a delta of this size."""
     size = 10.0 ** max(math.floor(math.log10(max(delta, LEAST))), _SMALLEST)
     if size not in composition.curves:
-        bag = dict(split.paired)
-        for one, count in split.apart:
-            pair = _read(one, size / (count * len(split.apart)), ask)
-            bag[pair] = bag.get(pair, 0) + count
-        composition.curves[size] = Composition(bag, composition.relation)
+        counts = dict(split.paired)
+        for one, count in split.separate:
+            pair = _read(one, size / (count * len(split.separate)), ask)
+            counts[pair] = counts.get(pair, 0) + count
+        composition.curves[size] = Composition(counts, composition.relation)
     return composition.curves[size]
 
 
@@ -139,7 +139,7 @@ def _add_epsilons(split: _Split, composition: Composition, question: Question, a
     """The sum of all parts' epsilons, each at the same share of delta."""
     if not isinstance(question, EpsilonAt):
         return trivial_bounds(question).upper
-    parts = [*split.apart, *([(Composition(split.paired, composition.relation), 1)] if split.paired else [])]
+    parts = [*split.separate, *([(Composition(split.paired, composition.relation), 1)] if split.paired else [])]
     return add_epsilons(parts, question.delta, lambda one, at: ask(one, at, True).upper)
 
 
@@ -155,7 +155,7 @@ def one_by_one(composition: Composition, question: Question, gap: float, *, uppe
     """Bounds epsilon by those of each kind of part, or of each round of one kind; None where delta is not tiny."""
     if not isinstance(question, EpsilonAt) or not 0 < question.delta < _SMALL or composition.rounds < 2:
         return None
-    kinds = list(composition.bag.items())
+    kinds = list(composition.counts.items())
     alone = [(Composition({part: 1}, composition.relation), count) for part, count in kinds]
     together = (
         [(Composition({part: count}, composition.relation), 1) for part, count in kinds] if len(kinds) > 1 else alone
@@ -187,9 +187,9 @@ class ProfileRelease(Release):
     losses: tuple[float, ...]
     deltas: tuple[float, ...]
 
-    def base_pairs(self, relation: NeighboringRelation) -> Laws:  # noqa: ARG002
+    def base_pairs(self, relation: NeighboringRelation) -> BasePairs:  # noqa: ARG002
         """The symmetric pair whose profile is the least convex function above the curve's points."""
-        return _law(self.losses, self.deltas), pure(0.0, 0.0)
+        return _build_profile_pair(self.losses, self.deltas), pure(0.0, 0.0)
 
 
 def release_from_profile(curve: Callable[[float], float], largest: float) -> ProfileRelease:
@@ -207,7 +207,7 @@ def release_from_profile(curve: Callable[[float], float], largest: float) -> Pro
     return ProfileRelease(tuple(losses), tuple(found))
 
 
-def _law(losses: tuple[float, ...], deltas: tuple[float, ...]) -> DiscretePair:
+def _build_profile_pair(losses: tuple[float, ...], deltas: tuple[float, ...]) -> DiscretePair:
     """Masses by the slopes: at t = e^loss the slope of D is -Q(a larger loss); a corner has the difference of two.
 
     P has e^loss as much there (slopes are worked out times e^loss, which no double may hold by itself), and Q's mass is

@@ -29,7 +29,7 @@ class FailureProbability:
     low: float
     high: float
 
-    def left(self, delta: float) -> tuple[float | None, float | None]:
+    def remaining_delta(self, delta: float) -> tuple[float | None, float | None]:
         """Bounds what remains of ``delta`` for the rest, from below and above; None where it does not even suffice."""
         return _subtract_failure(delta, self.high, up=False), _subtract_failure(delta, self.low, up=True)
 

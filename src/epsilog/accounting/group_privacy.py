@@ -59,9 +59,9 @@ def bound_group(
         return alone, ""
     if one.mu is not None:
         return bound_gaussian(units * one.mu, question, roundings=MU + 1), EXACT
-    if (whole := one.for_group(units)) is not None:
+    if (grouped := one.for_group(units)) is not None:
         with suppress(UnsupportedMechanismError):
-            return _bound_by_distance(whole, question, alone, above=above, ask=ask), EXACT
+            return _bound_by_distance(grouped, question, alone, above=above, ask=ask), EXACT
     mixtures, found, how = _pairs(one, question, units), alone, GENERAL
     if mixtures is not None and question != EpsilonAt(0):
         found, how = bound_on_lattice(mixtures, question, gap=gap), MIXTURES
@@ -80,7 +80,7 @@ def bound_group(
 
 def _pairs(one: Composition, question: Question, units: int) -> tuple[PairComposition, ...] | None:
     """Pairs of each release for the group, composed; None if one has none."""
-    parts: dict[Release, int] = {Grouped(part, units): count for part, count in one.bag.items()}
+    parts: dict[Release, int] = {Grouped(part, units): count for part, count in one.counts.items()}
     with suppress(UnsupportedMechanismError):
         return Composition(parts, one.relation).orderings(relevant_delta(question))
     return None
@@ -95,9 +95,9 @@ def _unhidden(one: Composition, question: Question, units: int, ask: Ask) -> flo
     if not (hiding := one.sampled + one.truncated):
         return found
     with suppress(UnsupportedMechanismError):
-        whole = one.without_sampling(hiding).for_group(units)
-        if whole is not None:
-            found = ask(whole[0], question, True).upper
+        grouped = one.without_sampling(hiding).for_group(units)
+        if grouped is not None:
+            found = ask(grouped[0], question, True).upper
     if question == EpsilonAt(0):
         return found
 
@@ -113,31 +113,31 @@ def _unhidden(one: Composition, question: Question, units: int, ask: Ask) -> flo
 
 def _seen_together(one: Composition, units: int, chance: float) -> ReleaseCounts | None:
     """A mix that bounds the group's, unless more of it are in a sample: that has at most this chance."""
-    bag: dict[Release, int] = {}
-    often = sum(count for part, count in one.bag.items() if part in one.sampled)
-    for part, count in one.bag.items():
+    revealed: dict[Release, int] = {}
+    sampled = sum(count for part, count in one.counts.items() if part in one.sampled)
+    for part, count in one.counts.items():
         counts = part.seen_of(units)
         if part in one.sampled and counts is None:
             return None
-        seen = units if counts is None else compute_upper_quantile(counts, chance / often)
+        seen = units if counts is None else compute_upper_quantile(counts, chance / sampled)
         seen = units if seen is None else min(seen, units)
         for plain, times in flatten(part if counts is None else part.inner[0]).items():
-            whole = plain.for_group(one.relation, seen, above=True) if seen > 0 else PureDP(0.0)
-            if whole is None:
+            grouped = plain.for_group(one.relation, seen, above=True) if seen > 0 else PureDP(0.0)
+            if grouped is None:
                 return None
-            bag[whole] = bag.get(whole, 0) + times * count
-    return bag
+            revealed[grouped] = revealed.get(grouped, 0) + times * count
+    return revealed
 
 
 def _bound_by_distance(
-    whole: tuple[Composition, Composition], question: Question, alone: Bounds, *, above: bool, ask: Ask
+    grouped: tuple[Composition, Composition], question: Question, alone: Bounds, *, above: bool, ask: Ask
 ) -> Bounds:
     """Bounds the answer by that of mixes whose distances are as many times as large, rounded up and down."""
-    most, least = whole
+    most, least = grouped
     upper = ask(most, question, True).upper
     if above:
         return Bounds(0.0, upper)
-    found = ask(least, question, False) if least.bag != most.bag else ask(most, question, False)
+    found = ask(least, question, False) if least.counts != most.counts else ask(most, question, False)
     found = Bounds(min(max(found.lower, alone.lower), upper), upper)
     if not isinstance(question, EpsilonAt) or question.delta == 0 or math.isinf(upper):
         return found

@@ -120,13 +120,13 @@ class PrivacyProfile:
     def _by_curve(self, fpr: float, work: WorkCounter | None = None) -> tradeoff.RateBounds:
         """By delta itself, the larger of all orders: any curve that bounds it in both bounds the rate from above."""
 
-        def whole(epsilon: float) -> Bounds:
+        def bound_delta(epsilon: float) -> Bounds:
             if work is not None:
                 work.add(_A_QUESTION)
             claim = self.delta(epsilon)
             return Bounds(claim.lower, claim.upper)  # the lower side only says where to look
 
-        return tradeoff.bound_tpr(tradeoff.OrderedPair(whole, whole), fpr, gap=self.gap, work=work)
+        return tradeoff.bound_tpr(tradeoff.OrderedPair(bound_delta, bound_delta), fpr, gap=self.gap, work=work)
 
     def _rate(self, found: Bounds, at: float, fpr: float, *given: tuple[str, float]) -> Interval:
         """A true positive rate, with the method and the assumptions of delta at the ln t that bounds it best."""
@@ -154,7 +154,7 @@ class PrivacyProfile:
         return self._rate(Bounds(min(least.lower, most.upper), most.upper), 0.0, fpr)
 
     def _of(self, composition: Composition) -> PrivacyProfile:
-        parts = (Repeated(part, count) for part, count in composition.bag.items())
+        parts = (Repeated(part, count) for part, count in composition.counts.items())
         return replace(self, release=Composed(parts))
 
     def _tpr_of_group(self, unit: Composition, units: int, fpr: float) -> Interval:
@@ -254,8 +254,8 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
     0.5
     """
     composition, total = _most(Composition.of(release, relation)), 0.0
-    for part, count in composition.bag.items():
+    for part, count in composition.counts.items():
         if (one := part.zcdp(composition.relation)) is None:
             raise UnsupportedMechanismError(part, method="zCDP")
         total += count * one
-    return round_up(total, 64 + len(composition.bag))
+    return round_up(total, 64 + len(composition.counts))

@@ -48,13 +48,13 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
     """
     composition = Composition.of(release, relation)
     most = composition if composition.enclosed is None else composition.enclosed[0]
-    return rdp_of_parts(most.bag, _check_orders(orders), composition.relation)
+    return rdp_of_parts(most.counts, _check_orders(orders), composition.relation)
 
 
-def rdp_of_parts(bag: ReleaseCounts, orders: Array, relation: NeighboringRelation) -> Array:
+def rdp_of_parts(counts: ReleaseCounts, orders: Array, relation: NeighboringRelation) -> Array:
     """The same of single releases with their counts, which add up; the orders were checked."""
     with np.errstate(over="ignore", under="ignore"):
-        parts = [_times(count, part.rdp(orders, relation)) for part, count in bag.items()]
+        parts = [_times(count, part.rdp(orders, relation)) for part, count in counts.items()]
         return np.asarray(round_up(sum(parts, np.zeros_like(orders)), 2 * (len(parts) - 1)))
 
 
@@ -97,7 +97,7 @@ def rdp_lower_bound(release: Release, orders: Array, *, relation: NeighboringRel
     """
     orders, composition = _check_orders(orders), Composition.of(release, relation)
     least = composition if composition.enclosed is None else composition.enclosed[1]
-    parts = [(part, count) for part, count in least.bag.items() if part.attains_rdp]
+    parts = [(part, count) for part, count in least.counts.items() if part.attains_rdp]
     if not parts:
         return None
     total = np.zeros_like(orders)
@@ -182,7 +182,7 @@ def bound(composition: Composition, question: Question, gap: float) -> Bounds | 
     orders = WIDE if between else DEFAULT_ORDERS
 
     def curve(orders: Array) -> Array:
-        return rdp_of_parts(composition.bag, orders, composition.relation)
+        return rdp_of_parts(composition.counts, orders, composition.relation)
 
     try:
         match question:

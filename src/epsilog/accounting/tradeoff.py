@@ -105,8 +105,8 @@ def bound_tprs(composition: Composition, fpr: float, *, gap: float, work: WorkCo
         return [_rate((orderings[0].upper,) * 2, instances, asked)]
     one, other = orderings
     both = list(zip(one.lowers, other.lowers, strict=True))
-    first = _rate((one.upper, other.upper), [(a, _swap_laws(b)) for a, b in both], asked)
-    second = _rate((other.upper, one.upper), [(b, _swap_laws(a)) for a, b in both], asked, first.bounds.lower)
+    first = _rate((one.upper, other.upper), [(a, _swap_bases(b)) for a, b in both], asked)
+    second = _rate((other.upper, one.upper), [(b, _swap_bases(a)) for a, b in both], asked, first.bounds.lower)
     return [first, second]
 
 
@@ -187,8 +187,8 @@ def bound_tpr(
         upper = min(1.0, *(cut.high for cut in cuts.values()))
         lower, (left, right), at = _lowest([cuts[point] for point in points], fpr, order.certain)
         lower = max(lower, fpr)
-        apart = math.log(upper / lower) if lower > 0 else upper
-        idle, best = (0, apart) if apart < 0.9 * best else (idle + 1, best)
+        width = math.log(upper / lower) if lower > 0 else upper
+        idle, best = (0, width) if width < 0.9 * best else (idle + 1, best)
         if upper - lower <= 0.5 * gap * upper or len(cuts) >= _MOST_CUTS or idle >= _STALLED or upper <= known:
             break
         if work is not None and work.done:
@@ -253,7 +253,7 @@ def _steepest(rise: float, a: _Cut, b: _Cut) -> float:
     return rise / (b.t - a.t - math.copysign(_AT_ERROR * b.t, rise))
 
 
-def _swap_laws(parts: Parts) -> Parts:
+def _swap_bases(parts: Parts) -> Parts:
     """The same with P and Q of base laws exchanged: only those of exponential mechanisms are not symmetric as it is."""
     return tuple((_reverse_pair(pair), count) for pair, count in parts)
 
@@ -270,7 +270,11 @@ def _reverse_parts(parts: Parts) -> Parts:
 
 
 def _reverse_pair(pair: DominatingPair) -> DominatingPair:
-    law = pair.law
-    if not isinstance(law, DiscretePair) or len(law.u) == 0 or np.allclose(law.u, -law.u[::-1], rtol=1e-12, atol=TINY):
+    base = pair.base
+    if (
+        not isinstance(base, DiscretePair)
+        or len(base.u) == 0
+        or np.allclose(base.u, -base.u[::-1], rtol=1e-12, atol=TINY)
+    ):
         return pair
-    return replace(pair, law=replace(law, u=-law.u[::-1], p=(law.p * np.exp(-law.u))[::-1]))
+    return replace(pair, base=replace(base, u=-base.u[::-1], p=(base.p * np.exp(-base.u))[::-1]))

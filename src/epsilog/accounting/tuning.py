@@ -29,7 +29,7 @@ _NEAR = 1e-3  # relatively: how far above the least the loss is that stretches a
 _STEP = 1e-3  # of an epsilon, below which a curve's slope is estimated
 _INSIDE = 0.999  # of a set's chance: two ends of the outcomes then leave something between them
 _GAP = 0.02  # of rates, for lower bounds
-_LAW = 64  # roundings: fewer than 16 in up to four quotients, products and differences and two functions
+_TRIALS_ROUNDINGS = 64  # roundings: fewer than 16 in up to four quotients, products and differences and two functions
 _ROUNDINGS = 1e4  # far above those of a few functions whose condition is at most 1 + ``spread``
 _CHANCES = 4  # roundings of two differences of chances, absolute: each is at most 1
 _CHANCES_AND_COST = 8  # likewise, beside a product that is rounded up by itself
@@ -68,9 +68,9 @@ class TrialCountGenerator:
             case NegativeBinomialTrialCount(shape, stops):
                 log = math.log(stops)
                 if abs(shape) < _LOGARITHMIC:
-                    return round_up((1 - stops) / stops / -log, _LAW)
+                    return round_up((1 - stops) / stops / -log, _TRIALS_ROUNDINGS)
                 part = -math.expm1(shape * log)  # 1 - stops^shape: its condition is at most 1 + |shape log|
-                return round_up(shape * (1 - stops) / stops / part, _LAW + 16 * abs(shape * log))
+                return round_up(shape * (1 - stops) / stops / part, _TRIALS_ROUNDINGS + 16 * abs(shape * log))
             case PoissonTrialCount(mean):
                 return mean
             case BinomialTrialCount(most, probability):
@@ -151,7 +151,7 @@ def _least_loss(trial: Callable[[float], float], odds: float) -> float:
     """The least x, about, at which delta(x) is at most odds (e^x - 1): seen there; inf where there is none in reach."""
 
     def excess(x: float) -> float:
-        held = round_down(odds * math.expm1(min(x, LARGEST_LOSS)), _LAW)
+        held = round_down(odds * math.expm1(min(x, LARGEST_LOSS)), _TRIALS_ROUNDINGS)
         return math.log(max(trial(x), LEAST)) - math.log(max(held, LEAST)) if held > 0 else math.inf
 
     start = trial(0.0)
@@ -180,47 +180,47 @@ def bound_best_of_trials(
         Liu & Talwar 2019 (arXiv:1811.07971); Papernot & Steinke 2022 (arXiv:2110.03620v2); Koskela, Redberg & Wang 2024
         (arXiv:2402.06701); derived in docs/accounting/tuning.md.
     """
-    law = TrialCountGenerator(trials)
+    generator = TrialCountGenerator(trials)
 
     def trial(epsilon: float) -> float:
         return ask(one, DeltaAt(epsilon), True).upper
 
-    if trials not in one.stretches:
-        one.stretches[trials] = law.epsilon_shift(trial, lambda: ask(one, EpsilonAt(0), True).upper)
-    stretch, at = one.stretches[trials]
-    upper = _above(law, stretch, question, lambda asked: ask(one, asked, True).upper)
+    if trials not in one.loss_shifts:
+        one.loss_shifts[trials] = generator.epsilon_shift(trial, lambda: ask(one, EpsilonAt(0), True).upper)
+    shift, at = one.loss_shifts[trials]
+    upper = _above(generator, shift, question, lambda asked: ask(one, asked, True).upper)
     if isinstance(trials, BinomialTrialCount):  # all trials, shown
         with suppress(UnsupportedMechanismError):  # what is repeated may have no price of its own
-            shown = Composition({part: trials.most * count for part, count in one.bag.items()}, one.relation)
-            upper = min(upper, ask(shown, question, above).upper)
+            released = Composition({part: trials.most * count for part, count in one.counts.items()}, one.relation)
+            upper = min(upper, ask(released, question, above).upper)
     if above:
         return Bounds(0.0, upper)
-    lower = _silent(law, question, lambda asked: ask(one, asked, False).lower)
-    for test in _tests(law, one, question, (stretch, at), ask):
+    lower = _silent(generator, question, lambda asked: ask(one, asked, False).lower)
+    for test in _tests(generator, one, question, (shift, at), ask):
         lower = max(lower, test)
     return Bounds(lower, upper)
 
 
-def _above(law: TrialCountGenerator, stretch: float, question: Question, one: Callable[[Question], float]) -> float:
+def _above(generator: TrialCountGenerator, shift: float, question: Question, one: Callable[[Question], float]) -> float:
     """delta(epsilon) <= mean * delta_1(epsilon - stretch); below 0 the curve of one trial goes on as any does."""
-    mean = law.mean
+    mean = generator.mean
     match question:
         case EpsilonAt(delta):
             left = round_down(delta / mean, ONCE)
-            return 0.0 if left >= 1 else round_up(stretch + one(EpsilonAt(left)), ONCE)
+            return 0.0 if left >= 1 else round_up(shift + one(EpsilonAt(left)), ONCE)
         case DeltaAt(epsilon):
-            if math.isinf(stretch):
+            if math.isinf(shift):
                 return 1.0
-            rest = round_down(epsilon - stretch, ONCE) if epsilon >= stretch else round_up(stretch - epsilon, ONCE)
-            if epsilon >= stretch:
+            rest = round_down(epsilon - shift, ONCE) if epsilon >= shift else round_up(shift - epsilon, ONCE)
+            if epsilon >= shift:
                 return min(round_up(mean * one(DeltaAt(rest)), ONCE), 1.0)
-            shown = -math.expm1(-rest) + math.exp(-rest) * one(DeltaAt(rest))  # of the reversed pair
-            return min(round_up(mean * shown, _LAW // 2), 1.0)
+            reversed_delta = -math.expm1(-rest) + math.exp(-rest) * one(DeltaAt(rest))  # of the reversed pair
+            return min(round_up(mean * reversed_delta, _TRIALS_ROUNDINGS // 2), 1.0)
 
 
-def _silent(law: TrialCountGenerator, question: Question, one: Callable[[Question], float]) -> float:
+def _silent(generator: TrialCountGenerator, question: Question, one: Callable[[Question], float]) -> float:
     """An order that says nothing picks a trial at random: one trial is shown, if there is any."""
-    some = law.any_trial_probability(1.0)[0]
+    some = generator.any_trial_probability(1.0)[0]
     match question:
         case EpsilonAt(delta):
             left = round_up(delta / some, ONCE) if some > 0 else 1.0
@@ -230,14 +230,14 @@ def _silent(law: TrialCountGenerator, question: Question, one: Callable[[Questio
 
 
 def _tests(
-    law: TrialCountGenerator, one: Composition, question: Question, stretched: tuple[float, float], ask: Ask
+    generator: TrialCountGenerator, one: Composition, question: Question, shifted: tuple[float, float], ask: Ask
 ) -> list[float]:
     """Lower bounds by orders that put unlikely outcomes on top and the likely ones right below, or on top themselves.
 
     "Unlikely" and "likely" compare a data set with its neighbour: two ends of the same likelihood ratio.
     """
-    stretch, at = stretched
-    if not math.isfinite(stretch) or one.uncut is not None or one.enclosed is not None:
+    shift, at = shifted
+    if not math.isfinite(shift) or one.uncut is not None or one.enclosed is not None:
         return []
     attained, work = one.attained, WorkCounter()
     try:
@@ -261,24 +261,26 @@ def _tests(
     none = [Bounds(0.0, 0.0)] * 2
     tops = [(0.0, none)]
     if not several and at <= 0.5 * LARGEST_LOSS:
-        share = _on_top(law, at, threshold, trial)
+        share = _on_top(generator, at, threshold, trial)
         tops += [(share, rates(share))] if 0 < share < 1 else []
     found = []
     for top, above in tops:
         match question:
             case EpsilonAt(delta):
-                left = min(delta / law.mean * math.exp(min(law.tail_correction(top), LARGEST_LOSS)), 0.5)
+                left = min(delta / generator.mean * math.exp(min(generator.tail_correction(top), LARGEST_LOSS)), 0.5)
                 loss = ask(one, EpsilonAt(left), True).upper
             case DeltaAt(epsilon):
-                gained = max(law.tail_correction(rate.lower) for rate in above) - law.tail_correction(top)
+                gained = max(generator.tail_correction(rate.lower) for rate in above) - generator.tail_correction(top)
                 loss = max(epsilon - gained, 0.0)
-        likely = threshold(min(loss, 0.5 * LARGEST_LOSS))
-        if not 0 < likely < 1:
+        probability = threshold(min(loss, 0.5 * LARGEST_LOSS))
+        if not 0 < probability < 1:
             continue
-        ahead = rates(likely)
+        lower_rates = rates(probability)
         for own, other in ((0, 1), (1, 0)):
-            if ahead[own].upper + top <= 1:
-                found.append(_test(law, question, (ahead[own].lower, likely), (top, above[other].lower)))
+            if lower_rates[own].upper + top <= 1:
+                found.append(
+                    _test(generator, question, (lower_rates[own].lower, probability), (top, above[other].lower))
+                )
     return found
 
 
@@ -287,36 +289,38 @@ def _has_pairs(composition: Composition) -> bool:
 
 
 def _on_top(
-    law: TrialCountGenerator, at: float, threshold: Callable[[float], float], trial: Callable[[float], float]
+    generator: TrialCountGenerator, at: float, threshold: Callable[[float], float], trial: Callable[[float], float]
 ) -> float:
     """About how likely what stands on top is, where the ranks of neighbours differ most."""
-    likely = threshold(at)
-    if isinstance(law.trials, BinomialTrialCount):
-        return 1 - trial(at) - math.exp(at) * likely
-    return likely
+    probability = threshold(at)
+    if isinstance(generator.trials, BinomialTrialCount):
+        return 1 - trial(at) - math.exp(at) * probability
+    return probability
 
 
-def _test(law: TrialCountGenerator, question: Question, likely: tuple[float, float], top: tuple[float, float]) -> float:
+def _test(
+    generator: TrialCountGenerator, question: Question, lower_set: tuple[float, float], top: tuple[float, float]
+) -> float:
     """What it gives away that the best is in one set while another stands above it; each has its two chances."""
-    (ours, theirs), (our_top, their_top) = likely, top
-    shown = (
-        law.any_trial_probability(min(round_down(our_top + ours, TWICE), 1.0))[0]
-        - law.any_trial_probability(our_top)[1]
+    (ours, theirs), (our_top, their_top) = lower_set, top
+    revealed = (
+        generator.any_trial_probability(min(round_down(our_top + ours, TWICE), 1.0))[0]
+        - generator.any_trial_probability(our_top)[1]
     )
     hidden = (
-        law.any_trial_probability(min(round_up(their_top + theirs, TWICE), 1.0))[1]
-        - law.any_trial_probability(their_top)[0]
+        generator.any_trial_probability(min(round_up(their_top + theirs, TWICE), 1.0))[1]
+        - generator.any_trial_probability(their_top)[0]
     )
     hidden = max(hidden, LEAST)
     match question:
         case EpsilonAt(delta):
-            left = shown - delta - gamma(_CHANCES)
+            left = revealed - delta - gamma(_CHANCES)
             if not left > 0:
                 return 0.0
             ours, theirs = math.log(left), math.log(hidden)  # apart: their quotient may overflow
-            return max(ours - theirs - gamma(_LAW) * (1 + abs(ours) + abs(theirs)), 0.0)
+            return max(ours - theirs - gamma(_TRIALS_ROUNDINGS) * (1 + abs(ours) + abs(theirs)), 0.0)
         case DeltaAt(epsilon) if epsilon > LARGEST_LOSS:
             return 0.0
         case DeltaAt(epsilon):
             lost = round_up(math.exp(epsilon) * hidden, ELEMENTARY + 2)
-            return max(shown - lost - gamma(_CHANCES_AND_COST), 0.0)
+            return max(revealed - lost - gamma(_CHANCES_AND_COST), 0.0)

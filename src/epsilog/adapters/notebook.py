@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from epsilog.plan import FederatedPlan, federated
+from epsilog.plan import FederatedPlan, plan_federated
 from epsilog.terms import EpsilogError
 from epsilog.terms.extras import install_command
 
@@ -22,7 +22,7 @@ _ASKED = ("population", "cohort_size", "rounds", "noise_multiplier", "delta")
 
 
 class FederatedSliders(anywidget.AnyWidget):
-    """The federated calculator: values as ``plan.federated`` takes them; ``certified`` is what they cost, as shown."""
+    """The federated calculator, with the arguments of ``plan.plan_federated``; ``certified`` is their cost."""
 
     _esm = _MODULE.read_text(encoding="utf-8") if _MODULE.is_file() else ""
     population = traitlets.Int(50_000, min=1).tag(sync=True)
@@ -42,7 +42,7 @@ class FederatedSliders(anywidget.AnyWidget):
     @property
     def plan(self) -> FederatedPlan:
         """The plan of what the sliders show; raises ``ValueError`` for a value that no schedule has."""
-        return federated(**{name: getattr(self, name) for name in _ASKED})
+        return plan_federated(**{name: getattr(self, name) for name in _ASKED})
 
     def _certify(self, _: Any = None) -> None:
         asked = {name: getattr(self, name) for name in _ASKED}

@@ -235,7 +235,7 @@ def _read_counts(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         try:
-            first, *rest = [int(read_number("count", word, whole=True)) for word in part.split(":")]
+            first, *rest = [int(read_number("count", word, integer=True)) for word in part.split(":")]
         except ValueError:
             raise CheckError("count", "whole numbers joined by commas, or FIRST:LAST:STEP", repr(text)) from None
         if len(rest) > 2 or (rest and not (first <= rest[0] and rest[-1] > 0)):
@@ -330,7 +330,7 @@ def _read_field(kind: type, name: str, text: str) -> Any:
         return check.one_of(("true", "false"))(**{name: text}) == "true"
     if of is str:
         return text
-    number = read_number(name, text, whole=of is int)
+    number = read_number(name, text, integer=of is int)
     return int(number) if of is int else number
 
 

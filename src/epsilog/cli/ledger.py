@@ -278,7 +278,7 @@ def cycles_command(
     headings = ["cycle", "N", "models", "spent in it", "lifetime", "of that in use"]
     print_table(f"Release cycles of {scope}", headings, list_cycle_rows(found))
     print_figures("Budget", list_cycle_totals(found))
-    for sentence in found.says:
+    for sentence in found.notes:
         print_notice(sentence)
     if output is not None:
         write(f"wrote {output}", soft_wrap=True)
@@ -322,9 +322,9 @@ def verify_ledger_command(
                 "entries": found.count,
                 "head": found.head,
                 "since": found.since,
-                "charges_told": found.charges_told,
-                "priced": found.priced,
-                "unpriced": found.unpriced,
+                "charges_told": found.charges_compared,
+                "priced": found.rechecked,
+                "unpriced": found.unchecked,
                 "overridden": charges_to_json(found.overridden),
                 "restored": list(found.restored),
                 "partitions": list(found.partitions),
@@ -392,10 +392,12 @@ def _list_unchecked(found: LedgerVerification) -> list[str]:
             f"It begins with the {found.since} entries of the checkpoint. Their costs were not recomputed: they are "
             "attested by its signer. Every hash, rule and balance was recomputed."
         )
-    if not found.charges_told:
+    if not found.charges_compared:
         notes.append("The server does not show its stored charges, so they were not compared with the entries.")
-    if found.unpriced:
-        notes.append(f"The costs of {found.unpriced} of {found.priced + found.unpriced} charges were not recomputed.")
+    if found.unchecked:
+        notes.append(
+            f"The costs of {found.unchecked} of {found.rechecked + found.unchecked} charges were not recomputed."
+        )
     return notes
 
 

@@ -63,7 +63,7 @@ def build() -> Application:
         parameters = [one for field in fields(kind) for one in _list_parameters(kind, field)]  # type: ignore[arg-type]
         parameters.append(derive.make_parameter("ledger", str, LEDGER_OPTION, DEFAULT_LEDGER))
         app.command(kind.name)(
-            derive.make_command(partial(_execute, kind), [*parameters, derive.JSON_PARAMETER], kind.says)
+            derive.make_command(partial(_execute, kind), [*parameters, derive.JSON_PARAMETER], kind.description)
         )
     return app
 
@@ -144,9 +144,9 @@ Formatted = tuple[dict[str, Any], str]
 
 def _format_done(books: Ledger, command: Command, done: Done, ledger: str) -> Formatted:
     """Return the document and the text of a command: of the budget, charge or ledger that it was about."""
-    if command.tells == BUDGET and done.balance is not None:
+    if command.subject == BUDGET and done.balance is not None:
         return budget_to_json(done.balance), _format_budget(done.balance)
-    if command.tells == RESERVATION and done.reserved is not None:
+    if command.subject == RESERVATION and done.reserved is not None:
         charge = books.charge_record(str(done.reserved.key), scope=done.reserved.scope)
         return _charge_to_json(charge) | {"replayed": done.replayed}, _format_charge(charge)
     if done.charge is not None:

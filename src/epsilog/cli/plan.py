@@ -102,7 +102,7 @@ def _show_federated(plan: FederatedPlan) -> None:
     )
     further = [plan.person, plan.sweep.best if plan.sweep else None]
     assumptions = dict.fromkeys(line for one in (plan.epsilon, *further) if one is not None for line in one.assumptions)
-    warnings = (finding.says for finding in plan.delta.findings)
+    warnings = (finding.message for finding in plan.delta.findings)
     for line in (str(plan.verdict), *warnings, *(f"Assumes: {each}" for each in assumptions)):
         print_notice(line)
 
@@ -180,7 +180,7 @@ def _show_queries(plan: QueryPlan) -> None:
         ],
     )
     for finding in plan.findings:
-        print_notice(finding.says)
+        print_notice(finding.message)
 
 
 # ---- loops and algorithms of others ----------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def preflight_command(
                 ("method", str(found.cost.method)),
             ],
         )
-        rows = [[one.verdict.value, one.code, one.says] for one in found.findings]
+        rows = [[one.verdict.value, one.code, one.message] for one in found.findings]
         print_table("Findings", ["", "code", "what was found"], rows)
         for line in found.cost.assumptions:
             print_notice(f"Assumes: {line}")

@@ -188,7 +188,7 @@ def _diagnose(ledger: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"ledger": str(ledger), "remarks": [dataclasses.asdict(remark) for remark in found]})
     else:
-        print_table(str(ledger), ["what", "", "found"], [[one.about, words[one.well], one.says] for one in found])
+        print_table(str(ledger), ["what", "", "found"], [[one.about, words[one.well], one.message] for one in found])
     troubled = {one.about for one in found if one.well is False}
     if troubled:
         raise typer.Exit(NOT_VERIFIED if "chain" in troubled else NOT_ALL_CHECKED)

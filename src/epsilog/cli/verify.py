@@ -304,7 +304,7 @@ def _print_outcome(
         output.write_text(written, encoding="utf-8")
     if as_json:
         return print_json(outcome.to_json(rules) | {"stands": claim, "required": sorted(outcome.required)})
-    rows = [[f.check, format_status(f.verdict), f.says] for f in outcome.findings]
+    rows = [[f.check, format_status(f.verdict), f.message] for f in outcome.findings]
     print_table(str(title), ["check", "verdict", "what was found"], rows)
     for what_if in outcome.what_ifs:
         print_notice(what_if.says)

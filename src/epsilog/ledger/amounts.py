@@ -5,7 +5,7 @@ the next unit, a cap rounds down, and stored amounts are plain decimal strings t
 
 Renyi divergence is a quantity of its own at each order: ``rdp_2`` at order 2, ``rdp_1.5`` at 1.5.
 
->>> charged = Amounts.charged({"epsilon": "0.1", "delta": "1e-6"})
+>>> charged = Amounts.from_charge({"epsilon": "0.1", "delta": "1e-6"})
 >>> charged
 Amounts(epsilon=0.1, delta=0.000001)
 >>> (charged + charged)["epsilon"]
@@ -150,8 +150,8 @@ def format_units(quantity: str, units: int) -> str:
     >>> format_units("delta", 10**13)
     '0.00001'
     """
-    whole, rest = divmod(units, _scale(quantity))
-    return f"{whole}.{rest:0{get_decimals(quantity)}d}".rstrip("0").rstrip(".")
+    integer, rest = divmod(units, _scale(quantity))
+    return f"{integer}.{rest:0{get_decimals(quantity)}d}".rstrip("0").rstrip(".")
 
 
 @lru_cache(1024)
@@ -183,7 +183,7 @@ class Amounts(Mapping[str, str]):
                 raise CheckError(quantity, "at least 0 units", f"{units}")
 
     @classmethod
-    def charged(cls, values: Mapping[str, Number]) -> Self:
+    def from_charge(cls, values: Mapping[str, Number]) -> Self:
         """Amounts to charge: rounded up."""
         return cls({quantity: round_charge_up(quantity, value) for quantity, value in values.items()})
 
@@ -193,7 +193,7 @@ class Amounts(Mapping[str, str]):
         return cls({quantity: round_cap_down(quantity, value) for quantity, value in values.items()})
 
     @classmethod
-    def stored(cls, texts: Mapping[str, str]) -> Self:
+    def parse(cls, texts: Mapping[str, str]) -> Self:
         """Amounts as they were written; refuses any spelling but the canonical one."""
         return cls({quantity: parse_units(quantity, text) for quantity, text in texts.items()})
 

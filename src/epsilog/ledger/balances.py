@@ -20,7 +20,7 @@ from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelatio
 from epsilog.terms.charts import draw_budget_gauge
 from epsilog.terms.notebook import render_html_table
 
-_SHOWN = ("caps", "reserved", "spent", "available")
+_SUMS = ("caps", "reserved", "spent", "available")
 _PARALLEL = (
     "the budgets above have paid for one block, and by the owner's word each privacy unit lies in one, by itself alone "
     "and settled beforehand, and a release under a block reads that alone (the proof is in docs/ledger.md); in a block:"
@@ -118,15 +118,15 @@ class Balance:
         return amounts[self.kind].part(self.caps)
 
     def _repr_html_(self) -> str:
-        rows = [(name, *(getattr(self, part)[name] for part in _SHOWN)) for name in self.caps]
+        rows = [(name, *(getattr(self, part)[name] for part in _SUMS)) for name in self.caps]
         drawn = "".join(self._format_reserved(name) for name in self.caps)
-        return drawn + render_html_table(f"{self.scope}: {self.kind}, {self.relation}", rows, ["", "cap", *_SHOWN[1:]])
+        return drawn + render_html_table(f"{self.scope}: {self.kind}, {self.relation}", rows, ["", "cap", *_SUMS[1:]])
 
     def _format_reserved(self, name: str) -> str:
         """How much of one cap is held."""
         held = [(part, float(getattr(self, part)[name])) for part in ("spent", "reserved")]
-        says = ", ".join(f"{part} {getattr(self, part)[name]}" for part in ("spent", "reserved"))
-        return draw_budget_gauge(held, float(self.caps[name]), title=f"{name}: {says}, of a cap of {self.caps[name]}")
+        sums = ", ".join(f"{part} {getattr(self, part)[name]}" for part in ("spent", "reserved"))
+        return draw_budget_gauge(held, float(self.caps[name]), title=f"{name}: {sums}, of a cap of {self.caps[name]}")
 
     def document(self) -> str:
         """The JSON that is stored."""
@@ -136,17 +136,17 @@ class Balance:
     def parse(cls, document: str) -> Self:
         """Reads what ``document`` wrote."""
         data = json.loads(document)
-        money = {name: Amounts.stored(data.pop(name)) for name in ("caps", "reserved", "started", "committed")}
-        money |= {
-            name: Amounts.stored(data.pop(name)) for name in ("set_aside", "decommissioned", "promise") if name in data
+        amounts = {name: Amounts.parse(data.pop(name)) for name in ("caps", "reserved", "started", "committed")}
+        amounts |= {
+            name: Amounts.parse(data.pop(name)) for name in ("set_aside", "decommissioned", "promise") if name in data
         }
-        return cls(**data | money | {"relation": NeighboringRelation(data["relation"])})
+        return cls(**data | amounts | {"relation": NeighboringRelation(data["relation"])})
 
 
 def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
     """The balance of a budget just created; ``quota`` names the budget that it is a share of."""
-    caps = Amounts.stored(entry.body["caps"])
-    nothing = Amounts.zero(caps)
+    caps = Amounts.parse(entry.body["caps"])
+    zero = Amounts.zero(caps)
     return Balance(
         scope=entry.scope,
         kind=entry.body["kind"],
@@ -154,9 +154,9 @@ def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
         privacy_unit=entry.body["privacy_unit"],
         simulation=entry.body["simulation"],
         caps=caps,
-        reserved=nothing,
-        started=nothing,
-        committed=nothing,
+        reserved=zero,
+        started=zero,
+        committed=zero,
         quota=quota,
         promise=get_target_guarantee(entry, entry.body["kind"]),
         partition=entry.index if entry.verb is Verb.PARTITION_DECLARED else None,
@@ -167,7 +167,7 @@ def get_target_guarantee(entry: Entry, kind: str) -> Amounts | None:
     """What an entry says that the caps of a budget are to keep."""
     if "promise" not in entry.body:
         return None
-    promise = Amounts.stored(entry.body["promise"])
+    promise = Amounts.parse(entry.body["promise"])
     require_target_guarantee(kind, promise)
     return promise
 
@@ -239,19 +239,19 @@ def sum_quotas_elsewhere(balance: Balance, below: Sequence[Balance]) -> Amounts:
     return Amounts.zero(balance.caps) if aside is None else aside - list_remaining_quotas(balance, below)
 
 
-def build_refusal(balance: Balance, asked: Amounts, stands: Amounts, *, reason: str = "") -> BudgetExceededError:
+def build_refusal(balance: Balance, asked: Amounts, committed: Amounts, *, reason: str = "") -> BudgetExceededError:
     """What a budget says when it cannot bear what is asked.
 
     Args:
         balance: the budget.
         asked: what it would have to bear.
-        stands: what stands against its cap: see ``compute_committed``.
+        committed: what stands against its cap: see ``compute_committed``.
         reason: why nothing is available, where that is no matter of amounts.
     """
-    left = Amounts.zero(balance.caps) if reason else balance.caps.left_after(stands)
-    over = stands.left_after(balance.caps)  # of a cap that was lowered
+    left = Amounts.zero(balance.caps) if reason else balance.caps.left_after(committed)
+    over = committed.left_after(balance.caps)  # of a cap that was lowered
     short = {name: amount for name, amount in (asked.left_after(left) + over).items() if amount != "0"}
-    aside = stands - balance.total_reserved if stands.units != balance.total_reserved.units else Amounts({})
+    aside = committed - balance.total_reserved if committed.units != balance.total_reserved.units else Amounts({})
     return BudgetExceededError(
         scope=balance.scope,
         requested=dict(asked),

@@ -83,7 +83,7 @@ def list_owned_scopes(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
     if not rule.owned:
         return ()
     above = [one for one in path if one.scope != entry.scope]
-    if rule.prices:
+    if rule.unproven:
         counting = (
             path[count_budgets_covered_by_partition(path) :]
             if entry.key is not None
@@ -116,7 +116,7 @@ def apply_to_balance(balance: Balance, entry: Entry, *, below: Sequence[Balance]
 def _apply_owner_act(balance: Balance, entry: Entry) -> Balance:
     """What an owner's act on a budget does to it; nothing that was spent or promised comes back."""
     if entry.verb in (Verb.CAP_CHANGED, Verb.PARTITION_RAISED):
-        caps = Amounts.stored(entry.body["caps"])
+        caps = Amounts.parse(entry.body["caps"])
         if (balance.partition is not None) != (entry.verb is Verb.PARTITION_RAISED):
             what = (
                 "no partition" if balance.partition is None else "a partition, whose cap rises with what is paid for it"
@@ -162,8 +162,8 @@ def _create_balance(path: Sequence[Balance], entry: Entry) -> Balance:
 def _require_cover(entry: Entry, kind: str, due: Amounts) -> None:
     """What a partition allows its blocks is what the budgets above pay."""
     if entry.amounts != {kind: due}:
-        paid = {name: dict(amount) for name, amount in entry.amounts.items()}
-        raise ConflictError(f"partition of {entry.scope!r} must be paid for with {dict(due)} ({kind}), got {paid}")
+        amounts = {name: dict(amount) for name, amount in entry.amounts.items()}
+        raise ConflictError(f"partition of {entry.scope!r} must be paid for with {dict(due)} ({kind}), got {amounts}")
 
 
 def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int) -> Balance:
@@ -178,9 +178,9 @@ def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int
     rest = (balance.set_aside or Amounts.zero(balance.caps)) - was
     if was.units != now.units and balance.total_reserved.units == before[depth].total_reserved.units:
         grown = now.left_after(was)
-        stands = balance.total_reserved + rest + was
-        if any(grown.units.values()) and not balance.filter.fits(balance.caps, held=stands, asked=grown):
-            raise build_refusal(balance, grown, stands)
+        committed = balance.total_reserved + rest + was
+        if any(grown.units.values()) and not balance.filter.fits(balance.caps, held=committed, asked=grown):
+            raise build_refusal(balance, grown, committed)
     return replace_fields(balance, set_aside=rest + now)
 
 
@@ -193,8 +193,8 @@ def _refuse_retired(path: Sequence[Balance], entry: Entry) -> None:
             continue
         if entry.key is None:
             raise ConflictError(f"scope {balance.scope!r} is retired (entry {balance.retired})")
-        nothing = Amounts.zero(balance.caps)
-        asked = balance.cost(entry.amounts) if entry.amounts else nothing
+        zero = Amounts.zero(balance.caps)
+        asked = balance.cost(entry.amounts) if entry.amounts else zero
         raise build_refusal(balance, asked, balance.total_reserved, reason=f"scope retired (entry {balance.retired})")
 
 

@@ -122,10 +122,12 @@ class Bundle:
         """Holds the checkpoint against the entries that were read."""
         try:
             self.note = Note.parse(content.decode())
-            said = Checkpoint.parse(self.note.text)
+            checkpoint = Checkpoint.parse(self.note.text)
         except (CheckError, UnicodeDecodeError) as error:
             raise LedgerIntegrityError(f"the bundle's checkpoint cannot be read: {error}") from error
-        if said.size != self._tree.count:
-            raise LedgerIntegrityError(f"the checkpoint is of {said.size} entries, and {self._tree.count} are there")
-        if said.root != self._tree.root():
+        if checkpoint.size != self._tree.count:
+            raise LedgerIntegrityError(
+                f"the checkpoint is of {checkpoint.size} entries, and {self._tree.count} are there"
+            )
+        if checkpoint.root != self._tree.root():
             raise LedgerIntegrityError("the checkpoint is of other entries than those that are there")

@@ -66,7 +66,7 @@ class ChargeRecord:
     def parse(cls, document: str) -> Self:
         """Reads what ``document`` wrote."""
         data = json.loads(document)
-        amounts = {kind: Amounts.stored(amount) for kind, amount in data["amounts"].items()}
+        amounts = {kind: Amounts.parse(amount) for kind, amount in data["amounts"].items()}
         return cls(**data | {"state": ChargeState(data["state"]), "amounts": amounts})
 
 
@@ -100,35 +100,37 @@ class RestoreState:
         return cls(entry.body["restored"] if accepted else entry.index, accepted)
 
 
-def apply_restore(standing: RestoreState, entry: Entry) -> RestoreState:
+def apply_restore(restore_state: RestoreState, entry: Entry) -> RestoreState:
     """What an entry of the whole ledger does: it is restored, or that restore is accepted, once."""
-    if entry.verb is Verb.RESTORE_ACCEPTED and (standing.accepted or entry.body["restored"] != standing.restored):
+    if entry.verb is Verb.RESTORE_ACCEPTED and (
+        restore_state.accepted or entry.body["restored"] != restore_state.restored
+    ):
         raise ConflictError(f"no restore waits to be accepted, got entry {entry.body['restored']}")
     return RestoreState.after(entry)
 
 
-def refuse_until_accepted(standing: RestoreState, verb: Verb, charge: ChargeRecord | None = None) -> None:
+def refuse_until_accepted(restore_state: RestoreState, verb: Verb, charge: ChargeRecord | None = None) -> None:
     """What a restored ledger refuses: everything until its owner has spoken, and what a lost entry may have done.
 
     Of a charge that was open in the backup nobody knows what became of it: it may have started, run and released. So it
     neither goes on nor comes back, for ever; it can only be abandoned, and then it counts as spent.
 
     Args:
-        standing: of the ledger.
+        restore_state: of the ledger.
         verb: what is to happen.
         charge: the charge that it happens to, as it stands before.
     """
-    if not standing.accepted:
+    if not restore_state.accepted:
         raise ConflictError(
-            f"the ledger was restored from a backup (entry {standing.restored}): nothing happens in it until an owner "
-            "accepts what may be missing (accept_restored, `epsilog ledger accept`)"
+            f"the ledger was restored from a backup (entry {restore_state.restored}): nothing happens in it until an "
+            "owner accepts what may be missing (accept_restored, `epsilog ledger accept`)"
         )
-    if charge is None or charge.closed is not None or charge.opened > standing.restored:
+    if charge is None or charge.closed is not None or charge.opened > restore_state.restored:
         return
     if verb not in (Verb.ABANDONED, Verb.WRITTEN_OFF):
         raise ConflictError(
             f"charge {charge.key!r} was open in the backup that the ledger was restored from (entry "
-            f"{standing.restored}), and may have run since: it can only be abandoned; take another key"
+            f"{restore_state.restored}), and may have run since: it can only be abandoned; take another key"
         )
 
 

@@ -78,7 +78,7 @@ class Checkpoint:
         return self.origin != other.origin and self.UNNAMED not in (self.origin, other.origin)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """In a sentence: which ledger, how long, and the root."""
         return f"{self.origin}, {self.size} entries, root {base64.b64encode(self.root).decode()}"
 
@@ -134,8 +134,8 @@ class StoredCheckpoint:
         found = [holds for _, holds in verify_signatures(self.note, keys)]
         if not found or not all(found):
             bound = f"signed by {' or '.join(key.label for key in keys) or 'a key that is given'}"
-            said = ", ".join(signature.label for signature in self.note.signatures)
-            raise CheckError("checkpoint", bound, f"what stands for the signature of {said}" if said else "none")
+            signers = ", ".join(signature.label for signature in self.note.signatures)
+            raise CheckError("checkpoint", bound, f"what stands for the signature of {signers}" if signers else "none")
         return self.checkpoint
 
     def follows(self, older: Checkpoint) -> bool | None:
@@ -177,5 +177,5 @@ def prove_consistency(older: Checkpoint, documents: Iterable[str], note: Note) -
     proof = tuple(merkle.compute_subtree_roots(hashes, merkle.list_consistency_ranges(older.size, now.size)))
     found = StoredCheckpoint(note, older.size, proof)
     if not found.follows(older):
-        raise CheckError("since", "a checkpoint of this ledger", f"{older.told}, with which it does not begin")
+        raise CheckError("since", "a checkpoint of this ledger", f"{older.summary}, with which it does not begin")
     return found

@@ -52,7 +52,7 @@ class Cost:
     @property
     def amounts(self) -> Amounts:
         """What is charged: rounded up."""
-        return Amounts.charged(self.values)
+        return Amounts.from_charge(self.values)
 
 
 def compute_cost(request: ChargeRequest, kind: str, *, orders: Sequence[str] = (), overridden: bool = False) -> Cost:
@@ -163,9 +163,9 @@ def _proven(request: ChargeRequest, kind: str, orders: Sequence[str]) -> Cost:
 def _refuse_unproven(request: ChargeRequest, kind: str, stated: Cost, orders: Sequence[str]) -> None:
     """A stated amount stands if one of the proven prices at its delta is no dearer, in every quantity."""
     proven = _proven_at(request, kind, str(stated.values.get("delta", "0")), orders)
-    for price_ in proven:
-        if price_.is_finite and all(
-            units <= stated.amounts.units[quantity] for quantity, units in price_.amounts.units.items()
+    for cost_ in proven:
+        if cost_.is_finite and all(
+            units <= stated.amounts.units[quantity] for quantity, units in cost_.amounts.units.items()
         ):
             return
     figures = " or ".join(", ".join(f"{name} {value}" for name, value in one.values.items()) for one in proven)
@@ -245,12 +245,12 @@ def _stated_amount(amount: Mapping[str, Number], kind: str, orders: Sequence[str
 def _compute_epsilon_cost(request: ChargeRequest, kind: str) -> Cost:
     if kind == "approximate" and request.delta is not None:
         return _account_request(request, str(request.delta))
-    priced = _account_request(request, "0")
+    interval = _account_request(request, "0")
     if kind == "approximate":
-        if not priced.is_finite:
+        if not interval.is_finite:
             raise ValueError("delta must be given: under an approximate budget this release has no epsilon at delta 0")
-        return priced
-    return Cost({"epsilon": priced.values["epsilon"]}, priced.method)
+        return interval
+    return Cost({"epsilon": interval.values["epsilon"]}, interval.method)
 
 
 def _account_request(request: ChargeRequest, delta: str) -> Cost:

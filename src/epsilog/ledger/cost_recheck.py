@@ -38,7 +38,7 @@ class IdenticalCharges:
 class CostRecheck:
     """Reservations whose price is to be worked out again."""
 
-    _alike: dict[tuple[str, str], IdenticalCharges] = field(default_factory=dict)
+    _identical: dict[tuple[str, str], IdenticalCharges] = field(default_factory=dict)
     _seen: dict[tuple[int, int], tuple[Entry, IdenticalCharges]] = field(default_factory=dict)  # by what entries share
 
     def add(self, entry: Entry) -> None:
@@ -53,7 +53,7 @@ class CostRecheck:
     def _find_group(self, entry: Entry) -> IdenticalCharges:
         asked = json.dumps(dict(entry.body["request"]) | _UNASKED, sort_keys=True)
         charged = json.dumps({kind: amount.units for kind, amount in entry.amounts.items()}, sort_keys=True)
-        return self._alike.setdefault((asked, charged), IdenticalCharges(asked, entry.amounts, entry.index))
+        return self._identical.setdefault((asked, charged), IdenticalCharges(asked, entry.amounts, entry.index))
 
     def judge(self, deadline: float) -> tuple[int, int]:
         """How many reservations were priced again, and how many could not be.
@@ -65,18 +65,18 @@ class CostRecheck:
             LedgerIntegrityError: with the index of the first reservation that was charged less than its release costs.
         """
         known: dict[tuple[object, ...], Amounts | None] = {}
-        priced = unpriced = 0
-        for alike in self._alike.values():  # in the order of the first of each, which is the one to name
-            least = [_least(alike.asked, kind, charged, known, deadline) for kind, charged in alike.charged.items()]
-            for charged, proven in zip(alike.charged.values(), least, strict=True):
+        rechecked = unchecked = 0
+        for group in self._identical.values():  # in the order of the first of each, which is the one to name
+            least = [_least(group.asked, kind, charged, known, deadline) for kind, charged in group.charged.items()]
+            for charged, proven in zip(group.charged.values(), least, strict=True):
                 if proven is not None and any(charged.units[name] < units for name, units in proven.units.items()):
-                    said = f"charged {dict(charged)}, and its release costs at least {dict(proven)}"
-                    raise LedgerIntegrityError(said, index=alike.first)
+                    problem = f"charged {dict(charged)}, and its release costs at least {dict(proven)}"
+                    raise LedgerIntegrityError(problem, index=group.first)
             if None in least:
-                unpriced += alike.count
+                unchecked += group.count
             else:
-                priced += alike.count
-        return priced, unpriced
+                rechecked += group.count
+        return rechecked, unchecked
 
 
 def _least(

@@ -26,7 +26,7 @@ MOST_LOOKS = 5  # at a ledger that others write to
 EXACT = "Sums are exact, in whole units of what was charged; each charge is a certified bound, rounded up."
 NOT_THE_LEAST = "It bounds all of it together from above, and may be more than the least that holds."
 SIMULATED = "A simulation: its noise protects nobody, and these sums are what the same plans would cost."
-PAID = (
+PARTITION_NOTE = (
     "Of a partition it pays for one block, by the owner's word that no unit is in two; what each spent is told there."
 )
 IN_USE = "Only the lifetime counts against the cap: what a decommissioned model has shown stays shown."
@@ -115,13 +115,13 @@ class CycleHistory:
         budget: its balance.
         cycles: in the order of their first start.
         delta: at which epsilon is read off where the budget is kept in another quantity; None for no reading.
-        strange: names of plans that were given, and that no charge names which was started here.
+        unmatched: names of plans that were given, and that no charge names which was started here.
     """
 
     budget: Balance
     cycles: tuple[Cycle, ...]
     delta: float | None = None
-    strange: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
     def epsilon(self, amounts: Amounts) -> float | None:
         """An upper bound on epsilon for an amount of this budget; None where it takes a delta, and none is given."""
@@ -133,14 +133,14 @@ class CycleHistory:
         return tuple(f"{one.key} at {one.scope}" for cycle in self.cycles for one in cycle.releases if one.allowed)
 
     @property
-    def says(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """What is exact, what is a bound, and what counts."""
-        word = f"But for {', '.join(self.allowed)}: there the owner's word stands for a proof." if self.allowed else ""
-        why = f"{EXACT} {word}".strip(), f"{NOT_THE_LEAST} Why sums bound it: {self.budget.theorem}.", IN_USE
-        strange = (f"No charge that was started here names the plan of {', '.join(self.strange)}.",)
-        paid = any(one.key is None for cycle in self.cycles for one in cycle.releases)
-        more = ((strange, self.strange), ((PAID,), paid), ((SIMULATED,), self.budget.simulation))
-        return (*why, *(said for says, holds in more if holds for said in says))
+        owned = f"But for {', '.join(self.allowed)}: there the owner's word stands for a proof." if self.allowed else ""
+        why = f"{EXACT} {owned}".strip(), f"{NOT_THE_LEAST} Why sums bound it: {self.budget.theorem}.", IN_USE
+        unmatched = (f"No charge that was started here names the plan of {', '.join(self.unmatched)}.",)
+        blocks = any(one.key is None for cycle in self.cycles for one in cycle.releases)
+        more = ((unmatched, self.unmatched), ((PARTITION_NOTE,), blocks), ((SIMULATED,), self.budget.simulation))
+        return (*why, *(text for texts, holds in more if holds for text in texts))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -158,7 +158,7 @@ class CycleHistory:
             "reserved": dict(budget.reserved),
             "available": dict(budget.available),
             "theorem": budget.theorem,
-            "says": list(self.says),
+            "says": list(self.notes),
             "cycles": [self._cycle_to_json(cycle) for cycle in self.cycles],
         }
 
@@ -219,11 +219,11 @@ def read_cycles(
         delta = check.in_open_interval(0, 1)(delta=delta)
         check.one_of(cap_conversion.KINDS)(**{"the budget's kind, where a delta is given,": budget.kind})
     named = {one.plan_hash for one in releases}
-    strange = tuple(sorted(plan.name for digest, plan in (plans or {}).items() if digest not in named))
-    found = CycleHistory(budget, _group_releases(budget, releases), delta, strange)
+    unmatched = tuple(sorted(plan.name for digest, plan in (plans or {}).items() if digest not in named))
+    found = CycleHistory(budget, _group_releases(budget, releases), delta, unmatched)
     last = found.cycles[-1] if found.cycles else None
-    nothing = Amounts.zero(budget.caps)
-    summed = (last.lifetime, last.active) if last else (nothing, nothing)
+    zero = Amounts.zero(budget.caps)
+    summed = (last.lifetime, last.active) if last else (zero, zero)
     if (dict(summed[0]), dict(summed[1])) != (dict(budget.spent), dict(budget.active)):
         raise LedgerIntegrityError(f"entries under {scope!r} do not amount to its balance", index=head[0])
     return found
@@ -266,8 +266,8 @@ def fold_cycles(
                 entry.key, entry.scope, amounts, rule.to_state, known.plan_hash, stated, known.allowed
             )
         if name in found:
-            told = f"{entry.body['by']}: {entry.body['reason']}" if rule.owned and not rule.opens else found[name].ended
-            found[name] = replace(found[name], state=rule.to_state, ended=told)
+            who = f"{entry.body['by']}: {entry.body['reason']}" if rule.owned and not rule.opens else found[name].ended
+            found[name] = replace(found[name], state=rule.to_state, ended=who)
     return tuple(found.values())
 
 

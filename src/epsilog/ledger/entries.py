@@ -180,7 +180,7 @@ def _body(text: str) -> dict[str, Any]:
 
 
 def _by_kind(value: Any) -> dict[str, Amounts]:
-    return {kind: Amounts.stored(_object(amount)) for kind, amount in _object(value).items()}
+    return {kind: Amounts.parse(_object(amount)) for kind, amount in _object(value).items()}
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -54,8 +54,8 @@ class Local:
         pricing: works prices out.
     """
 
-    def __init__(self, store: Store, *, clock: Callable[[], datetime], pricing: CostModel) -> None:
-        self._store, self._clock, self._pricing = store, clock, pricing
+    def __init__(self, store: Store, *, clock: Callable[[], datetime], cost_model: CostModel) -> None:
+        self._store, self._clock, self._cost_model = store, clock, cost_model
         self._times: dict[tuple[ChargeId, int], str] = {}  # of reservations: a run asks for its own at each round
 
     def execute(self, command: Command, caller: Caller) -> Done:
@@ -71,9 +71,9 @@ class Local:
                     if work is None and (writing or command.was_done(at)):
                         return _write(session, command, at)
             except BudgetExceededError as refusal:
-                raise command.explained(refusal, at, self._pricing) from None
+                raise command.explain_refusal(refusal, at, self._cost_model) from None
             if work is not None:
-                prepared = work(self._pricing)
+                prepared = work(self._cost_model)
             writing = True
 
 
@@ -82,9 +82,9 @@ def _write(session: WriteTransaction, command: Command, at: Reading) -> Done:
     if first.entry is None:
         return _build_done(command, at, first)
     rows, now = [StoredRow.of(first.entry)], at
-    for later in command.then():
+    for further in command.then():
         now = now.after(last, rows[-1].head)
-        entry = later.entry(now)  # of a charge that is new, settled and the caller's own
+        entry = further.entry(now)  # of a charge that is new, settled and the caller's own
         last = fold(entry, now)
         rows.append(StoredRow.of(entry))
     if at.caller.by is not None and _is_free(first.entry):
@@ -108,14 +108,14 @@ def _is_free(entry: Entry) -> bool:
 
 def _build_done(command: Command, at: Reading, last: Step, reserved: Entry | None = None) -> Done:
     replayed = last.entry is None
-    if command.tells == BUDGET:
+    if command.subject == BUDGET:
         return Done(balance=(at.path if replayed else last.path)[-1], replayed=replayed)
-    if command.tells not in (CHARGE, RESERVATION):
+    if command.subject not in (CHARGE, RESERVATION):
         return Done(accepted=last.restore_state is not None and last.restore_state.accepted)
     charge = last.charge
-    if command.tells == RESERVATION and reserved is None and charge is not None:
+    if command.subject == RESERVATION and reserved is None and charge is not None:
         reserved = at.entry(charge.opened)
-    return Done(charge=charge, reserved=reserved if command.tells == RESERVATION else None, replayed=replayed)
+    return Done(charge=charge, reserved=reserved if command.subject == RESERVATION else None, replayed=replayed)
 
 
 class Reading:

@@ -66,7 +66,7 @@ def open_local_ledger(
     url: str | Path,
     *,
     clock: Callable[[], datetime] = get_utc_now,
-    pricing: CostModel = HERE,
+    cost_model: CostModel = HERE,
     within: Callable[[Store], Store] | None = None,
     admit_free: Callable[[str], None] = lambda _: None,
 ) -> Ledger:
@@ -75,13 +75,13 @@ def open_local_ledger(
     Args:
         url: as for ``open_ledger``, and no server's.
         clock: tells the time that entries note; order never depends on it.
-        pricing: works prices out.
+        cost_model: works prices out.
         within: puts the store into another one, which keeps its promises.
         admit_free: as for ``Caller``.
     """
     store = _store(url, read_only=False)
     caller = Caller(admit_free=admit_free)
-    return Ledger(store if within is None else within(store), clock=clock, pricing=pricing, caller=caller)
+    return Ledger(store if within is None else within(store), clock=clock, cost_model=cost_model, caller=caller)
 
 
 def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:
@@ -183,8 +183,8 @@ def _path(url: str | Path) -> Path:
     prefix = "sqlite:///"
     name = url.removeprefix(prefix)
     if name in ("", ":memory:") or _URL.match(name) or "://" in name or "?" in name:
-        said = "another, which may hold a password" if {"@", "="} & set(url) else repr(url)
-        raise CheckError("url", "a file, 'sqlite:///' and a file, 'postgresql://' or 'https://'", said)
+        shown_url = "another, which may hold a password" if {"@", "="} & set(url) else repr(url)
+        raise CheckError("url", "a file, 'sqlite:///' and a file, 'postgresql://' or 'https://'", shown_url)
     return Path(name)
 
 
@@ -264,14 +264,14 @@ def _diagnose(path: Path) -> str:
     return f"{found.count} entries hold; {started} charges run, {waiting} are only reserved{restored}"
 
 
-def parse_address(said: str) -> str | Path:
+def parse_address(text: str) -> str | Path:
     """What a person wrote for a ledger, as ``open_ledger`` takes it: a database's URL as it is, else a path.
 
     No file is named like a URL: whoever mistypes a database's would charge a file of their own, beside all others.
     """
-    if said.startswith(POSTGRES) or is_remote_address(said):
-        return said
-    return _path(said) if _URL.match(said) else Path(said)
+    if text.startswith(POSTGRES) or is_remote_address(text):
+        return text
+    return _path(text) if _URL.match(text) else Path(text)
 
 
 def redact_password(url: str) -> str:

@@ -112,13 +112,13 @@ def _hashes(name: str, value: Any) -> dict[str, str]:
 
 
 def _delta(name: str, value: Any) -> str:
-    rounded = Amounts.charged({"delta": value})["delta"]
+    rounded = Amounts.from_charge({"delta": value})["delta"]
     check.in_open_interval(0, 1)(**{name: float(rounded)})
     return rounded
 
 
 def _amount(name: str, value: Any) -> dict[str, str]:
-    return dict(Amounts.charged(check.instance_of(Mapping)(**{name: value})))
+    return dict(Amounts.from_charge(check.instance_of(Mapping)(**{name: value})))
 
 
 def _release(document: Any) -> Release:

@@ -5,11 +5,11 @@ serve: rules that stay valid when parameters are chosen along the way. Tight acc
 price one plan whose schedule is fixed beforehand; they never add plans up. Every filter here is a sum per quantity.
 
 >>> caps = Amounts.from_cap({"epsilon": "1", "delta": "1e-5"})
->>> held = Amounts.charged({"epsilon": "0.9", "delta": "0"})
->>> get_privacy_filter("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.1", "delta": "1e-5"}))
+>>> held = Amounts.from_charge({"epsilon": "0.9", "delta": "0"})
+>>> fits = get_privacy_filter("approximate").fits
+>>> fits(caps, held=held, asked=Amounts.from_charge({"epsilon": "0.1", "delta": "1e-5"}))
 True
->>> get_privacy_filter("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.100000001", "delta":
-... "0"}))
+>>> fits(caps, held=held, asked=Amounts.from_charge({"epsilon": "0.100000001", "delta": "0"}))
 False
 """
 

@@ -37,10 +37,10 @@ def list_available(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
     What has paid for the charge's block is not asked again. A path that ends at a partition leads into no block: there
     nothing fits. Nor does anything where a sum is above a cap that was lowered, whatever is left of the others.
     """
-    nothing = [Amounts.zero(one.caps) for one, _ in _counting(path)]
+    zeros = [Amounts.zero(one.caps) for one, _ in _counting(path)]
     return [
         (one, compute_available(one, below) if allows_charge(one, zero, below) else zero)
-        for (one, below), zero in zip(_counting(path), nothing, strict=True)
+        for (one, below), zero in zip(_counting(path), zeros, strict=True)
     ]
 
 
@@ -147,11 +147,11 @@ class CostModel:
     """Who works prices out, which may take long: this process, unless a server has others do it.
 
     Attributes:
-        price: see ``pricing.price``.
+        compute_cost: see ``pricing.price``.
         repetitions: see ``count_max_repetitions``.
     """
 
-    price: Callable[[ChargeRequest, str, Sequence[str], bool], Cost] = _compute_cost
+    compute_cost: Callable[[ChargeRequest, str, Sequence[str], bool], Cost] = _compute_cost
     repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = count_max_repetitions
 
 
@@ -159,10 +159,10 @@ HERE = CostModel()
 _MOST = 2**40  # repetitions; nobody asks for more
 
 
-def refuse_above_capacity(prices: Mapping[str, Cost], path: Sequence[Balance]) -> None:
+def refuse_above_capacity(costs: Mapping[str, Cost], path: Sequence[Balance]) -> None:
     """Refuses a price above everything that a budget can hold, infinity among them."""
     for balance, available in list_available(path):
-        cost = prices[balance.kind].part(balance.caps)
+        cost = costs[balance.kind].part(balance.caps)
         if not cost.is_finite:
             requested = {quantity: str(value) for quantity, value in cost.values.items()}
             short = {quantity: requested[quantity] for quantity in requested if not cost.part([quantity]).is_finite}
@@ -181,7 +181,7 @@ def add_remedy(
     refusal: BudgetExceededError,
     request: ChargeRequest,
     path: Sequence[Balance],
-    prices: Mapping[str, Cost],
+    costs: Mapping[str, Cost],
     repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = count_max_repetitions,
 ) -> BudgetExceededError:
     """The same refusal, with what would fit instead, and whose budgets would have to be larger."""
@@ -197,10 +197,10 @@ def add_remedy(
             hint += f", or {count} of the {request.release.repeats} repetitions as one plan"
     if (beyond := count_budgets_covered_by_partition(path)) and refusal.scope == path[beyond].scope:
         hint += f" (a block of {path[beyond - 1].scope!r}: the budgets above have paid for it, and bear nothing here)"
-    if not all(cost.is_finite for cost in prices.values()):
-        return refusal.explained(hint=f"{hint}; no cap is so high that it bears this", owners=())
-    asked = {kind: prices[kind].amounts for kind in {one.kind for one, _ in list_available(path)}}
-    return refusal.explained(hint=hint, owners=_tight(path, asked))
+    if not all(cost.is_finite for cost in costs.values()):
+        return refusal.with_remedy(hint=f"{hint}; no cap is so high that it bears this", owners=())
+    asked = {kind: costs[kind].amounts for kind in {one.kind for one, _ in list_available(path)}}
+    return refusal.with_remedy(hint=hint, owners=_tight(path, asked))
 
 
 def refuse_partition(
@@ -213,7 +213,7 @@ def refuse_partition(
         path: the budgets above the partition.
         amounts: what is to be paid.
     """
-    return refusal.explained(hint=f"at most {format_headroom(path)} can be paid for", owners=_tight(path, amounts))
+    return refusal.with_remedy(hint=f"at most {format_headroom(path)} can be paid for", owners=_tight(path, amounts))
 
 
 def _tight(path: Sequence[Balance], asked: Mapping[str, Amounts]) -> tuple[str, ...]:
@@ -234,8 +234,8 @@ def _tight(path: Sequence[Balance], asked: Mapping[str, Amounts]) -> tuple[str, 
 def format_headroom(path: Sequence[Balance]) -> str:
     """What fits, in words: the least of all budgets, and of one where an order is enough, what it has at each."""
     strict = [(one, left) for one, left in list_available(path) if not one.filter.one_is_enough]
-    told = [f"{quantity} {amount}" for quantity, amount in _least(strict).items()]
-    told += [
+    parts = [f"{quantity} {amount}" for quantity, amount in _least(strict).items()]
+    parts += [
         " or ".join(
             f"{quantity} {amount}"
             for quantity, amount in left.items()
@@ -244,4 +244,4 @@ def format_headroom(path: Sequence[Balance]) -> str:
         for one, left in list_available(path)
         if one.filter.one_is_enough
     ]
-    return ", ".join(told)
+    return ", ".join(parts)

@@ -51,8 +51,8 @@ def error_to_json(error: Exception) -> dict[str, Any]:
         case BudgetExceededError():
             return {"code": "budget-exceeded", "refusal": error.to_json()}
         case LedgerIntegrityError():
-            said = str(error).removeprefix(f"entry {error.index}: ")
-            return {"code": "integrity", "says": said, "index": error.index}
+            message = str(error).removeprefix(f"entry {error.index}: ")
+            return {"code": "integrity", "says": message, "index": error.index}
         case UnsupportedMechanismError():
             return {"code": "unsupported", "method": error.method, "reason": error.reason} | _term(error.term)
     code = next((code for code, kind in _WORDS.items() if isinstance(error, kind)), None)
@@ -104,21 +104,21 @@ TRANSMITTED_ERRORS = frozenset(_RAISED)
 
 def done_to_json(command: Command, done: Done) -> dict[str, Any]:
     """What a server answers to a command: where things stand afterwards."""
-    if command.tells == BUDGET and done.balance is not None:
+    if command.subject == BUDGET and done.balance is not None:
         return {"budget": json.loads(done.balance.document())}
     if done.reserved is not None:
         entry = done.reserved
         amounts = {kind: dict(amount) for kind, amount in entry.amounts.items()}
-        told = {"key": entry.key, "scope": entry.scope, "amounts": amounts}
-        return told | {"replayed": done.replayed, "entry": entry.document()}
-    if command.tells == CHARGE and done.charge is not None:
+        document = {"key": entry.key, "scope": entry.scope, "amounts": amounts}
+        return document | {"replayed": done.replayed, "entry": entry.document()}
+    if command.subject == CHARGE and done.charge is not None:
         return {"charge": json.loads(done.charge.document())}
     return {"accepted": done.accepted}
 
 
-def cost_to_json(price: Cost) -> dict[str, Any]:
+def cost_to_json(cost: Cost) -> dict[str, Any]:
     """A price as plain JSON values, to the last bit."""
-    return {"values": {name: _number(value) for name, value in price.values.items()}, "method": price.method.code}
+    return {"values": {name: _number(value) for name, value in cost.values.items()}, "method": cost.method.code}
 
 
 def cost_from_json(data: Mapping[str, Any]) -> Cost:

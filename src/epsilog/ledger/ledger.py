@@ -33,7 +33,7 @@ def get_utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def _return_nothing(_: Ledger, __: Done) -> None:
+def _return_none(_: Ledger, __: Done) -> None:
     return None
 
 
@@ -47,21 +47,21 @@ def _charge(ledger: Ledger, done: Done) -> Charge:
     return Charge(ledger, done.reserved, replayed=done.replayed)
 
 
-def _method(kind: Callable[P, Command], told: Callable[[Ledger, Done], T]) -> Callable[Concatenate[Ledger, P], T]:
+def _method(kind: Callable[P, Command], result: Callable[[Ledger, Done], T]) -> Callable[Concatenate[Ledger, P], T]:
     """The method that gives a command, with the arguments and the description of the command."""
 
     def method(ledger: Ledger, /, *args: P.args, **named: P.kwargs) -> T:
-        return told(ledger, ledger.execute(kind(*args, **named)))
+        return result(ledger, ledger.execute(kind(*args, **named)))
 
     command: Any = kind
     own, stated = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), inspect.signature(method)
     method.__signature__ = stated.replace(  # type: ignore[attr-defined]
         parameters=[own, *inspect.signature(kind).parameters.values()],
-        return_annotation=inspect.signature(told).return_annotation,
+        return_annotation=inspect.signature(result).return_annotation,
     )
     helps = {name: (one.arg.help, one.arg.none_means) for name, one in command.args.items()}
-    lines = (f"    {name}: {says}{none and f'; None: {none}'}." for name, (says, none) in helps.items())
-    method.__doc__ = "\n".join([command.says.partition("\n\nExample:")[0], "", "Args:", *lines])
+    lines = (f"    {name}: {text}{none and f'; None: {none}'}." for name, (text, none) in helps.items())
+    method.__doc__ = "\n".join([command.description.partition("\n\nExample:")[0], "", "Args:", *lines])
     return method
 
 
@@ -84,12 +84,12 @@ class Ledger(LedgerView):
         store: Store | Served,
         *,
         clock: Callable[[], datetime] = get_utc_now,
-        pricing: CostModel = HERE,
+        cost_model: CostModel = HERE,
         caller: Caller = ANYBODY,
     ) -> None:
         super().__init__(store, covers=caller.covers)
         self._caller = caller
-        self._local = None if isinstance(store, Served) else Local(store, clock=clock, pricing=pricing)
+        self._local = None if isinstance(store, Served) else Local(store, clock=clock, cost_model=cost_model)
 
     def on_behalf_of(
         self,
@@ -210,16 +210,16 @@ class Ledger(LedgerView):
         return _budget(self, self.execute(commands.ChangeCap(scope, caps=caps, by=by, reason=reason)))
 
     retire = _method(commands.Retire, _budget)
-    mark_restored = _method(commands.MarkRestored, _return_nothing)
-    accept_restored = _method(commands.AcceptRestored, _return_nothing)
-    register_plan = _method(commands.RegisterPlan, _return_nothing)
+    mark_restored = _method(commands.MarkRestored, _return_none)
+    accept_restored = _method(commands.AcceptRestored, _return_none)
+    register_plan = _method(commands.RegisterPlan, _return_none)
     reserve = _method(commands.Reserve, _charge)
     charge = _method(commands.ChargeAtOnce, _charge)
-    override_price = _method(commands.OverrideCost, _return_nothing)
-    expire = _method(commands.Expire, _return_nothing)
-    revoke = _method(commands.Revoke, _return_nothing)
-    abandon = _method(commands.Abandon, _return_nothing)
-    decommission = _method(commands.Decommission, _return_nothing)
+    override_price = _method(commands.OverrideCost, _return_none)
+    expire = _method(commands.Expire, _return_none)
+    revoke = _method(commands.Revoke, _return_none)
+    abandon = _method(commands.Abandon, _return_none)
+    decommission = _method(commands.Decommission, _return_none)
 
     def find(self, key: str, *, scope: str | None = None) -> Charge | None:
         """The charge with a key, if there is one that the caller may see."""

@@ -108,17 +108,17 @@ def list_consistency_ranges(old: int, size: int) -> list[Span]:
     """
     size = check.integer(0)(size=size)
     old = check.integer(0, size)(old=old)
-    return _subproof(old, 0, size, whole=True) if old else []
+    return _subproof(old, 0, size, known=True) if old else []
 
 
-def _subproof(old: int, start: int, end: int, *, whole: bool) -> list[Span]:
-    """``whole`` says that the older tree's root is one that the verifier has, and not a part of it."""
+def _subproof(old: int, start: int, end: int, *, known: bool) -> list[Span]:
+    """``known`` says that the older tree's root is one that the verifier has, and not a part of it."""
     if old == end:
-        return [] if whole else [(start, end)]
+        return [] if known else [(start, end)]
     middle = _middle(start, end)
     if old <= middle:
-        return [*_subproof(old, start, middle, whole=whole), (middle, end)]
-    return [*_subproof(old, middle, end, whole=False), (start, middle)]
+        return [*_subproof(old, start, middle, known=known), (middle, end)]
+    return [*_subproof(old, middle, end, known=False), (start, middle)]
 
 
 def _middle(start: int, end: int) -> int:

@@ -50,11 +50,11 @@ def require_block(path: Sequence[Balance], scope: str) -> None:
     )
 
 
-def check_partition(payers: Sequence[Balance], made: Balance) -> None:
+def check_partition(parents: Sequence[Balance], made: Balance) -> None:
     """Requires a partition for which the budgets above can pay in their own terms, and whose blocks can be disjoint.
 
     Args:
-        payers: the budgets that will have paid, from the top.
+        parents: the budgets that will have paid, from the top.
         made: the partition.
     """
     if made.relation is NeighboringRelation.REPLACE_ONE:
@@ -62,12 +62,12 @@ def check_partition(payers: Sequence[Balance], made: Balance) -> None:
         raise CheckError("relation", allowed, made.relation.value)
     if made.privacy_unit is None:
         raise CheckError("privacy_unit", "stated by the budget above a partition: it is what lies in one block", "None")
-    if not payers:
+    if not parents:
         raise ConflictError(f"partition of {made.scope!r} must lie under a budget that pays for it, and there is none")
-    for payer in payers:
-        _require_same(payer, made, "a partition")
-        if not set(payer.caps) <= set(made.caps):
-            raise ConflictError(f"orders of a partition must name {list(payer.caps)}, got {list(made.caps)}")
+    for parent in parents:
+        _require_same(parent, made, "a partition")
+        if not set(parent.caps) <= set(made.caps):
+            raise ConflictError(f"orders of a partition must name {list(parent.caps)}, got {list(made.caps)}")
     _require_every(made, "a partition")
 
 
@@ -87,7 +87,7 @@ def check_block(partition: Balance, block: Balance) -> None:
     if not partition.filter.fits(partition.caps, held=Amounts.zero(block.caps), asked=block.caps):
         hint = "the budgets above have paid for that, and for no more, of any one block"
         found = build_refusal(partition, block.caps, Amounts.zero(partition.caps))
-        raise found.explained(hint=hint, owners=(partition.scope,))
+        raise found.with_remedy(hint=hint, owners=(partition.scope,))
 
 
 def _require_same(above: Balance, below: Balance, what: str) -> None:

@@ -27,7 +27,7 @@ from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.codec import UNREADABLE, encode_canonical, parse_json
 
 FIRST = "epsilog-receipt/v0"
-SHOWN = ("plan_hash", "privacy_unit", "relation", "simulation")  # of a charge's request
+DISCLOSED = ("plan_hash", "privacy_unit", "relation", "simulation")  # of a charge's request
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ class Receipt:
 
 def _check_facts(facts: Any) -> dict[str, Any]:
     """What a receipt says, if it is what one can say."""
-    if set(facts) != {"amounts", "state", *SHOWN}:
-        raise CheckError("facts", f"amounts, state, {', '.join(SHOWN)}", repr(sorted(facts)))
+    if set(facts) != {"amounts", "state", *DISCLOSED}:
+        raise CheckError("facts", f"amounts, state, {', '.join(DISCLOSED)}", repr(sorted(facts)))
     for kind, amount in facts["amounts"].items():
         check.one_of(tuple(PRIVACY_FILTERS))(kind=kind)
-        Amounts.stored(amount)
+        Amounts.parse(amount)
     check.one_of(tuple(state.value for state in ChargeState if state not in UNRESERVED_STATES))(state=facts["state"])
     check.enum_member(NeighboringRelation)(relation=facts["relation"])
     check.boolean()(simulation=facts["simulation"])
@@ -121,7 +121,7 @@ def read_charge_facts(entries: Sequence[Entry], index: int) -> dict[str, Any]:
     assert state is not None, "every verb of a charge leads to a state"
     request = opened[-1].body["request"]
     amounts = {kind: dict(amount) for kind, amount in opened[-1].amounts.items()}
-    return {"amounts": amounts, "state": state.value} | {name: request[name] for name in SHOWN}
+    return {"amounts": amounts, "state": state.value} | {name: request[name] for name in DISCLOSED}
 
 
 def write_receipt(

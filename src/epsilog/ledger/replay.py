@@ -28,7 +28,7 @@ from epsilog.terms import EpsilogError, LedgerIntegrityError
 
 REPORT_EVERY = 500  # entries
 SHAPES = 4096  # that are remembered
-PRICE_SECONDS = 20.0  # after which no further price is worked out again
+RECHECK_SECONDS = 20.0  # after which no further price is worked out again
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class LedgerVerification:
         balances: every budget, by scope.
         charges: every charge, by scope and key.
         overridden: scope and key of each charge whose price an owner has allowed, in order.
-        priced: charges whose price was worked out again, and is not below what the accountant proves.
-        unpriced: charges whose price could not be: nothing proves a lower bound, or there was no time left.
-        restored: indexes of the entries that say that it was restored from a backup: what came after it is missing.
-        partitions: scopes whose blocks are disjoint by their owner's word: on it rest the budgets above them.
-        since: entries of the kept checkpoint that it begins with; of charges that were reserved by them the prices are
-            neither ``priced`` nor ``unpriced``: nobody looked at them.
-        charges_told: whether what is stored of charges could be looked at; False of a server's ledger, which keeps that
-            to itself: none of it was compared.
+        rechecked: charges whose cost was recomputed and is at least what the accountant proves.
+        unchecked: charges whose cost was not recomputed: no proven lower bound, or no time left.
+        restored: indexes of the entries that record a restore from a backup; later entries of the original are missing.
+        partitions: scopes whose owners declare their blocks disjoint; the budgets above rely on it.
+        since: entries covered by the kept checkpoint; charges reserved by them are neither ``rechecked`` nor
+            ``unchecked``.
+        charges_compared: whether the stored charges were compared; False for a ledger on a server, which does not show
+            them.
     """
 
     count: int
@@ -56,12 +56,12 @@ class LedgerVerification:
     balances: dict[str, Balance]
     charges: Mapping[ChargeId, charge_record.ChargeRecord]
     overridden: tuple[ChargeId, ...] = ()
-    priced: int = 0
-    unpriced: int = 0
+    rechecked: int = 0
+    unchecked: int = 0
     restored: tuple[int, ...] = ()
     partitions: tuple[str, ...] = ()
     since: int = 0
-    charges_told: bool = True
+    charges_compared: bool = True
 
 
 @dataclass(slots=True)
@@ -72,10 +72,9 @@ class LedgerReplay:
     head: str = GENESIS
     balances: dict[str, Balance] = field(default_factory=dict)
     charges: dict[ChargeId, charge_record.ChargeRecord] = field(default_factory=dict)
-    rounds: dict[ChargeId, list[charge_record.RoundState]] = field(
-        default_factory=dict
-    )  # in order, the first is number 1
-    prices: CostRecheck = field(default_factory=CostRecheck)
+    # in order, the first is number 1
+    rounds: dict[ChargeId, list[charge_record.RoundState]] = field(default_factory=dict)
+    costs: CostRecheck = field(default_factory=CostRecheck)
     overridden: list[ChargeId] = field(default_factory=list)
     has_budgets: set[str] = field(default_factory=set)  # scopes of charges and partitions, and all above them
     above: set[str] = field(default_factory=set)  # scopes that a budget lies under
@@ -121,7 +120,7 @@ class LedgerReplay:
         if entry.verb is Verb.PRICE_OVERRIDDEN:
             self.overridden.append(name)
         if entry.verb is Verb.RESERVED and step.charge.waiver is None and entry.index > self.since:
-            self.prices.add(entry)
+            self.costs.add(entry)
         self.has_budgets.update(scopes.list_ancestors(entry.scope))
 
     def _note(self, entry: Entry, balance: Balance) -> None:
@@ -148,15 +147,15 @@ class LedgerReplay:
 class Onto:
     """What the entries before amount to, for the next; see ``commands.Known``."""
 
-    __slots__ = ("_books", "_rounds", "charge", "has_budgets", "has_children", "path", "restore_state")
+    __slots__ = ("_replay", "_rounds", "charge", "has_budgets", "has_children", "path", "restore_state")
 
-    def __init__(self, books: LedgerReplay, entry: Entry) -> None:
-        name, self._books, self.restore_state = entry.charge_id, books, books.restore_state
-        self.charge = None if name is None else books.charges.get(name)
-        self._rounds = () if name is None else books.rounds.get(name, ())
+    def __init__(self, replay: LedgerReplay, entry: Entry) -> None:
+        name, self._replay, self.restore_state = entry.charge_id, replay, replay.restore_state
+        self.charge = None if name is None else replay.charges.get(name)
+        self._rounds = () if name is None else replay.rounds.get(name, ())
         above = scopes.list_ancestors(entry.scope) if entry.scope else ()
-        self.path = [books.balances[scope] for scope in above if scope in books.balances]
-        self.has_budgets, self.has_children = entry.scope in books.has_budgets, entry.scope in books.above
+        self.path = [replay.balances[scope] for scope in above if scope in replay.balances]
+        self.has_budgets, self.has_children = entry.scope in replay.has_budgets, entry.scope in replay.above
 
     @property
     def last(self) -> charge_record.RoundState | None:
@@ -186,12 +185,12 @@ def replay_entries(
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold.
     """
-    books = LedgerReplay() if since is None else LedgerReplay(since=since.size)
+    replay = LedgerReplay() if since is None else LedgerReplay(since=since.size)
     for row in rows if since is None else beginning(rows, since):
-        books.read(row)
-        if progress is not None and books.count % REPORT_EVERY == 0:
-            progress(books.count)
-    return books
+        replay.read(row)
+        if progress is not None and replay.count % REPORT_EVERY == 0:
+            progress(replay.count)
+    return replay
 
 
 def beginning(rows: Iterable[StoredRow], kept: Checkpoint) -> Iterator[StoredRow]:
@@ -209,44 +208,44 @@ def beginning(rows: Iterable[StoredRow], kept: Checkpoint) -> Iterator[StoredRow
             continue
         tree.add(merkle.hash_leaf(row.document.encode()))
         if tree.count == kept.size and tree.root() != kept.root:
-            said = "is not the last of the checkpoint: the ledger was rewritten, or the checkpoint is of another"
-            raise LedgerIntegrityError(said, index=kept.size)
+            problem = "is not the last of the checkpoint: the ledger was rewritten, or the checkpoint is of another"
+            raise LedgerIntegrityError(problem, index=kept.size)
     if tree.count < kept.size:
-        said = (
+        problem = (
             f"the checkpoint is of {kept.size} entries, and {tree.count} are there: the ledger was cut, or is another"
         )
-        raise LedgerIntegrityError(said, index=tree.count)
+        raise LedgerIntegrityError(problem, index=tree.count)
 
 
-def compare_stored_state(books: LedgerReplay, stored: StoredState) -> None:
+def compare_stored_state(replay: LedgerReplay, stored: StoredState) -> None:
     """Requires that head, balances, charges and rounds are stored as the entries have them, row by row."""
-    if stored.head != (books.count, books.head):
+    if stored.head != (replay.count, replay.head):
         raise LedgerIntegrityError(
-            f"the head names {stored.head[0]} entries, and {books.count} are there", index=books.count
+            f"the head names {stored.head[0]} entries, and {replay.count} are there", index=replay.count
         )
-    folded = {scope: balance.document() for scope, balance in books.balances.items()}
+    folded = {scope: balance.document() for scope, balance in replay.balances.items()}
     found = dict(stored.balances.items())
     for scope in folded.keys() | found.keys():
         if folded.get(scope) != found.get(scope):
-            raise _unlike(books, f"stored balance {scope!r}")
+            raise _unlike(replay, f"stored balance {scope!r}")
     counts = Counter[ChargeId]()
     for (name, number), state in stored.rounds.items():
-        if state.number != number or state != _at(books.rounds.get(name, ()), number):
-            raise _unlike(books, f"stored round {number!r} of charge {_format_charge_id(name)}")
+        if state.number != number or state != _at(replay.rounds.get(name, ()), number):
+            raise _unlike(replay, f"stored round {number!r} of charge {_format_charge_id(name)}")
         counts[name] += 1
-    for name, rounds in books.rounds.items():
+    for name, rounds in replay.rounds.items():
         if counts[name] != len(rounds):
-            raise _unlike(books, f"what is stored of the rounds of charge {_format_charge_id(name)}")
+            raise _unlike(replay, f"what is stored of the rounds of charge {_format_charge_id(name)}")
     seen = 0
     for name, document in stored.charges.items():
-        charge = books.charges.get(name)
+        charge = replay.charges.get(name)
         if charge is None or document != charge.document():
-            raise _unlike(books, f"stored charge {_format_charge_id(name)}")
+            raise _unlike(replay, f"stored charge {_format_charge_id(name)}")
         seen += 1
-    if seen != len(books.charges):
-        missing = books.charges.keys() - {name for name, _ in stored.charges.items()}
+    if seen != len(replay.charges):
+        missing = replay.charges.keys() - {name for name, _ in stored.charges.items()}
         raise _unlike(
-            books, f"stored charge {_format_charge_id(min(missing))}" if missing else "what is stored of charges"
+            replay, f"stored charge {_format_charge_id(min(missing))}" if missing else "what is stored of charges"
         )
 
 
@@ -254,35 +253,35 @@ def _format_charge_id(name: ChargeId) -> str:
     return f"{name[1]!r} at {name[0]!r}"
 
 
-def _unlike(books: LedgerReplay, what: str) -> LedgerIntegrityError:
-    return LedgerIntegrityError(f"{what} is not what the entries amount to", index=books.count)
+def _unlike(replay: LedgerReplay, what: str) -> LedgerIntegrityError:
+    return LedgerIntegrityError(f"{what} is not what the entries amount to", index=replay.count)
 
 
-def recheck_costs(books: LedgerReplay, *, seconds: float = PRICE_SECONDS) -> LedgerVerification:
+def recheck_costs(replay: LedgerReplay, *, seconds: float = RECHECK_SECONDS) -> LedgerVerification:
     """Compares what was charged with what the accountant proves today; prices that an owner has allowed are not judged.
 
     Args:
-        books: what the entries amount to.
+        replay: what the entries amount to.
         seconds: after which no further price is worked out. A price that is being worked out is waited for.
 
     Raises:
         LedgerIntegrityError: with the index of a reservation that was charged less than its release costs, or of a
             budget whose caps do not keep what it promises.
     """
-    for entry, balance in books.promised:
+    for entry, balance in replay.promised:
         _hold_promise(entry, balance)
-    priced, unpriced = books.prices.judge(time.monotonic() + seconds)
+    rechecked, unchecked = replay.costs.judge(time.monotonic() + seconds)
     return LedgerVerification(
-        books.count,
-        books.head,
-        books.balances,
-        books.charges,
-        tuple(books.overridden),
-        priced=priced,
-        unpriced=unpriced,
-        restored=tuple(books.restored),
-        partitions=tuple(sorted(one.scope for one in books.balances.values() if one.partition is not None)),
-        since=books.since,
+        replay.count,
+        replay.head,
+        replay.balances,
+        replay.charges,
+        tuple(replay.overridden),
+        rechecked=rechecked,
+        unchecked=unchecked,
+        restored=tuple(replay.restored),
+        partitions=tuple(sorted(one.scope for one in replay.balances.values() if one.partition is not None)),
+        since=replay.since,
     )
 
 
@@ -292,5 +291,5 @@ def _hold_promise(entry: Entry, balance: Balance) -> None:
     delta, relation = balance.promise["delta"], balance.relation
     epsilon = cap_conversion.get_epsilon_of_caps(balance.kind, balance.caps, delta=delta, relation=relation)
     if epsilon > Fraction(balance.promise["epsilon"]):
-        said = f"promises {dict(balance.promise)} by {dict(balance.caps)}, of which epsilon {epsilon:.9g} is proved"
-        raise LedgerIntegrityError(said, index=entry.index)
+        problem = f"promises {dict(balance.promise)} by {dict(balance.caps)}, of which epsilon {epsilon:.9g} is proved"
+        raise LedgerIntegrityError(problem, index=entry.index)

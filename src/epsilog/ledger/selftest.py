@@ -94,18 +94,18 @@ def run_kill_campaign(
         url: a ledger that is not there yet, as ``open_ledger`` takes it; a file in the folder for None.
     """
     path = folder / "killed.db" if url is None else url
-    moments, lives = random.Random(seed), -(-kills // writers)  # noqa: S311 no secrets here
+    moments, starts = random.Random(seed), -(-kills // writers)  # noqa: S311 no secrets here
     with open_ledger(path) as ledger:
         ledger.create_budget("selftest", kind="pure", epsilon="1000000")
-    for life in range(lives):
+    for life in range(starts):
         _kill_writers(path, [folder / f"writer-{writer}-life-{life}.acks" for writer in range(writers)], moments)
     lines = [line for notes in folder.glob("*.acks") for line in notes.read_text().splitlines(keepends=True)]
     seen = [(key, step) for line in lines if line.endswith("\n") for key, step in [line.split()]]
     with open_ledger(path) as ledger:
-        count, found, told = ledger.verify().count, find_last_steps(ledger), _furthest(seen)
-        unacknowledged = sum(told.get(key, -1) < step for key, step in found.items())
+        count, found, acknowledged = ledger.verify().count, find_last_steps(ledger), _furthest(seen)
+        unacknowledged = sum(acknowledged.get(key, -1) < step for key, step in found.items())
         return KillReport(
-            lives * writers,
+            starts * writers,
             len(seen),
             list_lost_charges(found, seen),
             unacknowledged,

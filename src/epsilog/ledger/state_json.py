@@ -21,8 +21,8 @@ FOLLOW_UP_VERBS = {
 def serialize_state(state: DataclassInstance) -> str:
     """The JSON of a dataclass: one for equal states, so that a stored one can be compared with a refolded one."""
     early, late = _fields(type(state))
-    said = {name: getattr(state, name) for name in early}
-    return _WRITER.encode(said | {name: value for name in late if (value := getattr(state, name)) is not None})
+    values = {name: getattr(state, name) for name in early}
+    return _WRITER.encode(values | {name: value for name in late if (value := getattr(state, name)) is not None})
 
 
 @cache

@@ -50,7 +50,7 @@ class LedgerSnapshot(Protocol):
     def latest(self, scope: str) -> Entry | None:
         """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
 
-    def stored(self) -> StoredState:
+    def read_stored_state(self) -> StoredState:
         """Everything that is kept beside the entries, as it lies there."""
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
@@ -73,10 +73,10 @@ class WriteTransaction(LedgerSnapshot, Protocol):
     """One transaction: a view that sees its own writes.
 
     Attributes:
-        whole: whether the transaction still stands; False once a part could not be undone, and then all of it is lost.
+        intact: whether the transaction still stands; False once a part could not be undone, and then all of it is lost.
     """
 
-    whole: bool
+    intact: bool
 
     def part(self) -> AbstractContextManager[None]:
         """A block whose writes are undone by themselves where it raises; what else is written stays."""

@@ -50,8 +50,8 @@ Balances: TypeAlias = "dict[str, Balance | None]"  # by scope; None where there 
 
 def create_head(home: str) -> tuple[str, tuple[object, ...]]:
     """Return the statement and values that insert the head of a new ledger, with its permanent random id."""
-    said = 1, FORMAT, 0, GENESIS, uuid.uuid4().hex, home
-    return "INSERT INTO head (one, format, count, hash, id, home) VALUES (?, ?, ?, ?, ?, ?)", said
+    values = 1, FORMAT, 0, GENESIS, uuid.uuid4().hex, home
+    return "INSERT INTO head (one, format, count, hash, id, home) VALUES (?, ?, ?, ?, ?, ?)", values
 
 
 def read_head(found: Iterable[Sequence[Any]]) -> Head:
@@ -95,7 +95,7 @@ class SqlSession:
         self._raw, self._store, self._longest_head = raw, store, seen
         self._head: Head | None = None
         self._balances: Balances = {}
-        self.whole = True
+        self.intact = True
 
     @contextmanager
     def part(self) -> Iterator[None]:  # noqa: D102
@@ -113,10 +113,10 @@ class SqlSession:
     def _all(self, *statements: str) -> None:
         """Begin or end a savepoint; after a failure the state of the transaction is unknown."""
         self._store.require_here()
-        self.whole = False
+        self.intact = False
         for statement in statements:
             self._raw.execute(statement)
-        self.whole = True
+        self.intact = True
 
     def _execute(self, query: str, values: Sequence[object]) -> Any:
         """Run a query and return its cursor."""
@@ -138,9 +138,9 @@ class SqlSession:
             found = self._rows(_HEAD_AND_LAST)
             head = read_head(row[:3] for row in found)
             last = StoredRow(*found[0][3:])
-            stands = (0, GENESIS) if last.position is None else (last.position, hash_row(last))
-            if stands != head:
-                raise LedgerIntegrityError("the last entry is not the one that the head names", index=stands[0])
+            computed = (0, GENESIS) if last.position is None else (last.position, hash_row(last))
+            if computed != head:
+                raise LedgerIntegrityError("the last entry is not the one that the head names", index=computed[0])
             self._head = head
         return self._head
 
@@ -258,7 +258,7 @@ class SqlSession:
         scope, key = name
         return [RoundState(*state) for _, _, *state in self._rows(f"{_OF_CHARGE} {query}", key, scope, *values)]
 
-    def stored(self) -> StoredState:  # noqa: D102
+    def read_stored_state(self) -> StoredState:  # noqa: D102
         return StoredState(
             read_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),

@@ -59,9 +59,9 @@ class Transition:
         memo: a sum beside those, for a view that counts against no cap, which it is added to.
         rounds: stages in which the round must be: the one that is named, or else the last that began.
         stage: the stage that the named round is in afterwards.
-        whole: whether it is of the whole ledger, and of no scope.
+        ledger_wide: whether it is of the whole ledger, and of no scope.
         owned: whether it takes an owner, of its scope or of the whole ledger.
-        prices: whether what it states is counted without a proof: then it takes owners of every budget that counts it.
+        unproven: whether its amounts count without a proof; it then needs the owners of every budget that counts it.
         untimed: whether a run says it, at a time that depends on its data: the entry carries the reservation's time.
         debit: the sum of every budget on the path that the charge's price is taken from: where its state has it.
         credit: the sum that it is added to, likewise. What is added without being taken must fit.
@@ -74,9 +74,9 @@ class Transition:
     memo: str | None = None
     rounds: tuple[RoundStage, ...] = tuple(RoundStage)
     stage: RoundStage | None = None
-    whole: bool = False
+    ledger_wide: bool = False
     owned: bool = False
-    prices: bool = False
+    unproven: bool = False
     untimed: bool = False
     debit: str | None = field(init=False)
     credit: str | None = field(init=False)

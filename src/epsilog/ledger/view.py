@@ -228,7 +228,7 @@ class LedgerView:
         self,
         *,
         progress: Callable[[int], None] | None = None,
-        seconds: float = replay.PRICE_SECONDS,
+        seconds: float = replay.RECHECK_SECONDS,
         since: StoredCheckpoint | None = None,
         keys: Collection[VerifierKey] = (),
     ) -> replay.LedgerVerification:
@@ -249,8 +249,8 @@ class LedgerView:
         if self._served is not None:
             return self._served.verify(progress=progress, seconds=seconds, since=begins)
         with self._store.reading() as session:
-            books = check_by_replay(session, progress=progress, since=begins)
-        return replay.recheck_costs(books, seconds=seconds)
+            replayed = check_by_replay(session, progress=progress, since=begins)
+        return replay.recheck_costs(replayed, seconds=seconds)
 
     def what_fits(
         self,
@@ -334,9 +334,9 @@ def check_by_replay(
 ) -> replay.LedgerReplay:
     """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
     session.check()
-    books = replay.replay_entries(session.rows(), progress=progress, since=since)
-    replay.compare_stored_state(books, session.stored())
-    return books
+    replayed = replay.replay_entries(session.rows(), progress=progress, since=since)
+    replay.compare_stored_state(replayed, session.read_stored_state())
+    return replayed
 
 
 def get_budget_path(session: LedgerSnapshot, scope: str) -> list[Balance]:

@@ -258,7 +258,7 @@ class Release:
         """
         return None
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """Base laws of what is not sampled: one that dominates it, and one that some neighbors attain.
 
         Known of Gaussians, and of what is exactly some simpler releases.
@@ -295,7 +295,7 @@ class Release:
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason="no pair is proven for a group")
         return numerics.pairs.plain((above.base_pairs(relation)[0], below.base_pairs(relation)[1]))
 
-    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:  # noqa: ARG002
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.BasePairs | None:  # noqa: ARG002
         """Base laws of Poisson sampling under replace-one, where the unit's absence stands beside both contributions.
 
         Args:

@@ -83,7 +83,7 @@ class Repeated(Release):
     def batches(self) -> list[tuple[float, int]] | None:
         """As often."""
         once = self.release.batches()
-        return None if once is None else [(chance, self.count * often) for chance, often in once]
+        return None if once is None else [(chance, self.count * times) for chance, times in once]
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
         """Of what is repeated."""
@@ -105,7 +105,7 @@ def flatten(release: Release) -> dict[Release, int]:
 
 
 def _count_releases(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
-    bag: dict[Release, int] = {}
+    counts: dict[Release, int] = {}
     todo = list(releases)[::-1]
     while todo:
         part, count = todo.pop()
@@ -116,10 +116,10 @@ def _count_releases(releases: Iterable[tuple[Release, int]]) -> dict[Release, in
         simpler = part.parts()
         if simpler is None:
             _require_shallow(part)
-            bag[part] = bag.get(part, 0) + count
+            counts[part] = counts.get(part, 0) + count
         else:
             todo.extend((inner, count * times) for inner, times in reversed(simpler))
-    return bag
+    return counts
 
 
 def _require_shallow(part: Release) -> None:
@@ -138,7 +138,7 @@ def _innermost(release: Release) -> Release:
     return release
 
 
-def compose_mu(bag: ReleaseCounts, relation: NeighboringRelation) -> float | None:
+def compose_mu(counts: ReleaseCounts, relation: NeighboringRelation) -> float | None:
     """The mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else.
 
     k Gaussians are one with mu^2 = sum mu_i^2; no square is formed that could underflow to nothing.
@@ -147,7 +147,7 @@ def compose_mu(bag: ReleaseCounts, relation: NeighboringRelation) -> float | Non
     >>> compose_mu({Gaussian(1e200): 4}, NeighboringRelation.ADD_OR_REMOVE_ONE)
     2e-200
     """
-    parts = [(part.gaussian_mu(relation), count) for part, count in bag.items()]
+    parts = [(part.gaussian_mu(relation), count) for part, count in counts.items()]
     known = [math.sqrt(count) * mu for mu, count in parts if mu is not None]
     return math.hypot(*known) if len(known) == len(parts) else None
 
@@ -204,16 +204,16 @@ class Composition:
     """Releases under a relation, read once.
 
     Attributes:
-        bag: the distinct single releases, with their counts.
+        counts: the distinct single releases, with their counts.
         relation: which data sets are neighbors.
         curves: the same with pairs that were read off curves, by how small a delta they are good for.
-        stretches: what laws of trials of it may stretch a loss by.
+        loss_shifts: what laws of trials of it may stretch a loss by.
     """
 
-    bag: ReleaseCounts
+    counts: ReleaseCounts
     relation: NeighboringRelation
     curves: dict[float, Composition] = field(default_factory=dict, init=False, repr=False)
-    stretches: dict[TrialDistribution, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
+    loss_shifts: dict[TrialDistribution, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
     _orderings: dict[float, tuple[numerics.pairs.PairComposition, ...]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -232,12 +232,12 @@ class Composition:
     @cached_property
     def rounds(self) -> int:
         """Counts the single releases."""
-        return sum(self.bag.values())
+        return sum(self.counts.values())
 
     @cached_property
     def mu(self) -> float | None:
         """The mu of Gaussians alone; None if a part is something else."""
-        return compose_mu(self.bag, self.relation)
+        return compose_mu(self.counts, self.relation)
 
     @cached_property
     def pure_loss(self) -> Fraction | None:
@@ -251,8 +251,8 @@ class Composition:
         >>> Composition({Laplace(100.0): 40}, NeighboringRelation.ADD_OR_REMOVE_ONE).pure_loss
         Fraction(2, 5)
         """
-        losses = [part.pure_loss(self.relation) for part in self.bag]
-        known = [count * loss for count, loss in zip(self.bag.values(), losses, strict=True) if loss is not None]
+        losses = [part.pure_loss(self.relation) for part in self.counts]
+        known = [count * loss for count, loss in zip(self.counts.values(), losses, strict=True) if loss is not None]
         return sum(known, Fraction(0)) if len(known) == len(losses) else None
 
     @cached_property
@@ -267,7 +267,7 @@ class Composition:
         >>> Composition(bag, NeighboringRelation.ADD_OR_REMOVE_ONE).bins
         (10, 1.0)
         """
-        return next(iter(self.bag)).allocation(self.relation) if self.rounds == 1 else None
+        return next(iter(self.counts)).allocation(self.relation) if self.rounds == 1 else None
 
     @cached_property
     def sampled(self) -> tuple[Release, ...]:
@@ -277,13 +277,13 @@ class Composition:
         >>> Composition.of(Composed([Gaussian(1.0), Repeated(PoissonSampled(Gaussian(2.0), 0.5), 3)])).sampled
         (PoissonSampled(release=Gaussian(noise_multiplier=2.0, sensitivity=1.0), sampling_probability=0.5),)
         """
-        drawn = tuple(part for part in self.bag if part.is_amplified)
-        return drawn + tuple(part for part in self.bag if part.is_shuffled)
+        drawn = tuple(part for part in self.counts if part.is_amplified)
+        return drawn + tuple(part for part in self.counts if part.is_shuffled)
 
     @cached_property
     def has_pairs(self) -> bool:
         """Whether it is composed of pairs: each part has some, and it is not balls-in-bins with nothing beside it."""
-        return self.bins is None and all(part.has_pairs for part in self.bag)
+        return self.bins is None and all(part.has_pairs for part in self.counts)
 
     def orderings(self, size: float = 1e-7) -> tuple[numerics.pairs.PairComposition, ...]:
         """Every order in which neighbors can differ, as composed pairs; ``size`` is a delta that matters, about.
@@ -298,7 +298,7 @@ class Composition:
         >>> len(Composition({PoissonSampled(Gaussian(1.0), 0.5): 1}, relation).orderings())
         2
         """
-        tail_mass = _TAILS * size / self.rounds if any(part.is_binned for part in self.bag) else 0.0
+        tail_mass = _TAILS * size / self.rounds if any(part.is_binned for part in self.counts) else 0.0
         if tail_mass not in self._orderings:
             replaced = self.relation is NeighboringRelation.REPLACE_ONE
             self._orderings[tail_mass] = numerics.pairs.build_dominating_pairs(
@@ -307,10 +307,10 @@ class Composition:
         return self._orderings[tail_mass]
 
     def _pairs(self, tail_mass: float) -> numerics.pairs.Pairs:
-        others = {part: count for part, count in self.bag.items() if part.gaussian_mu(self.relation) is None}
+        others = {part: count for part, count in self.counts.items() if part.gaussian_mu(self.relation) is None}
         effort = numerics.pairs.Effort(tail_mass, alone=sum(others.values()) == 1)
         found = [(part.pairs(self.relation, effort), count) for part, count in others.items()]
-        gaussians = {part: count for part, count in self.bag.items() if part not in others}
+        gaussians = {part: count for part, count in self.counts.items() if part not in others}
         if (total := compose_mu(gaussians, self.relation) or 0.0) > 0:  # all Gaussians are one Gaussian
             found.insert(0, (numerics.pairs.plain(numerics.gaussian.build_gaussian_pair(total)), 1))
         return numerics.pairs.compose_pairs(found)
@@ -321,7 +321,7 @@ class Composition:
         bounds = numerics.questions.Bounds
         if (added := self.pure_loss) is not None:
             return bounds(round_outward(added, up=False), round_outward(added, up=True))
-        binned = (part.allocation(self.relation) for part in self.bag)
+        binned = (part.allocation(self.relation) for part in self.counts)
         if any(one is not None and one[1] > 0 for one in binned):
             return bounds(math.inf, math.inf)
         if not self.has_pairs:
@@ -335,10 +335,10 @@ class Composition:
         sides = []
         for high in (True, False):
             found: dict[Release, int] = {}
-            for part, count in self.bag.items():
-                if (whole := part.for_group(self.relation, units, above=high)) is None:
+            for part, count in self.counts.items():
+                if (grouped := part.for_group(self.relation, units, above=high)) is None:
                     return None
-                found[whole] = found.get(whole, 0) + count
+                found[grouped] = found.get(grouped, 0) + count
             sides.append(Composition(found, self.relation))
         return sides[0], sides[1]
 
@@ -353,7 +353,7 @@ class Composition:
             check_coins(part, self.relation)
         return self._mix(
             (part.without_sampling(self.relation) if part in chosen else part, count)
-            for part, count in self.bag.items()
+            for part, count in self.counts.items()
         )
 
     def _replace_parts(
@@ -361,13 +361,13 @@ class Composition:
     ) -> tuple[ReleaseCounts, list[tuple[T, int]]] | None:
         """The mix with what a hook puts in the place of parts, and what it says beside, with counts; None of none."""
         rest: dict[Release, int] = {}
-        said: list[tuple[T, int]] = []
-        for part, count in self.bag.items():
+        extras: list[tuple[T, int]] = []
+        for part, count in self.counts.items():
             one, more = hook(part) or (part, None)
             rest[one] = rest.get(one, 0) + count
             if more is not None:
-                said.append((more, count))
-        return (rest, said) if said else None
+                extras.append((more, count))
+        return (rest, extras) if extras else None
 
     @cached_property
     def failing(self) -> tuple[Composition, list[tuple[float, int]]] | None:
@@ -399,7 +399,7 @@ class Composition:
     @cached_property
     def truncated(self) -> tuple[Release, ...]:
         """The distinct parts that are samples which may be cut."""
-        return tuple(part for part in self.bag if part.uncut() is not None)
+        return tuple(part for part in self.counts if part.uncut() is not None)
 
     @cached_property
     def enclosed(self) -> tuple[Composition, Composition] | None:
@@ -410,9 +410,9 @@ class Composition:
         Raises:
             UnsupportedMechanismError: a matrix mechanism whose participation is drawn, or has too many ways.
         """
-        if not any(part.between() for part in self.bag):
+        if not any(part.between() for part in self.counts):
             return None
-        sides = [(part.between() or (part, part), count) for part, count in self.bag.items()]
+        sides = [(part.between() or (part, part), count) for part, count in self.counts.items()]
         above, below = (self._mix((both[which], count) for both, count in sides) for which in (0, 1))
         return above, below
 
@@ -422,28 +422,28 @@ class Composition:
     @cached_property
     def trials(self) -> tuple[Composition, TrialDistribution] | None:
         """One trial, and the law of their number, where the best of several is all there is."""
-        found = next(iter(self.bag)).one_trial if self.rounds == 1 else None
+        found = next(iter(self.counts)).one_trial if self.rounds == 1 else None
         return None if found is None else (Composition(flatten(found[0]), self.relation), found[1])
 
     @cached_property
     def group(self) -> tuple[Composition, int] | None:
         """What one unit meets, and how many of them one person holds, where the same group meets all of it."""
-        units = {None if part.group is None else part.group[1] for part in self.bag}
+        units = {None if part.group is None else part.group[1] for part in self.counts}
         if len(units) != 1 or (held := units.pop()) is None:
             return None
-        return self._mix((part.group[0], count) for part, count in self.bag.items() if part.group), held
+        return self._mix((part.group[0], count) for part, count in self.counts.items() if part.group), held
 
     @cached_property
     def has_curves(self) -> bool:
         """Whether a part beside others, or repeated, has no pair but a curve."""
         if self.trials is not None or self.group is not None:
             return False
-        return any(part.one_trial is not None or part.group is not None for part in self.bag)
+        return any(part.one_trial is not None or part.group is not None for part in self.counts)
 
     @property
     def rho(self) -> list[tuple[float, int]]:
         """What is stated in rho-zCDP, with counts."""
-        stated = ((part.statement.get("rho"), count) for part, count in self.bag.items())
+        stated = ((part.statement.get("rho"), count) for part, count in self.counts.items())
         return [(rho, count) for rho, count in stated if rho is not None]
 
     @cached_property
@@ -452,12 +452,12 @@ class Composition:
 
         >>> from epsilog.mechanisms import Laplace, ZeroConcentratedDP
         >>> both = {Laplace(1.0): 1, ZeroConcentratedDP(0.125): 1}
-        >>> Composition(both, NeighboringRelation.ADD_OR_REMOVE_ONE).attained.bag  # doctest: +ELLIPSIS
+        >>> Composition(both, NeighboringRelation.ADD_OR_REMOVE_ONE).attained.counts  # doctest: +ELLIPSIS
         {Laplace(...): 1, GaussianDP(mu=0.4999999999999...): 1}
         """
         if not self.rho:
             return self
-        rest = {part: count for part, count in self.bag.items() if "rho" not in part.statement}
+        rest = {part: count for part, count in self.counts.items() if "rho" not in part.statement}
         distance = math.sqrt(2.0) * math.hypot(*(math.sqrt(rho * count) for rho, count in self.rho))
         from epsilog.mechanisms.gaussian import MOST_NOISE
         from epsilog.mechanisms.statements import GaussianDP
@@ -466,16 +466,16 @@ class Composition:
         return Composition(rest | {one: rest.get(one, 0) + 1}, self.relation)
 
 
-def build_joint_pairs(release: Release, relation: NeighboringRelation) -> numerics.pairs.Laws:
+def build_joint_pairs(release: Release, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
     """Base laws of several releases on one sample: all Gaussians are one; the product of all pairs (docs, 1.11).
 
     Raises:
         UnsupportedMechanismError: a part has no law, or there are too many.
     """
     reach, products = numerics.pairs, numerics.products
-    bag = flatten(release)
-    gaussians = {part: count for part, count in bag.items() if part.gaussian_mu(relation) is not None}
-    found = [(part.base_pairs(relation), count) for part, count in bag.items() if part not in gaussians]
+    counts = flatten(release)
+    gaussians = {part: count for part, count in counts.items() if part.gaussian_mu(relation) is not None}
+    found = [(part.base_pairs(relation), count) for part, count in counts.items() if part not in gaussians]
     if (mu := compose_mu(gaussians, relation) or 0.0) > 0:
         found.append((numerics.gaussian.build_gaussian_pair(mu), 1))
     if not found:
@@ -485,10 +485,10 @@ def build_joint_pairs(release: Release, relation: NeighboringRelation) -> numeri
     if sum(count for _, count in found) > products.MOST_PARTS:
         reason = f"more than {products.MOST_PARTS} releases on one sample"
         raise UnsupportedMechanismError(release, method=reach.METHOD, reason=reason)
-    above, below = ([(laws[side], count) for laws, count in found] for side in (0, 1))
-    if any(law.infinity_mass >= 1 for law, _ in above):  # one part alone gives everything away
+    above, below = ([(bases[side], count) for bases, count in found] for side in (0, 1))
+    if any(base.infinity_mass >= 1 for base, _ in above):  # one part alone gives everything away
         return reach.build_non_private_pair(products.sum_max_losses(above)), max(
-            (law for law, _ in below), key=lambda law: law.infinity_mass
+            (base for base, _ in below), key=lambda base: base.infinity_mass
         )
     upper, lower = products.build_product_pair(above, upper=True), products.build_product_pair(below, upper=False)
     return upper or reach.build_non_private_pair(products.sum_max_losses(above)), lower or reach.pure(0.0, 0.0)

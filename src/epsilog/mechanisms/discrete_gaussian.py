@@ -60,7 +60,7 @@ class DiscreteGaussian(Release):
         shift = sensitivity_factor(relation) * self.sensitivity
         return half_square(shift / self.noise_stddev if self.noise_stddev > 0 else math.inf)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """Noise on the integers, moved by the sensitivity."""
         if self.noise_stddev == 0:
             return numerics.pairs.use_exact_pair(numerics.pairs.build_non_private_pair())
@@ -72,7 +72,7 @@ class DiscreteGaussian(Release):
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return found
 
-    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.BasePairs | None:
         """One such noise alone."""
         if sample != {self: 1}:
             return None

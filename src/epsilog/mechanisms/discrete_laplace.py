@@ -63,7 +63,7 @@ class DiscreteLaplace(Release):
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """Noise on the integers, moved by the sensitivity."""
         if self.noise_scale == 0:
             return numerics.pairs.use_exact_pair(numerics.pairs.build_non_private_pair())
@@ -71,7 +71,7 @@ class DiscreteLaplace(Release):
             self.noise_scale, sensitivity_factor(relation) * self.sensitivity
         )
 
-    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.BasePairs | None:
         """One such noise alone."""
         if sample != {self: 1}:
             return None

@@ -57,7 +57,7 @@ class ExponentialMechanism(Release):
         """How far apart the losses of its outputs lie, at most."""
         return self.epsilon / 2 if self.monotone else self.epsilon
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:  # noqa: ARG002
         """Bounded range."""
         return numerics.selection.build_bounded_range_pairs(self.spread)
 

@@ -49,9 +49,9 @@ class FixedSizeSampled(Release):
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         require_unshuffled(self, self.release)
         exact = self.exact_share
-        laws, instances = self.release.base_pairs(relation), self.release.instances(alone=effort.alone)
+        bases, instances = self.release.base_pairs(relation), self.release.instances(alone=effort.alone)
         return numerics.pairs.build_sampled_pairs(
-            laws, (round_outward(exact, up=False), round_outward(exact, up=True)), instances
+            bases, (round_outward(exact, up=False), round_outward(exact, up=True)), instances
         )
 
     def group_pairs(self, relation: NeighboringRelation, units: int) -> numerics.pairs.Pairs:

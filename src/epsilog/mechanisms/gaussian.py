@@ -65,7 +65,7 @@ class Gaussian(Release):
         """Noise that is so many times smaller."""
         return Gaussian(round_outward(Fraction(self.noise_multiplier) / units, up=not above))
 
-    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.BasePairs | None:
         """Gaussians together are one."""
         if not all(isinstance(one, Gaussian) for one in sample):
             return None

@@ -65,10 +65,10 @@ class Grouped(Release):
 
 def group_factor(share: float, units: int) -> float:
     """What group privacy multiplies delta by: at least 1 + e^share + ... + e^((units - 1) share), but for roundings."""
-    whole = units * share
+    exponent = units * share
     if share == 0:
         return float(units)
-    if whole < 700:
-        return math.expm1(whole) / math.expm1(share)
+    if exponent < 700:
+        return math.expm1(exponent) / math.expm1(share)
     grown = (units - 1) * share  # units e^((units - 1) share) is no less, and overflows later
     return units * math.exp(grown) if grown < 700 else math.inf

@@ -43,13 +43,13 @@ class Laplace(Release):
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """One Laplace with the whole L1 shift (certified-bounds, 1.3)."""
         if self.noise_multiplier == 0:
             return numerics.pairs.use_exact_pair(numerics.pairs.build_non_private_pair())
         return numerics.noise.build_laplace_pair(sensitivity_factor(relation) / self.noise_multiplier)
 
-    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.Laws | None:
+    def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.BasePairs | None:
         """Laplace noises on one sample, whatever their sensitivities are."""
         scales: dict[float, int] = {}
         for one, count in sample.items():

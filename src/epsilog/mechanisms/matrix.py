@@ -205,14 +205,14 @@ class MinSepParticipation(_Participation):
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
         """Who is free in a round joins; who joined b rounds ago, or was free and did not, is free."""
-        apart, chance = self.min_separation, self.probability
+        separation, chance = self.min_separation, self.probability
         if self.warm_start:  # stationary: free in a share f of the rounds, f + (b - 1) p f = 1
-            return [(round_up(chance / (1 + (apart - 1) * chance), _STATIONARY), rounds)]
+            return [(round_up(chance / (1 + (separation - 1) * chance), _STATIONARY), rounds)]
         free = [1.0]
         for t in range(1, rounds):
-            free.append((1 - chance) * free[t - 1] + (chance * free[t - apart] if t >= apart else 0.0))
-        often = Counter(math.ceil(one * _SHARES) / _SHARES for one in free)  # it settles: most of them are one number
-        return [(round_up(chance * one, 4 * rounds + 8), count) for one, count in often.items()]
+            free.append((1 - chance) * free[t - 1] + (chance * free[t - separation] if t >= separation else 0.0))
+        groups = Counter(math.ceil(one * _SHARES) / _SHARES for one in free)  # it settles: most of them are one number
+        return [(round_up(chance * one, 4 * rounds + 8), count) for one, count in groups.items()]
 
 
 @term("cyclic-participation")

@@ -54,16 +54,16 @@ def matrix_sensitivity(release: MatrixMechanism) -> Bounds:
     rounds = release.rounds
     match release.participation:
         case FullParticipation():
-            most, apart = rounds, 1
-        case BoundedParticipation(participations=most, min_separation=apart):
-            apart = min(apart, rounds)
-            most = min(most, -(-rounds // apart))
+            most, separation = rounds, 1
+        case BoundedParticipation(participations=most, min_separation=separation):
+            separation = min(separation, rounds)
+            most = min(most, -(-rounds // separation))
         case _:
             raise UnsupportedMechanismError(release, method=METHOD, reason="who takes part when is drawn at random")
     match release.strategy:
         case ToeplitzStrategy(coefficients=column):
             scale = max(column[:rounds])
-            found = _toeplitz(release, _trim_column(column[:rounds], scale), most, apart)
+            found = _toeplitz(release, _trim_column(column[:rounds], scale), most, separation)
         case DenseStrategy(rows=rows):
             scale = max(max(row) for row in rows)
             if most == rounds:  # more rounds are never less
@@ -76,9 +76,9 @@ def matrix_sensitivity(release: MatrixMechanism) -> Bounds:
             for t, row in enumerate(rows):
                 matrix[t, : t + 1] = row
             matrix /= scale
-            found = _search_patterns(matrix.T @ matrix, most, apart)
+            found = _search_patterns(matrix.T @ matrix, most, separation)
         case TreeAggregationStrategy():
-            scale, found = 1.0, _tree(rounds, most, apart)
+            scale, found = 1.0, _tree(rounds, most, separation)
     return Bounds(round_down(scale * found.lower, _SCALED), round_up(scale * found.upper, _SCALED))
 
 
@@ -97,47 +97,49 @@ def _take_root(low: float, high: float, roundings: float) -> Bounds:
     return Bounds(math.sqrt(round_down(low, roundings + 8)), math.sqrt(round_up(high, roundings + 8)))
 
 
-def _toeplitz(release: MatrixMechanism, column: Array, most: int, apart: int) -> Bounds:
+def _toeplitz(release: MatrixMechanism, column: Array, most: int, separation: int) -> Bounds:
     """Exact, but for rounding, with few bands or a falling column; else by columns that fall, below and above."""
     rounds, bands = release.rounds, len(column)
-    if bands <= apart:  # the columns of one unit share no row: those of the first turns are the longest
-        whole = min(most, (rounds - bands) // apart + 1)
-        square = whole * math.fsum(column**2)
-        if whole < most:  # at most one is cut off by the end
-            square += math.fsum(column[: rounds - whole * apart] ** 2)
+    if bands <= separation:  # the columns of one unit share no row: those of the first turns are the longest
+        complete = min(most, (rounds - bands) // separation + 1)
+        square = complete * math.fsum(column**2)
+        if complete < most:  # at most one is cut off by the end
+            square += math.fsum(column[: rounds - complete * separation] ** 2)
         return _take_root(square, square, 4)
-    if rounds > _LONGEST or (most * apart < rounds and most * bands > _MOST_WORK):
+    if rounds > _LONGEST or (most * separation < rounds and most * bands > _MOST_WORK):
         raise _too_much(release)
     falling = np.maximum.accumulate(column[::-1])[::-1]
-    lower = _first_turns(column, rounds, most, apart)
-    upper = lower if most == rounds or np.array_equal(column, falling) else _first_turns(falling, rounds, most, apart)
+    lower = _first_turns(column, rounds, most, separation)
+    upper = (
+        lower if most == rounds or np.array_equal(column, falling) else _first_turns(falling, rounds, most, separation)
+    )
     found = _take_root(lower, upper, rounds + 2 * most)
     if upper > lower and rounds <= _MOST_ROUNDS:
         matrix = np.zeros((rounds, rounds))
         for t in range(rounds):
             matrix[t : t + bands, t] = column[: rounds - t]
-        found = found.intersect(_search_patterns(matrix.T @ matrix, most, apart))
+        found = found.intersect(_search_patterns(matrix.T @ matrix, most, separation))
     return found
 
 
-def _first_turns(column: Array, rounds: int, most: int, apart: int) -> float:
+def _first_turns(column: Array, rounds: int, most: int, separation: int) -> float:
     """The squared norm of the sum of the columns 0, b, 2b, ...: of a falling column no other way to take part is worse.
 
     The j-th turn of any unit is at j b or later. Where turns are moved to the front none of their distances grows, and
     none of their columns gets shorter: so no scalar product of two columns falls.
     """
-    if most * apart >= rounds:  # every turn is taken
-        whole = np.zeros(-(-rounds // apart) * apart)
-        whole[: len(column)] = column
-        return math.fsum(whole.reshape(-1, apart).cumsum(axis=0).ravel()[:rounds] ** 2)
+    if most * separation >= rounds:  # every turn is taken
+        padded = np.zeros(-(-rounds // separation) * separation)
+        padded[: len(column)] = column
+        return math.fsum(padded.reshape(-1, separation).cumsum(axis=0).ravel()[:rounds] ** 2)
     image = np.zeros(rounds)
-    for start in range(0, most * apart, apart):
+    for start in range(0, most * separation, separation):
         length = min(len(column), rounds - start)
         image[start : start + length] += column[:length]
     return math.fsum(image**2)
 
 
-def _search_patterns(gram: Array, most: int, apart: int) -> Bounds:
+def _search_patterns(gram: Array, most: int, separation: int) -> Bounds:
     """Bounds the norm for any Gram matrix from 0 on, by the best of all ways to take part.
 
     Above, sum_ij over S is the sum over i in S of what i shares with S, at most what it shares with the best of all
@@ -146,21 +148,21 @@ def _search_patterns(gram: Array, most: int, apart: int) -> Bounds:
     negative direction.
     """
     rounds = len(gram)
-    before, after = _reaching(gram, most, apart), _reaching(gram[::-1, ::-1], most, apart)[:, ::-1]
+    before, after = _reaching(gram, most, separation), _reaching(gram[::-1, ::-1], most, separation)[:, ::-1]
     shared = np.diag(gram) + np.max(before + after[::-1], axis=0)
-    upper, chosen = _best(shared, most, apart)
+    upper, chosen = _best(shared, most, separation)
     lower = 0.0
     for _ in range(_CLIMBS):
         value = float(gram[np.ix_(chosen, chosen)].sum())
         if value <= lower:
             break
         lower = value
-        _, chosen = _best(gram[chosen].sum(axis=0), most, apart)
+        _, chosen = _best(gram[chosen].sum(axis=0), most, separation)
     return _take_root(lower, max(upper, lower), 2 * rounds + 4 * most)
 
 
-def _reaching(gram: Array, most: int, apart: int) -> Array:
-    """What round i shares with the best j rounds before it, at least ``apart`` away, for each j < ``most``."""
+def _reaching(gram: Array, most: int, separation: int) -> Array:
+    """What round i shares with the best j rounds before it, at least ``separation`` away, for each j < ``most``."""
     rounds = len(gram)
     places = np.arange(rounds)
     seen = np.zeros((most, rounds))
@@ -168,21 +170,21 @@ def _reaching(gram: Array, most: int, apart: int) -> Array:
     for j in range(1, most):
         now = np.zeros_like(best)
         shifted = np.zeros((rounds, rounds))
-        if apart < rounds:
-            shifted[:, apart - 1 :] = best[:, : rounds - apart + 1]
+        if separation < rounds:
+            shifted[:, separation - 1 :] = best[:, : rounds - separation + 1]
         now[:, 1:] = np.maximum.accumulate(shifted + gram, axis=1)
         best = now
-        seen[j] = best[places, np.maximum(places - apart + 1, 0)]
+        seen[j] = best[places, np.maximum(places - separation + 1, 0)]
     return seen
 
 
-def _best(weights: Array, most: int, apart: int) -> tuple[float, npt.NDArray[np.intp]]:
+def _best(weights: Array, most: int, separation: int) -> tuple[float, npt.NDArray[np.intp]]:
     """The largest sum of weights from 0 on over any way to take part, and the rounds of it."""
     rounds = len(weights)
     best = np.zeros((most + 1, rounds + 1))
     for j in range(1, most + 1):
         shifted = np.zeros(rounds)
-        shifted[apart - 1 :] = best[j - 1, : rounds - apart + 1]
+        shifted[separation - 1 :] = best[j - 1, : rounds - separation + 1]
         best[j, 1:] = np.maximum.accumulate(shifted + weights)
     chosen, at, j = [], rounds, most
     while j > 0 and at > 0:
@@ -190,11 +192,11 @@ def _best(weights: Array, most: int, apart: int) -> tuple[float, npt.NDArray[np.
             at -= 1
             continue
         chosen.append(at - 1)
-        at, j = max(at - apart, 0), j - 1
+        at, j = max(at - separation, 0), j - 1
     return float(best[most, rounds]), np.array(chosen[::-1], dtype=np.intp)
 
 
-def _tree(rounds: int, most: int, apart: int) -> Bounds:
+def _tree(rounds: int, most: int, separation: int) -> Bounds:
     """A block of 2^h rounds holds at most ceil(2^h / b) turns: squares of so many, in as few blocks as hold all."""
     levels = [2**h for h in range(rounds.bit_length())]
     if most == rounds:
@@ -202,17 +204,17 @@ def _tree(rounds: int, most: int, apart: int) -> Bounds:
         return _take_root(square, square, 4)
     upper = lower = 0
     for size in levels:
-        held = min(most, -(-size // apart))
+        held = min(most, -(-size // separation))
         blocks = rounds // size
         full = min(most // held, blocks)
         upper += full * held**2
         if full < blocks:
             upper += (most - full * held) ** 2
     if rounds <= _MOST_ROUNDS and most > 1:
-        found = _search_patterns(_tree_gram(rounds), most, apart)
+        found = _search_patterns(_tree_gram(rounds), most, separation)
         return found.intersect(_take_root(0.0, upper, 4))
     if most <= _LONGEST:
-        starts = np.arange(most) * apart
+        starts = np.arange(most) * separation
         for size in levels:
             counts = np.bincount(starts // size)[: rounds // size]
             lower += int(np.sum(counts.astype(np.int64) ** 2))
@@ -225,6 +227,6 @@ def _tree_gram(rounds: int) -> Array:
     gram = np.zeros((rounds, rounds))
     for h in range(rounds.bit_length()):
         block = places >> h
-        whole = (block + 1) << h <= rounds
-        gram += (block[:, None] == block) & whole
+        complete = (block + 1) << h <= rounds
+        gram += (block[:, None] == block) & complete
     return gram

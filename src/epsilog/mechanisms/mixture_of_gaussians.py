@@ -17,7 +17,7 @@ from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.terms.check import check_fields
 from epsilog.terms.fields import DOWN, UP, Field, term
 
-NOTHING = Composed([])
+EMPTY = Composed([])
 MOST_COMPONENTS = 4096  # of a mixture: as many as anybody writes down
 
 _ROUNDED = Fraction(1, 10**12)  # far above what rounding moves a sum of probabilities by
@@ -87,8 +87,8 @@ class MixtureOfGaussians(Release):
 
     def without_sampling(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002
         """For whoever knows that the unit contributes the most; in a sample it keeps its draws (``revealed``)."""
-        law = self.chances(above=True)
-        return self._sample_moves(law[-1][0], Fraction(1), above=True) if law else NOTHING
+        draws = self.chances(above=True)
+        return self._sample_moves(draws[-1][0], Fraction(1), above=True) if draws else EMPTY
 
     def chances(self, *, above: bool) -> tuple[tuple[float, Fraction], ...]:
         """The sensitivities above 0, ascending, each with its chance: together at most 1, and the rest is 0's.
@@ -116,16 +116,16 @@ class MixtureOfGaussians(Release):
         >>> MixtureOfGaussians(1.0, [0.0, 2.0], [0.5, 0.5]).subsample(Fraction(1, 2), above=True)
         PoissonSampled(release=Gaussian(noise_multiplier=0.5, sensitivity=1.0), sampling_probability=0.25)
         """
-        law = self.chances(above=above)
-        if not law or chance == 0:
-            return NOTHING
+        draws = self.chances(above=above)
+        if not draws or chance == 0:
+            return EMPTY
         if self.is_plain:
-            total = sum((weight for _, weight in law), Fraction(0))
-            return self._sample_moves(law[-1 if above else 0][0], chance * total, above=above)
-        weights = [round_outward(chance * weight, up=above) for _, weight in law]
+            total = sum((weight for _, weight in draws), Fraction(0))
+            return self._sample_moves(draws[-1 if above else 0][0], chance * total, above=above)
+        weights = [round_outward(chance * weight, up=above) for _, weight in draws]
         rest = max(1 - sum(map(Fraction, weights), Fraction(0)), Fraction(0))
         return MixtureOfGaussians(
-            self.noise_stddev, (0.0, *(move for move, _ in law)), (round_outward(rest, up=not above), *weights)
+            self.noise_stddev, (0.0, *(move for move, _ in draws)), (round_outward(rest, up=not above), *weights)
         )
 
     def between(self) -> tuple[Release, Release] | None:
@@ -140,10 +140,10 @@ class MixtureOfGaussians(Release):
         >>> MixtureOfGaussians(3.0, [0.0, 1.0, 3.0], [0.5, 0.25, 0.25]).most()
         PoissonSampled(release=Gaussian(noise_multiplier=1.0, sensitivity=1.0), sampling_probability=0.5)
         """
-        law = self.chances(above=True)
-        if not law:
-            return NOTHING
-        return self._sample_moves(law[-1][0], sum((weight for _, weight in law), Fraction(0)), above=True)
+        draws = self.chances(above=True)
+        if not draws:
+            return EMPTY
+        return self._sample_moves(draws[-1][0], sum((weight for _, weight in draws), Fraction(0)), above=True)
 
     def least(self) -> Release:
         """A Poisson sample that loses no more: whoever draws less than a certain sensitivity contributes nothing.
@@ -153,12 +153,12 @@ class MixtureOfGaussians(Release):
         >>> MixtureOfGaussians(3.0, [0.0, 1.0, 3.0], [0.5, 0.25, 0.25]).least()
         PoissonSampled(release=Gaussian(noise_multiplier=1.0, sensitivity=1.0), sampling_probability=0.25)
         """
-        law, tail, sides = self.chances(above=False), Fraction(0), []
-        for move, weight in reversed(law):
+        draws, tail, sides = self.chances(above=False), Fraction(0), []
+        for move, weight in reversed(draws):
             tail += weight
             sides.append((tail * Fraction(move), move, tail))
         if not sides:
-            return NOTHING
+            return EMPTY
         _, move, tail = max(sides)
         return self._sample_moves(move, tail, above=False)
 
@@ -167,7 +167,7 @@ class MixtureOfGaussians(Release):
         if above:
             noise = min(noise, MOST_NOISE)
         elif not math.isfinite(noise):
-            return NOTHING
+            return EMPTY
         gaussian = Gaussian(noise)
         return gaussian if chance == 1 else PoissonSampled(gaussian, round_outward(chance, up=above))
 
@@ -177,17 +177,17 @@ class MixtureOfGaussians(Release):
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """At most that of whoever is told the draw, and that of a sample that contributes the most."""
-        law = self.chances(above=True)
-        if not law:
+        draws = self.chances(above=True)
+        if not draws:
             return numerics.renyi.zero_divergence(orders)
         if self.noise_stddev == 0:
             return numerics.renyi.infinite_divergence(orders)
         far = sensitivity_factor(relation)
-        reaches = [numerics.renyi.reach(far * move, self.noise_stddev) for move, _ in law]
-        told = numerics.renyi.mean_rdp(reaches, [float(chance) for _, chance in law], orders)
+        reaches = [numerics.renyi.reach(far * move, self.noise_stddev) for move, _ in draws]
+        revealed = numerics.renyi.mean_rdp(reaches, [float(chance) for _, chance in draws], orders)
         if relation is NeighboringRelation.REPLACE_ONE:
-            return told
-        return numerics.renyi.least(told, self.most().rdp(orders, relation))
+            return revealed
+        return numerics.renyi.least(revealed, self.most().rdp(orders, relation))
 
 
 @lru_cache(maxsize=256)
@@ -211,7 +211,7 @@ def _chances(part: MixtureOfGaussians, *, above: bool) -> tuple[tuple[float, Fra
 
 @lru_cache(maxsize=64)
 def _pairs(part: MixtureOfGaussians, relation: NeighboringRelation) -> numerics.pairs.Pairs:
-    laws = part.chances(above=True), part.chances(above=False)
+    draws = part.chances(above=True), part.chances(above=False)
     samples = [one.pairs(relation, numerics.pairs.Effort()) for one in (part.most(), part.least())]
     replaced = relation is NeighboringRelation.REPLACE_ONE
-    return numerics.mixtures.mixture_pairs(laws, part.noise_stddev, (samples[0], samples[1]), replaced=replaced)
+    return numerics.mixtures.mixture_pairs(draws, part.noise_stddev, (samples[0], samples[1]), replaced=replaced)

@@ -95,22 +95,22 @@ class PoissonSampled(Release):
         require_unshuffled(self, self.release)
         if relation is NeighboringRelation.REPLACE_ONE:
             return numerics.pairs.plain(self._build_replace_one_pairs())
-        laws, instances = self.release.base_pairs(relation), self.release.instances(alone=effort.alone)
-        return numerics.pairs.build_sampled_pairs(laws, (self.sampling_probability,) * 2, instances)
+        bases, instances = self.release.base_pairs(relation), self.release.instances(alone=effort.alone)
+        return numerics.pairs.build_sampled_pairs(bases, (self.sampling_probability,) * 2, instances)
 
-    def _build_replace_one_pairs(self) -> numerics.pairs.Laws:
+    def _build_replace_one_pairs(self) -> numerics.pairs.BasePairs:
         """The unit's absence beside both contributions (docs/accounting/replace-one.md)."""
         sample, share = flatten(self.release), self.sampling_probability
         if not sample:
             return numerics.pairs.use_exact_pair(numerics.pairs.pure(0.0, 0.0))
-        laws = next(iter(sample)).replace_one_pairs(sample, share)
-        if laws is None:
+        bases = next(iter(sample)).replace_one_pairs(sample, share)
+        if bases is None:
             reason = (
                 f"under {NeighboringRelation.REPLACE_ONE} Poisson sampling has a proven pair over Gaussian noise, over "
                 "Laplace noise and over one discrete noise"
             )
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
-        return laws
+        return bases
 
     def group_pairs(self, relation: NeighboringRelation, units: int) -> numerics.pairs.Pairs:
         """A mixture of Gaussians: how many of the group are in the sample.

@@ -36,7 +36,7 @@ class RandomizedResponse(Release):
             return ("all",)
         return None if self.flip_probability == 1 else ("answers", Fraction(self.flip_probability), self.categories)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """Three answers: against the truth, neither, and the truth."""
         if relation is not NeighboringRelation.REPLACE_ONE:
             reason = "its neighbours replace one unit"

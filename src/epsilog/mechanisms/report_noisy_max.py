@@ -71,7 +71,7 @@ class ReportNoisyMax(Release):
         """A sensitivity that is so many times larger."""
         return ReportNoisyMax(times(self.epsilon, units, above=above), self.noise, self.monotone)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """A choice with its largest loss, and two candidates that are compared."""
         if (other := self.canonicalize()) is not self:
             return other.base_pairs(relation)

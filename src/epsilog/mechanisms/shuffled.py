@@ -26,19 +26,19 @@ class Shuffled(Release):
     fixes_population: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/shuffled-reports",)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """Above by what a report can lose at most, below by what is known of it (docs/accounting/shuffling.md)."""
         inner = Composition.of(self.release, relation)
         if relation is not NeighboringRelation.REPLACE_ONE:
             raise self._refusal(f"how many report is public, so that neighbours replace one unit: not {relation}")
-        if any(one.is_sample for one in inner.bag):
+        if any(one.is_sample for one in inner.counts):
             raise self._refusal("one unit's report is neither sampled nor shuffled")
         epsilon = inner.largest_loss.upper
         if math.isinf(epsilon):
             raise self._refusal("only reports that have a largest loss (pure DP) are amplified")
         reports = numerics.shuffling.Reports()
         if inner.rounds == 1:
-            reports = next(iter(inner.bag)).shuffle_reports(self.population, epsilon)
+            reports = next(iter(inner.counts)).shuffle_reports(self.population, epsilon)
         return numerics.shuffling.build_shuffled_pairs(epsilon, self.population, reports)
 
     def _refusal(self, reason: str) -> UnsupportedMechanismError:

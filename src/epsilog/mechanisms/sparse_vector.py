@@ -57,14 +57,14 @@ class SparseVector(Release):
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> SparseVector:  # noqa: ARG002
         """Both noises so many times smaller."""
         noises = (self.threshold_noise_multiplier, self.query_noise_multiplier)
-        once, often = (round_outward(Fraction(noise) / units, up=not above) for noise in noises)
-        return SparseVector(once, often, self.positives, self.monotone)
+        once, each = (round_outward(Fraction(noise) / units, up=not above) for noise in noises)
+        return SparseVector(once, each, self.positives, self.monotone)
 
     def zcdp(self, relation: NeighboringRelation) -> float | None:
         """By the largest loss; infinite without noise."""
         return math.inf if self.pure_loss(relation) is None else Release.zcdp(self, relation)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """A choice with its largest loss, and two noisy numbers that are compared."""
         loss = self.pure_loss(relation)
         if loss is None:

@@ -61,7 +61,7 @@ class Staircase(Release):
         """``epsilon`` for each sensitivity, which neighbors a whole sensitivity apart attain."""
         return sensitivity_factor(relation) * Fraction(self.epsilon)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """Noise moved by whole steps (docs/accounting/staircase.md)."""
         return numerics.noise.build_staircase_pairs(self.epsilon, self.first_step, sensitivity_factor(relation))
 

@@ -39,7 +39,7 @@ class PureDP(Release):
             return PureDP(times(self.epsilon, units, above=True))
         return _build_attained_release(self.epsilon, relation, units)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:  # noqa: ARG002
         """Randomized response."""
         return numerics.responses.build_approximate_dp_pair(self.epsilon, 0.0)
 
@@ -78,7 +78,7 @@ class ApproximateDP(Release):
         delta = min(1.0, round_up(self.delta * group_factor(self.epsilon, units), GROUPED)) if self.delta > 0 else 0.0
         return ApproximateDP(times(self.epsilon, units, above=True), delta)
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:  # noqa: ARG002
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:  # noqa: ARG002
         """Randomized response that gives everything away with the chance delta."""
         return numerics.responses.build_approximate_dp_pair(self.epsilon, self.delta)
 
@@ -122,7 +122,7 @@ class ZeroConcentratedDP(Release):
         """What is stated."""
         return self.rho
 
-    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.Laws:
+    def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """Where something is lost, none dominates all that satisfies the statement."""
         if self.rho > 0:
             reason = "rho-zCDP has no dominating pair"

@@ -45,8 +45,8 @@ class TruncatedPoissonSampled(Release):
 
     def reveal_samples(self, relation: NeighboringRelation) -> Release:
         """What is computed on the sample, for two units: one that joins may leave another one out."""
-        whole = self.release.reveal_samples(relation)
-        return Grouped(whole, 2) if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else whole
+        revealed = self.release.reveal_samples(relation)
+        return Grouped(revealed, 2) if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else revealed
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
         """It is told whether the others alone fill the batch (docs/accounting/certified-bounds.md, 1.9).

@@ -151,14 +151,14 @@ def parse_trials(text: str) -> TrialDistribution:
     NegativeBinomialTrialCount(shape=1.0, stopping_probability=0.1)
     """
     name, _, numbers = check.text()(trials=text).partition(":")
-    for written, (count, law) in TRIAL_FORMATS.items():
+    for written, (count, build) in TRIAL_FORMATS.items():
         if written.partition(":")[0] == name:
             try:
                 given = [float(read_number("trials", number)) for number in numbers.split(",")]
             except ValueError:
                 given = []
             if len(given) == count:
-                return law(*given)
+                return build(*given)
             raise CheckError("trials", f"written as {written}", repr(text))
     raise CheckError("trials", f"one of {', '.join(TRIAL_FORMATS)}", repr(text))
 

@@ -24,16 +24,16 @@ _MEAN = 16  # roundings of a mean of two masses, each of which is one itself: up
 
 @dataclass(frozen=True)
 class PublicMixturePair:
-    """The pair ``seldom`` with the chance ``chance``, else ``often``; neither has atoms, and it is told which.
+    """The pair ``rare`` with the chance ``chance``, else ``common``; neither has atoms, and it is told which.
 
     Attributes:
-        often: what is drawn else.
-        seldom: a pair that is at least as easy to tell apart, so that a larger chance never loses less.
+        common: what is drawn else.
+        rare: a pair that is at least as easy to tell apart, so that a larger chance never loses less.
         chance: between 0 and 1.
     """
 
-    often: DominatingPair
-    seldom: DominatingPair
+    common: DominatingPair
+    rare: DominatingPair
     chance: float
 
     infinity_mass: ClassVar[float] = 0.0
@@ -41,19 +41,19 @@ class PublicMixturePair:
 
     @property
     def _shares(self) -> tuple[tuple[DominatingPair, float], ...]:
-        return (self.often, 1 - self.chance), (self.seldom, self.chance)
+        return (self.common, 1 - self.chance), (self.rare, self.chance)
 
     @property
     def ratio_error(self) -> float:
         """Returns how far ``masses`` moves edges: the roundings of two losses, and what the base laws lose."""
         rare = sum(abs(math.log(pair.sampling_probability)) for pair, _ in self._shares)
-        return gamma(_ROUNDINGS + 64 * rare) + max(pair.law.ratio_error for pair, _ in self._shares)
+        return gamma(_ROUNDINGS + 64 * rare) + max(pair.base.ratio_error for pair, _ in self._shares)
 
     def masses(self, edges: Array) -> CellMasses:
         """Returns the mean of the masses of both."""
         total = [np.zeros(len(edges) + 1) for _ in range(4)]
         for pair, share in self._shares:
-            found = pair.law.masses(pair.to_base(np.asarray(edges, dtype=np.float64)))
+            found = pair.base.masses(pair.to_base(np.asarray(edges, dtype=np.float64)))
             own = (*pair.own(found.p, found.q), *pair.own(found.p_error, found.q_error))
             for mean, one in zip(total, own, strict=True):
                 np.add(mean, share * one, out=mean)
@@ -67,7 +67,7 @@ class PublicMixturePair:
 
     def finite_range(self) -> tuple[float, float]:
         """Returns the lowest and the highest loss of either."""
-        found = [pair.from_base(np.array(pair.law.finite_range())) for pair, _ in self._shares]
+        found = [pair.from_base(np.array(pair.base.finite_range())) for pair, _ in self._shares]
         return min(float(one[0]) for one in found), max(float(one[1]) for one in found)
 
     def max_loss(self) -> tuple[float, float]:
@@ -77,7 +77,7 @@ class PublicMixturePair:
 
     def breakpoints(self, tail: float) -> Array:
         """Returns those of both."""
-        return np.unique(np.concatenate([pair.from_base(pair.law.breakpoints(tail)) for pair, _ in self._shares]))
+        return np.unique(np.concatenate([pair.from_base(pair.base.breakpoints(tail)) for pair, _ in self._shares]))
 
 
 _NEAREST, _RAREST = 1e-6, 1e-290  # a distance, and a probability whose inverse, times any loss, a double holds
@@ -95,12 +95,12 @@ def cut_samples(
     near, far = GaussianPair(round_up(mu, MU)), GaussianPair(round_up(2 * mu, MU))
     match relation:
         case NeighboringRelation.REPLACE_ONE:
-            law = PublicMixturePair(
+            mixture = PublicMixturePair(
                 DominatingPair(ReplaceOneGaussianPair(near.mu, share)),
                 DominatingPair(ReplaceOneGaussianPair(far.mu, share)),
                 full,
             )
-            return dict.fromkeys(AdjacencyType, DominatingPair(law))
+            return dict.fromkeys(AdjacencyType, DominatingPair(mixture))
         case NeighboringRelation.ADD_OR_REMOVE_ONE:
             return {
                 way: DominatingPair(

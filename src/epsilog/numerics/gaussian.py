@@ -13,7 +13,7 @@ from functools import lru_cache
 from scipy.special import erfcx, ndtr
 
 from epsilog.numerics.distributions.base import GaussianPair
-from epsilog.numerics.pairs import NEAREST, Laws, build_non_private_pair, pure, use_exact_pair
+from epsilog.numerics.pairs import NEAREST, BasePairs, build_non_private_pair, pure, use_exact_pair
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question
 from epsilog.numerics.roots import bisect_doubles, estimate_root
 from epsilog.numerics.rounding import BOUND, LEAST, MU, TINY, gamma, round_down, round_up
@@ -157,7 +157,7 @@ def bound_gaussian(mu: float, question: Question, *, roundings: float = MU) -> B
             return Bounds(gaussian_delta(low, epsilon)[0], gaussian_delta(high, epsilon)[1])
 
 
-def build_gaussian_pair(mu: float) -> Laws:
+def build_gaussian_pair(mu: float) -> BasePairs:
     """Two Gaussians mu apart, with room for the rounding of mu; nothing is nearer than a lattice can tell."""
     if math.isinf(mu):
         return use_exact_pair(build_non_private_pair())

@@ -183,8 +183,8 @@ class RevealedDistance(Unbounded):
         """Returns the mean of the masses of all."""
         edges = np.asarray(edges, dtype=np.float64)
         total = [np.zeros(len(edges) + 1) for _ in range(4)]
-        for law, weight in zip(self._list_normals, self.weights, strict=True):
-            for mean, one in zip(total, law.masses(edges), strict=True):
+        for normal, weight in zip(self._list_normals, self.weights, strict=True):
+            for mean, one in zip(total, normal.masses(edges), strict=True):
                 np.add(mean, weight * one, out=mean)
         p, q, p_error, q_error = total
         error = gamma(16.0 + 4 * len(self.weights) + self.roundings)
@@ -249,13 +249,13 @@ def fixed_size_group(mu: float, population: int, size: int, units: int) -> Pairs
     taken = min(round_up(float(above.chances.sum()) + above.beyond, above.roundings), 1.0)
     if above.rest == 0:
         taken = 1.0
-    law = RevealedDistance(
+    base = RevealedDistance(
         above.values * round_up(mu, MU),
         above.chances / taken,
         beyond=above.beyond / taken,
         roundings=above.roundings + 8,
     )
-    both = DominatingPair(law, taken, AdjacencyType.BOTH) if taken < 1 else DominatingPair(law)
+    both = DominatingPair(base, taken, AdjacencyType.BOTH) if taken < 1 else DominatingPair(base)
     removed, added = (
         DominatingPair(mixture(below, round_down(mu, MU), direction))
         for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD)
@@ -271,25 +271,25 @@ Chances = Sequence[tuple[float, Fraction]]
 """Distances above 0, ascending, each with its chance; the rest of 1 is the chance of none."""
 
 _MOST = 256  # distances that a lattice is worked out with
-_MOST_TOLD = 24  # of them, each of which is a law of its own
+_MAX_REVEALED = 24  # of them, each of which is a law of its own
 _RAREST = 1e-290  # a probability whose product with a small mass a double holds
 
 
 def mixture_pairs(
-    laws: tuple[Chances, Chances], noise: float, samples: tuple[Pairs, Pairs], *, replaced: bool
+    distances: tuple[Chances, Chances], noise: float, samples: tuple[Pairs, Pairs], *, replaced: bool
 ) -> Pairs:
     """What one such release loses, by direction.
 
     Args:
-        laws: of what a unit contributes, rounded up and down.
+        distances: of what a unit contributes, rounded up and down.
         noise: its standard deviation.
         samples: pairs of Poisson samples that lose no less, and no more.
         replaced: whether neighbors replace a unit.
     """
-    (over, under), (most, least) = laws, samples
+    (over, under), (most, least) = distances, samples
     if replaced:
-        law = build_revealed_mixture(over, noise)
-        upper = most[AdjacencyType.PLAIN].upper if law is None else ((DominatingPair(law), 1),)
+        base = build_revealed_mixture(over, noise)
+        upper = most[AdjacencyType.PLAIN].upper if base is None else ((DominatingPair(base), 1),)
         return dict.fromkeys(AdjacencyType, PairComposition(upper, least[AdjacencyType.PLAIN].lowers))
     found: dict[AdjacencyType, PairComposition] = {}
     for way in (AdjacencyType.REMOVE, AdjacencyType.ADD):
@@ -301,7 +301,7 @@ def mixture_pairs(
     return found
 
 
-def build_mixture(law: Chances, noise: float, direction: AdjacencyType, *, above: bool) -> DominatingPair | None:
+def build_mixture(distances: Chances, noise: float, direction: AdjacencyType, *, above: bool) -> DominatingPair | None:
     """The mixture with distances and probabilities rounded outwards; None where no distance is within reach.
 
     It is a sample, with the chance of any distance above 0, of the mixture of those: no small chance cancels.
@@ -309,7 +309,7 @@ def build_mixture(law: Chances, noise: float, direction: AdjacencyType, *, above
     """
     near: dict[float, Fraction] = {}
     beyond = Fraction(0)
-    for move, chance in law:
+    for move, chance in distances:
         far = round_outward(Fraction(move) / Fraction(noise), up=above)
         if far > _FARTHEST and above:
             beyond += chance
@@ -335,12 +335,12 @@ def build_mixture(law: Chances, noise: float, direction: AdjacencyType, *, above
     return bent(base, max(share, _RAREST), direction)
 
 
-def _without_rare(law: dict[float, Fraction], *, above: bool) -> dict[float, Fraction]:
+def _without_rare(distances: dict[float, Fraction], *, above: bool) -> dict[float, Fraction]:
     """Probabilities that doubles hold in any product: rarer ones count at the next distance, outwards."""
     found: dict[float, Fraction] = {}
     carried, last = Fraction(0), None
-    for far in law if above else reversed(law):
-        carried += law[far]
+    for far in distances if above else reversed(distances):
+        carried += distances[far]
         if carried >= _RAREST:
             found[far], carried = carried, Fraction(0)
         last = far
@@ -349,33 +349,33 @@ def _without_rare(law: dict[float, Fraction], *, above: bool) -> dict[float, Fra
     return dict(sorted(found.items()))
 
 
-def _fewer(law: dict[float, Fraction], *, above: bool, kept: int = _MOST) -> dict[float, Fraction]:
+def _fewer(distances: dict[float, Fraction], *, above: bool, kept: int = _MOST) -> dict[float, Fraction]:
     """At most so many distances: those that move the mean distance least count at the next, outwards."""
-    if len(law) <= kept:
-        return law
-    far, whole = np.array(list(law)), list(law.values())
-    weights = np.array([float(chance) for chance in whole])
-    while len(whole) > kept:
+    if len(distances) <= kept:
+        return distances
+    far, exact = np.array(list(distances)), list(distances.values())
+    weights = np.array([float(chance) for chance in exact])
+    while len(exact) > kept:
         moved = (weights[:-1] if above else weights[1:]) * np.diff(far)
         which = int(np.argmin(moved))  # joins the next distance, or is joined by it
-        whole[which] += whole.pop(which + 1)
+        exact[which] += exact.pop(which + 1)
         far = np.delete(far, which if above else which + 1)
         weights = np.delete(weights, which + 1)
-        weights[which] = float(whole[which])
-    return dict(zip(far.tolist(), whole, strict=True))
+        weights[which] = float(exact[which])
+    return dict(zip(far.tolist(), exact, strict=True))
 
 
-def build_revealed_mixture(law: Chances, noise: float) -> BasePair | None:
+def build_revealed_mixture(distances: Chances, noise: float) -> BasePair | None:
     """Replaced units, where it is told what was drawn if it is not 0: a mean of Poisson samples; None beyond reach."""
     near: dict[float, Fraction] = {}
-    for move, chance in law:
+    for move, chance in distances:
         far = max(round_outward(Fraction(move) / Fraction(noise), up=True), _NEAREST)
         near[far] = near.get(far, Fraction(0)) + chance
     total, so_far, found = sum(near.values(), Fraction(0)), Fraction(0), None
     if total < _RAREST or max(near) >= LARGEST_MU / 2:
         return None
     share = round_outward(total, up=True)
-    for far, chance in _fewer(near, above=True, kept=_MOST_TOLD).items():
+    for far, chance in _fewer(near, above=True, kept=_MAX_REVEALED).items():
         pair = DominatingPair(
             GaussianPair(round_up(2 * far, ONCE)) if share == 1 else ReplaceOneGaussianPair(far, share)
         )
@@ -385,4 +385,4 @@ def build_revealed_mixture(law: Chances, noise: float) -> BasePair | None:
             if found is None
             else DominatingPair(PublicMixturePair(found, pair, round_outward(chance / so_far, up=True)))
         )
-    return None if found is None else found.law
+    return None if found is None else found.base

@@ -44,7 +44,7 @@ def build_staircase_pairs(epsilon: float, share: float, steps: int) -> tuple[Bas
         rare = math.exp(-LONGEST) / 2
         ends = DiscretePair(np.array([-LONGEST, 0.0, LONGEST]), np.array([rare, 0.5 - rare, 0.5]), step=LONGEST)
         return build_non_private_pair(stated), replace(ends, stated=stated)
-    return use_exact_pair(replace(staircase_law(epsilon, share, steps), stated=stated))
+    return use_exact_pair(replace(build_staircase_pair(epsilon, share, steps), stated=stated))
 
 
 def build_discrete_laplace_pair(scale: float, shift: int) -> tuple[BasePair, BasePair]:
@@ -58,7 +58,7 @@ def build_discrete_laplace_pair(scale: float, shift: int) -> tuple[BasePair, Bas
             epsilon
         )[1]
 
-    def law(at: float) -> DiscretePair:
+    def build(at: float) -> DiscretePair:
         if at < epsilon:  # out of reach: what lies between the two centres is one outcome
             top = 1 / (1 + math.exp(-1 / scale))
             low = top * math.exp(-at)
@@ -71,7 +71,7 @@ def build_discrete_laplace_pair(scale: float, shift: int) -> tuple[BasePair, Bas
         p[0] = p[-1] * math.exp(-shift / scaled)
         return DiscretePair((2 * k - shift) / scaled, p, step=2 / scaled, relative_error=gamma(64 + 4 * at))
 
-    return clamp_to_doubles(law, epsilon, bound_rounded(epsilon))
+    return clamp_to_doubles(build, epsilon, bound_rounded(epsilon))
 
 
 def build_discrete_gaussian_pair(stddev: float, shift: int) -> tuple[BasePair, BasePair] | None:
@@ -118,7 +118,7 @@ def _wide(stddev: float, shift: int) -> tuple[BasePair, BasePair] | None:
 __all__ = ["build_staircase_pairs"]
 
 
-def staircase_law(epsilon: float, share: float, steps: int) -> DiscretePair:
+def build_staircase_pair(epsilon: float, share: float, steps: int) -> DiscretePair:
     """The pair of staircase noise moved by so many steps, and not moved: a law of a few atoms, one step apart.
 
     No shorter shift loses more anywhere (docs/accounting/staircase.md). Each of the k steps between the two centers has
@@ -130,7 +130,7 @@ def staircase_law(epsilon: float, share: float, steps: int) -> DiscretePair:
         share: the first step's share, in [0, 1].
         steps: k, how many steps it is moved.
 
-    >>> staircase_law(1.0, 0.5, 1).p.round(4)  # binary randomized response
+    >>> build_staircase_pair(1.0, 0.5, 1).p.round(4)  # binary randomized response
     array([0.2689, 0.    , 0.7311])
     """
     fall, k = math.exp(-epsilon), steps

@@ -103,7 +103,7 @@ class AdjacencyType(StrEnum):
 class DominatingPair:
     """A dominating pair: a base law, the chance q that the unit is in the sample, and the direction."""
 
-    law: BasePair
+    base: BasePair
     sampling_probability: float = 1.0
     direction: AdjacencyType = AdjacencyType.PLAIN
 
@@ -124,12 +124,12 @@ class DominatingPair:
     @property
     def atom_misplacement(self) -> float:
         """Bounds how far, in loss, rounding may move an atom; 0 if there is none."""
-        if self.direction is AdjacencyType.PLAIN or not self.law.has_atoms:
-            return self.law.ratio_error if self.law.has_atoms else 0.0
-        ends = np.array(self.law.finite_range())
+        if self.direction is AdjacencyType.PLAIN or not self.base.has_atoms:
+            return self.base.ratio_error if self.base.has_atoms else 0.0
+        ends = np.array(self.base.finite_range())
         loss = self.from_base(ends)
         steepest = float(self._slope(ends, loss).max())  # the slope is monotone
-        return steepest * self.law.ratio_error + gamma(_OF_ATOM) * float(np.abs(loss).max()) + UNDERFLOW
+        return steepest * self.base.ratio_error + gamma(_OF_ATOM) * float(np.abs(loss).max()) + UNDERFLOW
 
     def _slope(self, u: Array, g: Array) -> Array:
         """The derivative of the loss g in u, or a little more: the chance of having been sampled, given the outcome."""
@@ -146,7 +146,7 @@ class DominatingPair:
         losses = gamma(_OF_LOSS) * np.abs(g) + gamma(_OF_OFFSET) * abs(offset) + UNDERFLOW
         u, g = u[seen], g[seen]
         slope = np.ones(len(u)) if self.direction is AdjacencyType.PLAIN else self._slope(u, g)
-        edges = slope * bound_ratio_misplacement(self.law, u)
+        edges = slope * bound_ratio_misplacement(self.base, u)
         return float(np.max(losses, initial=0.0)) + float(np.max(edges, initial=0.0))
 
     def from_base(self, u: Array) -> Array:
@@ -168,7 +168,7 @@ class DominatingPair:
 
     def largest_loss(self) -> tuple[float, float]:
         """Bounds the largest loss of what the pair stands for from below and above; ``inf`` if none is the largest."""
-        low, high = self.law.max_loss()
+        low, high = self.base.max_loss()
         if self.direction is AdjacencyType.PLAIN or (low == math.inf and self.direction is not AdjacencyType.ADD):
             return low, high
         lows, highs = self._outwards(np.array([low, high]), RATIO)
@@ -181,23 +181,23 @@ class DominatingPair:
 
     def outcomes(self) -> OutcomeTable | None:
         """The pair's atoms if it has nothing else, sampled or not: nothing in them cancels."""
-        law, q = self.law, self.sampling_probability
-        if not isinstance(law, DiscretePair) or self.direction is AdjacencyType.BOTH:
+        base, q = self.base, self.sampling_probability
+        if not isinstance(base, DiscretePair) or self.direction is AdjacencyType.BOTH:
             return None
-        far, error = float(np.abs(law.u).max(initial=0.0)), law.relative_error
+        far, error = float(np.abs(base.u).max(initial=0.0)), base.relative_error
         if self.direction is AdjacencyType.PLAIN:
-            low, high = round_down(law.u, law.roundings), round_up(law.u, law.roundings)
-            return _outcomes(low, high, law.p, (law.infinity_mass, law.infinity_mass), error)
-        low, high = self._outwards(law.u, RATIO + law.roundings)
+            low, high = round_down(base.u, base.roundings), round_up(base.u, base.roundings)
+            return _outcomes(low, high, base.p, (base.infinity_mass, base.infinity_mass), error)
+        low, high = self._outwards(base.u, RATIO + base.roundings)
         if self.direction is AdjacencyType.ADD:
             alone = -math.log1p(-q)  # of what the unit alone produces: it may not have been sampled
             low, high = np.append(low, round_down(alone, ELEMENTARY)), np.append(high, round_up(alone, ELEMENTARY))
-            return _outcomes(low, high, np.append(law.p, law.infinity_mass), (0.0, 0.0), error)
+            return _outcomes(low, high, np.append(base.p, base.infinity_mass), (0.0, 0.0), error)
         alone = math.log1p(-q)
-        mass = law.p * ((1 - q) * np.exp(-law.u) + q)
+        mass = base.p * ((1 - q) * np.exp(-base.u) + q)
         low, high = np.append(low, round_down(alone, ELEMENTARY)), np.append(high, round_up(alone, ELEMENTARY))
-        mass = np.append(mass, (1 - q) * law.infinity_mass)
-        certain = round_down(q * law.infinity_mass, ONCE), round_up(q * law.infinity_mass, ONCE)
+        mass = np.append(mass, (1 - q) * base.infinity_mass)
+        certain = round_down(q * base.infinity_mass, ONCE), round_up(q * base.infinity_mass, ONCE)
         return _outcomes(low, high, mass, certain, error + gamma(24 + 16 * far))
 
     def coefficients(self, g: Array) -> tuple[Array, Array]:
@@ -238,8 +238,8 @@ class DominatingPair:
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the losses beyond which P has at most ``tail`` (or which e^loss cannot follow)."""
-        low, high = self.law.tail_bounds(tail)
-        if self.law.infinity_mass > 0:  # what one law alone produces has a finite loss if sampling can hide it
+        low, high = self.base.tail_bounds(tail)
+        if self.base.infinity_mass > 0:  # what one law alone produces has a finite loss if sampling can hide it
             low, high = (
                 (-math.inf if self.direction is AdjacencyType.REMOVE else low),
                 (math.inf if self.direction is AdjacencyType.ADD else high),
@@ -249,7 +249,7 @@ class DominatingPair:
 
     def anchor(self) -> float:
         """Returns a loss worth a lattice point of its own: where most of P sits."""
-        match self.law:
+        match self.base:
             case GaussianPair(mu=mu) if self.direction is not AdjacencyType.PLAIN:
                 bulk = float(ndtr(1 - mu) / ndtr(1.0)) - 1
                 offset = math.log1p(self.sampling_probability * bulk)
@@ -257,7 +257,7 @@ class DominatingPair:
             case LaplacePair(epsilon=eps, top=top) if top > 0:
                 return float(self.from_base(np.array([-eps if self.direction is AdjacencyType.REMOVE else eps]))[0])
             case ReplaceOneLaplacePair(shift=shift) if shift < _NEAR:
-                return self.law.top
+                return self.base.top
             case DiscretePair(u=u, p=p) if len(u):
                 mass = self.own(p, p * np.exp(-u))[0]
                 return float(self.from_base(u[[int(np.argmax(mass))]])[0])
@@ -276,18 +276,18 @@ LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome
 NO_LARGEST = (math.inf, math.inf)  # bounds of the largest loss where none is the largest
 
 
-def use_exact_pair(law: BasePair) -> tuple[BasePair, BasePair]:
+def use_exact_pair(base: BasePair) -> tuple[BasePair, BasePair]:
     """A law that dominates and is attained."""
-    return law, law
+    return base, base
 
 
 def pure(epsilon: float, delta: float) -> DiscretePair:
     """Randomized response, with a chance delta of giving everything away: Kairouz, Oh & Viswanath 2015, Thm 3.1."""
     if epsilon == 0:
         return DiscretePair(np.zeros(1), np.array([1 - delta]), infinity_mass=delta, step=1.0)
-    often = 1 / (1 + math.exp(-epsilon))
-    rare = often * math.exp(-epsilon)  # not 1 - often: under Q this is nearly everything, so every digit counts
-    return DiscretePair(np.array([-epsilon, epsilon]), (1 - delta) * np.array([rare, often]), delta, 2 * epsilon)
+    common = 1 / (1 + math.exp(-epsilon))
+    rare = common * math.exp(-epsilon)  # not 1 - often: under Q this is nearly everything, so every digit counts
+    return DiscretePair(np.array([-epsilon, epsilon]), (1 - delta) * np.array([rare, common]), delta, 2 * epsilon)
 
 
 def build_non_private_pair(stated: tuple[float, float] | None = None) -> DiscretePair:
@@ -296,7 +296,7 @@ def build_non_private_pair(stated: tuple[float, float] | None = None) -> Discret
 
 
 def clamp_to_doubles(
-    law: Callable[[float], LaplacePair | DiscretePair],
+    build: Callable[[float], LaplacePair | DiscretePair],
     epsilon: float,
     stated: tuple[float, float] | None,
     *,
@@ -309,10 +309,10 @@ def clamp_to_doubles(
     (below) become the largest that are not. The largest loss remains what is ``stated``.
     """
     if epsilon < NEAREST:
-        return replace(law(NEAREST), stated=stated), replace(pure(0.0, certain), stated=stated)
+        return replace(build(NEAREST), stated=stated), replace(pure(0.0, certain), stated=stated)
     if epsilon > LONGEST:
-        return build_non_private_pair(stated), replace(law(LONGEST), stated=stated)
-    return use_exact_pair(replace(law(epsilon), stated=stated))
+        return build_non_private_pair(stated), replace(build(LONGEST), stated=stated)
+    return use_exact_pair(replace(build(epsilon), stated=stated))
 
 
 def bound_rounded(epsilon: float) -> tuple[float, float]:
@@ -320,7 +320,7 @@ def bound_rounded(epsilon: float) -> tuple[float, float]:
     return round_down(epsilon, RATIO), round_up(epsilon, RATIO) + LEAST
 
 
-Laws = tuple[BasePair, BasePair]
+BasePairs = tuple[BasePair, BasePair]
 """A law that dominates, and one that some neighbors attain."""
 
 _EITHER = (AdjacencyType.REMOVE, AdjacencyType.ADD)
@@ -371,33 +371,33 @@ def single(above: DominatingPair, *below: DominatingPair) -> PairComposition:
     return PairComposition(((above, 1),), tuple(((pair, 1),) for pair in below))
 
 
-def plain(laws: Laws, instances: Sequence[BasePair] = ()) -> Pairs:
+def plain(bases: BasePairs, instances: Sequence[BasePair] = ()) -> Pairs:
     """A release that is not sampled; ``instances`` are laws that neighbors attain, where there are several."""
-    above, below = laws
+    above, below = bases
     return dict.fromkeys(
-        AdjacencyType, single(DominatingPair(above), *(DominatingPair(law) for law in instances or (below,)))
+        AdjacencyType, single(DominatingPair(above), *(DominatingPair(base) for base in instances or (below,)))
     )
 
 
-def build_sampled_pairs(laws: Laws, shares: tuple[float, float], instances: Sequence[BasePair] = ()) -> Pairs:
+def build_sampled_pairs(bases: BasePairs, shares: tuple[float, float], instances: Sequence[BasePair] = ()) -> Pairs:
     """A release on a sample that a unit is in with a chance between these two: a pair loses more the larger it is.
 
     Next to none counts as none below, above as some.
     """
-    (above, below), (low, high) = laws, shares
+    (above, below), (low, high) = bases, shares
     low, high = low if low >= _RAREST else 0.0, max(high, _RAREST) if high > 0 else 0.0
-    nothing = pure(0.0, 0.0)
-    belows = (instances or (below,)) if low > 0 else (nothing,)
+    no_loss = pure(0.0, 0.0)
+    belows = (instances or (below,)) if low > 0 else (no_loss,)
     return {
-        way: single(bent(above if high > 0 else nothing, high, way), *(bent(law, low, way) for law in belows))
+        way: single(bent(above if high > 0 else no_loss, high, way), *(bent(base, low, way) for base in belows))
         for way in AdjacencyType
         if low == 1 or way is not AdjacencyType.PLAIN
     }
 
 
-def bent(law: BasePair, share: float, direction: AdjacencyType) -> DominatingPair:
+def bent(base: BasePair, share: float, direction: AdjacencyType) -> DominatingPair:
     """What sampling makes of a law in one direction."""
-    return DominatingPair(law) if share in (0.0, 1.0) else DominatingPair(law, share, direction)
+    return DominatingPair(base) if share in (0.0, 1.0) else DominatingPair(base, share, direction)
 
 
 def compose_pairs(parts: Iterable[tuple[Pairs, int]]) -> Pairs:
@@ -418,7 +418,7 @@ def _compose_orderings(parts: list[tuple[PairComposition, int]]) -> PairComposit
 
 
 def _times(parts: Iterable[Parts], counts: Iterable[int]) -> Parts:
-    return tuple((pair, often * n) for part, n in zip(parts, counts, strict=True) for pair, often in part)
+    return tuple((pair, count * n) for part, n in zip(parts, counts, strict=True) for pair, count in part)
 
 
 def build_dominating_pairs(pairs: Pairs, *, replaced: bool) -> tuple[PairComposition, ...]:
@@ -463,7 +463,7 @@ def bound_max_loss(parts: Parts) -> tuple[float, float]:
 def bound_infinity_mass(parts: Parts) -> float:
     """The mass under P of what Q cannot produce, rounded down."""
     alone = [
-        (0.0 if pair.direction is AdjacencyType.ADD else pair.law.infinity_mass * pair.sampling_probability, n)
+        (0.0 if pair.direction is AdjacencyType.ADD else pair.base.infinity_mass * pair.sampling_probability, n)
         for pair, n in parts
     ]
     return union_probability(alone)[0]

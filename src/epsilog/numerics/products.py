@@ -36,21 +36,21 @@ def build_product_pair(parts: Sequence[tuple[BasePair, int]], *, upper: bool) ->
     >>> round(DominatingPair(both).outcomes().delta(1.0, upper=True), 4)
     0.1269
     """
-    reaches = [max(abs(end) for end in law.tail_bounds(_TAIL)) for law, _ in parts]
+    reaches = [max(abs(end) for end in one.tail_bounds(_TAIL)) for one, _ in parts]
     far = math.fsum(reach * count for reach, (_, count) in zip(reaches, parts, strict=True))
     if not 1e-90 < far < LARGEST_LOSS:
         return None
     step = 2 * far / _POINTS
-    laws = [(_on_lattice(law, reach, step, upper=upper), n) for (law, n), reach in zip(parts, reaches, strict=True)]
+    plds = [(_on_lattice(one, reach, step, upper=upper), n) for (one, n), reach in zip(parts, reaches, strict=True)]
     low, offset, weight, roundings = 0, 0.0, np.ones(1), 8.0
-    for law, count in laws:
+    for one, count in plds:
         for _ in range(count):
-            low, offset = low + int(law.points[0]), offset + law.offset
-            roundings += 4.0 + 2 * min(len(weight), len(law.weight))
-            weight = np.convolve(weight, law.weight)
+            low, offset = low + int(one.points[0]), offset + one.offset
+            roundings += 4.0 + 2 * min(len(weight), len(one.weight))
+            weight = np.convolve(weight, one.weight)
     away = gamma(_PLACE) * far
     u = offset + step * (low + np.arange(len(weight))) + (away if upper else -away)
-    infinite = union_probability((law.infinite, count) for law, count in laws)[upper]
+    infinite = union_probability((one.infinite, count) for one, count in plds)[upper]
     of_q, error = float(np.sum(weight * np.exp(-u))) + infinite, gamma(roundings + 64 + 4 * far)
     scale = (
         round_up(max(1.0, 1 / (of_q * (1 - error))), _SCALE)
@@ -66,14 +66,14 @@ def build_product_pair(parts: Sequence[tuple[BasePair, int]], *, upper: bool) ->
 
 def sum_max_losses(parts: Sequence[tuple[BasePair, int]]) -> tuple[float, float]:
     """Bounds the largest loss of all of several from both sides: their largest ones add up."""
-    ends = [(law.max_loss(), count) for law, count in parts]
+    ends = [(base.max_loss(), count) for base, count in parts]
     low, high = (math.fsum(count * one[side] for one, count in ends) for side in (0, 1))
     return round_down(low, TWICE), round_up(high, TWICE)
 
 
-def _on_lattice(law: BasePair, reach: float, step: float, *, upper: bool) -> LatticeDistribution:
+def _on_lattice(base: BasePair, reach: float, step: float, *, upper: bool) -> LatticeDistribution:
     edge = math.ceil(reach / step) + 2
     index = np.arange(-edge, edge + 1)
     if upper:
-        return connect_dots(DominatingPair(law), index, step=step, offset=0.0)
-    return merge_outcomes(DominatingPair(law), index, step=step, offset=0.0, coarse=_COARSE)
+        return connect_dots(DominatingPair(base), index, step=step, offset=0.0)
+    return merge_outcomes(DominatingPair(base), index, step=step, offset=0.0, coarse=_COARSE)

@@ -25,11 +25,11 @@ _DEPTHS = np.geomspace(1e-3, 64.0, 24)  # of v below 1, in nats, in terms of wha
 _STEPS = 4  # of Newton's method
 _ZOOMS = 4  # about the best order and depth found so far
 _NEAR, _NEARER = 5, 2  # orders, and depths, on either side of those, between which better ones are looked for
-_BESIDE = 8  # orders on either side of the best, where there is none between
+_NEIGHBORING_ORDERS = 8  # orders on either side of the best, where there is none between
 _BETWEEN = 40  # orders that are looked at between those
 _LARGE = 30.0  # nats from which on 1 is nothing beside the exponential
 _GAIN = 9.0  # nats of the moment from which on v = 0 is less than 2e-4 of delta away from the best v
-_LIKELY = 1e-3  # a delta from which on both orders of the neighbours may bind at once
+_LARGE_DELTA = 1e-3  # a delta from which on both orders of the neighbours may bind at once
 _SURE = 100.0  # nats of a loss: the other answer is nowhere to be seen
 _ENOUGH = 1e-7  # of a delta: how near to it an epsilon is looked for
 _TERMS = 16  # roundings of a sum of four terms, by their sizes: docs/accounting/rounding.md, 4, Renyi divergences
@@ -80,10 +80,10 @@ def rdp_to_epsilon(curve: Curve, orders: Array, delta: float, *, between: bool =
     if not 0 < upper < math.inf or (nearer[best] - 1) * divergence[best] > _GAIN:
         return upper
 
-    whole = curve if between else lambda _: divergence  # known already
+    bound = curve if between else lambda _: divergence  # known already
 
     def excess(epsilon: float) -> float:
-        return math.log(rdp_to_delta(whole, orders, epsilon, between=between) / delta)
+        return math.log(rdp_to_delta(bound, orders, epsilon, between=between) / delta)
 
     if excess(0.0) <= 0:
         return 0.0
@@ -99,7 +99,7 @@ def rdp_to_delta(curve: Curve, orders: Array, epsilon: float, *, between: bool =
     0.05
     """
     by_order = rdp_to_delta_with_order(curve, orders, epsilon, between=between)[0]
-    if not by_order > _LIKELY:
+    if not by_order > _LARGE_DELTA:
         return by_order
     both = math.tanh(
         symmetric_pair_loss(round_up(float(curve(orders[:1])[0]), _LOSS)) / 2
@@ -138,7 +138,7 @@ def rdp_to_delta_with_order(
             orders = _about(orders, best)
             divergence = curve(orders)
         elif not zoom:
-            here = slice(max(best - _BESIDE, 0), best + _BESIDE + 1)
+            here = slice(max(best - _NEIGHBORING_ORDERS, 0), best + _NEIGHBORING_ORDERS + 1)
             orders, divergence = orders[here], divergence[here]
         if depth is not None:
             ends = depths[max(depth - _NEARER, 0)], depths[min(depth + _NEARER, len(depths) - 1)]

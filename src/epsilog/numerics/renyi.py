@@ -47,13 +47,13 @@ def pure_rdp(epsilon: float, orders: Array) -> Array:
     return np.minimum(three_answers_rdp(1 / (1 + math.exp(-epsilon)), epsilon, orders), epsilon)
 
 
-def three_answers_rdp(often: float, largest: float, orders: Array) -> Array:
-    """The divergence of answers with ratios e^a, 1 and e^-a, the first with the chance ``often``, a the largest loss.
+def three_answers_rdp(probability: float, largest: float, orders: Array) -> Array:
+    """Return the divergence of answers with ratios e^a, 1 and e^-a; the first has this ``probability``.
 
-    The power sum less the sum of all chances is often (e^((order - 1) a) - 1) (1 - e^(-order a)): nothing cancels. If a
-    and often are off by 8 units, the result is by no more than is added (docs, accounting/certified-bounds, 1.6).
+    The power sum minus 1 is probability (e^((order - 1) a) - 1) (1 - e^(-order a)), without cancellation. If a and
+    ``probability`` are off by 8 units, the result is by no more than is added (docs, accounting/certified-bounds, 1.6).
     """
-    z, share = (orders - 1) * largest, often * -np.expm1(-orders * largest)
+    z, share = (orders - 1) * largest, probability * -np.expm1(-orders * largest)
     with np.errstate(divide="ignore"):
         excess = np.where(z < 30, np.log1p(share * np.expm1(np.minimum(z, 30.0))), np.logaddexp(0, np.log(share) + z))
     rounding = 1 + gamma(64 + 16 * np.minimum(z, 1500.0))
@@ -115,10 +115,10 @@ def mean_rdp(reaches: list[float], chances: list[float], orders: Array) -> Array
     """Gaussians whose distance is drawn and told: a mean of power sums (docs/accounting/mixtures.md)."""
     from scipy.special import logsumexp
 
-    far, often = np.array(reaches), np.log(np.array(chances))
+    far, log_chances = np.array(reaches), np.log(np.array(chances))
     z = (orders / 2 * (orders - 1))[:, None] * far * far + LEAST
     grown = np.where(z < LARGE, np.log(np.expm1(np.minimum(z, LARGE))), z)  # of e^z - 1, or more
-    logs = often + grown + gamma(_GROWN) * (1 + np.abs(often) + np.abs(grown))
+    logs = log_chances + grown + gamma(_GROWN) * (1 + np.abs(log_chances) + np.abs(grown))
     return over(np.logaddexp(0.0, logsumexp(logs, axis=1)), orders)
 
 
@@ -165,9 +165,11 @@ def staircase_rdp(epsilon: float, first_step: float, orders: Array) -> Array:
     """Staircase noise at a distance of one step."""
     if epsilon > LARGEST_LOSS:
         return pure_rdp(epsilon, orders)
-    from epsilog.numerics.noise import staircase_law
+    from epsilog.numerics.noise import build_staircase_pair
 
-    return three_answers_rdp(round_up(float(staircase_law(epsilon, first_step, 1).p[-1]), _ATOM), epsilon, orders)
+    return three_answers_rdp(
+        round_up(float(build_staircase_pair(epsilon, first_step, 1).p[-1]), _ATOM), epsilon, orders
+    )
 
 
 def response_rdp(flip: float, categories: int, orders: Array) -> Array:

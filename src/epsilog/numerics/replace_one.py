@@ -66,9 +66,9 @@ def _build_separated_outputs(q: float) -> DiscretePair:
     far = ReplaceOneLaplacePair(LARGEST_SHIFT, max(q, RAREST)).max_loss()[0]
     if q < RAREST or far < NEAREST:
         return pure(0.0, 0.0)
-    often = q / 2 * (1 - _ROUNDED) / (1 + math.exp(-far))
-    rare = often * math.exp(-far)
-    return DiscretePair(np.array([-far, 0.0, far]), np.array([rare, 1 - often - rare, often]), step=far)
+    common = q / 2 * (1 - _ROUNDED) / (1 + math.exp(-far))
+    rare = common * math.exp(-far)
+    return DiscretePair(np.array([-far, 0.0, far]), np.array([rare, 1 - common - rare, common]), step=far)
 
 
 def replaced_discrete_laplace(scale: float, shift: int, q: float) -> tuple[BasePair, BasePair] | None:
@@ -84,14 +84,14 @@ def replaced_discrete_gaussian(stddev: float, shift: int, q: float) -> tuple[Bas
 
 
 def _on_integers(
-    law: Callable[[float, int, float], DiscretePair], noise: float, shift: int, q: float, *, most: float
+    build: Callable[[float, int, float], DiscretePair], noise: float, shift: int, q: float, *, most: float
 ) -> tuple[BasePair, BasePair] | None:
     """Discrete noise; beyond ``most`` it is told above who was in the sample, and below a shorter shift is attained."""
     if most < 1:
         return _build_revealed_sample(q), _build_separated_outputs(q)
     if min(shift, most) > MOST_ATOMS:
         return None
-    found = law(noise, min(shift, math.floor(most)), max(q, RAREST))
+    found = build(noise, min(shift, math.floor(most)), max(q, RAREST))
     faint = (np.abs(found.u) < NEAREST) & (found.u != 0)
     above = replace(found, u=np.where(faint, np.copysign(NEAREST, found.u), found.u))
     stated = NO_LARGEST if found.infinity_mass > 0 else None

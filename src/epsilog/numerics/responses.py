@@ -40,7 +40,7 @@ def _three(epsilon: float, flip: float, categories: int) -> DiscretePair:
     that is far below round-off.
     """
     rest = (categories - 2) * (flip / categories)
-    often = (1 - flip) + flip / categories
+    common = (1 - flip) + flip / categories
     return DiscretePair(
-        np.array([-epsilon, 0.0, epsilon]), np.array([often * math.exp(-epsilon), rest, often]), step=epsilon
+        np.array([-epsilon, 0.0, epsilon]), np.array([common * math.exp(-epsilon), rest, common]), step=epsilon
     )

@@ -12,7 +12,7 @@ _ATTEMPTS = 10  # by secants, before bisecting
 _STRIDE = 16  # doubles from where a test was thought to begin; then as many times more
 _FAR_BELOW = -3.0  # of a curve: about where secants end they have not met it
 _HALVINGS = 30  # of a place where a curve was seen to be low
-_APART = 1e-14  # of a root: a bracket that a secant search does not narrow
+_RESOLUTION = 1e-14  # of a root: a bracket that a secant search does not narrow
 
 
 def bisect_doubles(
@@ -96,7 +96,7 @@ def estimate_root(
     for _ in range(attempts):
         value = excess(here)
         low, high = (here, high) if value > 0 else (low, here)
-        if abs(value) < enough or high - low <= _APART * here:
+        if abs(value) < enough or high - low <= _RESOLUTION * here:
             break
         if previous is not None and previous[0] != here and previous[1] != value:
             slope = min((value - previous[1]) / (here - previous[0]), flattest)

@@ -16,8 +16,8 @@ from epsilog.numerics.pairs import LONGEST, NEAREST, clamp_to_doubles, pure, use
 from epsilog.numerics.responses import build_approximate_dp_pair
 from epsilog.numerics.rounding import RATIO, round_down, round_outward
 
-_LEANS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)
-_LEANS_OF_ONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))
+_SKEWS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)
+_SKEWS_ALONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))
 
 
 def build_bounded_range_pairs(spread: float) -> tuple[BasePair, BasePair]:
@@ -35,18 +35,18 @@ def instances(spread: float, *, alone: bool) -> tuple[DiscretePair, ...]:
     Any is one (docs, 1.3). The best one depends on the question; the more there are, the nearer to the middle.
     """
     return (
-        tuple(_build_skewed_pair(spread, lean) for lean in (_LEANS_OF_ONE if alone else _LEANS))
+        tuple(_build_skewed_pair(spread, skew) for skew in (_SKEWS_ALONE if alone else _SKEWS))
         if spread >= NEAREST
         else ()
     )
 
 
-def _build_skewed_pair(spread: float, lean: float) -> DiscretePair:
-    """Two outputs of a mechanism of range s, with losses t = ``lean`` s and t - s."""
+def _build_skewed_pair(spread: float, skew: float) -> DiscretePair:
+    """Two outputs of a mechanism of range s, with losses t = ``skew`` s and t - s."""
     s = min(spread, LONGEST)
-    t = lean * s
-    often, rare = math.expm1(t - s) / math.expm1(-s), math.exp(t - s) * math.expm1(-t) / math.expm1(-s)
-    return DiscretePair(np.array([t - s, t]), np.array([rare, often]), step=s, stated=(spread, spread))
+    t = skew * s
+    common, rare = math.expm1(t - s) / math.expm1(-s), math.exp(t - s) * math.expm1(-t) / math.expm1(-s)
+    return DiscretePair(np.array([t - s, t]), np.array([rare, common]), step=s, stated=(spread, spread))
 
 
 def build_selection_pairs(loss: Fraction, *, half: Fraction, laplace: bool) -> tuple[BasePair, BasePair]:
@@ -56,9 +56,9 @@ def build_selection_pairs(loss: Fraction, *, half: Fraction, laplace: bool) -> t
     noise, 4 e^half / (2 + half) - 1 under Laplace noise: docs/accounting/selection.md.
     """
     stated = round_outward(loss, up=False), round_outward(loss, up=True)
-    apart = min(round_outward(half, up=False), LONGEST)
-    odds = (4 * math.expm1(apart) - 2 * apart) / (2 + apart) if laplace else 2 * math.expm1(apart)
-    told = min(round_down(math.log1p(odds), 4 * RATIO), LONGEST)
+    distance = min(round_outward(half, up=False), LONGEST)
+    odds = (4 * math.expm1(distance) - 2 * distance) / (2 + distance) if laplace else 2 * math.expm1(distance)
+    attained = min(round_down(math.log1p(odds), 4 * RATIO), LONGEST)
     return build_approximate_dp_pair(stated[1], 0.0)[0], replace(
-        pure(told if told > NEAREST else 0.0, 0.0), stated=stated
+        pure(attained if attained > NEAREST else 0.0, 0.0), stated=stated
     )

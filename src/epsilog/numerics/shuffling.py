@@ -58,8 +58,8 @@ def build_attained_pair(epsilon: float, units: int) -> DiscretePair | None:
         return None
     odds = round_down(math.expm1(epsilon), 2 * ELEMENTARY)
     if odds > _SEVERAL:
-        return _attained(odds, (2 + odds) / (3 + odds), 2 / (3 + odds), units)
-    return _attained(odds, 1.0, 1.0, units)
+        return _build_attained_pair(odds, (2 + odds) / (3 + odds), 2 / (3 + odds), units)
+    return _build_attained_pair(odds, 1.0, 1.0, units)
 
 
 def build_shuffled_response_pair(flip: float, categories: int, units: int) -> DiscretePair | None:
@@ -69,7 +69,7 @@ def build_shuffled_response_pair(flip: float, categories: int, units: int) -> Di
         return None
     if categories == 2:
         return _build_balanced_pair(flip, units)
-    return _attained((1 - flip) / rare, (1 - flip) + 2 * rare, 2 * rare, units)
+    return _build_attained_pair((1 - flip) / rare, (1 - flip) + 2 * rare, 2 * rare, units)
 
 
 class _Buckets(NamedTuple):
@@ -109,20 +109,20 @@ def _clones(odds: float, categories: int, units: int, largest: float) -> Discret
             break
         step *= 1.5
     own, roundings = (2 + odds) / (categories + odds), 0.0
-    for others, whole, coins in zip(blankets.low, blankets.mass, inner, strict=True):
-        weights = float(whole) * (own * coins.mass + (1 - own) * coins.further)
+    for others, blanket_mass, coins in zip(blankets.low, blankets.mass, inner, strict=True):
+        weights = float(blanket_mass) * (own * coins.mass + (1 - own) * coins.further)
         for low, high, weight in zip(coins.low, coins.high, weights, strict=True):
             size = int(low) + 1
             a, share, lost = _halves(size)
             b = size - a
-            beside = max(
+            decoys = max(
                 round_down(size * (1 + (others - high) / (high + 1)), _BESIDE), float(size)
             )  # less of it loses no less
-            u = np.log1p(odds * (a - b) / (beside + odds * b))
-            share = float(weight) / (beside + odds * size / 2) * share
-            parts.append((u, share * (beside + odds * a), share * (beside + odds * b)))
+            u = np.log1p(odds * (a - b) / (decoys + odds * b))
+            share = float(weight) / (decoys + odds * size / 2) * share
+            parts.append((u, share * (decoys + odds * a), share * (decoys + odds * b)))
             roundings = max(roundings, blankets.roundings + coins.roundings + lost)
-        none = float(whole) * (1 - own) * float(coins.least)
+        none = float(blanket_mass) * (1 - own) * float(coins.least)
         parts.append((np.zeros(1), np.full(1, none), np.full(1, none)))
     return _atoms(parts, roundings + 64, largest=largest, tails=_TAILS)
 
@@ -132,7 +132,7 @@ def _over(one: float, other: float) -> float:
 
 
 @lru_cache(maxsize=16)
-def _attained(odds: float, own: float, coin: float, units: int) -> DiscretePair | None:
+def _build_attained_pair(odds: float, own: float, coin: float, units: int) -> DiscretePair | None:
     """A unit answers 0 or 1 with the chance ``own``, with odds of 1 + ``odds`` for the truth, others with ``coin``.
 
     What is seen is N, how many answered so: c coins and the unit's answer, or c + 1 coins and none of it, c = N - 1.
@@ -219,8 +219,8 @@ def _halves(size: int) -> tuple[Array, Array, float]:
     stop = min(size, math.floor(size / 2 + math.sqrt(_NATS / 2 * size)))
     a = np.arange(start, stop + 1, dtype=np.float64)
     share = np.concatenate(([1.0], np.cumprod((size - a[:-1]) / (a[:-1] + 1))))
-    whole = 2 * share.sum() - (1.0 if 2 * start == size else 0.0)
-    return a, share / whole, 5.0 * len(a) + 8
+    total = 2 * share.sum() - (1.0 if 2 * start == size else 0.0)
+    return a, share / total, 5.0 * len(a) + 8
 
 
 def _atoms(
@@ -249,12 +249,12 @@ class Reports(NamedTuple):
     """What is known of reports beyond their largest loss.
 
     Attributes:
-        law: what is attained by all of them, shuffled; None out of reach.
+        pair: what is attained by all of them, shuffled; None out of reach.
         least: a loss that one of them attains.
         categories: how many answers there are.
     """
 
-    law: DiscretePair | None = None
+    pair: DiscretePair | None = None
     least: float = 0.0
     categories: int = 2
 
@@ -276,6 +276,6 @@ def build_shuffled_pairs(epsilon: float, units: int, reports: Reports) -> tuple[
     above, _ = clamp_to_doubles(
         lambda at: build_clone_pair(at, units, categories=reports.categories), epsilon, (0.0, epsilon)
     )
-    if reports.law is None:
+    if reports.pair is None:
         return above, pure(0.0, 0.0)
-    return above, replace(reports.law, stated=(reports.least, epsilon))
+    return above, replace(reports.pair, stated=(reports.least, epsilon))

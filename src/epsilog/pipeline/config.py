@@ -106,7 +106,7 @@ def make_scheme_section(scheme: type[Scheme]) -> type[SchemeSection]:
     for name, described in fields.list_fields(scheme).items():
         if name != "noise_multiplier" and not (name == "clients" and scheme.unit_is_client):
             made[name] = _field(scheme, name, described)
-    found = create_model(scheme.__name__, __base__=SchemeSection, __doc__=scheme.says, **made)
+    found = create_model(scheme.__name__, __base__=SchemeSection, __doc__=scheme.summary, **made)
     found.describes = scheme
     return found
 

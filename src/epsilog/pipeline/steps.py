@@ -90,7 +90,7 @@ def reserve_plan(books: Ledger, plan: RegisteredPlan, folder: Path, canaries: Ca
     try:
         kept, key = _is_kept_by_ledger(books, plan), live_key(books, make_charge_key(plan), scope=budget["scope"])
         if not kept and books.find(key, scope=budget["scope"]) is None:
-            price = Amounts.charged({"epsilon": guarantee.epsilon, "delta": budget["delta"]})
+            price = Amounts.from_charge({"epsilon": guarantee.epsilon, "delta": budget["delta"]})
             _require_stated(plan, _sum_reserved(books, budget["scope"]), price)
         charge = books.reserve(
             budget["scope"],

@@ -1,8 +1,8 @@
-"""Before anything runs: a goal becomes a noise multiplier, a schedule and a price.
+"""Before anything runs: a goal becomes a noise multiplier, a schedule and a cost.
 
-``federated`` and ``queries`` are the two calculators; ``build_registered_plan`` prices a whole programme's scheme and
-gives the document whose hash goes into the ledger; ``preflight`` prices somebody else's loop of DP-SGD as it is. Pure
-functions; no disk, no clock, no randomness.
+``plan_federated`` and ``queries`` are the calculators. ``build_registered_plan`` computes the cost of a scheme and
+returns the document whose hash goes into the ledger. ``preflight`` computes the cost of an existing DP-SGD loop. Pure
+functions: no disk, no clock, no randomness.
 """
 
 from epsilog.plan.comparison import ReleaseComparison, compare_releases
@@ -15,13 +15,13 @@ from epsilog.plan.federated_plan import (
     calibrate_noise,
     calibrate_rounds,
     compute_epsilon_curve,
-    federated,
+    plan_federated,
 )
 from epsilog.plan.interpretation import Interpretation, bound_log_odds_factor, interpret_guarantee
 from epsilog.plan.naseri_algorithm_2 import PrintedAlgorithmCost, account_algorithm_2
 from epsilog.plan.phases import PhasedPlan, plan_phases
 from epsilog.plan.preflight_checks import PreflightResult, preflight
-from epsilog.plan.pricing import price
+from epsilog.plan.pricing import bound_schedule_epsilon
 from epsilog.plan.query_plan import (
     Crossover,
     CrossoverRow,
@@ -67,6 +67,7 @@ __all__ = [
     "TuningCost",
     "account_algorithm_2",
     "bound_log_odds_factor",
+    "bound_schedule_epsilon",
     "build_registered_plan",
     "calibrate_noise",
     "calibrate_rounds",
@@ -76,17 +77,16 @@ __all__ = [
     "compute_profile_view",
     "compute_query_sensitivity",
     "compute_risk_metrics",
-    "federated",
     "fit_gaussian_dp_quickly",
     "grade_delta",
     "interpret_guarantee",
     "list_limits",
     "list_query_limits",
     "plan_composition",
+    "plan_federated",
     "plan_phases",
     "plan_tuning",
     "preflight",
-    "price",
     "queries",
     "write_formula",
 ]

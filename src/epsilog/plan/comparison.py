@@ -34,13 +34,13 @@ class ReleaseComparison:
     fits: tuple[GaussianDPFit | None, GaussianDPFit | None]
 
     @property
-    def says(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[Message, ...]:
         """Which protects better, and whether the smaller epsilon is the weaker guarantee."""
         verdict, at_delta, at_fpr = self.found.verdict, self.at_delta, self.at_fpr
         tolerance = {} if verdict in ("neither", "open") else {"tolerance": self.found.tolerance}
-        said = Message.of(f"compare/{verdict}", **tolerance)
+        statement = Message.of(f"compare/{verdict}", **tolerance)
         if at_fpr is None or {at_delta.better, at_fpr.better} != {"first", "second"}:
-            return (said,)
+            return (statement,)
         small, other = at_delta.better, at_fpr.better
         weaker = Message.of(
             "compare/weaker",
@@ -53,7 +53,7 @@ class ReleaseComparison:
             least=getattr(at_fpr, small).lower,
             most=getattr(at_fpr, other).upper,
         )
-        return said, weaker
+        return statement, weaker
 
 
 def compare_releases(

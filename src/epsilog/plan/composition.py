@@ -158,13 +158,13 @@ def plan_composition(
     """
     delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
 
-    def price(parts: Sequence[Release], gap: float = _SHOWN) -> Interval:
+    def compute_cost(parts: Sequence[Release], gap: float = _SHOWN) -> Interval:
         return bound_epsilon(Composed(parts), delta=delta, relation=relation, gap=gap)
 
     return CompositionPlan(
-        epsilon=price(releases, gap=_CLOSE),
+        epsilon=compute_cost(releases, gap=_CLOSE),
         parts=tuple(
-            PartCost(alone=price([part]), without=price([*releases[:i], *releases[i + 1 :]]))
+            PartCost(alone=compute_cost([part]), without=compute_cost([*releases[:i], *releases[i + 1 :]]))
             for i, part in enumerate(releases)
         ),
     )

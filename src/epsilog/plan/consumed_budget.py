@@ -54,7 +54,7 @@ def compute_consumed_budget(
 ) -> ConsumedBudget:
     """Prices the queries used, under each way's noise for unit sensitivity; the same noise is priced once."""
 
-    def price(scales: Sequence[float]) -> Interval:
+    def compute_cost(scales: Sequence[float]) -> Interval:
         if mechanism == "gaussian" or delta == 0:
             used = Counter[float]()
             for scale, count in zip(scales, counts, strict=True):
@@ -68,9 +68,9 @@ def compute_consumed_budget(
         parts = [Repeated(kind(scale), count) for count, scale in groups if math.isfinite(scale)]
         return bound_epsilon(Composed(parts), delta=delta)
 
-    prices = {tuple(scales): price(scales) for scales in (classic, exact, optimal)}
+    costs = {tuple(scales): compute_cost(scales) for scales in (classic, exact, optimal)}
     split = math.fsum(count * each for count, each in zip(counts, epsilons, strict=True))
-    return ConsumedBudget(split, prices[tuple(classic)], prices[tuple(exact)], prices[tuple(optimal)])
+    return ConsumedBudget(split, costs[tuple(classic)], costs[tuple(exact)], costs[tuple(optimal)])
 
 
 def cap_at_total(total: float, found: Interval) -> Interval:

@@ -19,7 +19,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.numerics.roots import find_last_integer
 from epsilog.plan.interpretation import Interpretation, interpret_guarantee
-from epsilog.plan.pricing import GAP, formula_json, price
+from epsilog.plan.pricing import GAP, bound_schedule_epsilon, formula_json
 from epsilog.plan.risk_metrics import fit_gaussian_dp_quickly, fit_json
 from epsilog.plan.sentences import write_formula
 from epsilog.plan.tuning import TuningCost, plan_tuning
@@ -93,7 +93,7 @@ class Schedule:
             return FixedSizeSampled(noise, self.cohort_size, self.population)
         return PoissonSampled(noise, self.sampling_probability)
 
-    def unamplified(self) -> Release:
+    def unamplified_release(self) -> Release:
         """The whole schedule for whoever knows who took part."""
         return Repeated(Gaussian(self.noise_multiplier), self.rounds)
 
@@ -146,7 +146,7 @@ class FederatedPlan:
     @property
     def release(self) -> Release:
         """What one run releases, as it is priced: without noise whoever is sampled is seen."""
-        return self.schedule.release() if self.schedule.noise_multiplier > 0 else self.schedule.unamplified()
+        return self.schedule.release() if self.schedule.noise_multiplier > 0 else self.schedule.unamplified_release()
 
     def meaning(self, cap: float | None = None) -> Interpretation:
         """What the price of one run means for one person; ``cap`` is the policy's on epsilon."""
@@ -185,18 +185,18 @@ class FederatedPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""
-        told = codec.plain_fields(self) | self.schedule.to_json()
-        told |= {
+        document = codec.plain_fields(self) | self.schedule.to_json()
+        document |= {
             "formula": formula_json(self.formula),
             "fit": self.fit and fit_json(self.fit),
             "verdict": self.verdict.to_json(),
         }
-        absent = {name for name in ("person", "fit", "sweep") if told[name] is None} | {"schedule"}
+        absent = {name for name in ("person", "fit", "sweep") if document[name] is None} | {"schedule"}
         absent |= {"group"} if self.person is None else set()
-        return {name: value for name, value in told.items() if name not in absent}
+        return {name: value for name, value in document.items() if name not in absent}
 
 
-def federated(
+def plan_federated(
     *,
     population: int,
     cohort_size: int,
@@ -239,7 +239,8 @@ def federated(
     Raises:
         UnsupportedMechanismError: the sampling scheme has no proven price under this relation.
 
-    >>> plan = federated(population=50_000, cohort_size=500, rounds=200, noise_multiplier=1.2, policy=DeltaPolicy(None))
+    >>> policy = DeltaPolicy(None)
+    >>> plan = plan_federated(population=50_000, cohort_size=500, rounds=200, noise_multiplier=1.2, policy=policy)
     >>> round(plan.formula.total, 4)
     0.5621
     """
@@ -250,10 +251,10 @@ def federated(
     relation = check.enum_member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).choose_delta(delta, population=population)
 
-    def priced(count: int, group: int = 1) -> Interval:
-        return price(schedule, decision.delta, relation, count=count, gap=gap, group=group)
+    def bound_cost(count: int, group: int = 1) -> Interval:
+        return bound_schedule_epsilon(schedule, decision.delta, relation, count=count, gap=gap, group=group)
 
-    first, group = priced(1), check.integer(1)(group=group)
+    first, group = bound_cost(1), check.integer(1)(group=group)
     return FederatedPlan(
         schedule=schedule,
         delta=decision,
@@ -261,11 +262,11 @@ def federated(
         privacy_unit=privacy_unit,
         formula=schedule.formula(decision.delta),
         epsilon=first,
-        unamplified=bound_epsilon(schedule.unamplified(), delta=decision.delta, relation=relation, gap=gap),
+        unamplified=bound_epsilon(schedule.unamplified_release(), delta=decision.delta, relation=relation, gap=gap),
         releases_per_period=releases_per_period,
-        cumulative=first if releases_per_period == 1 else priced(releases_per_period),
+        cumulative=first if releases_per_period == 1 else bound_cost(releases_per_period),
         group=group,
-        person=None if group == 1 else priced(1, group),
+        person=None if group == 1 else bound_cost(1, group),
         fit=_fit_gaussian_dp(schedule, relation) if check.boolean()(fit=fit) else None,
         sweep=None
         if trials is None
@@ -332,12 +333,12 @@ def calibrate_rounds(
     decision = (policy or DeltaPolicy()).choose_delta(delta, population=population)
     schedule = Schedule(population, cohort_size, 1, noise_multiplier, sampling)
     if sampling == "balls-in-bins":
-        return _count_whole_epochs(schedule, epsilon=epsilon, delta=decision.delta, relation=relation)
+        return _count_epochs(schedule, epsilon=epsilon, delta=decision.delta, relation=relation)
     step, delta = schedule.step(), decision.delta
     return rounds_that_fit(step, epsilon=epsilon, delta=delta, relation=relation, gap=GAP)
 
 
-def _count_whole_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation: NeighboringRelation) -> int:
+def _count_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation: NeighboringRelation) -> int:
     """The rounds of the most epochs that fit: with balls-in-bins the rounds of an epoch cost what the epoch costs."""
 
     def fits(epochs: int) -> bool:
@@ -367,14 +368,14 @@ def compute_epsilon_curve(plan: FederatedPlan, *, points: int = 12, gap: float =
         points: how many rounds to price, at most.
         gap: relative width of each interval to aim for.
 
-    >>> plan = federated(population=1000, cohort_size=10, rounds=4, noise_multiplier=2.0)
+    >>> plan = plan_federated(population=1000, cohort_size=10, rounds=4, noise_multiplier=2.0)
     >>> [point.rounds for point in compute_epsilon_curve(plan)]
     [1, 2, 3, 4]
     """
     points = check.integer(2)(points=points)
     schedule, delta = plan.schedule, plan.delta.delta
     rounds = _space_rounds(schedule.rounds, points)
-    bounds = (price(schedule, delta, plan.relation, rounds=n, gap=gap) for n in rounds)
+    bounds = (bound_schedule_epsilon(schedule, delta, plan.relation, rounds=n, gap=gap) for n in rounds)
     return tuple(map(EpsilonCurvePoint, rounds, bounds, (schedule.formula(delta, n).total for n in rounds)))
 
 

@@ -104,8 +104,8 @@ class Interpretation:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values with the messages; infinite numbers are the text "inf"."""
-        told = codec.plain_fields(self)
-        return {name: told[name] for name in ("epsilon", "delta", "moved", "cap", "fits", "assumptions")} | {
+        document = codec.plain_fields(self)
+        return {name: document[name] for name in ("epsilon", "delta", "moved", "cap", "fits", "assumptions")} | {
             "statement": self.statement.to_json(),
             "odds": self.odds.to_json(),
             "posteriors": [
@@ -158,7 +158,7 @@ def _bound_per_step(curve: PrivacyProfile, delta: float, step: float, least: flo
 
 def interpret_guarantee(
     release: Release,
-    price: Interval | None = None,
+    interval: Interval | None = None,
     *,
     delta: float,
     relation: NeighboringRelation | None,
@@ -172,7 +172,7 @@ def interpret_guarantee(
 
     Args:
         release: what is released.
-        price: its certified interval for epsilon at ``delta``; None computes it.
+        interval: its certified interval for epsilon at ``delta``; None computes it.
         delta: failure probability, in [0, 1); 0 for pure DP.
         relation: which data sets are neighbours; None for those that the release's sensitivity is stated for.
         privacy_unit: what one neighbour differs in.
@@ -193,10 +193,10 @@ def interpret_guarantee(
     cap = check.optional(check.positive(check.DOWN))(cap=cap)
     epsilon = check.optional(check.bound(check.UP))(epsilon=epsilon)
     under = relation or NeighboringRelation.ADD_OR_REMOVE_ONE
-    if price is None:
-        price = bound_epsilon(release, delta=delta, relation=under, gap=GAP)
+    if interval is None:
+        interval = bound_epsilon(release, delta=delta, relation=under, gap=GAP)
     curve = profile(release, relation=under, gap=_GAP)
-    claimed = price.upper if epsilon is None else min(price.upper, epsilon)
+    claimed = interval.upper if epsilon is None else min(interval.upper, epsilon)
     together = {1: claimed} | {count: _together(release, count, delta, under) for count in RELEASE_COUNTS[1:]}
     smaller = delta / _DEEPER
     return Interpretation(
@@ -211,7 +211,7 @@ def interpret_guarantee(
         deeper=(smaller, curve.epsilon(smaller).upper if delta > 0 else claimed),
         cap=cap,
         fits=None if cap is None else _fits(release, cap, delta, under, together),
-        assumptions=price.assumptions,
+        assumptions=interval.assumptions,
     )
 
 

@@ -76,9 +76,11 @@ def account_algorithm_2(
     delta = check.in_open_interval(0, 1)(delta=delta)
     multiplier = ROUNDED * sigma * p * examples / clip_norm
 
-    def price(noise: float, steps: int) -> Interval:
+    def compute_cost(noise: float, steps: int) -> Interval:
         release = Repeated(PoissonSampled(Gaussian(noise), p), steps * participations)
         return bound_epsilon(release, delta=delta, relation=NeighboringRelation.ZERO_OUT)
 
     passes = max(1, round(epochs / p))
-    return PrintedAlgorithmCost(multiplier, price(sigma, passes), price(multiplier, epochs), price(multiplier, passes))
+    return PrintedAlgorithmCost(
+        multiplier, compute_cost(sigma, passes), compute_cost(multiplier, epochs), compute_cost(multiplier, passes)
+    )

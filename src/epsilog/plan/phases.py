@@ -14,7 +14,7 @@ from typing import Any
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Release
 from epsilog.plan.federated_plan import Schedule
-from epsilog.plan.pricing import GAP, price
+from epsilog.plan.pricing import GAP, bound_schedule_epsilon
 from epsilog.terms import (
     CheckError,
     DeltaChoice,
@@ -134,13 +134,13 @@ def plan_phases(
     enrolled = largest if enrolled is None else check.integer(largest)(enrolled=enrolled)
     decision = (policy or DeltaPolicy()).choose_delta(delta, population=enrolled)
     gap = check.in_open_interval(0, 1)(gap=gap)
-    known = Composed([phase.unamplified() for phase in phases])
+    known = Composed([phase.unamplified_release() for phase in phases])
     return PhasedPlan(
         phases=phases,
         enrolled=enrolled,
         delta=decision,
         relation=relation,
         privacy_unit=privacy_unit,
-        epsilon=price(phases, decision.delta, relation, gap=gap),
+        epsilon=bound_schedule_epsilon(phases, decision.delta, relation, gap=gap),
         unamplified=bound_epsilon(known, delta=decision.delta, relation=relation, gap=gap),
     )

@@ -45,7 +45,7 @@ _ADD, _ZERO, _REPLACE = (
 )
 _MOST_SAMPLES = 256  # of an update, whose mixture is worked out
 _NEAR = 1e-3  # two rates that differ by less than this part are one
-_SET_APART = 0.5  # of delta, for the chance that coins fall worse than what is priced
+_TAIL_SHARE = 0.5  # of delta, for the chance that coins fall worse than what is priced
 _DROWNED = 1.0  # the noise of an update over the longest that its sum could be
 
 NOT_LOOKED_AT = ("gradients", "changes", "randomness", "other-uses", "earlier-steps")
@@ -161,7 +161,7 @@ def _account_loop(setup: TrainingLoop, delta: float) -> tuple[Release | None, In
         return _of(_epochs(setup), delta, _ZERO, "epochs without amplification")
     if setup.sampler == "with-replacement":
         return _of(
-            _account_replacement(setup, delta), delta * (1 - _SET_APART), _ZERO, "unlikely repeats apart", at=delta
+            _account_replacement(setup, delta), delta * (1 - _TAIL_SHARE), _ZERO, "unlikely repeats apart", at=delta
         )
     if setup.clipped == "microbatch":
         return _of(unamplified, delta, _ZERO, "micro-batches without amplification")
@@ -174,10 +174,10 @@ def _account_loop(setup: TrainingLoop, delta: float) -> tuple[Release | None, In
     if setup.divisor == "realised":
         if draws > 1 or setup.largest_batch is not None:
             return _of(unamplified, delta, _ZERO, "sizes shown, without amplification")
-        most = _most(setup.pool, setup.rate, _SET_APART * delta / setup.updates)
+        most = _most(setup.pool, setup.rate, _TAIL_SHARE * delta / setup.updates)
         pool = setup.smallest_pool
         release = _each_update(setup, lambda noise: FixedSizeSampled(noise, min(most, pool), pool))
-        return _of(release, delta * (1 - _SET_APART), _REPLACE, "sizes shown, unlikely ones apart", at=delta)
+        return _of(release, delta * (1 - _TAIL_SHARE), _REPLACE, "sizes shown, unlikely ones apart", at=delta)
     if setup.largest_batch is not None:
         if draws > 1:
             return _of(unamplified, delta, _ZERO, "several cut samples, unamplified")
@@ -241,17 +241,17 @@ def _together(setup: TrainingLoop) -> int:
     """How often one update of a loop over epochs may hold an example, at most."""
     repeats = setup.draws // setup.accumulation
     batches = max(setup.smallest_pool // setup.places, 1)
-    whole = setup.smallest_pool % setup.places == 0 and setup.examples % setup.workers == 0
-    aligned = setup.accumulation == 1 or (whole and batches % setup.accumulation == 0)
+    even = setup.smallest_pool % setup.places == 0 and setup.examples % setup.workers == 0
+    aligned = setup.accumulation == 1 or (even and batches % setup.accumulation == 0)
     together = 1 if aligned else -(-setup.accumulation // batches) + 1
     return min(together * repeats, setup.draws)
 
 
 def _account_replacement(setup: TrainingLoop, delta: float) -> Release:
     """Places that are drawn anew: but for half of delta an example is in no more of them, in one update or in all."""
-    places, chance, apart = setup.places * setup.draws, 1 / setup.smallest_pool, _SET_APART * delta / 2
-    times = _most(places, chance, apart / setup.updates)
-    uses = _most(places * setup.updates, chance, apart)
+    places, chance, failure = setup.places * setup.draws, 1 / setup.smallest_pool, _TAIL_SHARE * delta / 2
+    times = _most(places, chance, failure / setup.updates)
+    uses = _most(places * setup.updates, chance, failure)
     return Repeated(_over(Gaussian(setup.noise), math.sqrt(times)), uses)
 
 
@@ -303,11 +303,11 @@ def _noise(setup: TrainingLoop) -> Finding:
 
 
 def _check_noise(setup: TrainingLoop) -> Finding:
-    told, least, most = setup.believed_noise, setup.least_noise, max(noise for _, noise in setup.stages)
-    if told is not None and least < told * (1 - _NEAR):
-        return _differs("noise-told/too-high", told=told, least=least)
-    if told is not None and most > told * (1 + _NEAR):
-        return _differs("noise-told/too-low", verdict=Status.WARNED, told=told, most=most)
+    claimed, least, most = setup.believed_noise, setup.least_noise, max(noise for _, noise in setup.stages)
+    if claimed is not None and least < claimed * (1 - _NEAR):
+        return _differs("noise-told/too-high", told=claimed, least=least)
+    if claimed is not None and most > claimed * (1 + _NEAR):
+        return _differs("noise-told/too-low", verdict=Status.WARNED, told=claimed, most=most)
     return _holds("noise-told")
 
 

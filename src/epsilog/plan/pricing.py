@@ -29,7 +29,7 @@ class Scheduled(Protocol):
         """What the first rounds release."""
 
 
-def price(
+def bound_schedule_epsilon(
     schedule: Scheduled | Sequence[Scheduled],
     delta: float,
     relation: NeighboringRelation,

@@ -181,10 +181,10 @@ class QueryPlan:
         rows = [(s.count, *(f"{noise.scale:.6g}" for noise in (s.classic, s.exact, s.optimal))) for s in self.shares]
         title = f"{self.queries} queries within epsilon {self.epsilon:g}: noise scales ({self.mechanism})"
         spent = self.consumed.optimal.upper
-        says = (
+        label = (
             f"{self.queries_used} of {self.queries} queries: at most {format_upper(spent)} of epsilon {self.epsilon:g}"
         )
-        drawn = draw_budget_gauge([("used", spent)], self.epsilon, title=says)
+        drawn = draw_budget_gauge([("used", spent)], self.epsilon, title=label)
         return drawn + render_html_table(title, rows, ["queries", "classic", "exact", "optimal"])
 
     def to_json(self) -> dict[str, Any]:

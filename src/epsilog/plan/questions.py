@@ -21,7 +21,7 @@ from epsilog.plan.federated_plan import (
     calibrate_noise,
     calibrate_rounds,
     compute_epsilon_curve,
-    federated,
+    plan_federated,
 )
 from epsilog.plan.interpretation import interpret_guarantee
 from epsilog.plan.query_plan import QueryPlan, compare_query_noise, queries
@@ -122,7 +122,7 @@ class FederatedCurve(FederatedSchedule, path="/federated/curve", work=0.6):
 
     def answer(self) -> dict[str, Any]:
         """Certified bounds and the closed form at up to 16 numbers of rounds."""
-        points = compute_epsilon_curve(federated(**self.without()))
+        points = compute_epsilon_curve(plan_federated(**self.without()))
         return {
             "points": [
                 {
@@ -181,11 +181,11 @@ class FederatedQuestion(
     def plan(self, *, fit: bool = False) -> FederatedPlan:
         """The schedule, priced."""
         trials = None if self.trials is None else parse_trials(self.trials)
-        return federated(**self.without(), group=self.group, trials=trials, fit=fit)
+        return plan_federated(**self.without(), group=self.group, trials=trials, fit=fit)
 
     def plan_of_one(self) -> FederatedPlan:
         """The plan of one run of those who hold one unit, and of one release."""
-        return federated(**self.without("releases_per_period"))
+        return plan_federated(**self.without("releases_per_period"))
 
     def answer(self) -> dict[str, Any]:
         """The certified interval, the popular closed form term by term, the delta verdict and the limits."""
@@ -215,7 +215,7 @@ class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="Fed
     def answer(self) -> dict[str, Any]:
         """Odds, several such runs together, delta at worst, room under a cap, of one run, in a report's sentences."""
         of_one = [] if self.trials is None else [Message("limits/one-run").to_json()]
-        limits = [limit.says for limit in sentences.list_limits(**self.boundary)]
+        limits = [limit.message for limit in sentences.list_limits(**self.boundary)]
         return self.plan_of_one().meaning(self.cap).to_json() | {"limits": [*of_one, *limits]}
 
 
@@ -225,7 +225,7 @@ class FederatedRisk(FederatedQuestion, path="/federated/risk", work=10.0):
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
         found, held = self.plan_of_one(), None if self.group == 1 else self.group
-        delta, known = found.delta.delta, found.schedule.unamplified()
+        delta, known = found.delta.delta, found.schedule.unamplified_release()
         reading = compute_risk_metrics(
             found.release, delta=delta, relation=found.relation, known=known, held=held, fit=False
         )
@@ -421,7 +421,7 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", wo
         return {
             "verdict": found.verdict,
             "better": f"better/{found.verdict}",
-            "says": codec.plain(both.says),
+            "says": codec.plain(both.messages),
             "deltas": [_describe_comparison(each) for each in found.at_deltas],
             "fprs": [_describe_comparison(each) for each in found.at_fprs],
             "first_excess": found.first_excess,

@@ -88,9 +88,9 @@ class RegisteredPlan:
             ("noise multiplier", f"{self.scheme.noise_multiplier:.6g}", self.scheme.kind),
             ("one", self.guarantee.privacy_unit, f"of {self.guarantee.population:,}; {self.guarantee.relation}"),
         ]
-        says = f"epsilon: between {format_lower(self.epsilon.lower)} and {format_upper(self.epsilon.upper)}"
+        label = f"epsilon: between {format_lower(self.epsilon.lower)} and {format_upper(self.epsilon.upper)}"
         cap = ("budget", float(self.budget["epsilon"]))
-        drawn = draw_interval_bar(self.epsilon.lower, self.epsilon.upper, title=says, cap=cap)
+        drawn = draw_interval_bar(self.epsilon.lower, self.epsilon.upper, title=label, cap=cap)
         return drawn + render_html_table(f"{self.name}{' (simulation)' if self.simulation else ''}", rows)
 
     def to_json(self) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def build_registered_plan(
         guarantee=Guarantee(interval.upper, at, relation, privacy_unit, population),
         scheme=scheme,
         epsilon=interval,
-        unamplified=epsilon(wrap_best_of_trials(scheme.unamplified(), trials), delta=at, relation=relation),
+        unamplified=epsilon(wrap_best_of_trials(scheme.unamplified_release(), trials), delta=at, relation=relation),
         formula=formula,
         budget=budget,
         simulation=check.boolean()(simulation=simulation),
@@ -255,8 +255,8 @@ def build_registered_plan(
 
 def _require_cost(scheme: Scheme, relation: NeighboringRelation) -> None:
     if relation not in scheme.relations:
-        priced = " or ".join(each.value for each in scheme.relations)
-        raise CheckError("relation", f"{priced} for {scheme.kind}", relation.value)
+        supported = " or ".join(each.value for each in scheme.relations)
+        raise CheckError("relation", f"{supported} for {scheme.kind}", relation.value)
 
 
 def _for_model(delta: float) -> float:

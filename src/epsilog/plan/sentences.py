@@ -124,7 +124,10 @@ def list_risk_rows(reading: Mapping[str, Any] | None) -> list[tuple[Message, str
     percent = KINDS["percent"]
     rows = [(format_tpr_label(point["fpr"]), percent(point["tpr"])) for point in reading["attack"]]
     rows += [
-        (Message.of("attack/posterior", prior=prior, fpr=point["fpr"]), percent(_accused(prior, **point)))
+        (
+            Message.of("attack/posterior", prior=prior, fpr=point["fpr"]),
+            percent(_positive_predictive_value(prior, **point)),
+        )
         for prior in PRIORS
         for point in reading["attack"]
     ]
@@ -139,7 +142,7 @@ def list_risk_rows(reading: Mapping[str, Any] | None) -> list[tuple[Message, str
     return [*rows, (Message("gdp/fit"), str(fit))]
 
 
-def _accused(prior: float, fpr: float, tpr: float) -> float:
+def _positive_predictive_value(prior: float, fpr: float, tpr: float) -> float:
     """The probability that an accusation is right."""
     return prior * tpr / (prior * tpr + (1 - prior) * fpr)
 
@@ -160,10 +163,7 @@ def _sides(point: Mapping[str, Any]) -> tuple[str, str]:
     if upper is None:
         return str(Message("copies/unknown")), "-"
     unbounded = str(Message("copies/unbounded"))
-    return (
-        unbounded if upper == "inf" else _upper(upper),
-        unbounded if lower == "inf" else format_lower(float(lower)),
-    )
+    return (unbounded if upper == "inf" else _upper(upper), unbounded if lower == "inf" else format_lower(float(lower)))
 
 
 def _upper(value: float | str) -> str:
@@ -179,7 +179,7 @@ def grade_delta(delta: float, population: int) -> tuple[str, str]:
     ('good', 'Delta 1e-6 is below 1/N = 2e-5.')
     """
     found, share = delta_finding(delta, population=population), 1 / population
-    return "void" if delta >= share else "weak" if delta > share / 10 else "good", found.says
+    return "void" if delta >= share else "weak" if delta > share / 10 else "good", found.message
 
 
 def write_formula(total: float, certified: Interval) -> Message:

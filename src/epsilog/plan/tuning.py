@@ -77,11 +77,11 @@ def plan_tuning(
     expected = expected_trials(trials)
     count = max(math.ceil(expected * (1 - _HAIR)), 1)
 
-    def priced(one: Release) -> Interval:
+    def bound_cost(one: Release) -> Interval:
         return epsilon(one, delta=delta, relation=relation, gap=gap)
 
     try:
-        shown = priced(Repeated(release, count))
+        shown = bound_cost(Repeated(release, count))
     except UnsupportedMechanismError:  # what is repeated may have no price of its own
         shown = None
-    return TuningCost(trials, expected, priced(BestOfTrials(release, trials)), priced(release), count, shown)
+    return TuningCost(trials, expected, bound_cost(BestOfTrials(release, trials)), bound_cost(release), count, shown)

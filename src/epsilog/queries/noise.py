@@ -270,7 +270,7 @@ def parse_exact_parameter(stated: float) -> Fraction:
 
 def _statement(quantity: str, loss: Fraction) -> float:
     """The number to state for a loss: whole units of the ledger's money, and no less."""
-    stated = float(Amounts.charged({quantity: loss})[quantity])
+    stated = float(Amounts.from_charge({quantity: loss})[quantity])
     while parse_exact_parameter(stated) < loss:
         stated = math.nextafter(stated, math.inf)
     return stated

@@ -155,7 +155,7 @@ def _reading(plan: RegisteredPlan, version: int = VERSION) -> dict[str, Any]:
         version=version,
         delta=plan.guarantee.delta,
         relation=plan.guarantee.relation,
-        known=plan.best_of_trials(plan.scheme.unamplified()),
+        known=plan.best_of_trials(plan.scheme.unamplified_release()),
         held=held,
     )
 

@@ -100,7 +100,7 @@ class Scheme:
 
     Attributes:
         kind: its name in files and commands.
-        says: where the noise is, in one sentence.
+        summary: where the noise is, in one sentence.
         unit_is_client: whether it protects a whole client, or one example of a client.
         local_settings: the training settings that clients go by under it; the others do not apply.
         adaptive_clip: whether the clip norm follows from noisy answers of the same clients.
@@ -111,7 +111,7 @@ class Scheme:
     __slots__ = ()
 
     kind: ClassVar[str]
-    says: ClassVar[str]
+    summary: ClassVar[str]
     unit_is_client: ClassVar[bool]
     local_settings: ClassVar[tuple[str, ...]]
     adaptive_clip: ClassVar[bool] = False
@@ -192,13 +192,13 @@ class Scheme:
         step = self.step()
         return getattr(step, "sampling_probability", 1.0), self.noisy_sums(self.rounds)
 
-    def unamplified(self) -> Release:
+    def unamplified_release(self) -> Release:
         """The same schedule for an adversary who knows who took part in which sum."""
         return Repeated(Gaussian(self.accounted_multiplier), self.noisy_sums(self.rounds))
 
     def in_every_round(self) -> Release:
         """The same schedule if everybody may have taken part in every round: no sample, and no cap, is trusted."""
-        return self.unamplified()
+        return self.unamplified_release()
 
     def gives_up(self, replies: int) -> bool:  # noqa: ARG002 - most schemes never do
         """Whether a round with so few replies is given up before anything is seen."""
@@ -217,7 +217,7 @@ S = TypeVar("S", bound=type[Scheme])
 
 def register_scheme(kind: S) -> S:
     """Decorates a scheme: from then on, programme files and stored terms know it by its kind."""
-    check.text()(says=kind.says)
+    check.text()(summary=kind.summary)
     if kind.kind in SCHEMES:
         raise CheckError("kind", "one that is not taken", repr(kind.kind))
     SCHEMES[kind.kind] = fields.document_fields(codec.register_term(kind.kind)(kind))

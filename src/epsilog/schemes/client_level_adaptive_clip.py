@@ -36,7 +36,9 @@ class ClientLevelAdaptiveClip(SampledScheme):
     noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
 
     kind: ClassVar[str] = "client-level-adaptive-clip"
-    says: ClassVar[str] = "The server clips each client's update to a norm that it learns with noise, and adds noise."
+    summary: ClassVar[str] = (
+        "The server clips each client's update to a norm that it learns with noise, and adds noise."
+    )
     adaptive_clip: ClassVar[bool] = True
     reach: ClassVar[float] = 1e6  # how far a clip norm may move from the first one, either way
     published: ClassVar[str] = "global model and clip norm"

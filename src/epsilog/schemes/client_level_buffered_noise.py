@@ -41,7 +41,7 @@ class ClientLevelBufferedNoise(RoundRobinScheme):
     noise_multiplier: Annotated[float, parameters.CORRELATED_NOISE]
 
     kind: ClassVar[str] = "client-level-buffered-noise"
-    says: ClassVar[str] = "The server sums clipped updates, and adds noise that fades out of later rounds again."
+    summary: ClassVar[str] = "The server sums clipped updates, and adds noise that fades out of later rounds again."
 
     def __post_init__(self) -> None:
         RoundRobinScheme.__post_init__(self)

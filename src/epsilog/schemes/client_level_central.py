@@ -25,7 +25,7 @@ class ClientLevelCentral(SampledScheme):
     noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
 
     kind: ClassVar[str] = "client-level-central"
-    says: ClassVar[str] = "The server clips each client's update, sums, and adds noise to the sum."
+    summary: ClassVar[str] = "The server clips each client's update, sums, and adds noise to the sum."
 
     def at_cohort_sizes(self, sizes: Sequence[int]) -> Release | None:
         """Each round priced at its own share of the clients (Poisson); empty rounds release nothing about anybody."""

@@ -48,7 +48,7 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
     )
 
     kind: ClassVar[str] = "client-level-correlated-noise"
-    says: ClassVar[str] = "The server sums clipped updates, and adds noise that later rounds partly take back."
+    summary: ClassVar[str] = "The server sums clipped updates, and adds noise that later rounds partly take back."
 
     def __post_init__(self) -> None:
         RoundRobinScheme.__post_init__(self)

@@ -52,7 +52,7 @@ class ClientLevelDistributed(Scheme):
     ]
 
     kind: ClassVar[str] = "client-level-distributed"
-    says: ClassVar[str] = "Each client adds a share of the noise, and secure aggregation shows the sum alone."
+    summary: ClassVar[str] = "Each client adds a share of the noise, and secure aggregation shows the sum alone."
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
     replies_are_public: ClassVar[bool] = True
@@ -86,16 +86,16 @@ class ClientLevelDistributed(Scheme):
     @property
     def accounted_multiplier(self) -> float:
         """Less what a sum of discrete Gaussians lacks to be one, rounded down; 0 on too coarse a grid."""
-        return self._accounted(1.0)
+        return self._compute_accounted_multiplier(1.0)
 
-    def _accounted(self, share: float) -> float:
+    def _compute_accounted_multiplier(self, share: float) -> float:
         stddev = share * self.share_stddev
         if not 1 <= stddev <= FINEST:  # too coarse for the bound below on e, or too fine for the draws
             return 0.0
         unlike = 2.1 * math.exp(-(math.pi**2) * min(stddev, 8.0) ** 2)  # e for k = 1, the largest of all
-        apart = 2.1 * unlike * self.survivors * LARGEST_MODEL  # of logarithms, over coordinates and clients
+        log_ratio = 2.1 * unlike * self.survivors * LARGEST_MODEL  # of logarithms, over coordinates and clients
         multiplier = share * self.noise_multiplier
-        return ROUNDED * multiplier / (1 + 2 * multiplier * apart)
+        return ROUNDED * multiplier / (1 + 2 * multiplier * log_ratio)
 
     def gives_up(self, replies: int) -> bool:
         """Fewer shares of the noise than were planned are never unmasked."""
@@ -103,7 +103,7 @@ class ClientLevelDistributed(Scheme):
 
     def step(self, share: float = 1.0) -> PoissonSampled:
         """One sum; nothing is sampled that the server does not see."""
-        multiplier = self._accounted(check.at_least(0, check.DOWN)(share=share))
+        multiplier = self._compute_accounted_multiplier(check.at_least(0, check.DOWN)(share=share))
         rho = 0.5 / multiplier**2 if multiplier > 1e-150 else NO_GUARANTEE
         return PoissonSampled(ZeroConcentratedDP(rho), 1.0)
 
@@ -111,7 +111,7 @@ class ClientLevelDistributed(Scheme):
         """One for each round that one client may take part in."""
         return min(check.integer(0)(rounds=rounds), self.max_participations)
 
-    def unamplified(self) -> Release:
+    def unamplified_release(self) -> Release:
         """The same: nothing is amplified."""
         return self.release()
 

@@ -45,13 +45,13 @@ class ClientSide(Scheme):
 
     def in_every_round(self) -> Release:
         """Without the cap, which only the lists show to have been kept."""
-        return replace(self, max_participations=self.rounds).unamplified()
+        return replace(self, max_participations=self.rounds).unamplified_release()
 
 
 @register_scheme
 @dataclass(frozen=True, slots=True)
 class ClientLevelClientSide(ClientSide):
-    """Each sampled client clips its own update, adds noise to it and sends the sum: nobody is trusted with the update.
+    """Each sampled client clips its own update, adds noise and sends the sum: no party is trusted with the update.
 
     The Gaussian mechanism, once each time a client takes part. That it takes part is not hidden, so a neighbour is the
     same run with nothing where one client's update was (zero-out); replacing its data by other data moves the update
@@ -64,7 +64,7 @@ class ClientLevelClientSide(ClientSide):
     ]
 
     kind: ClassVar[str] = "client-level-client-side"
-    says: ClassVar[str] = "Each client clips its whole update, adds noise to it itself, and sends that."
+    summary: ClassVar[str] = "Each client clips its whole update, adds noise to it itself, and sends that."
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
     relations = (NeighboringRelation.ZERO_OUT,)
@@ -99,7 +99,7 @@ class ExampleLevelClientSide(ClientSide):
     ]
 
     kind: ClassVar[str] = "example-level-client-side"
-    says: ClassVar[str] = "Each client runs DP-SGD on its own examples and sends a noisy model."
+    summary: ClassVar[str] = "Each client runs DP-SGD on its own examples and sends a noisy model."
     unit_is_client: ClassVar[bool] = False
     local_settings: ClassVar[tuple[str, ...]] = ("nominal_examples",)
     parties: ClassVar[tuple[Party, ...]] = onlookers("local model", "batches")

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from epsilog.ledger.commands import COMMANDS, WHOLE
+from epsilog.ledger.commands import COMMANDS, ENTIRE_LEDGER
 from epsilog.server import routes, snippets
 from epsilog.server.access import (
     ALLOWED_ACTIONS,
@@ -90,7 +90,7 @@ PERMISSIONS: Mapping[tuple[str, str], Permission] = {
             *(("GET", f"/ledger/{name}", _READ) for name in _LEDGER_READS.split()),
             ("POST", "/ledger/fits", _READ),
             *(
-                ("POST", f"/ledger/{one.name}", Permission(Action(one.role), whole_ledger=one.tells == WHOLE))
+                ("POST", f"/ledger/{one.name}", Permission(Action(one.role), whole_ledger=one.subject == ENTIRE_LEDGER))
                 for one in COMMANDS.values()
             ),
             ("POST", "/ledger/verify", _AUDIT),

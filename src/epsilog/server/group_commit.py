@@ -90,7 +90,7 @@ class GroupCommitStore:
             with group.part() as session:
                 yield session
         except BaseException as error:
-            broken = None if group.session.whole else error
+            broken = None if group.session.intact else error
             raise
         finally:
             self._pass_on(group, broken)

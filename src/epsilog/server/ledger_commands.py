@@ -66,7 +66,7 @@ def build_command_model(command: type[Command]) -> type[RequestModel]:
     """The strict body of a command."""
     members = {one.name: _describe_field(command, one) for one in fields(command)}  # type: ignore[arg-type]
     model: type[RequestModel] = create_model(  # type: ignore[call-overload]
-        f"{command.__name__}Ask", __base__=RequestModel, __doc__=command.says.partition("\n")[0], **members
+        f"{command.__name__}Ask", __base__=RequestModel, __doc__=command.description.partition("\n")[0], **members
     )
     return model
 
@@ -79,7 +79,7 @@ def _describe_field(command: type[Command], one: Any) -> tuple[Any, Any]:
     info |= {} if arg.example is None else {"examples": [arg.example]}
     most = arg.as_kind.most
     info |= {"max_length": most} if most and stated not in (NeighboringRelation, int, bool) else {}
-    default = None if one.name == "key" and command.tells == RESERVATION else one.default  # the header may give it
+    default = None if one.name == "key" and command.subject == RESERVATION else one.default  # the header may give it
     if one.default_factory is not MISSING:
         info["default_factory"] = one.default_factory
     elif default is not MISSING:
@@ -90,7 +90,7 @@ def _describe_field(command: type[Command], one: Any) -> tuple[Any, Any]:
 
 def _make_endpoint(command: type[Command]) -> Callable[..., Any]:
     """The function that executes a command."""
-    reserves = command.tells == RESERVATION
+    reserves = command.subject == RESERVATION
 
     async def endpoint(
         ask: RequestModel, service: Service, caller: Caller, idempotency_key: IdempotencyKey = None
@@ -122,7 +122,7 @@ def _make_endpoint(command: type[Command]) -> Callable[..., Any]:
 
 
 for _command in COMMANDS.values():
-    _summary, _, _more = _command.says.partition("\n")
+    _summary, _, _more = _command.description.partition("\n")
     router.add_api_route(
         f"/ledger/{_command.name}",
         _make_endpoint(_command),

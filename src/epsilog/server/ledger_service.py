@@ -168,7 +168,7 @@ class LedgerService:
                 if not ledger_exists(where):
                     raise StorageError("the server's ledger is not there")
                 self._ledger = open_local_ledger(
-                    where, pricing=self.costs.cost_model(), within=GroupCommitStore, admit_free=self.admit_free
+                    where, cost_model=self.costs.cost_model(), within=GroupCommitStore, admit_free=self.admit_free
                 )
             return self._ledger
 

@@ -33,8 +33,8 @@ def make_federated_snippets_route(ask: FederatedVerdict) -> dict[str, Any]:
     line = f"gaussian:{schedule.noise_multiplier!r}::{schedule.sampling_probability!r}:{schedule.rounds}"
     in_playground = schedule.sampling == "poisson" and ask.relation != "replace-one"
     return {
-        "python": _write_python("federated", ask),
-        "command": _write_command("federated", ask, {"population", "cohort_size", "rounds", "noise_multiplier"}),
+        "python": _write_python("plan_federated", ask),
+        "command": _write_command("plan_federated", ask, {"population", "cohort_size", "rounds", "noise_multiplier"}),
         "programme": programme,
         "no_programme": reason,
         "playground": _link_playground([line], found.delta.delta, ask.relation) if in_playground else None,
@@ -78,14 +78,14 @@ def _write_python(name: str, ask: FederatedVerdict | QueriesVerdict) -> str:
     if "trials" in values:
         values["trials"] = f"ep.mechanisms.parse_trials({values['trials']})"
     arguments = "".join(f"    {key}={value},\n" for key, value in values.items())
-    cost = "plan.epsilon.upper" if name == "federated" else "plan.shares[0].optimal.scale"
+    cost = "plan.epsilon.upper" if name == "plan_federated" else "plan.shares[0].optimal.scale"
     odds = f"plan.meaning({'' if ask.cap is None else f'cap={ask.cap!r}'}).odds"
     return f"import epsilog as ep\n\nplan = ep.plan.{name}(\n{arguments})\nprint({cost})\nprint({odds})\n"
 
 
 def _write_command(name: str, ask: Question, first: set[str]) -> str:
     values = _list_parameters(name, ask, omit=("clip_norm", "magnitude"))  # neither changes the cost
-    words = ["epsilog", "plan", name]
+    words = ["epsilog", "plan", name.removeprefix("plan_")]
     for key, value in sorted(values.items(), key=lambda each: each[0] not in first):
         text = ",".join(map(repr, value)) if isinstance(value, list) else value
         words += [f"--{key.replace('_', '-')}", str(text or 0 if key == _POLICY else text)]

@@ -17,7 +17,7 @@ CLAIM, ESTIMATE, SPENT, OVER = "#12877f", "#bf5b16", "#7765c4", "#cc3a32"
 WIDTH = 560
 _TEXT = 'font-family="system-ui, sans-serif" font-size="12" fill="currentColor"'
 _LETTER = 6.8  # pixels, at most about
-_ROOM = 1.12  # past the largest number of a bar
+_MARGIN = 1.12  # past the largest number of a bar
 
 
 def choose_ticks(low: float, high: float, *, wanted: int = 5) -> list[float]:
@@ -61,18 +61,18 @@ def draw_interval_bar(
     >>> draw_interval_bar(1.0, float("inf"), title="epsilon")
     ''
     """
-    marks = [
+    shapes = [
         (label, value, colour, dash)
         for mark, colour, dash in ((estimate, ESTIMATE, ""), (cap, "currentColor", "4 3"))
         if mark is not None and math.isfinite(mark[1])
         for label, value in [mark]
     ]
-    numbers = [lower, upper, *(value for _, value, *_ in marks)]
+    numbers = [lower, upper, *(value for _, value, *_ in shapes)]
     if not (math.isfinite(lower) and math.isfinite(upper)):
         return ""
     least = 0.0 if from_zero else min(numbers)
     most = max(*numbers, least)
-    pad = (_ROOM - 1) * ((most - least) or abs(most) or 1.0)
+    pad = (_MARGIN - 1) * ((most - least) or abs(most) or 1.0)
     least, most = (least if from_zero else least - pad), most + pad
 
     def at(value: float) -> float:
@@ -83,7 +83,7 @@ def draw_interval_bar(
     band = f'<rect x="{at(upper) - wide:.1f}" y="21" width="{wide:.1f}" height="14" fill="{CLAIM}" fill-opacity=".35"/>'
     edge = f'<path d="M{at(upper):.1f} 15V41" stroke="{CLAIM}" stroke-width="3"/>'
     parts = [rail, band, edge]
-    for label, value, colour, dash in marks:
+    for label, value, colour, dash in shapes:
         parts.append(f'<path d="M{at(value):.1f} 15V41" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>')
         parts.append(_label(at(value), 11, label))
     parts += [_label(at(tick), 56, f"{tick:g}") for tick in choose_ticks(least, most)]
@@ -185,12 +185,12 @@ def draw_band_plot(
     for height, label in sorted(ends):
         reached = max(height, reached + 14)
         parts.append(_label(right + 6, reached + 4, label, anchor="start"))
-    told = "; ".join(
+    description = "; ".join(
         f"{label}: between {low:.3g} and {high:.3g} at {x:g}"
         for label, points in lines
         for x, low, high in dict.fromkeys((points[0], points[-1]))
     )
-    return _svg(parts, 250, f"{title}. {y_label} over {x_label}: {told}")
+    return _svg(parts, 250, f"{title}. {y_label} over {x_label}: {description}")
 
 
 def _drawable(
@@ -229,6 +229,6 @@ def _label(x: float, y: float, text: str, *, anchor: str = "middle") -> str:
 
 
 def _svg(parts: Sequence[str], height: int, title: str) -> str:
-    says = escape(title)
-    head = f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="{says}"'
-    return f'{head} style="display:block;max-width:100%;height:auto"><title>{says}</title>{"".join(parts)}</svg>'
+    label = escape(title)
+    head = f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="{label}"'
+    return f'{head} style="display:block;max-width:100%;height:auto"><title>{label}</title>{"".join(parts)}</svg>'

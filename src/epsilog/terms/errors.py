@@ -118,20 +118,20 @@ class BudgetExceededError(EpsilogError):
         self.reason, self.hint, self.owners = reason, hint, (scope,) if owners is None else owners
         sums = {"asked": requested, "available": available, "short by": self.shortfall, "cap": self.caps}
         sums |= {"spent": self.spent, "reserved": self.reserved, "set aside": self.set_aside}
-        told = [f"{name} {', '.join(f'{unit} {n}' for unit, n in sum_.items())}" for name, sum_ in sums.items() if sum_]
-        said = [reason, *told, hint, f"more is for its owner to allow: {', '.join(self.owners)}" if self.owners else ""]
-        super().__init__(f"budget of {scope!r} refuses: {'; '.join(filter(None, said))}")
+        amounts = [f"{name} {', '.join(f'{unit} {n}' for unit, n in one.items())}" for name, one in sums.items() if one]
+        remedy = f"more is for its owner to allow: {', '.join(self.owners)}" if self.owners else ""
+        super().__init__(f"budget of {scope!r} refuses: {'; '.join(filter(None, [reason, *amounts, hint, remedy]))}")
 
-    def explained(self, *, hint: str, owners: tuple[str, ...]) -> BudgetExceededError:
+    def with_remedy(self, *, hint: str, owners: tuple[str, ...]) -> BudgetExceededError:
         """The same refusal, with what would fit and who can allow more."""
-        return BudgetExceededError(**{name: getattr(self, name) for name in _TOLD} | {"hint": hint, "owners": owners})
+        return BudgetExceededError(**{name: getattr(self, name) for name in _ARGS} | {"hint": hint, "owners": owners})
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values, for programs that show it or act on it."""
-        return {name: getattr(self, name) for name in _TOLD} | {"owners": list(self.owners)}
+        return {name: getattr(self, name) for name in _ARGS} | {"owners": list(self.owners)}
 
 
-_TOLD = (
+_ARGS = (
     *("scope", "requested", "available", "caps", "spent", "reserved", "set_aside", "shortfall"),
     *("reason", "hint", "owners"),
 )

@@ -88,7 +88,7 @@ class Finding:
         code: what was found, as check/outcome, such as "noise/too-weak". Codes are listed in the reference and keep
             their meaning; sentences may change.
         verdict: how bad it is.
-        says: one sentence for a reader; what it quotes becomes ``legible``.
+        message: one sentence for a reader; what it quotes becomes ``legible``.
         numbers: named figures behind it: observed, expected, p-values, intervals.
         lacks: the evidence for want of which it was not checked; "" if that was not the reason.
         false_alarm: how often the check rejects a sound run, at most; 0 for what is compared and not estimated.
@@ -99,7 +99,7 @@ class Finding:
 
     code: str
     verdict: Status
-    says: str
+    message: str
     numbers: tuple[tuple[str, float], ...] = ()
     lacks: str = ""
     false_alarm: float = 0.0
@@ -109,7 +109,7 @@ class Finding:
             raise CheckError("code", "words as check/outcome", repr(self.code))
         check.validate_fields(
             self,
-            says=_SENTENCE,
+            message=_SENTENCE,
             verdict=check.instance_of(Status),
             numbers=check.sequence_of(check.pair_of(check.text(), check.real())),
             lacks=check.one_of(("", *EVIDENCE_KINDS, *LOG_EVIDENCE_KINDS)),
@@ -151,5 +151,5 @@ class Finding:
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
-        told = {"code": self.code, "check": self.check, "verdict": self.verdict.value, "says": self.says}
-        return told | {"numbers": dict(self.numbers)}
+        document = {"code": self.code, "check": self.check, "verdict": self.verdict.value, "says": self.message}
+        return document | {"numbers": dict(self.numbers)}

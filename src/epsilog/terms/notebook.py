@@ -20,8 +20,8 @@ def render_html_table(caption: str, rows: Iterable[Sequence[object]], headings: 
     head = "".join(f"<th {left}>{_format_cell(name)}</th>" for name in headings)
     lines = [f"<tr>{head}</tr>"] if head else []
     for name, *cells in rows:
-        told = "".join(f"<td>{_format_cell(cell)}</td>" for cell in cells)
-        lines.append(f"<tr><th {left}>{_format_cell(name)}</th>{told}</tr>")
+        row = "".join(f"<td>{_format_cell(cell)}</td>" for cell in cells)
+        lines.append(f"<tr><th {left}>{_format_cell(name)}</th>{row}</tr>")
     return f"<table><caption>{_format_cell(caption)}</caption>{''.join(lines)}</table>"
 
 

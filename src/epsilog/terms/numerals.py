@@ -33,20 +33,20 @@ _EXPONENT = 400  # past every double
 _LARGEST, _SMALLEST = Fraction(sys.float_info.max), Fraction(math.ulp(0.0))
 
 
-def read_number(name: str, text: str, *, whole: bool = False) -> Fraction:
+def read_number(name: str, text: str, *, integer: bool = False) -> Fraction:
     """Reads a number as a person wrote it, exactly: 1e-6, 10^-6, 1.2×10⁻⁶, 1/50000, 0.000001, 50 000.
 
     Args:
         name: what is read, for the error.
         text: the text.
-        whole: whether it must be a whole number, which is written without a point.
+        integer: whether it must be a whole number, which is written without a point.
 
     Raises:
         CheckError: the text is no number, or can be read as two: "50.000", "50,000", "2,5".
 
-    >>> read_number("rounds", "50 000", whole=True)
+    >>> read_number("rounds", "50 000", integer=True)
     Fraction(50000, 1)
-    >>> read_number("rounds", "50.000", whole=True)
+    >>> read_number("rounds", "50.000", integer=True)
     Traceback (most recent call last):
     epsilog.terms.errors.CheckError: rounds must be written without “.”, which can group digits or begin decimals: \
 write 50000 or 50, got '50.000'
@@ -56,11 +56,11 @@ write 50000 or 50, got '50.000'
         raise CheckError(name, f"a number of at most {_LONGEST} characters", repr(given[:40]))
     spelled = _RAISED.sub(lambda ten: f"10^{ten[1].translate(_SUPERSCRIPT)}", given).translate(_MINUS)
     parts = _AROUND.sub(r"\1", spelled).split("/")
-    values = [_part(name, part, given, whole=whole) for part in parts]
+    values = [_part(name, part, given, integer=integer) for part in parts]
     if len(values) > 2 or (len(values) == 2 and not values[1]):
         raise CheckError(name, "a number", repr(given))
     value = values[0] if len(values) == 1 else values[0] / values[1]
-    if whole and value.denominator != 1:
+    if integer and value.denominator != 1:
         raise CheckError(name, "a whole number", repr(given))
     if abs(value) > _LARGEST or 0 < abs(value) < _SMALLEST:
         raise CheckError(name, "0 or a number that a double holds", repr(given))
@@ -76,14 +76,14 @@ def require_one_reading(name: str, text: str) -> None:
     >>> require_one_reading("delta", "1.125")
     """
     if _TYPED_GROUP.fullmatch(text):
-        raise CheckError(name, _two_ways(text, ".", whole=False), repr(text), verb="be written")
+        raise CheckError(name, _two_ways(text, ".", integer=False), repr(text), verb="be written")
 
 
-def _part(name: str, text: str, given: str, *, whole: bool) -> Fraction:
+def _part(name: str, text: str, given: str, *, integer: bool) -> Fraction:
     """A number without a fraction bar; what can be read in two ways is refused before anything is read."""
     groups = _GROUPS.fullmatch(text)
-    if groups and (groups[1] == "," or whole or _TYPED_GROUP.fullmatch(text)):
-        raise CheckError(name, _two_ways(text, groups[1], whole=whole), repr(given), verb="be written")
+    if groups and (groups[1] == "," or integer or _TYPED_GROUP.fullmatch(text)):
+        raise CheckError(name, _two_ways(text, groups[1], integer=integer), repr(given), verb="be written")
     if "," in text:
         rule = "without a comma: a point begins the decimals, spaces group digits"
         raise CheckError(name, rule, repr(given), verb="be written")
@@ -96,15 +96,15 @@ def _part(name: str, text: str, given: str, *, whole: bool) -> Fraction:
     exponent = plain[1] if plain else power[2] if power else None
     if exponent is not None and abs(int(exponent)) > _EXPONENT:
         raise CheckError(name, f"a number with an exponent of at most {_EXPONENT}", repr(given))
-    if whole and plain and exponent is None and "." in text:
+    if integer and plain and exponent is None and "." in text:
         raise CheckError(name, "a whole number, written without a point", repr(given))
     return Fraction(text) if plain else Fraction(f"{power[1] or 1}e{power[2]}") if power else Fraction()
 
 
-def _two_ways(text: str, mark: str, *, whole: bool) -> str:
+def _two_ways(text: str, mark: str, *, integer: bool) -> str:
     """The two readings of one mark, to choose from; several marks can only group digits."""
     joined, rule = text.replace(mark, ""), f"without “{mark}”, which can group digits or begin decimals"
     if text.count(mark) > 1:
         return f"{rule}: write {joined}"
     decimals = text.replace(mark, ".").rstrip("0").rstrip(".")
-    return f"{rule}: write {joined}" + ("" if whole and "." in decimals else f" or {decimals}")
+    return f"{rule}: write {joined}" + ("" if integer and "." in decimals else f" or {decimals}")

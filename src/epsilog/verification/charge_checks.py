@@ -102,7 +102,7 @@ def _build_expected_request(plan: RegisteredPlan) -> dict[str, Any]:
         "release": codec.to_json(plan.release),
         "relation": plan.guarantee.relation.value,
         "privacy_unit": plan.guarantee.privacy_unit,
-        "delta": Amounts.charged({"delta": plan.budget["delta"]})["delta"],
+        "delta": Amounts.from_charge({"delta": plan.budget["delta"]})["delta"],
         "rounds": plan.scheme.rounds,
         "simulation": plan.simulation,
     }

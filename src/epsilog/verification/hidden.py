@@ -69,7 +69,7 @@ def weigh_at(false_alarm: float, weigh: Callable[[float], Finding], *, warned: f
         return at_level
     says = f"Such lists have a probability below {warned:g} under the planned sampler. Look for a fault: a report says "
     says += "that this check passed, because its delta covers rarer outcomes only."
-    return replace(found, code=UNLIKELY, verdict=Status.WARNED, says=says, false_alarm=false_alarm)
+    return replace(found, code=UNLIKELY, verdict=Status.WARNED, message=says, false_alarm=false_alarm)
 
 
 def get_published_verdict(finding: Finding) -> Status:

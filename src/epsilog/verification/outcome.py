@@ -61,7 +61,7 @@ class Reconciliation:
         }
 
     def _repr_html_(self) -> str:
-        rows = [(finding.check, finding.verdict, finding.says) for finding in self.findings]
+        rows = [(finding.check, finding.verdict, finding.message) for finding in self.findings]
         return render_html_table(
             f"Records against plan and ledger: {self.verdict}", rows, ["check", "verdict", "what was found"]
         )

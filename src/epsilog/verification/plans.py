@@ -33,7 +33,7 @@ def check_plan(plan: RegisteredPlan) -> Finding:
 def bound_unamplified(plan: RegisteredPlan) -> Interval:
     """Epsilon against whoever knows who took part, worked out here: what a plan states of it is never repeated."""
     return compute_certified_interval(
-        plan.best_of_trials(plan.scheme.unamplified()), plan.guarantee.delta, plan.guarantee.relation
+        plan.best_of_trials(plan.scheme.unamplified_release()), plan.guarantee.delta, plan.guarantee.relation
     )
 
 

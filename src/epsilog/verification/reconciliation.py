@@ -60,8 +60,8 @@ def _apply_owner_attestation(finding: Finding, evidence: RunEvidence) -> Finding
         return Finding(f"{finding.check}/failed-by-the-owner", Status.FAILED, "The owner's own word is that it failed.")
     if evidence.custody is None or told is get_published_verdict(finding):
         return finding
-    says = f"The owner says {told}, and custody.jsonl says {finding.verdict}: {finding.says}"
-    return replace(finding, code=f"{finding.check}/contradicts-the-owner", verdict=Status.FAILED, says=says)
+    says = f"The owner says {told}, and custody.jsonl says {finding.verdict}: {finding.message}"
+    return replace(finding, code=f"{finding.check}/contradicts-the-owner", verdict=Status.FAILED, message=says)
 
 
 def check_owner(evidence: RunEvidence) -> tuple[Finding, ...]:

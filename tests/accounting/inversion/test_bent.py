@@ -181,7 +181,7 @@ def test_what_is_left_out_is_needed():
         found._end = found._pieces[-1].end  # straight up from here
         found._evaluate()
         power = found._start + found._end.real
-        found._end_size = found._size(found._laws, power, found._end.imag, TURNS)[0]
+        found._end_size = found._size(found._profiles, power, found._end.imag, TURNS)[0]
         assert holds()
         found._end_size = -1e6
         missed["end"] += not holds()
@@ -245,6 +245,6 @@ def test_what_the_path_was_not_made_for_is_left_to_others():
     laplace = Composition.of(Repeated(PoissonSampled(Laplace(1.0), 0.1), 3), ADD).orderings()[0].upper
     assert not bendable(laplace)
     assert not bendable(pairs([(1.0, 0.1)]) + pairs([(1.0, 0.1)], AdjacencyType.ADD))
-    assert not bendable(pairs([(0.5 + i / 100, 0.1) for i in range(bent._MOST_LAWS + 1)]))
+    assert not bendable(pairs([(0.5 + i / 100, 0.1) for i in range(bent._MAX_PROFILES + 1)]))
     with pytest.raises(InversionInfeasibleError):
         path(pairs([(0.08, 1e-6)]), 0.02)

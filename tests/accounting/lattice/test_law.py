@@ -76,7 +76,7 @@ def drawn(seed: int) -> tuple[DominatingPair, Array, float, float, float]:
 @pytest.mark.parametrize("rough", [False, True])
 def test_a_law_lies_between_its_merged_and_its_connected_lattice_law(seed: int, rough: bool) -> None:
     pair, index, step, offset, coarse = drawn(seed)
-    law = pair.law
+    law = pair.base
     assert isinstance(law, DiscretePair)
     if rough:
         shares = np.random.default_rng(seed).choice([0.0, 0.1, 0.3], size=len(law.u))

@@ -7,7 +7,7 @@ import pytest
 
 from epsilog.accounting import delta, epsilon, profile, rho
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, PureDP, Repeated, Staircase
-from epsilog.numerics.noise import staircase_law
+from epsilog.numerics.noise import build_staircase_pair
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -33,7 +33,7 @@ def divergence(eps, gamma, shift, at):
 @pytest.mark.parametrize("eps", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_no_shift_up_to_the_whole_one_loses_more_and_the_whole_one_loses_what_is_said(eps, gamma, steps):
-    law = staircase_law(eps, gamma, steps)
+    law = build_staircase_pair(eps, gamma, steps)
     assert law.p.sum() == pytest.approx(1, rel=1e-12)
     assert law.p == pytest.approx((law.p * np.exp(-law.u))[::-1], rel=1e-12, abs=1e-300)
     for at in (-0.7 * eps, 0.0, 0.2 * eps, eps, 1.5 * eps, 2.9 * eps):

@@ -95,7 +95,7 @@ def test_composition_with_a_gaussian_beside_one_bin_is_one_gaussian():
     grid = np.linspace(-8, 8, 4001)
     table = ProfilePayoff(epsilon, tuple(grid), tuple(map(profile, grid)))
     truth = gaussian_delta(math.hypot(mu, other), epsilon)[1]
-    found = certified(BallsInBins(Gaussian(0.8), bins=1), beside=(table, table), samples=300_000, seed=12)
+    found = certified(BallsInBins(Gaussian(0.8), bins=1), payoffs=(table, table), samples=300_000, seed=12)
     assert truth in found.interval
     assert found.interval.upper < 1.1 * truth
     for part in found.evidence:  # the control: the other event is seen
@@ -135,14 +135,14 @@ def test_a_profile_next_to_nothing_adds_nothing():
     table = ProfilePayoff(1.0, epsilons, tuple(max(0.0, -math.expm1(e)) * (1 - 2e-16) for e in epsilons))
     losses = np.linspace(-1, 40, 999)
     assert (table.log_value(losses) >= HockeyStick(1.0).log_value(losses)).all()
-    assert certified(beside=(table, table), samples=20_000, seed=3).interval.upper >= EXACT
+    assert certified(payoffs=(table, table), samples=20_000, seed=3).interval.upper >= EXACT
 
 
-def test_beside_means_one_profile_in_each_direction_at_this_epsilon():
+def test_payoffs_are_one_profile_in_each_direction_at_this_epsilon():
     table = ProfilePayoff(1.0, (0.0, 1.0), (0.5, 0.2))
-    for beside in ((), (table,), (table,) * 3, (table, ProfilePayoff(2.0, (0.0, 1.0), (0.5, 0.2)))):
-        with pytest.raises(ValueError, match="beside must hold two"):
-            certified(beside=beside, samples=1000, seed=1)
+    for payoffs in ((), (table,), (table,) * 3, (table, ProfilePayoff(2.0, (0.0, 1.0), (0.5, 0.2)))):
+        with pytest.raises(ValueError, match="payoffs must hold two"):
+            certified(payoffs=payoffs, samples=1000, seed=1)
 
 
 def test_the_largest_payoff_by_tilt():

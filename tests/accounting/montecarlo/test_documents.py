@@ -114,8 +114,8 @@ def test_no_shard_has_more_hits_than_draws(hits):
 
 def test_counts_of_all_shards_are_the_whole_and_fewer_are_a_beginning():
     assert TrialEvidence(TRIAL, FULL).total == TRIAL.samples
-    assert TrialEvidence(TRIAL, FULL).whole
-    assert not TrialEvidence(TRIAL, FULL[:2]).whole
+    assert TrialEvidence(TRIAL, FULL).is_complete
+    assert not TrialEvidence(TRIAL, FULL[:2]).is_complete
     for wrong in ((), (*FULL, 0)):
         with pytest.raises(ValueError, match="hits must have 1 to 3 entries"):
             TrialEvidence(TRIAL, wrong)

@@ -234,8 +234,7 @@ def test_what_is_no_document_is_refused(certificate, change):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("bins", 10**5), ("epochs", 2**53 - 1), ("noise", 1e-300), ("noise", 0.0)],
+    ("field", "value"), [("bins", 10**5), ("epochs", 2**53 - 1), ("noise", 1e-300), ("noise", 0.0)]
 )
 def test_what_cannot_be_drawn_at_all_is_no_hang_and_no_crash(certificate, field, value):
     other = copy.deepcopy(certificate)
@@ -270,7 +269,7 @@ def test_redrawing_nothing_is_no_check(certificate, none):
 
 def test_a_composition_states_what_it_takes_from_outside():
     table = ProfilePayoff(1.0, (-1.0, 0.0, 1.0, 2.0), (0.7, 0.1, 0.01, 0.0))
-    document = as_read(montecarlo.certify_delta(BINS, epsilon=1.0, beside=(table, table), samples=20_000, seed=6))
+    document = as_read(montecarlo.certify_delta(BINS, epsilon=1.0, payoffs=(table, table), samples=20_000, seed=6))
     assert any("beside" in line for line in document["interval"]["assumptions"])
     assert montecarlo.recompute_document(document) == ()
 

@@ -91,7 +91,7 @@ def test_a_transaction_that_the_server_gave_up_is_not_acknowledged(place, ledger
                 session._raw.execute("SELECT 1 / 0")
             with pytest.raises(StorageError), session.part():
                 raise AssertionError
-            assert not session.whole
+            assert not session.intact
 
     with pytest.raises(StorageError, match="given up"):
         write()

@@ -44,7 +44,7 @@ def test_a_ledger_that_is_well_has_nothing_to_fear(ledger):
     remarks = found(ledger)
     assert [*remarks] == ["names", "file rights", "folder rights", "disk", "log", "clock", "chain"]
     assert all(remark.well for remark in remarks.values())
-    assert remarks["chain"].says == "7 entries hold; 1 charges run, 1 are only reserved"
+    assert remarks["chain"].message == "7 entries hold; 1 charges run, 1 are only reserved"
 
 
 def test_looking_changes_nothing(ledger):
@@ -56,14 +56,14 @@ def test_looking_changes_nothing(ledger):
 def test_a_second_name_is_found(ledger):
     os.link(ledger, ledger.with_name("again.db"))
     remarks = found(ledger)
-    assert (remarks["names"].well, "2 names" in remarks["names"].says) == (False, True)
+    assert (remarks["names"].well, "2 names" in remarks["names"].message) == (False, True)
     assert remarks["chain"].well is False  # such a file is not opened
 
 
 def test_a_symbolic_link_is_told_and_followed(ledger, tmp_path):
     (tmp_path / "link.db").symlink_to(ledger)
     remarks = found(tmp_path / "link.db")
-    assert str(ledger) in remarks["link"].says
+    assert str(ledger) in remarks["link"].message
     assert remarks["chain"].well
 
 
@@ -75,7 +75,7 @@ def test_who_may_write_is_told(ledger, mode, well, who):
     ledger.parent.chmod(mode | 0o700)
     for about in ("file rights", "folder rights"):
         remark = found(ledger)[about]
-        assert (remark.well, who in remark.says) == (well, True)
+        assert (remark.well, who in remark.message) == (well, True)
 
 
 def test_a_shared_folder_where_nobody_removes_what_is_anothers_is_well(ledger):
@@ -120,12 +120,12 @@ def test_the_disk_is_that_of_the_nearest_mount(tmp_path, path, kind):
 def test_an_open_log_and_a_broken_chain_are_told(ledger, tmp_path):
     with open_ledger(ledger, clock=lambda: NOW) as books:
         books.charge("acme", PureDP(0.1), key="more")
-        says = found(ledger)["log"].says
+        says = found(ledger)["log"].message
         assert "budget.db-wal" in says or says.startswith("none")  # where SQLite is too old for one
     broken = tmp_path / "copy.db"
     shutil.copy(ledger, broken)
     broken.write_bytes(broken.read_bytes().replace(b'"0.1"', b'"0.2"'))
     remark = found(broken)["chain"]
-    assert (remark.well, "entry" in remark.says) == (False, True)
+    assert (remark.well, "entry" in remark.message) == (False, True)
     broken.write_text("no ledger" * 100)
     assert found(broken)["chain"].well is False

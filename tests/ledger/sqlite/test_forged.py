@@ -55,7 +55,7 @@ def test_a_chain_that_was_rewritten_to_charge_less_is_priced_again(books, path, 
     quantity, cheaper, delta = forged
     (amount,) = books.charge(scope, release, key="k", delta=delta).amounts.values()
     books.close()
-    assert verify_ledger(path).priced == 1
+    assert verify_ledger(path).rechecked == 1
 
     def changed(text):
         document = json.loads(text)
@@ -78,9 +78,9 @@ def test_prices_are_worked_out_again_as_long_as_there_is_time(books, path):
     books.override_price("both", Gaussian(1.0), key="o", amount={"epsilon": "0.1"}, reason="because")
     books.charge("both", Gaussian(1.0), key="o", amount={"epsilon": "0.1"})
     found = books.verify()
-    assert (found.priced, found.unpriced, found.overridden) == (3, 0, (("both", "o"),))
+    assert (found.rechecked, found.unchecked, found.overridden) == (3, 0, (("both", "o"),))
     found = books.verify(seconds=-1)
-    assert (found.priced, found.unpriced) == (0, 3)
+    assert (found.rechecked, found.unchecked) == (0, 3)
 
 
 def test_everything_that_a_ledger_writes_is_what_verify_reads(books):
@@ -90,4 +90,4 @@ def test_everything_that_a_ledger_writes_is_what_verify_reads(books):
     run.round_released(1, output_hash="ab" * 32)
     run.commit({"rounds.jsonl": "ab" * 32})
     books.reserve("both/a", PureDP(0.1), key="c").cancel("no longer")
-    assert books.verify().priced == 2
+    assert books.verify().rechecked == 2

@@ -24,7 +24,7 @@ def test_it_costs_one_gaussian_for_each_participation():
     found = epsilon(SCHEME.release(), delta=1e-5, relation=NeighboringRelation.ZERO_OUT)
     exact = epsilon(GaussianDP(np.sqrt(3) / 2), delta=1e-5, relation=NeighboringRelation.ZERO_OUT)
     assert found.upper == pytest.approx(exact.upper, rel=1e-6)
-    assert SCHEME.unamplified() == replace(SCHEME, cohort_size=12).unamplified()
+    assert SCHEME.unamplified_release() == replace(SCHEME, cohort_size=12).unamplified_release()
     assert SCHEME.noisy_sums(2) == 2
     assert SCHEME.noisy_sums(6) == 3
     every = epsilon(SCHEME.in_every_round(), delta=1e-5, relation=NeighboringRelation.ZERO_OUT)

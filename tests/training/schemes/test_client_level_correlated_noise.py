@@ -219,10 +219,10 @@ def test_bins_are_priced_as_those_of_one_rest():
         assert found.mean() - 4 * found.std() / np.sqrt(size) <= claimed, "the whole mixture is no further apart"
     only = replace(one, bands=6)
     assert epsilon(only.release(), delta=1e-5).upper == pytest.approx(
-        epsilon(only.unamplified(), delta=1e-5).upper, rel=1e-6
+        epsilon(only.unamplified_release(), delta=1e-5).upper, rel=1e-6
     )
-    assert one.unamplified() == Repeated(Gaussian(one.accounted_multiplier), 1)
-    assert epsilon(BINS.release(), delta=1e-5).upper < epsilon(BINS.unamplified(), delta=1e-5).upper
+    assert one.unamplified_release() == Repeated(Gaussian(one.accounted_multiplier), 1)
+    assert epsilon(BINS.release(), delta=1e-5).upper < epsilon(BINS.unamplified_release(), delta=1e-5).upper
 
 
 def test_one_band_is_the_bins_of_independent_noise():

@@ -144,7 +144,7 @@ def test_each_way_releases_what_is_run():
     assert WAYS["fixed-size"].release() == Repeated(FixedSizeSampled(z, 3, 12), 9)
     assert WAYS["balls-in-bins"].release() == Repeated(BallsInBins(z, 4), 3)
     assert [WAYS["balls-in-bins"].noisy_sums(t) for t in (0, 1, 4, 5, 8, 9)] == [0, 1, 1, 2, 2, 3]
-    assert WAYS["cyclic"].unamplified() == Repeated(z, 3)
+    assert WAYS["cyclic"].unamplified_release() == Repeated(z, 3)
     for scheme in WAYS.values():
         assert scheme.in_every_round() == Repeated(z, 9)
         assert scheme.expected_cohort == 3

@@ -156,10 +156,10 @@ def test_scores_have_each_column_once(tmp_path, header):
 
 def test_without_a_sampler_everybody_is_in_every_round():
     guarantee = CLAIM.guarantee
-    for release in (CLAIM.scheme.unamplified(), CLAIM.scheme.in_every_round()):
+    for release in (CLAIM.scheme.unamplified_release(), CLAIM.scheme.in_every_round()):
         assert (
             bound_any_log_sampler(CLAIM).upper
             >= compute_certified_interval(release, guarantee.delta, guarantee.relation).upper
         )
-    in_turn = compute_certified_interval(CLAIM.scheme.unamplified(), guarantee.delta, guarantee.relation).upper
+    in_turn = compute_certified_interval(CLAIM.scheme.unamplified_release(), guarantee.delta, guarantee.relation).upper
     assert bound_any_log_sampler(CLAIM).upper > in_turn

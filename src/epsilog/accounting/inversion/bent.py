@@ -26,7 +26,7 @@ from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, SECOND_ORDER, ga
 
 _AIM = 1e-10  # relative error of delta to plan for
 _SLOPES = (0.0, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)  # of a line, to the right
-_ROOM = 0.15  # about a corner, over its height, for ellipses
+_CLEARANCE = 0.15  # about a corner, over its height, for ellipses
 _FIRST = 0.5  # of the path's height, over a tilt or the inverse deviation
 _GROWTH = 1.5  # of the path's height, line by line
 _MOST_LINES = 60
@@ -36,7 +36,7 @@ _SHORTEST = 1e-4  # of a piece, over the tilt
 _SLICES = 4  # of an ellipse
 _MOST_POINTS = 64  # of one piece
 _MOST_NODES = 4_000
-_MOST_LAWS = 32  # each has a rule and curves of its own
+_MAX_PROFILES = 32  # each has a rule and curves of its own
 _PLANNED_TURNS = (0.1, 0.3, 0.7, 1.3, 2.0, 2.6)
 _GRID = 10  # places on the real axis for one tilt, and for one doubling
 _LEVELS = 8  # of bounds, in one e-fold of height
@@ -125,7 +125,7 @@ class Bent(Readable):
         self._nats = -math.log(aim * min(value, 1.0))
         wide = min((self._nats + 5) / a, 100.0 / max(_mu(pair) for pair, _ in sampled))
         self._farthest = self._start + theta + wide
-        self._laws = _profiles(sampled, self._farthest)
+        self._profiles = _profiles(sampled, self._farthest)
         self._known: dict[int, float] = {}
         self._curves: dict[tuple[int, float], Places] = {}
         self._sizes: dict[tuple[int, float, int], float] = {}
@@ -133,7 +133,7 @@ class Bent(Readable):
         self._widest = _MARGIN / a
         corners = self._corners(_profiles(_select_sampled(thinned), self._farthest), a)
         self._end = corners[-1]
-        self._end_size = self._size(self._laws, self._start + self._end.real, self._end.imag, TURNS)[0]
+        self._end_size = self._size(self._profiles, self._start + self._end.real, self._end.imag, TURNS)[0]
         self._pieces: list[_Piece] = []
         for start, end in itertools.pairwise(corners):
             self._pieces += self._cut(start, end, a)
@@ -148,9 +148,9 @@ class Bent(Readable):
         exponent = power * (power - 1) - frequency * frequency
         return self._square * (exponent + BOUND * (abs(power) * (abs(power) + 1) + frequency * frequency)) / 2
 
-    def _size(self, laws: Profiles, power: float, frequency: float, turns: Sequence[float]) -> tuple[float, float]:
+    def _size(self, profiles: Profiles, power: float, frequency: float, turns: Sequence[float]) -> tuple[float, float]:
         """Bounds ln|H| at a real part, for all imaginary parts from ``frequency`` on; and the turn that served best."""
-        sizes, turn = laws.most((power,), frequency, turns)
+        sizes, turn = profiles.most((power,), frequency, turns)
         return float(sizes[0]) + self._plain(power, frequency), turn
 
     def _on_axis(self, power: float) -> float:
@@ -176,7 +176,7 @@ class Bent(Readable):
     def _axis(self, index: int) -> float:
         if index not in self._known:
             power = self._power(index)
-            known = self._laws.on_axis(power) + self._plain(power, 0.0) if power <= self._farthest else math.inf
+            known = self._profiles.on_axis(power) + self._plain(power, 0.0) if power <= self._farthest else math.inf
             self._known[index] = known
         return self._known[index]
 
@@ -197,12 +197,12 @@ class Bent(Readable):
             return math.inf
         if (level, turn) not in self._curves:
             here = self._start + float(np.interp(height, self._heights, self._reals))
-            self._curves[level, turn] = self._laws.leaves(
+            self._curves[level, turn] = self._profiles.leaves(
                 (here, min(here + self._estimate_reach(height), self._farthest)), height, turn
             )
         if (level, turn, index) not in self._sizes:
             where = self._curves[level, turn]
-            found = self._laws.along(power, height, turn, where) + self._plain(power, height)
+            found = self._profiles.along(power, height, turn, where) + self._plain(power, height)
             self._sizes[level, turn, index] = found
         return self._sizes[level, turn, index]
 
@@ -227,10 +227,10 @@ class Bent(Readable):
     def _falls(self, plan: Profiles, away: float, height: float, a: float) -> tuple[float, float, tuple[float, float]]:
         """About ln of the integrand's bound over that at the start, what is too much about it, and the best turns."""
         size, turn = self._size(plan, self._start + away, height, _PLANNED_TURNS)
-        room = self._estimate_reach(height)
-        around, far_turn = self._size(plan, self._start + away + room, (1 - _ROOM) * height, _PLANNED_TURNS)
+        reach = self._estimate_reach(height)
+        around, far_turn = self._size(plan, self._start + away + reach, (1 - _CLEARANCE) * height, _PLANNED_TURNS)
         here = size - away * a - self._lead
-        return here, max(around - (away + room) * a - self._lead - _ROUGH, 0.0), (turn, far_turn)
+        return here, max(around - (away + reach) * a - self._lead - _ROUGH, 0.0), (turn, far_turn)
 
     def _cut(self, start: complex, end: complex, a: float) -> list[_Piece]:
         """Cuts one straight line into pieces that need few points for their length."""
@@ -261,14 +261,14 @@ class Bent(Readable):
         for spread in _SPREADS:
             long, short = half * (spread + 1 / spread) / 2, half * (spread - 1 / spread) / 2
             ellipse = _Ellipse(middle, along, long * (1 + BOUND), short * (1 + BOUND))
-            apart = ellipse.bound_distance(0.0) * ellipse.bound_distance(1.0) * (1 - BOUND)
-            if not apart > 0:
+            distance = ellipse.bound_distance(0.0) * ellipse.bound_distance(1.0) * (1 - BOUND)
+            if not distance > 0:
                 break
             slices = tuple(self._slice(*one, a) for one in ellipse.slices())
             above = max(one.most(a) for one in slices) - self._lead + self._start * a
             if not above < math.inf:
                 break
-            log_scale = math.log(8 * half * spread / ((spread - 1) * apart))
+            log_scale = math.log(8 * half * spread / ((spread - 1) * distance))
             points = max(math.ceil((above + log_scale + self._nats + _MARGIN) / (2 * math.log(spread))), 4)
             if best is not None and points > best.points:
                 break  # wider ellipses ask for more again
@@ -287,7 +287,7 @@ class Bent(Readable):
 
     def _estimate_reach(self, height: float) -> float:
         """How far to the right of the path ellipses are likely to reach."""
-        return min(_ROOM * height, self._widest)
+        return min(_CLEARANCE * height, self._widest)
 
     def _useful(self, frequency: float) -> tuple[float, ...]:
         """The turns that served best about a height, on the path and to its right."""
@@ -297,18 +297,18 @@ class Bent(Readable):
 
     def _evaluate(self) -> None:
         """Evaluates the integrand but for e^(-s a), with the error of its logarithm."""
-        nats = 34.0 + math.log(float(self._laws.count.sum()))
+        nats = 34.0 + math.log(float(self._profiles.count.sum()))
         nodes = [_nodes(group, self.theta) for group in _group_pieces(self._pieces)]
-        values = [self._laws.values(self._start + one.away, one.room, nats) for one in nodes]
+        values = [self._profiles.values(self._start + one.away, one.magnitude, nats) for one in nodes]
         self._away = np.concatenate([one.away for one in nodes])
-        self._rooms = np.concatenate([one.room for one in nodes])
+        self._magnitudes = np.concatenate([one.magnitude for one in nodes])
         zero = (1 + self.theta if self._removal else -self.theta) + self._away  # s
         one = (self.theta if self._removal else -self.theta - 1) + self._away  # s - 1
         self._factor = np.concatenate([one.weight for one in nodes]) / (zero * one)
         plain, sizes = self._square * zero * one / 2, np.abs(zero) + np.abs(one)
         self._log = np.concatenate([value.log for value in values]) + plain
-        slips = gamma(_POINT) * self._rooms * (1 / np.abs(zero) + 1 / np.abs(one)) + gamma(_QUOTIENT)
-        slips += self._square * (gamma(_POINT) * self._rooms * sizes + gamma(_SQUARE) * sizes**2)
+        slips = gamma(_POINT) * self._magnitudes * (1 / np.abs(zero) + 1 / np.abs(one)) + gamma(_QUOTIENT)
+        slips += self._square * (gamma(_POINT) * self._magnitudes * sizes + gamma(_SQUARE) * sizes**2)
         self._error = np.concatenate([value.error for value in values]) + slips * SECOND_ORDER
         self._error += gamma(_ADDED) * (np.abs(self._log) + np.abs(plain))
         self._most = np.concatenate([value.most for value in values]) + plain.real + slips
@@ -321,12 +321,12 @@ class Bent(Readable):
         lead = self._lead - self._start * a
         exponent = self._log - self._lead - self._away * a
         loss_error = gamma(_LAMBDA) * (self._least + abs(epsilon))
-        relative = self._error + self._rooms * (gamma(_TURNED) * a + loss_error)
+        relative = self._error + self._magnitudes * (gamma(_TURNED) * a + loss_error)
         relative += gamma(_EXPONENT) * (abs(self._lead) + np.abs(exponent)) + gamma(_WEIGHTS + len(exponent))
         known = relative < 0.1
         summands = self._factor * np.exp(np.where(known, exponent, -_HIGHEST))
         most = self._most - self._lead - self._away.real * a
-        most += BOUND * (1 + np.abs(most) + abs(self._lead) + self._rooms * (1 + a))
+        most += BOUND * (1 + np.abs(most) + abs(self._lead) + self._magnitudes * (1 + a))
         beyond = np.abs(self._factor) * np.where(most < _HIGHEST, np.exp(np.minimum(most, _HIGHEST)), np.inf)
         rounding = np.where(known, np.abs(summands) * np.expm1(np.minimum(relative, 1.0)), 2 * beyond)
         logs = [piece.log_error(a) for piece in self._pieces]
@@ -384,7 +384,7 @@ class _Nodes(NamedTuple):
     """Points of the path, from where it starts, how far rounding may move them, and their weights."""
 
     away: Complex
-    room: Array
+    magnitude: Array
     weight: Complex
 
 
@@ -393,9 +393,9 @@ def bendable(parts: Parts) -> bool:
     directions = {pair.direction for pair, _ in parts} - {AdjacencyType.PLAIN}
     return (
         directions in ({AdjacencyType.REMOVE}, {AdjacencyType.ADD})
-        and all(isinstance(pair.law, GaussianPair) and 1e-3 < pair.law.mu < 50 for pair, _ in parts)
+        and all(isinstance(pair.base, GaussianPair) and 1e-3 < pair.base.mu < 50 for pair, _ in parts)
         and all(1e-12 < pair.sampling_probability < 1 for pair, _ in _select_sampled(parts))
-        and len(parts) <= _MOST_LAWS
+        and len(parts) <= _MAX_PROFILES
     )
 
 
@@ -404,8 +404,8 @@ def _select_sampled(parts: Parts) -> Parts:
 
 
 def _mu(pair: DominatingPair) -> float:
-    assert isinstance(pair.law, GaussianPair)
-    return pair.law.mu
+    assert isinstance(pair.base, GaussianPair)
+    return pair.base.mu
 
 
 def _profiles(parts: Parts, farthest: float) -> Profiles:
@@ -437,14 +437,14 @@ def gauss(points: int) -> tuple[Array, Array]:
 
 
 def _nodes(pieces: Sequence[_Piece], theta: float) -> _Nodes:
-    away, room, weight = [], [], []
+    away, magnitude, weight = [], [], []
     for piece in pieces:
         nodes, weights = gauss(piece.points)
         middle, half = (piece.start + piece.end) / 2, (piece.end - piece.start) / 2
         away.append(middle + half * nodes)
-        room.append(np.full(len(nodes), 1 + theta + abs(piece.end)))
+        magnitude.append(np.full(len(nodes), 1 + theta + abs(piece.end)))
         weight.append(half * weights)
-    return _Nodes(np.concatenate(away), np.concatenate(room), np.concatenate(weight))
+    return _Nodes(np.concatenate(away), np.concatenate(magnitude), np.concatenate(weight))
 
 
 def _exp(lead: float, value: float) -> float:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting.inversion.bent import Bent, bendable
-from epsilog.accounting.inversion.sampled import MU_APART, Complex, InversionInfeasibleError, Moments
+from epsilog.accounting.inversion.sampled import MU_TOLERANCE, Complex, InversionInfeasibleError, Moments
 from epsilog.accounting.inversion.tilted import Tilt, find_decay_frequency, get_approximate_tilting, get_tilting
 from epsilog.numerics.distributions.base import Array, DiscretePair, GaussianPair
 from epsilog.numerics.pairs import DominatingPair, PairComposition, Parts
@@ -87,9 +87,9 @@ def _same(one: Parts, other: Parts) -> bool:
 def _near(one: DominatingPair, other: DominatingPair) -> bool:
     if (one.sampling_probability, one.direction) != (other.sampling_probability, other.direction):
         return False
-    match one.law, other.law:
+    match one.base, other.base:
         case GaussianPair(mu=mu), GaussianPair(mu=nu):
-            return abs(mu - nu) <= MU_APART * mu
+            return abs(mu - nu) <= MU_TOLERANCE * mu
         case DiscretePair() as a, DiscretePair() as b:
             return a.infinity_mass == b.infinity_mass and np.array_equal(a.u, b.u) and np.array_equal(a.p, b.p)
         case a, b:
@@ -98,7 +98,7 @@ def _near(one: DominatingPair, other: DominatingPair) -> bool:
 
 def _bounds(parts: Parts, question: Question, known: float, gap: float) -> Bounds:
     """Bounds the answer in one direction; if it is no more than is ``known`` of another, Chernoff's bound will do."""
-    if all(isinstance(pair.law, DiscretePair) for pair, _ in parts):
+    if all(isinstance(pair.base, DiscretePair) for pair, _ in parts):
         raise InversionInfeasibleError("the characteristic function of atoms does not fall")
     bent = gap < _CLOSE and bendable(parts)
     few = all(pair.sampling_probability < 1 for pair, _ in parts) and sum(count for _, count in parts) < _FEW
@@ -141,10 +141,10 @@ def _answer(parts: Parts, cumulant: Cumulant, question: Question, known: float, 
 
 def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -> float:
     """Bounds the answer from above by the exponential bound at one tilt: V is at most the kernel's peak."""
-    laws = [(tilt(theta), count) for tilt, count in tilts]
-    if any(law.infinite > 0 for law, _ in laws):
+    plds = [(tilt(theta), count) for tilt, count in tilts]
+    if any(pld.infinite > 0 for pld, _ in plds):
         return math.inf
-    total = math.fsum(count * _upper(law.moments) for law, count in laws) + log_kernel_max(theta)
+    total = math.fsum(count * _upper(pld.moments) for pld, count in plds) + log_kernel_max(theta)
     total += gamma(_LOGARITHM) * (abs(total) + 1)
     if isinstance(question, EpsilonAt):
         return max(round_up((total - math.log(question.delta)) / theta, _LAST) + TINY, 0.0)
@@ -155,11 +155,11 @@ def _thin_parts(parts: Parts) -> Parts:
     """Some of many parts of one kind, with larger counts, for planning: parts in a row are much alike."""
     kinds: dict[object, list[tuple[DominatingPair, int]]] = {}
     for pair, count in parts:
-        kinds.setdefault((type(pair.law), pair.direction), []).append((pair, count))
+        kinds.setdefault((type(pair.base), pair.direction), []).append((pair, count))
     kept: list[tuple[DominatingPair, int]] = []
-    for alike in kinds.values():
-        stride = max(1, len(alike) // _ENOUGH)
-        groups = [alike[i : i + stride] for i in range(0, len(alike), stride)]
+    for similar in kinds.values():
+        stride = max(1, len(similar) // _ENOUGH)
+        groups = [similar[i : i + stride] for i in range(0, len(similar), stride)]
         kept += [(group[len(group) // 2][0], sum(count for _, count in group)) for group in groups]
     return tuple(kept)
 
@@ -184,8 +184,8 @@ class LaplaceInversion(Readable):
         self, tilts: Sequence[tuple[Tilt, int]], cumulant: Cumulant, theta: float, near: float, *, aim: float = _AIM
     ) -> None:
         self.theta, self._tilts, self._cumulant = theta, tilts, cumulant
-        self._laws = [(tilt(theta), count) for tilt, count in tilts]
-        moments = [(law.moments, count) for law, count in self._laws]
+        self._plds = [(tilt(theta), count) for tilt, count in tilts]
+        moments = [(pld.moments, count) for pld, count in self._plds]
         self.log_total = math.fsum(count * one.log_total for one, count in moments)
         self._log_total_error = math.fsum(
             count * (one.log_total_error + gamma(_PRODUCT) * abs(one.log_total)) for one, count in moments
@@ -193,7 +193,7 @@ class LaplaceInversion(Readable):
         self.mean = math.fsum(count * one.mean for one, count in moments)
         self._mean_error = gamma(_PRODUCT) * math.fsum(count * abs(one.mean) for one, count in moments)
         self.width = math.sqrt(math.fsum(count * one.variance for one, count in moments))
-        self.infinite = union_probability((law.infinite, count) for law, count in self._laws if law.infinite < 1)
+        self.infinite = union_probability((pld.infinite, count) for pld, count in self._plds if pld.infinite < 1)
         if not (self._log_total_error < 0.1 and self.width > 0 and math.isfinite(self.mean)):
             raise InversionInfeasibleError("round-off would drown the answer")
         self._lay(near, aim)
@@ -212,7 +212,7 @@ class LaplaceInversion(Readable):
         self._period = 2 * math.pi / step
         most = step * _MOST_FREQUENCIES
         first = 1.1 * math.sqrt(2 * nats) / self.width
-        last = find_decay_frequency(self._laws, nats, first=first, most=most)
+        last = find_decay_frequency(self._plds, nats, first=first, most=most)
         if not last <= most:
             raise InversionInfeasibleError(f"{last / step:g} frequencies")
         frequency = step * np.arange(1, math.ceil(last / step) + 1, dtype=np.float64)
@@ -225,8 +225,8 @@ class LaplaceInversion(Readable):
         log_power = np.zeros(len(frequency), complex)
         log_bound, relative = np.zeros(len(frequency)), np.zeros(len(frequency))
         terms = 0
-        for law, count in self._laws:
-            characteristic = law.characteristic(frequency, _nats(count))
+        for pld, count in self._plds:
+            characteristic = pld.characteristic(frequency, _nats(count))
             terms += characteristic.terms
             if terms > _MOST_TERMS:
                 raise InversionInfeasibleError(f"{terms} terms of {len(frequency)} frequencies for a part of the laws")
@@ -257,8 +257,8 @@ class LaplaceInversion(Readable):
         moments = [self._cumulant(self.theta + sign * rate)[0] - self._cumulant(self.theta)[0] for rate in rates]
         tails = [_ChernoffTail(sign, rate, moment, near, nats) for rate, moment in zip(rates, moments, strict=True)]
         for tail in sorted(tails, key=lambda one: one.reach):
-            laws = [(tilt(self.theta + sign * tail.rate), count) for tilt, count in self._tilts]
-            total = math.fsum(count * _upper(law.moments) for law, count in laws)
+            plds = [(tilt(self.theta + sign * tail.rate), count) for tilt, count in self._tilts]
+            total = math.fsum(count * _upper(pld.moments) for pld, count in plds)
             proven = tail._replace(log_moment=total - self.log_total + self._log_total_error)
             if math.isfinite(proven.reach):
                 return proven

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from epsilog.accounting.inversion.sampled import MU_APART, Complex, InversionInfeasibleError
+from epsilog.accounting.inversion.sampled import MU_TOLERANCE, Complex, InversionInfeasibleError
 from epsilog.numerics.distributions.base import Array
 from epsilog.numerics.rounding import BOUND, SECOND_ORDER, TINY, gamma
 
@@ -181,8 +181,8 @@ class Profiles:
             found = before[:, :-1] + after + factor[:, None] * rising * (1 + BOUND)
         return np.where(np.isnan(found), np.inf, found)  # of infinite times 0, nothing is known
 
-    def values(self, points: Complex, room: Array, nats: float) -> Values:
-        """Evaluates at points in the upper half plane, each of which may be off by ``gamma(32)`` times its ``room``.
+    def values(self, points: Complex, magnitude: Array, nats: float) -> Values:
+        """Evaluate at points in the upper half plane, each off by at most ``gamma(32)`` times its ``magnitude``.
 
         Raises:
             InversionInfeasibleError: too many nodes, or too little left of round-off.
@@ -192,7 +192,7 @@ class Profiles:
         log, error = np.zeros(len(points), complex), np.zeros(len(points))
         most, sizes = np.zeros(len(points)), np.zeros(len(points))
         for i, rule in enumerate(rules):
-            value, off = rule.sums(points, room)
+            value, off = rule.sums(points, magnitude)
             size, count = np.abs(value), self.count[i]
             logs = np.log(np.where(size > 0, value, TINY))
             log += count * logs
@@ -330,37 +330,37 @@ def _log_sum(logs: Array) -> Array:
 class _Rule:
     """A trapezoid rule for H along a line; its nodes' real parts are exact."""
 
-    def __init__(self, law: _LineDistribution, step: float, alias: float, region: _Region) -> None:
+    def __init__(self, line: _LineDistribution, step: float, alias: float, region: _Region) -> None:
         if not step > 0:
             raise InversionInfeasibleError("no rule")
         scale = 2.0 ** (math.floor(math.log2(step)) - 10)
         step = math.floor(step / scale) * scale  # ten bits
-        mu, beta = law.mu, law.turn / law.mu
+        mu, beta = line.mu, line.turn / line.mu
         rise = beta * beta / 2  # what the imaginary part of y adds
-        top = law.top(region, region.nats + rise)
+        top = line.top(region, region.nats + rise)
         first, last = math.floor(-math.sqrt(2 * (region.nats + rise + 2)) / step), math.ceil(top / step)
         if last - first > _MOST_NODES:
             raise InversionInfeasibleError(f"{last - first} nodes")
         x = step * np.arange(first, last + 1, dtype=np.float64)
-        w, cos, sin = law.w(x), math.cos(law.turn), math.sin(law.turn)
+        w, cos, sin = line.w(x), math.cos(line.turn), math.sin(line.turn)
         self._real = 0.5 * np.log1p(w * (2 * cos + w))
         self._imag = np.arctan2(w * sin, 1 + w * cos)
         self._log = math.log(step / math.sqrt(2 * math.pi)) + rise - x * x / 2
         self._phase = -x * beta
         modulus = np.abs(1 + w * complex(cos, sin))
-        ratio = gamma(24.0 + 4 * abs(law.odds)) + 2 * MU_APART * (mu * (np.abs(x) + beta) + mu * mu)
+        ratio = gamma(24.0 + 4 * abs(line.odds)) + 2 * MU_TOLERANCE * (mu * (np.abs(x) + beta) + mu * mu)
         lost = gamma(_CANCELED) * w * (1 + w) / modulus**2  # where 1 + w cancels
         self._of_power = ratio * w / modulus + lost + gamma(_POWER) * (np.abs(self._real) + self._imag)
         self._of_node = gamma(len(x) + 32.0 + 4 * x * x + 4 * beta * beta + 4 * np.abs(x) * beta)
-        decay = 2 * math.pi * law.half / (mu * step) * (1 - BOUND)
-        left = law.below(float(x[0]), step, region) + law.above(float(x[-1]), region)
+        decay = 2 * math.pi * line.half / (mu * step) * (1 - BOUND)
+        left = line.below(float(x[0]), step, region) + line.above(float(x[-1]), region)
         self._left = SECOND_ORDER * (2 * _exp_or_inf(alias - decay) + left * _exp_or_inf(rise))
 
-    def sums(self, points: Complex, room: Array) -> tuple[Complex, Array]:
+    def sums(self, points: Complex, magnitude: Array) -> tuple[Complex, Array]:
         """Returns H at some points, and how far it may be off; shape (k,)."""
         s, w = points.real[:, None], points.imag[:, None]
         weight = np.exp(s * self._real - w * self._imag + self._log)
         phase = w * self._real + s * self._imag + self._phase
         value = (weight * np.cos(phase)).sum(axis=1) + 1j * (weight * np.sin(phase)).sum(axis=1)
-        error = weight @ self._of_node + room * (weight @ self._of_power) + self._left
+        error = weight @ self._of_node + magnitude * (weight @ self._of_power) + self._left
         return value, SECOND_ORDER * error

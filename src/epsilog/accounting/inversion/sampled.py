@@ -21,7 +21,7 @@ from epsilog.numerics.rounding import BOUND, MU, SECOND_ORDER, TINY, TWICE, gamm
 
 Complex = npt.NDArray[np.complex128]
 
-MU_APART = gamma(3.0 * MU)  # how far, relatively, the mus of the two sides may be apart
+MU_TOLERANCE = gamma(3.0 * MU)  # how far, relatively, the mus of the two sides may be apart
 
 _MOST_TERMS = 1_500_000  # of one sum
 _OF_LOSS, _OF_FALL = 10, 6  # roundings of a loss, by its size and by e^-l - 1: docs/accounting/spectral.md, 5
@@ -153,7 +153,7 @@ class TiltedSampledGaussian:
     def loss_errors(self, y: Array, loss: Array, u: Array) -> Array:
         """Bounds the rounding of l, and what the error of mu makes of it, at each y."""
         in_sample = self.share * np.exp(np.minimum(u - loss, 700.0))  # the posterior chance of having been sampled
-        moved = 2 * MU_APART * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
+        moved = 2 * MU_TOLERANCE * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
         return np.asarray(gamma(_OF_LOSS) * np.abs(loss) + gamma(_OF_FALL) * np.expm1(np.maximum(-loss, 0.0)) + moved)
 
     def finite_range(self, rate: float) -> tuple[float, float]:
@@ -235,8 +235,8 @@ class _TrapezoidRule:
         tail_mass: what the other nodes have at most, relative.
     """
 
-    def __init__(self, law: TiltedSampledGaussian, top: float, nats: float) -> None:
-        self._law, mu, s = law, law.mu, law.power
+    def __init__(self, pld: TiltedSampledGaussian, top: float, nats: float) -> None:
+        self._pld, mu, s = pld, pld.mu, pld.power
         cosines = max(-s, 0.0) * -_LOG_COSINES
         need = nats + _HALF_WIDTHS**2 / (2 * mu * mu) + top * _HALF_WIDTHS + cosines
         best = int(np.argmax(_HALF_WIDTHS / need))
@@ -245,12 +245,12 @@ class _TrapezoidRule:
         scale = 2.0 ** (math.floor(math.log2(step)) - 10)
         self._step = step = math.floor(step / scale) * scale  # ten bits, so that every node is exact
         self._reach = math.sqrt(2 * nats) + 2
-        outline = law.outline(self._reach, nats + 8)
+        outline = pld.outline(self._reach, nats + 8)
         first, last = math.floor(outline.first / step), math.ceil(outline.last / step)
         if last - first > _MOST_NODES:
             raise InversionInfeasibleError(f"{last - first} nodes")
         y = step * np.arange(first, last + 1, dtype=np.float64)
-        loss, u = law.losses(y)
+        loss, u = pld.losses(y)
         exponent = s * loss - y * y / 2
         peak = float(exponent.max())
         weight = np.exp(exponent - peak)
@@ -266,7 +266,7 @@ class _TrapezoidRule:
 
     def aliasing(self, frequency: Array) -> Array:
         """Bounds the trapezoid rule's error relative to E e^(s l) (Trefethen & Weideman 2014, Theorem 5.1)."""
-        mu, width = self._law.mu, self._width
+        mu, width = self._pld.mu, self._width
         gain = width * width / (2 * mu * mu) + np.abs(frequency) * width + self._cosine
         return np.asarray(2 * SECOND_ORDER * np.exp(np.minimum(gain - 2 * math.pi * width / (mu * self._step), 50.0)))
 
@@ -274,27 +274,27 @@ class _TrapezoidRule:
         """Returns the sums as they are; the error is left to ``log_total``."""
         mean = float(np.sum(self.weight * self.loss))
         variance = float(np.sum(self.weight * (self.loss - mean) ** 2))
-        return Moments(self._log_sum, math.nan, self._law.sign * mean, variance)
+        return Moments(self._log_sum, math.nan, self._pld.sign * mean, variance)
 
     def errors(self) -> tuple[Array, Array]:
         """Bounds the relative error of each weight, and the error of each loss."""
-        law, loss, y = self._law, self.loss, self.y
-        loss_error = law.loss_errors(y, loss, self._u)
-        rounding = gamma(16 + 2 * y * y + 4 * np.abs(law.power * loss) + 2 * np.abs(self._exponent))
-        return rounding + abs(law.power) * loss_error, loss_error
+        pld, loss, y = self._pld, self.loss, self.y
+        loss_error = pld.loss_errors(y, loss, self._u)
+        rounding = gamma(16 + 2 * y * y + 4 * np.abs(pld.power * loss) + 2 * np.abs(self._exponent))
+        return rounding + abs(pld.power) * loss_error, loss_error
 
     def log_total(self) -> tuple[float, float]:
         """Returns ln E e^(s l) and how far it may be off.
 
         Many rounds leave it close to 0 in each; then E e^(s l) - 1 is summed by itself, without cancellation.
         """
-        law, found = self._law, self._log_sum
+        pld, found = self._pld, self._log_sum
         error = float(np.sum(self.weight * self.errors()[0])) + gamma(len(self.y) + 16 + 4 * abs(found))
         y, loss, u = self._every  # the tilted law may have less than a normal law has
-        x = law.power * loss
+        x = pld.power * loss
         if abs(found) < 0.5 and float(x.max()) < 300 and y[0] < -1 and y[-1] > 1:
             normal = self._step / math.sqrt(2 * math.pi) * np.exp(-y * y / 2)
-            grown, x_error = np.expm1(x), abs(law.power) * law.loss_errors(y, loss, u)
+            grown, x_error = np.expm1(x), abs(pld.power) * pld.loss_errors(y, loss, u)
             rounding = gamma(20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (
                 x_error + gamma(TWICE) * np.abs(x)
             )
@@ -313,35 +313,35 @@ class _Far(NamedTuple):
     spread: float
 
 
-def _far(law: TiltedSampledGaussian) -> _Far:
+def _far(pld: TiltedSampledGaussian) -> _Far:
     """Bounds masses and densities cell by cell; l grows with y (docs/accounting/spectral.md, section 4)."""
-    mu, s = law.mu, law.power
-    edge = _cells(law)
-    loss, u = law.losses(edge)
+    mu, s = pld.mu, pld.power
+    edge = _cells(pld)
+    loss, u = pld.losses(edge)
     left, right = (loss[:-1], loss[1:]) if s >= 0 else (loss[1:], loss[:-1])  # where e^(s l) is least, and largest
-    log_total, error = law.moments.log_total, law.moments.log_total_error + BOUND
+    log_total, error = pld.moments.log_total, pld.moments.log_total_error + BOUND
     mass = _log_normal_cells(edge)
     least = np.exp(np.minimum(mass + s * left - log_total - error, 0.0))
     most = np.exp(np.minimum(mass + s * right - log_total + error, 690.0))
-    slope = math.log(mu * law.share) + (u - loss)[:-1]  # ln of dl/dy at the lower edge, where it is least
+    slope = math.log(mu * pld.share) + (u - loss)[:-1]  # ln of dl/dy at the lower edge, where it is least
     density = np.exp(np.minimum(s * right - _nearest(edge) ** 2 / 2 - slope - log_total + error, 690.0))
     # maxima of the density lie between -mu and s mu; there are two at most, and one if the second derivative has a sign
     peaks = 2.0 if (s + 1) * mu * mu <= 4 else 4.0
     above = np.cumsum(least[::-1])[::-1] * (1 - BOUND)
     largest = np.maximum.accumulate(density[::-1])[::-1] * (1 + BOUND) / math.sqrt(2 * math.pi)
-    middle = law.sign * law.moments.mean
+    middle = pld.sign * pld.moments.mean
     around = np.maximum(np.abs(loss[:-1] - middle), np.abs(loss[1:] - middle))
-    second = float(np.sum(most * around**2)) + _beyond(law, float(edge[0]), float(edge[-1]), middle)
+    second = float(np.sum(most * around**2)) + _beyond(pld, float(edge[0]), float(edge[-1]), middle)
     return _Far(np.minimum(above, 1.0), peaks * largest, math.sqrt(second) * (1 + BOUND))
 
 
-def _cells(law: TiltedSampledGaussian) -> Array:
+def _cells(pld: TiltedSampledGaussian) -> Array:
     """Edges from beyond all maxima of the density below to beyond them above: fine where the mass is."""
-    mu, s = law.mu, law.power
-    low, high = law.finite_range(9.0)
+    mu, s = pld.mu, pld.power
+    low, high = pld.finite_range(9.0)
     low = min(low, -mu - 9)
-    first, last = law.outline(9.0, _FULL)[:2]
-    steep = min(abs(s) * mu * law.share * math.exp(min(mu * last, 700.0)) + mu, (abs(s) + 1) * mu)
+    first, last = pld.outline(9.0, _FULL)[:2]
+    steep = min(abs(s) * mu * pld.share * math.exp(min(mu * last, 700.0)) + mu, (abs(s) + 1) * mu)
     steep += max(abs(first), abs(last))  # about the steepest that the logarithm of a factor of the density can be
     fine = np.linspace(first, last, int(min(20_000, _CUTS + 4 * (last - first) * steep)))
     return np.concatenate((first - _growing(first - low)[::-1], fine, last + _growing(high - last)))
@@ -368,17 +368,17 @@ def _log_normal_cells(edge: Array) -> Array:
     return np.asarray(large + np.log(-np.expm1(np.minimum(small - large, -TINY))))
 
 
-def _beyond(law: TiltedSampledGaussian, low: float, high: float, middle: float) -> float:
+def _beyond(pld: TiltedSampledGaussian, low: float, high: float, middle: float) -> float:
     """Bounds the second moment about ``middle`` of what lies beyond ``low`` and ``high``, nine deviations away.
 
     There ln of the density falls at a rate r of at least 9 and (l - middle)^2 grows by at most mu per unit of y, so the
     tail is at most density (a^2 / r + 2 a mu / r^2 + 2 mu^2 / r^3), a the distance at its start.
     """
-    total, mu = 0.0, law.mu
-    for at, rate in ((low, min(law.power, 0.0) * mu - low), (high, high - max(law.power, 0.0) * mu)):
-        loss = float(law.losses(np.array([at]))[0][0])
+    total, mu = 0.0, pld.mu
+    for at, rate in ((low, min(pld.power, 0.0) * mu - low), (high, high - max(pld.power, 0.0) * mu)):
+        loss = float(pld.losses(np.array([at]))[0][0])
         away = abs(loss - middle)
-        exponent = law.power * loss - at * at / 2 - law.moments.log_total + law.moments.log_total_error
+        exponent = pld.power * loss - at * at / 2 - pld.moments.log_total + pld.moments.log_total_error
         moment = away**2 / rate + 2 * away * mu / rate**2 + 2 * mu * mu / rate**3
         total += math.exp(min(exponent, 600.0)) * moment
     return total * SECOND_ORDER

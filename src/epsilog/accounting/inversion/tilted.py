@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from epsilog.accounting.inversion.sampled import (
-    MU_APART,
+    MU_TOLERANCE,
     Characteristic,
     InversionInfeasibleError,
     Moments,
@@ -47,23 +47,23 @@ def get_tilting(pair: DominatingPair) -> Tilt:
     Raises:
         InversionInfeasibleError: its characteristic function has no proven form here.
     """
-    if isinstance(pair.law, GaussianPair) and not 1 / _EXTREME < pair.law.mu < _EXTREME:
-        raise InversionInfeasibleError(f"mu = {pair.law.mu:g} leaves the numbers when squared")
+    if isinstance(pair.base, GaussianPair) and not 1 / _EXTREME < pair.base.mu < _EXTREME:
+        raise InversionInfeasibleError(f"mu = {pair.base.mu:g} leaves the numbers when squared")
     match pair:
-        case DominatingPair(law=GaussianPair(mu=mu), direction=AdjacencyType.PLAIN):
+        case DominatingPair(base=GaussianPair(mu=mu), direction=AdjacencyType.PLAIN):
             return lambda theta: TiltedGaussian(mu, theta)
-        case DominatingPair(law=GaussianPair(mu=mu), sampling_probability=share, direction=AdjacencyType.REMOVE):
+        case DominatingPair(base=GaussianPair(mu=mu), sampling_probability=share, direction=AdjacencyType.REMOVE):
             return lambda theta: TiltedSampledGaussian(mu, share, theta + 1, 1.0)
-        case DominatingPair(law=GaussianPair(mu=mu), sampling_probability=share, direction=AdjacencyType.ADD):
+        case DominatingPair(base=GaussianPair(mu=mu), sampling_probability=share, direction=AdjacencyType.ADD):
             return lambda theta: TiltedSampledGaussian(mu, share, -theta, -1.0)
-        case DominatingPair(law=LaplacePair(epsilon=epsilon, top=0.5), direction=AdjacencyType.PLAIN):
+        case DominatingPair(base=LaplacePair(epsilon=epsilon, top=0.5), direction=AdjacencyType.PLAIN):
             return lambda theta: _tilted_laplace(epsilon, theta)
-        case DominatingPair(law=DiscretePair(p=p, u=u) as law, direction=AdjacencyType.PLAIN) if (p > 0).any():
-            present = replace(law, u=u[p > 0], p=p[p > 0])
+        case DominatingPair(base=DiscretePair(p=p, u=u) as pld, direction=AdjacencyType.PLAIN) if (p > 0).any():
+            present = replace(pld, u=u[p > 0], p=p[p > 0])
             return lambda theta: TiltedDiscrete(present, theta)
         case _:
             raise InversionInfeasibleError(
-                f"no proven characteristic function for {pair.law!r}, {pair.direction.value}"
+                f"no proven characteristic function for {pair.base!r}, {pair.direction.value}"
             )
 
 
@@ -74,9 +74,9 @@ def get_approximate_tilting(pair: DominatingPair, count: int) -> Callable[[float
         InversionInfeasibleError: as for ``get_tilting``.
     """
     tilt = get_tilting(pair)
-    if isinstance(pair.law, GaussianPair) and pair.direction is not AdjacencyType.PLAIN:
+    if isinstance(pair.base, GaussianPair) and pair.direction is not AdjacencyType.PLAIN:
         sign = 1.0 if pair.direction is AdjacencyType.REMOVE else -1.0
-        return TiltMoments(pair.law.mu, pair.sampling_probability, sign, count)
+        return TiltMoments(pair.base.mu, pair.sampling_probability, sign, count)
     return lambda theta: tilt(theta).moments
 
 
@@ -93,23 +93,23 @@ class TiltedGaussian:
         """Returns closed forms; what mu may be off by is part of the error."""
         square = self.mu * self.mu
         total = self.theta * (self.theta + 1) * square / 2
-        return Moments(total, 4 * MU_APART * abs(total), square * (self.theta + 0.5), square)
+        return Moments(total, 4 * MU_TOLERANCE * abs(total), square * (self.theta + 0.5), square)
 
     @property
     def spread(self) -> float:
         """Returns mu."""
-        return self.mu * (1 + MU_APART)
+        return self.mu * (1 + MU_TOLERANCE)
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
         """Returns e^(-mu^2 w^2 / 2); what mu is off by moves the mean, which turns it."""
         exponent = (self.mu * frequencies) ** 2 / 2
         turn = np.abs(frequencies) * abs(self.moments.mean)
-        error = 4 * MU_APART * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
+        error = 4 * MU_TOLERANCE * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
         return Characteristic(np.expm1(-exponent).astype(complex), error)
 
     def decay(self, frequency: Array) -> Array:
         """Returns the modulus itself, which falls."""
-        return np.asarray(np.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU_APART)))
+        return np.asarray(np.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU_TOLERANCE)))
 
 
 def _tilted_laplace(largest: float, theta: float) -> TiltedLaplace:
@@ -176,17 +176,17 @@ class TiltedLaplace:
 class TiltedDiscrete:
     """Finitely many losses: everything is a sum. Nothing is known of its decay."""
 
-    law: DiscretePair
+    pair: DiscretePair
     theta: float
 
     @property
     def infinite(self) -> float:
         """Returns what one law alone can produce."""
-        return self.law.infinity_mass
+        return self.pair.infinity_mass
 
     @cached_property
     def _weights(self) -> tuple[float, Array]:
-        exponent = np.log(self.law.p) + self.theta * self.law.u
+        exponent = np.log(self.pair.p) + self.theta * self.pair.u
         top = float(exponent.max())
         weight = np.exp(exponent - top)
         total = float(weight.sum())
@@ -194,32 +194,32 @@ class TiltedDiscrete:
 
     @cached_property
     def _rounding(self) -> float:
-        far = np.abs(np.log(self.law.p)) + np.abs(self.theta * self.law.u)
-        rounding = gamma(16 + len(self.law.u) + 8 * float(np.sum(self._weights[1] * far)))
-        return self.law.relative_error + abs(self.theta) * self.law.ratio_error + rounding
+        far = np.abs(np.log(self.pair.p)) + np.abs(self.theta * self.pair.u)
+        rounding = gamma(16 + len(self.pair.u) + 8 * float(np.sum(self._weights[1] * far)))
+        return self.pair.relative_error + abs(self.theta) * self.pair.ratio_error + rounding
 
     @cached_property
     def moments(self) -> Moments:
         """Returns sums over the atoms."""
         total, weight = self._weights
-        mean = float(np.sum(weight * self.law.u))
-        variance = float(np.sum(weight * (self.law.u - mean) ** 2))
+        mean = float(np.sum(weight * self.pair.u))
+        variance = float(np.sum(weight * (self.pair.u - mean) ** 2))
         return Moments(total, self._rounding + gamma(ELEMENTARY) * abs(total), mean, variance)
 
     @cached_property
     def spread(self) -> float:
         """Returns the tilted standard deviation, a little more, or half the range if that is less."""
-        half = float(self.law.u[-1] - self.law.u[0]) / 2
-        far = max(float(np.abs(self.law.u).max()), TINY)
+        half = float(self.pair.u[-1] - self.pair.u[0]) / 2
+        far = max(float(np.abs(self.pair.u).max()), TINY)
         return min(round_up(half, _HALF), math.sqrt(self.moments.variance) * SECOND_ORDER + 1e-6 * far)
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
         """Returns the sum itself."""
-        away = self.law.u - self.moments.mean
+        away = self.pair.u - self.moments.mean
         less_one = characteristic_minus_one(frequencies, away, self._weights[1])
-        far = float(np.sum(self._weights[1] * (np.abs(self.law.u) + abs(self.moments.mean))))
+        far = float(np.sum(self._weights[1] * (np.abs(self.pair.u) + abs(self.moments.mean))))
         return Characteristic(
-            less_one, 2 * self._rounding + (self.law.ratio_error + gamma(_TURN) * far) * np.abs(frequencies)
+            less_one, 2 * self._rounding + (self.pair.ratio_error + gamma(_TURN) * far) * np.abs(frequencies)
         )
 
     def decay(self, frequency: Array) -> Array:
@@ -227,7 +227,7 @@ class TiltedDiscrete:
         return np.ones(len(frequency))
 
 
-Laws = Sequence[tuple[TiltedDistribution, int]]
+Distributions = Sequence[tuple[TiltedDistribution, int]]
 
 _MOST_PASSES = 40
 _MOST_EFFORT = 1_500_000  # terms of all sums of a scan; more where there are many laws
@@ -244,23 +244,23 @@ _CRAWL = 0.002  # of a frequency: what holds no farther than this is of no use
 _MOST_INTO = 24  # points at once into one gap
 
 
-def find_decay_frequency(laws: Laws, nats: float, *, first: float, most: float) -> float:
+def find_decay_frequency(plds: Distributions, nats: float, *, first: float, most: float) -> float:
     """The frequency, ``first`` or above and up to ``most``, from which on the modulus is proven to be at most e^-nats.
 
     Raises:
         InversionInfeasibleError: there is none, or it takes too long to find.
     """
-    plain = [(law, count) for law, count in laws if not isinstance(law, TiltedSampledGaussian)]
+    plain = [(pld, count) for pld, count in plds if not isinstance(pld, TiltedSampledGaussian)]
     if plain and _has_decayed(plain, np.array([1.5 * first]), nats)[0]:
         return 1.5 * first
-    spread = math.sqrt(sum(count * law.spread**2 for law, count in laws) / sum(count for _, count in laws))
-    far = _decayed_from(laws, first, nats)
+    spread = math.sqrt(sum(count * pld.spread**2 for pld, count in plds) / sum(count for _, count in plds))
+    far = _decayed_from(plds, first, nats)
     new = _laid(first, far, _STRIDE / spread)
     where, reach, effort, safe = np.zeros(0), np.zeros(0), 0, far
-    most_effort = max(_MOST_EFFORT, _EFFORT_OF_ONE * len(laws))
+    most_effort = max(_MOST_EFFORT, _EFFORT_OF_ONE * len(plds))
     for _ in range(_MOST_PASSES):
         for octaves in _group_octaves(new):
-            found, terms = _cover_mass(laws, octaves, nats)
+            found, terms = _cover_mass(plds, octaves, nats)
             useful = np.where(found >= _CRAWL * octaves, found, 0.0)  # what is no number is of no use either
             where, reach, effort = np.append(where, octaves), np.append(reach, useful), effort + terms
         order = np.argsort(where)
@@ -305,28 +305,28 @@ def _into(where: Array, reach: Array, at: int) -> Array:
     return np.linspace(low, high, count + 2)[1:-1]
 
 
-def _decayed_from(laws: Laws, first: float, nats: float) -> float:
+def _decayed_from(plds: Distributions, first: float, nats: float) -> float:
     """A frequency from which on the parts' own decay is enough."""
     for start in first * _STEP ** np.arange(0.0, math.log(_FARTHEST, _STEP), _TRIED):
         tried = start * _STEP ** np.arange(float(_TRIED))
-        enough = np.flatnonzero(_has_decayed(laws, tried, nats))
+        enough = np.flatnonzero(_has_decayed(plds, tried, nats))
         if len(enough):
             return float(tried[enough[0]])
     raise InversionInfeasibleError("the characteristic function is not known to fall")
 
 
-def _has_decayed(laws: Laws, frequency: Array, nats: float) -> Array:
+def _has_decayed(plds: Distributions, frequency: Array, nats: float) -> Array:
     """Whether the parts' own decay is enough from each frequency on; shape (k,)."""
     with np.errstate(divide="ignore"):
-        return np.asarray(sum(count * np.log(law.decay(frequency)) for law, count in laws) <= -nats * (1 + BOUND))
+        return np.asarray(sum(count * np.log(pld.decay(frequency)) for pld, count in plds) <= -nats * (1 + BOUND))
 
 
-def _cover_mass(laws: Laws, points: Array, nats: float) -> tuple[Array, int]:
+def _cover_mass(plds: Distributions, points: Array, nats: float) -> tuple[Array, int]:
     """How far to either side of each point the composed modulus is at most e^-nats, 0 where it is not; and terms."""
-    counts = np.array([count for _, count in laws], dtype=np.float64)
-    spreads = np.array([law.spread for law, _ in laws])
+    counts = np.array([count for _, count in plds], dtype=np.float64)
+    spreads = np.array([pld.spread for pld, _ in plds])
     accuracy = _ACCURACY - math.log(min(nats / counts.sum(), 1.0))  # beside what one round has to lose
-    known = [law.characteristic(points, accuracy) for law, _ in laws]
+    known = [pld.characteristic(points, accuracy) for pld, _ in plds]
     rises, terms = np.stack([_rise(one) for one in known], axis=1), sum(one.terms for one in known)
     if len(counts) == 1:
         needed = math.sqrt(-math.expm1(-2 * nats * (1 + BOUND) / counts[0]))

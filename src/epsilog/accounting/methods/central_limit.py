@@ -113,7 +113,7 @@ def bound_by_central_limit(orderings: Sequence[PairComposition], question: Quest
 
 def _same(one: Parts, other: Parts) -> bool:
     return len(one) == len(other) and all(
-        a.law is b.law and (a.direction, a.sampling_probability, m) == (b.direction, b.sampling_probability, n)
+        a.base is b.base and (a.direction, a.sampling_probability, m) == (b.direction, b.sampling_probability, n)
         for (a, m), (b, n) in zip(one, other, strict=True)
     )
 
@@ -125,7 +125,7 @@ def _bounds(parts: Parts, question: Question, above: Parts = ()) -> Bounds:
         raise InversionInfeasibleError("too few rounds, or too many kinds of them")
 
     missing = [
-        max(over.law.infinity_mass - pair.law.infinity_mass, 0.0)
+        max(over.base.infinity_mass - pair.base.infinity_mass, 0.0)
         for (over, _), (pair, _) in zip(above or parts, parts, strict=True)
     ]
 
@@ -164,9 +164,9 @@ class TiltedComposition:
         self.mean, self.deviation = sum(means) / 2, math.sqrt((low + high) / 2)
         least = math.sqrt(low)
         moved = (means[1] - means[0]) / 2 + gamma(_MEAN) * (abs(means[0]) + abs(means[1]))
-        apart = _BERRY_ESSEEN * (third / low) / least + moved / (least * math.sqrt(2 * math.pi))
+        error = _BERRY_ESSEEN * (third / low) / least + moved / (least * math.sqrt(2 * math.pi))
         wide = math.sqrt(high) / least
-        self._apart = (apart + 0.25 * (wide - 1) * wide) * (1 + BOUND) + gamma(_DEVIATION)
+        self._error = (error + 0.25 * (wide - 1) * wide) * (1 + BOUND) + gamma(_DEVIATION)
         self._peak = kernel_max(theta)
         self._infinite = [
             union_probability((cells.infinite[side], count) for cells, count in parts)[side] for side in (0, 1)
@@ -192,7 +192,7 @@ class TiltedComposition:
         )
         if not math.isfinite(near) or not math.isfinite(far):
             return 0.0, self._peak
-        return max(near - far, 0.0), 2 * self._peak * self._apart + gamma(_KERNEL) * near
+        return max(near - far, 0.0), 2 * self._peak * self._error + gamma(_KERNEL) * near
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
@@ -233,56 +233,56 @@ def _cells(pair: DominatingPair, tail: float, count: int, missing: float) -> _Ra
 
     ``tail`` is what may be cut off on either side, beyond that.
     """
-    law, share = pair.law, pair.sampling_probability
+    base, share = pair.base, pair.sampling_probability
     cut = 2 * missing
     if pair.direction is AdjacencyType.BOTH:
         raise InversionInfeasibleError("a glued profile is no pair")
-    if isinstance(law, DiscretePair):
-        ends, mass = _atoms(law, count)
-    elif isinstance(law, GaussianPair | LaplacePair | ReplaceOneGaussianPair | ReplaceOneLaplacePair):
-        far = max(abs(end) for end in law.tail_bounds(tail))
+    if isinstance(base, DiscretePair):
+        ends, mass = _atoms(base, count)
+    elif isinstance(base, GaussianPair | LaplacePair | ReplaceOneGaussianPair | ReplaceOneLaplacePair):
+        far = max(abs(end) for end in base.tail_bounds(tail))
         if not far < _MOST_LOSS:
             raise InversionInfeasibleError("losses beyond reach")
         edges = np.unique(np.append(np.linspace(-far, far, count), 0.0))
-        found = law.masses(edges)
-        misplacement = bound_ratio_misplacement(law, edges)
+        found = base.masses(edges)
+        misplacement = bound_ratio_misplacement(base, edges)
         ends = (edges - misplacement)[:-1], (edges + misplacement)[1:]
         mass = np.maximum(found.q - found.q_error, 0.0)[1:-1], (found.q + found.q_error)[1:-1]
         outer = (found.p, found.p_error, found.q, found.q_error)
         cut += math.fsum(float(part[0] + part[-1]) for part in outer) * (1 + BOUND)  # under P and under Q together
     else:
-        raise InversionInfeasibleError(f"no cells for {law!r}")
+        raise InversionInfeasibleError(f"no cells for {base!r}")
     x = share * np.expm1(ends[0]), share * np.expm1(ends[1])
     x = round_down(x[0], 1 + ELEMENTARY), round_up(x[1], 1 + ELEMENTARY)
     x = (np.maximum(x[0], round_down(-share, TWICE)) if share < 1 else x[0]), x[1]
     log = (np.log1p(x[0]), np.log1p(x[1])) if share < 1 else ends
     short, offset = (0.0, cut), 0.0
-    if law.infinity_mass > 0 and share < 1:  # what Q alone produces has x = -q
-        only, offset = np.array([law.infinity_mass]), -share * law.infinity_mass
+    if base.infinity_mass > 0 and share < 1:  # what Q alone produces has x = -q
+        only, offset = np.array([base.infinity_mass]), -share * base.infinity_mass
         edge = np.array([round_down(-share, TWICE)]), np.array([round_up(-share, TWICE)])
         x = np.append(x[0], edge[0]), np.append(x[1], edge[1])
         log = np.append(log[0], np.log1p(edge[0])), np.append(log[1], np.log1p(edge[1]))
         mass = np.append(mass[0], round_down(only, _ALONE)), np.append(mass[1], round_up(only, _ALONE))
-    elif law.infinity_mass > 0:
-        short = round_down(law.infinity_mass, _ALONE), round_up(law.infinity_mass, _ALONE) + cut
+    elif base.infinity_mass > 0:
+        short = round_down(base.infinity_mass, _ALONE), round_up(base.infinity_mass, _ALONE) + cut
     sign = -1.0 if pair.direction is AdjacencyType.ADD else 1.0
-    infinite = share * law.infinity_mass if sign > 0 else 0.0
+    infinite = share * base.infinity_mass if sign > 0 else 0.0
     drift = round_down(offset, _ALONE) - share * cut, round_up(offset, _ALONE) + share * cut
     return _RatioCells(x, log, mass, short, drift, (infinite, infinite + cut), sign)
 
 
-def _atoms(law: DiscretePair, count: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+def _atoms(base: DiscretePair, count: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Atoms are their own cells; for planning a few in a row are one."""
-    seen = law.p > 0
-    u = law.u[seen]
+    seen = base.p > 0
+    u = base.u[seen]
     if len(u) == 0 or float(np.abs(u).max()) > 2 * _MOST_LOSS or len(u) > _MOST_ATOMS:
         raise InversionInfeasibleError("atoms beyond reach")
-    mass = law.p[seen] * np.exp(-u)
-    error = law.relative_error + gamma(16 + 8 * float(np.abs(u).max()))
+    mass = base.p[seen] * np.exp(-u)
+    error = base.relative_error + gamma(16 + 8 * float(np.abs(u).max()))
     if count <= _ROUGH < len(u):
         first = np.arange(0, len(u), -(-len(u) // _ROUGH))
         u, mass = u[first], np.add.reduceat(mass, first)
-    misplacement = law.ratio_error * (u != 0)
+    misplacement = base.ratio_error * (u != 0)
     return (u - misplacement, u + misplacement), (mass * (1 - error), mass * (1 + error))
 
 

@@ -40,7 +40,7 @@ from epsilog.numerics.questions import (
 from epsilog.numerics.rounding import TINY
 
 _ATTEMPTS = 6
-_NOTHING = 1e-250  # no effort is spent on the lower side of less
+_TINY = 1e-250  # no effort is spent on the lower side of less
 _COARSENINGS = 12
 _FINER = 0.5  # of the planned step: what is claimed is the upper side
 _ROUGH = 0.05  # the gap to aim for from below where the upper side will not be met
@@ -87,13 +87,13 @@ def bound_on_lattice(
             if search.upper > largest:
                 search.refine_upper()
                 largest = max(largest, search.upper)
-                if search is searches[0] and search.upper >= _NOTHING:
+                if search is searches[0] and search.upper >= _TINY:
                     lower = max(lower, search.lower_bound())
         worst = max(searches, key=lambda search: search.upper)
         if worst is not searches[0]:
             lower = max(lower, worst.lower_bound())
         upper = worst.upper
-        if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _NOTHING or worst.settled or work.done:
+        if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _TINY or worst.settled or work.done:
             break
         achieved = (upper - lower) / upper
         if attempt > 0 and achieved > 0.75 * before:
@@ -120,7 +120,7 @@ def _upper_bound(orderings: tuple[PairComposition, ...], question: Question, *, 
 
 def _search_direction(ordering: PairComposition, question: Question, gap: float, work: WorkCounter) -> _Search:
     """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
-    settled = any(pair.direction is AdjacencyType.PLAIN and pair.law.infinity_mass >= 1 for pair, _ in ordering.upper)
+    settled = any(pair.direction is AdjacencyType.PLAIN and pair.base.infinity_mass >= 1 for pair, _ in ordering.upper)
     plan = _plan(question, ordering.lowers[0], max(gap, _ROUGH)) if settled else _plan(question, ordering.upper, gap)
     glued = any(
         pair.direction is AdjacencyType.BOTH for pair, _ in ordering.upper
@@ -161,7 +161,7 @@ class _Search:
             except LatticeTooLargeError as problem:
                 if isinstance(problem.what, LatticeComposition):
                     self.upper = min(self.upper, _roughly(self.question, problem.what))
-                if self.upper < _NOTHING:
+                if self.upper < _TINY:
                     return
                 if self.finer == 1:
                     self.fine *= max(1.2, 1.1 * problem.factor)
@@ -276,7 +276,7 @@ def _single(orderings: tuple[PairComposition, ...], question: Question) -> Bound
 def _curve(pair: DominatingPair, *, upper: bool) -> Callable[[float], float]:
     """Delta of one pair at each epsilon from 0 on, bounded from one side."""
     if pair.direction is AdjacencyType.BOTH:  # at losses from 0 on it is the profile of REMOVE
-        pair = DominatingPair(pair.law, pair.sampling_probability, AdjacencyType.REMOVE)
+        pair = DominatingPair(pair.base, pair.sampling_probability, AdjacencyType.REMOVE)
     outcomes = pair.outcomes()
     if outcomes is None:
         return lambda epsilon: bound_pair_delta(pair, epsilon)[upper]
@@ -304,6 +304,6 @@ def _step(parts: Parts, theta: float, width: float) -> float:
 
 
 def _is_same_pair(one: DominatingPair, other: DominatingPair) -> bool:
-    if isinstance(one.law, GaussianPair) and isinstance(other.law, GaussianPair):
-        return one.direction is other.direction and math.isclose(one.law.mu, other.law.mu, rel_tol=1e-12)
-    return one.direction is other.direction and one.law is other.law
+    if isinstance(one.base, GaussianPair) and isinstance(other.base, GaussianPair):
+        return one.direction is other.direction and math.isclose(one.base.mu, other.base.mu, rel_tol=1e-12)
+    return one.direction is other.direction and one.base is other.base

@@ -55,9 +55,9 @@ def bound_without_sampling(composition: Composition, question: Question, gap: fl
     if question == EpsilonAt(0):
         return found
     with suppress(UnsupportedMechanismError):
-        told = _bound_revealed_rounds(composition, question)
-        if told < no_privacy_answer(question):
-            found = Bounds(0.0, told) if found is None else found.intersect(Bounds(0.0, told))
+        revealed = _bound_revealed_rounds(composition, question)
+        if revealed < no_privacy_answer(question):
+            found = Bounds(0.0, revealed) if found is None else found.intersect(Bounds(0.0, revealed))
     with suppress(UnsupportedMechanismError):
         rough = (
             renyi.bound(composition.without_sampling(composition.sampled), question, gap)
@@ -78,15 +78,15 @@ def _bound_revealed_rounds(composition: Composition, question: Question) -> floa
         return no_privacy_answer(question)
     composition.without_sampling(composition.sampled)  # checks that coins are all there is to a sample
 
-    def seen(chance: float, left: Question) -> float | None:
+    def bound_at(chance: float, left: Question) -> float | None:
         share = chance / len(composition.sampled)
-        distances = [_distance(composition, part, count, share) for part, count in composition.bag.items()]
+        distances = [_distance(composition, part, count, share) for part, count in composition.counts.items()]
         known = [distance for distance in distances if distance is not None]
         return (
             bound_gaussian(math.hypot(*known), left, roundings=2 * MU).upper if len(known) == len(distances) else None
         )
 
-    return spend(question, no_privacy_answer(question), seen)
+    return spend(question, no_privacy_answer(question), bound_at)
 
 
 def _distance(composition: Composition, part: Release, count: int, chance: float) -> float | None:
@@ -96,8 +96,8 @@ def _distance(composition: Composition, part: Release, count: int, chance: float
     mu, share = Composition.of(part.inner[0], composition.relation).mu, round_up(float(part.exact_share), ONCE)
     if mu is None or share >= 1:
         return None if mu is None else math.sqrt(count) * mu
-    often = find_first_integer(lambda seen: binomial_tail(count, share, seen) <= chance, -1, count)
-    return math.sqrt(often) * mu
+    present = find_first_integer(lambda bound_at: binomial_tail(count, share, bound_at) <= chance, -1, count)
+    return math.sqrt(present) * mu
 
 
 def _least(

@@ -51,7 +51,7 @@ def bound_lone_zcdp(composition: Composition, question: Question, gap: float) ->
 
     Above stands the best that its divergences prove; below, a mechanism with two outcomes that satisfies it.
     """
-    if not composition.rho or len(composition.rho) < len(composition.bag):
+    if not composition.rho or len(composition.rho) < len(composition.counts):
         return None
     if composition.rounds > 1:
         return _simply(round_up(sum(rho * n for rho, n in composition.rho), 2 + len(composition.rho)), question)

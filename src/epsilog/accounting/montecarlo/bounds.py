@@ -133,13 +133,13 @@ def supremum_delta(
         grid = np.append(grid, top)
     chance = binomial_cdf(np.minimum(grid / bound, 1.0), samples, hits) * (1 + binomial_error(hits)) + TINY
     chance = np.minimum(chance, 1.0)
-    worth = grid.copy()
+    values = grid.copy()
     for i in range(len(grid) - 2, -1, -1):
-        gains = chance[i:-1] * (worth[i + 1 :] - grid[i])
-        worth[i] = grid[i] + max(0.0, float(gains.max()))
+        gains = chance[i:-1] * (values[i + 1 :] - grid[i])
+        values[i] = grid[i] + max(0.0, float(gains.max()))
     return min(
         1.0,
-        round_up(float(worth[0]), 4 * len(grid)),
+        round_up(float(values[0]), 4 * len(grid)),
         binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound),
     )
 
@@ -175,15 +175,15 @@ def bound_listed_delta(
 @lru_cache(maxsize=64)
 def _bound_listed(tests: tuple[tuple[int, int, float], ...], fallback: float, cells: int) -> float:
     grid = _grid(tests, fallback, cells)
-    below, worth = grid[:-1], grid
+    below, values = grid[:-1], grid
     held = np.union1d(grid[::8], [fallback, grid[-1]])  # W is convex: between these, the chord is above it
     for samples, hits, bound in reversed(tests):
         chance = binomial_cdf(np.minimum(below / bound, 1.0), samples, hits) * (1 + binomial_error(hits)) + TINY
         chance = np.where(below <= bound, np.minimum(chance, 1.0), 0.0)  # no delta is above the bound that is proven
-        if_passed = chance * worth[1:]
+        if_passed = chance * values[1:]
         best = np.array([max(float(y), float(((1 - chance) * y + if_passed).max())) for y in held])
-        worth = np.minimum(round_up(np.interp(grid, held, round_up(best, _STEP)), _STEP), 1.0)
-    return float(worth[np.searchsorted(grid, fallback)])
+        values = np.minimum(round_up(np.interp(grid, held, round_up(best, _STEP)), _STEP), 1.0)
+    return float(values[np.searchsorted(grid, fallback)])
 
 
 def _grid(tests: Sequence[tuple[int, int, float]], fallback: float, cells: int) -> Array:

@@ -35,7 +35,7 @@ from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRel
 from epsilog.terms.charts import draw_band_plot
 from epsilog.terms.messages import Message
 
-BESIDE = (
+PROFILE_PAYOFF = (
     "the profiles beside it bound the other events from above, each in its direction, independently of this release"
 )
 
@@ -97,7 +97,7 @@ class Certificate(SimulationResult[CertificatePlan]):
         if [part.trial for part in self.evidence] != list(self.plan.trials):
             raise CheckError("evidence", "of the planned trials", "others")
         for part in self.evidence:
-            if not part.whole:
+            if not part.is_complete:
                 raise CheckError("evidence", "complete", f"{part.trial.tilt.direction} that stopped early")
         object.__setattr__(self, "interval", _interval(self.evidence, self.plan.failure, self.source))
 
@@ -133,7 +133,7 @@ def plan_certificate(
     failure: float = 1e-6,
     samples: int | None = None,
     gap: float = 0.1,
-    beside: tuple[ProfilePayoff, ProfilePayoff] | None = None,
+    payoffs: tuple[ProfilePayoff, ProfilePayoff] | None = None,
 ) -> CertificatePlan:
     """Settles a certificate from pilot draws, which the verification does not use.
 
@@ -142,10 +142,10 @@ def plan_certificate(
     epsilon = check.at_least(0)(epsilon=epsilon)
     failure, gap = check.in_open_interval(0, 1)(failure=failure), check.in_open_interval(0, 1)(gap=gap)
     samples = check.optional(check.integer(1))(samples=samples)
-    if beside is not None and (len(beside) != len(DIRECTIONS) or any(payoff.epsilon != epsilon for payoff in beside)):
-        raise CheckError("beside", f"two payoffs at epsilon = {epsilon!r}", repr(beside), verb="hold")
-    payoffs: tuple[Payoff, Payoff] = beside or (HockeyStick(epsilon), HockeyStick(epsilon))
-    trials = _make_trials(release, payoffs, seed, samples=samples, gap=gap, failure=failure / 2)
+    if payoffs is not None and (len(payoffs) != len(DIRECTIONS) or any(one.epsilon != epsilon for one in payoffs)):
+        raise CheckError("payoffs", f"two payoffs at epsilon = {epsilon!r}", repr(payoffs), verb="hold")
+    used: tuple[Payoff, Payoff] = payoffs or (HockeyStick(epsilon), HockeyStick(epsilon))
+    trials = _make_trials(release, used, seed, samples=samples, gap=gap, failure=failure / 2)
     return CertificatePlan(trials, failure, origin=SoftwareVersions(seed))
 
 
@@ -184,7 +184,7 @@ def certify_delta(
     failure: float = 1e-6,
     samples: int | None = None,
     gap: float = 0.1,
-    beside: tuple[ProfilePayoff, ProfilePayoff] | None = None,
+    payoffs: tuple[ProfilePayoff, ProfilePayoff] | None = None,
     seed: int | None = None,
     workers: int | None = 1,
     journal: Path | None = None,
@@ -198,7 +198,7 @@ def certify_delta(
         failure: chance over the draws that the interval is wrong; shared by the directions.
         samples: draws per direction; by default enough for ``gap``, judged by a pilot whose draws are not used again.
         gap: relative distance wanted between the upper bound and the estimate; only steers the default ``samples``.
-        beside: certified profiles of other events composed with this release, remove and add, at this epsilon.
+        payoffs: certified profiles of other events composed with this release, remove and add, at this epsilon.
         seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
         workers: processes; ``None`` uses joblib's configured backend.
         journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
@@ -215,19 +215,13 @@ def certify_delta(
     """
     origin = resolve_source(seed, journal)
     plan = plan_certificate(
-        release, epsilon=epsilon, seed=int(origin.value), failure=failure, samples=samples, gap=gap, beside=beside
+        release, epsilon=epsilon, seed=int(origin.value), failure=failure, samples=samples, gap=gap, payoffs=payoffs
     )
     return _draw_certificate(plan, origin, workers, journal, progress)
 
 
 def _make_trials(
-    release: Release,
-    payoffs: tuple[Payoff, Payoff],
-    seed: int,
-    *,
-    samples: int | None,
-    gap: float,
-    failure: float,
+    release: Release, payoffs: tuple[Payoff, Payoff], seed: int, *, samples: int | None, gap: float, failure: float
 ) -> tuple[BernoulliTrial, BernoulliTrial]:
     """One trial per direction, each with enough draws to know delta to within ``gap`` of the worse direction's."""
     pair = build_simulated_pair(release)
@@ -281,7 +275,7 @@ def _interval(evidence: tuple[TrialEvidence, ...], failure: float, origin: Rando
             Message.read(text)
             for text in (
                 *ASSUMPTIONS,
-                *((BESIDE,) if composed else ()),
+                *((PROFILE_PAYOFF,) if composed else ()),
                 f"true but for a chance of {failure:g} over the draws",
                 origin.assumption,
             )
@@ -291,13 +285,13 @@ def _interval(evidence: tuple[TrialEvidence, ...], failure: float, origin: Rando
     )
 
 
-def _looks(part: TrialEvidence, failure: float, *, apart: float = 1.08) -> list[tuple[float, float, float]]:
+def _looks(part: TrialEvidence, failure: float, *, factor: float = 1.08) -> list[tuple[float, float, float]]:
     """Draws and the interval after them, where they lie a factor apart; half of the failure for each direction."""
     looks: list[tuple[float, float, float]] = []
     draws = hits = 0
     for found in part.hits:
         draws, hits = min(draws + SHARD, part.trial.samples), hits + found
-        if not looks or draws >= apart * looks[-1][0] or draws == part.trial.samples:
+        if not looks or draws >= factor * looks[-1][0] or draws == part.trial.samples:
             looks.append((draws, *compute_running_interval(part.trial, draws, hits, failure / 2)))
     return looks
 

@@ -67,7 +67,7 @@ class TrialEvidence:
             check.integer(0, min(SHARD, self.trial.samples - shard * SHARD))(hits=found)
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all draws were made."""
         return len(self.hits) == self.trial.shards
 
@@ -196,11 +196,11 @@ def open_simulation(
 ) -> Draw:
     """Begins a run of a plan: its journal is there, and what is returned draws the plan's trials, once."""
     plan.origin.require_here()
-    book = Journal.begin(journal, plan.commitment, source) if journal else None
+    log = Journal.begin(journal, plan.commitment, source) if journal else None
     seed = source.seed(plan.commitment)
 
     def draw(trials: Sequence[BernoulliTrial], limits: Sequence[int] | None) -> tuple[TrialEvidence, ...]:
-        counts = run_trials(trials, seed=seed, limits=limits, workers=workers, journal=book, progress=progress)
+        counts = run_trials(trials, seed=seed, limits=limits, workers=workers, journal=log, progress=progress)
         return tuple(TrialEvidence(trial, hits) for trial, hits in zip(trials, counts, strict=True))
 
     return draw

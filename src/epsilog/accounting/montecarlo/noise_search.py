@@ -223,7 +223,7 @@ def plan_noise_search(
         guess = estimate_noise(release, epsilon=epsilon, delta=target_delta * (1 - slack / 2), seed=seed)
         noises = [guess * (1 + step) ** j for j in range(6, -4, -1)]
     falling = check.sequence_of(check.positive())(noises=noises)
-    z, room = float(ndtri(power)), target_delta - fallback_delta
+    z, margin = float(ndtri(power)), target_delta - fallback_delta
     trials = []
     for position, noise in enumerate(falling):
         candidate = release.with_noise(noise)
@@ -231,26 +231,28 @@ def plan_noise_search(
         for direction in DIRECTIONS:
             tilt = tilts.choose_tilt(pair, payoff, direction)
             log_m = tilts.bound_log_value(pair, tilt, payoff)
-            samples = max(1024, math.ceil(z**2 * math.exp(log_m) * target_delta / (slack * room) ** 2))
+            samples = max(1024, math.ceil(z**2 * math.exp(log_m) * target_delta / (slack * margin) ** 2))
             trials.append(BernoulliTrial(candidate, payoff, tilt, log_m, samples, position))
 
-    def settled(trials: Sequence[BernoulliTrial]) -> tuple[NoiseSearchPlan, float]:
-        def made(share: float) -> NoiseSearchPlan:
+    def choose_plan(trials: Sequence[BernoulliTrial]) -> tuple[NoiseSearchPlan, float]:
+        def build_plan(share: float) -> NoiseSearchPlan:
             checks = [CandidateTest(t, _passing(t, target_delta, share, fallback_delta)) for t in trials]
             pairs = tuple((checks[i], checks[i + 1]) for i in range(0, len(checks), 2))
             return NoiseSearchPlan(epsilon, target_delta, falling, pairs, fallback_delta, origin=SoftwareVersions(seed))
 
-        return _most_that_may_pass(made, target_delta)
+        return _most_that_may_pass(build_plan, target_delta)
 
-    plan, share = settled(trials)
-    kept = 1 - (share - 1) * target_delta / (slack * room)  # of what the thresholds' own deviation may be
+    plan, share = choose_plan(trials)
+    kept = 1 - (share - 1) * target_delta / (slack * margin)  # of what the thresholds' own deviation may be
     if kept < 1:  # more may pass than the deltas say, so that fewer draws are as likely to pass a candidate
         fewer = [replace(t, samples=max(1024, math.ceil(t.samples * max(kept, 0.3) ** 2))) for t in trials]
-        plan, _ = settled(fewer)
+        plan, _ = choose_plan(fewer)
     return plan
 
 
-def _most_that_may_pass(made: Callable[[float], NoiseSearchPlan], target_delta: float) -> tuple[NoiseSearchPlan, float]:
+def _most_that_may_pass(
+    build_plan: Callable[[float], NoiseSearchPlan], target_delta: float
+) -> tuple[NoiseSearchPlan, float]:
     """The plan with about the largest passing counts that keep the claim, and the share of the target they stand for.
 
     Raises:
@@ -258,7 +260,7 @@ def _most_that_may_pass(made: Callable[[float], NoiseSearchPlan], target_delta: 
     """
     share, high, shrink, best = 1.0, math.inf, 1e-4, None
     for _ in range(12):
-        plan = made(share)
+        plan = build_plan(share)
         claim = plan.claim
         if claim <= target_delta:
             best = plan, share
@@ -366,7 +368,7 @@ def _last_before_the_first_failure(plan: NoiseSearchPlan, evidence: tuple[TrialE
             raise ValueError(f"evidence: candidate {position} was never tested as planned, but none before it failed")
         if any(part.total > test.hits for part, test in zip(parts, pair, strict=True)):
             break
-        if not all(part.whole for part in parts):
+        if not all(part.is_complete for part in parts):
             raise ValueError(f"evidence: candidate {position} passed before all its draws were made")
         chosen = position
     if rest:

@@ -63,14 +63,14 @@ def build_simulated_pair(release: Release) -> Pair:
         UnsupportedMechanismError: there is no proven pair, or no noise, or it takes too much memory.
     """
     if (run := release.as_matrix()) is None:
-        raise _refused(release, "releases without correlated noise need no simulation where they have a price")
+        raise _build_error(release, "releases without correlated noise need no simulation where they have a price")
     if isinstance(run.strategy, TreeAggregationStrategy) or isinstance(run.participation, BoundedParticipation):
-        raise _refused(release, "a tree, and rounds that are not drawn, need no simulation where they have a price")
+        raise _build_error(release, "a tree, and rounds that are not drawn, need no simulation where they have a price")
     noise = run.noise_stddev
     if noise <= 0:
-        raise _refused(release, "there is no noise, hence no privacy")
+        raise _build_error(release, "there is no noise, hence no privacy")
     if not _NOISES[0] <= noise <= _NOISES[1]:
-        raise _refused(release, f"noise of {noise:g} cannot be simulated in double precision")
+        raise _build_error(release, f"noise of {noise:g} cannot be simulated in double precision")
     match run.participation:
         case FullParticipation():
             _require_memory(release, cells=run.rounds)
@@ -92,7 +92,7 @@ def build_simulated_pair(release: Release) -> Pair:
             return RandomAllocationPair(_column(run, 1), noise, run.rounds, often)
 
 
-def _refused(release: Release, reason: str) -> UnsupportedMechanismError:
+def _build_error(release: Release, reason: str) -> UnsupportedMechanismError:
     return UnsupportedMechanismError(release, method=METHOD, reason=reason)
 
 
@@ -100,14 +100,14 @@ def _require_memory(release: Release, *, path: int = 0, modes: int = 0, cells: i
     """Refuses what would fill the memory before the first draw: a document may come from anybody."""
     if path > MOST_ROUNDS or modes > MOST_MODES or cells > _MOST_CELLS:
         reason = f"it takes too much memory; at most {MOST_ROUNDS} rounds or slots, {MOST_MODES} bins"
-        raise _refused(release, reason)
+        raise _build_error(release, reason)
 
 
 def _column(release: MatrixMechanism, separation: int) -> Array:
     if not isinstance(release.strategy, ToeplitzStrategy):
-        raise _refused(release, "this participation needs a banded Toeplitz C")
+        raise _build_error(release, "this participation needs a banded Toeplitz C")
     column = np.array(release.strategy.coefficients[: release.rounds])
     if len(column) > separation:
         reason = f"the columns of one participation overlap: {len(column)} bands, separation {separation}"
-        raise _refused(release, reason)
+        raise _build_error(release, reason)
     return column

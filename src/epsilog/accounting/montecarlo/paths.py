@@ -135,11 +135,11 @@ class MinSepPair(_Banded):
         """The backward recursion; see ``_Banded``."""
         b, p = self.kind.min_separation, self.kind.probability
         stay = math.log1p(-p) if p < 1 else -math.inf
-        ahead = np.zeros((b + 1, ratio.shape[1]))  # f_t at row t modulo b + 1
+        future = np.zeros((b + 1, ratio.shape[1]))  # f_t at row t modulo b + 1
         for t in range(self.rounds - 1, -1, -1):
-            joined = math.log(p) + ratio[t] + ahead[(t + b) % (b + 1)]
-            ahead[t % (b + 1)] = np.logaddexp(stay + ahead[(t + 1) % (b + 1)], joined) if p < 1 else joined
-        first = ahead[np.arange(len(self.start)) % (b + 1)]
+            joined = math.log(p) + ratio[t] + future[(t + b) % (b + 1)]
+            future[t % (b + 1)] = np.logaddexp(stay + future[(t + 1) % (b + 1)], joined) if p < 1 else joined
+        first = future[np.arange(len(self.start)) % (b + 1)]
         top = first.max(axis=0)
         return np.asarray(top + np.log(self.start @ np.exp(first - top)))
 

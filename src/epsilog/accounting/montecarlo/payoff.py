@@ -40,8 +40,8 @@ class HockeyStick:
     def log_value(self, loss: Array) -> Array:
         """Log of the payoff, ``-inf`` where it is 0; shape (n,) to (n,)."""
         result = np.full(loss.shape, -np.inf)
-        paid = loss > self.epsilon
-        result[paid] = np.log(-np.expm1(self.epsilon - loss[paid]))
+        positive = loss > self.epsilon
+        result[positive] = np.log(-np.expm1(self.epsilon - loss[positive]))
         return result
 
     def log_largest(self, tilt: float) -> float:

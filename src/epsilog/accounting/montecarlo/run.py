@@ -170,20 +170,20 @@ class Journal:
         Raises:
             RecordError: the file belongs to another run, or another process made it just now.
         """
-        book = cls(path, run, source)
+        created = cls(path, run, source)
         if not path.exists():
             head = {"v": VERSION, "provenance": source.provenance, "value": source.value, "run": run}
-            whole = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-            durable_io.append_durably(whole, json.dumps(head).encode() + b"\n")
+            temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+            durable_io.append_durably(temporary, json.dumps(head).encode() + b"\n")
             try:
-                os.link(whole, path)  # fails if the journal is there by now; its name never shows half a head
+                os.link(temporary, path)  # fails if the journal is there by now; its name never shows half a head
             except FileExistsError as error:
                 raise RecordError(f"journal {path.name} was begun by another process just now") from error
             finally:
-                whole.unlink()
+                temporary.unlink()
             durable_io.sync_folder(path.parent)
-        book.read()
-        return book
+        created.read()
+        return created
 
     def read(self) -> dict[Key, int]:
         """The counts written so far; a torn last line is dropped from the file."""
@@ -211,10 +211,10 @@ def _tag(source: RandomnessSource, run: str, key: Key, hits: int) -> str:
 
 def _read(path: Path) -> tuple[RandomnessSource, str, dict[Key, int]]:
     data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
+    complete = data[: data.rfind(b"\n") + 1]
     counts: dict[Key, int] = {}
     try:
-        head, *rest = [json.loads(line) for line in whole.splitlines()]
+        head, *rest = [json.loads(line) for line in complete.splitlines()]
         if head["v"] != VERSION or len(head) != len({"v", "provenance", "value", "run"}):
             raise ValueError(f"its head is not of version {VERSION}")
         born, run = RandomnessSource(head["provenance"], head["value"]), str(head["run"])
@@ -227,8 +227,8 @@ def _read(path: Path) -> tuple[RandomnessSource, str, dict[Key, int]]:
                 raise ValueError(f"shard {shard} has two counts")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise RecordError(f"journal {path.name} is unreadable: {error}") from error
-    if whole != data:
-        os.truncate(path, len(whole))
+    if complete != data:
+        os.truncate(path, len(complete))
     return born, run, counts
 
 

@@ -81,19 +81,19 @@ def optimize_buffered_column(
     buffers, rounds = check.integer(1, 15)(buffers=buffers), check.integer(2)(rounds=rounds)
     from scipy.optimize import minimize
 
-    def made(point: Array) -> BufferedToeplitzStrategy:
+    def build_strategy(point: Array) -> BufferedToeplitzStrategy:
         decays, shares = 1 / (1 + np.exp(-point[:buffers])), np.exp(point[buffers:] - point[buffers:].max())
         rest = math.exp(-min(float(point[buffers:].max()), 700.0))  # of the weights, which come to less than 1
         return BufferedToeplitzStrategy(tuple(decays.tolist()), tuple((shares / (rest + shares.sum())).tolist()))
 
     def loss(point: Array) -> float:
-        column = ToeplitzStrategy(made(point).column(rounds))
+        column = ToeplitzStrategy(build_strategy(point).column(rounds))
         moved = compute_column_sensitivity(column, rounds=rounds, separation=separation, participations=participations)
         return math.log(compute_prefix_error(column, rounds)) + math.log(moved)
 
     memories = np.geomspace(2, 2 * rounds, buffers + 2)[1:-1]
     start = np.concatenate([np.log(memories), -0.5 * np.log(memories)])
-    return made(minimize(loss, start, method="L-BFGS-B", bounds=[(-15.0, 15.0)] * len(start)).x)
+    return build_strategy(minimize(loss, start, method="L-BFGS-B", bounds=[(-15.0, 15.0)] * len(start)).x)
 
 
 def invert_power_series(column: Array, rounds: int) -> Array:

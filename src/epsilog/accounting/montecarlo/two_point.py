@@ -216,15 +216,15 @@ def _minimiser(samples: float, base: float) -> float:
 
 def _cheapest(base: float, target: float) -> float:
     """The w at which y = b + (t - b) w minimises log((1 - y) / (t - y)) / KL(b || y), a quasi-convex ratio."""
-    room = target - base
+    margin = target - base
 
     def slope(s: float) -> float:
         w = _logistic(s)
-        left = room / (1 + math.exp(s)) if s < 700 else 0.0
-        y = base + room * w
+        left = margin / (1 + math.exp(s)) if s < 700 else 0.0
+        y = base + margin * w
         log_ratio = math.log1p(-y) - math.log(left)
-        kl = scaled_kl_divergence(1.0, base, room * w / (1 - base))
-        return kl * (1 / left - 1 / (1 - y)) - log_ratio * room * w / (y * (1 - y))
+        kl = scaled_kl_divergence(1.0, base, margin * w / (1 - base))
+        return kl * (1 / left - 1 / (1 - y)) - log_ratio * margin * w / (y * (1 - y))
 
     return _logistic(bisect_transition(lambda s: slope(s) > 0, -80.0, 36.0))
 
@@ -261,11 +261,11 @@ def _polish_root(b: Decimal, t: Decimal, w: Decimal, *, wanted: int) -> tuple[De
     while known < wanted:
         known = min(2 * known - 2, wanted)
         with localcontext(Context(prec=2 * known + 12)):
-            y, gap, room = b + (t - b) * w, (t - b) * w, (t - b) * (1 - w)
-            log_ratio = ((1 - y) / room).ln()
+            y, gap, margin = b + (t - b) * w, (t - b) * w, (t - b) * (1 - w)
+            log_ratio = ((1 - y) / margin).ln()
             kl = _divergence(b, gap / (1 - b))
             spread = y * (1 - y)
-            first, second = 1 / room - 1 / (1 - y), 1 / room**2 - 1 / (1 - y) ** 2
+            first, second = 1 / margin - 1 / (1 - y), 1 / margin**2 - 1 / (1 - y) ** 2
             pull, turn = gap / spread, (spread - gap * (1 - 2 * y)) / spread**2
             w -= (first * kl - log_ratio * pull) / (second * kl - log_ratio * turn) / (t - b)
     return w, max(known, wanted)

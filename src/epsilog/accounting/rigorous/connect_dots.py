@@ -55,13 +55,13 @@ class BallComposition:
         for (profile, count), (first, last) in zip(parts, lattices, strict=True):
             tilted, infinite = self._tilt_masses(profile, first, last)
             transform = acb.dft([acb(one) for one in tilted])
-            whole = transform[0].real
-            if not bool(whole > 0):
+            at_zero = transform[0].real
+            if not bool(at_zero > 0):
                 raise PrecisionLossError("the tilted law of a release is not known to have any mass")
-            self._log_total += count * whole.log()
+            self._log_total += count * at_zero.log()
             self._offset += count * first
             left *= probability_of_none(infinite, count)
-            spectrum = [one * bounded_power(transform[k] / whole, count) for k, one in enumerate(spectrum)]
+            spectrum = [one * bounded_power(transform[k] / at_zero, count) for k, one in enumerate(spectrum)]
         self._infinite = 1 - left
         both = spectrum + [one.conjugate() for one in reversed(spectrum[1 : cells // 2])]
         self._tilted = [one.real for one in acb.dft(both, inverse=True)]

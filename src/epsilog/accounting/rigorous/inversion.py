@@ -40,10 +40,10 @@ class BallInversion:
         self._infinite = 1 - left
         product = [acb(1)] * count
         for one, times in self._lines:
-            whole, values = one.whole(), one.along(self._step, count, nats)
-            self._log_total += times * whole.log()
+            at_zero, values = one.at_zero(), one.along(self._step, count, nats)
+            self._log_total += times * at_zero.log()
             product = [
-                known * bounded_power(value / whole, times) for known, value in zip(product, values, strict=True)
+                known * bounded_power(value / at_zero, times) for known, value in zip(product, values, strict=True)
             ]
         theta, step = arb(self._theta), arb(self._step)
         for k in range(count):

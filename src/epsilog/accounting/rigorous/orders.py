@@ -45,9 +45,9 @@ def list_profiles(release: Release, relation: NeighboringRelation) -> dict[str, 
     >>> [len(parts) for parts in list_profiles(Gaussian(1.0), NeighboringRelation.ADD_OR_REMOVE_ONE).values()]
     [1]
     """
-    bag = flatten(release)
-    sampled = {part: count for part, count in bag.items() if part.exact_share is not None}
-    alone = _list_profiles({part: count for part, count in bag.items() if part not in sampled}, relation)
+    counts = flatten(release)
+    sampled = {part: count for part, count in counts.items() if part.exact_share is not None}
+    alone = _list_profiles({part: count for part, count in counts.items() if part not in sampled}, relation)
     if not sampled:
         return {"either order": tuple(alone)}
     if relation is _REPLACE:
@@ -73,11 +73,11 @@ def _share(part: Release) -> Fraction:
     return part.exact_share
 
 
-def _list_profiles(bag: ReleaseCounts, relation: NeighboringRelation) -> list[tuple[BallProfile, int]]:
+def _list_profiles(counts: ReleaseCounts, relation: NeighboringRelation) -> list[tuple[BallProfile, int]]:
     """The profiles of what is not sampled; all Gaussians, and statements of mu, are one."""
     distances: list[tuple[Number, Number, int]] = []
     found: list[tuple[BallProfile, int]] = []
-    for part, count in bag.items():
+    for part, count in counts.items():
         match part.exact_pair(relation):
             case None:
                 continue
@@ -116,8 +116,8 @@ def _build_exchanged_profile(part: Release) -> BallProfile | None:
     """The profile of a sample in which one unit is exchanged for another."""
     share = _share(part)
     if part.fixes_population:
-        whole = _on_sample(part, _REPLACE)
-        return whole if whole is None or share == 1 else FixedSizeReplaceProfile(whole, share)
+        sampled = _on_sample(part, _REPLACE)
+        return sampled if sampled is None or share == 1 else FixedSizeReplaceProfile(sampled, share)
     if not (inner := flatten(*part.inner)):
         return None
     base = _on_sample(part, NeighboringRelation.ADD_OR_REMOVE_ONE)

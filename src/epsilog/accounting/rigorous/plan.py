@@ -126,11 +126,13 @@ class _TiltEstimate(NamedTuple):
 class TiltPlanner:
     """Plans for one composition: of some cumulants with their counts."""
 
-    def __init__(self, laws: Sequence[tuple[Cumulant, int]], delta: float) -> None:
-        self._laws, self._delta = laws, delta
+    def __init__(self, cumulants: Sequence[tuple[Cumulant, int]], delta: float) -> None:
+        self._cumulants, self._delta = cumulants, delta
 
     def _cumulant(self, theta: float) -> tuple[float, float, float]:
-        found = np.array([law(theta) for law, _ in self._laws]).T @ np.array([float(count) for _, count in self._laws])
+        found = np.array([cumulant(theta) for cumulant, _ in self._cumulants]).T @ np.array(
+            [float(count) for _, count in self._cumulants]
+        )
         return float(found[0]), float(found[1]), float(found[2])
 
     def plan(self, nats: float, near: float | None = None) -> TiltPlan:

@@ -136,9 +136,9 @@ class _Finite(BallProfile):
 
 
 @lru_cache(maxsize=64)
-def _outcomes(law: _Finite, bits: int) -> list[tuple[arb, arb]]:  # noqa: ARG001 - what was worked out with fewer is worse
+def _outcomes(profile: _Finite, bits: int) -> list[tuple[arb, arb]]:  # noqa: ARG001 - what was worked out with fewer is worse
     """The outcomes, worked out once for each number of bits."""
-    return law.outcomes()
+    return profile.outcomes()
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,9 @@ class RandomizedResponseProfile(_Finite):
     def outcomes(self) -> list[tuple[arb, arb]]:
         """Its two rows; every chance is a fraction."""
         rare = self.flip / self.categories
-        often = 1 - self.flip + rare
-        loss = make_ball(often / rare).log()
-        return [(-loss, make_ball(rare)), (arb(0), make_ball(1 - often - rare)), (loss, make_ball(often))]
+        common = 1 - self.flip + rare
+        loss = make_ball(common / rare).log()
+        return [(-loss, make_ball(rare)), (arb(0), make_ball(1 - common - rare)), (loss, make_ball(common))]
 
     def steps(self) -> tuple[arb, arb] | None:
         """Three losses."""

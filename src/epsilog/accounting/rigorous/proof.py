@@ -115,7 +115,7 @@ class _Found:
     bits: int
 
 
-_NOTHING = _Found(1.0, math.inf, "nothing was found", _BITS[0])
+_UNPROVEN = _Found(1.0, math.inf, "nothing was found", _BITS[0])
 
 
 def prove_guarantee(
@@ -177,7 +177,7 @@ def _order(parts: Parts, epsilon: float, delta: float, cells: int) -> _Found:
     if len(parts) == 1 and parts[0][1] == 1:
         return _sharp(lambda: (lambda at: parts[0][0].delta(arb(at)), CLOSED), epsilon, delta)
     plan, precise = _plans(parts, epsilon, delta)
-    best = _NOTHING
+    best = _UNPROVEN
     if precise is not None:
         with suppress(NoProofError):
             best = _better(best, _sharp(lambda: _prove_by_inversion(parts, precise), epsilon, delta))
@@ -262,7 +262,7 @@ def _sharp(make: Callable[[], tuple[Curve, str]], epsilon: float, delta: float) 
             if sharp or bits == _BITS[-1]:
                 there = upper_double(value)
                 return _Found(min(there, 1.0), _least(curve, epsilon, delta, there), method, bits)
-    return _NOTHING
+    return _UNPROVEN
 
 
 def _least(curve: Curve, epsilon: float, delta: float, there: float) -> float:

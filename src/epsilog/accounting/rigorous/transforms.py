@@ -46,7 +46,7 @@ _MOST_LOOKED = 600_000  # nodes of all looks together
 class MomentLine(Protocol):
     """The moments of one loss on one line."""
 
-    def whole(self) -> arb:
+    def at_zero(self) -> arb:
         """The moment at w = 0."""
         ...
 
@@ -88,17 +88,17 @@ def build_moment_line(profile: BallProfile, theta: float, nats: float) -> Moment
 class GaussianLine:
     """E e^(z L) = e^(z (z + 1) mu^2 / 2)."""
 
-    law: GaussianProfile
+    profile: GaussianProfile
     theta: float
 
-    def whole(self) -> arb:
+    def at_zero(self) -> arb:
         """At w = 0."""
         theta = arb(self.theta)
-        return (theta * (theta + 1) * self.law.mu_squared() / 2).exp()
+        return (theta * (theta + 1) * self.profile.mu_squared() / 2).exp()
 
     def along(self, step: float, count: int, nats: float) -> list[acb]:  # noqa: ARG002
         """A closed form."""
-        half, found = self.law.mu_squared() / 2, []
+        half, found = self.profile.mu_squared() / 2, []
         for k in range(count):
             z = acb(arb(self.theta), arb(step) * k)
             found.append((z * (z + 1) * half).exp())
@@ -110,7 +110,7 @@ class GaussianLine:
 
     def falls_beyond(self, frequency: float) -> arb:
         """mu^2 w^2 / 2, which rises."""
-        return self.law.mu_squared() * square_ball(arb(frequency)) / 2
+        return self.profile.mu_squared() * square_ball(arb(frequency)) / 2
 
 
 class _Bounded:
@@ -129,14 +129,14 @@ class _Bounded:
 class LaplaceLine(_Bounded):
     """E e^(z L) = ((z + 1) e^(z a) + z e^(-(z + 1) a)) / (2 z + 1), a the largest loss."""
 
-    law: LaplaceProfile
+    profile: LaplaceProfile
     theta: float
 
     def _at(self, z: acb) -> acb:
-        a = self.law.max_loss()
+        a = self.profile.max_loss()
         return ((z + 1) * (z * a).exp() + z * (-(z + 1) * a).exp()) / (2 * z + 1)
 
-    def whole(self) -> arb:
+    def at_zero(self) -> arb:
         """At w = 0."""
         return self._at(acb(self.theta)).real
 
@@ -149,16 +149,16 @@ class LaplaceLine(_Bounded):
 class OutcomesLine(_Bounded):
     """A finite sum."""
 
-    law: ApproximateDPProfile | RandomizedResponseProfile
+    profile: ApproximateDPProfile | RandomizedResponseProfile
     theta: float
 
-    def whole(self) -> arb:
+    def at_zero(self) -> arb:
         """At w = 0."""
-        return sum((mass * (self.theta * loss).exp() for loss, mass in self.law.outcomes()), arb(0))
+        return sum((mass * (self.theta * loss).exp() for loss, mass in self.profile.outcomes()), arb(0))
 
     def along(self, step: float, count: int, nats: float) -> list[acb]:  # noqa: ARG002
         """A finite sum each."""
-        outcomes = [(loss, mass * (self.theta * loss).exp()) for loss, mass in self.law.outcomes()]
+        outcomes = [(loss, mass * (self.theta * loss).exp()) for loss, mass in self.profile.outcomes()]
         found = []
         for k in range(count):
             turns = arb(step) * k
@@ -172,14 +172,14 @@ class SampledLine:
     u = mu y - mu^2 / 2 and l = ln(1 - q + q e^u); the loss is l for removal, under Q, and -l for adding, under P.
     """
 
-    def __init__(self, law: GaussianProfile, share: Fraction, power: float, sign: int, nats: float) -> None:
-        self.mu, self.power, self._sign, self._nats = law.mu(), power, sign, nats
+    def __init__(self, profile: GaussianProfile, share: Fraction, power: float, sign: int, nats: float) -> None:
+        self.mu, self.power, self._sign, self._nats = profile.mu(), power, sign, nats
         self.q, self.rest = make_ball(share), make_ball(1 - share)
         self.near = midpoint(self.mu)
         if not 1e-4 < self.near < 1e3:
             raise NoProofError("the noise is out of the rule's reach")
         rule = _BallTrapezoidRule(self, 0.0, nats)
-        self._whole, self._edges, self._centre = rule.whole, rule.edges, rule.centre
+        self._at_zero, self._edges, self._centre = rule.at_zero, rule.edges, rule.centre
         self._looked = 0
         self._far: tuple[list[tuple[arb, arb]], arb] | None = None
 
@@ -191,9 +191,9 @@ class SampledLine:
         """The chance of having been sampled, given y; it rises with y, and mu times it is the derivative of l."""
         return self.q * (self.mu * (y - self.mu / 2) - loss).exp()
 
-    def whole(self) -> arb:
+    def at_zero(self) -> arb:
         """At w = 0."""
-        return self._whole
+        return self._at_zero
 
     def along(self, step: float, count: int, nats: float) -> list[acb]:
         """All of them as one product of matrices: w = (a + b B) step."""
@@ -225,7 +225,7 @@ class SampledLine:
         total = acb(0)
         for loss, weight in zip(rule.losses, rule.weights, strict=True):
             total += weight * acb(0, loss * frequency).exp()
-        modulus = (total.abs_upper() + rule.error) / self._whole
+        modulus = (total.abs_upper() + rule.error) / self._at_zero
         return arb((1 - modulus * modulus).lower()).max(arb(0)).sqrt()
 
     def falls_beyond(self, frequency: float) -> arb:
@@ -261,7 +261,7 @@ class SampledLine:
         points = [arb(at) for at in edges]
         losses = [self.loss(y) for y in points]
         seen = [self._compute_posterior(y, loss) for y, loss in zip(points, losses, strict=True)]
-        root, power, centre = (2 * arb.pi()).sqrt() * self._whole, arb(s), self._centre
+        root, power, centre = (2 * arb.pi()).sqrt() * self._at_zero, arb(s), self._centre
         peaks = 2 if is_at_most((power + 1) * square_ball(self.mu), 4) else 4  # one maximum, or two
         second, cuts, above, largest = arb(0), [], arb(0), arb(0)
         for i in range(len(points) - 2, -1, -1):
@@ -319,14 +319,14 @@ class _BallTrapezoidRule:
     Attributes:
         losses: l at the nodes that matter.
         weights: what they weigh, e^(s l) included.
-        whole: E e^(s l).
+        at_zero: E e^(s l).
         error: bounds what is left out, and the rule's own error, at every such w.
         edges: between which nodes most of the weight lies.
         centre: about the tilted mean of l.
     """
 
-    def __init__(self, law: SampledLine, top: float, nats: float) -> None:
-        near, s = law.near, law.power
+    def __init__(self, line: SampledLine, top: float, nats: float) -> None:
+        near, s = line.near, line.power
         cosines = max(-s, 0.0) * -np.log(np.cos(_WIDTHS / 2))
         need = nats + _WIDTHS**2 / (2 * near * near) + top * _WIDTHS + cosines
         best = int(np.argmax(_WIDTHS / need))
@@ -338,7 +338,9 @@ class _BallTrapezoidRule:
         if last - first > _MOST_NODES:
             raise NoProofError(f"{last - first} nodes")
         y = step * np.arange(first, last + 1)
-        exponent = s * np.logaddexp(midpoint(law.rest.log()), midpoint(law.q.log()) + near * (y - near / 2)) - y * y / 2
+        exponent = (
+            s * np.logaddexp(midpoint(line.rest.log()), midpoint(line.q.log()) + near * (y - near / 2)) - y * y / 2
+        )
         keep = exponent > float(exponent.max()) - nats - 8
         self.losses: list[arb] = []
         self.weights: list[arb] = []
@@ -346,7 +348,7 @@ class _BallTrapezoidRule:
         ends: list[arb] = []
         for j, kept in zip(range(first, last + 1), keep.tolist(), strict=True):
             node = arb(step) * j
-            loss = law.loss(node)
+            loss = line.loss(node)
             weight = share * (power * loss - node * node / 2).exp()
             if j in (first, last):
                 ends.append(weight / step)
@@ -355,21 +357,21 @@ class _BallTrapezoidRule:
                 self.weights.append(weight)
             else:
                 left_out += weight
-        rates = -first * arb(step) + min(s, 0.0) * law.mu, last * arb(step) - max(s, 0.0) * law.mu
+        rates = -first * arb(step) + min(s, 0.0) * line.mu, last * arb(step) - max(s, 0.0) * line.mu
         for end, rate in zip(ends, rates, strict=True):
             if not bool(rate > 1):
                 raise NoProofError("a tail is not known to fall")
             left_out += end / rate
         b = arb(width)
-        strip = 2 * (b * b / (2 * square_ball(law.mu))).exp() * ((b / 2).cos().log() * min(s, 0.0)).exp()
-        alias = strip / ((2 * arb.pi() * b / (law.mu * arb(step))).exp() - 1)
+        strip = 2 * (b * b / (2 * square_ball(line.mu))).exp() * ((b / 2).cos().log() * min(s, 0.0)).exp()
+        alias = strip / ((2 * arb.pi() * b / (line.mu * arb(step))).exp() - 1)
         total = sum(self.weights, arb(0))
         if not bool(alias < 0.5):
             raise NoProofError("the rule is too coarse")
-        self.whole = hull(total / (1 + alias), (total + left_out) / (1 - alias))
-        self.error = left_out + self.whole.abs_upper() * alias * (b * arb(top)).exp()
+        self.at_zero = hull(total / (1 + alias), (total + left_out) / (1 - alias))
+        self.error = left_out + self.at_zero.abs_upper() * alias * (b * arb(top)).exp()
         weights = np.where(keep, np.exp(exponent - float(exponent.max())), 0.0)
         most = y[weights > math.exp(-min(nats, 30.0))]
         self.edges = float(most[0]) - step, float(most[-1]) + step
         middle = float(np.sum(weights * y) / np.sum(weights))
-        self.centre = law.loss(arb(middle))
+        self.centre = line.loss(arb(middle))

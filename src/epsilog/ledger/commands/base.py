@@ -26,7 +26,7 @@ from epsilog.ledger.transitions import TRANSITIONS, UNRESERVED_STATES, RoundStag
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, PermissionDeniedError, check
 from epsilog.terms.fields import document_fields
 
-BUDGET, CHARGE, RESERVATION, WHOLE = "budget", "charge", "reservation", "ledger"  # what a command tells about
+BUDGET, CHARGE, RESERVATION, ENTIRE_LEDGER = "budget", "charge", "reservation", "ledger"  # what a command tells about
 SPEND, OWN = "spend", "own"  # what it takes of whoever gives it
 COMMANDS: dict[str, type[Command]] = {}
 WRITERS: dict[Verb, type[Command]] = {}
@@ -167,8 +167,8 @@ class Command(ABC):
     name: ClassVar[str]
     verb: ClassVar[Verb]
     role: ClassVar[str]
-    tells: ClassVar[str]
-    says: ClassVar[str]  # the docstring as it is written, for help and API
+    subject: ClassVar[str]
+    description: ClassVar[str]  # the docstring as it is written, for help and API
     args: ClassVar[Mapping[str, DescribedFields]]  # its fields
     stored: ClassVar[Mapping[str, DescribedFields]]  # what the body of its entry names
     may_store: ClassVar[Mapping[str, DescribedFields]]  # what it may name besides
@@ -181,7 +181,7 @@ class Command(ABC):
         name: str = "",
         verb: str = "",
         role: str = SPEND,
-        tells: str = "",
+        subject: str = "",
         stored: Mapping[str, Any] | None = None,
         may_store: Mapping[str, Any] | None = None,
         repeatable: bool = True,
@@ -189,9 +189,9 @@ class Command(ABC):
         variants: Mapping[Verb, Mapping[str, Any]] | None = None,
         **row: Any,
     ) -> None:
-        cls.says = cleandoc(cls.__doc__ or "")
+        cls.description = cleandoc(cls.__doc__ or "")
         document_fields(dataclass(frozen=True, kw_only=True)(cls))
-        cls.tells = tells or getattr(cls, "tells", "")
+        cls.subject = subject or getattr(cls, "subject", "")
         hints = get_type_hints(cls, include_extras=True)
         cls.args = {one.name: DescribedFields.of(hints[one.name]) for one in fields(cls)}  # type: ignore[arg-type]
         if not name:
@@ -202,9 +202,9 @@ class Command(ABC):
         found = {one: arg for one, arg in cls.args.items() if one not in ("scope", "key")}
         cls.stored = found if stored is None else {one: DescribedFields.of(hint) for one, hint in stored.items()}
         cls.may_store = {one: DescribedFields.of(hint) for one, hint in (may_store or {}).items()}
-        whole = {"owned": role == OWN, "whole": cls.tells == WHOLE}
+        defaults = {"owned": role == OWN, "ledger_wide": cls.subject == ENTIRE_LEDGER}
         for one, changed in {cls.verb: {}, **(variants or {})}.items():
-            TRANSITIONS.setdefault(one, Transition(**{**whole, **row, **changed}))
+            TRANSITIONS.setdefault(one, Transition(**{**defaults, **row, **changed}))
             WRITERS.setdefault(one, cls)
 
     def __post_init__(self) -> None:
@@ -261,7 +261,7 @@ class Command(ABC):
         """What is done besides, in the same transaction."""
         return ()
 
-    def explained(self, refusal: BudgetExceededError, at: At, pricing: CostModel) -> BudgetExceededError:  # noqa: ARG002
+    def explain_refusal(self, refusal: BudgetExceededError, at: At, cost_model: CostModel) -> BudgetExceededError:  # noqa: ARG002
         """A refusal with what would fit instead."""
         return refusal
 
@@ -271,9 +271,9 @@ class Command(ABC):
 
     def entry(self, at: At) -> Entry:
         """The entry that it writes."""
-        return self.written(at, self.amounts(at), self.body(at))
+        return self.build_entry(at, self.amounts(at), self.body(at))
 
-    def written(self, at: At, amounts: Mapping[str, Amounts], body: dict[str, Any]) -> Entry:
+    def build_entry(self, at: At, amounts: Mapping[str, Amounts], body: dict[str, Any]) -> Entry:
         """The entry with these amounts and this body."""
         verb = self.verb_at(at)
         if at.caller.by is not None and "by" in WRITERS[verb].may_store:
@@ -283,7 +283,7 @@ class Command(ABC):
         return Entry(count + 1, head, time, verb, self.scope_at(at), self.key_of_charge(), amounts, body)
 
 
-class LedgerWideCommand(Command, tells=WHOLE):
+class LedgerWideCommand(Command, subject=ENTIRE_LEDGER):
     """An act on the whole ledger."""
 
     def scope_at(self, at: At) -> str:  # noqa: ARG002, D102
@@ -305,7 +305,7 @@ def apply(command: Command, at: At) -> Step:
     require_own(command, at)
     if command.was_done(at):
         return Step(None, at.charge)
-    if command.tells != WHOLE:
+    if command.subject != ENTIRE_LEDGER:
         charge_record.refuse_until_accepted(at.restore_state, command.verb_at(at), at.charge)
     entry = command.entry(at)
     if not TRANSITIONS[entry.verb].opens:  # what it asks was checked when it was asked
@@ -317,7 +317,7 @@ def apply(command: Command, at: At) -> Step:
 def fold(entry: Entry, known: Known) -> Step:
     """What an entry of the right form does to what is known before it; or why the rules refuse it."""
     rule = TRANSITIONS[entry.verb]
-    if rule.whole:
+    if rule.ledger_wide:
         return Step(entry, restore_state=charge_record.apply_restore(known.restore_state, entry))
     charge_record.refuse_until_accepted(known.restore_state, entry.verb, known.charge)
     if entry.key is None:
@@ -364,8 +364,10 @@ def check_entry(entry: Entry) -> None:
     rule, writer = TRANSITIONS[entry.verb], WRITERS[entry.verb]
     if not writer.stored.keys() <= entry.body.keys() <= writer.stored.keys() | writer.may_store.keys():
         raise ValueError(f"body of {entry.verb} must name {sorted(writer.stored)}, got {sorted(entry.body)}")
-    if (entry.scope == "") != rule.whole:
-        raise ValueError(f"scope of {entry.verb} must be {'blank' if rule.whole else 'named'}, got {entry.scope!r}")
+    if (entry.scope == "") != rule.ledger_wide:
+        raise ValueError(
+            f"scope of {entry.verb} must be {'blank' if rule.ledger_wide else 'named'}, got {entry.scope!r}"
+        )
     if (entry.key is not None) != bool(rule.from_states):
         raise ValueError(f"key of {entry.verb} must be that of a charge, got {entry.key!r}")
     if entry.key is not None:
@@ -407,7 +409,7 @@ def _require_owned(at: At, entry: Entry) -> None:
     rule = TRANSITIONS[entry.verb]
     if not rule.owned:
         return
-    if rule.whole:
+    if rule.ledger_wide:
         if not at.caller.owns(None):
             raise PermissionDeniedError(f"{entry.verb} is of the whole ledger, and takes its owner")
         return

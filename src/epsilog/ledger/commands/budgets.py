@@ -32,7 +32,7 @@ _BUDGET_BODY = {
 _PROMISE = {"promise": _StoredCaps}  # what the caps are to keep, where that was said in other quantities
 
 
-class OfScope(Command, tells=BUDGET):
+class OfScope(Command, subject=BUDGET):
     """An act on the budget of a scope."""
 
     scope: Scope = field(kw_only=False)
@@ -122,7 +122,7 @@ class DeclarePartition(
     verb="partition-declared",
     role=OWN,
     pays=True,
-    prices=True,
+    unproven=True,
     stored=_BUDGET_BODY | {"by": By, "reason": Reason},
     may_store=_PROMISE,
 ):
@@ -165,13 +165,13 @@ class DeclarePartition(
         }
 
     def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102
-        return {self._above(at)[-1].kind: Amounts.stored(at.prepared[1]["caps"])}
+        return {self._above(at)[-1].kind: Amounts.parse(at.prepared[1]["caps"])}
 
     def was_done(self, at: At) -> bool:  # noqa: D102
         there = self.there(at)
         return there is not None and self.is_as(at, there)
 
-    def explained(self, refusal: BudgetExceededError, at: At, pricing: CostModel) -> BudgetExceededError:  # noqa: ARG002, D102
+    def explain_refusal(self, refusal: BudgetExceededError, at: At, cost_model: CostModel) -> BudgetExceededError:  # noqa: ARG002, D102
         return headroom.refuse_partition(refusal, self._above(at), self.amounts(at))
 
 
@@ -181,7 +181,7 @@ class ChangeCap(
     verb="cap-changed",
     role=OWN,
     repeatable=False,
-    variants={Verb.PARTITION_RAISED: {"pays": True, "prices": True}},
+    variants={Verb.PARTITION_RAISED: {"pays": True, "unproven": True}},
     stored={"caps": _StoredCaps, "by": By, "reason": Reason},
     may_store=_PROMISE,
 ):
@@ -216,14 +216,14 @@ class ChangeCap(
         budget = self.budget(at)
         if budget.partition is None:
             return {}
-        return {budget.kind: compute_cap_increase(budget, Amounts.stored(at.prepared["caps"]))}
+        return {budget.kind: compute_cap_increase(budget, Amounts.parse(at.prepared["caps"]))}
 
     def was_done(self, at: At) -> bool:  # noqa: D102
         budget = self.budget(at)
         promise = budget.promise and dict(budget.promise)
         return (dict(budget.caps), promise) == (at.prepared["caps"], at.prepared.get("promise"))
 
-    def explained(self, refusal: BudgetExceededError, at: At, pricing: CostModel) -> BudgetExceededError:  # noqa: ARG002, D102
+    def explain_refusal(self, refusal: BudgetExceededError, at: At, cost_model: CostModel) -> BudgetExceededError:  # noqa: ARG002, D102
         if self.budget(at).partition is None:
             return refusal
         return headroom.refuse_partition(refusal, at.path[:-1], self.amounts(at))

@@ -44,7 +44,7 @@ class RegisterPlan(
     OfScope,
     name="register",
     verb="plan-registered",
-    tells=CHARGE,
+    subject=CHARGE,
     may_store={"by": By},
     from_states=(None,),
     to_state=REGISTERED,
@@ -101,12 +101,12 @@ class OverrideCost(
     name="override",
     verb="price-overridden",
     role=OWN,
-    tells=CHARGE,
+    subject=CHARGE,
     stored={"request": _Request, "reason": Reason},
     may_store={"by": By},
     from_states=(None, REGISTERED),
     to_state=ALLOWED,
-    prices=True,
+    unproven=True,
 ):
     """Allow one charge at a price that the accountant does not prove: an act of the budget's owner.
 
@@ -154,21 +154,21 @@ class Reservation(OfRelease):
             return None
         allowed = charge is not None and charge.waiver == hash_overridden_request(request.to_json())
         known = at.prepared or {}
-        return lambda pricing: (
-            known | {kind: pricing.price(request, kind, orders, allowed) for kind, orders in unpriced.items()}
+        return lambda cost_model: (
+            known | {kind: cost_model.compute_cost(request, kind, orders, allowed) for kind, orders in unpriced.items()}
         )
 
     def _split_costs(self, at: At, request: ChargeRequest) -> tuple[dict[str, Cost], dict[str, tuple[str, ...]]]:
         """The prices that are known, and the kinds of budgets on the path that have none, at all of their orders."""
-        prices, missing = dict(at.prepared or {}), {}
+        costs, missing = dict(at.prepared or {}), {}
         for kind, orders in headroom.list_path_orders(at.path).items():
-            if kind in prices and prices[kind].values.keys() >= set(orders):
+            if kind in costs and costs[kind].values.keys() >= set(orders):
                 continue
             if (stated := compute_stated_cost(request, kind, orders=orders)) is None:
                 missing[kind] = orders
             else:
-                prices[kind] = stated
-        return prices, missing
+                costs[kind] = stated
+        return costs, missing
 
     def compute_costs(self, at: At) -> dict[str, Cost]:
         """What it costs, by kind of budget."""
@@ -177,12 +177,12 @@ class Reservation(OfRelease):
         return found
 
     def entry(self, at: At) -> Entry:  # noqa: D102
-        prices = self.compute_costs(at)
-        headroom.refuse_above_capacity(prices, at.path)
+        costs = self.compute_costs(at)
+        headroom.refuse_above_capacity(costs, at.path)
         due = sorted(balances.list_cost_quantities(at.path).items())
-        amounts = {kind: prices[kind].amounts.part(quantities) for kind, quantities in due}
-        methods = {kind: prices[kind].method.code for kind, _ in due}
-        return self.written(at, amounts, {"request": self.request_at(at).to_json(), "methods": methods})
+        amounts = {kind: costs[kind].amounts.part(quantities) for kind, quantities in due}
+        methods = {kind: costs[kind].method.code for kind, _ in due}
+        return self.build_entry(at, amounts, {"request": self.request_at(at).to_json(), "methods": methods})
 
     def was_done(self, at: At) -> bool:
         """Whether the key is known with the same request: then its charge is what was asked for."""
@@ -199,15 +199,17 @@ class Reservation(OfRelease):
     def require_done(self, at: At, charge: ChargeRecord) -> None:
         """Requires of a charge that is there that what would come then has come."""
 
-    def explained(self, refusal: BudgetExceededError, at: At, pricing: CostModel) -> BudgetExceededError:  # noqa: D102
-        return headroom.add_remedy(refusal, self.request_at(at), at.path, self.compute_costs(at), pricing.repetitions)
+    def explain_refusal(self, refusal: BudgetExceededError, at: At, cost_model: CostModel) -> BudgetExceededError:  # noqa: D102
+        return headroom.add_remedy(
+            refusal, self.request_at(at), at.path, self.compute_costs(at), cost_model.repetitions
+        )
 
 
 class Reserve(
     Reservation,
     name="reserve",
     verb="reserved",
-    tells=RESERVATION,
+    subject=RESERVATION,
     stored={"request": _Request, "methods": _Methods},
     may_store={"by": By},
     from_states=(None, REGISTERED, ALLOWED),
@@ -240,7 +242,7 @@ class Reserve(
             raise ConflictError(f"charge {charge.key!r} is held until {charge.until or 'it is given back'}")
 
 
-class ChargeAtOnce(Reservation, name="charge", verb="reserved", tells=RESERVATION):
+class ChargeAtOnce(Reservation, name="charge", verb="reserved", subject=RESERVATION):
     """Reserve, start and commit at once, before a release that is made in one step.
 
     A key that somebody reserved or started is theirs to finish, and a conflict here.
@@ -256,7 +258,7 @@ class ChargeAtOnce(Reservation, name="charge", verb="reserved", tells=RESERVATIO
             raise ConflictError(f"charge {charge.key!r} is {charge.state}: whoever reserved it starts and commits it")
 
 
-class ChargeCommand(Command, tells=CHARGE):
+class ChargeCommand(Command, subject=CHARGE):
     """An act on a charge that is there."""
 
     key: fields.ChargeKey = field(kw_only=False)
@@ -273,9 +275,9 @@ class ChargeCommand(Command, tells=CHARGE):
         return self.charge(at).amounts if TRANSITIONS[self.verb_at(at)].changes_balance else {}
 
     def was_done(self, at: At) -> bool:  # noqa: D102
-        charge, said = self.charge(at), (self.verb_at(at), self.body(at))
+        charge, stated = self.charge(at), (self.verb_at(at), self.body(at))
         ends = [at.entry(index) for index in (charge.closed, charge.decommissioned) if index is not None]
-        return any((entry.verb, entry.body) == said for entry in ends)
+        return any((entry.verb, entry.body) == stated for entry in ends)
 
 
 class Hold(ChargeCommand, name="hold", verb="held-until", from_states=(RESERVED,), to_state=RESERVED):

@@ -166,11 +166,11 @@ class Address(NamedTuple):
     """Locate a ledger.
 
     Attributes:
-        said: the parameters of the connection, named as in libpq.
+        parameters: the parameters of the connection, named as in libpq.
         ledger: the schema.
     """
 
-    said: Mapping[str, str]
+    parameters: Mapping[str, str]
     ledger: str
 
     @classmethod
@@ -180,35 +180,35 @@ class Address(NamedTuple):
             parts = urlsplit(url)
             given = {"host": parts.hostname, "port": parts.port and str(parts.port), "dbname": parts.path[1:]}
             given |= {"user": parts.username, "password": parts.password}
-            said = {name: unquote(value) for name, value in given.items() if value}
+            parameters = {name: unquote(value) for name, value in given.items() if value}
             asked = parse_qsl(parts.query, strict_parsing=bool(parts.query))
         except ValueError:
             raise _no_address() from None
-        said |= {name: value for name, value in asked if name != "ledger"}
+        parameters |= {name: value for name, value in asked if name != "ledger"}
         _, _, rest = url.partition(parts.netloc)
         # of a password with a bare @ / ? or #, one end would be the name of something else
-        if parts.netloc.count("@") > 1 or set(rest) & set("@#") or "\0" in "".join(said.values()):
+        if parts.netloc.count("@") > 1 or set(rest) & set("@#") or "\0" in "".join(parameters.values()):
             raise _no_address()
         ledgers = [value for name, value in asked if name == "ledger"] or [LEDGER]
         if len(ledgers) > 1 or not _NAME.fullmatch(ledgers[0]) or ledgers[0].startswith("pg_"):
             raise CheckError("ledger", "a name of at most 63 lower-case letters, digits and underscores", repr(ledgers))
-        return cls(said, ledgers[0])
+        return cls(parameters, ledgers[0])
 
     @property
     def address(self) -> str:
         """Return the URL without any password."""
-        shown = {name: value for name, value in self.said.items() if name not in _SECRETS}
-        user, name, host = shown.pop("user", ""), shown.pop("dbname", ""), shown.get("host", "")
+        public = {name: value for name, value in self.parameters.items() if name not in _SECRETS}
+        user, name, host = public.pop("user", ""), public.pop("dbname", ""), public.get("host", "")
         where = f"{quote(user, safe='')}@" if user else ""
         if "/" not in host:  # a folder stands behind, with its port
-            shown.pop("host", None)
-            where += (f"[{host}]" if ":" in host else host) + (f":{shown.pop('port')}" if "port" in shown else "")
-        asked = urlencode(shown | {"ledger": self.ledger}, safe="/", quote_via=quote)
+            public.pop("host", None)
+            where += (f"[{host}]" if ":" in host else host) + (f":{public.pop('port')}" if "port" in public else "")
+        asked = urlencode(public | {"ledger": self.ledger}, safe="/", quote_via=quote)
         return f"postgresql://{where}/{quote(name)}?{asked}"
 
     def connect(self) -> Any:
         """Open a connection in UTF-8, whatever the role or the address says."""
-        return _driver().connect(**{**self.said, "client_encoding": "utf8"}, autocommit=True)
+        return _driver().connect(**{**self.parameters, "client_encoding": "utf8"}, autocommit=True)
 
 
 def _no_address() -> CheckError:

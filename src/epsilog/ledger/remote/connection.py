@@ -47,8 +47,8 @@ class ServerAddress:
     @classmethod
     def of(cls, url: str) -> ServerAddress:
         """Reads ``https://host[:port][/path]``, or ``http://`` on this machine."""
-        said = "another, which may hold a token" if {"@", "?", "#"} & set(url) else repr(url[:200])
-        wrong = CheckError("url", "https://host[:port], with no token in it", said)
+        shown_url = "another, which may hold a token" if {"@", "?", "#"} & set(url) else repr(url[:200])
+        wrong = CheckError("url", "https://host[:port], with no token in it", shown_url)
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -58,7 +58,7 @@ class ServerAddress:
         if not plain or not host or port == 0 or not url.startswith(HTTP):
             raise wrong
         if parts.scheme == "http" and host not in LOOPBACK:
-            raise CheckError("url", "https:// for another machine than this", said)
+            raise CheckError("url", "https:// for another machine than this", shown_url)
         return cls(parts.scheme == "https", host, port, parts.path.rstrip("/"), url.rstrip("/"))
 
 
@@ -107,8 +107,8 @@ class Connection:
 
     def get(self, path: str, **query: object) -> dict[str, Any]:
         """Reads something."""
-        said = urlencode({name: value for name, value in query.items() if value is not None})
-        return self._request("GET", f"{path}?{said}" if said else path, None, again=True)[0]
+        text = urlencode({name: value for name, value in query.items() if value is not None})
+        return self._request("GET", f"{path}?{text}" if text else path, None, again=True)[0]
 
     def post(self, path: str, ask: Mapping[str, Any], *, again: bool = True) -> tuple[dict[str, Any], bool]:
         """Does something.
@@ -153,11 +153,11 @@ class Connection:
                     raise OutcomeUnknownError(f"{error}; what was asked may stand, or not") from error
                 raise error from lost
             except (OSError, http.client.HTTPException) as error:
-                said = f"{self.address} did not answer ({type(error).__name__})"
+                problem = f"{self.address} did not answer ({type(error).__name__})"
                 if method == "GET":
-                    why = StorageError(said)
+                    why = StorageError(problem)
                 else:
-                    why = lost = lost or OutcomeUnknownError(f"{said}: what was asked may stand, or not")
+                    why = lost = lost or OutcomeUnknownError(f"{problem}: what was asked may stand, or not")
                 if not again:
                     raise why from None
             if pause is None:
@@ -223,18 +223,18 @@ def _read(status: int, body: bytes) -> dict[str, Any]:
     found: object = None
     with contextlib.suppress(ValueError):
         found = parse_json(body)
-    told = found if isinstance(found, dict) else {}
+    problem = found if isinstance(found, dict) else {}
     if status == 200 and isinstance(found, dict):
         return _Answer(found)
-    if told.get("code") in http_codec.TRANSMITTED_ERRORS:
-        raise http_codec.error_from_json(told)
-    said = str(told.get("detail") or told.get("title") or http.client.responses.get(status, status))[:2000]
+    if problem.get("code") in http_codec.TRANSMITTED_ERRORS:
+        raise http_codec.error_from_json(problem)
+    detail = str(problem.get("detail") or problem.get("title") or http.client.responses.get(status, status))[:2000]
     if status in (401, 403):
-        raise PermissionDeniedError(said)
+        raise PermissionDeniedError(detail)
     if status in _BUSY:
-        raise NotSentError(f"turns us away ({said})")
+        raise NotSentError(f"turns us away ({detail})")
     if 300 <= status < 400:
         raise EpsilogError("the server names another address: redirects are not followed, so give that one")
-    if status >= 500 or status == 200 or (status in _WORDED and not told):
-        raise http.client.HTTPException(said)  # who knows how far it came
-    raise (NotFoundError if status == 404 else EpsilogError)(f"{said} ({status})")
+    if status >= 500 or status == 200 or (status in _WORDED and not problem):
+        raise http.client.HTTPException(detail)  # who knows how far it came
+    raise (NotFoundError if status == 404 else EpsilogError)(f"{detail} ({status})")

@@ -79,9 +79,9 @@ class RemoteSession:
         found: list[Entry] = []
         while len(found) < limit and before > 1:
             asked = min(limit - len(found), _AT_ONCE)
-            told = self._connection.get("/page", before=before, limit=asked, scope=scope, verb=verb)["documents"]
-            found += [parse_row(parse_entry_row(document)) for document in told]
-            if len(told) < asked:
+            stated = self._connection.get("/page", before=before, limit=asked, scope=scope, verb=verb)["documents"]
+            found += [parse_row(parse_entry_row(document)) for document in stated]
+            if len(stated) < asked:
                 break
             before = found[-1].index
         return found
@@ -97,7 +97,7 @@ class RemoteSession:
         """What is of the whole ledger is told to those alone who may see all of it."""
         raise StorageError("a server tells nothing of the whole ledger here")
 
-    def stored(self) -> StoredState:
+    def read_stored_state(self) -> StoredState:
         """What the server keeps beside the entries is the server's to compare."""
         raise StorageError("a server tells nothing that it keeps beside the entries")
 
@@ -115,8 +115,8 @@ class RemoteSession:
         return [found for found in self._balances(None) if found.scope.startswith(f"{scope}/")]
 
     def _balances(self, above: str | None) -> list[Balance]:
-        told = self._connection.get("/balances", above=above)["budgets"]
-        return [parse_budget(budget) for budget in told]
+        stated = self._connection.get("/balances", above=above)["budgets"]
+        return [parse_budget(budget) for budget in stated]
 
     def charge(self, name: ChargeId) -> ChargeRecord | None:
         """The charge with a key in a scope, if there is one that the token may see."""
@@ -132,7 +132,7 @@ class RemoteSession:
     def rounds(self, name: ChargeId) -> list[RoundState]:
         """The rounds of a charge, in order."""
         scope, key = name
-        return [RoundState(*told) for told in self._connection.get("/charges", key=key, scope=scope)["rounds"]]
+        return [RoundState(*stated) for stated in self._connection.get("/charges", key=key, scope=scope)["rounds"]]
 
 
 class RemoteStore(Served):
@@ -158,11 +158,11 @@ class RemoteStore(Served):
     def execute(self, command: Command, /) -> Done:
         """Sends a command, and tells what the server says is done."""
         found, lost = self._send(command)
-        if command.tells == BUDGET:
+        if command.subject == BUDGET:
             return Done(balance=parse_budget(found["budget"], scope=command.to_json()["scope"]))
-        if command.tells == CHARGE:
+        if command.subject == CHARGE:
             return Done(charge=parse_charge(found["charge"], key=command.key_of_charge()))
-        if command.tells != RESERVATION:
+        if command.subject != RESERVATION:
             return Done(accepted=bool(found["accepted"]))
         replayed = found["replayed"] is not False  # new only if it is said to be
         if lost and replayed and isinstance(command, ChargeAtOnce):
@@ -191,7 +191,7 @@ class RemoteStore(Served):
         """What the newest charges under a budget cost, at most 500."""
         scopes.list_ancestors(scope)
         found = self._connection.get("/spending", scope=scope, limit=min(limit, 500))["spending"]
-        return [(parse_row(parse_entry_row(one["entry"])), Amounts.stored(one["total"])) for one in found]
+        return [(parse_row(parse_entry_row(one["entry"])), Amounts.parse(one["total"])) for one in found]
 
     def what_fits(self, scope: str, request: ChargeRequest | None) -> Headroom:
         """What a scope can still bear, as the server prices it."""
@@ -199,7 +199,7 @@ class RemoteStore(Served):
         asked = {} if request is None else request.to_json()
         ask = {"scope": scope} | {name: asked[name] for name in ("release", "delta", "relation") if name in asked}
         found, _ = self._connection.post("/fits", ask)
-        return Headroom(Amounts.stored(found["available"]), found["charges"], found["repetitions"])
+        return Headroom(Amounts.parse(found["available"]), found["charges"], found["repetitions"])
 
     def verify(
         self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
@@ -210,28 +210,30 @@ class RemoteStore(Served):
         none.
         """
         with self.reading() as session:
-            head, told, now = session.head(), session.balances(None), session.head()
+            head, stated, now = session.head(), session.balances(None), session.head()
             rows = takewhile(lambda row: row.position <= head[0], session.rows())
-            books = replay.replay_entries(rows, progress=progress, since=since)
-        if (books.count, books.head) != head:
-            raise LedgerIntegrityError("the head that the server names is not that of its entries", index=books.count)
-        if now == head and books.balances != {budget.scope: budget for budget in told}:
+            replayed = replay.replay_entries(rows, progress=progress, since=since)
+        if (replayed.count, replayed.head) != head:
+            raise LedgerIntegrityError(
+                "the head that the server names is not that of its entries", index=replayed.count
+            )
+        if now == head and replayed.balances != {budget.scope: budget for budget in stated}:
             raise LedgerIntegrityError("the balances that the server tells are not those of its entries")
-        return replace(replay.recheck_costs(books, seconds=seconds), charges_told=False)
+        return replace(replay.recheck_costs(replayed, seconds=seconds), charges_compared=False)
 
     def close(self) -> None:
         """Hangs up."""
         self._connection.close()
 
 
-def parse_charge(told: Any, **named: Any) -> ChargeRecord:
+def parse_charge(document: Any, **named: Any) -> ChargeRecord:
     """Where a charge stands, as a server tells it."""
-    return parse_state(ChargeRecord.parse, json.dumps(told), **named)
+    return parse_state(ChargeRecord.parse, json.dumps(document), **named)
 
 
-def parse_budget(told: Any, **named: str) -> Balance:
+def parse_budget(document: Any, **named: str) -> Balance:
     """A budget, as a server tells it."""
-    return parse_state(Balance.parse, json.dumps(told), **named)
+    return parse_state(Balance.parse, json.dumps(document), **named)
 
 
 def parse_entry_row(document: Any) -> StoredRow:

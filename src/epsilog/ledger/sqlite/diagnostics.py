@@ -31,12 +31,12 @@ class Diagnostic:
     Attributes:
         about: the thing.
         well: whether it is as it should be; None if that could not be told.
-        says: in words.
+        message: in words.
     """
 
     about: str
     well: bool | None
-    says: str
+    message: str
 
 
 def diagnose_file(path: Path, *, now: datetime, verify: Callable[[Path], str]) -> tuple[Diagnostic, ...]:
@@ -57,8 +57,8 @@ def diagnose_file(path: Path, *, now: datetime, verify: Callable[[Path], str]) -
 
 def _names(path: Path) -> Iterator[Diagnostic]:
     links = path.stat().st_nlink
-    says = "one name" if links == 1 else f"{links} names (hard links): two of them could be spent, so it is refused"
-    yield Diagnostic("names", links == 1, says)
+    message = "one name" if links == 1 else f"{links} names (hard links): two of them could be spent, so it is refused"
+    yield Diagnostic("names", links == 1, message)
     if path.is_symlink():
         yield Diagnostic("link", True, f"a symbolic link to {path.resolve()}; its log lies there")
 

@@ -136,13 +136,13 @@ class SqliteStore(SqlStore):
         number, home = schema.read_identity(connection)
         if home == encode_path(self.path):
             return False
-        lives = self._refuse_moved_without_log(number, home)
-        if lives is None:
+        original = self._refuse_moved_without_log(number, home)
+        if original is None:
             raise StorageError(
                 f"ledger {self.path} came from {home}, where this user may not look, and both could be spent: open it "
                 "as one who may, or read the copy only"
             )
-        if lives:
+        if original:
             raise StorageError(
                 f"ledger {self.path} is a copy of {home}, and both could be spent: remove one of them, or read the "
                 "copy only"
@@ -156,10 +156,10 @@ class SqliteStore(SqlStore):
         Returns:
             Whether the one that it was copied from exists; None if this user may not look.
         """
-        lives = self._find_number_at(home)
-        if lives == "":
+        original = self._find_number_at(home)
+        if original == "":
             refuse_orphans(self.path, Path(home))
-        return None if lives is None else lives == number
+        return None if original is None else original == number
 
     def _find_number_at(self, home: str) -> str | None:
         """Return the id of the ledger at another path; "" if there is none, None without read permission."""

@@ -32,19 +32,19 @@ def bound_large_mu(
 ) -> Bounds:
     """Bounds the answer; ``free`` is what bounds it without bins."""
     low, high, log_bins = round_down(mu, MU), round_up(mu, MU), math.log(bins)
-    room = round_down(log_bins, ELEMENTARY), round_up(log_bins, ELEMENTARY)
+    logs = round_down(log_bins, ELEMENTARY), round_up(log_bins, ELEMENTARY)
 
     def least(epsilon: float) -> float:
-        return gaussian_delta(low, round_up(epsilon + room[1], ONCE))[0] if AdjacencyType.REMOVE in directions else 0.0
+        return gaussian_delta(low, round_up(epsilon + logs[1], ONCE))[0] if AdjacencyType.REMOVE in directions else 0.0
 
     def most(epsilon: float, delta: float) -> float:
         found = 0.0
         if AdjacencyType.REMOVE in directions:
             found = round_up(
-                gaussian_delta(high, round_down(epsilon + room[0], ONCE))[1] + _rest(bins, low, _SHARE * delta), TWICE
+                gaussian_delta(high, round_down(epsilon + logs[0], ONCE))[1] + _rest(bins, low, _SHARE * delta), TWICE
             )
         if AdjacencyType.ADD in directions:
-            found = max(found, _bound_addition(bins, (low, high), room, epsilon))
+            found = max(found, _bound_addition(bins, (low, high), logs, epsilon))
         return min(found, gaussian_delta(high, epsilon)[1])
 
     match question:
@@ -64,10 +64,10 @@ def _rest(bins: int, mu: float, share: float) -> float:
     return below + (bins - 1) * above + LEAST
 
 
-def _bound_addition(bins: int, mu: tuple[float, float], room: tuple[float, float], epsilon: float) -> float:
+def _bound_addition(bins: int, mu: tuple[float, float], logs: tuple[float, float], epsilon: float) -> float:
     """The chance that no ratio is large enough to hide the unit."""
-    ways = ((one - epsilon) / each + each / 2 for one in room for each in mu)
+    ways = ((one - epsilon) / each + each / 2 for one in logs for each in mu)
     x = max(ways)
-    x += gamma(_REACH) * (abs(x) + mu[1] + (room[1] + epsilon) / mu[0])
+    x += gamma(_REACH) * (abs(x) + mu[1] + (logs[1] + epsilon) / mu[0])
     exponent = bins * float(log_ndtr(x)) * (1 - gamma(_TAIL * (1 + x * x)))
     return min(round_up(math.exp(min(exponent, 0.0)), ELEMENTARY) + LEAST, 1.0)

@@ -107,15 +107,15 @@ def build_balls_in_bins_pair(bins: int, mu: float, tail_mass: float) -> Pairs:
 
 
 def _build_pairs(bins: int, mu: float, direction: AdjacencyType, tail_mass: float) -> tuple[BasePair, BasePair]:
-    nothing = pure(0.0, 0.0)
+    zero = pure(0.0, 0.0)
     if mu == 0:
-        return nothing, nothing
+        return zero, zero
     if math.isinf(mu):
         return use_exact_pair(build_non_private_pair())
     if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:
-        return GaussianPair(round_up(max(mu, NEAREST), MU)), nothing
+        return GaussianPair(round_up(max(mu, NEAREST), MU)), zero
     above, below = build_allocation_pairs(bins, mu, direction, max(tail_mass, 1e-250))
-    return above, below or nothing
+    return above, below or zero
 
 
 @lru_cache(maxsize=16)
@@ -170,8 +170,8 @@ def _tabulate(
     ratio: RatioDistribution, bins: int, tilts: list[float], *, step: float, direction: AdjacencyType, upper: bool
 ) -> TabulatedPair:
     """The law of the sum, each mass from the tilt that sees it best, as losses."""
-    law = LatticeDistribution(ratio.points, ratio.weight, 0.0, ratio.offset)
-    sums = [TiltedSum(law, bins, step=step, tilt=tilt, upper=upper) for tilt in tilts]
+    ratios = LatticeDistribution(ratio.points, ratio.weight, 0.0, ratio.offset)
+    sums = [TiltedSum(ratios, bins, step=step, tilt=tilt, upper=upper) for tilt in tilts]
     starts = [round((one.values[0] - bins * ratio.offset) / step) for one in sums]
     first, last = max(min(starts), 0), max(start + one.size for start, one in zip(starts, sums, strict=True))
     values = bins * ratio.offset + step * np.arange(first, last)
@@ -194,16 +194,16 @@ def _tabulate(
 def _losses(
     ratio: RatioDistribution,
     bins: int,
-    law: tuple[Array, Array],
+    ratios: tuple[Array, Array],
     beyond: float,
     *,
     direction: AdjacencyType,
     upper: bool,
 ) -> TabulatedPair:
     """Masses at sums become masses at losses; ``beyond`` bounds what lies outside all windows, on the costly side."""
-    values, mass = law
+    values, mass = ratios
     seen = (mass > 0) & (values > 0)
-    nothing = float(mass[values <= 0].sum())  # sums of 0: Q alone for remove, P alone for add
+    zero = float(mass[values <= 0].sum())  # sums of 0: Q alone for remove, P alone for add
     s, w = values[seen], mass[seen]
     u, share = np.log(s) - math.log(bins), w * s / bins
     outwards = round_up if upper else round_down
@@ -216,7 +216,7 @@ def _losses(
             u, p, q = u[order], p[order], q[order]
     else:
         u, p, q = -u[::-1], outwards(w, 30)[::-1], share[::-1]
-        only_p = nothing + beyond if upper else nothing
+        only_p = zero + beyond if upper else zero
     if upper:
         p[0] += 4 * _FAR * (1 + max(float(values[-1]), 0.0) / bins)
     return TabulatedPair(u, p, q, outwards(only_p, 30))

@@ -60,7 +60,7 @@ class RatioDistribution(NamedTuple):
     under: float = 0.0
 
 
-def spread_outcomes(law: GaussianPair, *, step: float, low: int, high: int, lifted: bool = False) -> RatioDistribution:
+def spread_outcomes(base: GaussianPair, *, step: float, low: int, high: int, lifted: bool = False) -> RatioDistribution:
     """Spreads each outcome of the ratio over two neighbours among step * (0, low, low + 1, ..., high).
 
     Mass and mean of every cell stay; what lies above the last point is moved to it. If ``lifted``, 0 is no point, and
@@ -68,7 +68,7 @@ def spread_outcomes(law: GaussianPair, *, step: float, low: int, high: int, lift
     """
     points = np.arange(max(low, 1), high + 1)
     y: Array = np.asarray(step * points, dtype=np.float64)
-    p, q, p_error, q_error = _masses(law, y)
+    p, q, p_error, q_error = _masses(base, y)
     p_error, q_error = p_error + gamma(_CELL) * p, q_error + gamma(_CELL) * q
     if lifted:
         bottom = float(q[0] + q_error[0])
@@ -88,53 +88,53 @@ def spread_outcomes(law: GaussianPair, *, step: float, low: int, high: int, lift
     return RatioDistribution(points, round_up(weight, _WEIGHT), 0.0, float(y[-1]), over, round_up(under, _WEIGHT))
 
 
-def merge_to_lattice_means(law: GaussianPair, *, step: float, high: float, rising: bool) -> RatioDistribution | None:
+def merge_to_lattice_means(base: GaussianPair, *, step: float, high: float, rising: bool) -> RatioDistribution | None:
     """Merges outcomes so that the means of what each lattice point gets are lattice points.
 
     The lattice is a + step * integers, with a the mean of the lowest cell; it ends at about ``high``. The result bounds
     means of convex functions that rise (``rising``) or fall with the ratio, and its roundings go that way: what lies
     above the lattice is moved to the last point, or left out. None if some weight might be negative.
     """
-    for low in sorted({max(math.exp(law.mu * start - law.mu**2 / 2), 0.5 * step) for start in _STARTS}):
+    for low in sorted({max(math.exp(base.mu * start - base.mu**2 / 2), 0.5 * step) for start in _STARTS}):
         first = low
-        mean, count = _mean_below(law, first), 0
+        mean, count = _mean_below(base, first), 0
         for _ in range(8):  # the edge lies half a step below the second lattice point, and moves the mean below it
             count = count or max(1, round((first - mean) / step + 0.5))
-            first = mean + (count - 0.5) * step + float(_center_cells(law, np.array([first]), step)[0])
-            mean = _mean_below(law, first)
-        offset = mean + (-2 if rising else 2) * _mean_error(law, first)  # the lowest cell moves to the safe side
+            first = mean + (count - 0.5) * step + float(_center_cells(base, np.array([first]), step)[0])
+            mean = _mean_below(base, first)
+        offset = mean + (-2 if rising else 2) * _mean_error(base, first)  # the lowest cell moves to the safe side
         points = np.concatenate(([0], np.arange(count, max(math.ceil((high - offset) / step), count + 2) + 1)))
         if not offset < first < offset + step * count:
             continue
-        found = _contract(law, points, step=step, offset=offset, first=first, rising=rising)
+        found = _contract(base, points, step=step, offset=offset, first=first, rising=rising)
         if found is not None:
             return found
     return None
 
 
-def _mean_below(law: GaussianPair, ratio: float) -> float:
-    mass = law.masses(np.log(np.array([ratio])))
+def _mean_below(base: GaussianPair, ratio: float) -> float:
+    mass = base.masses(np.log(np.array([ratio])))
     return float(mass.p[0] / mass.q[0]) if mass.q[0] > 1e-290 else ratio
 
 
-def _mean_error(law: GaussianPair, ratio: float) -> float:
+def _mean_error(base: GaussianPair, ratio: float) -> float:
     """How far the mean of the ratios up to ``ratio`` may be off."""
-    p, q, p_error, q_error = (float(m[0]) for m in _masses(law, np.array([ratio])))
+    p, q, p_error, q_error = (float(m[0]) for m in _masses(base, np.array([ratio])))
     return (p_error + p / q * q_error + gamma(_MEAN) * p) / q if q > 1e-290 else 0.0
 
 
 def _contract(
-    law: GaussianPair, points: Integers, *, step: float, offset: float, first: float, rising: bool
+    base: GaussianPair, points: Integers, *, step: float, offset: float, first: float, rising: bool
 ) -> RatioDistribution | None:
     """Cells lie about the lattice points y_i; D_i = y_i q_i - p_i is paid for by moving mass between neighbours."""
     y: Array = np.asarray(offset + step * points, dtype=np.float64)
     gaps: Array = np.asarray(step * np.diff(points), dtype=np.float64)
     edges = np.concatenate(([first], y[1:-1] + step / 2))
-    edges[1:] += _center_cells(law, edges[1:], step)
+    edges[1:] += _center_cells(base, edges[1:], step)
     edges[-1] = y[-1]
     if not np.all(np.diff(edges) > 0):
         return None
-    p, q, p_error, q_error = _masses(law, edges)
+    p, q, p_error, q_error = _masses(base, edges)
     short = y[:-1] * q[:-1] - p[:-1]
     short[0] = 0.0
     error = p_error[:-1] + y[:-1] * q_error[:-1] + gamma(_CONTRACTED) * (p[:-1] + y[:-1] * q[:-1])
@@ -158,19 +158,19 @@ def _contract(
     return RatioDistribution(points, weight, offset, float(y[-1]), max(over, 0.0))
 
 
-def _center_cells(law: GaussianPair, edges: Array, step: float) -> Array:
+def _center_cells(base: GaussianPair, edges: Array, step: float) -> Array:
     """How far to move edges up so that cells whose density falls have their means on the lattice: -step^2 f' / 12 f."""
-    fall = (1.5 + np.log(edges) / law.mu**2) / edges
+    fall = (1.5 + np.log(edges) / base.mu**2) / edges
     return np.clip(step * step * fall / 12, -0.4 * step, 0.4 * step)
 
 
-def _masses(law: GaussianPair, ratios: Array) -> tuple[Array, Array, Array, Array]:
+def _masses(base: GaussianPair, ratios: Array) -> tuple[Array, Array, Array, Array]:
     """Masses between ascending ratios; their errors cover what rounding moves the edges by."""
     u = np.log(ratios)
-    p, q, p_error, q_error = law.masses(u)
-    x = u / law.mu + law.mu / 2
-    misplacement = (gamma(4 + 8 * np.abs(u)) + 2 * law.ratio_error) / law.mu
-    for error, centre in ((q_error, 0.0), (p_error, law.mu)):
+    p, q, p_error, q_error = base.masses(u)
+    x = u / base.mu + base.mu / 2
+    misplacement = (gamma(4 + 8 * np.abs(u)) + 2 * base.ratio_error) / base.mu
+    for error, centre in ((q_error, 0.0), (p_error, base.mu)):
         more = (
             misplacement
             * np.exp(-(np.maximum(np.abs(x - centre) - misplacement, 0.0) ** 2) / 2)
@@ -192,14 +192,14 @@ class TiltedSum:
         log_error: what the logarithm of a mass may be off by.
     """
 
-    def __init__(self, law: LatticeDistribution, count: int, *, step: float, tilt: float, upper: bool) -> None:
+    def __init__(self, ratios: LatticeDistribution, count: int, *, step: float, tilt: float, upper: bool) -> None:
         """Transforms and takes the power.
 
         Raises:
             LatticeTooLargeError: the transform would be too long.
         """
-        self.tilt, self._upper, self._origin = tilt, upper, count * law.offset
-        points, weight, log_total, relative_error = _tilt_masses(law, tilt * step)
+        self.tilt, self._upper, self._origin = tilt, upper, count * ratios.offset
+        points, weight, log_total, relative_error = _tilt_masses(ratios, tilt * step)
         low, _, high = find_support_window([(points, weight, count)], _NATS)
         start = math.floor(low)
         self.size = fast_length(math.ceil(high) - start + 8)
@@ -231,7 +231,7 @@ class StopLossTransform:
     """
 
     def __init__(
-        self, law: LatticeDistribution, count: int, *, step: float, tilt: float, strike: float, upper: bool
+        self, ratios: LatticeDistribution, count: int, *, step: float, tilt: float, strike: float, upper: bool
     ) -> None:
         """Takes the sum's law and adds it up from above, once for all strikes near ``strike``.
 
@@ -239,9 +239,9 @@ class StopLossTransform:
             LatticeTooLargeError: the transform would be too long.
         """
         self.tilt, self._strike, self._upper = tilt, strike, upper
-        whole = TiltedSum(law, count, step=step, tilt=tilt, upper=upper)
-        self.size, values, density = whole.size, whole.values, whole.density
-        self._log_scale = float(whole.log_factor(np.array(strike)))
+        total = TiltedSum(ratios, count, step=step, tilt=tilt, upper=upper)
+        self.size, values, density = total.size, total.values, total.density
+        self._log_scale = float(total.log_factor(np.array(strike)))
         keep = values >= strike - _REACH / tilt
         values, density = values[keep], density[keep]
         if len(values) == 0:
@@ -250,7 +250,7 @@ class StopLossTransform:
         self._values, self._base = values, float(values[0])
         self._mass = np.append(np.cumsum(density[::-1])[::-1], 0.0)
         self._sum = np.append(np.cumsum((density * (values - self._base))[::-1])[::-1], 0.0)
-        self._total = math.exp(min(count * math.log(max(float(law.weight.sum()), TINY)), 700.0))
+        self._total = math.exp(min(count * math.log(max(float(ratios.weight.sum()), TINY)), 700.0))
 
     def __call__(self, strike: float) -> float:
         """Bounds E (Z - strike)^+ on this side."""
@@ -270,13 +270,13 @@ class StopLossTransform:
         return round_up(value, _EXCESS) if self._upper else round_down(value, _EXCESS)
 
 
-def _tilt_masses(law: LatticeDistribution, rate: float) -> tuple[Integers, Array, float, float]:
+def _tilt_masses(ratios: LatticeDistribution, rate: float) -> tuple[Integers, Array, float, float]:
     """The law times e^(rate index), normalised; the logarithm of its total; the relative error of all weights together.
 
     What is too small to matter by 600 powers of ten is left out.
     """
-    seen = law.weight > 0
-    points, logs = law.points[seen], np.log(law.weight[seen])
+    seen = ratios.weight > 0
+    points, logs = ratios.points[seen], np.log(ratios.weight[seen])
     exponent = rate * points
     top = float((exponent + logs).max())
     weight = np.exp(np.maximum(exponent + logs - top, -745.0))

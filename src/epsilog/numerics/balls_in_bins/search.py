@@ -41,7 +41,7 @@ _FAR_FROM = 5.0  # a mu from which on one round is asked whether it decides
 _HEAVY = 2.0  # a mu from which on one ratio decides
 _CELLS = 600  # of the planning law
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
-_ROOM = 1.5  # how far above the strike a ratio is kept on the lattice
+_HEADROOM = 1.5  # how far above the strike a ratio is kept on the lattice
 _EXCESS = 14  # roundings of an exponential, a product and a quotient, and room for what is added: ELEMENTARY + 2 + 8
 
 
@@ -89,7 +89,7 @@ class Allocation:
         """
         strike, mu = abs(self.strike(near)), self.mu
         highest = math.exp(min(mu**2 / 2 - mu * float(ndtri(max(tail_mass, TINY))), 700.0))
-        top = min(_ROOM * strike, highest)
+        top = min(_HEADROOM * strike, highest)
         sketch = _sketch(mu, tail_mass, top)
         guess = _guess(self, sketch, near)
         width = min(width * (guess.tilt * strike if in_epsilon else 1.0), _COARSEST)
@@ -109,8 +109,8 @@ class Allocation:
         if ratio is None:
             return DeltaCurve(self, None, 0.0, math.inf, guess.tilt, near, upper)
         sign = 1 if self.direction is AdjacencyType.REMOVE else -1
-        law = LatticeDistribution(sign * ratio.points, ratio.weight, 0.0, sign * ratio.offset)
-        excess = StopLossTransform(law, self.bins, step=step, tilt=guess.tilt, strike=self.strike(near), upper=upper)
+        pld = LatticeDistribution(sign * ratio.points, ratio.weight, 0.0, sign * ratio.offset)
+        excess = StopLossTransform(pld, self.bins, step=step, tilt=guess.tilt, strike=self.strike(near), upper=upper)
         over = ratio.over if self.direction is AdjacencyType.REMOVE else ratio.under
         return DeltaCurve(self, excess, over, ratio.top, guess.tilt, near, upper)
 
@@ -156,11 +156,11 @@ class DeltaCurve:
     def reaches(self, epsilon: float) -> bool:
         """Whether the curve was made for an epsilon as near as that."""
         allocation = self.allocation
-        apart = abs(allocation.strike(epsilon) - allocation.strike(self.near))
+        distance = abs(allocation.strike(epsilon) - allocation.strike(self.near))
         beyond = allocation.direction is AdjacencyType.REMOVE and allocation.strike(
             self.near
         ) < self.top < allocation.strike(epsilon)
-        return apart * self.tilt < 4 and not beyond
+        return distance * self.tilt < 4 and not beyond
 
 
 def bound_balls_in_bins(  # noqa: PLR0912
@@ -202,8 +202,8 @@ def bound_balls_in_bins(  # noqa: PLR0912
         return Bounds(0.0, 0.0)
     sides.sort(key=lambda side: -side.expected)
     for side in sides[1:]:
-        apart = (sides[0].expected - side.expected) / max(gap * side.expected, TINY)
-        side.fine = math.sqrt(min(max(apart, 1.0), 1e6))  # what cannot be the worst needs no fine lattice
+        distance = (sides[0].expected - side.expected) / max(gap * side.expected, TINY)
+        side.fine = math.sqrt(min(max(distance, 1.0), 1e6))  # what cannot be the worst needs no fine lattice
     lower, before = 0.0, math.inf
     for attempt in range(_REFINEMENTS):
         for side in sides:
@@ -328,10 +328,10 @@ def _guess(allocation: Allocation, sketch: _Sketch, epsilon: float) -> SearchHin
     tilted = np.exp(rate * z + log_weight - moment)
     mean = float(tilted @ z)
     spread_ = math.sqrt(max(count * float(tilted @ (z - mean) ** 2), TINY))
-    ahead = count * mean - strike
-    log_peak = count * moment - rate * strike - math.log(spread_) - 0.5 * (ahead / spread_) * (ahead / spread_)
-    m = ahead / spread_ - rate * spread_
-    log_payoff = count * moment - rate * strike - rate * ahead + (rate * spread_) ** 2 / 2
+    deviation = count * mean - strike
+    log_peak = count * moment - rate * strike - math.log(spread_) - 0.5 * (deviation / spread_) * (deviation / spread_)
+    m = deviation / spread_ - rate * spread_
+    log_payoff = count * moment - rate * strike - rate * deviation + (rate * spread_) ** 2 / 2
     log_payoff += math.log(spread_) + _log_call(m)
     return SearchHint(rate, log_payoff, log_peak - 0.5 * math.log(2 * math.pi), tilted)
 
@@ -350,7 +350,7 @@ def _expected_delta(allocation: Allocation, epsilon: float, tail: float) -> floa
         left = strike - allocation.bins + 1
         far = math.log(left) / mu
         return float(ndtr(mu / 2 - far) - left * ndtr(-mu / 2 - far))
-    log_payoff = _guess(allocation, _sketch(mu, tail, _ROOM * strike), epsilon).log_payoff
+    log_payoff = _guess(allocation, _sketch(mu, tail, _HEADROOM * strike), epsilon).log_payoff
     log_factor = -math.log(allocation.bins) + (epsilon if allocation.direction is AdjacencyType.ADD else 0.0)
     return math.exp(min(log_payoff + log_factor, 0.0))
 

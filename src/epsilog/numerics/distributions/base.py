@@ -323,6 +323,6 @@ class DiscretePair:
         return np.linspace(*self.tail_bounds(tail), 257)
 
 
-def bound_ratio_misplacement(law: BasePair, u: Array) -> Array:
+def bound_ratio_misplacement(base: BasePair, u: Array) -> Array:
     """Bounds how far, in ratio, ``masses`` may misplace an atom or an edge at u."""
-    return np.asarray(law.ratio_error + gamma(_EDGE) * np.abs(u))
+    return np.asarray(base.ratio_error + gamma(_EDGE) * np.abs(u))

@@ -130,13 +130,13 @@ class ReplaceOneLaplacePair:
         under_q, under_p = self._between(np.maximum(-b, 0.0), np.maximum(-a, 0.0))
         p, q_mass = more + under_p, less + under_q
         out = (1 - q) * math.exp(-shift) / 2
-        often, rare = out + q / 2, out + q * math.exp(-2 * shift) / 2
+        common, rare = out + q / 2, out + q * math.exp(-2 * shift) / 2
         high = int(np.searchsorted(edges, self.top, side="left"))
         low = int(np.searchsorted(edges, -self.top, side="left"))
-        p[high] += often
+        p[high] += common
         q_mass[high] += rare
         p[low] += rare
-        q_mass[low] += often
+        q_mass[low] += common
         error = gamma(64 + 4 * shift)
         return CellMasses(p, q_mass, error * p, error * q_mass)
 

@@ -110,11 +110,11 @@ class LatticeComposition:
     ) -> None:
         self.upper, self._step, self.theta, self._nats = upper, step, theta, nats
         self._sign = 1.0 if upper else -1.0
-        offset = math.fsum(count * law.offset for law, count in parts)
-        error = gamma(_OFFSET) * math.fsum(count * abs(law.offset) for law, count in parts)
+        offset = math.fsum(count * pld.offset for pld, count in parts)
+        error = gamma(_OFFSET) * math.fsum(count * abs(pld.offset) for pld, count in parts)
         self.offset = offset + self._sign * error
-        self.infinite = union_probability((law.infinite, count) for law, count in parts)[upper]
-        tilted = [_tilt(law, theta * step) for law, _ in parts]
+        self.infinite = union_probability((pld.infinite, count) for pld, count in parts)[upper]
+        tilted = [_tilt(pld, theta * step) for pld, _ in parts]
         counts = [count for _, count in parts]
         self.log_total = math.fsum(c * t.log_total for c, t in zip(counts, tilted, strict=True))
         self._log_total_error = math.fsum(
@@ -146,26 +146,26 @@ class LatticeComposition:
             np.broadcast_to(np.zeros(1, kind), len(where)) for kind in (float, float, complex)
         )
         parts = sorted(zip(self._tilted, self._counts, strict=True), key=self._estimate_power_left)
-        others = merge_sorted_indices(*(law.points for law, _ in parts[1:])) if len(parts) > 1 else _NONE
+        others = merge_sorted_indices(*(pld.points for pld, _ in parts[1:])) if len(parts) > 1 else _NONE
         shared: Array | None = None
-        for done, (law, count) in enumerate(parts):  # the smoothest first: few frequencies survive it
-            n = len(law.points)
+        for done, (pld, count) in enumerate(parts):  # the smoothest first: few frequencies survive it
+            n = len(pld.points)
             self.work += len(where)
             if self.work > _MOST_WORK:
                 raise LatticeTooLargeError(self, 1 + (len(parts) - done) * len(where) / _MOST_WORK)
-            if shared is None and law is not parts[0][0] and len(where) * len(others) <= _TABLE:
+            if shared is None and pld is not parts[0][0] and len(where) * len(others) <= _TABLE:
                 shared = _factors(where, others, size)
             if shared is not None:
-                values, error = _sum(law, shared[np.searchsorted(others, law.points)])
+                values, error = _sum(pld, shared[np.searchsorted(others, pld.points)])
             else:
                 fast = len(where) * n > max(_FEW, size // 4)
-                values, error = _fast(law, where, size) if fast else _sum(law, _factors(where, law.points, size))
+                values, error = _fast(pld, where, size) if fast else _sum(pld, _factors(where, pld.points, size))
                 keep = bound + count * np.log(np.abs(values) + error) > -self._nats - _DISCARD
                 where, values, bound, log_power, rounding = (
                     a[keep] for a in (where, values, bound, log_power, rounding)
                 )
                 if fast and count * error > _ROUGH and len(where) * n <= _DIRECT:
-                    values, error = _sum(law, _factors(where, law.points, size))
+                    values, error = _sum(pld, _factors(where, pld.points, size))
             modulus = np.maximum(np.abs(values), TINY)  # far below the error
             logs = np.log(modulus) + 1j * np.arctan2(values.imag, values.real)
             bound = bound + count * (logs.real + np.log1p(error / modulus))
@@ -186,9 +186,9 @@ class LatticeComposition:
         """About how much of a law's power is left, in nats over some frequencies; less than nothing does not count."""
         if len(self._tilted) == 1:
             return 0.0
-        law, count = part
+        pld, count = part
         probes = np.unique(np.rint(np.geomspace(1, self.size / 2, _PROBES)).astype(np.int64))
-        modulus = np.abs(_sum(law, _factors(probes, law.points, self.size))[0])
+        modulus = np.abs(_sum(pld, _factors(probes, pld.points, self.size))[0])
         return float(np.maximum(count * np.log(np.maximum(modulus, TINY)), -self._nats - _DISCARD).sum())
 
     def delta(self, epsilon: float) -> float:
@@ -360,17 +360,17 @@ class _Tilted(NamedTuple):
     relative_error: float
 
 
-def _fast(law: _Tilted, where: Integers, size: int) -> tuple[Waves, float]:
+def _fast(pld: _Tilted, where: Integers, size: int) -> tuple[Waves, float]:
     """The law's spectrum at some frequencies by a transform of length ``size``, and how far each value may be off."""
-    wrapped = np.bincount(np.mod(law.points, size), weights=law.weight, minlength=size)
+    wrapped = np.bincount(np.mod(pld.points, size), weights=pld.weight, minlength=size)
     values = np.fft.rfft(wrapped)
-    error = law.relative_error + gamma(16 * math.log2(size)) * math.sqrt(size) * float(np.linalg.norm(wrapped))
+    error = pld.relative_error + gamma(16 * math.log2(size)) * math.sqrt(size) * float(np.linalg.norm(wrapped))
     return values if len(values) == len(where) else values[where], error
 
 
-def _sum(law: _Tilted, factors: Array) -> tuple[Waves, float]:
+def _sum(pld: _Tilted, factors: Array) -> tuple[Waves, float]:
     """The same by plain sums, which err less; ``factors`` has a row for each of the law's points."""
-    return (law.weight @ factors).view(np.complex128), law.relative_error + gamma(2.0 * (32 + len(law.points)))
+    return (pld.weight @ factors).view(np.complex128), pld.relative_error + gamma(2.0 * (32 + len(pld.points)))
 
 
 def _factors(where: Integers, points: Integers, size: int) -> Array:
@@ -394,8 +394,8 @@ def fast_length(least: int) -> int:
     return min(odd << max(0, math.ceil(math.log2(max(least, 1) / odd))) for odd in (1, 3, 5))
 
 
-def _tilt(law: LatticeDistribution, rate: float) -> _Tilted:
-    index, weight = law.points[law.weight > 0], law.weight[law.weight > 0]
+def _tilt(pld: LatticeDistribution, rate: float) -> _Tilted:
+    index, weight = pld.points[pld.weight > 0], pld.weight[pld.weight > 0]
     if len(index) == 0:
         return _Tilted(np.zeros(1, np.int64), np.ones(1), -1e4, 0.0)  # nothing finite is left
     exponent = rate * index

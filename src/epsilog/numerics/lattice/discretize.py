@@ -55,7 +55,7 @@ class Sketch(NamedTuple):
 
 
 Sketches = list[tuple[Sketch, int]]
-Laws = list[tuple[LatticeDistribution, int]]
+Distributions = list[tuple[LatticeDistribution, int]]
 
 
 class DiscretizationPlan(NamedTuple):
@@ -102,8 +102,8 @@ class WorkCounter:
         self, pair: DominatingPair, points: Integers, *, step: float, offset: float, coarse: float
     ) -> LatticeDistribution:
         """Merges outcomes, or finds that they were merged on this lattice before."""
-        law: object = id(pair.law) if isinstance(pair.law, DiscretePair) else pair.law
-        key = (law, pair.sampling_probability, pair.direction, points.tobytes(), step, offset, coarse)
+        base: object = id(pair.base) if isinstance(pair.base, DiscretePair) else pair.base
+        key = (base, pair.sampling_probability, pair.direction, points.tobytes(), step, offset, coarse)
         if key not in self._merged:
             self.add(_PER_CELL * len(points))
             self._merged[key] = pair, merge_outcomes(pair, points, step=step, offset=offset, coarse=coarse)
@@ -125,25 +125,25 @@ def discretize_and_compose(
         return compose_on_lattice(exact, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
     refined = _REFINED if not upper and len(_spans(parts)) > 1 else 1
     step = _align_step(parts, 0.8 * wanted) / refined
-    laws: Laws = []
+    plds: Distributions = []
     for (given, count), (part, _) in zip(parts, sketches, strict=True):
-        if not upper and given.law.has_atoms and _span(given) < step and laws:
+        if not upper and given.base.has_atoms and _span(given) < step and plds:
             continue  # too little to see on this lattice; leaving a release out can only lose
         pair = given if upper else _fit_atoms(given, step)
         offset, every, tail = 0.0 if pair.direction is AdjacencyType.BOTH else pair.anchor(), 0, plan.tail
-        if len(parts) > 1 and pair.direction is AdjacencyType.PLAIN and isinstance(pair.law, GaussianPair):
+        if len(parts) > 1 and pair.direction is AdjacencyType.PLAIN and isinstance(pair.base, GaussianPair):
             # cut where even the tilted law is next to nothing: edges ring through all frequencies
-            tail = max(math.exp(-0.5 * (plan.theta * pair.law.mu + math.sqrt(2 * plan.nats + 30)) ** 2), 1e-290)
+            tail = max(math.exp(-0.5 * (plan.theta * pair.base.mu + math.sqrt(2 * plan.nats + 30)) ** 2), 1e-290)
             every = refined
         points = lattice_points(
             pair, part, theta=plan.theta, step=step, spacing=wanted, offset=offset, tail=tail, every=every
         )
         if upper:
-            law = connect_dots(pair, points, step=step, offset=offset)
+            pld = connect_dots(pair, points, step=step, offset=offset)
         else:
-            law = work.merge_outcomes(pair, points, step=step, offset=offset, coarse=0.99 / (plan.theta + 1))
-        laws.append((law, count))
-    return compose_on_lattice(laws, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
+            pld = work.merge_outcomes(pair, points, step=step, offset=offset, coarse=0.99 / (plan.theta + 1))
+        plds.append((pld, count))
+    return compose_on_lattice(plds, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
 
 
 def _align_step(parts: Parts, step: float) -> float:
@@ -151,28 +151,28 @@ def _align_step(parts: Parts, step: float) -> float:
     spans = _spans(parts)
     span = spans.pop() if len(spans) == 1 else 0.0
     halves = (
-        2 if any(isinstance(pair.law, ReplaceOneLaplacePair) for pair, _ in parts) else 1
+        2 if any(isinstance(pair.base, ReplaceOneLaplacePair) for pair, _ in parts) else 1
     )  # most of it may sit at 0
     return span / (halves * math.ceil(span / halves / step)) if span >= step else step
 
 
 def _spans(parts: Parts) -> set[float]:
     """How far apart the lowest and the highest atoms are, of the laws that have atoms."""
-    return {_span(pair) for pair, _ in parts if pair.law.has_atoms and pair.law.infinity_mass == 0}
+    return {_span(pair) for pair, _ in parts if pair.base.has_atoms and pair.base.infinity_mass == 0}
 
 
 def _span(pair: DominatingPair) -> float:
-    low, high = pair.from_base(np.array(pair.law.finite_range()))
+    low, high = pair.from_base(np.array(pair.base.finite_range()))
     return float(high - low)
 
 
 def _fit_atoms(pair: DominatingPair, step: float) -> DominatingPair:
     """A Laplace pair a little closer together, so that both atoms lie on the lattice: it can only lose less."""
-    if not (isinstance(pair.law, LaplacePair) and pair.direction is AdjacencyType.PLAIN and pair.law.top > 0):
+    if not (isinstance(pair.base, LaplacePair) and pair.direction is AdjacencyType.PLAIN and pair.base.top > 0):
         return pair
-    whole = math.floor(2 * pair.law.epsilon / step * (1 + 1e-12))
-    epsilon = min(pair.law.epsilon, whole * step / 2)
-    return pair if whole == 0 else DominatingPair(LaplacePair(epsilon, 0.25 * math.exp(-epsilon / 2), 0.5))
+    cells = math.floor(2 * pair.base.epsilon / step * (1 + 1e-12))
+    epsilon = min(pair.base.epsilon, cells * step / 2)
+    return pair if cells == 0 else DominatingPair(LaplacePair(epsilon, 0.25 * math.exp(-epsilon / 2), 0.5))
 
 
 def _natural(parts: Parts, wanted: float) -> tuple[float, list[OutcomeTable]] | None:
@@ -183,7 +183,7 @@ def _natural(parts: Parts, wanted: float) -> tuple[float, list[OutcomeTable]] | 
     if len(parts) == 1 and len(seen[0].low) == 2:
         step = float(seen[0].low[1] - seen[0].low[0])
     else:
-        steps = {getattr(pair.law, "step", 0.0) if pair.direction is AdjacencyType.PLAIN else 0.0 for pair, _ in parts}
+        steps = {getattr(pair.base, "step", 0.0) if pair.direction is AdjacencyType.PLAIN else 0.0 for pair, _ in parts}
         step = steps.pop() if len(steps) == 1 else 0.0
     if step < _SHORTEST:
         return None
@@ -191,26 +191,26 @@ def _natural(parts: Parts, wanted: float) -> tuple[float, list[OutcomeTable]] | 
     return (step, seen) if step >= wanted or 20 * spread / step < _LONGEST_NATURAL else None
 
 
-def _variance(law: OutcomeTable) -> float:
-    mean = float(np.sum(law.mass * law.low))
-    return float(np.sum(law.mass * (law.low - mean) ** 2))
+def _variance(outcomes: OutcomeTable) -> float:
+    mean = float(np.sum(outcomes.mass * outcomes.low))
+    return float(np.sum(outcomes.mass * (outcomes.low - mean) ** 2))
 
 
-def _exact(parts: Parts, laws: list[OutcomeTable], step: float, *, upper: bool) -> tuple[float, Laws]:
+def _exact(parts: Parts, tables: list[OutcomeTable], step: float, *, upper: bool) -> tuple[float, Distributions]:
     """Atoms that lie on a lattice already, and the step that it needs for each loss to be on the safe side.
 
     The first loss of each law lies on the lattice; the step is the least (below, the largest) at which no other is
     above (below) its place: so rounding moves each loss by a part of itself, and of the first.
     """
-    exact: Laws = []
+    exact: Distributions = []
     steps = []
-    for law, (_, count) in zip(laws, parts, strict=True):
-        losses = law.high if upper else law.low
-        factor = 1 + law.relative_error if upper else 1 - law.relative_error
+    for table, (_, count) in zip(tables, parts, strict=True):
+        losses = table.high if upper else table.low
+        factor = 1 + table.relative_error if upper else 1 - table.relative_error
         first = float(losses[0]) if len(losses) else 0.0
         index = np.rint((losses - first) / step).astype(np.int64)
         steps += ((losses - first)[index > 0] / index[index > 0]).tolist()
-        exact.append((LatticeDistribution(index, law.mass * factor, law.infinite[upper], first), count))
+        exact.append((LatticeDistribution(index, table.mass * factor, table.infinite[upper], first), count))
     safe = (round_up(max(steps), TWICE) if upper else round_down(min(steps), TWICE)) if steps else step
     return safe, exact
 
@@ -220,12 +220,12 @@ def _exact(parts: Parts, laws: list[OutcomeTable], step: float, *, upper: bool) 
 
 def sketch_pair(pair: DominatingPair, tail: float) -> Sketch:
     """Cuts ``pair`` at its landmarks; cells that one law alone can produce are left out."""
-    u = pair.law.breakpoints(tail)
+    u = pair.base.breakpoints(tail)
     if pair.direction is not AdjacencyType.BOTH:
         return _cut(pair, u)
     u = np.union1d(u, 0.0)
     below, above = (
-        _cut(DominatingPair(pair.law, pair.sampling_probability, direction), u)
+        _cut(DominatingPair(pair.base, pair.sampling_probability, direction), u)
         for direction in (AdjacencyType.ADD, AdjacencyType.REMOVE)
     )
     middle = int(np.searchsorted(u, 0.0)) + 1  # cells of losses below 0; the others are above
@@ -239,15 +239,15 @@ def sketch_pair(pair: DominatingPair, tail: float) -> Sketch:
 
 
 def _cut(pair: DominatingPair, u: Array) -> Sketch:
-    masses = pair.law.masses(u)
+    masses = pair.base.masses(u)
     p, q = pair.own(masses.p, masses.q)
-    ends = np.array([-np.inf, np.inf]) if pair.law.infinity_mass > 0 else np.array([u[0] - 1e-9, u[-1] + 1e-9])
+    ends = np.array([-np.inf, np.inf]) if pair.base.infinity_mass > 0 else np.array([u[0] - 1e-9, u[-1] + 1e-9])
     edges = pair.from_base(np.concatenate((ends[:1], u, ends[1:])))
     edges = np.clip(edges, edges[1] - 1e-6, edges[-2] + 1e-6) if pair.direction is AdjacencyType.PLAIN else edges
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = pair.from_base(np.log(masses.p) - np.log(masses.q))
     loss = np.minimum(loss, np.minimum(edges[1:], LARGEST_LOSS))  # Q's mass may underflow; as far as a lattice reaches
-    seen = (p > 0) & ((q > 0) | (pair.law.infinity_mass == 0))
+    seen = (p > 0) & ((q > 0) | (pair.base.infinity_mass == 0))
     least = float(loss[seen].min()) if seen.any() else 0.0
     return Sketch(edges, np.where(seen, loss, least), np.where(seen, p, 0.0))
 

@@ -72,15 +72,15 @@ def bound_pair_delta(pair: DominatingPair, epsilon: float) -> tuple[float, float
     Atoms have more accurate bounds: ``DominatingPair.outcomes``.
     """
     if pair.direction is AdjacencyType.BOTH:  # at losses from 0 on it is the profile of REMOVE
-        pair = DominatingPair(pair.law, pair.sampling_probability, AdjacencyType.REMOVE)
+        pair = DominatingPair(pair.base, pair.sampling_probability, AdjacencyType.REMOVE)
     g = np.array([epsilon])
-    masses = pair.law.masses(pair.to_base(g))
+    masses = pair.base.masses(pair.to_base(g))
     surplus, error = _surplus(pair, g, CellMasses(*(m[-1:] for m in masses)), 0.0)
     value, off = float(surplus[0]), float(error[0])
     misplacement = pair.ratio_error(
         g, epsilon
     )  # an outcome that rounding has put below epsilon has at most so much surplus
-    above = pair.law.masses(pair.to_base(g - 2 * misplacement))
+    above = pair.base.masses(pair.to_base(g - 2 * misplacement))
     near = float(pair.own(above.p, above.q)[0][-1]) * misplacement + LEAST
     return min(1.0, max(value - off, 0.0)), min(1.0, max(value + off, 0.0) + near)
 
@@ -115,7 +115,7 @@ def _spread(pair: DominatingPair, index: Integers, *, step: float, offset: float
     g: Array = np.asarray(offset + step * index, dtype=np.float64)
     gaps = step * np.diff(index)
     misplacement = pair.ratio_error(g, offset)
-    base = pair.law.masses(pair.to_base(g + misplacement))
+    base = pair.base.masses(pair.to_base(g + misplacement))
     lifted, lifted_error = _surplus(pair, g[:-1], CellMasses(*(m[1:-1] for m in base)), offset)
     lowered, lowered_error = _surplus(pair, g[1:], CellMasses(*(m[1:-1] for m in base)), offset)
     over, over_error = _surplus(pair, g[-1:], CellMasses(*(m[-1:] for m in base)), offset)
@@ -146,13 +146,13 @@ def _connect_both(pair: DominatingPair, index: Integers, *, step: float, offset:
     if offset != 0 or not 0 < zero < len(index) - 1 or index[zero] != 0:
         raise AssertionError("the two sides meet at loss 0, which must be an inner lattice point")
     removed, added = (
-        DominatingPair(pair.law, pair.sampling_probability, direction)
+        DominatingPair(pair.base, pair.sampling_probability, direction)
         for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD)
     )
     above = _spread(removed, index[zero:], step=step, offset=0.0)
     below = _spread(added, index[: zero + 1], step=step, offset=0.0)
     high, low = (
-        p.law.masses(p.to_base(np.array([side.ratio_error]))) for p, side in ((removed, above), (added, below))
+        p.base.masses(p.to_base(np.array([side.ratio_error]))) for p, side in ((removed, above), (added, below))
     )
     left = 1.0 - float(removed.own(high.p, high.q)[0][1]) - float(added.own(low.p, low.q)[0][0])
     error = float(sum(m.p_error.sum() + m.q_error.sum() for m in (high, low)))
@@ -191,8 +191,8 @@ def merge_outcomes(
         cuts = np.insert(cuts, 1, np.minimum(2 * atom, gaps[:, 0] / 8), axis=1)
     fine = (g[:-1, None] + cuts).ravel()
     u = pair.to_base(np.append(fine, g[-1]))
-    p, q, p_error, q_error = pair.law.masses(u)
-    only_p = pair.law.infinity_mass
+    p, q, p_error, q_error = pair.base.masses(u)
+    only_p = pair.base.infinity_mass
     p[int(np.searchsorted(u, np.inf, side="left"))] -= only_p
     certain = 0.0 if pair.direction is AdjacencyType.ADD else pair.sampling_probability * only_p
     own = round_down(pair.own(p, q)[0], _POINT) - pair.own(p_error, q_error)[0]
@@ -307,16 +307,16 @@ def _cell_surplus(cells: _MassCells, cell: int, points: _Points, point: int) -> 
     return points.of_p[point] * cells.p[cell] - points.of_q[point] * cells.q[cell], error
 
 
-def find_support_window(laws: Sequence[tuple[Integers, Array, int]], nats: float) -> tuple[float, float, float]:
+def find_support_window(plds: Sequence[tuple[Integers, Array, int]], nats: float) -> tuple[float, float, float]:
     """Lattice indices beyond which a sum lies with probability at most e^-nats on either side, and its mean between.
 
-    ``laws`` are the independent summands' points, their probabilities, and how often each is summed.
+    ``plds`` are the independent summands' points, their probabilities, and how often each is summed.
     """
-    means = [float(weight @ points) for points, weight, _ in laws]
+    means = [float(weight @ points) for points, weight, _ in plds]
     centred: list[tuple[Array, Array, int]] = [
-        (np.asarray(points - mean), weight, count) for (points, weight, count), mean in zip(laws, means, strict=True)
+        (np.asarray(points - mean), weight, count) for (points, weight, count), mean in zip(plds, means, strict=True)
     ]
-    mean = math.fsum(count * mean for (_, _, count), mean in zip(laws, means, strict=True))
+    mean = math.fsum(count * mean for (_, _, count), mean in zip(plds, means, strict=True))
     spread = math.sqrt(math.fsum(count * float(weight @ (away * away)) for away, weight, count in centred))
     sides = []
     for sign in (-1.0, 1.0):

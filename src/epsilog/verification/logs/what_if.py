@@ -56,7 +56,7 @@ def compute_log_what_ifs(logs: LogData, claim: Claim) -> tuple[WhatIf, ...]:
         says = f"At the lower end of the noise (95%) and with {attempts} further attempts released, epsilon would be "
         says += f"{format_upper(cost)}: an estimate.{_taken_as_set(logs, claim)}"
         found.append(WhatIf("weakest noise and every attempt", cost, says, private=_covers_participants(logs, claim)))
-    lists = _compute_epsilon(claim.scheme.unamplified(), claim)
+    lists = _compute_epsilon(claim.scheme.unamplified_release(), claim)
     says = f"Against whoever learns who took part, epsilon is at most {format_upper(lists)}, if all else is as claimed."
     found.append(WhatIf("participation lists known", lists, says))
     return tuple(found)
