@@ -1,20 +1,20 @@
 """The maths: a release goes in, a certified interval comes out. Pure functions; no disk, no clock, no randomness.
 
-``epsilon`` and ``delta`` ask about one release, ``profile`` about its whole curve, ``calibrate`` and
-``rounds_that_fit`` turn the question round. Every answer is an interval: its ``upper`` may be claimed. Asked about a
-series they answer with ``Intervals``, arrays of both sides; ``epsilon_curve`` and ``delta_curve`` go over rounds. The
-formulas of ``closed_forms`` are estimates, shown beside it and never charged. Proofs: docs/accounting/.
+``epsilon`` and ``delta`` bound one release, ``profile`` its privacy profile; ``calibrate`` and ``rounds_that_fit``
+solve for a parameter. Every answer is an interval: its ``upper`` may be claimed. Questions about a series return
+``Intervals``, arrays of both sides; ``epsilon_curve`` and ``delta_curve`` go over rounds. The formulas of
+``closed_forms`` are estimates, shown for comparison and never charged. Proofs: docs/accounting/.
 
 Where to look: ``mechanisms.composition`` reads a release once, ``account`` asks the ``methods``, one a file, and
 ``calibration`` and ``curve`` ask ``account``. What the methods stand on, from below:
 
-- ``numerics``: base laws with their masses, pairs that say how sampling bends them, and how both compose;
+- ``numerics``: base pairs with their masses, sampled pairs, and composition;
 - ``mechanisms``: from each mechanism to its dominating pairs, and ``composition``, which folds them;
 - ``inversion``: an inversion integral with a proven error;
 - ``tradeoff``, ``tuning``: the best test, and the best of several trials;
 - ``gaussian``, ``renyi``, ``moments``: closed forms, Renyi divergences, and what they say about delta.
 
-``montecarlo`` simulates what none of them can price.
+``montecarlo`` simulates releases that none of them supports.
 """
 
 from epsilog.accounting.account import delta, epsilon, list_assumptions

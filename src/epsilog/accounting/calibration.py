@@ -68,9 +68,9 @@ def calibrate(
         gap: the relative width of the claims that the value is to meet, as in ``epsilon``.
 
     Returns:
-        A value that meets the goal by the claim that is made of it, ``epsilon`` at the same ``gap``: the least such one
-        if the cost falls with the parameter (noise), the largest if it grows (sampling probability). Where even the
-        costliest value that has a meaning meets the goal (a probability of 1), that one.
+        A value with a claim, ``epsilon`` at the same ``gap``, that meets the goal: the least such one if the cost falls
+        with the parameter (noise), the largest if it grows (sampling probability). If even the costliest valid value
+        meets the goal (a probability of 1), that one.
 
     Raises:
         ValueError: the parameter has no meaning at ``low`` or ``high``, or wherever it was tried.
@@ -169,7 +169,7 @@ def _log_ratio(value: float, goal: float) -> float:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Which values a parameter may take: whole numbers, decimal ones of so many digits, or any, up to a tolerance."""
+    """The values of a parameter: integers, decimals with a number of digits, or all up to a tolerance."""
 
     integer: bool
     digits: int | None
@@ -189,7 +189,7 @@ class _Grid:
         return abs(one - other) <= max(self.tolerance * least, 1.001 * self._step(least))
 
     def inside(self, value: float, one: float, other: float) -> float:
-        """A value near the one proposed that lies between two others."""
+        """Return a value near the proposed one and between two others."""
         if not self.integer and self.digits is None:
             return value
         step = self._step(min(one, other))
@@ -204,7 +204,7 @@ class _Grid:
 
 
 class _Meaning:
-    """Where a parameter has a meaning: where ``make`` does not raise ``ValueError``. Nothing is priced to find out."""
+    """The range of a parameter in which ``make`` does not raise ``ValueError``; no cost is computed for it."""
 
     def __init__(self, make: Callable[[float], Release], grid: _Grid) -> None:
         self.grid, self._make = grid, make
@@ -313,7 +313,7 @@ def rounds_that_fit(
     spent: Release | None = None,
     gap: float = GAP,
 ) -> int:
-    """Counts how many more times ``step`` fits a goal, beside what is already ``spent``.
+    """Count how many more times ``step`` fits a goal, after ``spent``.
 
     Args:
         step: one round.

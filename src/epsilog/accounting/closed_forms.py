@@ -1,8 +1,7 @@
 """Formulas people use, shown because they are known. None of them charges a ledger or makes a claim of epsilon.
 
-The federated formula is an *estimate*: it is neither an upper nor a lower bound
-(docs: pitfalls).
-The classic query formulas are kept beside the exact ones of ``gaussian`` so that a reader can see what they waste.
+The federated formula is an *estimate*: neither an upper nor a lower bound (docs: pitfalls). The classic query formulas
+are kept for comparison with the exact ones of ``gaussian``, to show what they waste.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Two privacy curves side by side, and one beside a Gaussian's: which is easier to attack, where, and by how much.
+"""Compare two privacy profiles, or one and a Gaussian's: which release is easier to attack, where, and by how much.
 
-With D(t) = sup over A of P(A) - t Q(A), the best test against one release finds at most ``excess`` more, at ``excess``
-more false alarms, than the best against another if and only if D of the one is at most D of the other plus
-excess (1 + t) at every t: docs/accounting/comparing.md.
+Let D(t) = sup over A of P(A) - t Q(A). The best test against one release has at most ``excess`` more power, at
+``excess`` more false alarms, than the best test against another, if and only if D of the one is at most D of the other
+plus excess (1 + t) at every t: docs/accounting/comparing.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GaussianDPFit:
     """The mu that a release comes close to, and how close; both errors are certified.
 
     Attributes:
-        mu: of mu-GDP, no unit; ``inf`` where nothing is promised.
+        mu: of mu-GDP, dimensionless; ``inf`` without a guarantee.
         beyond: whatever test is made, its true positive rate is at most that of the best test against mu-GDP at a false
             positive rate higher by so much, plus so much. At 0 the release is mu-GDP.
         regret: the same the other way round: by so much at most mu overstates what an attacker gains.
@@ -100,7 +100,7 @@ class ProfileComparison:
         first_excess: by so much at most the first is easier to attack than the second anywhere, as in
         ``GaussianDPFit``.
         second_excess: the same the other way round.
-        tolerance: an excess that is of no account.
+        tolerance: a negligible excess.
     """
 
     at_deltas: tuple[PointComparison, ...]
@@ -137,7 +137,7 @@ def fit_gaussian_dp(
     gap: float = _GAP,
     places: int = _MOST,
 ) -> GaussianDPFit:
-    """The least mu, about, that a release keeps to but for ``slack``, with what it overstates.
+    """Return about the least mu that bounds a release up to ``slack``, with its overstatement.
 
     Args:
         release: what is released.
@@ -194,7 +194,7 @@ def compare_profiles(
         deltas: where epsilons are compared, each in (0, 1).
         fprs: where true positive rates are compared, each in (0, 1).
         relation: which data sets are neighbours.
-        tolerance: an excess that is of no account, in [1e-4, 0.1].
+        tolerance: a negligible excess, in [1e-4, 0.1].
         gap: the relative width to aim for.
 
     Raises:

@@ -1,15 +1,15 @@
-"""Mixes with parts that have a price but no pair: each of those is read off its own curve, which then composes.
+"""Composition of parts with a bound but no pair: each is read off its privacy profile, which then composes.
 
-One rule for whatever a method refuses: what has a price alone has one beside others. The curve of such a part, all its
-repetitions together where that has a price, becomes a pair (``release_from_profile``); where losses leave the doubles,
-parts are added up one by one, each with its share of delta (Dwork & Roth 2014, Theorem 3.16), as are those of all
-mixes at the smallest deltas. docs/boundaries/accountant.md.
+One rule covers all parts that a method refuses: a part with a bound alone has one in a composition. The profile of such
+a part, with all its repetitions if they have a bound, becomes a pair (``release_from_profile``). Outside double range,
+and for compositions at the smallest deltas, parts are added one by one, each with its share of delta (Dwork & Roth
+2014, Theorem 3.16). docs/boundaries/accountant.md.
 
-To read a pair off a curve, let delta(e) bound both orders of the neighbors at each of some e_0 = 0 < e_1 < ... < e_n,
-in the variable t = exp(e) a convex function D. The least convex function through those points, (t_i, D_i), bounds D
-between them; beyond e_n its last value does, and below t = 1 the mirror image D(t) = 1 - t + t D(1 / t), since both
-orders are meant. Such a function is the profile of a symmetric pair with losses at most e_n, so that composition goes
-on from there (docs/accounting/certified-bounds.md, 1.12).
+To build a pair from a profile, let delta(e) bound both orders of the neighbors at each of some e_0 = 0 < e_1 < ... <
+e_n. In the variable t = exp(e) it is a convex function D. The least convex function through those points, (t_i, D_i),
+bounds D between them. Beyond e_n its last value does, and below t = 1 the mirror image D(t) = 1 - t + t D(1 / t), since
+it covers both orders. Such a function is the profile of a symmetric pair with losses at most e_n, which then composes
+(docs/accounting/certified-bounds.md, 1.12).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Upper = Callable[[Composition, Question, float], float]  # bounds an answer from
 
 @dataclass(frozen=True)
 class _Split:
-    """A mix as what has pairs, and what is priced by itself: each with its number of repetitions."""
+    """A composition split into parts with pairs and parts with separate bounds, each with its count."""
 
     paired: dict[Release, int]
     separate: list[tuple[Composition, int]] = field(default_factory=list)
@@ -57,7 +57,7 @@ def bounds(composition: Composition, question: Question, *, above: bool, ask: As
     """Bounds the answer about several releases, of which some have no pair; None where each has one, or there is one.
 
     Raises:
-        UnsupportedMechanismError: a part has no price by itself under this relation.
+        UnsupportedMechanismError: a part has no bound alone under this relation.
     """
     if composition.rounds < 2:
         return None
@@ -146,7 +146,7 @@ def _add_epsilons(split: _Split, composition: Composition, question: Question, a
 def add_epsilons(
     parts: Sequence[tuple[Composition, int]], delta: float, upper: Callable[[Composition, EpsilonAt], float]
 ) -> float:
-    """The sum of the epsilons of so many of each part, all at the same share of delta, rounded down."""
+    """Return the sum of the epsilons of all parts with counts, all at the same share of delta, rounded down."""
     share = round_outward(Fraction(delta) / sum(count for _, count in parts), up=False)
     return rounded_sum((upper(one, EpsilonAt(share)), count) for one, count in parts)
 
@@ -170,7 +170,7 @@ def one_by_one(composition: Composition, question: Question, gap: float, *, uppe
 POINTS = 32
 """Steps of a curve that is read, of even width, from 0 to where what is left does not matter."""
 
-_LEAST = 1e-9  # a loss from which on points are told apart
+_LEAST = 1e-9  # a loss from which on points are distinct
 _SLOPE = 64  # roundings of a difference of two slopes, each of a few functions and a quotient
 _ROUNDINGS = 4096.0  # more than the sums, exponentials and quotients of so few masses take
 
@@ -188,7 +188,7 @@ class ProfileRelease(Release):
     deltas: tuple[float, ...]
 
     def base_pairs(self, relation: NeighboringRelation) -> BasePairs:  # noqa: ARG002
-        """The symmetric pair whose profile is the least convex function above the curve's points."""
+        """Build the symmetric pair with the least convex function above the curve's points as its profile."""
         return _build_profile_pair(self.losses, self.deltas), pure(0.0, 0.0)
 
 
@@ -210,9 +210,9 @@ def release_from_profile(curve: Callable[[float], float], largest: float) -> Pro
 def _build_profile_pair(losses: tuple[float, ...], deltas: tuple[float, ...]) -> DiscretePair:
     """Masses by the slopes: at t = e^loss the slope of D is -Q(a larger loss); a corner has the difference of two.
 
-    P has e^loss as much there (slopes are worked out times e^loss, which no double may hold by itself), and Q's mass is
-    the mirror image's under P. The last value is the mass that gives everything away; what is left has no loss. Each
-    slope errs by a few roundings of itself, so does D, a sum of slopes times steps; all masses are raised by more.
+    P has e^loss as much there (slopes include the factor e^loss, which may exceed double range), and Q's mass is the
+    mirror image. The last value is the infinity mass; the rest has loss 0. Each slope errs by a few relative roundings,
+    and so does D, a sum of slopes times steps; all masses are raised by more.
     """
     hull, error = _hull(losses, deltas), gamma(_ROUNDINGS)
     above: list[tuple[float, float]] = []
@@ -251,7 +251,7 @@ def _mirror_delta(loss: float, delta: float) -> float:
 
 
 def _over(first: tuple[float, float], middle: tuple[float, float], last: tuple[float, float]) -> bool:
-    """Whether the middle one of three points lies on or above the chord of the others."""
+    """Return whether the middle one of three points is on or above the chord of the others."""
     (a, low), (b, mid), (c, high) = first, middle, last
     near, far = math.expm1(b - c), math.exp(b - c) * math.expm1(a - b)  # nothing cancels where D falls by far
     return mid >= (near * low + far * high) / math.expm1(a - c)

@@ -1,8 +1,8 @@
 """Stated deltas taken apart: the chance that (epsilon, delta) statements give everything away, and the rest of a mix.
 
-An (epsilon, delta) statement is dominated by randomized response that gives everything away with chance delta (Kairouz,
-Oh & Viswanath 2015, Theorem 3.1). Losses beside such a chance F add up to F + (1 - F) delta_rest(epsilon), which is
-exact: so the statement is pure for whoever computes, and its own delta can be met to the last digit.
+An (epsilon, delta) statement is dominated by randomized response with infinity mass delta (Kairouz, Oh & Viswanath
+2015, Theorem 3.1). With such a probability F, delta composes to F + (1 - F) delta_rest(epsilon), exactly. So accounting
+treats the statement as pure, and the result meets its delta to the last digit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 from epsilog.numerics.questions import Bounds
 from epsilog.numerics.rounding import round_outward, union_probability
 
-_MOST = 32  # failures whose joint chance is worked out as a fraction
+_MOST = 32  # failures with an exact joint probability as a fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class FailureProbability:
 
 
 def joint(chances: list[tuple[float, int]]) -> FailureProbability:
-    """That any of several chances, each so many times, comes.
+    """Return the probability that any of several events with counts happens.
 
     >>> joint([(0.5, 2)])
     FailureProbability(low=0.75, high=0.75)

@@ -47,11 +47,11 @@ def bound_group(
         ask: bounds an answer about one unit.
 
     Raises:
-        UnsupportedMechanismError: one unit has no price under this relation.
+        UnsupportedMechanismError: no bound for one unit under this relation.
 
     Source:
-        For a Gaussian exact (mu grows ``units``-fold), so for other single noises; for Poisson-sampled Gaussians and a
-        group that joins or leaves as a whole the mixture of Ganesh 2024 (arXiv:2401.10294); else Dwork & Roth 2014,
+        Exact for a Gaussian (mu grows ``units``-fold) and for other single noises. For Poisson-sampled Gaussians and a
+        group that joins or leaves together, the mixture of Ganesh 2024 (arXiv:2401.10294). Otherwise Dwork & Roth 2014,
         Theorem 2.2, for delta: delta_k(epsilon) <= delta(epsilon / k) (e^epsilon - 1) / (e^(epsilon / k) - 1).
     """
     alone = ask(one, question, False) if not above else Bounds(0.0, ask(one, question, True).upper)
@@ -89,7 +89,7 @@ def _pairs(one: Composition, question: Question, units: int) -> tuple[PairCompos
 def _unhidden(one: Composition, question: Question, units: int, ask: Ask) -> float:
     """Bounds the answer from above as if sampling hid nothing, where the rest has distances that simply grow.
 
-    All of the group may be in every sample; or as many as are in each but for a chance that is taken from delta.
+    All of the group may be in every sample, or as many as in each, except for a probability taken from delta.
     """
     found = no_privacy_answer(question)
     if not (hiding := one.sampled + one.truncated):
@@ -132,7 +132,7 @@ def _seen_together(one: Composition, units: int, chance: float) -> ReleaseCounts
 def _bound_by_distance(
     grouped: tuple[Composition, Composition], question: Question, alone: Bounds, *, above: bool, ask: Ask
 ) -> Bounds:
-    """Bounds the answer by that of mixes whose distances are as many times as large, rounded up and down."""
+    """Bound the answer by compositions with distances multiplied by the group size, rounded up and down."""
     most, least = grouped
     upper = ask(most, question, True).upper
     if above:

@@ -65,7 +65,7 @@ class Intervals:
 
     @property
     def upper(self) -> Array:
-        """Certified upper bounds, which may be claimed; ``inf`` where nothing is promised; shape ``shape``."""
+        """Certified upper bounds, which may be claimed; ``inf`` without a guarantee; shape ``shape``."""
         return np.array([at.upper for at in self.points]).reshape(self.shape)
 
     @property
@@ -103,8 +103,8 @@ class Intervals:
 
         Args:
             axes: where to draw; Matplotlib's current axes by default.
-            over: which number of the question lies along the axis; by default the first that varies. There is a line
-                for each combination of the others.
+            over: the argument along the axis; by default the first that varies. There is a line for each combination of
+                the others.
 
         Returns:
             The axes.
@@ -189,7 +189,7 @@ def parse_points(rule: check.Validator[T], **named: object) -> tuple[tuple[T, ..
     """The numbers given by keyword, in a row, and their shape; None if it is one number, of no series.
 
     Raises:
-        CheckError: one of them is not as the rule says: it is named with its place; or there are none.
+        CheckError: an invalid element, named with its position; or an empty series.
 
     >>> rule = check.in_open_interval(0, 1)
     >>> parse_points(rule, delta=[[0.25], [0.5]]), parse_points(rule, delta=0.5)

@@ -1,7 +1,7 @@
 """The whole privacy curve of a release and its readings: what an attacker can do, what a group loses, rho and mu.
 
-Every reading is an interval like any other number. TPR and FPR are those of the best test that tells two neighbours
-apart; privacy is good when the true positive rate stays near the false positive rate.
+Every value is a certified interval. TPR and FPR are those of the best test between two neighbors; privacy is good if
+the true positive rate stays near the false positive rate.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class PrivacyProfile:
     @overload
     def tpr(self, fpr: ArrayLike) -> Intervals: ...
     def tpr(self, fpr: float | ArrayLike) -> Interval | Intervals:
-        """Bounds the true positive rate of the best test whose false positive rate is ``fpr``, or each of a series.
+        """Bound the true positive rate of the best test at the false positive rate ``fpr``, or each of a series.
 
         Neighbours are taken in the order that helps the attacker more: either of them may be the one to be detected.
 
@@ -170,7 +170,7 @@ class PrivacyProfile:
     @overload
     def tradeoff(self, fpr: ArrayLike) -> Intervals: ...
     def tradeoff(self, fpr: float | ArrayLike) -> Interval | Intervals:
-        """Bounds the false negative rate of the best test whose false positive rate is ``fpr``: 1 - TPR."""
+        """Bound the false negative rate of the best test at the false positive rate ``fpr``: 1 - TPR."""
         return each(self._fnr, check.in_closed_interval(0, 1, check.UP), fpr=fpr)
 
     def _fnr(self, fpr: float) -> Interval:
@@ -240,7 +240,7 @@ def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> floa
 
 
 def _most(composition: Composition) -> Composition:
-    """What loses no less, with a price for every part."""
+    """Return a composition that loses no less, with a bound for every part."""
     return composition if composition.enclosed is None else composition.enclosed[0]
 
 

@@ -1,4 +1,4 @@
-"""Renyi differential privacy: a bound for every order, which adds up; the fallback where nothing tighter is proven.
+"""Renyi differential privacy: additive bounds for every order; the fallback if nothing tighter is proven.
 
 Each mechanism bounds its own divergence (``rdp``); composition is written once, so that none can forget a count.
 """
@@ -76,9 +76,9 @@ def _check_orders(orders: Array) -> Array:
 def rdp_lower_bound(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array | None:
     """Bounds from below the Renyi divergence that some neighbours attain, in nats; shape (k,) to (k,).
 
-    It is the sum over the parts whose divergence ``rdp`` has exactly, in the direction that is the larger one for each
-    of them: between products of fixed laws divergences add up, and none is negative. A statement counts as the largest
-    that satisfies it. None where no part is known exactly.
+    It sums the parts with an exact divergence ``rdp``, in the direction that is larger for each of them. Divergences of
+    products of fixed distributions add up, and none is negative. A statement counts as the largest release that
+    satisfies it. None if no part is known exactly.
 
     Args:
         release: what is released.

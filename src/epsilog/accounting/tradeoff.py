@@ -4,9 +4,9 @@ For one ordered pair (P, Q), with D(t) = sup over A of P(A) - t Q(A),
 
     TPR(fpr) = min over t >= 0 of D(t) + t fpr.
 
-D is delta at ln t where t >= 1, and 1 - t (1 - delta of (Q, P) at -ln t) below: so a pair has one curve, made of both
-its directions, and the larger of two pairs' deltas is nobody's. Any t bounds the rate from above; from below D is
-convex, so chords bound it beside the points where it is known. docs/accounting/certified-bounds.md, section 6.
+D is delta at ln t for t >= 1, and 1 - t (1 - delta of (Q, P) at -ln t) below. So a pair has one curve from both its
+directions; the larger delta of two pairs is not the curve of a pair. Any t bounds the rate from above. From below D is
+convex, so chords bound it near the known points. docs/accounting/certified-bounds.md, section 6.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _A_CUT = 20_000  # of composed frequencies: what an inversion costs, about
 _INSIDE = 0.05  # of a cell, in ln t: a new cut keeps so far from its ends
 _FIRST = (-1.0, 0.0)  # ln t
 _NARROW = 1e-7  # a cell, in ln t, that is not cut again
-_LOWEST = -40.0  # ln t: what lies below is less than a rounding error of 1
+_LOWEST = -40.0  # ln t: the part below is less than a rounding error of 1
 _AT_ERROR = gamma(float(ELEMENTARY))  # relative: of t, an exponential
 _LINE_ERROR = gamma(16.0)  # of what a line adds up: two slopes of up to three operations, and their products
-_RATE_ERROR = gamma(1024.0)  # relative: what lines through cuts may be off by, beside what they carry
+_RATE_ERROR = gamma(1024.0)  # relative: the error of lines through cuts, in addition to their own
 
 Curve = Callable[[float], Bounds]  # bounds on delta at an epsilon, 0 or more
 
@@ -223,8 +223,8 @@ def _cut(order: OrderedPair, at: float, fpr: float) -> _Cut:
 def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tuple[int, int], float]:
     """The least value that the curve can have, between which two cuts, and at which t.
 
-    A convex curve lies above the line through one cut (its upper bound) and the next (its lower bound), beyond that
-    next one; its slope is between fpr - 1 and fpr, and its value at least that of the mass that P alone has.
+    A convex curve is above the line through one cut (its upper bound) and the next (its lower bound), beyond that next
+    one. Its slope is between fpr - 1 and fpr, and its value at least the mass of P alone.
     """
     known = [_Cut(0.0, 1.0, 1.0), *cuts]
     falls = [fpr - 1, *(max(fpr - 1, -_steepest(a.high - b.low, a, b)) for a, b in pairwise(known))]
@@ -254,7 +254,7 @@ def _steepest(rise: float, a: _Cut, b: _Cut) -> float:
 
 
 def _swap_bases(parts: Parts) -> Parts:
-    """The same with P and Q of base laws exchanged: only those of exponential mechanisms are not symmetric as it is."""
+    """Exchange P and Q of base pairs; only those of exponential mechanisms are not symmetric."""
     return tuple((_reverse_pair(pair), count) for pair, count in parts)
 
 

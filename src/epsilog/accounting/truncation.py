@@ -1,4 +1,4 @@
-"""Truncated samples taken apart: a run whose samples were never cut, and the chance that any of them was.
+"""Truncated samples as untruncated ones, and the probability of any truncation.
 
 Whether a sample is cut depends on coins alone. Drawn with the same coins, a run that truncates and one that does not
 show the same unless some sample is too large, which has at most the chance c under either of two neighbours. So their
@@ -19,8 +19,8 @@ from epsilog.numerics.tails import binomial_tail
 from epsilog.terms import CheckError, Interval, NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.messages import Message
 
-_ATTEMPTS = 64  # to find an epsilon whose own share of delta leaves enough for it
-_MOST_BATCHES = 2**24  # whose chances are added
+_ATTEMPTS = 64  # to find an epsilon with enough of delta left
+_MOST_BATCHES = 2**24  # with probabilities that are added
 _NUDGE = 1e-4  # by which an epsilon is tried above the last one, as a part of it
 
 
@@ -73,12 +73,12 @@ def build_truncated_poisson_pair(
 ) -> Interval:
     """Bounds delta of the same run where a batch that is too large keeps its first ``largest_batch`` units.
 
-    First in an order that the units' data have no part in. It holds whatever the bounds on delta rest on: a formula, or
-    a certificate; what stands beside the release, too.
+    The order is independent of the units' data. The bound holds for any bound on delta, by a formula or by a
+    certificate, and for compositions with other releases.
 
     Args:
-        interval: bounds on delta at an epsilon, of the run whose batches are never cut.
-        release: of that run, what has the batches: a matrix mechanism whose participation is drawn, balls-in-bins.
+        interval: bounds on delta at an epsilon, of the run with untruncated batches.
+        release: the part of that run with batches: a matrix mechanism with random participation, or balls-in-bins.
         population: units in all, at most; public.
         largest_batch: units in a batch, at most.
 

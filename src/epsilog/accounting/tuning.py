@@ -1,8 +1,8 @@
 """Repeat and select: the best of a random number of trials, bounded through the curve of one trial from both sides.
 
 With G the generating function of the number of trials, an outcome at rank F has G'(F) times its density in one trial.
-Above, G' is at most the mean number of trials, and what it differs by between neighbours is at most ``stretch``; below
-stand tests that some order of the outcomes allows. Proofs: docs/accounting/tuning.md.
+Above, G' is at most the mean number of trials, and neighbors differ in it by at most ``shift``. Below are tests for
+some order of the outcomes. Proofs: docs/accounting/tuning.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from epsilog.terms import UnsupportedMechanismError, check
 Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about one trial; with True from above only
 
 _LOGARITHMIC = 1e-100  # a shape that is 0 to far more than any digit
-_NEAR = 1e-3  # relatively: how far above the least the loss is that stretches are read off at
+_NEAR = 1e-3  # relatively: how far above the least the loss is at which shifts are read off
 _STEP = 1e-3  # of an epsilon, below which a curve's slope is estimated
 _INSIDE = 0.999  # of a set's chance: two ends of the outcomes then leave something between them
 _GAP = 0.02  # of rates, for lower bounds
@@ -37,10 +37,10 @@ _CHANCES_AND_COST = 8  # likewise, beside a product that is rounded up by itself
 
 @dataclass(frozen=True, slots=True)
 class TrialCountGenerator:
-    """What the law of the number of trials amounts to; G is its generating function.
+    """Bounds from the distribution of the number of trials; G is its generating function.
 
     Attributes:
-        trials: the law.
+        trials: the distribution.
     """
 
     trials: TrialDistribution
@@ -138,7 +138,7 @@ class TrialCountGenerator:
 
 
 def expected_trials(trials: TrialDistribution) -> float:
-    """How many trials a law expects, rounded up.
+    """Return the expected number of trials, rounded up.
 
     >>> from epsilog.mechanisms import BinomialTrialCount
     >>> expected_trials(PoissonTrialCount(20.0)), expected_trials(BinomialTrialCount(8, 0.5)) > 3.999
@@ -148,7 +148,7 @@ def expected_trials(trials: TrialDistribution) -> float:
 
 
 def _least_loss(trial: Callable[[float], float], odds: float) -> float:
-    """The least x, about, at which delta(x) is at most odds (e^x - 1): seen there; inf where there is none in reach."""
+    """Return about the least x with delta(x) at most odds (e^x - 1), verified there; inf if out of reach."""
 
     def excess(x: float) -> float:
         held = round_down(odds * math.expm1(min(x, LARGEST_LOSS)), _TRIALS_ROUNDINGS)
@@ -157,7 +157,7 @@ def _least_loss(trial: Callable[[float], float], odds: float) -> float:
     start = trial(0.0)
     if start == 0:
         return 0.0
-    guess = math.log1p(start / odds)  # delta falls, so it holds there, but for rounding
+    guess = math.log1p(start / odds)  # delta falls, so it holds there up to rounding
     return find_safe_root(excess, max(guess / 2, 1e-12), gap=_NEAR, most=LARGEST_LOSS)
 
 
@@ -167,14 +167,14 @@ def bound_best_of_trials(
     """Bounds the answer about the best of several trials.
 
     Args:
-        trials: the law of their number.
+        trials: the distribution of their number.
         one: one of them.
         question: about the best.
         above: whether the upper bound alone is wanted.
         ask: bounds an answer about one.
 
     Raises:
-        UnsupportedMechanismError: one trial has no price under this relation.
+        UnsupportedMechanismError: no bound for one trial under this relation.
 
     Source:
         Liu & Talwar 2019 (arXiv:1811.07971); Papernot & Steinke 2022 (arXiv:2110.03620v2); Koskela, Redberg & Wang 2024
@@ -190,7 +190,7 @@ def bound_best_of_trials(
     shift, at = one.loss_shifts[trials]
     upper = _above(generator, shift, question, lambda asked: ask(one, asked, True).upper)
     if isinstance(trials, BinomialTrialCount):  # all trials, shown
-        with suppress(UnsupportedMechanismError):  # what is repeated may have no price of its own
+        with suppress(UnsupportedMechanismError):  # the repeated release may have no bound
             released = Composition({part: trials.most * count for part, count in one.counts.items()}, one.relation)
             upper = min(upper, ask(released, question, above).upper)
     if above:
@@ -202,7 +202,7 @@ def bound_best_of_trials(
 
 
 def _above(generator: TrialCountGenerator, shift: float, question: Question, one: Callable[[Question], float]) -> float:
-    """delta(epsilon) <= mean * delta_1(epsilon - stretch); below 0 the curve of one trial goes on as any does."""
+    """delta(epsilon) <= mean * delta_1(epsilon - shift); below 0 the curve of one trial continues as usual."""
     mean = generator.mean
     match question:
         case EpsilonAt(delta):
@@ -291,7 +291,7 @@ def _has_pairs(composition: Composition) -> bool:
 def _on_top(
     generator: TrialCountGenerator, at: float, threshold: Callable[[float], float], trial: Callable[[float], float]
 ) -> float:
-    """About how likely what stands on top is, where the ranks of neighbours differ most."""
+    """Estimate the probability of the top outcomes at the largest rank difference of neighbors."""
     probability = threshold(at)
     if isinstance(generator.trials, BinomialTrialCount):
         return 1 - trial(at) - math.exp(at) * probability
@@ -301,7 +301,7 @@ def _on_top(
 def _test(
     generator: TrialCountGenerator, question: Question, lower_set: tuple[float, float], top: tuple[float, float]
 ) -> float:
-    """What it gives away that the best is in one set while another stands above it; each has its two chances."""
+    """Return the bound from a test: the best is in one set with another above it; each has two probabilities."""
     (ours, theirs), (our_top, their_top) = lower_set, top
     revealed = (
         generator.any_trial_probability(min(round_down(our_top + ours, TWICE), 1.0))[0]

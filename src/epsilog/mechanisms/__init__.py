@@ -1,8 +1,8 @@
 """Mechanisms: what is released, and how releases compose. One file a mechanism.
 
-Frozen descriptions that check themselves at construction. A plan is priced from them, the ledger stores them for ever
-(see ``terms.codec``), and a verifier recomputes the claim from them. A file that lies in this package is read, and its
-mechanisms are names of the package, whether they are listed below or not.
+Frozen descriptions that check themselves at construction. Plans are accounted from them, the ledger stores them
+permanently (see ``terms.codec``), and a verifier recomputes the claim from them. Every file of this package is read,
+and its mechanisms are names of the package, listed below or not.
 """
 
 import importlib

@@ -41,7 +41,7 @@ class BallsInBins(Release):
         return [(round_up(1 / self.bins, ONCE), self.bins)]
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
-        """Independent noise, and whole cycles of so many slots."""
+        """Return the participation: independent noise, and whole cycles with one slot per bin."""
         from epsilog.mechanisms.matrix import BallsInBinsParticipation, MatrixMechanism, ToeplitzStrategy
 
         rounds = self.bins * self.epochs
@@ -55,7 +55,7 @@ class BallsInBins(Release):
         return replace(self, release=self.release.with_noise(noise))
 
     def reveal_samples(self, relation: NeighboringRelation) -> Release:
-        """The release in each epoch, for whoever sees the bins."""
+        """Return the release of each epoch if the bins are known."""
         return Repeated(self.release.reveal_samples(relation), self.epochs)
 
     def allocation(self, relation: NeighboringRelation) -> tuple[int, float]:

@@ -72,7 +72,7 @@ class Release:
         is_binned: whether each unit is in one of several rounds, so that its pairs have a tail that is cut.
         is_shuffled: whether it hides the reports of units among each other, so that in a sample it hides them less.
         has_pairs: whether anything has a pair of which nothing is known but what is said of this.
-        proofs: the pages of docs/ that prove what it lies ``between``.
+        proofs: the pages of docs/ that prove the two releases of ``between``.
         states_absence: whether it says what is released without the unit, where the relation puts nothing in its place.
         is_stated: whether nothing is known of it but what its fields state.
         attains_rdp: whether ``rdp`` rounds up what some neighbors attain, and bounds nothing beyond that.
@@ -146,7 +146,7 @@ class Release:
         return self.reveal_samples(relation)
 
     def gaussian_mu(self, relation: NeighboringRelation) -> float | None:  # noqa: ARG002
-        """The mu of the one Gaussian that it exactly is; None if it is none."""
+        """Return mu if the release is exactly one Gaussian, else None."""
         return None
 
     def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:  # noqa: ARG002
@@ -154,7 +154,7 @@ class Release:
         return None
 
     def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
-        """The family and the parameters, unrounded, of a pair that dominates it unsampled; None if it tells nothing.
+        """Return the family and exact parameters of a pair that dominates it unsampled; None if it releases nothing.
 
         Families are those of ``accounting.rigorous``. By default randomized response with its largest loss.
 
@@ -183,21 +183,21 @@ class Release:
 
     @property
     def statement(self) -> dict[str, float]:
-        """What it states of itself, by quantity, where nothing else is known of it."""
+        """Return its stated guarantees by quantity, if nothing else is known."""
         return {name: getattr(self, name) for name in list_fields(type(self))} if self.is_stated else {}
 
     @property
     def sampled_gaussian(self) -> tuple[float, float] | None:
-        """Noise multiplier and chance to take part of the Poisson-sampled Gaussian that it is; None if it is none."""
+        """Return noise multiplier and sampling probability if it is a Poisson-sampled Gaussian, else None."""
         return None
 
     def between(self) -> tuple[Release, Release] | None:
-        """Two releases, of which one loses no less and one no more, where it has no price but through theirs.
+        """Return one release that loses no less and one that loses no more, if it has no bound of its own kind.
 
         The pages that prove it are ``proofs``.
 
         Raises:
-            UnsupportedMechanismError: neither it nor what it lies between has a price.
+            UnsupportedMechanismError: neither it nor one of the two releases has a bound.
         """
         return None
 
@@ -206,7 +206,7 @@ class Release:
         return None
 
     def uncut(self) -> tuple[Release, tuple[int, float, int]] | None:
-        """The same where no sample is cut, and how one is: if of so many coins, of a chance, more than so many fall."""
+        """Return the release without truncation, and the truncation event: coins, their probability, the limit."""
         return None
 
     def failing(self) -> tuple[Release, float] | None:
@@ -236,7 +236,7 @@ class Release:
 
     @property
     def one_trial(self) -> tuple[Release, TrialDistribution] | None:
-        """One trial and the law of their number, where the best of several is released."""
+        """Return one trial and the distribution of the trial count, for a best of trials."""
         return None
 
     def sample(self, below: RandBelow = secrets.randbelow) -> int:  # noqa: ARG002
@@ -259,7 +259,7 @@ class Release:
         return None
 
     def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
-        """Base laws of what is not sampled: one that dominates it, and one that some neighbors attain.
+        """Return base pairs of the unsampled release: one that dominates it, one that some neighbors attain.
 
         Known of Gaussians, and of what is exactly some simpler releases.
 
@@ -273,11 +273,11 @@ class Release:
         return build_joint_pairs(self, relation)
 
     def instances(self, *, alone: bool) -> Sequence[BasePair]:  # noqa: ARG002
-        """Several laws that neighbors attain, where the best one depends on the question; more, if it is ``alone``."""
+        """Return several pairs that neighbors attain if the best depends on the question; more of them if ``alone``."""
         return ()
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
-        """Dominating pairs by the order of the neighbors, beside pairs that some attain.
+        """Return dominating pairs by adjacency type, with pairs that some neighbors attain.
 
         Raises:
             UnsupportedMechanismError: none is proven.
@@ -285,7 +285,7 @@ class Release:
         return numerics.pairs.plain(self.base_pairs(relation), self.instances(alone=effort.alone))
 
     def group_pairs(self, relation: NeighboringRelation, units: int) -> numerics.pairs.Pairs:
-        """The same as a group of so many units meets it that acts as a whole.
+        """Return pairs for a group of this many units that is in or out of the sample together.
 
         Raises:
             UnsupportedMechanismError: none is proven.
@@ -296,7 +296,7 @@ class Release:
         return numerics.pairs.plain((above.base_pairs(relation)[0], below.base_pairs(relation)[1]))
 
     def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.BasePairs | None:  # noqa: ARG002
-        """Base laws of Poisson sampling under replace-one, where the unit's absence stands beside both contributions.
+        """Return base pairs of Poisson sampling under replace-one: absence and both contributions of the unit.
 
         Args:
             sample: all that is computed on the sample, with counts; this is the first.
@@ -308,7 +308,7 @@ class Release:
         return None
 
     def shuffle_reports(self, units: int, largest: float) -> numerics.shuffling.Reports:  # noqa: ARG002
-        """What is known of it as the report of so many units, shuffled, beyond its largest loss."""
+        """Return what is known of it as this many shuffled reports, beyond its maximum loss."""
         return numerics.shuffling.Reports()
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
@@ -324,7 +324,7 @@ class Release:
         return orders
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release | None:  # noqa: ARG002
-        """The release as a group of so many units meets it, where every distance grows with the group.
+        """Return the release for a group of this many units, if every distance grows with the group.
 
         Rounded outwards: it loses no less ``above``, and no more otherwise. None if there is no such release
         (docs/accounting/groups.md).
@@ -332,7 +332,7 @@ class Release:
         return None
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:  # noqa: ARG002
-        """The matrix mechanism that so many of it are exactly, for Monte Carlo to draw from; None if they are none."""
+        """Return the matrix mechanism that equals this many repetitions, for Monte Carlo; None if there is none."""
         return None
 
     def with_noise(self, noise: float) -> Release:  # noqa: ARG002

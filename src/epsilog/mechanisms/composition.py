@@ -47,7 +47,7 @@ class Composed(Release):
     releases: tuple[Release, ...]
 
     def __init__(self, releases: Iterable[Release]) -> None:
-        listed = tuple(releases) if isinstance(releases, Set) else releases  # their order is of no account
+        listed = tuple(releases) if isinstance(releases, Set) else releases  # order does not matter
         object.__setattr__(self, "releases", check.sequence_of(check.instance_of(Release))(releases=listed))
 
     @property
@@ -167,8 +167,8 @@ def check_coins(part: Release, relation: NeighboringRelation) -> None:
     """Requires that given all coins a sample with the unit and one without differ in the unit alone (docs, 1.5).
 
     Raises:
-        UnsupportedMechanismError: a sample of a fixed size, or reports that are shuffled, where neighbours do not
-            replace one unit; reports that hide among fewer in a sample than in all; one unit's report that is sampled.
+        UnsupportedMechanismError: under another relation than replace-one, a fixed-size sample or shuffled reports;
+            reports that hide among fewer in a sample than in all; a sampled single report.
     """
     for one, outside in _samples(part, None):
         if one.fixes_population and relation is not NeighboringRelation.REPLACE_ONE:
@@ -207,7 +207,7 @@ class Composition:
         counts: the distinct single releases, with their counts.
         relation: which data sets are neighbors.
         curves: the same with pairs that were read off curves, by how small a delta they are good for.
-        loss_shifts: what laws of trials of it may stretch a loss by.
+        loss_shifts: upper bounds on what the selection of the best trial adds to the loss, by trial-count distribution.
     """
 
     counts: ReleaseCounts
@@ -241,10 +241,10 @@ class Composition:
 
     @cached_property
     def pure_loss(self) -> Fraction | None:
-        """The largest loss of parts whose largest losses simply add up; None if a part is no such.
+        """Return the maximum loss if the maximum losses of all parts add up, else None.
 
-        Neighbors attain it: with Laplace and staircase noise those a whole sensitivity apart, with a statement those of
-        randomized response; with noisy maxima and sparse vectors they come as close as one likes
+        Neighbors attain it: for Laplace and staircase noise at a distance of one sensitivity, for statements with
+        randomized response. Noisy maxima and sparse vectors approach it arbitrarily closely
         (docs/accounting/selection.md).
 
         >>> from epsilog.mechanisms import Laplace
@@ -257,7 +257,7 @@ class Composition:
 
     @cached_property
     def bins(self) -> tuple[int, float] | None:
-        """Bins and mu of balls-in-bins with nothing beside it; None for anything else.
+        """Return bins and mu of balls-in-bins composed with nothing else, else None.
 
         Raises:
             UnsupportedMechanismError: balls-in-bins over no Gaussian, or under replace-one.
@@ -271,7 +271,7 @@ class Composition:
 
     @cached_property
     def sampled(self) -> tuple[Release, ...]:
-        """The distinct parts that draw the units, or how much of one they take, or do not tell whose report is whose.
+        """Return the distinct parts that draw units or contributions, or that hide the sender of a report.
 
         >>> from epsilog.mechanisms import Gaussian, PoissonSampled
         >>> Composition.of(Composed([Gaussian(1.0), Repeated(PoissonSampled(Gaussian(2.0), 0.5), 3)])).sampled
@@ -282,7 +282,7 @@ class Composition:
 
     @cached_property
     def has_pairs(self) -> bool:
-        """Whether it is composed of pairs: each part has some, and it is not balls-in-bins with nothing beside it."""
+        """Return whether it is a composition of pairs: each part has pairs, and it is not only balls-in-bins."""
         return self.bins is None and all(part.has_pairs for part in self.counts)
 
     def orderings(self, size: float = 1e-7) -> tuple[numerics.pairs.PairComposition, ...]:
@@ -359,7 +359,7 @@ class Composition:
     def _replace_parts(
         self, hook: Callable[[Release], tuple[Release, T] | None]
     ) -> tuple[ReleaseCounts, list[tuple[T, int]]] | None:
-        """The mix with what a hook puts in the place of parts, and what it says beside, with counts; None of none."""
+        """Return the parts after a hook replaced some, and the hook's extra values with counts; None without any."""
         rest: dict[Release, int] = {}
         extras: list[tuple[T, int]] = []
         for part, count in self.counts.items():
@@ -403,12 +403,12 @@ class Composition:
 
     @cached_property
     def enclosed(self) -> tuple[Composition, Composition] | None:
-        """Two mixes that lose no less, and no more, with parts that have prices in place of some that have none.
+        """Return two compositions with bounds, one that loses no less and one that loses no more.
 
-        Domination composes, so a mix lies between the mixes of what its parts lie between.
+        Domination composes: replacing each part by its upper (lower) release gives an upper (lower) composition.
 
         Raises:
-            UnsupportedMechanismError: a matrix mechanism whose participation is drawn, or has too many ways.
+            UnsupportedMechanismError: a matrix mechanism with random participation, or with too many patterns.
         """
         if not any(part.between() for part in self.counts):
             return None
@@ -421,7 +421,7 @@ class Composition:
 
     @cached_property
     def trials(self) -> tuple[Composition, TrialDistribution] | None:
-        """One trial, and the law of their number, where the best of several is all there is."""
+        """Return one trial and the distribution of the trial count, if the best of trials is the only part."""
         found = next(iter(self.counts)).one_trial if self.rounds == 1 else None
         return None if found is None else (Composition(flatten(found[0]), self.relation), found[1])
 
@@ -435,7 +435,7 @@ class Composition:
 
     @cached_property
     def has_curves(self) -> bool:
-        """Whether a part beside others, or repeated, has no pair but a curve."""
+        """Return whether a part, composed or repeated, has a curve but no pair."""
         if self.trials is not None or self.group is not None:
             return False
         return any(part.one_trial is not None or part.group is not None for part in self.counts)
@@ -467,10 +467,10 @@ class Composition:
 
 
 def build_joint_pairs(release: Release, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
-    """Base laws of several releases on one sample: all Gaussians are one; the product of all pairs (docs, 1.11).
+    """Return base pairs of several releases on one sample: Gaussians merge, other pairs multiply (docs, 1.11).
 
     Raises:
-        UnsupportedMechanismError: a part has no law, or there are too many.
+        UnsupportedMechanismError: a part has no base pair, or there are too many.
     """
     reach, products = numerics.pairs, numerics.products
     counts = flatten(release)

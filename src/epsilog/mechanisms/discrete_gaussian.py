@@ -35,7 +35,7 @@ class DiscreteGaussian(Release):
     sensitivity: Annotated[int, COUNT_SENSITIVITY] = 1
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteGaussian | None:  # noqa: ARG002
-        """A sensitivity that is so many times larger."""
+        """Scale the sensitivity."""
         return DiscreteGaussian(self.noise_stddev, grown) if (grown := self.sensitivity * units) < 2**53 else None
 
     @property

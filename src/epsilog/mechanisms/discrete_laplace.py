@@ -43,7 +43,7 @@ class DiscreteLaplace(Release):
         return ("discrete-laplace", Fraction(self.noise_scale), shift) if self.noise_scale else ("all",)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteLaplace | None:  # noqa: ARG002
-        """A sensitivity that is so many times larger."""
+        """Scale the sensitivity."""
         return DiscreteLaplace(self.noise_scale, grown) if (grown := self.sensitivity * units) < 2**53 else None
 
     @property

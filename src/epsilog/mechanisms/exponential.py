@@ -41,7 +41,7 @@ class ExponentialMechanism(Release):
         return ("bounded-range", spread) if spread > 0 else None
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ExponentialMechanism:  # noqa: ARG002
-        """A sensitivity that is so many times larger."""
+        """Scale the sensitivity."""
         return ExponentialMechanism(times(self.epsilon, units, above=above), self.monotone)
 
     def zcdp(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
@@ -62,7 +62,7 @@ class ExponentialMechanism(Release):
         return numerics.selection.build_bounded_range_pairs(self.spread)
 
     def instances(self, *, alone: bool) -> Sequence[BasePair]:
-        """Of two outputs, whose losses lie the whole range apart."""
+        """Return the two-output pairs with losses one range apart."""
         return numerics.selection.instances(self.spread, alone=alone)
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002

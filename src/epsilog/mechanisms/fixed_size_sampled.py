@@ -43,7 +43,7 @@ class FixedSizeSampled(Release):
         return hypergeometric(self.population, min(units, self.population), self.sample_size, above=True)
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
-        """What sampling makes of the laws."""
+        """Return the sampled pairs."""
         if relation is not NeighboringRelation.REPLACE_ONE:
             reason = f"a fixed size means replace-one, not {relation}"
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)

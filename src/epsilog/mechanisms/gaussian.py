@@ -62,7 +62,7 @@ class Gaussian(Release):
         return Gaussian(noise, self.sensitivity)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Gaussian:  # noqa: ARG002
-        """Noise that is so many times smaller."""
+        """Divide the noise."""
         return Gaussian(round_outward(Fraction(self.noise_multiplier) / units, up=not above))
 
     def replace_one_pairs(self, sample: ReleaseCounts, share: float) -> numerics.pairs.BasePairs | None:

@@ -1,4 +1,4 @@
-"""Groups: what a release costs somebody who holds several of the units that it is about."""
+"""Group privacy: the cost of a release for a holder of several privacy units."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ GROUPED = 2048
 
 @term("grouped")
 class Grouped(Release):
-    """The same release, priced for neighbors that differ in up to ``units`` units: all that one person holds.
+    """The same release for neighbors that differ in up to ``units`` units: everything that one person holds.
 
-    A budget whose privacy unit is a person is charged this for training on examples, of which nobody has more.
+    A budget with persons as privacy units is charged this for training on examples, if no person has more of them.
     """
 
     release: Annotated[Release, Field("what is released, described for one unit")]
@@ -64,7 +64,7 @@ class Grouped(Release):
 
 
 def group_factor(share: float, units: int) -> float:
-    """What group privacy multiplies delta by: at least 1 + e^share + ... + e^((units - 1) share), but for roundings."""
+    """Return the group factor of delta: 1 + e^share + ... + e^((units - 1) share), rounded up."""
     exponent = units * share
     if share == 0:
         return float(units)

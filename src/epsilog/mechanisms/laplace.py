@@ -36,7 +36,7 @@ class Laplace(Release):
         return ("laplace", sensitivity_factor(relation), self.noise_multiplier) if self.noise_multiplier else ("all",)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Laplace:  # noqa: ARG002
-        """Noise that is so many times smaller."""
+        """Divide the noise."""
         return Laplace(round_outward(Fraction(self.noise_multiplier) / units, up=not above))
 
     def zcdp(self, relation: NeighboringRelation) -> float | None:

@@ -1,9 +1,8 @@
 """Matrix mechanisms: training with correlated noise, and who takes part when.
 
-Round t releases the t-th row of C^-1 (C G + Z), that is the clipped sum G of the round plus noise that is correlated
-over rounds; what an observer learns is C G + Z with Z independent Gaussian. C is entrywise at least 0, and lower
-triangular unless it is that of a tree. A unit contributes to the rounds in which it takes part, each contribution at
-most the clip norm.
+Round t releases the t-th row of C^-1 (C G + Z): the clipped sum G of the round plus noise that is correlated over
+rounds. An observer learns C G + Z with Z independent Gaussian. All entries of C are at least 0, and C is lower
+triangular except for trees. A unit contributes at most the clip norm to each round in which it takes part.
 """
 
 from __future__ import annotations
@@ -72,8 +71,8 @@ class DenseStrategy:
 class TreeAggregationStrategy:
     """Tree aggregation (DP-FTRL): of every complete block of 1, 2, 4, 8, ... rounds, in a row, the sum is released.
 
-    C has a row for each block [j 2^h, (j + 1) 2^h) that ends by the last round, 1 for the rounds in it, else 0; sums of
-    any first rounds, by whatever weights of blocks, are made of what it releases.
+    C has a row for each block [j 2^h, (j + 1) 2^h) that ends by the last round: 1 for the rounds in it, else 0. Prefix
+    sums, with any weights of blocks, are post-processing of this release.
 
     Source:
         Kairouz, McMahan, Song, Thakkar, Thakurta & Xu 2021 (arXiv:2103.00039), Appendix B.
@@ -108,7 +107,7 @@ class BufferedToeplitzStrategy:
             raise CheckError("weights", f"as many as decays, {len(self.decays)}", f"{len(self.weights)}")
 
     def column(self, rounds: int) -> tuple[float, ...]:
-        """The first column, of so many rounds; each entry within (rounds + 1) roundings of itself.
+        """Return the first column for this many rounds; each entry has at most (rounds + 1) roundings of itself.
 
         >>> BufferedToeplitzStrategy(decays=(0.5,), weights=(0.5,)).column(4)
         (1.0, 0.5, 0.25, 0.125)
@@ -140,8 +139,8 @@ def _column(strategy: BufferedToeplitzStrategy, rounds: int) -> tuple[float, ...
 def _turns(strategy: BufferedToeplitzStrategy, rounds: int, separation: int) -> tuple[float, float]:
     """Sums and products of numbers that are not below 0: each rounding moves the result by a rounding at most.
 
-    There are T to an entry of the column, one for each turn in a sum, and few in squares and roots; twice that many are
-    allowed for, which is also far above what underflow loses beside a norm of at least 1.
+    An entry of the column has T summands, one per turn, and few roundings in squares and roots. The bound allows twice
+    as many, which also covers underflow, since the norm is at least 1.
     """
     seen = list(_column(strategy, rounds))
     for t in range(separation, rounds):
@@ -162,7 +161,7 @@ class _Participation:
         check_fields(self)
 
     def batches(self, rounds: int) -> list[tuple[float, int]] | None:  # noqa: ARG002
-        """As of a release, of so many rounds: see ``Release.batches``."""
+        """Return the batches of a release of this many rounds: see ``Release.batches``."""
         return None
 
 
@@ -173,7 +172,7 @@ class FullParticipation(_Participation):
 
 @term("limited-participation")
 class BoundedParticipation(_Participation):
-    """Every unit takes part in few rounds, far apart; which ones may be known to everybody, so nothing is sampled.
+    """Every unit takes part in few rounds, far apart; they may be public, so nothing is sampled.
 
     One pass over the data is one participation; several, in the same order, are a pass's rounds apart.
     """
@@ -231,7 +230,7 @@ class CyclicPoissonParticipation(_Participation):
 
 @term("chosen-participation")
 class RandomAllocationParticipation(_Participation):
-    """k of t, or random allocation: each unit is in exactly so many rounds, any of them alike; which stay hidden."""
+    """k of t, or random allocation: each unit is in exactly this many rounds, drawn uniformly and hidden."""
 
     participations: Annotated[int, Field("number of rounds that each unit takes part in", "k", ge=1)]
 
@@ -317,5 +316,5 @@ class MatrixMechanism(Release):
         return replace(self, noise_stddev=noise)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> MatrixMechanism:  # noqa: ARG002
-        """Noise that is so many times smaller."""
+        """Divide the noise."""
         return replace(self, noise_stddev=round_outward(Fraction(self.noise_stddev) / units, up=not above))

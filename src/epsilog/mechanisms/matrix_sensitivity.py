@@ -1,8 +1,8 @@
 """How far one unit moves a matrix mechanism, at most: the norm of C u over all ways to take part.
 
-A unit that takes part in the rounds S, each time by a vector of norm at most 1, moves C G by the norm of C u, whose
-square is sum_ij G_ij <u_i, u_j> over S, G = C^T C. No entry of G is below 0, so that is at most sum_ij G_ij over S, and
-just that if all of the unit's vectors are one. What is left is to find the worst S: docs/accounting/matrices.md.
+A unit takes part in the rounds S with vectors u_i of norm at most 1 and moves C G by the norm of C u. The square of
+that norm is sum_ij G_ij <u_i, u_j> over S, with G = C^T C. No entry of G is negative, so it is at most sum_ij G_ij over
+S, with equality if all vectors are equal. The remaining problem is to find the worst S: docs/accounting/matrices.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array = npt.NDArray[np.float64]
 
 METHOD = "sensitivity"
 _SCALED = 3  # roundings: an entry over the largest, which is multiplied by again
-_MOST_ROUNDS = 1024  # whose Gram matrix is searched
+_MOST_ROUNDS = 1024  # of a Gram matrix that is searched
 _LONGEST = 2**22  # rounds of a column that is added to itself
 _MOST_WORK = 2**30  # additions
 _CLIMBS = 20  # from one way to take part to a worse one
@@ -93,12 +93,12 @@ def _trim_column(column: tuple[float, ...], scale: float) -> Array:
 
 
 def _take_root(low: float, high: float, roundings: float) -> Bounds:
-    """Norms, from squares that took so many roundings; what underflowed is a rounding beside a norm near 1."""
+    """Return norms from squares with this many roundings; underflow is below one rounding, since norms are near 1."""
     return Bounds(math.sqrt(round_down(low, roundings + 8)), math.sqrt(round_up(high, roundings + 8)))
 
 
 def _toeplitz(release: MatrixMechanism, column: Array, most: int, separation: int) -> Bounds:
-    """Exact, but for rounding, with few bands or a falling column; else by columns that fall, below and above."""
+    """Exact up to rounding with few bands or a nonincreasing column; else bounds by nonincreasing columns."""
     rounds, bands = release.rounds, len(column)
     if bands <= separation:  # the columns of one unit share no row: those of the first turns are the longest
         complete = min(most, (rounds - bands) // separation + 1)
@@ -142,10 +142,10 @@ def _first_turns(column: Array, rounds: int, most: int, separation: int) -> floa
 def _search_patterns(gram: Array, most: int, separation: int) -> Bounds:
     """Bounds the norm for any Gram matrix from 0 on, by the best of all ways to take part.
 
-    Above, sum_ij over S is the sum over i in S of what i shares with S, at most what it shares with the best of all
-    ways that i is in; and those numbers are added up along the best of all ways. Below stands the way so found, as long
-    as it can be made worse: S to the best of all ways by what each round shares with S, which is no better, as G has no
-    negative direction.
+    Upper bound: sum_ij over S is the sum over i in S of what i shares with S. Each term is at most what i shares with
+    the best pattern that contains i; the best pattern of those numbers bounds the sum. Lower bound: the pattern found,
+    improved while the best pattern by shares with S is worse than S. That step never reduces the norm, as G is positive
+    semidefinite.
     """
     rounds = len(gram)
     before, after = _reaching(gram, most, separation), _reaching(gram[::-1, ::-1], most, separation)[:, ::-1]
@@ -197,7 +197,7 @@ def _best(weights: Array, most: int, separation: int) -> tuple[float, npt.NDArra
 
 
 def _tree(rounds: int, most: int, separation: int) -> Bounds:
-    """A block of 2^h rounds holds at most ceil(2^h / b) turns: squares of so many, in as few blocks as hold all."""
+    """A block of 2^h rounds holds at most ceil(2^h / b) turns; their squares count in as few blocks as hold all."""
     levels = [2**h for h in range(rounds.bit_length())]
     if most == rounds:
         square = sum(rounds // size * size**2 for size in levels)

@@ -18,7 +18,7 @@ from epsilog.terms.check import check_fields
 from epsilog.terms.fields import DOWN, UP, Field, term
 
 EMPTY = Composed([])
-MOST_COMPONENTS = 4096  # of a mixture: as many as anybody writes down
+MOST_COMPONENTS = 4096  # of a mixture; more than any practical description has
 
 _ROUNDED = Fraction(1, 10**12)  # far above what rounding moves a sum of probabilities by
 
@@ -27,9 +27,9 @@ _ROUNDED = Fraction(1, 10**12)  # far above what rounding moves a sum of probabi
 class MixtureOfGaussians(Release):
     """Adds Gaussian noise to a sum to which a unit contributes as much as is drawn at random; the draw stays hidden.
 
-    The unit's contribution is a vector whose L2 norm is at most the sensitivity that was drawn, independently of all
-    data and of all other draws; without the unit, or with it zeroed out, it is 0. A Poisson-sampled Gaussian has the
-    sensitivities 0 and 1.
+    The unit's contribution is a vector with an L2 norm of at most the drawn sensitivity. The draw is independent of all
+    data and all other draws. Without the unit, or with it zeroed out, the contribution is 0. A Poisson-sampled Gaussian
+    has the sensitivities 0 and 1.
 
     What rounding makes the probabilities lack of 1 counts above as the largest sensitivity and below as the smallest;
     what they exceed 1 by is taken above from the smallest and below from the largest.
@@ -86,7 +86,7 @@ class MixtureOfGaussians(Release):
         return ((above, 1),) if above == below else None
 
     def without_sampling(self, relation: NeighboringRelation) -> Release:  # noqa: ARG002
-        """For whoever knows that the unit contributes the most; in a sample it keeps its draws (``revealed``)."""
+        """Return the release if the unit is known to contribute the most; samples keep its draws (``revealed``)."""
         draws = self.chances(above=True)
         return self._sample_moves(draws[-1][0], Fraction(1), above=True) if draws else EMPTY
 
@@ -129,13 +129,13 @@ class MixtureOfGaussians(Release):
         )
 
     def between(self) -> tuple[Release, Release] | None:
-        """Poisson-sampled Gaussians, where it is one but for rounding."""
+        """Return the Poisson-sampled Gaussians that equal it up to rounding."""
         if not self.is_plain:
             return None
         return self.subsample(Fraction(1), above=True), self.subsample(Fraction(1), above=False)
 
     def most(self) -> Release:
-        """A Poisson sample that loses no less: whoever contributes at all contributes the most.
+        """Return a Poisson sample that loses no less: each contributing unit contributes the most.
 
         >>> MixtureOfGaussians(3.0, [0.0, 1.0, 3.0], [0.5, 0.25, 0.25]).most()
         PoissonSampled(release=Gaussian(noise_multiplier=1.0, sensitivity=1.0), sampling_probability=0.5)
@@ -146,7 +146,7 @@ class MixtureOfGaussians(Release):
         return self._sample_moves(draws[-1][0], sum((weight for _, weight in draws), Fraction(0)), above=True)
 
     def least(self) -> Release:
-        """A Poisson sample that loses no more: whoever draws less than a certain sensitivity contributes nothing.
+        """Return a Poisson sample that loses no more: draws below a fixed sensitivity contribute nothing.
 
         Of all sensitivities the one that is most in the mean: chance times sensitivity.
 
@@ -176,7 +176,7 @@ class MixtureOfGaussians(Release):
         return _pairs(self, relation)
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
-        """At most that of whoever is told the draw, and that of a sample that contributes the most."""
+        """Bound the divergence by revealing the draw, and by a sample that contributes the most."""
         draws = self.chances(above=True)
         if not draws:
             return numerics.renyi.zero_divergence(orders)

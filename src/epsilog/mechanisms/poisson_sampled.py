@@ -71,7 +71,7 @@ class PoissonSampled(Release):
         return [(self.sampling_probability, 1)]
 
     def seen_of(self, units: int) -> numerics.counts.Counts | None:
-        """Those whose coins fall."""
+        """Return the distribution of the number of units in the sample."""
         from epsilog.numerics.counts import binomial
 
         return binomial(units, self.sampling_probability, above=True)
@@ -90,7 +90,7 @@ class PoissonSampled(Release):
         return replace(self, release=self.release.with_noise(noise))
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
-        """What sampling makes of the laws; under replace-one laws of their own, which are symmetric as they are."""
+        """Return the sampled pairs; under replace-one they are separate symmetric pairs."""
         require_absent_output(self, self.release, relation)
         require_unshuffled(self, self.release)
         if relation is NeighboringRelation.REPLACE_ONE:
@@ -99,7 +99,7 @@ class PoissonSampled(Release):
         return numerics.pairs.build_sampled_pairs(bases, (self.sampling_probability,) * 2, instances)
 
     def _build_replace_one_pairs(self) -> numerics.pairs.BasePairs:
-        """The unit's absence beside both contributions (docs/accounting/replace-one.md)."""
+        """Return pairs of the unit's absence and both contributions (docs/accounting/replace-one.md)."""
         sample, share = flatten(self.release), self.sampling_probability
         if not sample:
             return numerics.pairs.use_exact_pair(numerics.pairs.pure(0.0, 0.0))
@@ -138,7 +138,7 @@ class PoissonSampled(Release):
         if relation is NeighboringRelation.REPLACE_ONE or not isinstance(self.release, Gaussian):
             raise UnsupportedMechanismError(self, method="RDP", reason=f"under {relation}")
         noise, plain = self.release.noise_multiplier, self.release.rdp(orders, relation)
-        if noise > 1e100:  # nobody's contribution is seen, in the sample or not; and squares would leave the numbers
+        if noise > 1e100:  # no contribution is visible, sampled or not; squares would overflow
             return plain
         if noise < 1e-100:  # the least loss of a sampled round is beyond what doubles can tell from infinity
             return numerics.renyi.infinite_divergence(orders)

@@ -68,7 +68,7 @@ class ReportNoisyMax(Release):
         return Fraction(self.epsilon) / (2 if self.monotone else 1)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ReportNoisyMax:  # noqa: ARG002
-        """A sensitivity that is so many times larger."""
+        """Scale the sensitivity."""
         return ReportNoisyMax(times(self.epsilon, units, above=above), self.noise, self.monotone)
 
     def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:

@@ -1,10 +1,11 @@
 """Exact samplers, shared by the ``sample`` hooks: whole numbers and coins, no floating point on the way.
 
-Floating-point noise leaks the answer through its low bits (Mironov 2012); these samplers draw from their laws exactly,
-from the operating system's randomness. They are not constant-time: how long a draw takes tells something of its size.
+Floating-point noise leaks the answer through its low bits (Mironov 2012). These samplers draw exactly from their
+distributions, with the operating system's randomness. They are not constant-time: the duration of a draw reveals
+something about its size.
 
-Source: Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithms 1 to 3; for the normal law, whose values are no
-whole numbers and which are rounded to such, Karney 2016 (arXiv:1303.6257), algorithm N.
+Source: Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithms 1 to 3; for rounded normal variables, Karney 2016
+(arXiv:1303.6257), algorithm N.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def discrete_laplace(noise_scale: float | Fraction, *, below: RandBelow = secret
     """Draws k with probability proportional to exp(-abs(k) / noise_scale).
 
     Args:
-        noise_scale: the law's parameter b, above 0; a float stands for the binary number that it is.
+        noise_scale: the parameter b of the distribution, above 0; a float means its exact binary value.
         below: where randomness comes from.
 
     Source:
@@ -47,7 +48,7 @@ def discrete_gaussian(noise_stddev: float | Fraction, *, below: RandBelow = secr
     """Draws k with probability proportional to exp(-k^2 / (2 noise_stddev^2)).
 
     Args:
-        noise_stddev: the law's parameter sigma, above 0; a float stands for the binary number that it is.
+        noise_stddev: the parameter sigma of the distribution, above 0; a float means its exact binary value.
         below: where randomness comes from.
 
     Source:
@@ -63,17 +64,17 @@ def discrete_gaussian(noise_stddev: float | Fraction, *, below: RandBelow = secr
 
 
 def rounded_gaussian(noise_stddev: float | Fraction, *, below: RandBelow = secrets.randbelow) -> int:
-    """Draws from the normal law of this standard deviation, and rounds to the nearest whole number.
+    """Draw from the normal distribution with this standard deviation, and round to the nearest integer.
 
     A whole number with this noise is what the Gaussian mechanism gives, rounded: every guarantee of that holds for it.
 
     Args:
-        noise_stddev: the law's parameter sigma, above 0; a float stands for the binary number that it is.
+        noise_stddev: the parameter sigma of the distribution, above 0; a float means its exact binary value.
         below: where randomness comes from.
 
     Source:
-        Karney 2016 (arXiv:1303.6257), algorithm N: k + x is a half-normal deviate if k has a weight of exp(-k^2 / 2)
-        and x, uniform over (0, 1), is taken with the chance exp(-x (2 k + x) / 2).
+        Karney 2016 (arXiv:1303.6257), algorithm N: k has a weight of exp(-k^2 / 2), and x is uniform over (0, 1).
+        Accept x with probability exp(-x (2 k + x) / 2); then k + x is a half-normal deviate.
     """
     stddev = _exactly(noise_stddev=noise_stddev)
     while True:
@@ -94,7 +95,7 @@ def rounded_gaussian(noise_stddev: float | Fraction, *, below: RandBelow = secre
 
 
 class _Unfolding:
-    """A number that is uniform over (0, 1), of which no more digits are drawn than somebody asks for.
+    """A uniform number over (0, 1) with digits drawn on demand.
 
     Attributes:
         low: it is no less.
@@ -112,7 +113,7 @@ class _Unfolding:
 
 
 def _exp_coin_of(x: _Unfolding, k: int, below: RandBelow) -> bool:
-    """True with probability exp(-x (2 k + x) / (2 k + 2)): ``exp_coin`` of an exponent whose digits are being drawn."""
+    """Return True with probability exp(-x (2 k + x) / (2 k + 2)): ``exp_coin`` with digits drawn on demand."""
     j = 1
     while _falls_below(x, k, (2 * k + 2) * j, below):
         j += 1
@@ -138,11 +139,11 @@ def _exactly(**named: object) -> Fraction:
 
 
 def negative_binomial(shape: Fraction, stops: Fraction, below: RandBelow) -> int:
-    """Draw from the negative binomial law on whole numbers from 1 on.
+    """Draw from the negative binomial distribution on positive integers.
 
     Source:
-        Rejection, with no normalizing constant: of a shape up to 1, whose weights are (1 - stops)^k
-        prod (l + shape) / (l + 1), each trial more is thrown for coin by coin; larger shapes are sums of such.
+        Rejection without a normalizing constant. For shapes up to 1 the weights are (1 - stops)^k prod (l + shape) / (l
+        + 1), and each further trial takes one coin. Larger shapes are sums of such draws.
     """
     if shape <= 1:
         return _short_negative_binomial(shape, stops, 1, below)
@@ -154,7 +155,7 @@ def negative_binomial(shape: Fraction, stops: Fraction, below: RandBelow) -> int
 
 
 def _short_negative_binomial(shape: Fraction, stops: Fraction, least: int, below: RandBelow) -> int:
-    """The law of a shape up to 1 on whole numbers from 0 or 1 on."""
+    """Draw for a shape up to 1, on integers from 0 or 1 on."""
     count = least
     while True:
         if coin(stops, below):
@@ -166,7 +167,7 @@ def _short_negative_binomial(shape: Fraction, stops: Fraction, least: int, below
 
 
 def poisson(mean: float, below: RandBelow) -> int:
-    """Draw from a Poisson law, as a sum of such laws of means up to 1.
+    """Draw from a Poisson distribution, as a sum of Poisson draws with means up to 1.
 
     Source:
         Rejection: k is proposed with the chance 2^(-k - 1), and kept with that of (2 mean)^k / (2 k!), which is at most

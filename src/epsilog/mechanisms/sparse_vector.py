@@ -15,11 +15,11 @@ from epsilog.terms.fields import DOWN, Field, term
 
 @term("sparse-vector")
 class SparseVector(Release):
-    """Says of one query after another whether it reaches a threshold, up to noise, until so many have (AboveThreshold).
+    """Report for each query whether it reaches a threshold, up to noise, until ``positives`` have (AboveThreshold).
 
-    One draw of Laplace noise is added to the threshold and stays as it is until the end; each query gets a draw of its
-    own. Nothing but the comparisons is shown: a query's answer is another release, with noise of its own. A threshold
-    with fresh noise after each query that reaches it is ``Repeated(SparseVector(..., positives=1), count)``.
+    One draw of Laplace noise is added to the threshold for the whole run; each query gets a fresh draw. Only the
+    comparisons are released: a query's value is another release with separate noise. A threshold with fresh noise after
+    each positive is ``Repeated(SparseVector(..., positives=1), count)``.
     """
 
     threshold_noise_multiplier: Annotated[
@@ -55,7 +55,7 @@ class SparseVector(Release):
         return 1 / threshold + self.positives * (1 if self.monotone else 2) / query
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> SparseVector:  # noqa: ARG002
-        """Both noises so many times smaller."""
+        """Divide both noises."""
         noises = (self.threshold_noise_multiplier, self.query_noise_multiplier)
         once, each = (round_outward(Fraction(noise) / units, up=not above) for noise in noises)
         return SparseVector(once, each, self.positives, self.monotone)

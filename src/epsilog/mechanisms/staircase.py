@@ -17,8 +17,8 @@ from epsilog.terms.fields import UP, Field, term
 class Staircase(Release):
     """Adds staircase noise to one number.
 
-    The noise's density is constant on abs(x) < gamma s and on each step of the width s from there on, where it is
-    smaller by a factor of exp(epsilon) each time; s is the sensitivity.
+    With s the sensitivity, the density is constant on abs(x) < gamma s and on each further step of width s. From step
+    to step it falls by a factor of exp(epsilon).
 
     Source:
         Geng, Kairouz, Oh & Viswanath 2015 (IEEE JSTSP 9(7)).

@@ -34,7 +34,7 @@ class PureDP(Release):
         return Fraction(self.epsilon)
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
-        """A statement that is so many times weaker; below, Laplace noise that satisfies what is stated."""
+        """Return a weaker statement for the group; below, Laplace noise that satisfies the statement."""
         if above:
             return PureDP(times(self.epsilon, units, above=True))
         return _build_attained_release(self.epsilon, relation, units)
@@ -160,7 +160,7 @@ class GaussianDP(Release):
         return ("gaussian", self.mu, 1) if self.mu > 0 else None
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> GaussianDP:  # noqa: ARG002
-        """A distance that is so many times larger."""
+        """Scale the distance."""
         return GaussianDP(times(self.mu, units, above=above))
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002

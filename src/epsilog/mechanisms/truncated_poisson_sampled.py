@@ -33,7 +33,7 @@ class TruncatedPoissonSampled(Release):
     assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
-        """The plain sample, where nothing is ever cut."""
+        """Return the plain sample if no batch is ever truncated."""
         if self.largest_batch >= self.population or self.sampling_probability == 0:
             return ((PoissonSampled(self.release, self.sampling_probability), 1),)
         return None
@@ -49,11 +49,11 @@ class TruncatedPoissonSampled(Release):
         return Grouped(revealed, 2) if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else revealed
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
-        """It is told whether the others alone fill the batch (docs/accounting/certified-bounds.md, 1.9).
+        """Reveal whether the others alone fill the batch (docs/accounting/certified-bounds.md, 1.9).
 
-        If they do not, nothing is cut, with the unit or without. If they do, the unit takes the place of another if its
-        coin falls, which is not told; under zero-out it is told, and its place is kept. A sample of no more units than
-        a batch holds is never cut, which bounds from below.
+        If they do not, nothing is truncated, with the unit or without. If they do, a sampled unit replaces another one,
+        which stays hidden. Under zero-out the draw is revealed and its place is kept. A sample of at most the batch
+        size is never truncated; this gives the lower bound.
         """
         plain = PoissonSampled(self.release, self.sampling_probability).pairs(relation, effort)
         mu = compose_mu(flatten(self.release), NeighboringRelation.ADD_OR_REMOVE_ONE)

@@ -1,4 +1,4 @@
-"""Repeat and select: of a random number of trials, drawn in secret from a stated law, the best alone is released."""
+"""Best of trials: run a secret random number of trials from a stated distribution, release only the best."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_DRAWN = 1e6  # on average: more are not run, and take long to draw
 
 
 class TrialDistribution(ABC):
-    """The law of the number of trials: public, fixed beforehand, drawn once, and never told. Abstract."""
+    """The distribution of the number of trials: public, fixed beforehand; the drawn number stays secret. Abstract."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class TrialDistribution(ABC):
 
     @abstractmethod
     def draw(self, below: RandBelow = secrets.randbelow) -> int:
-        """Draw how many trials to run, exactly from the stated law. The number is as secret as the data.
+        """Draw the number of trials exactly from the stated distribution. The number is as secret as the data.
 
         Args:
             below: where randomness comes from; anything but the default is a simulation.
@@ -89,7 +89,7 @@ class PoissonTrialCount(TrialDistribution):
 
 @term("binomial-trials")
 class BinomialTrialCount(TrialDistribution):
-    """Each of so many trials takes place by its own coin; with probability 1 their number is fixed."""
+    """Each of ``most`` trials takes place by an independent coin; with probability 1 their number is fixed."""
 
     most: Annotated[int, Field("largest number of trials", ge=1, le=10**6)]
     probability: Annotated[float, Field("probability that each takes place, in (0, 1]", gt=0, le=1, rounding=UP)]
@@ -103,8 +103,8 @@ class BinomialTrialCount(TrialDistribution):
 class BestOfTrials(Release):
     """The best of a random number of trials of one release, by any order that was stated beforehand.
 
-    A trial draws its hyperparameters, computes on private data, and scores what it found. Its output with its score is
-    what ``release`` prices: if scores are computed on private data, their price is part of it.
+    A trial draws its hyperparameters, computes on private data and scores its result. ``release`` covers the result
+    with its score: if scores use private data, it includes their cost.
     """
 
     release: Annotated[
@@ -138,14 +138,14 @@ TRIAL_FORMATS: dict[str, tuple[int, Callable[..., TrialDistribution]]] = {
     "binomial:MOST,CHANCE": (2, lambda most, chance: BinomialTrialCount(_parse_integer(most), chance)),
     "fixed:COUNT": (1, lambda count: BinomialTrialCount(_parse_integer(count), 1.0)),
 }
-"""Laws of trials by how they are written, each with how many numbers it takes."""
+"""Trial-count distributions by their written form, each with its number of parameters."""
 
 
 def parse_trials(text: str) -> TrialDistribution:
-    """A law of trials as programme files, the command line and the API write it.
+    """Parse a trial-count distribution in the form of run configs, the command line and the API.
 
     Raises:
-        CheckError: a law that is none of ``TRIAL_FORMATS``, or numbers that are none of its own.
+        CheckError: a form that is not in ``TRIAL_FORMATS``, or wrong parameters.
 
     >>> parse_trials("geometric:0.1")
     NegativeBinomialTrialCount(shape=1.0, stopping_probability=0.1)

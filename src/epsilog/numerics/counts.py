@@ -1,7 +1,7 @@
-"""How many of a group are in a sample: laws of counts, on few points, from above and from below.
+"""The number of group members in a sample: count distributions on few points, from above and from below.
 
-A mixture of Gaussians loses no less if any of its distances grows (docs/accounting/groups.md). So counts are rounded
-up above and down below, to as few values as a lattice can bear. The rest of the upper tail gives everything away above.
+A mixture of Gaussians loses no less if any of its distances grows (docs/accounting/groups.md). So counts are rounded up
+above and down below, to few enough values for a lattice. The rest of the upper tail counts as no privacy above.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import numpy as np
 from epsilog.numerics.distributions.base import Array
 from epsilog.numerics.rounding import LEAST, gamma
 
-_LEFT = 1e-100  # of the law: each tail that is cut off
+_LEFT = 1e-100  # of the distribution: each tail that is cut off
 _RATIO = 1e-110  # of the likeliest count's chance, where a term is small enough to end at
 _WIDEST = 2**21  # counts that are looked at
 _MOST = 160  # of them that are kept
 _FINE = 0.12  # standard deviations between those kept, about the mean; twice as far away it is twice as much
-_ROUNDINGS = 16.0  # of a term by the one beside it
+_ROUNDINGS = 16.0  # of a term by its neighbor
 
 
 Ratio = Callable[[Array], Array]  # of the chance of one more to that of each count
 
 
 class Counts(NamedTuple):
-    """A law of counts.
+    """A distribution of counts.
 
     Attributes:
         values: ascending, above 0, shape (n,).
         chances: shape (n,).
         rest: the chance of 0.
-        beyond: at most this is the chance of more than all values; 0 in a lower law.
+        beyond: an upper bound on the probability of more than all values; 0 in a lower distribution.
         roundings: of each chance.
         least: the logarithm of the chance of 0 before counts were rounded.
     """
@@ -48,7 +48,7 @@ class Counts(NamedTuple):
 
 
 def binomial(trials: int, chance: float, *, above: bool) -> Counts | None:
-    """How many of so many coins fall; None beyond reach.
+    """Return the distribution of the number of successes; None beyond reach.
 
     >>> binomial(2, 0.5, above=True).chances.round(3).tolist()
     [0.5, 0.25]
@@ -83,7 +83,7 @@ def hypergeometric(population: int, marked: int, drawn: int, *, above: bool) -> 
 
 
 def compute_upper_quantile(counts: Counts, chance: float) -> int | None:
-    """The least number that is exceeded with at most this chance; None if an upper law does not tell.
+    """Return the least number that is exceeded with at most this probability; None if unknown.
 
     >>> compute_upper_quantile(binomial(2, 0.5, above=True), 0.3)
     1
@@ -100,7 +100,7 @@ def compute_upper_quantile(counts: Counts, chance: float) -> int | None:
 def _build_counts(
     up: Ratio, start: int, ends: tuple[int, int], least: float, *, above: bool, roundings: float
 ) -> Counts | None:
-    """The chances by their ratios from the likeliest on, which add up to 1 but for tails that are bounded."""
+    """Return the probabilities by their ratios from the mode on; they sum to 1 up to bounded tails."""
     first, terms = _terms(up, start, ends)
     if terms is None:
         return None

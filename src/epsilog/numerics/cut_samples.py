@@ -1,7 +1,7 @@
-"""Truncated Poisson samples, for whoever is told whether the others alone fill the batch (certified-bounds, 1.9).
+"""Truncated Poisson samples that reveal whether the others alone fill the batch (certified-bounds, 1.9).
 
-What no unit decides may be told: whoever sees which of two pairs was drawn loses nothing by not being told, so the
-mixture of both bounds a round in which one was drawn in secret, by joint convexity. Its delta is the mean of theirs.
+Revealing an event that no unit decides loses nothing: by joint convexity, the mixture of both pairs bounds a round with
+a secret choice between them. Its delta is the mean of theirs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MEAN = 16  # roundings of a mean of two masses, each of which is one itself: up
 
 @dataclass(frozen=True)
 class PublicMixturePair:
-    """The pair ``rare`` with the chance ``chance``, else ``common``; neither has atoms, and it is told which.
+    """The pair ``rare`` with the probability ``chance``, else ``common``; public choice, no atoms.
 
     Attributes:
         common: what is drawn else.
@@ -45,7 +45,7 @@ class PublicMixturePair:
 
     @property
     def ratio_error(self) -> float:
-        """Returns how far ``masses`` moves edges: the roundings of two losses, and what the base laws lose."""
+        """Return how far ``masses`` moves edges: the roundings of two losses, and the loss of the base pairs."""
         rare = sum(abs(math.log(pair.sampling_probability)) for pair, _ in self._shares)
         return gamma(_ROUNDINGS + 64 * rare) + max(pair.base.ratio_error for pair, _ in self._shares)
 
@@ -80,7 +80,7 @@ class PublicMixturePair:
         return np.unique(np.concatenate([pair.from_base(pair.base.breakpoints(tail)) for pair, _ in self._shares]))
 
 
-_NEAREST, _RAREST = 1e-6, 1e-290  # a distance, and a probability whose inverse, times any loss, a double holds
+_NEAREST, _RAREST = 1e-6, 1e-290  # a distance, and a probability with an inverse, times any loss, in double range
 
 
 def cut_samples(

@@ -1,8 +1,8 @@
 """The Gaussian mechanism, exactly: delta(epsilon), epsilon(delta) and mu, with an explicit bound on its round-off.
 
-Everything is a function of one number, mu = sqrt(count) * sensitivity / noise: k Gaussians are one Gaussian with
-mu^2 = sum mu_i^2, whatever the dimension. With t = epsilon / mu - mu / 2 and Mills' ratio R,
-delta = phi(t) (R(t) - R(t + mu)): one positive factor and one difference, whose cancellation the error covers.
+Everything is a function of mu = sqrt(count) * sensitivity / noise: k Gaussians are one Gaussian with mu^2 = sum mu_i^2,
+in any dimension. With t = epsilon / mu - mu / 2 and Mills' ratio R, delta = phi(t) (R(t) - R(t + mu)): one positive
+factor and one difference. The error covers its cancellation.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
 
 
 def bound_gaussian(mu: float, question: Question, *, roundings: float = MU) -> Bounds:
-    """Bounds an answer about Gaussians that are ``mu`` apart, which took so many roundings.
+    """Bound an answer about Gaussians ``mu`` apart, given the number of roundings in mu.
 
     >>> bound_gaussian(math.inf, DeltaAt(1.0))
     Bounds(lower=1.0, upper=1.0)
@@ -158,7 +158,7 @@ def bound_gaussian(mu: float, question: Question, *, roundings: float = MU) -> B
 
 
 def build_gaussian_pair(mu: float) -> BasePairs:
-    """Two Gaussians mu apart, with room for the rounding of mu; nothing is nearer than a lattice can tell."""
+    """Return two Gaussians mu apart, with the rounding of mu; the lattice resolution bounds mu from below."""
     if math.isinf(mu):
         return use_exact_pair(build_non_private_pair())
     if mu > FARTHEST:

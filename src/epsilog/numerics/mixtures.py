@@ -1,9 +1,9 @@
 """Pairs of mixtures of Gaussians: docs/accounting/mixtures.md, and of groups: docs/accounting/groups.md.
 
-The pair (sum_j w_j N(c_j, 1), N(0, 1)) with distances c_j from 0 on is what a sum shows to which a unit contributes a
-random amount, added, removed or zeroed out, or a random number of a group's units, on a Poisson sample or on one of a
-fixed size. No unit and no group does worse, under adaptive composition, too (Ganesh 2024, arXiv:2401.10294). Beyond a
-lattice's reach, and where units of a mixture are replaced, stand Poisson samples instead.
+The pair is (sum_j w_j N(c_j, 1), N(0, 1)) with distances c_j >= 0. A unit contributes a random amount, or a group a
+random number of units: added, removed or zeroed out, on a Poisson sample or one of a fixed size. No unit and no group
+does worse, also under adaptive composition (Ganesh 2024, arXiv:2401.10294). Poisson samples replace the pair beyond a
+lattice's reach, and for replaced units of a mixture.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class GaussianMixture:
         return np.asarray(np.logaddexp(self._least, moved))
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns the tails of both laws."""
+        """Return the tails of both distributions."""
         far = -float(ndtri(tail))
         low, high = (float(v) for v in self._ratio(np.array([-far, far + float(self.distances[-1])])))
         return (low, high) if self.direction is AdjacencyType.REMOVE else (-high, -low)
@@ -141,7 +141,7 @@ class GaussianMixture:
         return (self._least, math.inf) if self.direction is AdjacencyType.REMOVE else (-math.inf, -self._least)
 
     def max_loss(self) -> tuple[float, float]:
-        """Returns the highest ratio of what the law stands for, with room for its rounding."""
+        """Return the highest ratio of the release, with its rounding."""
         if self.direction is AdjacencyType.REMOVE:
             return math.inf, math.inf
         high = -(self._least if self.least is None else self.least)
@@ -156,7 +156,7 @@ class GaussianMixture:
 
 @dataclass(frozen=True, eq=False)
 class RevealedDistance(Unbounded):
-    """Two Gaussians at a random distance that is told; without atoms, and symmetric.
+    """Two Gaussians at a random public distance; without atoms, and symmetric.
 
     Attributes:
         distances: ascending, above 0, shape (k,).
@@ -270,9 +270,9 @@ def fixed_size_group(mu: float, population: int, size: int, units: int) -> Pairs
 Chances = Sequence[tuple[float, Fraction]]
 """Distances above 0, ascending, each with its chance; the rest of 1 is the chance of none."""
 
-_MOST = 256  # distances that a lattice is worked out with
-_MAX_REVEALED = 24  # of them, each of which is a law of its own
-_RAREST = 1e-290  # a probability whose product with a small mass a double holds
+_MOST = 256  # distances in a lattice computation
+_MAX_REVEALED = 24  # of them, each a separate pair
+_RAREST = 1e-290  # a probability with a product with a small mass in double range
 
 
 def mixture_pairs(
@@ -350,7 +350,7 @@ def _without_rare(distances: dict[float, Fraction], *, above: bool) -> dict[floa
 
 
 def _fewer(distances: dict[float, Fraction], *, above: bool, kept: int = _MOST) -> dict[float, Fraction]:
-    """At most so many distances: those that move the mean distance least count at the next, outwards."""
+    """Reduce the number of distances: those that move the mean distance least count at the next, outwards."""
     if len(distances) <= kept:
         return distances
     far, exact = np.array(list(distances)), list(distances.values())
@@ -366,7 +366,7 @@ def _fewer(distances: dict[float, Fraction], *, above: bool, kept: int = _MOST) 
 
 
 def build_revealed_mixture(distances: Chances, noise: float) -> BasePair | None:
-    """Replaced units, where it is told what was drawn if it is not 0: a mean of Poisson samples; None beyond reach."""
+    """Return a pair for replaced units that reveals nonzero draws: a mean of Poisson samples; None beyond reach."""
     near: dict[float, Fraction] = {}
     for move, chance in distances:
         far = max(round_outward(Fraction(move) / Fraction(noise), up=True), _NEAREST)

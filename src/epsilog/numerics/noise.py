@@ -59,7 +59,7 @@ def build_discrete_laplace_pair(scale: float, shift: int) -> tuple[BasePair, Bas
         )[1]
 
     def build(at: float) -> DiscretePair:
-        if at < epsilon:  # out of reach: what lies between the two centres is one outcome
+        if at < epsilon:  # out of reach: the part between the two centers is one outcome
             top = 1 / (1 + math.exp(-1 / scale))
             low = top * math.exp(-at)
             return DiscretePair(np.array([-at, 0.0, at]), np.array([low, max(1 - top - low, 0.0), top]), step=at)
@@ -119,11 +119,11 @@ __all__ = ["build_staircase_pairs"]
 
 
 def build_staircase_pair(epsilon: float, share: float, steps: int) -> DiscretePair:
-    """The pair of staircase noise moved by so many steps, and not moved: a law of a few atoms, one step apart.
+    """Return the pair of staircase noise with and without this shift in steps: a few atoms, one step apart.
 
     No shorter shift loses more anywhere (docs/accounting/staircase.md). Each of the k steps between the two centers has
-    three parts; the outer ones are as wide as the narrower part of a step, and there the nearer center's stair is the
-    higher by one.
+    three parts. The outer ones are as wide as the narrower part of a step; there the nearer center's stair is one
+    higher.
 
     Args:
         epsilon: of one step, with ``steps`` times it within reach of an exponential.

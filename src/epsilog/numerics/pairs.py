@@ -1,11 +1,11 @@
-"""Pairs of laws (P, Q), seen through their privacy loss: how sampling bends a base law, and how pairs compose.
+"""Dominating pairs (P, Q) by their privacy loss: sampling of a base pair, and composition of pairs.
 
-The direction says how sampling turns the ratio u of the base law into the loss g of the sampled pair. All that an
-accountant needs of a cell, its surplus P - e^g Q at a lattice point g, is A(g) p - B(g) q in the *base* masses p and q:
-sampling then never subtracts numbers that agree to q digits.
+The direction defines how sampling turns the ratio u of the base pair into the loss g of the sampled pair. An accountant
+needs only the surplus P - e^g Q of a cell at a lattice point g. It is A(g) p - B(g) q in the *base* masses p and q, so
+sampling never subtracts numbers that agree to q digits.
 
-A release has two laws, of which the first dominates it and neighbors attain the second; where doubles cannot hold
-them, others stand for them, between nothing told and nothing hidden (docs/accounting/certified-bounds.md, 1 and 1.7).
+A release has two base pairs: one dominates it, and neighbors attain the other. Pairs outside double range are replaced
+by others, between no loss and no privacy (docs/accounting/certified-bounds.md, 1 and 1.7).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from epsilog.numerics.rounding import (
     union_probability,
 )
 
-_NEAR = 10.0  # a shift of Laplace noise from which on next to nothing lies beyond it
+_NEAR = 10.0  # a shift of Laplace noise with negligible mass beyond it
 _SUM = 3  # roundings of a sum times one more, and what is added to it
 _FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
 _OF_LOSS, _OF_OFFSET = 32, 4  # roundings of a loss, and of what it was made from
@@ -91,7 +91,7 @@ def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float
 
 
 class AdjacencyType(StrEnum):
-    """How the loss of a pair follows from the ratio u of its base law."""
+    """The relation between the loss of a pair and the ratio u of its base pair."""
 
     PLAIN = "plain"  # (P, Q)
     REMOVE = "remove"  # ((1 - q) Q + q P, Q)
@@ -101,7 +101,7 @@ class AdjacencyType(StrEnum):
 
 @dataclass(frozen=True)
 class DominatingPair:
-    """A dominating pair: a base law, the chance q that the unit is in the sample, and the direction."""
+    """A dominating pair: a base pair, the sampling probability q of the unit, and the direction."""
 
     base: BasePair
     sampling_probability: float = 1.0
@@ -123,7 +123,7 @@ class DominatingPair:
 
     @property
     def atom_misplacement(self) -> float:
-        """Bounds how far, in loss, rounding may move an atom; 0 if there is none."""
+        """Bound how far, in loss, rounding may move an atom; 0 without atoms."""
         if self.direction is AdjacencyType.PLAIN or not self.base.has_atoms:
             return self.base.ratio_error if self.base.has_atoms else 0.0
         ends = np.array(self.base.finite_range())
@@ -175,7 +175,7 @@ class DominatingPair:
         return max(float(lows[0]), 0.0), max(float(highs[1]), 0.0)
 
     def _outwards(self, u: Array, roundings: float) -> tuple[Array, Array]:
-        """Bounds the losses at ratios that took so many roundings: the loss rises with the ratio."""
+        """Bound the losses at ratios with this many roundings: the loss rises with the ratio."""
         low, high = self.from_base(round_down(u, roundings)), self.from_base(round_up(u, roundings))
         return round_down(low, LOSS) - UNDERFLOW, round_up(high, LOSS) + UNDERFLOW
 
@@ -226,7 +226,7 @@ class DominatingPair:
                 return np.ones_like(g), np.exp(g)
 
     def own(self, p: Array, q: Array) -> tuple[Array, Array]:
-        """Returns the masses under the pair's own two laws, from base masses (or from their errors)."""
+        """Return the masses under the pair's two distributions, from base masses (or from their errors)."""
         share = self.sampling_probability
         match self.direction:
             case AdjacencyType.REMOVE:
@@ -239,7 +239,7 @@ class DominatingPair:
     def tail_bounds(self, tail: float) -> tuple[float, float]:
         """Returns the losses beyond which P has at most ``tail`` (or which e^loss cannot follow)."""
         low, high = self.base.tail_bounds(tail)
-        if self.base.infinity_mass > 0:  # what one law alone produces has a finite loss if sampling can hide it
+        if self.base.infinity_mass > 0:  # outcomes of P or Q alone have a finite loss if sampling can hide them
             low, high = (
                 (-math.inf if self.direction is AdjacencyType.REMOVE else low),
                 (math.inf if self.direction is AdjacencyType.ADD else high),
@@ -248,7 +248,7 @@ class DominatingPair:
         return max(float(low), -LARGEST_LOSS), min(float(high), LARGEST_LOSS)
 
     def anchor(self) -> float:
-        """Returns a loss worth a lattice point of its own: where most of P sits."""
+        """Return a loss with most of P's mass, which should be a lattice point."""
         match self.base:
             case GaussianPair(mu=mu) if self.direction is not AdjacencyType.PLAIN:
                 bulk = float(ndtr(1 - mu) / ndtr(1.0)) - 1
@@ -271,13 +271,13 @@ Parts = tuple[tuple[DominatingPair, int], ...]
 
 METHOD = "privacy loss distributions"
 MOST_ATOMS = 2_000_000
-NEAREST = 1e-100  # a distance between Gaussians, or a loss, whose square a double holds
-LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome counts as giving everything away
+NEAREST = 1e-100  # a distance between Gaussians, or a loss, with a square in double range
+LONGEST = 600.0  # a loss with an exponential in double range; beyond it an outcome counts as infinity mass
 NO_LARGEST = (math.inf, math.inf)  # bounds of the largest loss where none is the largest
 
 
 def use_exact_pair(base: BasePair) -> tuple[BasePair, BasePair]:
-    """A law that dominates and is attained."""
+    """Return a pair that dominates and is attained."""
     return base, base
 
 
@@ -302,11 +302,11 @@ def clamp_to_doubles(
     *,
     certain: float = 0.0,
 ) -> tuple[BasePair, BasePair]:
-    """A law of a family that grows with ``epsilon``, and its stand-ins where doubles cannot hold it.
+    """Return a pair of a family that grows with ``epsilon``; substitutes stand for it outside double range.
 
-    Losses that are too small to be squared become the least that are not, or (below) none, but for the chance
-    ``certain`` of giving everything away. Losses whose exponential is too large count as giving everything away, or
-    (below) become the largest that are not. The largest loss remains what is ``stated``.
+    Losses too small to square become the smallest that are not, or (below) none, except for the probability ``certain``
+    of infinity mass. Losses too large to exponentiate count as infinity mass, or (below) become the largest that are
+    not. The maximum loss remains ``stated``.
     """
     if epsilon < NEAREST:
         return replace(build(NEAREST), stated=stated), replace(pure(0.0, certain), stated=stated)
@@ -321,18 +321,18 @@ def bound_rounded(epsilon: float) -> tuple[float, float]:
 
 
 BasePairs = tuple[BasePair, BasePair]
-"""A law that dominates, and one that some neighbors attain."""
+"""A base pair that dominates, and one that some neighbors attain."""
 
 _EITHER = (AdjacencyType.REMOVE, AdjacencyType.ADD)
-_RAREST = 1e-290  # a sampling probability whose inverse, times any loss, a double holds
+_RAREST = 1e-290  # a sampling probability with an inverse, times any loss, in double range
 
 
 class Effort(NamedTuple):
-    """How finely pairs are worked out.
+    """The resolution of pairs.
 
     Attributes:
         tail_mass: what cutting the tails of one release may add to delta.
-        alone: whether nothing but Gaussians stands beside the release, so that many of its instances are looked at.
+        alone: whether the release is composed only with Gaussians, so that many of its instances are used.
     """
 
     tail_mass: float = 1e-11
@@ -344,7 +344,7 @@ class PairComposition:
     """One of the ways in which two neighbors can be ordered, as composed pairs.
 
     Attributes:
-        upper: pairs whose composition dominates the release in this order, with their counts.
+        upper: pairs with a composition that dominates the release in this order, with their counts.
         lowers: compositions that some two neighbors attain (or exceed), any of which bounds from below.
     """
 
@@ -372,7 +372,7 @@ def single(above: DominatingPair, *below: DominatingPair) -> PairComposition:
 
 
 def plain(bases: BasePairs, instances: Sequence[BasePair] = ()) -> Pairs:
-    """A release that is not sampled; ``instances`` are laws that neighbors attain, where there are several."""
+    """Return pairs of an unsampled release; ``instances`` are pairs that neighbors attain, if there are several."""
     above, below = bases
     return dict.fromkeys(
         AdjacencyType, single(DominatingPair(above), *(DominatingPair(base) for base in instances or (below,)))
@@ -396,7 +396,7 @@ def build_sampled_pairs(bases: BasePairs, shares: tuple[float, float], instances
 
 
 def bent(base: BasePair, share: float, direction: AdjacencyType) -> DominatingPair:
-    """What sampling makes of a law in one direction."""
+    """Return the sampled pair of a base pair in one direction."""
     return DominatingPair(base) if share in (0.0, 1.0) else DominatingPair(base, share, direction)
 
 

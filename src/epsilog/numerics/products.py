@@ -1,4 +1,4 @@
-"""Several releases on one sample: the pair of all of them together, as one law that sampling then bends.
+"""Several releases on one sample: their product as one base pair, which is then sampled.
 
 Poisson sampling and samples of a fixed size need the profile of what is computed on the sample and nothing else. That
 of several releases is dominated by the product of their pairs, each with its dots connected on one lattice; the product
@@ -19,7 +19,7 @@ from epsilog.numerics.pairs import DominatingPair
 from epsilog.numerics.rounding import TWICE, gamma, round_down, round_up, union_probability
 
 MOST_PARTS = 16
-"""Releases on one sample, as far as they are worked out."""
+"""Limits for releases on one sample."""
 
 _POINTS = 8192  # of the product's lattice
 _TAIL = 1e-30  # of a part's outcomes that are not on it
@@ -29,7 +29,7 @@ _PLACE = 64  # of a lattice point of the product, by the largest: MOST_PARTS sum
 
 
 def build_product_pair(parts: Sequence[tuple[BasePair, int]], *, upper: bool) -> DiscretePair | None:
-    """A law that dominates all of several, with their counts, or that they dominate; None beyond all lattices.
+    """Return a base pair that dominates several with their counts, or that they dominate; None beyond all lattices.
 
     >>> from epsilog.numerics.distributions.base import GaussianPair
     >>> both = build_product_pair([(GaussianPair(0.6), 1), (GaussianPair(0.8), 1)], upper=True)  # mu = 1

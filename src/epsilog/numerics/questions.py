@@ -1,8 +1,8 @@
 """What is asked of a release, bounds on the answer, and what any bound on the curve of deltas says about it.
 
-How a method answers lives with the method. Those that tilt a law by e^(theta loss) read delta from it through a kernel:
-delta(e) = e^(K(theta) - theta e) E k(S - e) with k(y) = e^(-theta y) (1 - e^-y) for y > 0. k rises to its peak, at y =
-ln(1 + 1 / theta), and falls again; what is not known of S counts at most by that peak.
+Each method answers in its own module. Tilting a PLD by e^(theta loss) gives delta by a kernel: delta(e) = e^(K(theta) -
+theta e) E k(S - e) with k(y) = e^(-theta y) (1 - e^-y) for y > 0. k rises to its peak, at y = ln(1 + 1 / theta), and
+falls again. Unknown parts of S count at most by that peak.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUDGE = 4  # units that an answer is moved by at first; it is checked where it 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A lower and an upper bound on the same number; ``inf`` is a number here, NaN is none.
+    """A lower and an upper bound on the same number; ``inf`` is allowed, NaN is not.
 
     If the lower one is above the upper one a program or a proof is wrong, and no interval at all is the answer.
 
@@ -108,7 +108,7 @@ def trivial_bounds(question: Question) -> Bounds:
 
 
 def no_privacy_answer(question: Question) -> float:
-    """The answer where nothing is hidden.
+    """Return the answer without privacy.
 
     >>> no_privacy_answer(EpsilonAt(1e-6)), no_privacy_answer(DeltaAt(1.0))
     (inf, 1.0)
@@ -147,7 +147,7 @@ def bound_from_infinity_mass(question: Question, certain: float) -> float:
 
 
 def spend(question: Question, known: float, ask: Callable[[float, Question], float | None]) -> float:
-    """Bounds the answer from above by what is asked beside a chance of anything else, which delta pays for.
+    """Bound the answer from above by ``ask``, except for an event with a probability that delta covers.
 
     Chances are powers of 1/16: the largest below half of a delta, or each in turn. So what is seen of a delta at an
     epsilon is at most what the epsilon was found for.
@@ -155,8 +155,8 @@ def spend(question: Question, known: float, ask: Callable[[float, Question], flo
     Args:
         question: about all that may happen.
         known: a bound on the answer.
-        ask: bounds the answer to what is left of the question, but for a chance; None where nothing is known, nor for
-            smaller chances.
+        ask: bounds the answer to the rest of the question, except for an event; None if it is unknown for this and all
+            smaller probabilities.
 
     >>> round(spend(DeltaAt(1.0), 1.0, lambda chance, left: 0.25 if chance > 0.001 else None), 4)
     0.2539

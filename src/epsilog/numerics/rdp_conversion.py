@@ -1,10 +1,11 @@
 """From Renyi divergences to epsilon and delta: the best that an order proves, with every rounding towards more.
 
-For the likelihood ratio y = dP/dQ, delta at epsilon is the mean of (y - x)^+ under Q, x = e^epsilon. A convex function
-a y^order + b y + c that touches 0 at some v and y - x at some u >= v lies above it everywhere; its mean under Q is
-a e^((order - 1) divergence) + b + c, since y has mean 1. So each u and v prove a bound; the best of them is the largest
-delta that this order allows (Asoodeh, Liao, Calmon, Kosut & Sankar 2021, arXiv:2008.06529, find that by two outcomes),
-and v = 0 gives the form of Canonne, Kamath & Steinke 2020, Prop. 12 (arXiv:2004.00010v4): docs/accounting/moments.md.
+For the likelihood ratio y = dP/dQ, delta at epsilon is the mean of (y - x)^+ under Q, x = e^epsilon. Take a convex
+function a y^order + b y + c that touches 0 at some v and y - x at some u >= v: it is above (y - x)^+. Its mean under Q
+is a e^((order - 1) divergence) + b + c, since y has mean 1. So each u and v prove a bound. The best of them is the
+largest delta that this order allows (found with two outcomes by Asoodeh, Liao, Calmon, Kosut & Sankar 2021,
+arXiv:2008.06529). v = 0 gives the form of Canonne, Kamath & Steinke 2020, Prop. 12 (arXiv:2004.00010v4):
+docs/accounting/moments.md.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _DEPTHS = np.geomspace(1e-3, 64.0, 24)  # of v below 1, in nats, in terms of wha
 _STEPS = 4  # of Newton's method
 _ZOOMS = 4  # about the best order and depth found so far
 _NEAR, _NEARER = 5, 2  # orders, and depths, on either side of those, between which better ones are looked for
-_NEIGHBORING_ORDERS = 8  # orders on either side of the best, where there is none between
+_NEIGHBORING_ORDERS = 8  # orders on either side of the best, without any between
 _BETWEEN = 40  # orders that are looked at between those
-_LARGE = 30.0  # nats from which on 1 is nothing beside the exponential
+_LARGE = 30.0  # nats from which on 1 is negligible against the exponential
 _GAIN = 9.0  # nats of the moment from which on v = 0 is less than 2e-4 of delta away from the best v
 _LARGE_DELTA = 1e-3  # a delta from which on both orders of the neighbours may bind at once
 _SURE = 100.0  # nats of a loss: the other answer is nowhere to be seen
@@ -110,8 +111,8 @@ def rdp_to_delta(curve: Curve, orders: Array, epsilon: float, *, between: bool =
 def symmetric_pair_loss(divergence: float) -> float:
     """The loss of a mechanism with two answers, fair between neighbours, of so much Kullback-Leibler divergence.
 
-    It is x with x tanh(x / 2) = divergence, to 8 roundings; no others with that much in either order of the neighbours
-    are told apart by as much as its tanh(x / 2), delta at 0.
+    It is x with x tanh(x / 2) = divergence, to 8 roundings. Other pairs with that divergence in either direction have a
+    total variation of at most its tanh(x / 2), delta at 0.
 
     >>> round(symmetric_pair_loss(0.5), 4), symmetric_pair_loss(0.0)
     (1.0436, 0.0)
@@ -147,7 +148,7 @@ def rdp_to_delta_with_order(
 
 
 def _about(orders: Array, best: int) -> Array:
-    """Orders between those beside the best one, denser as they near 1."""
+    """Return orders between those next to the best one, denser as they near 1."""
     low, high = orders[max(best - _NEAR, 0)], orders[min(best + _NEAR, len(orders) - 1)]
     return np.unique(np.append(1 + np.geomspace(low - 1, high - 1, _BETWEEN), orders[best]))
 

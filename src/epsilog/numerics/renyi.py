@@ -19,7 +19,7 @@ Array = npt.NDArray[np.float64]
 FEW = 14
 """Roundings of a largest loss, or of a bound that is a product."""
 
-LARGE = 30.0  # nats from which on a logarithm is taken of the larger term alone, and of the rest beside it
+LARGE = 30.0  # nats from which on a logarithm uses the larger term, and the rest relative to it
 _MOST_NODES = 100_000  # of a quadrature
 _LARGEST_ORDER = 2.0**20  # of a sampled Gaussian; beyond it sampling is left out of account
 _QUADRATURE = 1e-12  # relative, of a trapezoid sum: docs/accounting/rounding.md, 4
@@ -68,14 +68,14 @@ def over(logs: Array, orders: Array | float) -> Array:
 def sampled_gaussian_rdp(order: float, noise: float, share: float) -> float:
     """Returns log A_order / (order - 1), A = E_{N(0)} (1 - q + q e^u)^order; Mironov et al. 2019, Thm 4.
 
-    A whole order is a finite sum. For the others the trapezoid rule errs by less than 2 e^-40 A, since the integrand is
-    analytic for abs(Im x) < pi sigma^2 and bounded there by e^(Im(x)^2 / 2 sigma^2) times its value on the real line.
+    An integer order is a finite sum. For the others the trapezoid rule errs by less than 2 e^-40 A. The integrand is
+    analytic for abs(Im x) < pi sigma^2, and bounded there by e^(Im(x)^2 / 2 sigma^2) times its value on the real line.
     """
     from scipy.special import gammaln, logsumexp
 
     if order > _LARGEST_ORDER:
         return math.inf
-    if order == int(order):  # less the binomial law's own sum, 1: a sum of positive terms, from the second on
+    if order == int(order):  # less the binomial distribution's sum, 1: a sum of positive terms, from the second on
         k = np.arange(2, order + 1)
         gammas = gammaln(order + 1) + gammaln(k + 1) + gammaln(order - k + 1)
         chance = 2 * gammaln(order + 1) - gammas + (order - k) * math.log1p(-share) + k * math.log(share)
@@ -112,7 +112,7 @@ def laplace_rdp(reach: float, orders: Array) -> Array:
 
 
 def mean_rdp(reaches: list[float], chances: list[float], orders: Array) -> Array:
-    """Gaussians whose distance is drawn and told: a mean of power sums (docs/accounting/mixtures.md)."""
+    """Bound Gaussians at a random public distance by a mean of power sums (docs/accounting/mixtures.md)."""
     from scipy.special import logsumexp
 
     far, log_chances = np.array(reaches), np.log(np.array(chances))
@@ -133,17 +133,17 @@ def laplace_noise(shift: float, noise: float, orders: Array) -> Array:
 
 
 def pure_noise(shift: float, noise: float, orders: Array) -> Array:
-    """Noise whose largest loss is the shift over the noise."""
+    """Noise with a maximum loss of shift over noise."""
     return pure_rdp(reach(shift, noise), orders)
 
 
 def zero_divergence(orders: Array) -> Array:
-    """Where nothing is lost."""
+    """Return 0 for a release without loss."""
     return np.zeros_like(orders)
 
 
 def infinite_divergence(orders: Array) -> Array:
-    """Where nothing bounds the loss."""
+    """Return ``inf`` for an unbounded loss."""
     return np.full_like(orders, np.inf)
 
 

@@ -1,4 +1,4 @@
-"""Poisson sampling under replace-one: contributions that pull opposite ways, and the unit's absence beside both.
+"""Poisson sampling under replace-one: opposite contributions, and the unit's absence.
 
 docs/accounting/replace-one.md.
 """
@@ -33,7 +33,7 @@ def replaced_gaussian(mu: float, q: float) -> tuple[BasePair, BasePair]:
         return use_exact_pair(pure(0.0, 0.0))
     if math.isinf(mu):
         return use_exact_pair(_build_revealed_sample(q))
-    if mu > LARGEST_MU:  # above as if who is in the sample were told (joint convexity), below a shorter contribution
+    if mu > LARGEST_MU:  # above, reveal the sample (joint convexity); below, use a shorter contribution
         return _build_revealed_sample(q), ReplaceOneGaussianPair(LARGEST_MU, q)
     return ReplaceOneGaussianPair(round_up(mu, MU), q), ReplaceOneGaussianPair(round_down(mu, MU), q)
 
@@ -57,7 +57,7 @@ def replaced_laplace(scales: Mapping[float, int], q: float) -> tuple[BasePair, B
 
 
 def _build_revealed_sample(q: float) -> DiscretePair:
-    """It is told who is in the sample."""
+    """Return the pair that reveals the sample."""
     return DiscretePair(np.zeros(1), np.array([1 - q]), q)
 
 
@@ -86,7 +86,7 @@ def replaced_discrete_gaussian(stddev: float, shift: int, q: float) -> tuple[Bas
 def _on_integers(
     build: Callable[[float, int, float], DiscretePair], noise: float, shift: int, q: float, *, most: float
 ) -> tuple[BasePair, BasePair] | None:
-    """Discrete noise; beyond ``most`` it is told above who was in the sample, and below a shorter shift is attained."""
+    """Return pairs of discrete noise; beyond ``most``, reveal the sample above and use a shorter shift below."""
     if most < 1:
         return _build_revealed_sample(q), _build_separated_outputs(q)
     if min(shift, most) > MOST_ATOMS:

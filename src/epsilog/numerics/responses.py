@@ -1,4 +1,4 @@
-"""Randomized response: the pair of its own two rows, and of every statement about epsilon and delta.
+"""Randomized response: the pair of its two rows, and of every statement about epsilon and delta.
 
 docs/accounting/certified-bounds.md, 1.6; statements: Kairouz, Oh & Viswanath 2015, arXiv:1311.0776.
 """

@@ -108,7 +108,7 @@ def estimate_root(
 
 
 def find_safe_root(excess: Callable[[float], float], guess: float, *, gap: float, most: float) -> float:
-    """A place, about the least, where a falling curve was seen at or below 0; inf if there is none in reach.
+    """Return a point, about the least, where a falling curve was found at or below 0; inf if out of reach.
 
     Args:
         excess: the curve, at numbers above 0.

@@ -1,12 +1,11 @@
 """Named allowances for rounding: what the proofs take from floating-point arithmetic, each with its bound and source.
 
 Doubles are rounded to nearest: an operation on doubles returns its exact result times 1 + d, abs(d) <= u, unless that
-falls below the normal numbers. So what took n roundings, in products and quotients alike, is off by gamma_n = n u /
-(1 - n u) of itself at most, whichever of the two numbers that is relative to (Higham 2002, Lemma 3.1); a function of a
-library counts as the roundings that it may err by. A sum of n terms errs by gamma_n of the sum of their sizes, in
-whatever order they are added (section 4.2). The words for errors, and where each allowance is proven or measured:
-docs/accounting/rounding.md. Arrays are moved as numbers are; NumPy is loaded for them alone, since descriptions of
-releases round, too.
+falls below the normal numbers. So n roundings, in products and quotients alike, give a relative error of at most
+gamma_n = n u / (1 - n u), relative to either number (Higham 2002, Lemma 3.1). A library function counts as the
+roundings that it may err by. A sum of n terms errs by gamma_n of the sum of their sizes, in any order (section 4.2).
+The terms for errors, and the proof or measurement of each allowance: docs/accounting/rounding.md. Arrays are rounded as
+numbers are. NumPy is loaded only for them, since descriptions of releases round, too.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ LOSS = 14
 """Roundings in a sampled loss, beyond what those of its ratio amount to: docs/accounting/certified-bounds.md, 2."""
 
 TINY = 1e-300
-"""Stands in for 0 in a divisor or a logarithm, where what is added or compared to is far above it."""
+"""A substitute for 0 in a divisor or a logarithm; any number added or compared to it is far above it."""
 
 SECOND_ORDER = 1.01
 """A factor on sums of error bounds: for products of two errors, and for the roundings of the bounds themselves."""
 
 BOUND = 1e-9
-"""What the logarithm of an error bound may be off by: far above its roundings, and nothing beside SECOND_ORDER."""
+"""The error of a logarithm of an error bound: far above its roundings, and negligible against SECOND_ORDER."""
 
 PLANNED = 1e-12
 """A part by which planned noise is larger than its formula says: far above its roundings; rounding.md, 4."""
@@ -154,7 +153,7 @@ def round_outward(number: Fraction, *, up: bool) -> float:
 
 
 def rounded_sum(numbers: Iterable[tuple[float, int]]) -> float:
-    """The sum of numbers from 0 on, each so many times, rounded up once; ``inf`` with an infinite one.
+    """Sum numbers from 0 on with their counts, rounded up once; ``inf`` with an infinite one.
 
     >>> rounded_sum([(0.1, 3), (0.0, 5)]) >= 0.3, rounded_sum([(1.0, 1), (float("inf"), 2)])
     (True, inf)

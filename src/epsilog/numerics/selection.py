@@ -50,7 +50,7 @@ def _build_skewed_pair(spread: float, skew: float) -> DiscretePair:
 
 
 def build_selection_pairs(loss: Fraction, *, half: Fraction, laplace: bool) -> tuple[BasePair, BasePair]:
-    """A choice whose largest loss is known: above its statement; below two noisy numbers that are compared.
+    """Return pairs of a choice with a known maximum loss: above its statement; below two noisy numbers compared.
 
     They are ``half`` a scale apart, one way or the other. The larger wins with the odds 2 e^half - 1 under exponential
     noise, 4 e^half / (2 + half) - 1 under Laplace noise: docs/accounting/selection.md.

@@ -1,11 +1,11 @@
 """Shuffled reports: one unit's report among clones, that is reports of others that might as well have been its own.
 
-Above, of whatever is epsilon0-DP: a unit whose report is 0 with the odds e^epsilon0 to 1, or 1 with those odds, among
-C ~ Bin(n - 1, 2 / (e^epsilon0 + 1)) fair coins. Below, the same of a mechanism of three answers, or of two, that is
-epsilon0-DP. Of N reports in {0, 1} with a zeros and b ones, P has (e^epsilon0 a + b) / (a + e^epsilon0 b) times the
-mass of Q. docs/accounting/shuffling.md proves it.
+Above, for any epsilon0-DP reports: a unit reports 0 with odds of e^epsilon0 to 1, or 1 with those odds, among C ~ Bin(n
+- 1, 2 / (e^epsilon0 + 1)) fair coins. Below, the same for an epsilon0-DP mechanism with three answers, or two. Of N
+reports in {0, 1} with a zeros and b ones, P has (e^epsilon0 a + b) / (a + e^epsilon0 b) times the mass of Q.
+docs/accounting/shuffling.md has the proof.
 
-How many coins there are is told, within a bucket: with fewer of them told above, with more (made up) below.
+The number of coins is revealed within a bucket: with fewer coins above, with more (added) coins below.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from epsilog.numerics.pairs import LONGEST, NEAREST, clamp_to_doubles, pure, use
 from epsilog.numerics.rounding import ELEMENTARY, RATIO, gamma, round_down, round_up
 
 MOST_UNITS = 10**9
-"""Units of which more hide no more above, as far as is worked out, and whose answers are not looked at below."""
+"""The number of units beyond which the bounds do not improve above, and answers are ignored below."""
 
 _NATS = 138.0  # a tail that is cut off has at most e^-138
-_TAILS = 1e-58  # of all of them together, under either law
+_TAILS = 1e-58  # of all of them together, under P and under Q
 _SEVERAL = math.sqrt(3) - 1  # odds from which on three answers tell more than two
-_LEAST_SEEN = 1e-300  # whose multiples doubles hold: below, a bucket is left out
-_MOST_COUNTS = 20_000  # whose differences are added up one by one
-_FAINTEST = 1e-40  # of a chance beside which what was cut off is less than a rounding
+_LEAST_SEEN = 1e-300  # its multiples are in double range; below, a bucket is left out
+_MOST_COUNTS = 20_000  # with differences summed one by one
+_FAINTEST = 1e-40  # of a probability; relative to it the truncation is below one rounding
 _STEP = 0.004  # of a bucket, as a part of the coins in it
 _MOST_ATOMS = 300_000
 _MOST_BUCKETS = 3_000
@@ -39,7 +39,7 @@ _BESIDE = 6  # roundings of the other reports beside one: a difference, a quotie
 def build_clone_pair(epsilon: float, units: int, *, categories: int = 2) -> DiscretePair:
     """The pair that dominates ``units`` shuffled reports of any epsilon-DP randomizer.
 
-    With more ``categories`` of randomized response only, whose reports hide more.
+    Further ``categories`` of randomized response only hide more.
 
     >>> build_clone_pair(1.0, 1).finite_range()  # one report hides among none
     (-1.0, 1.0)
@@ -51,8 +51,8 @@ def build_clone_pair(epsilon: float, units: int, *, categories: int = 2) -> Disc
 def build_attained_pair(epsilon: float, units: int) -> DiscretePair | None:
     """A pair that an epsilon-DP randomizer attains; None of too many units.
 
-    It has three answers, equally likely but for the true one, and all others hold the third; or, if epsilon is small,
-    two, between which the others' report is a fair coin.
+    It has three answers: the true one differs, the others are equally likely, and all other units hold the third. If
+    epsilon is small it has two, and the others' report is a fair coin between them.
     """
     if units > MOST_UNITS:
         return None
@@ -78,7 +78,7 @@ class _Buckets(NamedTuple):
     Attributes:
         low: shape (k,).
         high: shape (k,).
-        mass: shape (k,); all of it but for the tails, so each at least what it is.
+        mass: shape (k,); all except the tails, so a lower bound for each.
         further: the mass of one coin more, shape (k,).
         least: the mass of none.
         roundings: in a mass.
@@ -94,7 +94,7 @@ class _Buckets(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _clones(odds: float, categories: int, units: int, largest: float) -> DiscretePair:
-    """The pair of blankets: how many reports of others might as well have been the unit's own is told, in buckets.
+    """Return the pair of blankets, which reveals in buckets how many other reports could be the unit's.
 
     Of B reports in the blanket, its own among them, N are 0 or 1. Its own is among these with the odds (2 + ``odds``) N
     to 2 (B - N). Of neither count does a smaller one lose less; of two counts in a bucket the lower is taken for the
@@ -160,8 +160,8 @@ def _build_attained_pair(odds: float, own: float, coin: float, units: int) -> Di
 def _build_balanced_pair(flip: float, units: int) -> DiscretePair | None:
     """Two categories: as many of the others hold one as the other, with one made up where their number is odd.
 
-    Then X - Y of two alike binomial laws is how many more answers than half there are; z_k is the chance of k more, or
-    of k fewer, and an answer beside it has P ((1 - r) z_k + r z_(k+1)) against Q the other way round, r = flip / 2.
+    Then X - Y of two equal binomial counts is the number of answers above half. z_k is the probability of k more, or of
+    k fewer. Next to it an answer has P ((1 - r) z_k + r z_(k+1)) against Q the other way round, r = flip / 2.
     """
     rare, half = flip / 2, units // 2
     buckets = _coins(half, rare, rare / (1 - rare), 0.0)
@@ -180,7 +180,7 @@ def _build_balanced_pair(flip: float, units: int) -> DiscretePair | None:
 
 
 def _coins(trials: int, chance: float, odds: float, step: float) -> _Buckets:
-    """The binomial law of how many of the others toss a coin, in buckets, but for tails of e^-138 at either end.
+    """Return the binomial distribution of the others' coins, in buckets, except for tails of e^-138 at either end.
 
     Chernoff: P[C <= m - t] <= exp(-t^2 / 2m), P[C >= m + t] <= exp(-t^2 / (2m + 2t/3)), m the mean.
     """
@@ -211,7 +211,7 @@ def _coins(trials: int, chance: float, odds: float, step: float) -> _Buckets:
 
 @lru_cache(maxsize=128)
 def _halves(size: int) -> tuple[Array, Array, float]:
-    """The binomial law of ``size`` fair coins from the middle up: counts, chances, and roundings in them.
+    """Return the binomial distribution of ``size`` fair coins from the middle up: counts, probabilities, roundings.
 
     Of what is cut off, at most 2 e^-138, all is added to the rest (Hoeffding: t^2 = 69 ``size``).
     """
@@ -226,7 +226,7 @@ def _halves(size: int) -> tuple[Array, Array, float]:
 def _atoms(
     parts: list[tuple[Array, Array, Array]], roundings: float, *, largest: float | None, tails: float
 ) -> DiscretePair:
-    """Both halves of symmetric laws, given by losses from 0 on with masses under P and under Q, as one.
+    """Merge both halves of symmetric distributions, given by losses from 0 on with masses under P and Q.
 
     Above (where ``largest`` is) what was cut off gives away as much as there is. Below, losses are made smaller by more
     than their roundings.
@@ -270,7 +270,7 @@ def of_responses(flip: float, categories: int, units: int, *, largest: float) ->
 
 
 def build_shuffled_pairs(epsilon: float, units: int, reports: Reports) -> tuple[BasePair, BasePair]:
-    """Reports of so many units that lose at most ``epsilon`` each."""
+    """Reports of this many units that lose at most ``epsilon`` each."""
     if epsilon == 0:
         return use_exact_pair(pure(0.0, 0.0))
     above, _ = clamp_to_doubles(

@@ -1,4 +1,4 @@
-"""Tails of the binomial law, bounded from above."""
+"""Upper bounds on tails of the binomial distribution."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, ONCE, TINY, round_down, round_up
 from epsilog.terms import check
 
-_TERMS = 2048  # of the law that are summed one by one
+_TERMS = 2048  # of the distribution that are summed one by one
 _ROUNDINGS = 32  # of 1, in an exponent: what each of its two terms may err by, as a part of it
 
 
 def binomial_tail(trials: int, chance: float, most: int) -> float:
     """Bounds from above the chance that more than ``most`` of ``trials`` independent coins of ``chance`` fall.
 
-    The term of the binomial law at k = most + 1 is sqrt(n / (2 pi k (n - k))) e^(-n KL(k / n, p)) but for what
-    Stirling's formula leaves. Each further one is (n - j) p / ((j + 1) (1 - p)) times the one at j before, a falling
-    factor: so many are summed, and what follows is at most a geometric series. Where ``most`` is below the mean, the
-    other tail is bounded from below, by as many terms.
+    By Stirling's formula the binomial term at k = most + 1 is sqrt(n / (2 pi k (n - k))) e^(-n KL(k / n, p)), with a
+    bounded error. Each further one is (n - j) p / ((j + 1) (1 - p)) times the one at j before, a falling factor. A
+    fixed number of terms is summed; the rest is at most a geometric series. If ``most`` is below the mean, the same
+    number of terms bounds the other tail from below.
 
     Args:
         trials: how many coins there are.

@@ -1,8 +1,8 @@
 """Before anything runs: a goal becomes a noise multiplier, a schedule and a cost.
 
 ``plan_federated`` and ``queries`` are the calculators. ``build_registered_plan`` computes the cost of a scheme and
-returns the document whose hash goes into the ledger. ``preflight`` computes the cost of an existing DP-SGD loop. Pure
-functions: no disk, no clock, no randomness.
+returns the document that the ledger refers to by its hash. ``preflight`` computes the cost of an existing DP-SGD loop.
+Pure functions: no disk, no clock, no randomness.
 """
 
 from epsilog.plan.comparison import ReleaseComparison, compare_releases

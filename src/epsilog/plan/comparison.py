@@ -14,7 +14,7 @@ __all__ = ["ReleaseComparison", "compare_releases"]
 
 DELTAS = (0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
 FPRS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
-_TOLERANCE, _GAP = 0.005, 0.01  # an excess that is of no account; the relative width of what is drawn
+_TOLERANCE, _GAP = 0.005, 0.01  # a negligible difference of TPR; the relative width of the drawn intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ def compare_releases(
     Args:
         first: a release.
         second: another, for the same neighbours.
-        delta: at which epsilons are told.
-        fpr: at which the best attacks are told.
+        delta: the delta of the reported epsilons.
+        fpr: the false positive rate of the reported attacks.
         relation: which data sets are neighbours.
 
     Raises:

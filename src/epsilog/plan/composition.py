@@ -1,4 +1,4 @@
-"""A mix of releases from every side: its price, what each part adds, its profile, what an attacker can tell."""
+"""A composition of releases: its cost, the cost of each part, its profile and its risks."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class PartCost:
 
 @dataclass(frozen=True, slots=True)
 class CompositionPlan:
-    """A mix of releases, priced.
+    """A composition of releases with its cost.
 
     Attributes:
         epsilon: the interval of all parts together.
@@ -141,7 +141,7 @@ class ProfileView:
 def plan_composition(
     releases: Sequence[Release], *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE
 ) -> CompositionPlan:
-    """Prices several releases together, each alone, and the rest without each.
+    """Compute the cost of several releases together, of each alone, and of the rest without each.
 
     Args:
         releases: the parts; their parameters are fixed in advance.

@@ -11,7 +11,7 @@ from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Gaussian, Laplace, Repeated
 from epsilog.terms import Interval
 
-_MOST_SHARES = 48  # different shares priced one by one; beyond it near-equal ones are priced as the largest of them
+_MOST_SHARES = 48  # shares with an exact cost; beyond it each group of near-equal shares costs as its largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def compute_consumed_budget(
     exact: Sequence[float],
     optimal: Sequence[float],
 ) -> ConsumedBudget:
-    """Prices the queries used, under each way's noise for unit sensitivity; the same noise is priced once."""
+    """Compute the cost of the used queries under each noise for unit sensitivity; equal noise is computed once."""
 
     def compute_cost(scales: Sequence[float]) -> Interval:
         if mechanism == "gaussian" or delta == 0:
@@ -81,7 +81,7 @@ def cap_at_total(total: float, found: Interval) -> Interval:
 def bucket_shares(groups: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """(count, share) with at most ``_MOST_SHARES`` different shares: near-equal ones become the largest of them.
 
-    A larger share means less noise, so the price is on the safe side.
+    A larger share means less noise, so the cost is an upper bound.
     """
     used = [(count, share) for count, share in groups if count]
     different = sorted({share for _, share in used})

@@ -46,7 +46,7 @@ _MOST_EPOCHS = 2**30
 @fields.document_fields
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The public facts of a federated run with central noise, before its price."""
+    """The public facts of a federated run with central noise, without its cost."""
 
     population: Annotated[int, parameters.POPULATION]
     cohort_size: Annotated[int, parameters.COHORT_SIZE]
@@ -94,7 +94,7 @@ class Schedule:
         return PoissonSampled(noise, self.sampling_probability)
 
     def unamplified_release(self) -> Release:
-        """The whole schedule for whoever knows who took part."""
+        """Return the whole schedule with known participation."""
         return Repeated(Gaussian(self.noise_multiplier), self.rounds)
 
     def after(self, rounds: int) -> Release:
@@ -110,7 +110,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class FederatedPlan:
-    """A schedule with its price.
+    """A schedule with its cost.
 
     Attributes:
         schedule: the public facts.
@@ -119,7 +119,7 @@ class FederatedPlan:
         privacy_unit: what one neighbour differs in.
         formula: the popular closed form, term by term: an estimate, never charged.
         epsilon: the certified interval for one run.
-        unamplified: the same against whoever knows who took part.
+        unamplified: the same with known participation.
         releases_per_period: models trained and released in a reporting period on the same population.
         cumulative: the certified interval for all releases of a period together.
         group: the most units that one person holds.
@@ -145,11 +145,11 @@ class FederatedPlan:
 
     @property
     def release(self) -> Release:
-        """What one run releases, as it is priced: without noise whoever is sampled is seen."""
+        """Return the release of one run for accounting; without noise every sampled unit is exposed."""
         return self.schedule.release() if self.schedule.noise_multiplier > 0 else self.schedule.unamplified_release()
 
     def meaning(self, cap: float | None = None) -> Interpretation:
-        """What the price of one run means for one person; ``cap`` is the policy's on epsilon."""
+        """Interpret the cost of one run for one person; ``cap`` is the policy's cap on epsilon."""
         return interpret_guarantee(
             self.release,
             self.epsilon,
@@ -214,7 +214,7 @@ def plan_federated(
     fit: bool = False,
     trials: TrialDistribution | None = None,
 ) -> FederatedPlan:
-    """Prices a federated schedule of the central model.
+    """Compute the cost of a federated schedule of the central model.
 
     Args:
         population: privacy units in all; declared, public (N).
@@ -229,15 +229,15 @@ def plan_federated(
         clip_norm: the most one unit can move the sum, in L2 norm; costs nothing (C).
         policy: the delta policy; its default caps delta at 1e-6.
         gap: relative width of the interval to aim for.
-        group: the most units that one person holds, for the price of the person beside that of the unit.
+        group: the most units that one person holds; adds the cost for that person.
         fit: whether to look for the mu that comes close, too, which takes a fraction of a second.
-        trials: the law of the number of runs, of which the best alone is released: what the sweep costs is told, too.
+        trials: the distribution of the number of runs if only the best is released; adds the cost of tuning.
 
     Returns:
         The plan; only ``epsilon.upper`` may be claimed.
 
     Raises:
-        UnsupportedMechanismError: the sampling scheme has no proven price under this relation.
+        UnsupportedMechanismError: no proof covers the sampling scheme under this relation.
 
     >>> policy = DeltaPolicy(None)
     >>> plan = plan_federated(population=50_000, cohort_size=500, rounds=200, noise_multiplier=1.2, policy=policy)
@@ -323,7 +323,7 @@ def calibrate_rounds(
 
     Raises:
         CalibrationError: any number of rounds fits.
-        UnsupportedMechanismError: a round by itself has no proven price.
+        UnsupportedMechanismError: no proof covers one round.
 
     >>> calibrate_rounds(epsilon=2.0, population=50_000, cohort_size=500, noise_multiplier=1.2) > 200
     True
@@ -364,8 +364,8 @@ def compute_epsilon_curve(plan: FederatedPlan, *, points: int = 12, gap: float =
     """Epsilon over rounds, at evenly spaced rounds up to the plan's own.
 
     Args:
-        plan: a priced schedule.
-        points: how many rounds to price, at most.
+        plan: a schedule with its cost.
+        points: the maximum number of rounds to compute.
         gap: relative width of each interval to aim for.
 
     >>> plan = plan_federated(population=1000, cohort_size=10, rounds=4, noise_multiplier=2.0)

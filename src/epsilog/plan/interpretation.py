@@ -1,4 +1,4 @@
-"""What a price means for one person: how far odds move, what more such releases cost, delta at worst, room left."""
+"""The interpretation of a cost for one person: odds, repeated releases, delta at worst, available amount."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ class Interpretation:
         privacy_unit: what one neighbour differs in.
         population: how many there are; None where that is not stated.
         subject: what keeps the claim, in the plural.
-        moved: the logarithm of the factor by which odds grow, but for outcomes of chance ``delta``.
+        moved: the logarithm of the factor by which odds grow, except with probability ``delta``.
         releases: numbers of such releases, each with their epsilon together at ``delta``; None where none is proven.
         deeper: a smaller delta, and epsilon there.
         cap: the policy's cap on epsilon at ``delta``; None where none is stated.
-        fits: how many such releases the cap bears together, ``RELEASES[-1]`` for that many or more; None without a cap.
-        assumptions: what must hold of the release for its price to hold.
+        fits: the number of such releases that fit the cap together, ``RELEASES[-1]`` for that many or more; None
+            without a cap.
+        assumptions: the assumptions of the cost.
     """
 
     epsilon: float
@@ -168,7 +169,7 @@ def interpret_guarantee(
     cap: float | None = None,
     epsilon: float | None = None,
 ) -> Interpretation:
-    """Says what a price means for one person, and works out what that takes.
+    """Interpret a cost for one person, and compute the parts of the interpretation.
 
     Args:
         release: what is released.
@@ -178,8 +179,8 @@ def interpret_guarantee(
         privacy_unit: what one neighbour differs in.
         population: how many there are, where that is stated.
         subject: what keeps the claim, in the plural.
-        cap: the policy's cap on epsilon at ``delta``; room under it is counted in releases of this kind.
-        epsilon: what is claimed, where that is less than the price: another proof's bound.
+        cap: the policy's cap on epsilon at ``delta``; the available amount is counted in such releases.
+        epsilon: the claimed value, if another proof's bound is less than the cost.
 
     >>> from epsilog.accounting import epsilon
     >>> from epsilog.mechanisms import Gaussian
@@ -225,7 +226,7 @@ def _together(release: Release, count: int, delta: float, relation: NeighboringR
 def _fits(
     release: Release, cap: float, delta: float, relation: NeighboringRelation, known: dict[int, float | None]
 ) -> int:
-    """The most releases whose price was found to be within the cap, looked for between those that are known."""
+    """Return the most releases within the cap, searched between known numbers."""
 
     def within(found: float | None) -> bool:
         return found is not None and found <= cap

@@ -1,8 +1,8 @@
 """What Algorithm 2 of Naseri et al. (NDSS 2022, arXiv:2009.03561) spends as it is printed.
 
-A printed step is theta - rate * (sum of clipped gradients / (p |D|) + N(0, sigma^2)): the noise stands outside the
-divisor and lacks the clip norm. One example moves the mean by C / (p |D|), so the noise multiplier of the sum is
-sigma p |D| / C, which depends on the size of a client. To call sigma the multiplier is wrong by that factor.
+A printed step is theta - rate * (sum of clipped gradients / (p |D|) + N(0, sigma^2)): the noise is added after the
+division and lacks the clip norm. One example moves the mean by C / (p |D|), so the noise multiplier of the sum is sigma
+p |D| / C. It depends on the size of a client. Using sigma as the multiplier is wrong by that factor.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ ROUNDED = 1.0 - 2.0**-50  # three products and a quotient, rounded down
 
 @dataclass(frozen=True, slots=True)
 class PrintedAlgorithmCost:
-    """The price of one client's part of a run, under both readings of E.
+    """The cost of one client's part of a run, under both readings of E.
 
     Attributes:
         noise_multiplier: of each step's sum of clipped gradients; what an accountant has to be fed.
-        mistaken: the price that feeding it sigma would give, under the second reading.
-        iterations: the price if E counts noisy steps.
-        epochs: the price if E counts passes over the data: round(E / p) noisy steps each time a client takes part.
+        mistaken: the cost with sigma as the noise multiplier, under the second reading.
+        iterations: the cost if E counts noisy steps.
+        epochs: the cost if E counts passes over the data: round(E / p) noisy steps per participation.
     """
 
     noise_multiplier: float
@@ -50,10 +50,10 @@ def account_algorithm_2(
     participations: int,
     delta: float,
 ) -> PrintedAlgorithmCost:
-    """Prices the printed algorithm for one client, in nats.
+    """Compute the cost of the printed algorithm for one client, in nats.
 
-    The divisor p D holds still only if the size of a client does not change, so a neighbour has nothing in one
-    example's place (zero-out); under add or remove the printed step is no Gaussian mechanism at all.
+    The divisor p D is constant only if the size of a client does not change. A neighbor therefore has nothing in one
+    example's place (zero-out). Under add or remove the printed step is not a Gaussian mechanism.
 
     Args:
         sigma: the printed noise magnitude, above 0.

@@ -1,8 +1,8 @@
 """A schedule that changes between rounds: phases with their own population, cohort and noise, composed on one unit.
 
 Neighbors differ in one unit, present or absent in all phases at once. A unit that joins late or leaves early is in
-fewer phases: conditionally on earlier releases, a phase without it has one distribution for both neighbors, so it loses
-no more than a unit that stays throughout.
+fewer phases. Given earlier releases, a phase without it has one distribution for both neighbors, so it loses no more
+than a unit that stays throughout.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def plan_phases(
     policy: DeltaPolicy | None = None,
     gap: float = GAP,
 ) -> PhasedPlan:
-    """Compute the cost of a federated schedule whose cohort, noise or population changes between phases.
+    """Compute the cost of a federated schedule with changes of cohort, noise or population between phases.
 
     Args:
         phases: the phases in the order in which they run, all fixed before the first; 100 at most.

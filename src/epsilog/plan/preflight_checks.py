@@ -1,10 +1,9 @@
-"""Before a DP-SGD run: what its loop will really cost, beside what its own accountant will say.
+"""Preflight of a DP-SGD run: the true cost of its loop, and what its accountant will report.
 
-An accountant is told a noise multiplier, a rate and a number of steps, and takes for granted that batches are Poisson
-samples, that noise is added once to their sum, and that the sum is divided by a public number. Loops differ: batches
-come from shuffled epochs, workers draw the same rows, micro-batches are clipped as one. Each difference is a finding,
-and what then runs is priced where something is proved about it. docs/how-to/check-a-training-loop.md tells them one by
-one, with the proofs.
+An accountant knows a noise multiplier, a rate and a number of steps. It assumes Poisson-sampled batches, noise that is
+added once to their sum, and division by a public number. Loops differ: batches come from shuffled epochs, workers draw
+the same rows, micro-batches are clipped as one. Each difference is a finding, and the actual loop is accounted if a
+proof covers it. docs/how-to/check-a-training-loop.md lists the differences, with the proofs.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ _ADD, _ZERO, _REPLACE = (
     NeighboringRelation.ZERO_OUT,
     NeighboringRelation.REPLACE_ONE,
 )
-_MOST_SAMPLES = 256  # of an update, whose mixture is worked out
+_MOST_SAMPLES = 256  # of an update, with a computed mixture
 _NEAR = 1e-3  # two rates that differ by less than this part are one
-_TAIL_SHARE = 0.5  # of delta, for the chance that coins fall worse than what is priced
+_TAIL_SHARE = 0.5  # of delta, for the probability that coins exceed the accounted number
 _DROWNED = 1.0  # the noise of an update over the longest that its sum could be
 
 NOT_LOOKED_AT = ("gradients", "changes", "randomness", "other-uses", "earlier-steps")
@@ -53,14 +52,14 @@ NOT_LOOKED_AT = ("gradients", "changes", "randomness", "other-uses", "earlier-st
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """What a loop will cost, beside what its accountant will say.
+    """The cost of a loop, and what its accountant will report.
 
     Attributes:
         setup: the loop.
         delta: the failure probability of both.
-        believed: epsilon as the loop's own accountant would have it if it were exact: certified, for what it is told.
-        release: what runs, as it was priced; None where nothing is proved.
-        cost: epsilon of what runs; above it is ``inf`` where nothing is proved.
+        believed: epsilon of the loop's accountant if it were exact, certified for its inputs.
+        release: the accounted release; None without a proof.
+        cost: epsilon of the loop; the upper bound is ``inf`` without a proof.
         findings: what differs, and what was looked at and does not.
     """
 
@@ -93,7 +92,7 @@ class PreflightResult:
 
 
 def preflight(setup: TrainingLoop, *, delta: float) -> PreflightResult:
-    """Prices a loop of DP-SGD as it is, and says where that is not what its accountant counts.
+    """Compute the cost of an actual DP-SGD loop, and list the differences to its accountant.
 
     Args:
         setup: the loop; nothing in it is private, and nothing of the data is looked at.
@@ -128,7 +127,7 @@ def _build_accountant_release(setup: TrainingLoop, rate: float) -> Release:
         noise = setup.noise_multiplier if setup.believed_noise is None else setup.believed_noise
         return Repeated(PoissonSampled(Gaussian(noise), rate), steps)
     counted = []
-    for count, noise in (*setup.stages[:-1], (steps, setup.stages[-1][1])):  # the last goes on as long as it counts
+    for count, noise in (*setup.stages[:-1], (steps, setup.stages[-1][1])):  # the last noise lasts to the end
         part = min(count, steps)
         steps -= part
         if part:
@@ -143,7 +142,7 @@ def _each_update(setup: TrainingLoop, sampled: Callable[[Gaussian], Release]) ->
 
 
 def _within(believed: Interval, cost: Interval) -> bool:
-    """Whether a loop costs no more than its accountant will say, but for a hair, and for the same neighbours.
+    """Return whether a loop costs at most what its accountant will report, up to a tolerance, for the same relation.
 
     No loop without a finite bound does: two infinite figures are not compared.
     """
@@ -248,7 +247,7 @@ def _together(setup: TrainingLoop) -> int:
 
 
 def _account_replacement(setup: TrainingLoop, delta: float) -> Release:
-    """Places that are drawn anew: but for half of delta an example is in no more of them, in one update or in all."""
+    """Return the release for places drawn with replacement; half of delta covers an example in more places."""
     places, chance, failure = setup.places * setup.draws, 1 / setup.smallest_pool, _TAIL_SHARE * delta / 2
     times = _most(places, chance, failure / setup.updates)
     uses = _most(places * setup.updates, chance, failure)
@@ -256,7 +255,7 @@ def _account_replacement(setup: TrainingLoop, delta: float) -> Release:
 
 
 def _most(trials: int, chance: float, failure: float) -> int:
-    """A number that so many coins exceed with at most the chance ``failure``; about the least."""
+    """Return a number that the count of successes exceeds with probability at most ``failure``; nearly the least."""
     low, high = 0, trials
     while low < high:
         middle = (low + high) // 2
@@ -331,7 +330,7 @@ def _truncation(setup: TrainingLoop, delta: float) -> tuple[Finding, ...]:
 
 
 def _signal(setup: TrainingLoop) -> tuple[Finding, ...]:
-    """The noise's length beside the longest that a sum of clipped gradients could be: both public."""
+    """Check the noise norm against the largest norm of a sum of clipped gradients; both are public."""
     if setup.parameters is None:
         return ()
     noise = setup.noise * (2 if setup.clipped == "microbatch" else 1)

@@ -41,19 +41,19 @@ def bound_schedule_epsilon(
 ) -> Interval:
     """Bounds epsilon of a schedule, whole or up to a round; several are parts that run one after another.
 
-    Without noise whoever is sampled is seen: no epsilon is promised, and none is worked out.
+    Without noise every sampled unit is exposed, so epsilon is infinite.
 
     Args:
         schedule: the rounds; a list of schedules changes between them.
         delta: failure probability, in [0, 1).
         relation: which data sets are neighbours.
-        rounds: how many of the first rounds are priced; None for all.
+        rounds: how many of the first rounds to include; None for all.
         count: how often the schedule is run.
         gap: relative width of the interval to aim for.
         group: units that differ.
 
     Raises:
-        UnsupportedMechanismError: a part has no proven price under this relation.
+        UnsupportedMechanismError: no proof covers a part under this relation.
     """
     delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
     parts = list(schedule) if isinstance(schedule, Sequence) else [schedule]

@@ -94,7 +94,7 @@ class QueryPlan:
         queries_used: how many were answered already, in order.
         consumed: what these cost, for each way to set the noise.
         classic_total_delta: what the classic Gaussian formula really spends in delta over all queries (Q delta).
-        findings: what a reader must be told, each with its code.
+        findings: notices for the reader, each with its code.
         magnitude: a typical true answer, to compare errors with; None if not said.
     """
 
@@ -121,11 +121,11 @@ class QueryPlan:
 
     @property
     def remaining(self) -> float:
-        """What is certainly left of epsilon beside the queries used, if they had the optimal noise.
+        """Return a lower bound on the remaining epsilon after the used queries, if they had the optimal noise.
 
         A further release of pure epsilon up to this fits the budget, since (epsilon, delta)- and (epsilon', 0)-DP
-        compose to their sum. The rest of the plan (``queries_left``) fits too, though its price alone may be more than
-        this: prices do not add up. Negative when more was asked than planned.
+        compose to their sum. The rest of the plan (``queries_left``) fits too, though its cost alone may exceed this:
+        costs are not additive. Negative if more queries were used than planned.
         """
         left = self.epsilon - self.consumed.optimal.upper
         return (
@@ -164,8 +164,8 @@ class QueryPlan:
         """What all answers together mean for one person, if each is asked once and with the optimal noise.
 
         Args:
-            privacy_unit: whose data the sensitivity is of.
-            cap: the policy's on epsilon, to tell the room under it.
+            privacy_unit: the unit of the sensitivity.
+            cap: the policy's cap on epsilon, for the available amount.
         """
         return interpret_guarantee(
             self.release,

@@ -1,7 +1,7 @@
 """The calculators' questions: described fields, a bound on the work, and the answer as plain JSON values.
 
-Each question stands in ``QUESTIONS`` under its HTTP address. The route with its strict body, the types of the pages,
-the options of the command line and the check of a stamped record are derived from it.
+``QUESTIONS`` holds each question under its HTTP path. The route with its strict body, the types of the pages, the
+options of the command line and the check of a stamped record are derived from it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class FederatedSchedule(Question, schema="FederatedSchedule"):
     releases_per_period: Annotated[int, parameters.RELEASES_PER_PERIOD] = 1
 
     def without(self, *names: str) -> dict[str, Any]:
-        """The arguments of a function of ``plan``, but for these."""
+        """Return the arguments of a function of ``plan``, without these."""
         given = {name: getattr(self, name) for name in fields.list_fields(FederatedSchedule)}
         given["policy"] = DeltaPolicy(given.pop("delta_cap"))
         return {name: value for name, value in given.items() if name not in names}
@@ -179,7 +179,7 @@ class FederatedQuestion(
     trials: Annotated[str | None, parameters.TRIALS] = None
 
     def plan(self, *, fit: bool = False) -> FederatedPlan:
-        """The schedule, priced."""
+        """Return the schedule with its cost."""
         trials = None if self.trials is None else parse_trials(self.trials)
         return plan_federated(**self.without(), group=self.group, trials=trials, fit=fit)
 
@@ -202,7 +202,7 @@ class FederatedQuestion(
 
     @property
     def boundary(self) -> dict[str, Any]:
-        """What the price covers depends on these, and the price itself does not."""
+        """The conditions of the cost, which do not change it."""
         names = "sampling", "without_replacement", "rounds_per_release", "adaptive_clip", "privacy_unit", "late_replies"
         return {name: getattr(self, name) for name in names}
 
@@ -213,7 +213,7 @@ class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="Fed
     cap: Annotated[float | None, _CAP] = None
 
     def answer(self) -> dict[str, Any]:
-        """Odds, several such runs together, delta at worst, room under a cap, of one run, in a report's sentences."""
+        """Return the statements of a report for one run: odds, repeated runs, delta at worst, available under a cap."""
         of_one = [] if self.trials is None else [Message("limits/one-run").to_json()]
         limits = [limit.message for limit in sentences.list_limits(**self.boundary)]
         return self.plan_of_one().meaning(self.cap).to_json() | {"limits": [*of_one, *limits]}
@@ -248,7 +248,7 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesAsk", work=lambd
 
     @property
     def different(self) -> int:
-        """Releases that are priced; Gaussian ones are as one."""
+        """Releases to compose; Gaussian ones merge."""
         return 1 if self.mechanism == "gaussian" else len({*(self.weights or (1.0,))})
 
     def plan(self) -> QueryPlan:
@@ -277,7 +277,7 @@ class QueriesVerdict(
     cap: Annotated[float | None, _CAP] = None
 
     def answer(self) -> dict[str, Any]:
-        """Odds, several such plans together, delta at worst, room under a cap, of all answers, in sentences."""
+        """Return the statements for all answers: odds, repeated plans, delta at worst, available under a cap."""
         return self.plan().meaning(cap=self.cap).to_json() | {"limits": []}
 
 
@@ -291,7 +291,7 @@ class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 
         reading = compute_risk_metrics(
             found.release, delta=delta, relation=_ADD_OR_REMOVE, known=found.release, fit=False
         )
-        return _tables(reading | {"unamplified_mu": None}, "person", delta)  # nobody is sampled
+        return _tables(reading | {"unamplified_mu": None}, "person", delta)  # nothing is sampled
 
 
 class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work=1.0):
@@ -337,7 +337,7 @@ class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0
     ] = 0.01
 
     def releases(self, *, sampled: bool = True) -> list[Release]:
-        """The parts; not ``sampled``: as they are for whoever knows who was drawn."""
+        """Return the parts; not ``sampled``: with known draws."""
         parts = self.parts if sampled else [replace(part, sampling_probability=1.0) for part in self.parts]
         return [part.release(f"parts[{i}]") for i, part in enumerate(parts)]
 
@@ -380,7 +380,7 @@ class MixVerdict(
     cap: Annotated[float | None, _CAP] = None
 
     def answer(self) -> dict[str, Any]:
-        """Odds, several such mixes together, delta at worst and room under a cap, in a report's sentences."""
+        """Return the statements of a report: odds, repeated compositions, delta at worst, available under a cap."""
         asked: dict[str, Any] = {"delta": self.delta, "relation": self.relation, "cap": self.cap}
         found = interpret_guarantee(Composed(self.releases()), privacy_unit="person", subject="releases", **asked)
         return found.to_json() | {"limits": []}
@@ -397,7 +397,7 @@ class MixRisk(
         """True positive rates, and epsilon for those who hold several units, of all together: a report's tables."""
         release, known = Composed(self.releases()), Composed(self.releases(sampled=False))
         reading = compute_risk_metrics(release, delta=self.delta, relation=self.relation, known=known, fit=False)
-        if release == known:  # nobody is sampled
+        if release == known:  # nothing is sampled
             reading |= {"unamplified_mu": None}
         return _tables(reading, "person", self.delta)
 

@@ -1,4 +1,4 @@
-"""A federated plan as it is registered: everything fixed before the run, its price, and its hash for the ledger.
+"""A registered federated plan: the fixed facts of the run, its cost, and its hash for the ledger.
 
 The hash covers the whole document. A run is later checked against this document, never against what training believed.
 """
@@ -38,7 +38,7 @@ class SchemeFactory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredPlan:
-    """One federated run, priced.
+    """One federated run with its cost.
 
     Attributes:
         name: the programme's name.
@@ -46,13 +46,13 @@ class RegisteredPlan:
         scheme: the arrangement of noise, clipping and sampling.
         epsilon: the certified interval behind the claim, published outcomes of checks included (see
         ``build_registered_plan``).
-        unamplified: the same against whoever knows who took part.
+        unamplified: the same with known participation.
         formula: the popular closed form with its two terms: an estimate, shown and never charged.
         budget: scope, caps and the reason for delta, as stated (decimal strings).
         simulation: whether this is a seeded simulation, which no real budget accepts.
         details: everything else that was fixed: identity, training, data facts, boundary, reporting, references.
-        trials: the law of how many times the scheme is run, of which the best run alone is released; None for one run.
-            Guarantee and intervals are those of the best, the closed form that of one run.
+        trials: the distribution of the number of runs if only the best is released; None for one run. Guarantee and
+            intervals are those of the best, the closed form that of one run.
     """
 
     name: str
@@ -73,7 +73,7 @@ class RegisteredPlan:
 
     @property
     def epsilon_of_counts(self) -> Decimal:
-        """The epsilon of the noisy counts that are released beside the model, each under a charge of its own."""
+        """Return the total epsilon of the noisy counts released with the model, each under a separate charge."""
         return _sum_count_epsilons(self.details)
 
     def best_of_trials(self, one: Release) -> Release:
@@ -191,7 +191,7 @@ def build_registered_plan(
     details: dict[str, Any],
     trials: TrialDistribution | None = None,
 ) -> RegisteredPlan:
-    """Prices a scheme, calibrating its noise if none is given.
+    """Compute the cost of a scheme, and calibrate its noise if none is given.
 
     Args:
         scheme_for: the scheme as a function of its noise multiplier.
@@ -205,15 +205,15 @@ def build_registered_plan(
         budget: scope, caps and the reason for delta, as stated.
         simulation: whether this is a seeded simulation.
         details: everything else that was fixed before the run.
-        trials: the law of the number of runs, of which the best alone is released; None for one run.
+        trials: the distribution of the number of runs if only the best is released; None for one run.
 
     Returns:
-        A plan whose certified upper bound is at most ``budget_epsilon``. The bound is that of the release at
-        ``delta (1 - OUTCOME_SHARE)``. The rest of delta covers the outcomes of the checks on hidden draws, which a
-        report publishes beside the model (see ``epsilog.verification.hidden``).
+        A plan with a certified upper bound of at most ``budget_epsilon``. The bound is that of the release at ``delta
+        (1 - OUTCOME_SHARE)``. The rest of delta covers the outcomes of the checks on hidden draws, which a report
+        publishes with the model (see ``epsilog.verification.hidden``).
 
     Raises:
-        CheckError: neighbours that the scheme has no price for.
+        CheckError: the scheme does not support the neighboring relation.
         CalibrationError: no noise meets the budget, or the noise that was given costs more than it.
     """
     cap = check.positive()(budget_epsilon=budget_epsilon)
@@ -264,7 +264,7 @@ def _for_model(delta: float) -> float:
 
 
 def _with_outcomes(release: Release, delta: float, relation: NeighboringRelation) -> Interval:
-    """Epsilon at delta of a release beside the outcomes of checks on hidden draws, which have the rest of delta."""
+    """Bound epsilon at delta, reserving part of delta for the outcomes of checks on hidden draws."""
     alone = epsilon(release, delta=delta, relation=relation)
     return replace(alone, upper=max(alone.upper, epsilon(release, delta=_for_model(delta), relation=relation).upper))
 
@@ -272,5 +272,5 @@ def _with_outcomes(release: Release, delta: float, relation: NeighboringRelation
 def _least_noise(
     release_for: Callable[[float], Release], cap: float, delta: float, relation: NeighboringRelation
 ) -> float:
-    """The least noise, of six digits, whose claim meets the cap."""
+    """Return the least noise, to six digits, that meets the cap."""
     return calibrate(release_for, epsilon=cap, delta=delta, relation=relation, digits=DIGITS)

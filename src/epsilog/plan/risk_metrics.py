@@ -16,7 +16,7 @@ DELTAS = (1e-3, 1e-6, 1e-9)
 GROUP_SIZES = (1, 2, 8, 64)  # of one record, or units that one person holds
 RISK_GAP, ROUGH = 0.005, 0.05  # relative widths to aim for; the second where many copies make each place dear
 MANY = 8
-SLACK, _PLACES = 5e-3, 24  # what the mu of a fit may leave out, and at how many places the curve is priced
+SLACK, _PLACES = 5e-3, 24  # what the mu of a fit may leave out, and the number of points of the curve
 
 
 def compute_risk_metrics(
@@ -28,20 +28,19 @@ def compute_risk_metrics(
     held: int | None = None,
     fit: bool = True,
 ) -> dict[str, Any]:
-    """The readings of a claim, as plain JSON values; every figure is an upper bound but for those named ``lower``.
+    """Return the risk metrics of a claim as plain JSON values; all figures are upper bounds except ``lower``.
 
-    ``mu`` is that of mu-GDP where the release is Gaussian and has one, and ``unamplified_mu`` that against those who
-    know who took part; null where sampling leaves none. ``fit`` is the mu that comes close, with what it leaves out
-    (``beyond``) and what it overstates (``regret``); null where none does. ``attack`` is the true positive rate that
-    the best test between two neighbours reaches at most, and empty where none is proven; ``groups`` is epsilon at the
-    claim's delta for somebody who holds several units, or for a record of which there are several copies, from both
-    sides; null where nothing can be worked out.
+    ``mu`` is the GDP parameter of a Gaussian release, and ``unamplified_mu`` the one with known participation; null if
+    sampling leaves none. ``fit`` is a close mu, with what it leaves out (``beyond``) and what it overstates
+    (``regret``); null if none is close. ``attack`` is the highest true positive rate of any test between two neighbors;
+    empty if none is proven. ``groups`` bounds epsilon at the claim's delta from both sides, for a holder of several
+    units or for a record with several copies; null if no bound is proven.
 
     Args:
         release: what is claimed of.
         delta: the claim's.
         relation: which data sets are neighbours.
-        known: the same release for whoever knows who took part.
+        known: the same release with known participation.
         held: the most units that one person holds, where that is stated: the first of ``groups`` then.
         fit: whether to look for the mu that comes close, which takes a fraction of a second.
 
@@ -60,7 +59,7 @@ def compute_risk_metrics(
 
 
 def _groups(held: int | None) -> tuple[int, ...]:
-    """The stated most first, and those that are always told."""
+    """Return the largest group sizes, including the fixed ones."""
     if held is None or held == 1:
         return GROUP_SIZES
     return (check.integer(1)(records_per_person=held), *(units for units in GROUP_SIZES if units != held))
@@ -95,7 +94,7 @@ def _attack(curve: PrivacyProfile, claimed: float, delta: float) -> list[dict[st
 def _of_copies(
     release: Release, known: Release, relation: NeighboringRelation, units: int, delta: float
 ) -> dict[str, Any]:
-    """Both bounds; of many copies of trials as if everybody knew who took part: each place of their curve is dear."""
+    """Return both bounds; for many copies of trials as if participation were known, since each point is expensive."""
     try:
         if units == 1:  # the claim itself
             found = epsilon(release, delta=delta, relation=relation)
@@ -124,7 +123,7 @@ def _number(value: float) -> float | str:
 
 
 def fit_gaussian_dp_quickly(release: Release, relation: NeighboringRelation) -> GaussianDPFit | None:
-    """Fits mu to what is released, with both errors; None where no mu comes close, or the curve has no price.
+    """Fit mu to the release, with both errors; None if no mu is close or the curve has no bound.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> fit_gaussian_dp_quickly(Gaussian(2.0), NeighboringRelation.ADD_OR_REMOVE_ONE).mu

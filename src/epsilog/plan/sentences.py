@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 PRIORS = (0.5, 0.001)
-"""Prior probabilities whose posteriors are shown."""
+"""Prior probabilities of the shown posteriors."""
 
 _MAX_LOG = 700.0  # of a factor that is shown
 
@@ -75,7 +75,7 @@ def write_claim(
 
 
 def posterior_probability(prior: float, log: float) -> float:
-    """Return the probability whose odds are e^log times those of ``prior``.
+    """Return the probability with odds e^log times those of ``prior``.
 
     >>> [round(posterior_probability(0.5, log_odds), 12) for log_odds in (0.0, math.log(3), math.inf)]
     [0.5, 0.75, 1.0]

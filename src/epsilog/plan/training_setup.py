@@ -1,4 +1,4 @@
-"""What a loop of DP-SGD does, told by its owner or read off another library's objects; ``preflight`` prices it."""
+"""The description of a DP-SGD loop, by its owner or from another library's objects; input of ``preflight``."""
 
 from __future__ import annotations
 

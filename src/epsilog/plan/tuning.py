@@ -1,4 +1,4 @@
-"""What a sweep costs: the best of a random number of runs, beside one run, and beside all of them shown."""
+"""The cost of tuning: the best of a random number of runs, one run, and all runs released."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _HAIR = 1e-9  # by which a mean that is rounded up may be above a whole number
 
 @dataclass(frozen=True, slots=True)
 class TuningCost:
-    """The price of a run that is chosen as the best of several.
+    """The cost of the best of several runs.
 
     Attributes:
-        trials: the law of their number.
+        trials: the distribution of the number of runs.
         expected: how many there are on average, rounded up.
         best: epsilon of the best, alone released: what is charged, before the first trial.
         one: epsilon of a single run.
         count: runs that ``shown`` is for: those expected, or one more where that is no whole number.
-        shown: epsilon of all of them shown, None where that has no price.
+        shown: epsilon of releasing all of them; None if no bound is proven.
     """
 
     trials: TrialDistribution
@@ -37,7 +37,7 @@ class TuningCost:
     shown: Interval | None
 
     def covering(self, other: TuningCost) -> TuningCost:
-        """The same prices with upper bounds that are no lower than another's."""
+        """Return these costs with upper bounds at least as large as the other's."""
         shown = self.shown
         if shown is not None and other.shown is not None:
             shown = _covering(shown, other.shown)
@@ -55,17 +55,17 @@ def _covering(one: Interval, other: Interval) -> Interval:
 def plan_tuning(
     release: Release, trials: TrialDistribution, *, delta: float, relation: NeighboringRelation, gap: float = GAP
 ) -> TuningCost:
-    """Prices the best of several runs of one release.
+    """Compute the cost of the best of several runs of one release.
 
     Args:
         release: one run, with whatever its score sees of private data.
-        trials: the law of their number.
+        trials: the distribution of the number of runs.
         delta: of all figures.
         relation: which data sets are neighbours.
         gap: the relative width to aim for.
 
     Raises:
-        UnsupportedMechanismError: one run has no price under this relation.
+        UnsupportedMechanismError: no proof covers one run under this relation.
 
     >>> from epsilog.mechanisms import BinomialTrialCount, Gaussian
     >>> relation = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -82,6 +82,6 @@ def plan_tuning(
 
     try:
         shown = bound_cost(Repeated(release, count))
-    except UnsupportedMechanismError:  # what is repeated may have no price of its own
+    except UnsupportedMechanismError:  # the repeated release may have no bound
         shown = None
     return TuningCost(trials, expected, bound_cost(BestOfTrials(release, trials)), bound_cost(release), count, shown)

@@ -24,7 +24,7 @@ class ProtectionLevel(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Somebody who sees something of a run.
+    """A party that sees part of a run.
 
     Attributes:
         name: who it is.
@@ -104,7 +104,7 @@ class Scheme:
         unit_is_client: whether it protects a whole client, or one example of a client.
         local_settings: the training settings that clients go by under it; the others do not apply.
         adaptive_clip: whether the clip norm follows from noisy answers of the same clients.
-        replies_are_public: whether the public records show how many replied, as each reply brings noise of its own.
+        replies_are_public: whether the public records state how many replied, because each reply adds separate noise.
         uploads_are_visible: whether the server may see single uploads, or its guarantee ends there.
     """
 
@@ -128,12 +128,12 @@ class Scheme:
 
     @property
     def parties(self) -> tuple[Party, ...]:
-        """Who sees what; none for a scheme that nobody has written them down for."""
+        """Return each party and what it sees; empty for a scheme without such a list."""
         return ()
 
     @property
     def relations(self) -> tuple[NeighboringRelation, ...]:
-        """The neighbours that its price is for."""
+        """Return the neighboring relations that the scheme's accounting supports."""
         return NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.ZERO_OUT
 
     @property
@@ -197,7 +197,7 @@ class Scheme:
         return Repeated(Gaussian(self.accounted_multiplier), self.noisy_sums(self.rounds))
 
     def in_every_round(self) -> Release:
-        """The same schedule if everybody may have taken part in every round: no sample, and no cap, is trusted."""
+        """Return the same schedule if every unit may have joined every round: no sample and no cap is trusted."""
         return self.unamplified_release()
 
     def gives_up(self, replies: int) -> bool:  # noqa: ARG002 - most schemes never do
@@ -205,7 +205,7 @@ class Scheme:
         return False
 
     def at_cohort_sizes(self, sizes: Sequence[int]) -> Release | None:  # noqa: ARG002 - most schemes have no answer
-        """What rounds with cohorts of these sizes would release, as a what-if; None where sizes change no price."""
+        """Return a what-if release for rounds with these cohort sizes; None if sizes do not affect the cost."""
         return None
 
 

@@ -21,9 +21,9 @@ class ClientLevelAdaptiveClip(SampledScheme):
     """The server clips and sums updates, counts those within the clip norm, and adds noise to both.
 
     Source: Andrew, Thakkar, McMahan & Ramaswamy 2021 (arXiv:1905.03871), Algorithm 1 and Theorem 1. Sum and count are
-    one Gaussian vector. One client moves the sum by at most C and the count by at most 1: who has nothing to send is
-    within C, and may have been above it (their 1/2 takes it that an absent client is not counted at all). With noise
-    z C on the sum and s on the count, the noise multiplier of both is (z^-2 + s^-2)^(-1/2). The next clip norm is
+    one Gaussian vector. One client moves the sum by at most C and the count by at most 1. A client with nothing to send
+    counts as within C, and may have been above it; the paper's 1/2 assumes that an absent client is not counted. With
+    noise z C on the sum and s on the count, the noise multiplier of both is (z^-2 + s^-2)^(-1/2). The next clip norm is
     C exp(-eta (b - gamma)), b the noisy share within C: post-processing. It stays within a factor 1e6 of the first.
     """
 

@@ -12,7 +12,7 @@ from epsilog.schemes.round_robin import RoundRobinScheme
 from epsilog.terms import parameters
 from epsilog.terms.fields import Field
 
-MOST_ROUNDS = 1_000_000  # the column is written out to be priced
+MOST_ROUNDS = 1_000_000  # accounting writes the whole column out
 
 
 @register_scheme
@@ -24,9 +24,9 @@ class ClientLevelBufferedNoise(RoundRobinScheme):
     arXiv:2404.16706): its diagonals are 1, then sum_i w_i d_i^(t-1), for decays d and weights w. It has no end, as a
     band has, and training remembers one vector for each decay, however many rounds there are.
 
-    The columns of a client's rounds overlap. No entry is below 0, so a client moves C G furthest if all that it sends
-    points one way, it misses no turn, and its turn comes first (docs: training): that is the column added to itself
-    every ``cycle_length`` rounds (McMahan et al. 2024, arXiv:2408.08868), and its norm, rounded up, is the price.
+    The columns of a client's rounds overlap. No entry is negative, so a client moves C G furthest if all its
+    contributions point one way, it misses no turn, and its turn comes first (docs: training). The norm is that of the
+    column added to itself every ``cycle_length`` rounds, rounded up (McMahan et al. 2024, arXiv:2408.08868).
     """
 
     clients: Annotated[int, parameters.CLIENTS]
@@ -68,11 +68,11 @@ class ClientLevelBufferedNoise(RoundRobinScheme):
         return (1.0 - 2.0**-50) * self.noise_multiplier * math.sqrt(turns) / norm
 
     def after(self, rounds: int) -> Release:
-        """Of turns that are cut off, and of fewer turns, other parts of the column are seen: worked out for each."""
+        """Return the release for truncated or missed turns, which use other parts of the column."""
         return Repeated(PoissonSampled(Gaussian(self._per_turn(rounds)), 1.0), self.noisy_sums(rounds))
 
     def with_attempts(self, further: int) -> Release:
-        """A round that is computed again shows its row of C G once more, under fresh noise."""
+        """Return the release of a recomputed round: its row of C G again, under fresh noise."""
         _, row = self.strategy.turns(self.rounds, self.cycle_length)
         again = Gaussian((1.0 - 2.0**-50) * self.noise_multiplier / row)
         return Composed([self.release(), Repeated(again, further)])

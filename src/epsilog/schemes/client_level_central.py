@@ -28,7 +28,7 @@ class ClientLevelCentral(SampledScheme):
     summary: ClassVar[str] = "The server clips each client's update, sums, and adds noise to the sum."
 
     def at_cohort_sizes(self, sizes: Sequence[int]) -> Release | None:
-        """Each round priced at its own share of the clients (Poisson); empty rounds release nothing about anybody."""
+        """Return rounds that are Poisson-sampled at their own share of the clients; empty rounds release nothing."""
         if self.sampling != "poisson":
             return None
         times = Counter(min(size, self.clients) for size in check.sequence_of(check.integer(0))(sizes=sizes))

@@ -29,10 +29,10 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
     A client takes part at most ceil(T / cycle_length) times. With no more bands than a cycle has rounds, the columns of
     its rounds share no row: together they have the norm of one column times the root of their number.
 
-    With balls in bins, each client draws in which of b rounds of a cycle it takes part: p bands divide the b rounds,
-    its round modulo p is drawn once for the run, and which of the b / p rounds with that rest, anew for every cycle.
-    All rounds with one rest have columns that share no row. So, given the rest, a cycle is one release of balls in
-    b / p bins, and cycles compose (docs: training).
+    With balls in bins, each client draws its round in a cycle of b rounds. The p bands divide the b rounds. A client
+    draws its round modulo p once for the run, and one of the b / p rounds with that residue anew for every cycle.
+    Columns of all rounds with one residue share no row. Given the residue, a cycle is one release of balls in b / p
+    bins, and cycles compose (docs: training).
     """
 
     clients: Annotated[int, parameters.CLIENTS]
@@ -64,12 +64,12 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
 
     @property
     def relations(self) -> tuple[NeighboringRelation, ...]:
-        """The neighbours that the sampling is priced for."""
+        """Return the neighboring relations that the sampling supports."""
         return RELATIONS[self.sampling]
 
     @property
     def parties(self) -> tuple[Party, ...]:
-        """In turn, everybody knows who took part; what is drawn must stay hidden."""
+        """With round-robin turns, participation is public; random participation must stay hidden."""
         return list_parties("global model", hidden=True) if self.sampling == BINS else WITH_KNOWN_TURNS
 
     @property
@@ -92,25 +92,25 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
 
     @property
     def bins(self) -> int:
-        """Rounds of a cycle among which a client's is hidden, to whoever knows its rest: one in turn."""
+        """Return the number of rounds of a cycle that hide a client's round, given its residue; 1 with turns."""
         return self.cycle_length // self.bands if self.sampling == BINS else 1
 
     def step(self, share: float = 1.0) -> Release:
-        """One turn; or one cycle, whose rounds hang together."""
+        """Return the release of one turn, or of one cycle of dependent rounds."""
         share = check.at_least(0, check.DOWN)(share=share)
         if self.sampling == BINS:
             return BallsInBins(Gaussian(share * self.accounted_multiplier), self.bins)
         return RoundRobinScheme.step(self, share)
 
     def with_attempts(self, further: int) -> Release:
-        """An attempt beside bins costs at most a plain Gaussian: see ``sampled``."""
+        """An attempt composed with bins costs at most a plain Gaussian: see ``sampled``."""
         if self.sampling != BINS:
             return RoundRobinScheme.with_attempts(self, further)
         return Composed([self.release(), Repeated(Gaussian(self.accounted_multiplier), further)])
 
     @property
     def closed_form(self) -> tuple[float, int]:
-        """One in so many bins, for each of them; or every turn of one client."""
+        """Return the number of noisy sums that bound one client: one per bin and cycle, or one per turn."""
         return 1 / self.bins, self.noisy_sums(self.rounds) * self.bins
 
     def in_every_round(self) -> Release:

@@ -1,4 +1,4 @@
-"""Noise at the client level that is shared out among clients whose sum alone is seen."""
+"""Client-level noise split among clients; only their sum is visible."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class ClientLevelDistributed(Scheme):
     sends the result modulo 2^modulus_bits. Each share is so large that ``survivors`` of them are the whole noise: with
     fewer replies the round is given up before anything is seen.
 
-    A sum of h discrete Gaussians of variance s^2 is no discrete Gaussian, and nearly one: adding one more to k of them
-    changes a logarithm of a probability by at most log((1 + e) / (1 - e)), e = 2 sum_j exp(-2 pi^2 j^2 s^2 k / (k + 1))
-    (Poisson summation). With L the sum of that over k and coordinates, a round is (1/z + 2 L)^2 / 2 zero-concentrated
-    DP (Canonne, Kamath & Steinke 2020, Theorem 14, and Bun & Steinke 2016, Proposition 27). Who replied is not hidden,
-    so a neighbour is the same run with nothing where one client's update was (zero-out).
+    A sum of h discrete Gaussians of variance s^2 is nearly a discrete Gaussian. Adding one more to k of them changes a
+    log probability by at most log((1 + e) / (1 - e)), e = 2 sum_j exp(-2 pi^2 j^2 s^2 k / (k + 1)) (Poisson summation).
+    With L the sum of that over k and coordinates, a round is (1/z + 2 L)^2 / 2 zero-concentrated DP (Canonne, Kamath &
+    Steinke 2020, Theorem 14, and Bun & Steinke 2016, Proposition 27). The replies are public, so a neighbor is the same
+    run with nothing in place of one client's update (zero-out).
     """
 
     clients: Annotated[int, parameters.CLIENTS]

@@ -26,7 +26,7 @@ class PoissonSampler:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeSampler:
-    """Every round takes the same number of clients, every subset alike, whoever took part before.
+    """Every round takes the same number of clients; all subsets are equally likely, independently of earlier rounds.
 
     Attributes:
         clients: clients in all.
@@ -85,7 +85,7 @@ class CappedSampler:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinSampler:
-    """Everybody in turn: client i takes part in round t where t - 1 leaves the same rest as i.
+    """Round-robin turns: client i takes part in round t if t - 1 and i have the same remainder.
 
     Attributes:
         clients: clients in all.
@@ -96,7 +96,7 @@ class RoundRobinSampler:
     cycle_length: int
 
     def due(self, round: int) -> range:  # noqa: A002 (the field's word)
-        """Whose turn it is."""
+        """Return the clients of a round."""
         return range((round - 1) % self.cycle_length, self.clients, self.cycle_length)
 
     def count_max_participations(self, rounds: int) -> int:

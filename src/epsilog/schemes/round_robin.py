@@ -38,12 +38,12 @@ class RoundRobinScheme(Scheme):
 
     @property
     def relations(self) -> tuple[NeighboringRelation, ...]:
-        """Turns that go by places are priced for places."""
+        """Turns assigned by places support only replacement within places."""
         return (NeighboringRelation.ZERO_OUT,)
 
     @property
     def parties(self) -> tuple[Party, ...]:
-        """The server sees all; turns are known to everybody."""
+        """The server sees everything; turns are public."""
         return WITH_KNOWN_TURNS
 
     @property

@@ -51,11 +51,11 @@ def list_parties(published: str, *, hidden: bool) -> tuple[Party, ...]:
 class SampledScheme(Scheme):
     """The server sums clipped updates of a cohort and adds Gaussian noise. Abstract.
 
-    How a cohort is picked decides about the price. With z the accounted multiplier, N clients, T rounds:
+    The cohort sampler decides the cost. With z the accounted multiplier, N clients, T rounds:
 
     - Poisson with probability q: T Poisson-sampled Gaussians (add or remove one, zero out).
-    - Fixed size m without replacement: T Gaussians sampled at m of N (replace one). One client more would change
-      everybody's chance, and one that is zeroed out leaves a place that no other takes: neither is priced.
+    - Fixed size m without replacement: T Gaussians sampled at m of N (replace one). Adding a client would change the
+      others' probabilities, and a zeroed-out client leaves its place empty: neither relation is supported.
     - Balls in bins, b rounds to a cycle: a cycle is one release, in which each client is in one hidden round (docs:
       accounting/balls-in-bins); cycles draw anew and compose. One that is cut short releases less.
     - Cyclic, b rounds to a cycle: ceil(T / b) Gaussians, nothing hidden (zero out: one client more moves the turns).
@@ -128,7 +128,7 @@ class SampledScheme(Scheme):
 
     @property
     def relations(self) -> tuple[NeighboringRelation, ...]:
-        """The neighbours that the sampling is priced for."""
+        """Return the neighboring relations that the sampling supports."""
         return RELATIONS[self.sampling]
 
     @property
@@ -172,10 +172,10 @@ class SampledScheme(Scheme):
         return Repeated(Gaussian(self.accounted_multiplier), self.rounds)
 
     def with_attempts(self, further: int) -> Release:
-        """Rounds that are computed again meet a fresh sample, but for bins: they are kept, and amplify once.
+        """Recomputed rounds draw a fresh sample. Bins are the exception: they are kept, and amplify once.
 
-        Of b independent ratios of mean 1, one that is multiplied by another such ratio spreads the sum of all by no
-        more, in the convex order, than the sum that is multiplied: an attempt beside bins costs at most a plain
+        Take b independent ratios of mean 1. Multiplying one of them by another such ratio spreads the sum of all no
+        more, in the convex order, than multiplying the sum. So an attempt composed with bins costs at most a plain
         Gaussian.
         """
         if self.sampling != "balls-in-bins":

@@ -20,10 +20,10 @@ _SECRET = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Canaries:
-    """Made-up privacy units, each put into a run by a fair coin of its own.
+    """Synthetic privacy units; each joins a run by an independent fair coin.
 
-    Coins and directions follow from 256 secret bits, each under words of its own, so a hash that is published before
-    the run binds all of them and tells none.
+    Coins and directions derive from 256 secret bits with separate labels. A hash published before the run commits to
+    all of them and reveals none.
 
     Attributes:
         count: how many there are; public.
@@ -49,8 +49,8 @@ class Canaries:
 
     @property
     def included(self) -> NDArray[np.bool_]:
-        """Whose coin showed that it is in; shape (count,)."""
-        import numpy as np  # terms are read where nothing is computed
+        """Return which canaries are in the run; shape (count,)."""
+        import numpy as np  # terms are read without NumPy
 
         drawn = hashlib.shake_256(self._words("coins")).digest(-(-self.count // 8))
         return np.unpackbits(np.frombuffer(drawn, dtype=np.uint8))[: self.count].astype(bool)

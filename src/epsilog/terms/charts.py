@@ -1,8 +1,8 @@
 """Small charts as inline SVG, for notebooks and wherever HTML is shown: no script, no style sheet, described in words.
 
-One colour per thing, as on the pages: what may be claimed is teal, an estimate rust, what was spent violet, a cap is
-dashed in the colour of the text, what is over it red. Text takes the colour of the place, and the colours stand out
-from white and from black alike (3 : 1 and more), so a chart need not know which of the two is behind it.
+Colors match the pages: claims are teal, estimates rust, spent amounts violet. A cap is a dashed line in the text color,
+and amounts over it are red. Text takes the color of its surroundings. Each color has a contrast of at least 3 : 1 on
+white and on black, so a chart works on both.
 """
 
 from __future__ import annotations

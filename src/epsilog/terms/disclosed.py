@@ -1,7 +1,7 @@
 """What may leave a run, by type: a digest of public bytes, a digest of a charged output, or a commitment that hides.
 
-Everything else about people is ``Private``: it has no text, no JSON and no hash. A plain hash of private bytes is no
-protection: whoever can list the candidates hashes each of them and compares.
+Everything else about people is ``Private``: it has no text, JSON or hash. A plain hash does not protect private bytes,
+because anyone who can list the candidates can compare their hashes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEY = re.compile(rb"[0-9a-f]{64}\n")
 class Private:
     """A value that depends on people's data and was not charged: it refuses to be text, JSON or a hash.
 
-    Its fields can be read: whoever computes with one decides what leaves.
+    Its fields are readable; the code that computes with it decides what leaves.
     """
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class Private:
 
 
 class Public(str):
-    """SHA-256 of bytes that anybody may have, 64 hex digits."""
+    """SHA-256 of public bytes, 64 hex digits."""
 
     __slots__ = ()
 
@@ -69,13 +69,13 @@ class Public(str):
 
 
 class Released(Public):
-    """SHA-256 of an output that a charge pays for, 64 hex digits."""
+    """SHA-256 of an output that a charge covers, 64 hex digits."""
 
     __slots__ = ()
 
 
 class Commitment(str):
-    """HMAC-SHA-256 of private bytes under a key of their own, 64 hex digits: it binds them and tells nothing of them.
+    """HMAC-SHA-256 of private bytes under a separate key, 64 hex digits: it commits to them and reveals nothing.
 
     Hiding: HMAC under a random 256-bit key is a pseudorandom function of the bytes (Bellare 2006). Binding: two files
     or two keys with one commitment are a collision of SHA-256, since all keys have one length.
@@ -94,7 +94,7 @@ Disclosed: TypeAlias = "Public | Commitment"
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class CommitmentKey(Private):
-    """What opens the commitment to a run's private records; kept beside them, under the same rights.
+    """The opening of the commitment to a run's private records; stored with them, under the same access rights.
 
     Attributes:
         secret: 32 random bytes of the operating system, also in a simulation: a seed is published with its run.
@@ -128,7 +128,7 @@ def disclose(digests: Mapping[str, Disclosed]) -> dict[str, str]:
     """Digests as plain text, where they leave: to a ledger or into a report.
 
     Raises:
-        TypeError: one that is none of the types above, and so may be a hash of private bytes.
+        TypeError: the value is of another type, so it may be a hash of private bytes.
     """
     for name, digest in digests.items():
         if not isinstance(digest, Public | Commitment):

@@ -3,10 +3,10 @@
     EpsilogError
     |-- UnsupportedMechanismError   no proof for this mechanism, relation or method: never a nearby formula
     |-- CalibrationError            a search that met no goal; carries its bracket
-    |-- BudgetExceededError         a release the budget cannot bear; carries requested and available
+    |-- BudgetExceededError         a release that exceeds the budget; carries requested and available
     |-- LedgerIntegrityError        a chain, order or id that does not hold; carries the entry's index
-    |-- StorageError                a ledger's file that cannot be used as it lies there
-    |   `-- OutcomeUnknownError         a ledger's server whose answer was lost: what was asked may stand or not
+    |-- StorageError                a ledger file that cannot be used in its present state
+    |   `-- OutcomeUnknownError         a lost reply of a ledger server: the request may have taken effect or not
     |-- ConflictError               the same idempotency key with another body, or a verb out of order
     |-- PermissionDeniedError                 a token that a ledger's server does not know, or that does not allow this
     |-- ConfigError              a programme file that cannot be run; carries every finding, by field
@@ -51,7 +51,7 @@ class CheckError(ValueError):
         return f"must {self.verb} {self.bound}"
 
     def under(self, path: str) -> CheckError:
-        """The same of an argument that lies within another.
+        """Return the error for an argument nested in another.
 
         >>> CheckError("count", "at least 1", "0").under("parts[2]").field
         'parts[2].count'
@@ -81,7 +81,7 @@ class CalibrationError(EpsilogError):
 
 
 class BudgetExceededError(EpsilogError):
-    """A charge that some scope cannot bear; nothing was written. Amounts are decimal strings by unit.
+    """A charge that exceeds some scope's budget; nothing was written. Amounts are decimal strings by unit.
 
     Attributes:
         scope: the scope that refuses: of several, the highest.
@@ -94,7 +94,7 @@ class BudgetExceededError(EpsilogError):
         shortfall: what is missing, where anything is.
         reason: why nothing is available, where that is no matter of amounts.
         hint: what would fit, in words.
-        owners: the scopes whose owners must all act before it fits; none where nobody can.
+        owners: the scopes whose owners must all act before the charge fits; empty if no owner can allow it.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ _ARGS = (
 
 
 class LedgerIntegrityError(EpsilogError):
-    """A ledger whose chain, order, ids or balances do not hold; nothing is mended silently."""
+    """A ledger with an invalid chain, order, ids or balances; nothing is repaired silently."""
 
     def __init__(self, message: str, *, index: int | None = None) -> None:
         self.index = index
@@ -146,15 +146,15 @@ class LedgerIntegrityError(EpsilogError):
 
 
 class StorageError(EpsilogError, OSError):
-    """A ledger's file that cannot be used as it lies there: moved, linked twice, locked, read-only, or a full disk."""
+    """A ledger file that cannot be used: moved, linked twice, locked, read-only, or on a full disk."""
 
 
 class OutcomeUnknownError(StorageError):
-    """A ledger's server that did not answer: what was asked may stand, or not. Asking again with the same key tells."""
+    """A ledger server that did not answer; the request may have taken effect. Repeat it with the same key."""
 
 
 class PermissionDeniedError(EpsilogError):
-    """What a ledger's server does not let somebody do: it does not know their token, or that does not allow it."""
+    """A refused request to a ledger server: the token is unknown, or its role does not allow the action."""
 
 
 class ConflictError(EpsilogError):

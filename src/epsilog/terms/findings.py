@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 
 class ClaimEffect(StrEnum):
-    """What a finding does to the claim. OPEN says that it was not shown, and is never as good as STANDS."""
+    """The effect of a finding on the claim. OPEN means that it was not shown; it is never as good as STANDS."""
 
     STANDS = "stands"
     UNAMPLIFIED = "stands without amplification"
@@ -54,8 +54,8 @@ class ClaimEffect(StrEnum):
 class Severity(StrEnum):
     """How much is wrong, as in docs/pitfalls.
 
-    Critical: the stated number is not what anybody gets. Theoretical: void against a stated attacker, or under stated
-    circumstances, such as when what was not checked was not so. Negligible: a hair off, or of no cost to privacy.
+    Critical: the stated number does not hold. Theoretical: void against a stated attacker, or under stated
+    circumstances, such as when an unchecked assumption fails. Negligible: a tiny difference, or no cost to privacy.
     """
 
     NONE = "none"
@@ -82,7 +82,7 @@ _NEGLIGIBLE = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One outcome of a check, or one thing that a reader of a plan must be told.
+    """One outcome of a check, or one notice for the reader of a plan.
 
     Attributes:
         code: what was found, as check/outcome, such as "noise/too-weak". Codes are listed in the reference and keep
@@ -118,7 +118,7 @@ class Finding:
 
     @classmethod
     def of(cls, message: Message, verdict: Status = Status.PASSED) -> Finding:
-        """Return the finding whose code is the identifier of a message, with the message's numbers."""
+        """Return a finding from a message: its identifier is the code, its numbers are kept."""
         numbers = ((name, float(value)) for name, value in message.params if isinstance(value, int | float))
         return cls(message.id, verdict, str(message), tuple(numbers))
 
@@ -146,7 +146,7 @@ class Finding:
         return Severity.NEGLIGIBLE if self.code in _NEGLIGIBLE else Severity.THEORETICAL
 
     def consequences(self) -> dict[str, object]:
-        """What it means for the claim, as plain JSON values beside ``to_json``."""
+        """Return the severity and the effect on the claim, as plain JSON values that complete ``to_json``."""
         return {"grade": self.grade.value, "effect": self.effect.value, "false_alarm": self.false_alarm}
 
     def to_json(self) -> dict[str, object]:

@@ -19,7 +19,7 @@ _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\u
 
 
 def legible(text: str, *, keep: str = "") -> str:
-    r"""Text in which every character without a glyph stands as its JSON escape.
+    r"""Return text with every character that has no glyph replaced by its JSON escape.
 
     Within JSON the escapes mean what they stand for, so the text of a whole JSON document keeps its values.
 

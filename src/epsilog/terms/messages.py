@@ -34,7 +34,7 @@ __all__ = ["KINDS", "Message", "catalogue", "message", "sentence"]
 
 Parameter = Union[float, int, str, "Message", tuple["Message", ...]]
 
-_FOREIGN = "text"  # the identifier of a sentence that somebody else made
+_FOREIGN = "text"  # the identifier of a foreign sentence
 _DEEPEST = 16  # messages in one another
 _MAX_LOG = 700.0  # of a factor that is shown
 
@@ -54,7 +54,7 @@ KINDS: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An identifier of the catalogue with its parameters, or a sentence that somebody else made.
+    """An identifier of the catalogue with its parameters, or a foreign sentence.
 
     Attributes:
         id: "what/name", with "@version" for a method.
@@ -80,7 +80,7 @@ class Message:
 
     @classmethod
     def read(cls, text: str) -> Message:
-        """Return the message whose ``code`` is ``text``; any other text is a sentence that somebody else made."""
+        """Return the message with ``code`` equal to ``text``; any other text is a foreign sentence."""
         if text.startswith("["):
             try:
                 return cls.from_json(json.loads(text))
@@ -112,7 +112,7 @@ class Message:
 
     @property
     def code(self) -> str:
-        """``to_json`` as one text, for documents whose field is text; ``read`` reads it."""
+        """Return ``to_json`` as one text, for text fields of documents; ``read`` reads it."""
         plain = self.to_json()
         return plain if isinstance(plain, str) else json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
 
@@ -122,7 +122,7 @@ class Message:
 
 
 def sentence(document: Any) -> str:
-    """Return the sentence of a message in somebody's document; of what is none, the document itself."""
+    """Return the sentence of a message in a foreign document; return other values unchanged."""
     try:
         return str(Message.from_json(document))
     except (CheckError, RecursionError):

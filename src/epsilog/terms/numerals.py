@@ -24,7 +24,7 @@ _POWER = re.compile(
 )
 _AROUND = re.compile(r"\s*(\*\*|[×x*·^/])\s*")
 _GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}([.,])\d{3}(?:\1\d{3})*", re.ASCII)
-_TYPED_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}\.\d\d0", re.ASCII)  # nobody needs that zero to write a decimal fraction
+_TYPED_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}\.\d\d0", re.ASCII)  # a decimal fraction does not need that zero
 _RAISED = re.compile("10([⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")  # a superscript is an exponent of ten, or nothing
 _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _MINUS = str.maketrans("−–", "--")
@@ -68,7 +68,7 @@ write 50000 or 50, got '50.000'
 
 
 def require_one_reading(name: str, text: str) -> None:
-    """Refuses a number whose point may have been meant to group digits; whatever else a text is, it passes.
+    """Refuse a number with a point that may group digits; any other text passes.
 
     Raises:
         CheckError: the text is like "50.000" or "1.500".

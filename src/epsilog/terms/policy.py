@@ -27,7 +27,7 @@ def delta_finding(delta: float, *, population: int) -> Finding:
 @fields.document_fields
 @dataclass(frozen=True, slots=True)
 class DeltaChoice:
-    """The delta that is used, why, and what a reader must be told."""
+    """The chosen delta, its rationale, and notices for the reader."""
 
     delta: Annotated[float, Field("the value used", gt=0, lt=1, rounding=DOWN)]
     rationale: Annotated[str, Field("where it comes from, in words")]
@@ -73,7 +73,7 @@ class DeltaPolicy:
             given = check.in_open_interval(0, 1, check.DOWN)(delta=given)
             delta = given if self.delta_cap is None else min(given, self.delta_cap)
             rationale = f"given as {given:g}, lowered to the policy cap {delta:g}" if delta < given else "as given"
-        if delta >= 1:  # N = 1 and no cap: there is no room below 1/N
+        if delta >= 1:  # N = 1 and no cap: no delta lies below 1/N
             raise CheckError("delta", "in (0, 1)", f"{delta!r} (population {population} and no cap)")
         found = delta_finding(delta, population=population)
         return DeltaChoice(delta, rationale, (found,) if found.verdict is Status.WARNED else ())

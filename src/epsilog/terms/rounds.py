@@ -1,10 +1,10 @@
-"""What a training round leaves behind, in two files: one for everybody, one for the curator.
+"""The records of a training round, in two files: one public, one for the curator.
 
-``rounds.jsonl`` holds only public or released values. Noise is shown on *padding coordinates*: extra entries whose true
-sum is 0, drawn in the same call as the real noise; noise that was added to real values is never stored, since
-subtracting it would undo the privacy. ``custody.jsonl`` names who took part; whoever reads it gets only the unamplified
-claim. A commitment to it is published, which ``custody.key`` opens. What everything about canaries follows from is the
-curator's until the last round is released.
+``rounds.jsonl`` holds only public or released values. Noise is shown on *padding coordinates*: extra entries with true
+sum 0, drawn in the same call as the real noise. Noise that was added to real values is never stored, because
+subtracting it would undo the privacy. ``custody.jsonl`` names the participants, so its reader gets only the unamplified
+claim. A commitment to it is published; ``custody.key`` opens it. The curator keeps the secret of the canaries until the
+last round is released.
 """
 
 from __future__ import annotations

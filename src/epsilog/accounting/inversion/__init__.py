@@ -1,1 +1,1 @@
-"""The inversion integral: tilted laws, their characteristic functions, and the sum with its proven error."""
+"""The inversion integral: tilted PLDs, their characteristic functions, and the sum with its proven error."""

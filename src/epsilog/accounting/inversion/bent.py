@@ -1,9 +1,9 @@
-"""Delta as an integral along a bent path, for few rounds or many different ones, whose transform falls too slowly.
+"""Delta as an integral along a bent path, for slowly decaying transforms: few rounds or many different ones.
 
-The losses of Poisson-sampled Gaussians are bounded on one side, and their transform is entire. So the line of
-integration may be bent to that side, where the integrand falls exponentially; straight pieces are summed by Gauss'
-rule, whose error follows from bounds of the integrand on ellipses, and beyond its end the path goes straight up.
-docs/accounting/spectral.md, section 6, derives each bound.
+The losses of Poisson-sampled Gaussians are bounded on one side, and their transform is entire. So the path may bend to
+that side, where the integrand falls exponentially. Gauss' rule sums straight pieces; its error follows from bounds of
+the integrand on ellipses. Beyond its end the path goes straight up. docs/accounting/spectral.md, section 6, derives
+each bound.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHORTEST = 1e-4  # of a piece, over the tilt
 _SLICES = 4  # of an ellipse
 _MOST_POINTS = 64  # of one piece
 _MOST_NODES = 4_000
-_MAX_PROFILES = 32  # each has a rule and curves of its own
+_MAX_PROFILES = 32  # each with a separate rule and curves
 _PLANNED_TURNS = (0.1, 0.3, 0.7, 1.3, 2.0, 2.6)
 _GRID = 10  # places on the real axis for one tilt, and for one doubling
 _LEVELS = 8  # of bounds, in one e-fold of height
@@ -66,7 +66,7 @@ class _Slice(NamedTuple):
     size_high: float
 
     def most(self, a: float) -> float:
-        """Bounds ln|H e^(-s a)| on the slice, but for rounding: it is convex in the real part."""
+        """Bound ln|H e^(-s a)| on the slice, up to rounding: it is convex in the real part."""
         return max(self.size_low - self.low * a, self.size_high - self.high * a)
 
     def slack(self, a: float) -> float:
@@ -296,7 +296,7 @@ class Bent(Readable):
         return tuple(sorted({_PLANNED_TURNS[low], _PLANNED_TURNS[high]}))
 
     def _evaluate(self) -> None:
-        """Evaluates the integrand but for e^(-s a), with the error of its logarithm."""
+        """Evaluate the integrand without e^(-s a), with the error of its logarithm."""
         nats = 34.0 + math.log(float(self._profiles.count.sum()))
         nodes = [_nodes(group, self.theta) for group in _group_pieces(self._pieces)]
         values = [self._profiles.values(self._start + one.away, one.magnitude, nats) for one in nodes]
@@ -414,7 +414,7 @@ def _profiles(parts: Parts, farthest: float) -> Profiles:
 
 
 def _merge_corners(path: list[complex]) -> list[complex]:
-    """Leaves out corners that are none: where the path goes straight up before and after."""
+    """Remove straight corners: the path goes straight up before and after."""
     kept = [path[0]]
     for here, following in itertools.pairwise(path[1:]):
         if not kept[-1].real == here.real == following.real:
@@ -423,7 +423,7 @@ def _merge_corners(path: list[complex]) -> list[complex]:
 
 
 def _group_pieces(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
-    """Pieces whose heights are much alike: one rule serves them."""
+    """Pieces with similar heights: one rule serves them."""
     heights = [math.floor(math.log2(max(piece.start.imag, pieces[0].end.imag))) for piece in pieces]
     together = itertools.groupby(zip(heights, pieces, strict=True), key=lambda one: one[0])
     return [[piece for _, piece in group] for _, group in together]

@@ -39,16 +39,16 @@ from epsilog.numerics.rounding import (
 
 _AIM, _ROUGH = 1e-9, 1e-3  # relative errors of delta to plan for, of an answer and of where it is about
 _CLOSE = 1e-5  # a gap from which on a lattice is sooner there than a bent path
-_CLOSER = 1e-2  # along a bent path: there what delta is beside the integrand is known less well
+_CLOSER = 1e-2  # along a bent path: delta relative to the integrand is less accurate there
 _MOST_FREQUENCIES = 6_000
 _MOST_TERMS = 50_000_000  # of all characteristic functions
-_RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
+_RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, next to a normal distribution's best
 _FEW = 25  # sampled rounds; with fewer the sum is too long, where it ends at all
 _NEWTON = 60
 _SHARES = (0.85, 0.7, 0.5)  # of the saddle's tilt
 _ENOUGH = 16  # parts of one kind that a plan looks at
 _AFFORDABLE = 6.0  # nats of accuracy that a shorter sum may cost
-# roundings, at least as many as are counted beside each
+# roundings, at least as many as counted
 _PRODUCT = 4.0  # of a product that ``fsum`` adds, or of 1 + z and its size by ``hypot``: two or three
 _EXPONENT = 8.0  # of a sum of a logarithm and a product: three, and those of the factors
 _LOGARITHM = 16.0  # of ln(1 + z) or ln of the peak by up to three functions, times a count or another number
@@ -78,7 +78,7 @@ def bound_by_inversion(orderings: Sequence[PairComposition], question: Question,
 
 
 def _same(one: Parts, other: Parts) -> bool:
-    """Whether two lists of pairs differ by no more than the tilted laws allow for in mu."""
+    """Return whether two lists of pairs differ by at most the tolerance of the tilted PLDs in mu."""
     return len(one) == len(other) and all(
         count == times and _near(a, b) for (a, count), (b, times) in zip(one, other, strict=True)
     )
@@ -199,7 +199,7 @@ class LaplaceInversion(Readable):
         self._lay(near, aim)
 
     def _lay(self, near: float, aim: float) -> None:
-        """Chooses the period and the last frequency, evaluates the laws there, and bounds what is left out."""
+        """Choose the period and the last frequency, evaluate the PLDs there, and bound the remainder."""
         theta = self.theta
         value = 1 / (theta * (theta + 1) * (self.width * math.sqrt(2 * math.pi) + 1 / theta))
         nats = -math.log(aim * min(value, 1.0))
@@ -249,9 +249,9 @@ class LaplaceInversion(Readable):
         self._sizes = _Sizes(float(size.sum()), float(frequency @ size), float(np.sum(error / np.abs(z * (z + 1)))))
 
     def _chernoff(self, sign: float, near: float, nats: float) -> _ChernoffTail:
-        """The nearest distance from ``near`` beyond which the tilted law has at most e^-nats on one side.
+        """Return the nearest distance from ``near`` beyond which the tilted PLD has at most e^-nats on one side.
 
-        Not ``lattice.law.window``: a continuous law has no weights to look at, only its cumulant at other tilts.
+        Unlike ``find_support_window``: a continuous PLD has no weights, only its cumulant at other tilts.
         """
         rates = [rate / self.width for rate in (math.sqrt(2 * nats), *_RATES)]
         moments = [self._cumulant(self.theta + sign * rate)[0] - self._cumulant(self.theta)[0] for rate in rates]
@@ -299,7 +299,7 @@ class _Sizes(NamedTuple):
 
 
 class _ChernoffTail(NamedTuple):
-    """P(sign (L - e) >= r) <= e^(excess + sign rate e - rate r) under the tilted law: Chernoff's bound."""
+    """P(sign (L - e) >= r) <= e^(excess + sign rate e - rate r) under the tilted PLD: Chernoff's bound."""
 
     sign: float
     rate: float
@@ -362,7 +362,7 @@ def estimate_cumulants(parts: Parts) -> Cumulant:
 
 
 def _saddle_at_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
-    """The tilt whose exponential bound on epsilon at ``delta`` is least, and about that epsilon."""
+    """Return the tilt with the least exponential bound on epsilon at ``delta``, and about that epsilon."""
     goal = math.log(delta)
 
     def slope(theta: float) -> tuple[float, float]:  # grows with theta
@@ -374,7 +374,7 @@ def _saddle_at_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
 
 
 def _saddle_at_epsilon(cumulant: Cumulant, epsilon: float) -> float:
-    """The tilt whose exponential bound on delta at ``epsilon`` is least."""
+    """Return the tilt with the least exponential bound on delta at ``epsilon``."""
 
     def slope(theta: float) -> tuple[float, float]:
         (_, k1, k2), (_, h1, h2) = cumulant(theta), _entropy(theta)
@@ -403,7 +403,7 @@ def _shortest(cumulant: Cumulant, theta: float, near: float) -> float:
 def _newton(slope: Callable[[float], tuple[float, float]], guess: float) -> float:
     """Where a growing function of theta > 0 vanishes, roughly: any tilt is valid.
 
-    Rare large losses give it a knee, above which the tilted law is another one; below the knee is the better side.
+    Rare large losses give it a knee, above which the tilted PLD changes; below the knee is the better side.
     """
     low, high = 1e-6, 1e7
     theta = min(max(guess, 1e-3), 1e5)

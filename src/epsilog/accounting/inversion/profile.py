@@ -1,10 +1,10 @@
 """Losses of Poisson-sampled Gaussians at complex powers: E e^(s l') with a proven error, and bounds of its modulus.
 
-With y standard normal, u = mu y - mu^2 / 2 and w = q e^u / (1 - q), the loss of a sampled Gaussian above its least
-value is l' = ln(1 + w) (with a sign), and H(s) = E e^(s l') is entire. The integral over y may run along any curve
-where the imaginary part b of u stays from 0 to below pi. Then e^(s l') has the modulus |1 + w|^Re(s) e^(-Im(s) arg(1 +
-w)), and the argument is not negative: so a power with a large imaginary part makes it small
-(docs/accounting/spectral.md, section 6).
+Let y be standard normal, u = mu y - mu^2 / 2 and w = q e^u / (1 - q). The loss of a sampled Gaussian above its least
+value is l' = ln(1 + w) (with a sign), and H(s) = E e^(s l') is entire. The integral over y may run along any curve with
+the imaginary part b of u from 0 to below pi. Then e^(s l') has the modulus |1 + w|^Re(s) e^(-Im(s) arg(1 + w)), and the
+argument is not negative. So a power with a large imaginary part makes it small (docs/accounting/spectral.md, section
+6).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True)
 class Profiles:
-    """Several sampled Gaussians, each so many times; arrays of shape (k,)."""
+    """Several sampled Gaussians with their counts; arrays of shape (k,)."""
 
     mu: Array
     share: Array
@@ -103,7 +103,7 @@ class Profiles:
         return np.column_stack([inner, outer]) + (beta * beta / 2 + _slack(power, frequency, beta))[:, None]
 
     def _start(self, power: float, least: float) -> Array:
-        """The logarithm of the integral below the first edge, at most, but for what an imaginary part adds."""
+        """Return the maximum logarithm of the integral below the first edge, without the imaginary part's share."""
         first = self._log_odds[:, 0]
         return np.asarray(
             log_ndtr(-_OUTER) + BOUND + power * (np.logaddexp(0.0, first) if power >= 0 else np.full(len(first), least))
@@ -118,8 +118,8 @@ class Profiles:
     def most(self, powers: Sequence[float], frequency: float, turns: Sequence[float] = TURNS) -> tuple[Array, float]:
         """Bounds ln|H|^count, summed, at each real part, for all imaginary parts from ``frequency`` on.
 
-        All along one curve for each law: on the real axis first, then straight up, then on a line. So between two
-        real parts, too, the bound is at most on the straight line between them. Also says which turn served best.
+        Each PLD follows one curve: first the real axis, then straight up, then a line. Between two real parts, the
+        bound is at most its linear interpolation. Also return the turn that served best.
         """
         if max(powers) > self.farthest:
             return np.full(len(powers), math.inf), 0.0
@@ -135,13 +135,13 @@ class Profiles:
         return np.stack([self._total(one) for one in best]), best_turn
 
     def _try_frequency(self, powers: Sequence[float], frequency: float, turn: float) -> tuple[Places, list[Array]]:
-        """Where each law's curve had best leave the real axis, at some real parts, and the integrals along it."""
+        """Return the best edge where each curve leaves the real axis, at some real parts, and its integrals."""
         found = [self._bent(turn, power, frequency) for power in powers]
         where = np.argmin(_middle(np.stack(found)), axis=1)
         return where, [one[np.arange(len(where)), where] for one in found]
 
     def leaves(self, powers: Sequence[float], frequency: float, turn: float) -> Places:
-        """Returns the edge where each law's curve had best leave the real axis, at some real parts; shape (k,)."""
+        """Return the best edge where each curve leaves the real axis, at some real parts; shape (k,)."""
         where, _ = self._try_frequency(powers, frequency, turn)
         return where
 
@@ -204,7 +204,7 @@ class Profiles:
         return Values(log, error * SECOND_ORDER, most)
 
     def _rules(self, region: _Region) -> list[_Rule]:
-        """The rule for each law that needs fewest nodes, of those that lose little to round-off."""
+        """Return for each PLD the rule with the fewest nodes among those with little round-off."""
         turns = {turn for middle, half in _RULES for turn in (middle - half, middle, middle + half)}
         ends = region.low, region.high
         lines = {turn: np.maximum(*(self.line(turn, power, region.frequency) for power in ends)) for turn in turns}
@@ -236,7 +236,7 @@ class _Region(NamedTuple):
 
 
 class _LineDistribution(NamedTuple):
-    """One law, with ln(q / (1 - q)), on the line where u has the imaginary part ``turn``, and half a strip's width."""
+    """One PLD, with ln(q / (1 - q)), on the line where u has the imaginary part ``turn``, and half a strip's width."""
 
     mu: float
     odds: float
@@ -255,12 +255,12 @@ class _LineDistribution(NamedTuple):
         return max(falls, rises) + BOUND * (1 + abs(region.low) + abs(region.high))
 
     def below(self, first: float, step: float, region: _Region) -> float:
-        """Bounds what the nodes below the first have, but for what the imaginary part of y adds."""
+        """Bound the nodes below the first, without the imaginary part's share."""
         modulus = self.modulus(first, region)
         return _exp_or_inf(modulus + float(log_ndtr(first))) + step * _exp_or_inf(modulus - first * first / 2)
 
     def above(self, last: float, region: _Region) -> float:
-        """Bounds what the nodes above the last have, but for what the imaginary part of y adds."""
+        """Bound the nodes above the last, without the imaginary part's share."""
         w, rate = float(self.w(np.array(last))), last - self.mu * max(region.high, 0.0)
         if not (rate > 0 and self.mu * last + self.odds < _LARGEST):
             return math.inf

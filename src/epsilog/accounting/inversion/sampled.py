@@ -1,8 +1,8 @@
-"""Tilted loss laws as an inversion sees them, and that of the Poisson-sampled Gaussian, by a rule with a proven error.
+"""The interface of tilted PLDs, and the Poisson-sampled Gaussian, by a rule with a proven error.
 
-With y normal, u = mu y - mu^2 / 2 and l(y) = ln(1 - q + q e^u), the loss of the removal pair is l under Q and that of
-the add pair -l under P; M(z) = E e^(z L) is E e^(s l) with s = z + 1 or s = -z. The rule's error is bounded by
-the integrand's size on a strip; far out the density's variation bounds what is left: docs/accounting/spectral.md, 3, 4.
+Let y be normal, u = mu y - mu^2 / 2 and l(y) = ln(1 - q + q e^u). The loss of the removal pair is l under Q, and that
+of the add pair -l under P. M(z) = E e^(z L) is E e^(s l) with s = z + 1 or s = -z. The integrand's size on a strip
+bounds the rule's error; far out the density's variation bounds the rest: docs/accounting/spectral.md, 3, 4.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Characteristic(NamedTuple):
 
 
 class TiltedDistribution(Protocol):
-    """One loss law at one tilt.
+    """One PLD at one tilt.
 
     Attributes:
         moments: K and the tilted moments.
@@ -116,7 +116,7 @@ class TiltedSampledGaussian:
 
     @cached_property
     def spread(self) -> float:
-        """Bounds the tilted standard deviation, by the second moment about a point and what lies beyond the cells."""
+        """Bound the tilted standard deviation by the second moment about a point, in the cells and beyond."""
         return self._far.spread
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:
@@ -136,7 +136,7 @@ class TiltedSampledGaussian:
         return Characteristic(less_one, np.minimum(error, 2.0), less_one.size * len(away))
 
     def decay(self, frequency: Array) -> Array:
-        """Cuts the law at some y; above it the density of the loss has bounded variation V: at most V / w is left."""
+        """Cut the distribution at some y; above it the loss density has bounded variation V: at most V / w remains."""
         left = 1 - self._far.above + self._far.variation / frequency[:, None]
         return np.asarray(np.minimum(left.min(axis=1), 1.0))
 
@@ -161,7 +161,7 @@ class TiltedSampledGaussian:
         return min(self.power, 0.0) * self.mu - rate, max(self.power, 0.0) * self.mu + rate
 
     def outline(self, rate: float, nats: float) -> _Outline:
-        """Finds where the tilted mass lies, from coarse cells: none is left outside that can hold e^-nats of a peak."""
+        """Locate the tilted mass with coarse cells; no cell outside can hold e^-nats of a peak."""
         if abs(self.power) * self.mu < _NEAR:  # all of it is not much more
             ends = np.array(self.finite_range(rate))
             log_density = self.power * self.losses(ends)[0] - ends * ends / 2
@@ -217,7 +217,7 @@ class TiltMoments:
 
 
 class _Outline(NamedTuple):
-    """Where the tilted mass lies, and cells for the rest: widths, and ln densities (without sqrt(2 pi)) at most."""
+    """The location of the tilted mass, and cells for the rest: widths, and max ln densities (without sqrt(2 pi))."""
 
     first: float
     last: float
@@ -255,7 +255,8 @@ class _TrapezoidRule:
         peak = float(exponent.max())
         weight = np.exp(exponent - peak)
         keep = exponent > peak - nats - 6
-        outer = (outline.widths / step + 1) * np.exp(np.minimum(outline.outside - peak, 0.0))  # so many nodes, so much
+        # number of nodes times their size
+        outer = (outline.widths / step + 1) * np.exp(np.minimum(outline.outside - peak, 0.0))
         dropped = float(outer.sum() + weight[~keep].sum())
         self._every = y, loss, u
         self.y, self.loss, self._u, self._exponent = y[keep], loss[keep], u[keep], exponent[keep]
@@ -290,7 +291,7 @@ class _TrapezoidRule:
         """
         pld, found = self._pld, self._log_sum
         error = float(np.sum(self.weight * self.errors()[0])) + gamma(len(self.y) + 16 + 4 * abs(found))
-        y, loss, u = self._every  # the tilted law may have less than a normal law has
+        y, loss, u = self._every  # the tilted distribution may have less than a normal one
         x = pld.power * loss
         if abs(found) < 0.5 and float(x.max()) < 300 and y[0] < -1 and y[-1] > 1:
             normal = self._step / math.sqrt(2 * math.pi) * np.exp(-y * y / 2)
@@ -369,10 +370,10 @@ def _log_normal_cells(edge: Array) -> Array:
 
 
 def _beyond(pld: TiltedSampledGaussian, low: float, high: float, middle: float) -> float:
-    """Bounds the second moment about ``middle`` of what lies beyond ``low`` and ``high``, nine deviations away.
+    """Bound the second moment about ``middle`` beyond ``low`` and ``high``, nine deviations away.
 
-    There ln of the density falls at a rate r of at least 9 and (l - middle)^2 grows by at most mu per unit of y, so the
-    tail is at most density (a^2 / r + 2 a mu / r^2 + 2 mu^2 / r^3), a the distance at its start.
+    There ln of the density falls at a rate r of at least 9, and (l - middle)^2 grows by at most mu per unit of y. So
+    the tail is at most density (a^2 / r + 2 a mu / r^2 + 2 mu^2 / r^3), a the distance at its start.
     """
     total, mu = 0.0, pld.mu
     for at, rate in ((low, min(pld.power, 0.0) * mu - low), (high, high - max(pld.power, 0.0) * mu)):

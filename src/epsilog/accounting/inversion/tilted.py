@@ -1,10 +1,9 @@
-"""Loss laws tilted by e^(theta L) whose characteristic function is known, and from where on their product is small.
+"""PLDs tilted by e^(theta L) with a known characteristic function, and the decay of their product.
 
-``get_tilting`` finds the tilted law of a pair: Gaussian, Laplace, atoms; the Poisson-sampled Gaussian has a module of
-its own. ``find_decay_frequency`` proves from which frequency on the composed modulus is small: sqrt(1 - |phi|^2) is
-subadditive in the frequency and at most spread * w, so what is known at one frequency holds, a little less, on both
-sides of it; far out the parts' own decay takes over. All errors are bounded: docs/accounting/spectral.md, sections 3
-to 5.
+``get_tilting`` returns the tilted PLD of a pair: Gaussian, Laplace, atoms; the Poisson-sampled Gaussian has a separate
+module. ``find_decay_frequency`` proves from which frequency on the composed modulus is small. sqrt(1 - |phi|^2) is
+subadditive in the frequency and at most spread * w, so a bound at one frequency holds, slightly reduced, on both sides
+of it. Far out the decay of each part takes over. All errors are bounded: docs/accounting/spectral.md, sections 3 to 5.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from epsilog.numerics.distributions.base import Array, DiscretePair, GaussianPai
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 from epsilog.numerics.rounding import BOUND, ELEMENTARY, SECOND_ORDER, TINY, TWICE, gamma, round_down, round_up
 
-_LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits
-_EXTREME = 1e100  # a mu whose square, and whose inverse's, a double can still hold
+_LEAST_TILT = -0.499  # of a Laplace distribution: nearer to -1/2 its closed form loses its digits
+_EXTREME = 1e100  # a mu with a square, and an inverse square, in double range
 
 Tilt = Callable[[float], TiltedDistribution]
 _DECAY = 62  # roundings of an exponential of a product, whose condition is below 1 beside 1, and of six operations
@@ -42,7 +41,7 @@ _SQUARE = 8  # of x^2 for |phi - 1| = x <= 2, by x: hypot errs by less than an u
 
 
 def get_tilting(pair: DominatingPair) -> Tilt:
-    """Returns the function from a tilt to the tilted law of ``pair``.
+    """Return the function from a tilt to the tilted PLD of ``pair``.
 
     Raises:
         InversionInfeasibleError: its characteristic function has no proven form here.
@@ -157,7 +156,7 @@ class TiltedLaplace:
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
         """Returns M(theta + i w) / M(theta) about the mean."""
-        theta, a, mean = self.theta, self.largest, self.moments.mean  # of a law that was not mirrored
+        theta, a, mean = self.theta, self.largest, self.moments.mean  # of a PLD that was not mirrored
         z = theta + 1j * frequencies
         near = np.exp(1j * frequencies * (a - mean))
         far = math.exp(-(2 * theta + 1) * a) * np.exp(-1j * frequencies * (a + mean))
@@ -181,7 +180,7 @@ class TiltedDiscrete:
 
     @property
     def infinite(self) -> float:
-        """Returns what one law alone can produce."""
+        """Return the mass of P or Q alone."""
         return self.pair.infinity_mass
 
     @cached_property
@@ -230,8 +229,8 @@ class TiltedDiscrete:
 Distributions = Sequence[tuple[TiltedDistribution, int]]
 
 _MOST_PASSES = 40
-_MOST_EFFORT = 1_500_000  # terms of all sums of a scan; more where there are many laws
-_EFFORT_OF_ONE = 40_000  # terms of the sums of each law
+_MOST_EFFORT = 1_500_000  # terms of all sums of a scan; more for many PLDs
+_EFFORT_OF_ONE = 40_000  # terms of the sums of each PLD
 _FARTHEST = 1e7
 _NEAREST = np.array([1.0, 1.15, 1.35, 1.7, 2.3, 3.2, 4.6])  # over the first frequency; then each twice the one before
 _STEP, _TRIED = 1.4, 12  # a factor from one frequency that is tried to the next; how many at once
@@ -248,7 +247,7 @@ def find_decay_frequency(plds: Distributions, nats: float, *, first: float, most
     """The frequency, ``first`` or above and up to ``most``, from which on the modulus is proven to be at most e^-nats.
 
     Raises:
-        InversionInfeasibleError: there is none, or it takes too long to find.
+        InversionInfeasibleError: it does not exist, or takes too long to find.
     """
     plain = [(pld, count) for pld, count in plds if not isinstance(pld, TiltedSampledGaussian)]
     if plain and _has_decayed(plain, np.array([1.5 * first]), nats)[0]:
@@ -325,7 +324,7 @@ def _cover_mass(plds: Distributions, points: Array, nats: float) -> tuple[Array,
     """How far to either side of each point the composed modulus is at most e^-nats, 0 where it is not; and terms."""
     counts = np.array([count for _, count in plds], dtype=np.float64)
     spreads = np.array([pld.spread for pld, _ in plds])
-    accuracy = _ACCURACY - math.log(min(nats / counts.sum(), 1.0))  # beside what one round has to lose
+    accuracy = _ACCURACY - math.log(min(nats / counts.sum(), 1.0))  # relative to the decay of one round
     known = [pld.characteristic(points, accuracy) for pld, _ in plds]
     rises, terms = np.stack([_rise(one) for one in known], axis=1), sum(one.terms for one in known)
     if len(counts) == 1:

@@ -1,10 +1,10 @@
 """Very many rounds: delta by the central limit theorem, tilted, with the Berry-Esseen error.
 
-With the tilted law of the summed loss S, delta(e) = e^(K(theta) - theta e) E k(S - e), k(y) = e^(-theta y) (1 - e^-y)
-for y > 0. k rises to its peak and falls again: so replacing S by a normal law moves the mean by at most twice the peak
-times the largest distance of the two distribution functions. K, mean, variance and third moments of a round are sums
-over cells, each between its values at the ends, and of second order in a small loss before anything is rounded: no
-number of rounds and no sampling probability is too extreme. docs/accounting/many-rounds.md proves it.
+With S the tilted sum of losses, delta(e) = e^(K(theta) - theta e) E k(S - e), k(y) = e^(-theta y) (1 - e^-y) for y > 0.
+k rises to its peak and falls again. So replacing S by a normal variable moves the mean by at most twice the peak times
+the largest distance of the two distribution functions. K, mean, variance and third moments of a round are sums over
+cells, each between its values at the ends. They are of second order in a small loss before any rounding: no number of
+rounds and no sampling probability is too extreme. docs/accounting/many-rounds.md has the proof.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from epsilog.numerics.rounding import (
     union_probability,
 )
 
-FEWEST = 10_000  # rounds from which on a normal law may be near enough
+FEWEST = 10_000  # rounds from which on a normal distribution may be close enough
 _BERRY_ESSEEN = 0.56  # Shevtsova 2010 (Doklady Mathematics 82(3)): summands need not be alike
 _CELLS, _ROUGH = 100_000, 2_000
 _LOST = 1e-6  # of delta: what cutting the tails of all rounds together may add
 _MOST_LOSS = 300.0  # of a cell's base ratio: its exponential's powers are within reach
 _MOST_ATOMS = 300_000
 _SMALL = 0.02  # a ratio below which differences are taken as series
-_MOST_PARTS = 20  # of unlike kinds: each has cells of its own
+_MOST_PARTS = 20  # of different kinds, each with separate cells
 _LEAST_TAIL = 1e-290  # that a double can hold
 _FAR = 8.0  # deviations from the tilted mean that are looked at
 _MEAN = 8  # roundings of the middle of two means and of half their distance, by both: sums, products, halves
@@ -85,7 +85,7 @@ class _RatioCells(NamedTuple):
 
 
 def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
-    """Bounds the answer about 10,000 rounds and more; None for fewer, and for laws that have no cells there."""
+    """Bound the answer about 10,000 rounds and more; None for fewer, and for pairs without cells here."""
     if composition.has_pairs and composition.orderings(relevant_delta(question))[0].rounds > 1:
         with suppress(InversionInfeasibleError):
             return bound_by_central_limit(composition.orderings(relevant_delta(question)), question)
@@ -96,7 +96,7 @@ def bound_by_central_limit(orderings: Sequence[PairComposition], question: Quest
     """Bounds the answer over all orderings.
 
     Raises:
-        InversionInfeasibleError: too few rounds, or a law that has no cells here.
+        InversionInfeasibleError: too few rounds, or a pair without cells here.
     """
     lower = upper = 0.0
     for ordering in orderings:
@@ -119,7 +119,7 @@ def _same(one: Parts, other: Parts) -> bool:
 
 
 def _bounds(parts: Parts, question: Question, above: Parts = ()) -> Bounds:
-    """Bounds one composition; the pairs ``above`` say what laws below them leave out."""
+    """Bound one composition; the pairs ``above`` bound what the pairs below leave out."""
     rounds = sum(count for _, count in parts)
     if rounds < FEWEST or len(parts) > _MOST_PARTS:
         raise InversionInfeasibleError("too few rounds, or too many kinds of them")
@@ -182,7 +182,7 @@ class TiltedComposition:
         return Bounds(min(lower, 1.0), min(upper + LEAST, 1.0))
 
     def _kernel(self, epsilon: float) -> tuple[float, float]:
-        """The kernel's mean under the normal law, and how far that of the true one may be off."""
+        """Return the kernel's mean under the normal distribution, with a bound on the error."""
         away, theta = (self.mean - epsilon) / self.deviation, self.theta
         if abs(away) > _FAR:
             return 0.0, self._peak
@@ -229,7 +229,7 @@ class _Moments(NamedTuple):
 
 
 def _cells(pair: DominatingPair, tail: float, count: int, missing: float) -> _RatioCells:
-    """Cuts a pair whose base law is known exactly, but for a mass that may be ``missing``, as much on either side.
+    """Cut a pair with an exactly known base pair, except for a mass that may be ``missing`` on each side.
 
     ``tail`` is what may be cut off on either side, beyond that.
     """

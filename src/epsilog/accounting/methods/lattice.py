@@ -50,14 +50,14 @@ _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may a
 
 
 def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:
-    """Bounds the answer; None where a part has no pair of its own."""
+    """Bound the answer; None if a part has no pair."""
     if not composition.has_pairs:
         return None
     return bound_on_lattice(composition.orderings(relevant_delta(question)), question, gap=gap)
 
 
 def bound_above(composition: Composition, question: Question, gap: float) -> Bounds | None:
-    """The same from above only: never better than ``bound``, and several times as fast."""
+    """Bound from above only: at least the bound of ``bound``, and several times as fast."""
     if not composition.has_pairs:
         return None
     return Bounds(0.0, _upper_bound(composition.orderings(relevant_delta(question)), question, gap=gap))
@@ -179,7 +179,7 @@ class _Search:
     def lower_bound(self) -> float:
         """Computes the best lower bound at the present step, or at the finest that memory holds.
 
-        The first time every instance is looked at, then the one that was best and those beside it.
+        The first call tries every instance, later calls the previous best and its neighbors.
         """
         best, winner = 0.0, self.instances[0]
         for which in self.instances:
@@ -249,7 +249,7 @@ def _answer(question: Question, composition: LatticeComposition, guess: float) -
 
 
 def _below(question: Question, composition: LatticeComposition, answer: float) -> bool:
-    """Whether the composition's answer is below one that is known, if that is told more quickly than the answer."""
+    """Return whether the composition's answer is below a known one, if that is faster than the answer."""
     return isinstance(question, EpsilonAt) and composition.delta(answer) < question.delta
 
 
@@ -263,7 +263,7 @@ def _roughly(question: Question, composition: LatticeComposition) -> float:
 
 
 def _single(orderings: tuple[PairComposition, ...], question: Question) -> Bounds:
-    """Bounds the answer for one release, exactly but for rounding."""
+    """Bound the answer for one release, exact up to rounding."""
     lower = upper = 0.0
     for ordering in orderings:
         for parts, side in ((ordering.upper, 1), *((low, 0) for low in ordering.lowers)):

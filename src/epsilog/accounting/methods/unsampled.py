@@ -69,10 +69,10 @@ def bound_without_sampling(composition: Composition, question: Question, gap: fl
 
 
 def _bound_revealed_rounds(composition: Composition, question: Question) -> float:
-    """Bounds the answer from above for whoever sees in which rounds the unit is, over Gaussians.
+    """Bound the answer from above by revealing the rounds of the unit, over Gaussians.
 
-    It is in no more rounds of a kind than are counted with, but for a chance that is taken from delta; given the
-    rounds, what they show is one Gaussian (certified-bounds, 1.5).
+    The unit is in no more rounds of a kind than counted, except for a probability taken from delta. Given the rounds,
+    their release is one Gaussian (certified-bounds, 1.5).
     """
     if not composition.sampled or any(part.exact_share is None for part in composition.sampled):
         return no_privacy_answer(question)
@@ -90,7 +90,7 @@ def _bound_revealed_rounds(composition: Composition, question: Question) -> floa
 
 
 def _distance(composition: Composition, part: Release, count: int, chance: float) -> float | None:
-    """The mu of so many rounds of a part, of those in which the unit is but for this chance; None without one."""
+    """Return the mu of the rounds of a part with the unit in them, except for this probability; None without one."""
     if part.exact_share is None:
         return Composition({part: count}, composition.relation).mu
     mu, share = Composition.of(part.inner[0], composition.relation).mu, round_up(float(part.exact_share), ONCE)

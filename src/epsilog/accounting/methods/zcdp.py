@@ -40,16 +40,16 @@ def bound(composition: Composition, question: Question, gap: float) -> Bounds | 
 
 
 def _largest(composition: Composition, question: Question, gap: float) -> float:
-    """Bounds the answer from below by the largest statement alone: what is beside it only adds."""
+    """Bound the answer from below by the largest statement alone; the other parts only add to it."""
     largest = ZeroConcentratedDP(max(rho for rho, _ in composition.rho))
     found = bound_lone_zcdp(Composition({largest: 1}, composition.relation), question, gap)
     return 0.0 if found is None else found.lower
 
 
 def bound_lone_zcdp(composition: Composition, question: Question, gap: float) -> Bounds | None:
-    """Bounds the answer about one statement with nothing beside it; None for anything else, or out of reach.
+    """Bound the answer about a single statement; None for anything else, or out of reach.
 
-    Above stands the best that its divergences prove; below, a mechanism with two outcomes that satisfies it.
+    Above, the best bound from its divergences; below, a mechanism with two outcomes that satisfies it.
     """
     if not composition.rho or len(composition.rho) < len(composition.counts):
         return None
@@ -114,7 +114,7 @@ def _keeps_both(rho: float, p: float, q: float, part: float) -> bool:
 
 
 def _extreme(rho: float, order: float, epsilon: float) -> tuple[float, float]:
-    """About the chances with the largest p - e^epsilon q whose Renyi divergence at the order is order times rho.
+    """Return about the probabilities with the largest p - e^epsilon q at a Renyi divergence of order times rho.
 
     The likelihood ratio is e^u with one answer and e^-v with the other, where the convex function of ``moments``
     touches: a longer v has more divergence.
@@ -148,9 +148,9 @@ def _extreme(rho: float, order: float, epsilon: float) -> tuple[float, float]:
 def _keeps(rho: float, chances: tuple[float, float], losses: tuple[float, float], part: float) -> bool:
     """Whether a loss of u with chance p, else of -v, provably has a divergence of at most rho times any order above 1.
 
-    K(t), the logarithm of the mean of e^(t loss), t = order - 1, must be at most rho t (1 + t). It is convex with
-    K(0) = 0, so K(t) / t rises: up to the first point of a grid its value there will do, beyond the last its limit, u,
-    and between two points that are h apart the chord, from which rho t (1 + t) is at most rho h^2 / 4 away.
+    K(t), the logarithm of the mean of e^(t loss), t = order - 1, must be at most rho t (1 + t). It is convex with K(0)
+    = 0, so K(t) / t rises. Up to the first point of a grid its value there suffices, beyond the last its limit, u.
+    Between two points h apart the chord does; rho t (1 + t) is at most rho h^2 / 4 away from it.
     """
     (p, rest), (u, v) = chances, losses
     last = u / rho

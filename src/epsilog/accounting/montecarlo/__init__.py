@@ -1,17 +1,16 @@
-"""Certificates by simulation, for releases that no closed form prices.
+"""Certificates by simulation, for releases without a closed form.
 
-Balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sampling, k rounds of all. ``search_noise`` goes
-from a mechanism and a goal to a noise level, a claim and evidence; ``certify_delta`` bounds the delta of one mechanism;
-``recompute_document`` redraws it. ``plan_noise_search`` and ``plan_certificate`` settle everything first,
-``run_noise_search`` and ``run_certificate`` draw. ``draw_losses`` draws for estimates of your own.
-``compute_balls_in_bins_delta`` is exact where the noise is independent. The four functions of the reference
-(``overall_delta``, ``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the
-``*_delta`` bounds beside them promise more for the same draws.
+Supported: balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sampling, random allocation.
+``search_noise`` goes from a mechanism and a goal to a noise level, a claim and evidence; ``certify_delta`` bounds the
+delta of one mechanism; ``recompute_document`` redraws it. ``plan_noise_search`` and ``plan_certificate`` fix the whole
+plan first; ``run_noise_search`` and ``run_certificate`` draw. ``draw_losses`` draws for other estimates.
+``compute_balls_in_bins_delta`` is exact for independent noise. The four functions of the reference (``overall_delta``,
+``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the ``*_delta`` bounds
+are tighter for the same draws.
 
-Where to look: ``pairs`` (what is drawn), ``tilt`` (importance sampling), ``shards`` (streams that can be drawn again),
-``bounds`` and ``intervals`` (what counts of draws promise), ``sweeps`` and ``certificates`` (from a goal to a claim),
-``recompute`` (which trusts none of it), ``strategies`` (columns of noise). Only ``run`` touches files, processes and
-entropy.
+Modules: ``pairs`` (sampled pairs), ``tilt`` (importance sampling), ``shards`` (repeatable streams), ``bounds`` and
+``intervals`` (guarantees from counts), ``sweeps`` and ``certificates`` (from a goal to a claim), ``recompute`` (which
+trusts none of it), ``strategies`` (columns of noise). Only ``run`` uses files, processes and entropy.
 """
 
 from epsilog.accounting.montecarlo.bounds import (

@@ -1,13 +1,13 @@
 """What a verified release promises once the simulation's own randomness is counted in.
 
-Candidates are verified in a list's order by independent draws; the last one before the first failure is released, or
-the fallback if the first one fails. The index released is independent of private data, so the released mechanism is a
-mixture and its delta at the one epsilon of interest is at most E[delta_I] = Int Pr[delta_I > y] dy; and delta_I > y
-only if the first candidate with delta > y passed. Each bound below is that integral for one kind of test. Proofs and
+Candidates are verified in a list's order by independent draws. The last one before the first failure is released, or
+the fallback if the first one fails. The released index is independent of private data, so the released mechanism is a
+mixture. Its delta at the one epsilon of interest is at most E[delta_I] = Int Pr[delta_I > y] dy, and delta_I > y only
+if the first candidate with delta > y passed. Each bound below is that integral for one kind of test. Proofs and
 hypotheses: ``docs/montecarlo/bounds.md``. ``sweeps`` enforces the hypotheses; these functions only compute.
 
-Throughout, ``samples`` is N, ``hits`` is the largest number of hits that passes (k), ``bound`` is the hard bound M of
-the estimator (a hit has probability delta / M), and ``fallback_delta`` is the fallback's delta (0: it reveals nothing).
+Notation: ``samples`` is N; ``hits`` is k, the largest passing number of hits; ``bound`` is M, the hard bound of the
+estimator (a hit has probability delta / M); ``fallback_delta`` is the fallback's delta (0: it reveals nothing).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, boun
 def supremum_delta(
     *, samples: int, hits: int, fallback_delta: float = 0.0, bound: float = 1.0, cells: int = 2000
 ) -> float:
-    """Bounds the released delta over every *fixed* list whose candidates get independent draws; at most the above.
+    """Bound the released delta over every *fixed* list of candidates with independent draws; at most the above.
 
     Solves W(y) = max(y, sup_{y' > y} y + F(y') (W(y') - y)) from the top, F the chance of passing, W the best expected
     delta with y in hand. Within a cell a step is free and every pass is as likely as at the cell's lower end: an upper
@@ -147,11 +147,11 @@ def supremum_delta(
 def bound_listed_delta(
     tests: Sequence[tuple[int, int, float]], *, fallback_delta: float = 0.0, cells: int = 2000
 ) -> float:
-    """Bounds the released delta of a list whose tests are known one by one, if every candidate has draws of its own.
+    """Bound the released delta of a list with known tests, if every candidate has separate draws.
 
-    Solves W_i(y) = max(y, sup_x y + F_i(x) (W_{i+1}(x) - y)) from the last test to the first, W_i the best expected
-    delta with y in hand and the tests from i on to come. Within a cell every pass is as likely as at its lower end and
-    worth as much as at its upper end: an upper bound for any number of cells.
+    Solve W_i(y) = max(y, sup_x y + F_i(x) (W_{i+1}(x) - y)) from the last test to the first. W_i is the best expected
+    delta with y in hand and the tests from i on to come. Within a cell every pass has the probability of its lower end
+    and the value of its upper end: an upper bound for any number of cells.
 
     Args:
         tests: samples, hits and bound of each candidate's test, in the list's order.
@@ -187,7 +187,7 @@ def _bound_listed(tests: tuple[tuple[int, int, float], ...], fallback: float, ce
 
 
 def _grid(tests: Sequence[tuple[int, int, float]], fallback: float, cells: int) -> Array:
-    """The ends of cells from 0 to 1: fine where some passing chance falls, coarse beside it, and nothing far away."""
+    """Return the ends of cells from 0 to 1: fine at passing probabilities, coarse near them, none far away."""
 
     def between(low: float, high: float, count: int) -> Array:
         return np.linspace(

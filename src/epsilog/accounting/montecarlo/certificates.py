@@ -1,4 +1,4 @@
-"""A simulated delta with an exact confidence interval, and evidence that anybody can recompute.
+"""A simulated delta with an exact confidence interval, and recomputable evidence.
 
 The number of draws, the tilt and the bound M are settled before the draws; the interval is Clopper-Pearson on integer
 hits, half of the failure probability per direction. A certificate that leaves its proven brackets is refused.
@@ -78,7 +78,7 @@ def certificate_plan_from_json(data: dict[str, Any]) -> CertificatePlan:
 
 @dataclass(frozen=True, slots=True)
 class Certificate(SimulationResult[CertificatePlan]):
-    """Delta of a release at one epsilon, in an interval that holds but for a small failure probability.
+    """Delta of a release at one epsilon, in an interval with a small failure probability.
 
     Attributes:
         plan: what was settled beforehand.
@@ -160,7 +160,7 @@ def run_certificate(
 ) -> Certificate:
     """Draws what was planned, and bounds delta.
 
-    ``nonce`` is public, and was not known to anybody when the plan's ``commitment`` was published; all else is as in
+    ``nonce`` is public, and unknown when the plan's ``commitment`` was published; other arguments as in
     ``certify_delta``.
     """
     return _draw_certificate(plan, resolve_source(seed, journal, nonce=nonce), workers, journal, progress)
@@ -196,12 +196,12 @@ def certify_delta(
         release: a matrix mechanism with its participation, balls-in-bins, or Poisson-sampled Gaussian rounds.
         epsilon: in nats, at least 0.
         failure: chance over the draws that the interval is wrong; shared by the directions.
-        samples: draws per direction; by default enough for ``gap``, judged by a pilot whose draws are not used again.
+        samples: draws per direction; by default enough for ``gap``, judged by a pilot with separate draws.
         gap: relative distance wanted between the upper bound and the estimate; only steers the default ``samples``.
         payoffs: certified profiles of other events composed with this release, remove and add, at this epsilon.
         seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
         workers: processes; ``None`` uses joblib's configured backend.
-        journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
+        journal: file for the entropy and the finished shards, so that a killed run can resume.
         progress: called after each shard.
 
     Raises:

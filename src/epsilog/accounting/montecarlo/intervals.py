@@ -18,7 +18,7 @@ from epsilog.numerics.rounding import BOUND
 from epsilog.terms import check
 
 Array = NDArray[np.float64]
-FEW = 128  # hits; below, the law is summed, since SciPy's incomplete beta function errs there by up to 6e-8
+FEW = 128  # hits; below, the distribution is summed, since SciPy's incomplete beta function errs there by up to 6e-8
 _FURTHER = 3 * FEW  # terms after which nothing is left
 LEAST_FAILURE = 1e-250  # of a failure probability; parts of it must stay clear of underflow
 
@@ -47,10 +47,10 @@ def binomial_sf(probability: Array, samples: int, hits: int) -> Array:
 
 
 def _tails(probability: Array, samples: int, hits: int) -> tuple[Array, Array]:
-    """Both sides of the binomial law: the one beyond its mode summed from its largest term, the other the rest."""
+    """Return both tails of the binomial distribution: one summed from its largest term, the other its complement."""
     below = np.zeros(probability.shape)
     above = np.zeros(probability.shape)
-    right = probability * (samples + 1.0) >= hits + 1  # the mode lies above: at most ``hits`` is the tail
+    right = probability * (samples + 1.0) >= hits + 1  # the mode is above: at most ``hits`` is the tail
     for tail, where, term in ((below, right & (probability < 1), hits), (above, ~right & (probability > 0), hits + 1)):
         p = probability[where][:, None]
         if term == hits:
@@ -114,8 +114,8 @@ def lower_confidence_bound(hits: int, samples: int, failure: float) -> float:
 def anytime_interval(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
     """Computes an interval that holds at all sample sizes at once, so that one may look and stop at will.
 
-    The likelihood of the counts, mixed over a Beta(1/2, 1/2) prior, over that at p is a martingale of mean 1
-    under p; it ever reaches 1 / failure with probability at most ``failure`` (Ville).
+    The likelihood of the counts under a Beta(1/2, 1/2) prior, over that at p, is a martingale of mean 1 under p. It
+    ever reaches 1 / failure with probability at most ``failure`` (Ville).
 
     Source:
         Robbins 1970; Howard et al. 2021 (arXiv:1810.08240).

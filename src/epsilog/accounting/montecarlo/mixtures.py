@@ -1,9 +1,9 @@
 """Balls-in-bins over any strategy matrix: a mixture of Gaussians, drawn through the Gram matrix of its modes.
 
-With independent noise the modes of a Renyi tilt are drawn jointly and exactly, through the partition they make: the
-lambda + 1 draws of a slot fall into a partition of lambda + 1, whose chance under uniform draws is multinomial; a
-slot drawn n times brings the factor e^joint[n] (balls-in-bins: joint[n] = h n (n - 1) / 2). The normaliser is the Renyi
-moment E_Q[(P / Q)^(lambda + 1)] itself, so the bound M is the Renyi bound on delta: the smallest possible.
+With independent noise the modes of a Renyi tilt are drawn jointly and exactly, through their partition. The lambda + 1
+draws of a slot fall into a partition of lambda + 1, which is multinomial under uniform draws. A slot drawn n times has
+the factor e^joint[n] (balls-in-bins: joint[n] = h n (n - 1) / 2). The normalizer is the Renyi moment E_Q[(P /
+Q)^(lambda + 1)] itself, so the bound M is the Renyi bound on delta: the smallest possible.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def gaussian_joint(order: int, energy: float) -> Array:
 
 
 def log_moment(order: int, bins: int, joint: Array) -> float:
-    """Log of E_Q[(P / Q)^(order + 1)], P the mean of ``bins`` modes in coordinates of their own.
+    """Log of E_Q[(P / Q)^(order + 1)], P the mean of ``bins`` modes in separate coordinates.
 
     Args:
         order: lambda.
@@ -106,8 +106,8 @@ def log_mean_exp(fields: Array) -> Array:
 def _log_mean_exp(noise: Array, *, sign: int, floor: float, scale: float = 1.0, offset: float = 0.0) -> Array:
     """``sign`` times the log mean exp of the rows of scale * noise - offset; shape (n, b) to (n,).
 
-    ``-inf`` where a row's maximum alone shows the result to be at most ``floor``: a mean lies between the largest
-    term over b and the largest term. What is not a number stays none, for the caller to refuse.
+    ``-inf`` for rows with a maximum that shows the result to be at most ``floor``: a mean is between the largest term
+    over b and the largest term. NaN stays NaN, and the caller refuses it.
     """
     log_bins = math.log(noise.shape[1])
     peak = noise.max(axis=1)
@@ -133,7 +133,7 @@ class Pair(ABC):
 
     mean_energy: float  # mean over participations of |m_S|^2 / s^2
     mean_field_energy: float  # |mean over participations of m_S|^2 / s^2
-    largest_tilt: int = 0  # the highest Renyi order of a tilt whose weights are bounded
+    largest_tilt: int = 0  # the highest Renyi order with bounded weights of the tilt
 
     @abstractmethod
     def draw(
@@ -141,8 +141,8 @@ class Pair(ABC):
     ) -> tuple[Array, Array]:
         """Draws ``count`` privacy losses; those known to be at most ``floor`` may come back as ``-inf``.
 
-        With ``shift`` c > 0 (add only) the noise is centred at -c times the mean of m_S, and the second array is the
-        log of the likelihood ratio of the unshifted to the shifted law; it is 0 otherwise. Shapes (count,).
+        With ``shift`` c > 0 (add only) the noise is centered at -c times the mean of m_S. The second array is then the
+        log of the likelihood ratio of the unshifted to the shifted distribution, otherwise 0. Shapes (count,).
         """
 
     def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:  # noqa: ARG002

@@ -1,13 +1,13 @@
 """Estimate, verify, release: one call from a mechanism and a goal to a noise level, a claim and its evidence.
 
-A pilot on draws of its own settles everything: the list of candidates (from the most noise to the least), their tilts,
+A pilot with separate draws fixes everything: the list of candidates (from the most noise to the least), their tilts,
 bounds M, draws N and passing counts k. Then the candidates are verified in order with fresh draws each, and the last
-one before the first failure is chosen. The claim counts the verification's own randomness in (``bounds``), so it needs
-no confidence level: it is a plain (epsilon, delta) statement about "verify, then run what was chosen".
+one before the first failure is chosen. The claim includes the verification's randomness (``bounds``), so it needs no
+confidence level. It is a plain (epsilon, delta) statement about "verify, then run the chosen candidate".
 
-What ``bounds`` assumes is settled here and not by the caller: iid draws, fresh streams per candidate and direction, a
-pass in both directions, the order and the stop at the first failure, one run per entropy. A seed that the caller chose
-marks the result a simulation.
+This module, not the caller, ensures the assumptions of ``bounds``: iid draws, fresh streams per candidate and
+direction, a pass in both directions, the order and the stop at the first failure, one run per entropy. A seed chosen by
+the caller marks the result as a simulation.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class NoiseSearchPlan(Plan):
     def claim(self) -> float:
         """Delta of verifying and releasing, an upper bound: the worse of the two directions.
 
-        Every candidate has draws of its own, so the list's own bound holds beside that of any list with such tests.
+        Every candidate has separate draws, so the bound of the list holds, and that of any list with such tests.
         """
         sides = ([pair[side] for pair in self.checks] for side in range(2))
         return max(_bound_release(side, self.fallback_delta) for side in sides)
@@ -204,13 +204,13 @@ def plan_noise_search(
         target_delta: of the claim.
         seed: of the pilot's streams; part of the plan.
         noises: the candidates, falling; by default a grid of relative ``step`` around the pilot's guess.
-        slack: a candidate whose delta is this much below the target ...
+        slack: a candidate with delta this much below the target ...
         power: ... passes with about this chance; settles the number of draws.
         step: relative distance of two candidates.
         fallback_delta: delta of what is released if all fail; 0: nothing is.
 
     Raises:
-        CalibrationError: no noise meets the goal, or the fallback leaves no room.
+        CalibrationError: no noise meets the goal, or the fallback uses up the target.
     """
     target_delta = check.in_open_interval(0, 1)(target_delta=target_delta)
     slack = check.in_open_interval(0, 1)(slack=slack)
@@ -325,7 +325,7 @@ class NoiseSearchResult(SimulationResult[NoiseSearchPlan]):
         chosen: position of the released candidate, by the evidence; ``None``: the fallback (or nothing).
 
     Raises:
-        ValueError: evidence of another plan, or that stops without a failure, or goes on after one.
+        ValueError: evidence of another plan, or that stops without a failure, or continues after one.
     """
 
     chosen: int | None = field(init=False)
@@ -387,8 +387,8 @@ def run_noise_search(
 ) -> NoiseSearchResult:
     """Verifies the candidates in order, with fresh draws each, until one fails; chooses the last that passed.
 
-    ``plan`` was settled from anything but private data and the draws of this very run; ``nonce`` is public, and was not
-    known to anybody when the plan's ``commitment`` was published; all else is as in ``search_noise``.
+    ``plan`` was fixed without private data and without the draws of this run. ``nonce`` is public, and unknown when the
+    plan's ``commitment`` was published; other arguments as in ``search_noise``.
     """
     return _verify_candidates(plan, resolve_source(seed, journal, nonce=nonce), workers, journal, progress)
 
@@ -435,7 +435,7 @@ def search_noise(
         fallback_delta: delta of what is released if all candidates fail; 0: nothing is released.
         seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
         workers: processes; ``None`` uses joblib's configured backend.
-        journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
+        journal: file for the entropy and the finished shards, so that a killed run can resume.
         progress: called after each shard.
 
     Returns:

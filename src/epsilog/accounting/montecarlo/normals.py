@@ -1,8 +1,8 @@
 """Standard normals by the array, and one thread of linear algebra while draws are made.
 
-With the extra ``fast``, and once many were asked for, a compiled loop calls the ziggurat of the generator that it is
-given, one number after the other: the same numbers and the same state afterwards, two to three times as fast. Loading
-it takes a second or so, which short runs do not get back.
+With the extra ``fast``, and after many draws, a compiled loop calls the ziggurat of the given generator, one number
+after the other. It gives the same numbers and the same state, two to three times as fast. Loading it takes about a
+second, which does not pay off in short runs.
 
 A block's products are small. Threads that share one cost more in waiting than they save, and they spin while they wait,
 which slows every other process of the machine; shards on ``workers`` use its cores well.
@@ -64,7 +64,7 @@ def _libraries() -> Any:
 
 @contextmanager
 def limit_to_one_thread() -> Iterator[None]:
-    """Limits linear algebra to one thread while anybody is inside; the last one out gives the threads back."""
+    """Limit linear algebra to one thread inside the context; the last exit restores the threads."""
     from threadpoolctl import OpenBLASController
 
     with _lock:

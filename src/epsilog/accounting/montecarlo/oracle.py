@@ -1,16 +1,16 @@
 """Deterministic delta of balls-in-bins with independent noise (C = I), to about ten digits in milliseconds.
 
-One unit joins one of b rounds, the same in each of E epochs; with t = sqrt(E) / noise_stddev the likelihood ratio is
-Lambda = S / b, where S = Y_1 + ... + Y_b and Y_i = exp(t X_i - t^2 / 2) are independent lognormals of mean 1 under Q:
+One unit joins one of b rounds, the same in each of E epochs. With t = sqrt(E) / noise_stddev the likelihood ratio is
+Lambda = S / b, S = Y_1 + ... + Y_b. The Y_i = exp(t X_i - t^2 / 2) are independent lognormals of mean 1 under Q:
 
     remove:  delta = E[(S - K)^+] / b,            K = b e^epsilon
     add:     delta = e^epsilon E[(K - S)^+] / b,  K = b e^-epsilon
 
 Both are inverse Laplace integrals of phi(z)^b e^(zK) / z^2, phi(z) = E e^(-zY), along a line to the right of 0 (add).
-For remove the line is pushed over the pole at 0, whose residue K - b is exactly the difference of the two payoffs, so
-that nothing cancels: what is left is the jump of phi across its cut on (-x, 0) and an arc that starts at -x. Derivation
-and error budget: ``docs/montecarlo/oracle.md``. Errors are estimated (two resolutions, round-off), not proven; every
-value is checked against proven brackets and refused outside them.
+For remove the line is pushed over the pole at 0. Its residue K - b is exactly the difference of the two payoffs, so
+nothing cancels. The rest is the jump of phi across its cut on (-x, 0) and an arc that starts at -x. Derivation and
+error budget: ``docs/montecarlo/oracle.md``. Errors are estimated (two resolutions, round-off), not proven; every value
+is checked against proven brackets and refused outside them.
 """
 
 from __future__ import annotations

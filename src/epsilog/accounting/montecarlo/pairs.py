@@ -97,7 +97,7 @@ def _build_error(release: Release, reason: str) -> UnsupportedMechanismError:
 
 
 def _require_memory(release: Release, *, path: int = 0, modes: int = 0, cells: int = 0) -> None:
-    """Refuses what would fill the memory before the first draw: a document may come from anybody."""
+    """Refuse releases that would fill the memory before the first draw: documents may be untrusted."""
     if path > MOST_ROUNDS or modes > MOST_MODES or cells > _MOST_CELLS:
         reason = f"it takes too much memory; at most {MOST_ROUNDS} rounds or slots, {MOST_MODES} bins"
         raise _build_error(release, reason)

@@ -89,7 +89,7 @@ class _Banded(Pair):
 class MinSepPair(_Banded):
     """b-min-sep: joins with probability p unless within the last b - 1 rounds; the loss by backward recursion.
 
-    f_t = ln((1 - p) e^(f_(t+1)) + p e^(r_t + f_(t+b))), f = 0 past the end; the loss is f_0, or for a warm start the
+    f_t = ln((1 - p) e^(f_(t+1)) + p e^(r_t + f_(t+b))), f = 0 past the end. The loss is f_0, or for a warm start the
     mean of f_0, ..., f_(b-1) with weights 1 : p : ... : p.
 
     Source:
@@ -213,8 +213,8 @@ class CyclicPoissonPair(_Banded):
 class RandomAllocationPair(_Banded):
     """k rounds of T, each set of them alike, with independent noise; the loss is a mean of products over such sets.
 
-    g_j, the log of the sum of products of j of the ratios seen so far, grows by ln(e^(g_j) + e^(r_t + g_(j-1))); the
-    loss is g_k less the log of how many sets there are.
+    g_j, the log of the sum of products of j of the ratios so far, grows by ln(e^(g_j) + e^(r_t + g_(j-1))). The loss is
+    g_k less the log of the number of sets.
 
     Source:
         The participation: Feldman & Shenfeld 2025 (arXiv:2502.08202), "k out of t random allocation".

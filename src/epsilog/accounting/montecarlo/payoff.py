@@ -1,7 +1,7 @@
-"""What a privacy loss costs: the payoff whose mean under the first distribution is delta.
+"""Payoffs of a privacy loss: their mean under the first distribution is delta.
 
-Alone, a loss L costs (1 - e^(epsilon - L))^+. Beside another event with privacy profile delta_other, composed
-independently, it costs delta_other(epsilon - L). Both lie in [0, 1] and never fall as L grows.
+Alone, a loss L costs (1 - e^(epsilon - L))^+. Composed independently with another event with privacy profile
+delta_other, it costs delta_other(epsilon - L). Both are in [0, 1] and nondecreasing in L.
 """
 
 from __future__ import annotations

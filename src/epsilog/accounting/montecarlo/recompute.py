@@ -130,7 +130,7 @@ def _same(stated: Any, again: Any, round_off: float) -> bool:
 
 
 def _redrawn(evidence: tuple[TrialEvidence, ...], seed: int, shards: int | None) -> list[str]:
-    """The shards whose hits differ when drawn again."""
+    """Return the shards with other hits when drawn again."""
     found = []
     for part in evidence:
         place = f"candidate {part.trial.candidate} {part.trial.tilt.direction}"

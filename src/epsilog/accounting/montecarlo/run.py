@@ -1,4 +1,4 @@
-"""The one door of the simulations to the outside: entropy, versions, workers, clusters, and the journal of a run.
+"""The external interface of simulations: entropy, versions, workers, clusters, and the journal of a run.
 
 Everything below takes a key and returns integers. ``workers`` is a number of processes, or ``None`` for whatever joblib
 is configured to use (``with joblib.parallel_config(backend="dask"): ...`` sends the shards to a cluster).
@@ -47,7 +47,7 @@ class RandomnessSource:
     """Where the randomness of a run comes from; what each provenance rules out: ``docs/montecarlo/evidence.md``.
 
     Attributes:
-        provenance: "entropy" of the operating system, a public "nonce", or a number that somebody has "chosen".
+        provenance: "entropy" of the operating system, a public "nonce", or a number that was "chosen".
         value: the number, up to 128 bits, in decimal; or the nonce.
     """
 
@@ -63,12 +63,12 @@ class RandomnessSource:
 
     @property
     def simulation(self) -> bool:
-        """Whether somebody chose the seed: such a run repeats another, it makes no claim of its own."""
+        """Whether the seed was chosen: such a run repeats another and makes no claim."""
         return self.provenance == CHOSEN
 
     @property
     def assumption(self) -> str:
-        """What whoever relies on the result believes about its seed."""
+        """The assumption about the seed on which the result relies."""
         return _SEES[self.provenance]
 
     def seed(self, plan: str) -> int:
@@ -118,8 +118,8 @@ class SoftwareVersions:
     Attributes:
         pilot: seed of the pilot draws that settled the plan.
         epsilog: version of this library.
-        numpy: version of the library whose distributions are drawn from.
-        scipy: version of the library whose special functions are used.
+        numpy: version of the library that draws from distributions.
+        scipy: version of the library of special functions.
     """
 
     pilot: int = 0
@@ -139,7 +139,7 @@ class SoftwareVersions:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A file that remembers a run's entropy and which shards are done, so that a killed run goes on where it was.
+    """A file for a run's entropy and finished shards, so that a killed run can resume.
 
     It is born once, whole and on disk before the first draw, and then only grows; a file of another run is refused.
     Hence a run that has a journal has one outcome, however often it is killed: ``docs/montecarlo/bounds.md``.
@@ -149,9 +149,9 @@ class Journal:
         run: fingerprint of the plan: everything else that determines the claim.
         source: of the randomness.
 
-    Each line has a tag that binds its count to this run and this shard, so that a count that was edited, or that
-    belongs to another run or shard, is refused. Whoever can write the file can make tags too: a certificate is checked
-    by drawing again (``recompute``), not by its journal.
+    Each line has a tag that binds its count to this run and this shard, so a count that was edited, or that belongs to
+    another run or shard, is refused. A writer of the file can make tags too: a certificate is checked by drawing again
+    (``recompute``), not by its journal.
     """
 
     path: Path
@@ -324,8 +324,8 @@ def use_dask_cluster(scheduler: str | None = None, *, workers: int = 1) -> Itera
         workers: how many processes such a cluster has.
 
     Raises:
-        CheckError: the cluster is not there, or a worker of it has other versions than are installed here: it would
-            draw other numbers, which nobody could draw again.
+        CheckError: the cluster is unavailable, or a worker has other versions than this installation: its draws would
+            not be reproducible.
         EpsilogError: the extra ``dask`` is not installed.
     """
     workers = check.integer(1)(workers=workers)

@@ -1,8 +1,8 @@
 """Keyed streams and shards: any part of a simulation can be recomputed alone, and parts merge as integers.
 
 A run is keyed by (seed, direction, candidate, shard, index). The first four are hashed to the 128-bit key of a Philox
-generator, whose counter starts at ``index`` times 2^192: block ``index`` of the shard, ``BLOCK`` draws. A shard is
-``SHARD`` draws. Which worker draws a shard, and in which order, does not matter. Drawing anything in another order
+generator. Its counter starts at ``index`` times 2^192: block ``index`` of the shard, ``BLOCK`` draws. A shard is
+``SHARD`` draws. The assignment of shards to workers, and their order, do not matter. Drawing anything in another order
 makes a new ``STREAM``.
 """
 
@@ -94,7 +94,7 @@ def open_pilot_stream(seed: int, direction: AdjacencyType) -> np.random.Generato
 def estimate_pilot_delta(
     release: Release, payoff: Payoff, direction: AdjacencyType, seed: int, *, draws: int = 4096
 ) -> float:
-    """Estimates delta from draws of their own stream, which no certificate uses."""
+    """Estimate delta from a separate stream, which no certificate uses."""
     pair = build_simulated_pair(release)
     tilt = tilts.choose_tilt(pair, payoff, direction)
     rng, log_m = open_pilot_stream(seed, direction), tilts.bound_log_value(pair, tilt, payoff)

@@ -1,8 +1,8 @@
 """Strategy columns for training with correlated noise: how much noise reaches the model, at what sensitivity.
 
 A Toeplitz strategy C has the generating function c(x). The model after t rounds carries the noise of row t of A C^-1 Z,
-A summing rounds, so its squared error per coordinate is the sum of the first t squared coefficients of
-1 / ((1 - x) c(x)), times the variance of Z.
+A summing rounds. Its squared error per coordinate is the sum of the first t squared coefficients of 1 / ((1 - x) c(x)),
+times the variance of Z.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def optimize_buffered_column(
 ) -> BufferedToeplitzStrategy:
     """Find decays and weights with a small prefix error for their sensitivity, without amplification.
 
-    A local search over columns that fall, from buffers whose memories are spread evenly, in logarithms, over the run.
+    A local search over nonincreasing columns, from buffers with memories spread evenly, in logarithms, over the run.
 
     Source:
-        McMahan, Xu & Zhang 2024 (arXiv:2408.08868), whose loss this is, for the mean error.
+        McMahan, Xu & Zhang 2024 (arXiv:2408.08868), for the loss, here of the mean error.
 
     >>> found = optimize_buffered_column(1, 64, separation=16, participations=4)
     >>> [round(one, 3) for one in (*found.decays, *found.weights)]

@@ -1,4 +1,4 @@
-"""Importance sampling with a hard bound: estimators V in [0, M] of delta whose cost hardly depends on delta.
+"""Importance sampling with a hard bound: estimators V in [0, M] of delta at a cost nearly independent of delta.
 
 Remove: draw lambda + 1 modes, each after the first with probability proportional to its likelihood ratio with those
 before, and centre the noise at their sum. With S_j the mean likelihood ratio at step j, V = payoff(L) e^(-lambda L)

@@ -68,7 +68,7 @@ def overall_delta(*, samples: int, base_delta: float) -> float:
 
 
 def base_delta(*, samples: int, target_delta: float) -> float:
-    """Finds the largest threshold whose ``overall_delta`` is at most ``target_delta``.
+    """Return the largest threshold with an ``overall_delta`` of at most ``target_delta``.
 
     Args:
         samples: independent draws per candidate.
@@ -129,7 +129,8 @@ def minimum_samples(*, base_delta: float, target_delta: float) -> int:
             nearest = needed.to_integral_value()
             if known >= size // 2 + 8 and abs(needed - nearest) > Decimal(10) ** -8:
                 return max(1, int(needed.to_integral_value(rounding="ROUND_CEILING")))
-            if abs(needed - nearest) <= Decimal(10) ** -8:  # an exact tie, as far as can be told: decide by the bound
+            # an exact tie, as far as precision allows: decide by the bound
+            if abs(needed - nearest) <= Decimal(10) ** -8:
                 return _settle_threshold(max(1, int(nearest) - 1), base, target)
 
 

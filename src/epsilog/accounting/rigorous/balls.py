@@ -1,4 +1,4 @@
-"""The door to Arb: balls that hold the exact value, and the two ways out of them, each to the safe side.
+"""The interface to Arb: balls that hold the exact value, and the two exits from them, each to the safe side.
 
 A ball is a number with a bound on how far off it is; every operation of Arb keeps the exact value inside (Johansson
 2017, arXiv:1611.02831). A ball that has become infinite or no number holds everything: what is read from it is the
@@ -52,7 +52,7 @@ def make_ball(number: Number) -> arb:
 
 
 def upper_double(value: arb) -> float:
-    """A double from 0 on that is proven to be at or above ``value``; ``inf`` if there is none.
+    """Return a double from 0 on that is proven to be at or above ``value``; ``inf`` if none is.
 
     >>> upper_double(make_ball(Fraction(1, 3))) >= Fraction(1, 3), upper_double(arb.nan())
     (True, inf)
@@ -76,7 +76,7 @@ def is_at_most(value: arb, bound: Number) -> bool:
 
 
 def hull(low: arb, high: arb) -> arb:
-    """A ball that holds all that lies between two."""
+    """Return a ball that contains everything between two."""
     return low.union(high)
 
 
@@ -104,5 +104,5 @@ def midpoint(value: arb) -> float:
 
 
 def normal_tail(x: arb) -> arb:
-    """The chance that a standard normal lies above ``x``."""
+    """Return the probability that a standard normal exceeds ``x``."""
     return (x / arb(2).sqrt()).erfc() / 2

@@ -1,4 +1,4 @@
-"""Delta as a sum over frequencies whose every error is above: tight, where the moments of all losses are known.
+"""Delta as a sum over frequencies with all errors bounded from above: tight, if the moments of all losses are known.
 
 Docs: accounting/rigorous, section 4. The period's copies only add, so that nothing has to be known of them.
 """

@@ -99,11 +99,11 @@ _FAMILIES: dict[str, Callable[..., BallProfile]] = {
     "bounded-range": BoundedRangeProfile,
     "statement": ApproximateDPProfile,
 }
-"""The profiles of exact laws; all Gaussians are one, and what gives all away is ``NonPrivateProfile``."""
+"""Return the profiles of exact pairs; all Gaussians are one, and infinity mass is ``NonPrivateProfile``."""
 
 
 def _on_sample(part: Release, relation: NeighboringRelation) -> BallProfile | None:
-    """The profile of what is computed on a sample; None if it tells nothing."""
+    """Return the profile of a sampled release; None if it releases nothing."""
     match _list_profiles(flatten(*part.inner), relation):
         case []:
             return None
@@ -121,7 +121,7 @@ def _build_exchanged_profile(part: Release) -> BallProfile | None:
     if not (inner := flatten(*part.inner)):
         return None
     base = _on_sample(part, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    if isinstance(base, NonPrivateProfile):  # whoever is in the sample is seen
+    if isinstance(base, NonPrivateProfile):  # every sampled unit is exposed
         return ApproximateDPProfile(Fraction(0), share)
     if not isinstance(base, GaussianProfile) or not all(one.states_absence for one in inner):
         raise _build_refusal(part, f"under {_REPLACE} Poisson sampling has a profile here over Gaussian noise only")

@@ -18,7 +18,7 @@ from epsilog.accounting.rigorous.profiles import BallProfile, GaussianProfile, P
 from epsilog.numerics.questions import log_kernel_max
 
 _POINTS = 240
-_FAR = 60.0  # deviations of a normal law
+_FAR = 60.0  # deviations of a normal distribution
 _FAINT = 1e-200
 _SHARES = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4)  # of the saddle's tilt
 _AFFORDABLE = 8.0  # nats of accuracy that a shorter sum may cost
@@ -31,7 +31,7 @@ Cumulant = Callable[[float], tuple[float, float, float]]
 
 
 def _of(losses: Array, log_masses: Array) -> Cumulant:
-    """Of a law of finitely many losses."""
+    """Cumulant of finitely many losses."""
 
     def cumulant(theta: float) -> tuple[float, float, float]:
         exponent = theta * losses + log_masses
@@ -104,7 +104,7 @@ class TiltPlan:
         theta: the tilt.
         near: about the epsilon that is looked for.
         deviation: of the tilted total loss.
-        period: a length after which its law, and the kernel, have fallen by what was asked.
+        period: a length after which the distribution, and the kernel, have fallen by the requested amount.
         kernel: about the tilted expectation of the kernel.
     """
 
@@ -149,7 +149,7 @@ class TiltPlanner:
         log_theta = _least(bound, float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)]))
         saddle, least = round_to_few_bits(math.exp(log_theta)), bound(log_theta)
         found = [self._at(saddle, nats, near)]
-        for share in _SHARES:  # rare large losses stretch the law at the saddle, and not a little below it
+        for share in _SHARES:  # rare large losses widen the distribution at the saddle, and not a little below it
             theta = round_to_few_bits(share * saddle)
             if theta * (bound(math.log(theta)) - least) < _AFFORDABLE:
                 found.append(self._at(theta, nats, near))

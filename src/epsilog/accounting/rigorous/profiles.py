@@ -1,7 +1,7 @@
 """One release, as the profile of its dominating pair: H(e) = E_P[(1 - e^(e - L))^+] at every real e, in balls.
 
-Nothing else about a pair is asked. The pairs are those of docs/accounting/certified-bounds.md, section 1, taken from
-the release itself and not from the accountant's rounded laws; docs/accounting/rigorous.md derives each profile.
+A pair is used only through its profile. The pairs are those of docs/accounting/certified-bounds.md, section 1, taken
+from the release itself and not from the accountant's rounded pairs; docs/accounting/rigorous.md derives each profile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class BallProfile(ABC):
         """H at ``epsilon``, any real number."""
 
     def max_loss(self) -> arb:
-        """The largest loss but for what gives everything away; infinite if none is the largest."""
+        """The largest finite loss; infinite if there is no largest."""
         return arb.pos_inf()
 
     def infinite(self) -> arb:
@@ -62,7 +62,7 @@ class GaussianProfile(BallProfile):
 
 @dataclass(frozen=True)
 class NonPrivateProfile(BallProfile):
-    """Two laws that have no outcome in common."""
+    """Two distributions that have no outcome in common."""
 
     def delta(self, epsilon: arb) -> arb:  # noqa: ARG002
         """H(e) = 1."""
@@ -83,7 +83,7 @@ class NonPrivateProfile(BallProfile):
 
 @dataclass(frozen=True)
 class LaplaceProfile(BallProfile):
-    """One Laplace law moved by ``far``, its scale being ``noise``."""
+    """One Laplace distribution shifted by ``far``, its scale being ``noise``."""
 
     far: Number
     noise: Number
@@ -100,7 +100,7 @@ class LaplaceProfile(BallProfile):
 
 @dataclass(frozen=True)
 class BoundedRangeProfile(BallProfile):
-    """An exponential mechanism whose losses have the range ``spread``."""
+    """An exponential mechanism with losses of the range ``spread``."""
 
     spread: Fraction
 
@@ -136,8 +136,8 @@ class _Finite(BallProfile):
 
 
 @lru_cache(maxsize=64)
-def _outcomes(profile: _Finite, bits: int) -> list[tuple[arb, arb]]:  # noqa: ARG001 - what was worked out with fewer is worse
-    """The outcomes, worked out once for each number of bits."""
+def _outcomes(profile: _Finite, bits: int) -> list[tuple[arb, arb]]:  # noqa: ARG001 - fewer bits give a worse result
+    """Return the outcomes, computed once for each number of bits."""
     return profile.outcomes()
 
 
@@ -184,7 +184,7 @@ class RandomizedResponseProfile(_Finite):
 
 @dataclass(frozen=True)
 class DiscreteLaplaceProfile(_Finite):
-    """One discrete Laplace law moved by ``shift``, chances falling by e^(-1/scale) a step."""
+    """One discrete Laplace distribution shifted by ``shift``; probabilities fall by e^(-1/scale) a step."""
 
     scale: Fraction
     shift: int
@@ -209,7 +209,7 @@ def _at_number(base: BallProfile, x: arb) -> arb:
         return base.delta(x.log())
     if bool(x <= 0):
         return 1 - x
-    return hull(1 - x, arb(1))  # H lies between 1 - x and 1 for x > 0
+    return hull(1 - x, arb(1))  # H is between 1 - x and 1 for x > 0
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Moments E_P[e^(z L)] on a line z = theta + i w, in balls: Gaussian, Laplace, outcomes, Poisson-sampled Gaussian.
 
-The last has no closed form: a trapezoid rule on exact nodes, whose error a strip of analyticity bounds, and a scan that
-proves how small the tilted characteristic function is beyond any frequency. Docs: accounting/rigorous, section 4.
+The last has no closed form: a trapezoid rule on exact nodes, with an error bounded by a strip of analyticity, and a
+scan that proves how small the tilted characteristic function is beyond any frequency. Docs: accounting/rigorous,
+section 4.
 """
 
 from __future__ import annotations
@@ -321,7 +322,7 @@ class _BallTrapezoidRule:
         weights: what they weigh, e^(s l) included.
         at_zero: E e^(s l).
         error: bounds what is left out, and the rule's own error, at every such w.
-        edges: between which nodes most of the weight lies.
+        edges: the nodes that enclose most of the weight.
         centre: about the tilted mean of l.
     """
 

@@ -1,7 +1,7 @@
-"""Balls-in-bins as a pair of laws, so that it composes: epochs with fresh bins, and other releases beside them.
+"""Balls-in-bins as a pair that composes: epochs with fresh bins, and other releases.
 
-The sums of ``ratio_sums`` are read as laws of the privacy loss ln(S / b): the upper one dominates the release, the
-lower one is dominated by it (docs/accounting/balls-in-bins.md, section 5).
+The sums of ``ratio_sums`` become distributions of the privacy loss ln(S / b). The upper one dominates the release; the
+release dominates the lower one (docs/accounting/balls-in-bins.md, section 5).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ROUGH = 3e-4  # of a ratio's variance: what a step may add to it
 _MOST_POINTS = 2**14  # of one ratio
 _PER_TOP, _PER_SPREAD = (0.0, 3.0, 10.0, 25.0), (2.0, 6.0, 12.0, 25.0)  # tilts to look at sums with
 _STEEPEST = 60.0  # per largest ratio: a tilt that favours large ratios alone shows nothing
-_FINE = 5e-4  # of b: a step from which on small sums are not told apart
+_FINE = 5e-4  # of b: a step from which on small sums merge
 _FAR = math.exp(-44.0)
 
 
@@ -86,7 +86,7 @@ class TabulatedPair:
         return float(self.u[0]), float(self.u[-1])
 
     def max_loss(self) -> tuple[float, float]:
-        """Returns the highest loss with room for its rounding; ``inf`` if one is infinite."""
+        """Return the highest loss with its rounding; ``inf`` if one is infinite."""
         top = math.inf if self.infinity_mass > 0 else float(self.u[-1])
         return top - self.ratio_error, top + self.ratio_error
 
@@ -122,7 +122,7 @@ def _build_pairs(bins: int, mu: float, direction: AdjacencyType, tail_mass: floa
 def build_allocation_pairs(
     bins: int, mu: float, direction: AdjacencyType, tail_mass: float
 ) -> tuple[TabulatedPair, TabulatedPair | None]:
-    """Returns a law that dominates one epoch in one direction, and one that it dominates (or none).
+    """Return a pair that dominates one epoch in one direction, and one that it dominates (or none).
 
     Args:
         bins: rounds in an epoch, at least 2.
@@ -169,7 +169,7 @@ def _both(
 def _tabulate(
     ratio: RatioDistribution, bins: int, tilts: list[float], *, step: float, direction: AdjacencyType, upper: bool
 ) -> TabulatedPair:
-    """The law of the sum, each mass from the tilt that sees it best, as losses."""
+    """Return the distribution of the sum as losses; each mass comes from its most accurate tilt."""
     ratios = LatticeDistribution(ratio.points, ratio.weight, 0.0, ratio.offset)
     sums = [TiltedSum(ratios, bins, step=step, tilt=tilt, upper=upper) for tilt in tilts]
     starts = [round((one.values[0] - bins * ratio.offset) / step) for one in sums]
@@ -200,7 +200,7 @@ def _losses(
     direction: AdjacencyType,
     upper: bool,
 ) -> TabulatedPair:
-    """Masses at sums become masses at losses; ``beyond`` bounds what lies outside all windows, on the costly side."""
+    """Map masses at sums to losses; ``beyond`` bounds the mass outside all windows, on the costly side."""
     values, mass = ratios
     seen = (mass > 0) & (values > 0)
     zero = float(mass[values <= 0].sum())  # sums of 0: Q alone for remove, P alone for add

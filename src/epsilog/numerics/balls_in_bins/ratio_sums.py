@@ -1,9 +1,9 @@
 """Sums of independent likelihood ratios, bounded in the convex order: E f(S) from both sides for every convex f.
 
-One ratio Y = dP/dQ has mean 1 under Q. Its law is replaced by one on a lattice: above, each outcome is spread over its
-two neighbouring lattice points; below, outcomes are merged until their means are lattice points. Mass and mean stay,
-so every convex function's mean moves to a known side, and it does so again for each further summand. The law of the
-sum is a power of one tilted Fourier transform. Proofs: docs/accounting/balls-in-bins.md.
+One ratio Y = dP/dQ has mean 1 under Q. A lattice distribution replaces it. Above, each outcome is spread over its two
+neighboring lattice points. Below, outcomes are merged until their means are lattice points. Mass and mean are
+preserved, so every convex function's mean moves to a known side, for each further summand again. The distribution of
+the sum is a power of one tilted Fourier transform. Proofs: docs/accounting/balls-in-bins.md.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _POLAR = 8  # of a complex power by its logarithm: a function, a product
 
 
 class RatioDistribution(NamedTuple):
-    """A law on ``offset + step * points`` under Q that bounds the law of one ratio.
+    """A distribution on ``offset + step * points`` under Q that bounds the distribution of one ratio.
 
     Attributes:
         points: ascending lattice indices, shape (n,).
-        weight: their masses, shape (n,); rounded to the law's side.
+        weight: their masses, shape (n,); rounded to the side of the bound.
         offset: the ratio at index 0.
         top: the largest ratio on the lattice; larger ones were moved there.
-        over: E (Y - top)^+, what that move took away; rounded to the law's side.
+        over: E (Y - top)^+, what that move removed; rounded to the side of the bound.
         under: E (bottom - Y)^+, what moving the ratios below the lattice up to its bottom added; rounded up.
     """
 
@@ -63,8 +63,8 @@ class RatioDistribution(NamedTuple):
 def spread_outcomes(base: GaussianPair, *, step: float, low: int, high: int, lifted: bool = False) -> RatioDistribution:
     """Spreads each outcome of the ratio over two neighbours among step * (0, low, low + 1, ..., high).
 
-    Mass and mean of every cell stay; what lies above the last point is moved to it. If ``lifted``, 0 is no point, and
-    what lies below the lattice is moved to its first one, too: at 0 a large tilt would see nothing else.
+    Mass and mean of every cell are preserved; the mass above the last point moves to it. If ``lifted``, 0 is not a
+    point, and the mass below the lattice moves to its first point: at 0 a large tilt would weigh nothing else.
     """
     points = np.arange(max(low, 1), high + 1)
     y: Array = np.asarray(step * points, dtype=np.float64)
@@ -92,13 +92,13 @@ def merge_to_lattice_means(base: GaussianPair, *, step: float, high: float, risi
     """Merges outcomes so that the means of what each lattice point gets are lattice points.
 
     The lattice is a + step * integers, with a the mean of the lowest cell; it ends at about ``high``. The result bounds
-    means of convex functions that rise (``rising``) or fall with the ratio, and its roundings go that way: what lies
-    above the lattice is moved to the last point, or left out. None if some weight might be negative.
+    means of convex functions that rise (``rising``) or fall with the ratio, and its roundings go that way. The mass
+    above the lattice moves to the last point, or is left out. None if some weight might be negative.
     """
     for low in sorted({max(math.exp(base.mu * start - base.mu**2 / 2), 0.5 * step) for start in _STARTS}):
         first = low
         mean, count = _mean_below(base, first), 0
-        for _ in range(8):  # the edge lies half a step below the second lattice point, and moves the mean below it
+        for _ in range(8):  # the edge is half a step below the second lattice point, and moves the mean below it
             count = count or max(1, round((first - mean) / step + 0.5))
             first = mean + (count - 0.5) * step + float(_center_cells(base, np.array([first]), step)[0])
             mean = _mean_below(base, first)
@@ -126,7 +126,7 @@ def _mean_error(base: GaussianPair, ratio: float) -> float:
 def _contract(
     base: GaussianPair, points: Integers, *, step: float, offset: float, first: float, rising: bool
 ) -> RatioDistribution | None:
-    """Cells lie about the lattice points y_i; D_i = y_i q_i - p_i is paid for by moving mass between neighbours."""
+    """Build cells around the lattice points y_i; moving mass between neighbors offsets D_i = y_i q_i - p_i."""
     y: Array = np.asarray(offset + step * points, dtype=np.float64)
     gaps: Array = np.asarray(step * np.diff(points), dtype=np.float64)
     edges = np.concatenate(([first], y[1:-1] + step / 2))
@@ -142,7 +142,8 @@ def _contract(
     weight, weight_error = q.copy(), q_error + gamma(_CONTRACTED) * q
     weight[:-1] += np.maximum(short, 0.0) / gaps  # the point above gives mass to a cell whose mean is too low
     weight[1:] -= np.maximum(short, 0.0) / gaps
-    weight[1:-1] += np.maximum(-short[1:], 0.0) / gaps[:-1]  # the point below, to one whose mean is too high
+    # a cell with too high a mean gets mass from the point below
+    weight[1:-1] += np.maximum(-short[1:], 0.0) / gaps[:-1]
     weight[:-2] -= np.maximum(-short[1:], 0.0) / gaps[:-1]
     weight_error[:-1] += error / gaps
     weight_error[1:] += error / gaps
@@ -159,7 +160,7 @@ def _contract(
 
 
 def _center_cells(base: GaussianPair, edges: Array, step: float) -> Array:
-    """How far to move edges up so that cells whose density falls have their means on the lattice: -step^2 f' / 12 f."""
+    """Return the shift of edges that puts the means of cells with falling density on the lattice: -step^2 f' / 12 f."""
     fall = (1.5 + np.log(edges) / base.mu**2) / edges
     return np.clip(step * step * fall / 12, -0.4 * step, 0.4 * step)
 
@@ -182,7 +183,7 @@ def _masses(base: GaussianPair, ratios: Array) -> tuple[Array, Array, Array, Arr
 
 
 class TiltedSum:
-    """The law of a sum of ``count`` independent copies of a lattice variable, from one side, seen at one tilt.
+    """A one-sided distribution of a sum of ``count`` independent copies of a lattice variable, at one tilt.
 
     Attributes:
         tilt: the rate of the exponential tilt; sums of the size it favours are seen with relative accuracy.
@@ -233,7 +234,7 @@ class StopLossTransform:
     def __init__(
         self, ratios: LatticeDistribution, count: int, *, step: float, tilt: float, strike: float, upper: bool
     ) -> None:
-        """Takes the sum's law and adds it up from above, once for all strikes near ``strike``.
+        """Compute the sum's distribution and its cumulative sums from above, once for all strikes near ``strike``.
 
         Raises:
             LatticeTooLargeError: the transform would be too long.
@@ -271,7 +272,7 @@ class StopLossTransform:
 
 
 def _tilt_masses(ratios: LatticeDistribution, rate: float) -> tuple[Integers, Array, float, float]:
-    """The law times e^(rate index), normalised; the logarithm of its total; the relative error of all weights together.
+    """Return the distribution times e^(rate index), normalized; the log of its total; the weights' relative error.
 
     What is too small to matter by 600 powers of ten is left out.
     """

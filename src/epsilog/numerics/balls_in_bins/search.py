@@ -39,7 +39,7 @@ _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
 _NOTHING, _LITTLE = 1e-250, 1e-150  # deltas that are bounded from above only: without the bins, and with them
 _FAR_FROM = 5.0  # a mu from which on one round is asked whether it decides
 _HEAVY = 2.0  # a mu from which on one ratio decides
-_CELLS = 600  # of the planning law
+_CELLS = 600  # of the planning distribution
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
 _HEADROOM = 1.5  # how far above the strike a ratio is kept on the lattice
 _EXCESS = 14  # roundings of an exponential, a product and a quotient, and room for what is added: ELEMENTARY + 2 + 8
@@ -120,7 +120,7 @@ class DeltaCurve:
     """Delta of one direction at every epsilon, bounded from one side.
 
     Attributes:
-        allocation: whose delta it is.
+        allocation: the allocation of the curve.
         excess: the payoff; None bounds nothing from below.
         over: what ratios off the lattice add to delta: for remove those above ``top``, at every epsilon above, up to
             that of ``top`` below; for add those below the lattice, times e^epsilon, above.
@@ -366,7 +366,7 @@ def _expected_epsilon(allocation: Allocation, delta: float, most: float) -> floa
 
 
 def _step(allocation: Allocation, sketch: _Sketch, guess: SearchHint, width: float) -> float:
-    """The step whose added and lost variance together move delta by half of ``width``, relatively."""
+    """Return the step at which added and lost variance together move delta by half of ``width``, relatively."""
     log_share = math.log(2 * width / 3) + guess.log_payoff - guess.log_density  # v adds v / 2 densities to the payoff
     low, high = math.log(float(sketch.ratio.max())) - 40, math.log(float(sketch.ratio.max()))
     for _ in range(40):

@@ -1,1 +1,1 @@
-"""Laws of the privacy loss: base laws with their masses, and pairs that say how sampling bends them."""
+"""Base pairs with their masses, and pairs with sampling."""

@@ -1,7 +1,7 @@
-"""Base laws: two laws (P, Q), seen through the ratio of their densities.
+"""Base pairs: two distributions (P, Q), described by the ratio of their densities.
 
-A base law answers one question: which masses do P and Q give to the outcomes whose log-likelihood ratio
-u = ln dP/dQ falls between given edges? How sampling turns that into a privacy loss is the matter of ``pair``.
+A base pair answers one question: which masses do P and Q give to outcomes with a log-likelihood ratio u = ln dP/dQ
+between given edges? ``pair`` turns that into a privacy loss under sampling.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class CellMasses(NamedTuple):
 
 
 class BasePair(Protocol):
-    """Two laws by their log-likelihood ratio u; symmetric: swapping them leaves the law of the ratio as it was.
+    """Two distributions by their log-likelihood ratio u; symmetric: swapping them preserves the distribution of u.
 
     Attributes:
         only_p: mass under P of outcomes that Q cannot produce.
-        has_atoms: whether single ratios have a mass of their own.
-        misplacement: how far, in u, rounding may move an atom, or an edge beyond 8 roundings of its own.
+        has_atoms: whether single ratios have mass.
+        misplacement: how far, in u, rounding may move an atom, or an edge beyond its 8 roundings.
     """
 
     @property
@@ -57,7 +57,7 @@ class BasePair(Protocol):
         ...
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns (low, high): under P and under Q at most ``tail`` of finite u lies beyond either."""
+        """Return (low, high): under P and under Q at most ``tail`` of finite u is beyond either."""
         ...
 
     def finite_range(self) -> tuple[float, float]:
@@ -65,16 +65,16 @@ class BasePair(Protocol):
         ...
 
     def max_loss(self) -> tuple[float, float]:
-        """Bounds the largest ratio of what the law stands for, which may reach further; ``inf`` if none is."""
+        """Bound the largest ratio of the release, which may exceed that of the pair; ``inf`` if unbounded."""
         ...
 
     def breakpoints(self, tail: float) -> Array:
-        """Returns ascending u at which to cut the law for planning, a few hundred at most."""
+        """Return ascending u at which planning cuts the pair, a few hundred at most."""
         ...
 
 
 class Unbounded:
-    """A law without atoms, of which every ratio can occur. Abstract."""
+    """A pair without atoms; every ratio can occur. Abstract."""
 
     infinity_mass: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = False
@@ -107,7 +107,7 @@ class GaussianPair(Unbounded):
         return CellMasses(p, q, p_error, q_error)
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns the tails of both laws."""
+        """Return the tails of both distributions."""
         far = self.mu * -float(ndtri(tail)) + self.mu**2 / 2
         return -far, far
 
@@ -119,10 +119,10 @@ class GaussianPair(Unbounded):
 
 @dataclass(frozen=True)
 class WideDiscrete(Unbounded):
-    """Discrete Gaussian noise whose steps are next to nothing: its sums as integrals, with their errors bounded.
+    """Discrete Gaussian noise with tiny steps: its sums as integrals, with their errors bounded.
 
-    The mass at k = x sigma is that of the normal law from k - 1/2 to k + 1/2 but for (1 + x^2) / (20 sigma^2) of it
-    (the midpoint rule), and a ratio lies at most half a step from where the normal law has it.
+    The mass at k = x sigma is the normal mass from k - 1/2 to k + 1/2, up to (1 + x^2) / (20 sigma^2) of it (the
+    midpoint rule). A ratio is at most half a step from its normal value.
 
     Attributes:
         stddev: sigma, in counts, at least 1000.
@@ -143,7 +143,7 @@ class WideDiscrete(Unbounded):
         return 0.51 * mu / self.stddev + gamma(_EDGE) * mu**2
 
     def masses(self, edges: Array) -> CellMasses:
-        """Returns those of the normal law."""
+        """Return those of the normal distribution."""
         mu = self._normal.mu
         x = edges / mu + mu / 2
         (q, q_error), (p, p_error) = compute_normal_masses(x), compute_normal_masses(x - mu)
@@ -154,7 +154,7 @@ class WideDiscrete(Unbounded):
         return np.asarray((1 + np.maximum(far[:-1], far[1:]) ** 2) / (20 * self.stddev**2))
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns the tails of both laws."""
+        """Return the tails of both distributions."""
         low, high = self._normal.tail_bounds(tail)
         return low - self.ratio_error, high + self.ratio_error
 
@@ -166,9 +166,9 @@ class WideDiscrete(Unbounded):
 def compute_normal_masses(x: Array) -> tuple[Array, Array]:
     """Masses of a standard normal between edges, and how far each may be off.
 
-    ndtr(x) errs by (8 + 4 x^2) u of the smaller tail (its argument is rounded before it is squared), and rounding of
-    x - mu moves that tail by (1 + x^2) u of it (Mills' ratio): twice both is allowed for, at either edge of a cell. The
-    larger tail is what the smaller one leaves.
+    ndtr(x) errs by (8 + 4 x^2) u of the smaller tail, because its argument is rounded before it is squared. Rounding of
+    x - mu moves that tail by (1 + x^2) u of it (Mills' ratio). The bound allows twice both, at either edge of a cell.
+    The larger tail is the complement of the smaller.
     """
     away = np.abs(x)
     tail = ndtr(-away)
@@ -199,9 +199,9 @@ def _between(first: float, inner: Array, last: float) -> Array:
 class LaplacePair:
     """P has density weight * e^(u/2) for abs(u) < epsilon, and atoms at both ends; Q = e^-u P.
 
-    Laplace: weight e^(-epsilon/2) / 4, top 1/2. Bounded range (the exponential mechanism): weight
-    e^(epsilon/2) / (2 (e^epsilon - 1)), top 0. The bottom atom of P is e^-epsilon times the top one. ``stated``
-    bounds the largest ratio of the release that the law stands for, if that is not the law's own.
+    Laplace: weight e^(-epsilon/2) / 4, top 1/2. Bounded range (the exponential mechanism): weight e^(epsilon/2) / (2
+    (e^epsilon - 1)), top 0. The bottom atom of P is e^-epsilon times the top one. ``stated`` bounds the largest ratio
+    of the release, if it differs from that of the pair.
     """
 
     epsilon: float
@@ -238,7 +238,7 @@ class LaplacePair:
         return CellMasses(p, q, error * p, error * q)
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
-        """Returns the ends of the support, with room for rounding."""
+        """Return the ends of the support, with their rounding."""
         far = round_up(self.epsilon, TWICE)
         return -far, far
 
@@ -257,16 +257,16 @@ class LaplacePair:
 
 @dataclass(frozen=True)
 class DiscretePair:
-    """Finitely many outcomes: ascending ratios ``u`` with P-masses ``p``, and what one law alone can produce.
+    """Finitely many outcomes: ascending ratios ``u`` with P-masses ``p``, and outcomes of P or Q alone.
 
     Attributes:
         u: finite log-likelihood ratios, ascending, shape (k,).
         p: their masses under P, shape (k,); under Q they have p e^-u.
-        only_p: mass under P of outcomes that Q cannot produce (and of Q's that P cannot: the law is symmetric), exact
-            or on the law's safe side.
+        only_p: mass under P of outcomes that Q cannot produce (by symmetry also the reverse), exact or on the safe
+            side.
         step: if positive, all u lie on ``u[0] + step * integers``.
         relative_error: of the masses.
-        stated: bounds of the largest ratio of the release that the law stands for, if that is not the law's own.
+        stated: bounds of the largest ratio of the release, if it differs from that of the pair.
         roundings: in a ratio, relative to it.
     """
 
@@ -286,7 +286,7 @@ class DiscretePair:
         return 8 * self.relative_error + gamma(64 + 8 * self.roundings * float(np.abs(self.u).max(initial=0.0)))
 
     def masses(self, edges: Array) -> CellMasses:
-        """Sums atoms by cell; what P alone produces lies above every finite edge, what Q alone produces below."""
+        """Sum atoms by cell; outcomes of P alone are above every finite edge, those of Q alone below."""
         cell = np.searchsorted(edges, self.u, side="left")
         size = len(edges) + 1
         p: Array = np.bincount(cell, weights=self.p, minlength=size).astype(np.float64)
@@ -297,7 +297,7 @@ class DiscretePair:
         return CellMasses(p, q, error * p, error * q)
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns where the upper tail of P starts, with room for rounding; by symmetry Q's lower one."""
+        """Return the start of the upper tail of P, with its rounding; by symmetry Q's lower one."""
         if len(self.u) == 0:
             return 0.0, 0.0
         above = np.cumsum(self.p[::-1])[::-1]
@@ -310,7 +310,7 @@ class DiscretePair:
         return (float(self.u[0]), float(self.u[-1])) if len(self.u) else (0.0, 0.0)
 
     def max_loss(self) -> tuple[float, float]:
-        """Returns what is stated, or else the highest ratio with room for its rounding; ``inf`` if one is infinite."""
+        """Return the stated bounds, or the highest ratio with its rounding; ``inf`` if one is infinite."""
         if self.stated is not None:
             return self.stated
         top = math.inf if self.infinity_mass > 0 else self.finite_range()[1]

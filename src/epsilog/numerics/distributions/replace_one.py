@@ -1,8 +1,8 @@
 """Poisson-sampled noise under replace-one: the pair of two contributions that pull opposite ways.
 
-P = (1 - q) N(0) + q N(mu) against Q = (1 - q) N(0) + q N(-mu), N(m) the noise moved to m, dominates every pair of
-contributions of size at most mu, and is one of them, for Gaussian and Laplace noise in any number of coordinates and
-for log-concave noise on the integers; docs/accounting/replace-one.md proves it.
+The pair is P = (1 - q) N(0) + q N(mu) against Q = (1 - q) N(0) + q N(-mu), N(m) the noise shifted to m. It dominates
+every pair of contributions of size at most mu, and is one of them. This holds for Gaussian and Laplace noise in any
+dimension and for log-concave noise on the integers; docs/accounting/replace-one.md has the proof.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from epsilog.numerics.rounding import RATIO, TWICE, gamma, round_down, round_up
 
 LARGEST_MU = 36.0  # beyond it e^(-mu^2 / 2) leaves the numbers
 LARGEST_SHIFT = 150.0  # of Laplace noise, in scales: any two ratios are e^600 apart at most
-RAREST = 1e-150  # a sampling probability whose inverse, times such a ratio, is a number
+RAREST = 1e-150  # a sampling probability with an inverse, times such a ratio, in double range
 _FARTHEST = 300.0  # a ratio: any two are e^600 apart at most
 _FAINT = 1e-290  # a mass below which doubles thin out
-_INVERTED = 1e5  # roundings in a ratio that is worked out by logarithms of at most a few thousand
+_INVERTED = 1e5  # roundings in a ratio from logarithms of at most a few thousand
 _WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings, over a sum of such
 _MIXTURE = 8  # of a mean of two masses: a difference, two products and a sum
 
@@ -73,7 +73,7 @@ class ReplaceOneGaussianPair(Unbounded):
         return np.asarray(away[0] - away[1])
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns the tails of both laws."""
+        """Return the tails of both distributions."""
         far = float(self._ratio(np.array([self.mu - float(ndtri(tail))]))[0])
         return -far, far
 
@@ -87,8 +87,8 @@ class ReplaceOneGaussianPair(Unbounded):
 class ReplaceOneLaplacePair:
     """The pair above over Laplace noise of scale 1, by its log-likelihood ratio.
 
-    For x from 0 to the shift s the ratio is 1 + (e^(2 x) - 1) / c, c = 1 + e^s (1 - q) / q; beyond, it stays as it is;
-    below 0 its inverse is the ratio at -x. So there are two atoms, and what lies between has closed forms.
+    For x from 0 to the shift s the ratio is 1 + (e^(2 x) - 1) / c, c = 1 + e^s (1 - q) / q. Beyond s it is constant;
+    below 0 its inverse is the ratio at -x. So there are two atoms, and the part between has closed forms.
 
     Attributes:
         shift: s, how far one contribution moves the sum, over the noise's scale, from 1e-100 to ``LARGEST_SHIFT``.
@@ -148,7 +148,7 @@ class ReplaceOneLaplacePair:
         return (1 - q) * out + q * here, ((1 - q) + q * math.exp(-shift)) * out
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
-        """Returns the ends of the support, with room for rounding."""
+        """Return the ends of the support, with their rounding."""
         far = round_up(self.top, TWICE)
         return -far, far
 
@@ -157,7 +157,7 @@ class ReplaceOneLaplacePair:
         return -self.top, self.top
 
     def max_loss(self) -> tuple[float, float]:
-        """Returns the highest ratio with room for its rounding."""
+        """Return the highest ratio with its rounding."""
         return round_down(self.top, 3 * RATIO), round_up(self.top, 3 * RATIO)
 
     def breakpoints(self, tail: float) -> Array:  # noqa: ARG002

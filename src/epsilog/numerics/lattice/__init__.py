@@ -1,1 +1,1 @@
-"""Losses on a lattice: laws are cut into cells, planned for and composed, with every error bounded."""
+"""Losses on a lattice: discretization, planning and composition, with every error bounded."""

@@ -1,7 +1,7 @@
-"""Many lattice laws at once: the T-th power of a characteristic function, tilted so that nothing that matters is small.
+"""Composition of lattice PLDs: a power of a characteristic function, tilted to keep relative accuracy.
 
-The composed law is tilted by e^(theta loss), so that losses near epsilon are its bulk; then a Fourier transform over a
-window that Chernoff's bound proves wide enough gives delta by a closed kernel, with relative accuracy however small
+The composed PLD is tilted by e^(theta loss), so that losses near epsilon are its bulk. A Fourier transform over a
+window, proven wide enough by Chernoff's bound, gives delta by a closed kernel. It has relative accuracy however small
 delta is. Truncation, aliasing, discarded frequencies and round-off are bounded and added (for the upper side) or
 subtracted (for the lower); docs/accounting/certified-bounds.md, sections 4 and 5.
 """
@@ -31,12 +31,12 @@ _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less
 _LONGEST = 2**21
 _SHORT = 2**17  # transforms up to this length are not worth shortening
 _FEW = 20_000  # terms of a Fourier sum that is cheaper than a transform
-_TABLE = 1_200_000  # factors of Fourier sums that are kept for all laws but the first
+_TABLE = 1_200_000  # factors of Fourier sums that are kept for all PLDs but the first
 _NONE = np.zeros(0, np.int64)
 
 Waves = npt.NDArray[np.complex128]
 _DIRECT = 1_500_000  # terms of a Fourier sum that is still cheaper than a longer transform
-_PROBES = 16  # frequencies that tell which law is the smoothest
+_PROBES = 16  # frequencies for finding the smoothest PLD
 _MOST_INFLATION = 20.0  # nats by which rounding may inflate a spectrum: with more, a transform says nothing
 _ROUGH = 1e-8  # relative error of a power from which on its transform is summed afresh
 _MOST_WORK = 3_000_000  # frequencies of one part that a transform, and then its questions, may look at
@@ -59,10 +59,10 @@ def compose_on_lattice(
     upper: bool,
     nats: float,
 ) -> LatticeComposition:
-    """Composes lattice laws for questions about losses ``near`` a value, for which ``theta`` is the best tilt.
+    """Compose lattice PLDs for questions about losses ``near`` a value, with ``theta`` the best tilt.
 
-    Rare large losses can give the tilted law a long upper tail, and so a long transform; a smaller tilt then needs a
-    shorter one, for a little of the accuracy.
+    Rare large losses can give the tilted PLD a long upper tail, and so a long transform. A smaller tilt needs a shorter
+    one, and loses little accuracy.
     """
     best = LatticeComposition(parts, step=step, theta=theta, upper=upper, nats=nats)
     for share in (0.7, 0.5, 0.35):
@@ -84,7 +84,7 @@ def compose_on_lattice(
 
 
 class LatticeComposition:
-    """The composition of lattice laws with one common step, seen at one tilt; answers delta and epsilon on one side.
+    """The composition of lattice PLDs with one common step, at one tilt; answers delta and epsilon on one side.
 
     The tilted mass outside the window is below e^-nats on either side, and counts as an error.
 
@@ -93,7 +93,7 @@ class LatticeComposition:
         theta: the tilt.
         offset: loss of lattice index 0.
         size: length of the transform.
-        log_total: logarithm of the composed law's total after tilting, before normalising.
+        log_total: logarithm of the composed PLD's total after tilting, before normalizing.
         infinite: the mass that gives everything away, on the same side.
         relative_error: how large a part of the last delta its errors were.
         work: what it has cost, in frequencies of one part that were looked at; about a third of a microsecond each.
@@ -133,7 +133,7 @@ class LatticeComposition:
         """Multiplies the characteristic functions, if that was not done yet.
 
         Raises:
-            LatticeTooLargeError: so many frequencies matter for so many parts that it would take too long.
+            LatticeTooLargeError: the sum over frequencies and parts would take too long.
         """
         if not self._ready:
             self._transform()
@@ -183,7 +183,7 @@ class LatticeComposition:
         self._kernel = _Kernel(self._spectrum, size, theta=self.theta, step=self._step, end=self._high + 1)
 
     def _estimate_power_left(self, part: tuple[_Tilted, int]) -> float:
-        """About how much of a law's power is left, in nats over some frequencies; less than nothing does not count."""
+        """Estimate the remaining power of a PLD, in nats over some frequencies, at least 0."""
         if len(self._tilted) == 1:
             return 0.0
         pld, count = part
@@ -197,13 +197,13 @@ class LatticeComposition:
         return max(found, LEAST) if self.upper else found
 
     def _lead(self, epsilon: float) -> float:
-        """The logarithm of what a unit of the tilted law's kernel weighs, on the safe side."""
+        """Return the logarithm of the weight of a unit of the tilted kernel, on the safe side."""
         lead = self.log_total - self.theta * (epsilon - self.offset)
         error = self._log_total_error + gamma(_EXPONENT) * self.theta * (abs(epsilon) + abs(self.offset))
         return lead + self._sign * error
 
     def chernoff(self, epsilon: float) -> float:
-        """Bounds delta from above without a transform: the tilted law, a probability, times its kernel's peak."""
+        """Bound delta from above without a transform: the tilted PLD is a probability, times its kernel's peak."""
         exponent = self._lead(epsilon) + log_kernel_max(self.theta)
         return min(1.0, max(self.infinite, 0.0) + round_up(math.exp(min(exponent, 0.0)), _CHERNOFF) + LEAST)
 
@@ -286,12 +286,12 @@ class _Spectrum(NamedTuple):
 
 
 class _Kernel:
-    """Sums of e^(-theta y) (1 - e^-y) over a composed law, from a lattice point on, by the law's spectrum.
+    """Sums of e^(-theta y) (1 - e^-y) over a composed PLD, from a lattice point on, by its spectrum.
 
-    With a = e^(i w - theta step), b = e^-step and n points, of which the first has y = start, 1 - e^-y is 1 - e^-start
-    and e^-start (1 - b^j). So the transform is made of a geometric series, G = (1 - a^n) / (1 - a), and of one that
-    begins at 0, (a (1 - b) G - a^n (1 - b^n)) / (1 - a b): nothing cancels where all losses are small. What turns with
-    a^n does so about ``end`` whatever epsilon is: it is summed once, the rest once for all epsilons between two points.
+    Let a = e^(i w - theta step), b = e^-step, with n points, the first at y = start; 1 - e^-y is 1 - e^-start plus
+    e^-start (1 - b^j). So the transform has a geometric series, G = (1 - a^n) / (1 - a), and one that begins at 0, (a
+    (1 - b) G - a^n (1 - b^n)) / (1 - a b). Nothing cancels for small losses. The a^n terms rotate around ``end`` for
+    every epsilon: they are summed once, the rest once for all epsilons between two points.
     """
 
     def __init__(self, spectrum: _Spectrum, size: int, *, theta: float, step: float, end: int) -> None:
@@ -349,7 +349,7 @@ def _subtract_from_one(fall: float, short: Array, across: Array) -> Waves:
 
 
 class _Tilted(NamedTuple):
-    """A lattice law times e^(rate * points), normalised.
+    """A lattice PLD times e^(rate * points), normalized.
 
     ``relative_error`` bounds that of all weights together, in total variation.
     """
@@ -361,7 +361,7 @@ class _Tilted(NamedTuple):
 
 
 def _fast(pld: _Tilted, where: Integers, size: int) -> tuple[Waves, float]:
-    """The law's spectrum at some frequencies by a transform of length ``size``, and how far each value may be off."""
+    """Return the spectrum at some frequencies by a transform of length ``size``, with its error."""
     wrapped = np.bincount(np.mod(pld.points, size), weights=pld.weight, minlength=size)
     values = np.fft.rfft(wrapped)
     error = pld.relative_error + gamma(16 * math.log2(size)) * math.sqrt(size) * float(np.linalg.norm(wrapped))
@@ -369,7 +369,7 @@ def _fast(pld: _Tilted, where: Integers, size: int) -> tuple[Waves, float]:
 
 
 def _sum(pld: _Tilted, factors: Array) -> tuple[Waves, float]:
-    """The same by plain sums, which err less; ``factors`` has a row for each of the law's points."""
+    """Return the spectrum by plain sums, which are more accurate; ``factors`` has a row per point."""
     return (pld.weight @ factors).view(np.complex128), pld.relative_error + gamma(2.0 * (32 + len(pld.points)))
 
 

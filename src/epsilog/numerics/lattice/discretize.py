@@ -1,10 +1,10 @@
 """From pairs to a composition on one lattice: its range and step, ``connect_dots`` above, ``merge_outcomes`` below.
 
-Any step is valid: no bound rests on what is planned. Atoms decide how good a step is: losses that share a lattice by
-nature keep it, one law's atoms are put on the lattice, those of several laws are rounded to a finer one.
+Any step is valid: no bound relies on the plan. Atoms decide how good a step is. Losses that share a lattice by nature
+keep it; one pair's atoms are put on the lattice; atoms of several pairs are rounded to a finer one.
 
-A planning law is the pair cut into a few hundred cells. Its cumulant function K gives the saddle point theta, which
-minimises K(theta) - theta epsilon + theta log theta - (theta + 1) log(theta + 1) (the best exponential bound on delta).
+A planning sketch is the pair cut into a few hundred cells. Its cumulant function K gives the saddle point theta, which
+minimizes K(theta) - theta epsilon + theta log theta - (theta + 1) log(theta + 1) (the best exponential bound on delta).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from epsilog.numerics.questions import log_kernel_max
 from epsilog.numerics.rounding import TINY, TWICE, round_down, round_up
 
 WIDEST = 25.0  # a step: e^loss stays finite on the lattice
-_REFINED = 16  # times that a lattice is finer below, where several laws have atoms: these are rounded to it
+_REFINED = 16  # factor of refinement below, for rounding the atoms of several pairs
 _LONGEST_NATURAL = 2**19
-_SHORTEST = 1e-150  # a step whose square a double holds
+_SHORTEST = 1e-150  # a step with a square in double range
 
 _PER_CELL = 20  # of composed frequencies: what walking over the cells above a lattice point costs
 _MOST_WORK = 6_000_000  # after so much nothing is refined any more
@@ -41,9 +41,9 @@ _MOST_WORK = 6_000_000  # after so much nothing is refined any more
 _SCALES = np.linspace(0, 1, 10)
 _FEWEST_POINTS = 12
 _STRONGEST = 4000.0  # nats by which a tilt may raise one round's largest loss
-_FEW_ATOMS = 64  # of one law: it needs lattice points beside them only
+_FEW_ATOMS = 64  # of one pair: it needs lattice points next to them only
 _ATOM = 1e-9  # the width of a cell that holds an atom, in nats
-_MOST_POINTS = 2**16  # of one law; a merged one is walked in plain Python
+_MOST_POINTS = 2**16  # of one PLD; plain Python walks a merged one
 
 
 class Sketch(NamedTuple):
@@ -81,7 +81,7 @@ class DiscretizationPlan(NamedTuple):
 
 
 class WorkCounter:
-    """What one question has cost so far, and merged laws that it may need again.
+    """The work done for one question, and merged PLDs that it may need again.
 
     It is counted, in frequencies of one part that were looked at, and never timed: answers depend on no machine.
     """
@@ -116,7 +116,7 @@ def discretize_and_compose(
     """Composes pairs at ``fine`` times the planned step (for the lower side less); ``sketches`` are those of the pairs.
 
     Raises:
-        LatticeTooLargeError: memory should not hold so many points; it carries what has been found so far.
+        LatticeTooLargeError: too many points for memory; it carries the results so far.
     """
     wanted = min(plan.step * (fine if upper else 0.75 * fine), WIDEST)  # merging as done here errs about twice as far
     natural = _natural(parts, wanted)
@@ -132,7 +132,7 @@ def discretize_and_compose(
         pair = given if upper else _fit_atoms(given, step)
         offset, every, tail = 0.0 if pair.direction is AdjacencyType.BOTH else pair.anchor(), 0, plan.tail
         if len(parts) > 1 and pair.direction is AdjacencyType.PLAIN and isinstance(pair.base, GaussianPair):
-            # cut where even the tilted law is next to nothing: edges ring through all frequencies
+            # cut where even the tilted PLD is negligible: edges ring through all frequencies
             tail = max(math.exp(-0.5 * (plan.theta * pair.base.mu + math.sqrt(2 * plan.nats + 30)) ** 2), 1e-290)
             every = refined
         points = lattice_points(
@@ -147,7 +147,7 @@ def discretize_and_compose(
 
 
 def _align_step(parts: Parts, step: float) -> float:
-    """Fits the step to the one law with atoms there is, so that its lowest and highest atoms lie on the lattice."""
+    """Fit the step to the only pair with atoms, so that its lowest and highest atoms are on the lattice."""
     spans = _spans(parts)
     span = spans.pop() if len(spans) == 1 else 0.0
     halves = (
@@ -157,7 +157,7 @@ def _align_step(parts: Parts, step: float) -> float:
 
 
 def _spans(parts: Parts) -> set[float]:
-    """How far apart the lowest and the highest atoms are, of the laws that have atoms."""
+    """Return the distances between the lowest and the highest atoms, for pairs with atoms."""
     return {_span(pair) for pair, _ in parts if pair.base.has_atoms and pair.base.infinity_mass == 0}
 
 
@@ -199,8 +199,8 @@ def _variance(outcomes: OutcomeTable) -> float:
 def _exact(parts: Parts, tables: list[OutcomeTable], step: float, *, upper: bool) -> tuple[float, Distributions]:
     """Atoms that lie on a lattice already, and the step that it needs for each loss to be on the safe side.
 
-    The first loss of each law lies on the lattice; the step is the least (below, the largest) at which no other is
-    above (below) its place: so rounding moves each loss by a part of itself, and of the first.
+    The first loss of each PLD is on the lattice. The step is the least (below, the largest) at which no other loss is
+    above (below) its point. Rounding then moves each loss by a part of itself, and of the first.
     """
     exact: Distributions = []
     steps = []
@@ -219,7 +219,7 @@ def _exact(parts: Parts, tables: list[OutcomeTable], step: float, *, upper: bool
 
 
 def sketch_pair(pair: DominatingPair, tail: float) -> Sketch:
-    """Cuts ``pair`` at its landmarks; cells that one law alone can produce are left out."""
+    """Cut ``pair`` at its landmarks; cells of P or Q alone are left out."""
     u = pair.base.breakpoints(tail)
     if pair.direction is not AdjacencyType.BOTH:
         return _cut(pair, u)
@@ -306,15 +306,15 @@ def lattice_points(
 ) -> Integers:
     """Chooses lattice points: spacing about the cube root of the tilted density, ``spacing`` in the mean square.
 
-    If ``every`` is positive they are all multiples of it, unless that makes too many: a smooth law whose points are
-    evenly spaced leaves few frequencies of a transform.
+    If ``every`` is positive they are all multiples of it, unless that makes too many: a smooth PLD on evenly spaced
+    points needs few frequencies of a transform.
     """
     low, high = pair.tail_bounds(tail)
     if pair.direction is AdjacencyType.BOTH:
         low = -high
     first, last = math.floor((low - offset) / step) - 1, math.ceil((high - offset) / step) + 1
     outcomes = pair.outcomes()
-    if outcomes is not None and len(outcomes.low) <= _FEW_ATOMS:  # nothing lies elsewhere
+    if outcomes is not None and len(outcomes.low) <= _FEW_ATOMS:  # all mass is there
         at = np.floor((outcomes.low[np.isfinite(outcomes.low)] - offset) / step).clip(first, last).astype(np.int64)
         return merge_sorted_indices(*(at + i for i in (-1, 0, 1, 2)), np.arange(-1, 2))
     if every > 0 and last - first <= every * _MOST_POINTS / 4:

@@ -1,4 +1,4 @@
-"""Loss laws on a lattice: an upper one that connects the dots, a lower one that merges outcomes; where their sums lie.
+"""PLDs on a lattice: an upper one connects the dots, a lower one merges outcomes; windows of their sums.
 
 Both hold with floating point: each rounding error is bounded and put on the safe side
 (docs/accounting/certified-bounds.md, sections 2 and 3).
@@ -19,7 +19,7 @@ from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, TINY, gamma, rou
 
 Integers = npt.NDArray[np.int64]
 
-_WIDE = 700.0  # a gap whose exponential a double holds
+_WIDE = 700.0  # a gap with an exponential in double range
 _ADDED = gamma(2.0)  # of what was summed, for a product and its addition
 _SLICES = 5  # outcomes are cut this many times finer than the lattice before they are merged
 
@@ -42,7 +42,7 @@ class LatticeTooLargeError(Exception):
 
 
 class LatticeDistribution(NamedTuple):
-    """A loss law on ``offset + step * points``: masses under P, and the mass that gives everything away."""
+    """A PLD on ``offset + step * points``: masses under P, and the infinity mass."""
 
     points: Integers
     weight: Array
@@ -88,9 +88,9 @@ def bound_pair_delta(pair: DominatingPair, epsilon: float) -> tuple[float, float
 def connect_dots(pair: DominatingPair, index: Integers, *, step: float, offset: float) -> LatticeDistribution:
     """Spreads each outcome over its two neighbouring lattice points so that P's and Q's masses both stay.
 
-    The result dominates ``pair``: its delta is at least the pair's at every epsilon. What lies below the lattice moves
-    up to its first point; what lies above is split between its last point and infinity. Cells are cut too high by
-    a misplacement, so that rounding leaves no outcome below its cell, and the losses of the result are three of them
+    The result dominates ``pair``: its delta is at least the pair's at every epsilon. The mass below the lattice moves
+    up to its first point; the mass above is split between its last point and infinity. Cells are cut one misplacement
+    too high, so that rounding leaves no outcome below its cell, and the losses of the result are three misplacements
     above the lattice.
 
     Args:
@@ -170,12 +170,11 @@ def merge_outcomes(
 ) -> LatticeDistribution:
     """Merges outcomes, and splits one between two lattice points at random, until each loss reaches a lattice point.
 
-    Neither merging, nor splitting, nor a smaller loss can help a distinguisher, so the result's delta is at most the
-    pair's at every epsilon. Arguments as for ``connect_dots``; ``AdjacencyType.BOTH`` has no lower law of its own. The
-    lattice is moved down by a misplacement, so that what lies on a lattice point (an atom, or what sampling has
-    squeezed there) provably reaches it. No outcome is moved by more than ``coarse``, or one gap. Gaps of at least
-    ``coarse`` lie where the outcomes hardly matter: their lower halves are rounded down instead of drawing on what
-    matters.
+    Merging, splitting or a smaller loss cannot help a distinguisher, so the result's delta is at most the pair's at
+    every epsilon. Arguments as for ``connect_dots``; ``AdjacencyType.BOTH`` has no separate lower PLD. The lattice is
+    moved down by a misplacement, so that mass on a lattice point (an atom, or mass concentrated by sampling) provably
+    reaches it. No outcome moves by more than ``coarse``, or one gap. Gaps of at least ``coarse`` are where the outcomes
+    hardly matter: their lower halves are rounded down.
 
     Source:
         The data processing inequality; docs/accounting/certified-bounds.md, section 3.
@@ -187,7 +186,7 @@ def merge_outcomes(
     g: Array = np.asarray(offset + step * index, dtype=np.float64)
     gaps = np.diff(g)[:, None]
     cuts = gaps * (np.arange(_SLICES) / _SLICES)
-    if atom > 0:  # an atom on a lattice point gets a slice of its own
+    if atom > 0:  # an atom on a lattice point gets a separate slice
         cuts = np.insert(cuts, 1, np.minimum(2 * atom, gaps[:, 0] / 8), axis=1)
     fine = (g[:-1, None] + cuts).ravel()
     u = pair.to_base(np.append(fine, g[-1]))
@@ -308,7 +307,7 @@ def _cell_surplus(cells: _MassCells, cell: int, points: _Points, point: int) -> 
 
 
 def find_support_window(plds: Sequence[tuple[Integers, Array, int]], nats: float) -> tuple[float, float, float]:
-    """Lattice indices beyond which a sum lies with probability at most e^-nats on either side, and its mean between.
+    """Return the lattice indices that bound a sum except with probability e^-nats per side, and its mean.
 
     ``plds`` are the independent summands' points, their probabilities, and how often each is summed.
     """
@@ -329,7 +328,7 @@ def find_support_window(plds: Sequence[tuple[Integers, Array, int]], nats: float
 def _reach(centred: Sequence[tuple[Array, Array, int]], unit: float, nats: float) -> float:
     """The distance beyond which Chernoff's bound leaves e^-nats on one side; ``unit`` is one over a deviation, signed.
 
-    The bound falls and then rises with the rate, so a walk from where a normal law's is least finds the least.
+    The bound falls and then rises with the rate, so a search from the optimum of a normal distribution finds the least.
     """
     at = _START
     best = _at_rate(centred, _RATES[at] * unit, nats)
