@@ -6,13 +6,13 @@ solve for a parameter. Every answer is an interval: its ``upper`` may be claimed
 ``closed_forms`` are estimates, shown for comparison and never charged. Proofs: docs/accounting/.
 
 Where to look: ``mechanisms.composition`` reads a release once, ``account`` asks the ``methods``, one a file, and
-``calibration`` and ``curve`` ask ``account``. What the methods stand on, from below:
+``calibration`` and ``privacy_profile`` ask ``account``. What the methods stand on, from below:
 
 - ``numerics``: base pairs with their masses, sampled pairs, and composition;
 - ``mechanisms``: from each mechanism to its dominating pairs, and ``composition``, which folds them;
 - ``inversion``: an inversion integral with a proven error;
 - ``tradeoff``, ``tuning``: the best test, and the best of several trials;
-- ``gaussian``, ``renyi``, ``moments``: closed forms, Renyi divergences, and what they say about delta.
+- ``gaussian``, ``renyi``, ``rdp_conversion``: closed forms, Renyi divergences, and what they say about delta.
 
 ``montecarlo`` simulates releases that none of them supports.
 """

@@ -1,18 +1,18 @@
 """Spending: a durable ledger of privacy budgets that refuses before a limit is passed.
 
-Money is whole numbers of small units, entries are appended and chained by hashes, and every balance is a fold over
-them. A charge is reserved, then started (from there on it is spent for ever), then committed; or cancelled before it
-starts. Which sums may be compared with a cap is a theorem, and every budget cites its own.
+Amounts are whole numbers of small units, entries are appended and chained by hashes, and every balance is a fold over
+them. A charge is reserved, then started (from then on it is spent permanently), then committed; or cancelled before it
+starts. A theorem decides which sums may be compared with a cap, and every budget cites its own.
 
-Every act is a command, described once in ``commands``: its ``fields``, its row in the table of ``states``, and what is
-written of it. ``requests`` is what a reservation asks, ``scopes`` where, ``pricing`` what it costs, ``promises`` what a
-cap keeps, ``filters`` whether it fits, ``partitions`` who has paid already; ``paths`` and ``records`` are what an entry
-does to budgets and to a charge. ``execute`` reads, applies and writes a command in one transaction, ``ledger`` has each
-as a method, and what the owner of a charge holds, ``view`` reads, ``headroom`` says what would fit, ``chain`` folds all
-entries again, and ``cycles`` tells them cycle by cycle. None of them knows a database: they ask a ``store``. What it
-keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one file in ``sqlite``; ``opening`` chooses.
-What leaves the house is in ``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles`` (all of them in a
-file of text) and ``receipts`` (one of them, and where it lies).
+Every act is a command, described once in ``commands``: its ``fields``, its row in the table of ``transitions``, and its
+entry. ``requests`` is the content of a reservation, ``scopes`` its place, ``cost`` its cost. ``cap_conversion``
+converts guarantees to caps, ``filters`` decides whether a charge fits, and ``partitions`` which budgets count it.
+``budget_path`` and ``charge_record`` apply an entry to budgets and to a charge. ``execute`` reads, applies and writes a
+command in one transaction. ``ledger`` has each command as a method, and the handle of a charge; ``view`` reads,
+``headroom`` computes what would fit, ``replay`` replays all entries, and ``cycles`` groups them by cycle. None of them
+knows a database: they use a ``store``. Its rows are in ``stored_rows``, as tables of any SQL database in ``tables``,
+and in one file in ``sqlite``; ``factory`` chooses. Exports are ``checkpoints`` (one hash over all entries, by
+``merkle``), ``bundles`` (all of them in a text file) and ``receipts`` (one of them, and its position).
 """
 
 from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts, is_quantity, make_rdp_quantity

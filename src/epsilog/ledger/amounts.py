@@ -1,9 +1,9 @@
-"""Integer money: amounts are whole numbers of a small unit, so that sums are exact and nothing is lost below the cap.
+"""Exact amounts: whole numbers of a small unit, so that sums are exact and no rounding is lost below the cap.
 
 One unit is 1e-9 of epsilon, 1e-15 of rho, of mu squared and of Renyi divergence, 1e-18 of delta. A charge rounds up to
 the next unit, a cap rounds down, and stored amounts are plain decimal strings that hold a whole number of units.
 
-Renyi divergence is a quantity of its own at each order: ``rdp_2`` at order 2, ``rdp_1.5`` at 1.5.
+Renyi divergence is a separate quantity at each order: ``rdp_2`` at order 2, ``rdp_1.5`` at 1.5.
 
 >>> charged = Amounts.from_charge({"epsilon": "0.1", "delta": "1e-6"})
 >>> charged
@@ -140,7 +140,7 @@ def _read_units(quantity: str, text: str) -> int:
     return int(parts[1]) * scale + int((parts[2] or "").ljust(decimals, "0"))
 
 
-_units_of = lru_cache(4096)(_read_units)  # a charge's price is spelled in each of its entries
+_units_of = lru_cache(4096)(_read_units)  # a charge's cost is spelled in each of its entries
 
 
 @lru_cache(4096)
@@ -156,7 +156,7 @@ def format_units(quantity: str, units: int) -> str:
 
 @lru_cache(1024)
 def _place(quantity: str) -> tuple[int, Fraction]:
-    """Where a quantity stands among others: orders last, from the least on."""
+    """Return the sort key of a quantity: orders last, in increasing order."""
     order = get_renyi_order(quantity)
     return (list(DECIMALS).index(quantity), Fraction(0)) if order is None else (len(DECIMALS), order)
 
@@ -257,7 +257,7 @@ _new, _set_units = object.__new__, vars(Amounts)["units"].__set__
 
 
 def _make_amounts(units: Mapping[str, int]) -> Amounts:
-    """Amounts made of others, which were checked when those were: sums are most of what a ledger works out."""
+    """Build amounts from checked amounts without checking again: most amounts of a ledger are sums."""
     made = _new(Amounts)
     _set_units(made, units)
     return made

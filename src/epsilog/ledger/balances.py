@@ -1,7 +1,7 @@
 """A budget and what has happened under it: its balance, what is left of it, and what it says when it refuses.
 
-A quota is a share of the budget above it. What is left of a share is set aside there, so that whoever charges beside
-it finds less room, and never more than without quotas: the sums that a cap is compared with stay what they are.
+A quota is a share of the budget above it. The unused part of a quota is set aside there. Other charges then find less
+available, and never more than without quotas, since the sums compared with a cap stay the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Balance:
     """A budget and what has happened under it. All amounts read as decimal strings by quantity.
 
     Attributes:
-        scope: where it stands in the tree.
+        scope: its position in the tree.
         kind: pure, approximate, zcdp, gdp or rdp.
         relation: the neighboring relation under which everything in it is accounted.
         privacy_unit: what one neighbour differs in; None if not stated.
@@ -41,13 +41,13 @@ class Balance:
         reserved: promised to charges that have not started.
         started: spent by charges that are running, or stopped running without a word.
         committed: spent by charges that are closed.
-        quota: the scope of the budget above whose share this is; None for a budget that sets nothing aside.
+        quota: the scope of the budget above that it is a share of; None for a budget that sets nothing aside.
         set_aside: what is left of the shares of this budget; None while it has none.
         decommissioned: of what is committed, what is no longer used; None while that is nothing.
         retired: index of the entry that retired the scope; None while it is not.
-        promise: the epsilon and delta that the caps were worked out from; None where they were stated themselves.
-        partition: index of the entry that declared the scope a partition, whose caps are those of any one block, and
-            which bears nothing itself; None for every other budget.
+        promise: the epsilon and delta from which the caps were computed; None if the caps were stated.
+        partition: index of the entry that declared the scope a partition; its caps are those of any one block, and it
+            takes no charge itself. None for every other budget.
     """
 
     scope: str
@@ -78,17 +78,17 @@ class Balance:
 
     @property
     def total_reserved(self) -> Amounts:
-        """What stands against the cap: spent, or promised."""
+        """The sum compared with the cap: spent or reserved."""
         return self.spent + self.reserved
 
     @property
     def available(self) -> Amounts:
-        """What a further charge may cost: nothing of a share of another's, and nothing where none is borne."""
+        """The available amount for a further charge, without quotas of others; zero if charges are not allowed."""
         return compute_available(self, ())
 
     @property
     def closed(self) -> bool:
-        """Whether it bears no further charge, whatever that costs: it is retired, or bears none but in its blocks."""
+        """Whether it takes no further charge at any cost: it is retired, or takes charges only in its blocks."""
         return self.retired is not None or self.partition is not None
 
     @property
@@ -173,7 +173,7 @@ def get_target_guarantee(entry: Entry, kind: str) -> Amounts | None:
 
 
 def list_cost_quantities(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
-    """What a charge on a path of budgets is priced in, by kind: all that any of them sums."""
+    """Return the quantities, by kind, that a charge on a path of budgets needs costs in."""
     found = {balance.kind: get_privacy_filter(balance.kind).quantities for balance in path}
     for kind in (kind for kind, quantities in found.items() if not quantities):
         found[kind] = tuple(Amounts.zero(name for balance in path if balance.kind == kind for name in balance.caps))
@@ -189,8 +189,8 @@ def list_remaining_quotas(balance: Balance, below: Sequence[Balance]) -> Amounts
 def compute_available(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """What a charge may cost one budget of its path: what is neither spent, nor promised, nor another's share.
 
-    What is set aside is a sum over all shares, those on the path among them, and none is negative. So the room is at
-    most the cap less what is held: a charge that fits here fits the cap, whatever the quotas.
+    The amount set aside is a sum over all quotas, including those on the path, and none is negative. So the available
+    amount is at most the cap minus the held amount: a charge that fits here fits the cap, whatever the quotas.
 
     Args:
         balance: the budget.
@@ -202,7 +202,7 @@ def compute_available(balance: Balance, below: Sequence[Balance]) -> Amounts:
 
 
 def compute_committed(balance: Balance, below: Sequence[Balance]) -> Amounts:
-    """What stands against a cap for a charge: spent, promised, or a share that does not lie on the charge's path."""
+    """Return the sum compared with a cap for a charge: spent, reserved, or a quota off the charge's path."""
     return (
         balance.total_reserved
         if balance.set_aside is None
@@ -240,12 +240,12 @@ def sum_quotas_elsewhere(balance: Balance, below: Sequence[Balance]) -> Amounts:
 
 
 def build_refusal(balance: Balance, asked: Amounts, committed: Amounts, *, reason: str = "") -> BudgetExceededError:
-    """What a budget says when it cannot bear what is asked.
+    """Return the refusal of a budget that an amount exceeds.
 
     Args:
         balance: the budget.
-        asked: what it would have to bear.
-        committed: what stands against its cap: see ``compute_committed``.
+        asked: the requested amount.
+        committed: the sum compared with its cap: see ``compute_committed``.
         reason: why nothing is available, where that is no matter of amounts.
     """
     left = Amounts.zero(balance.caps) if reason else balance.caps.left_after(committed)

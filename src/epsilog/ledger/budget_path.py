@@ -2,8 +2,8 @@
 
 Above the last partition of a path no budget is touched: see ``partitions``.
 
-``Ledger`` folds one entry onto the stored state before it writes; ``chain`` folds all of them from nothing and
-compares. Both call ``apply_along_path``, a pure function that reads the table in ``states``.
+``Ledger`` folds one entry onto the stored state before it writes; ``replay`` folds all of them from nothing and
+compares. Both call ``apply_along_path``, a pure function that reads the table in ``transitions``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
         BudgetExceededError: a reservation, a share or a partition that does not fit, a block above its partition's
             cap, or anything new under a retired scope.
         ConflictError: a reservation for another relation, privacy unit, or kind of run; a share or a block of another
-            kind; a charge below a partition that lies in no block.
+            kind; a charge below a partition that is not in a block.
     """
     _refuse_retired(path, entry)
     if entry.key is not None:
@@ -69,11 +69,10 @@ def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
 
 
 def list_owned_scopes(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
-    """The scopes whose owners an act needs, from the top: its own, and every budget that counts otherwise through it.
+    """Return the scopes of all owners that an act needs, from the top: its own, and every other budget that counts it.
 
-    A price that nothing proves, and what a partition pays, count in budgets further up, so their owners say it. How
-    large a share is, the owner of the budget says that it is a share of. To give a charge back or to close it sets no
-    price.
+    An unproven cost and the amount of a partition count in budgets further up, so their owners must act. The size of a
+    share is decided by the owner of the budget that it belongs to. Cancelling or closing a charge sets no cost.
 
     Args:
         path: the budgets at and above the scope of the entry, from the top.
@@ -160,7 +159,7 @@ def _create_balance(path: Sequence[Balance], entry: Entry) -> Balance:
 
 
 def _require_cover(entry: Entry, kind: str, due: Amounts) -> None:
-    """What a partition allows its blocks is what the budgets above pay."""
+    """Require that the budgets above count what a partition allows its blocks."""
     if entry.amounts != {kind: due}:
         amounts = {name: dict(amount) for name, amount in entry.amounts.items()}
         raise ConflictError(f"partition of {entry.scope!r} must be paid for with {dict(due)} ({kind}), got {amounts}")
@@ -169,7 +168,7 @@ def _require_cover(entry: Entry, kind: str, due: Amounts) -> None:
 def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int) -> Balance:
     """A budget after an entry, with what it sets aside: less by what was left of shares on the path, more by what is.
 
-    Only a share that grows without anything being charged can find too little room: it is made, or its cap is raised.
+    Only a share that grows without a charge can exceed what is available: when it is created, or its cap raised.
     """
     balance = after[depth]
     if all(below.quota != balance.scope for below in after[depth + 1 :]):

@@ -29,7 +29,7 @@ LONGEST = 1 << 26  # bytes of one entry
 
 
 def is_bundle(path: Path) -> bool:
-    """Tells a bundle by its first line."""
+    """Recognize a bundle by its first line."""
     with path.open("rb") as file:
         return file.read(len(FIRST)) == FIRST
 
@@ -41,7 +41,7 @@ def write_bundle(documents: Iterable[str], path: Path, *, origin: str, key: Sign
         documents: the canonical JSON of every entry, from the first.
         path: the file to write.
         origin: what the ledger is called.
-        key: whose signature; None leaves the checkpoint unsigned.
+        key: the signing key; None leaves the checkpoint unsigned.
 
     Returns:
         The checkpoint.

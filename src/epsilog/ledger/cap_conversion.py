@@ -4,8 +4,8 @@ Sums of rho grow like the square of sums of epsilon, so that k charges of Gaussi
 basic composition costs k. The conversion is made once, when the promise is made: what is spent is compared with the
 cap in its own quantity, and no epsilon is read off on the way.
 
-A budget that sums Renyi divergence has a cap at each of its orders, of which any one is enough: each keeps epsilon at
-an even share of delta, and a union over the orders keeps the promise (docs/ledger.md has the proof).
+A budget that sums Renyi divergence has a cap at each of its orders; meeting one of them is enough. Each keeps epsilon
+at an even share of delta, and a union over the orders keeps the promise (docs/ledger.md has the proof).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def require_target_guarantee(kind: str, promise: Amounts) -> None:
 def convert_guarantee_to_caps(
     kind: str, promise: Amounts, relation: NeighboringRelation, orders: Sequence[str] = ()
 ) -> Amounts:
-    """The largest rho, mu squared, or divergence at each order, but for rounding, that keeps (epsilon, delta).
+    """Return the largest rho, mu squared, or divergence at each order, up to rounding, that keeps (epsilon, delta).
 
     Args:
         kind: ``zcdp``, ``gdp`` or ``rdp``.

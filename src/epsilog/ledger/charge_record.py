@@ -1,8 +1,9 @@
 """Charges and their rounds as folds over entries: what each entry does to them, or why it is refused.
 
-``Ledger`` folds one entry onto the stored state before it writes; ``chain`` folds all of them from nothing and
-compares. Both call the same pure functions, and those read the table in ``states``: ``apply_to_charge`` for a charge,
-``apply_to_round`` for a round of it; ``refuse_until_accepted`` knows what a ledger that came out of a backup refuses.
+``Ledger`` folds one entry onto the stored state before it writes; ``replay`` folds all of them from nothing and
+compares. Both call the same pure functions, and those read the table in ``transitions``: ``apply_to_charge`` for a
+charge, ``apply_to_round`` for a round of it; ``refuse_until_accepted`` knows what a ledger that came out of a backup
+refuses.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from epsilog.terms import ConflictError, check
 
 @dataclass(frozen=True, slots=True)
 class ChargeRecord:
-    """Where a charge stands.
+    """The state of a charge.
 
     Attributes:
         key: its idempotency key, which belongs to its scope.
         scope: the scope it names.
-        state: one of those in ``states``.
-        amounts: its price, by kind of budget.
+        state: one of those in ``transitions``.
+        amounts: its cost, by kind of budget.
         rounds: the most rounds it may run; None for no limit.
         opened: index of the entry that reserved it, or allowed it, or registered its plan.
         closed: index of the entry that closed it; None while it is open.
-        waiver: SHA-256 of the one request that it may be reserved with, if an owner has overridden its price.
+        waiver: SHA-256 of the one request that it may be reserved with, if an owner has overridden its cost.
         plan: SHA-256 of the one plan that it may be reserved for, if that was registered.
-        until: when a reservation may be given back by anyone, UTC, ISO 8601; None for never.
+        until: when anyone may cancel a reservation, UTC, ISO 8601; None for never.
         decommissioned: index of the entry that took what it released out of use; None while it is in use.
-        by: who registered or reserved it, by the name of their token; None where nobody was named.
+        by: who registered or reserved it, by the name of their token; None without a name.
     """
 
     key: str
@@ -93,7 +94,7 @@ class RestoreState:
 
     @classmethod
     def after(cls, entry: Entry | None) -> Self:
-        """Where a ledger stands after the last entry that is of the whole of it; None if there is none."""
+        """The restore state of a ledger after its last ledger-wide entry; None without one."""
         if entry is None:
             return cls()
         accepted = entry.verb is Verb.RESTORE_ACCEPTED
@@ -112,13 +113,13 @@ def apply_restore(restore_state: RestoreState, entry: Entry) -> RestoreState:
 def refuse_until_accepted(restore_state: RestoreState, verb: Verb, charge: ChargeRecord | None = None) -> None:
     """What a restored ledger refuses: everything until its owner has spoken, and what a lost entry may have done.
 
-    Of a charge that was open in the backup nobody knows what became of it: it may have started, run and released. So it
-    neither goes on nor comes back, for ever; it can only be abandoned, and then it counts as spent.
+    A charge that was open in the backup has an unknown outcome: it may have started, run and released. So it can
+    neither continue nor be cancelled; it can only be abandoned, and then it counts as spent.
 
     Args:
         restore_state: of the ledger.
         verb: what is to happen.
-        charge: the charge that it happens to, as it stands before.
+        charge: the charge, in its state before the verb.
     """
     if not restore_state.accepted:
         raise ConflictError(
@@ -135,7 +136,7 @@ def refuse_until_accepted(restore_state: RestoreState, verb: Verb, charge: Charg
 
 
 def get_round_stage(state: RoundState | None) -> RoundStage:
-    """Where a round stands; None is one that never began."""
+    """Return the state of a round; None is one that never began."""
     if state is None:
         return RoundStage.AHEAD
     return RoundStage.OPEN if state.output_hash is None else RoundStage.RELEASED
@@ -145,7 +146,7 @@ def apply_to_charge(charge: ChargeRecord | None, entry: Entry, *, last: RoundSta
     """What an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``.
 
     Args:
-        charge: where it stands; None if nothing is known of its key in its scope.
+        charge: its state; None if its key is unknown in its scope.
         entry: what happens.
         last: the last round that it began.
     """
@@ -168,7 +169,7 @@ def apply_to_charge(charge: ChargeRecord | None, entry: Entry, *, last: RoundSta
 
 
 def _read_notes(charge: ChargeRecord, entry: Entry) -> dict[str, Any]:
-    """What a verb notes of a charge beside its state."""
+    """Return a charge with what a verb records besides its state."""
     if entry.verb is Verb.HELD_UNTIL:
         return {"until": entry.body["until"]}
     if entry.verb is Verb.DECOMMISSIONED:
@@ -179,10 +180,10 @@ def _read_notes(charge: ChargeRecord, entry: Entry) -> dict[str, Any]:
 
 
 def _require_expired(charge: ChargeRecord, entry: Entry) -> None:
-    """A reservation expires when its time has come, by the clock of whoever says so.
+    """A reservation expires when its time has come, by the caller's clock.
 
-    Clocks decide no more than that. The order of the entries decides what it means: a reservation that was started is
-    past expiring, and one that expired does not start. What is given back was never spent, even if the clock is wrong.
+    Clocks decide nothing else. The order of the entries decides the meaning: a started reservation cannot expire, and
+    an expired one does not start. A cancelled reservation was never spent, even if the clock is wrong.
     """
     if charge.until is None or datetime.fromisoformat(entry.time) < datetime.fromisoformat(charge.until):
         held = "is held for good" if charge.until is None else f"is held until {charge.until}"
@@ -190,7 +191,7 @@ def _require_expired(charge: ChargeRecord, entry: Entry) -> None:
 
 
 def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) -> ChargeRecord:
-    """A charge whose plan is registered, whose price an owner overrides, or that is reserved: once each, in this order.
+    """Apply a registration, a cost override or a reservation to a charge: once each, in this order.
 
     What was announced binds what comes: a reservation is for the plan that was registered, and the request allowed.
     """
@@ -205,9 +206,7 @@ def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) ->
     if charge is not None:
         _require_announced(charge, entry)
         waiver = waiver or charge.waiver
-    allowing = (
-        rule.to_state is ChargeState.ALLOWED
-    )  # whoever allows a price does not take the charge from who announced it
+    allowing = rule.to_state is ChargeState.ALLOWED  # a cost override leaves the charge with the one who announced it
     return ChargeRecord(
         key,
         entry.scope,
@@ -239,7 +238,7 @@ def apply_to_round(
     charge, as long as nothing of it was released.
 
     Args:
-        charge: whose round it is.
+        charge: the charge of the round.
         state: the round, if it began.
         entry: what happens.
         last: the last round that began, if any did.

@@ -4,8 +4,8 @@ A checkpoint is a C2SP tlog-checkpoint: three lines (who speaks, how many entrie
 base64), signed as a note or not. Its root binds every entry, the hash of the last among them, so it has no line for the
 chain's head. The leaves are the entries' canonical JSON.
 
-A checkpoint may come with the proof that the ledger only grew since an older one, as C2SP tlog-witness writes it: a
-line ``old SIZE``, a line for each hash, an empty line, and the checkpoint.
+A checkpoint may come with a consistency proof from an older one, in the form of C2SP tlog-witness: a line ``old SIZE``,
+a line for each hash, an empty line, and the checkpoint.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Checkpoint:
         root: of the Merkle tree over them, 32 bytes.
     """
 
-    UNNAMED: ClassVar[str] = "localhost/ledger"  # the origin of a ledger that nobody has named
+    UNNAMED: ClassVar[str] = "localhost/ledger"  # the origin of an unnamed ledger
 
     origin: str
     size: int
@@ -62,7 +62,7 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads the text of a checkpoint; further lines, which nobody could check, are refused."""
+        """Parse the text of a checkpoint; refuse further lines, which cannot be checked."""
         lines = text.removesuffix("\n").split("\n")
         if len(lines) != 3 or not text.endswith("\n"):
             raise CheckError("checkpoint", "three lines: origin, size, root", repr(text[:200]))
@@ -74,7 +74,7 @@ class Checkpoint:
         return note if key is None else note.signed_by(key)
 
     def has_other_origin(self, other: Checkpoint) -> bool:
-        """Whether two checkpoints name two ledgers; one that nobody has named may be any."""
+        """Whether two checkpoints name two ledgers; an unnamed one may be any ledger."""
         return self.origin != other.origin and self.UNNAMED not in (self.origin, other.origin)
 
     @property
@@ -115,7 +115,7 @@ class StoredCheckpoint:
 
     @classmethod
     def parse(cls, content: str) -> Self:
-        """Reads a checkpoint: alone, with a proof before it, or told in one line of other text."""
+        """Parse a checkpoint: alone, after a proof, or in one line of other text."""
         if not content.startswith(OLD):
             return cls(find_note(content))
         before, gap, note = content.partition("\n\n")
@@ -166,7 +166,8 @@ def prove_consistency(older: Checkpoint, documents: Iterable[str], note: Note) -
         note: the new checkpoint.
 
     Raises:
-        CheckError: the ledger does not begin with the older one, or has another name: nobody may sign both.
+        CheckError: the ledger does not begin with the older one, or has another name; such a checkpoint must not be
+            signed.
     """
     now = Checkpoint.parse(note.text)
     if now.has_other_origin(older):

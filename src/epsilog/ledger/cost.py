@@ -1,8 +1,8 @@
 """What a release costs under each kind of budget: a certified upper bound, or an amount that is at least that.
 
-Prices come from ``accounting``; the bound of the whole schedule is one charge. A release that is known only by its
-statement (pure, approximate, zCDP, GDP) is charged what it states. An amount that the caller states is charged if the
-accountant proves that the release costs no more; everything below is for an owner to allow, with a reason.
+Costs come from ``accounting``; the bound of the whole schedule is one charge. A release that is known only by a
+statement (pure, approximate, zCDP, GDP) is charged the stated values. An amount stated by the caller is charged if the
+accountant proves that the release costs no more; an owner may allow less, with a reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cost:
     """What a request costs under one kind of budget.
 
     Attributes:
-        values: the cost by quantity, before rounding up; ``inf`` where nothing is promised.
+        values: the cost by quantity, before rounding up; ``inf`` without a guarantee.
         method: how it was found.
     """
 
@@ -42,7 +42,7 @@ class Cost:
 
     @property
     def is_finite(self) -> bool:
-        """Whether any budget at all could bear it."""
+        """Whether any budget could cover it."""
         return all(float(value) <= _LARGEST for value in self.values.values())
 
     def part(self, quantities: Iterable[str]) -> Cost:
@@ -56,16 +56,16 @@ class Cost:
 
 
 def compute_cost(request: ChargeRequest, kind: str, *, orders: Sequence[str] = (), overridden: bool = False) -> Cost:
-    """Prices a request under a kind of budget.
+    """Compute the cost of a request under a kind of budget.
 
     Args:
         request: what is asked.
         kind: of the budget.
-        orders: the quantities of an rdp budget; others have none of their own.
+        orders: the quantities of an rdp budget; other kinds declare none.
         overridden: whether an owner has allowed the stated amount, so that nothing needs to prove it.
 
     Raises:
-        UnsupportedMechanismError: no proven price for this release under this kind.
+        UnsupportedMechanismError: no proven cost for this release under this kind.
         ValueError: ``delta`` or a part of ``amount`` is missing, or ``amount`` is below what the accountant proves.
     """
     if bool(orders) != get_privacy_filter(kind).by_order:
@@ -87,14 +87,14 @@ def compute_cost(request: ChargeRequest, kind: str, *, orders: Sequence[str] = (
 def compute_stated_cost(
     request: ChargeRequest, kind: str, *, orders: Sequence[str] = (), overridden: bool = False
 ) -> Cost | None:
-    """The price where nothing has to be worked out: by an owner's word, or by the release's own statement."""
+    """Return a cost that needs no computation: an owner's override, or the release's own statement."""
     if request.amount is not None:
         return compute_cost(request, kind, orders=orders, overridden=True) if overridden else None
     return _by_statement(request, kind, orders)
 
 
 def has_stated_cost(request: ChargeRequest) -> bool:
-    """Whether a request is likely to be priced at once, under budgets of the kind that its release speaks of."""
+    """Return whether the cost of a request is likely immediate, under budgets of its release's kind."""
     return request.amount is None and bool(request.release.statement)
 
 
@@ -161,7 +161,7 @@ def _proven(request: ChargeRequest, kind: str, orders: Sequence[str]) -> Cost:
 
 
 def _refuse_unproven(request: ChargeRequest, kind: str, stated: Cost, orders: Sequence[str]) -> None:
-    """A stated amount stands if one of the proven prices at its delta is no dearer, in every quantity."""
+    """Accept a stated amount if a proven cost at its delta is at most the amount, in every quantity."""
     proven = _proven_at(request, kind, str(stated.values.get("delta", "0")), orders)
     for cost_ in proven:
         if cost_.is_finite and all(
@@ -178,7 +178,7 @@ def _refuse_unproven(request: ChargeRequest, kind: str, stated: Cost, orders: Se
 
 
 def _proven_at(request: ChargeRequest, kind: str, delta: str, orders: Sequence[str]) -> list[Cost]:
-    """Every price that is proven for a release at a delta."""
+    """Yield every proven cost of a release at a delta."""
     bare, found = replace(request, amount=None), []
     if kind in ("pure", "approximate"):
         accounted = _account_request(bare, delta)
@@ -189,7 +189,7 @@ def _proven_at(request: ChargeRequest, kind: str, delta: str, orders: Sequence[s
 
 
 def bound_cost_below(request: ChargeRequest, kind: str, charged: Amounts) -> Amounts | None:
-    """What a charged request costs at least, by proof and rounded down; None where nothing proves a lower bound.
+    """Return a proven lower bound on the cost of a charged request, rounded down; None without one.
 
     The epsilon is the accountant's certified lower bound at the delta that was charged, and that delta is at least what
     was asked for. Under zCDP and GDP budgets it is the rho or mu squared of Gaussians, or of the statement; under RDP
@@ -231,7 +231,7 @@ def _units_below(quantity: str, lower: float | Fraction) -> int:
 
 
 def _stated_amount(amount: Mapping[str, Number], kind: str, orders: Sequence[str]) -> Cost:
-    """The caller's own figures: a pure budget bears no delta, and delta left out is 0."""
+    """Check the caller's figures: a pure budget has no delta, and a missing delta is 0."""
     quantities = get_privacy_filter(kind).quantities or orders
     given = {"delta": "0"} | dict(amount)
     missing = [quantity for quantity in quantities if quantity not in given]

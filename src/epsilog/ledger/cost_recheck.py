@@ -1,4 +1,4 @@
-"""What was charged too little: every reservation beside what the accountant proves of its release today."""
+"""Check of costs: every reservation against what the accountant proves of its release today."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from epsilog.ledger.entries import Entry
 from epsilog.ledger.requests import ChargeRequest
 from epsilog.terms import LedgerIntegrityError, UnsupportedMechanismError
 
-_UNASKED = {"plan_hash": None, "rounds": None}  # what a price does not depend on
+_UNASKED = {"plan_hash": None, "rounds": None}  # fields that do not affect the cost
 _REMEMBERED = 4096
 
 
@@ -22,7 +22,7 @@ class IdenticalCharges:
     """Reservations that asked the same and were charged the same.
 
     Attributes:
-        asked: their request, but for what a price does not depend on, as JSON.
+        asked: their request as JSON, without the fields that do not affect the cost.
         charged: by kind of budget.
         first: index of the first.
         count: how many.
@@ -36,7 +36,7 @@ class IdenticalCharges:
 
 @dataclass(slots=True)
 class CostRecheck:
-    """Reservations whose price is to be worked out again."""
+    """Reservations with costs to recompute."""
 
     _identical: dict[tuple[str, str], IdenticalCharges] = field(default_factory=dict)
     _seen: dict[tuple[int, int], tuple[Entry, IdenticalCharges]] = field(default_factory=dict)  # by what entries share
@@ -56,10 +56,10 @@ class CostRecheck:
         return self._identical.setdefault((asked, charged), IdenticalCharges(asked, entry.amounts, entry.index))
 
     def judge(self, deadline: float) -> tuple[int, int]:
-        """How many reservations were priced again, and how many could not be.
+        """Return how many reservations were rechecked, and how many could not be.
 
         Args:
-            deadline: of the monotonic clock; after it no further price is worked out.
+            deadline: of the monotonic clock; after it no further cost is computed.
 
         Raises:
             LedgerIntegrityError: with the index of the first reservation that was charged less than its release costs.

@@ -1,7 +1,8 @@
 """Release cycles: what many releases about the same people cost, one cycle after another and all together.
 
-What was started is spent for ever, whatever becomes of the model. Beside this lifetime stands what is still in use: a
-view, which no cap is compared with. Figures are folded from the entries and held against the stored balance.
+A started charge is spent permanently, whatever happens to the model. In addition to this lifetime sum, a view shows
+what is still in use; no cap is compared with it. Figures are folded from the entries and compared with the stored
+balance.
 """
 
 from __future__ import annotations
@@ -49,17 +50,17 @@ class PlanSummary:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedCharge:
-    """One charge that was started, or what a budget has paid for the blocks of a partition.
+    """One started charge, or the cost of the blocks of a partition.
 
     Attributes:
         key: of the charge; None for a partition's payment.
         scope: that it names.
         amounts: what it cost, in the budget's own quantities.
-        state: where it stands.
+        state: its state.
         plan_hash: of its plan; None if it names none.
         stated: what that plan says; None where it was not given.
-        allowed: whether its price rests on its owner's word.
-        ended: who took it out of use or gave it up, and why; "" while nobody did.
+        allowed: whether its cost is an owner's override.
+        ended: who took it out of use or aborted it, and why; "" before.
     """
 
     key: str | None
@@ -78,7 +79,7 @@ class ReleasedCharge:
 
     @property
     def name(self) -> str:
-        """Of the programme, or of the charge, or of the partition that was paid for."""
+        """Return the name of the programme, the charge or the partition."""
         own = f"partition {self.scope}" if self.key is None else self.key
         return own if self.stated is None else self.stated.name
 
@@ -129,7 +130,7 @@ class CycleHistory:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """Charges whose price rests on their owner's word, each by its key and scope."""
+        """Charges with a cost override, each by its key and scope."""
         return tuple(f"{one.key} at {one.scope}" for cycle in self.cycles for one in cycle.releases if one.allowed)
 
     @property
@@ -204,9 +205,9 @@ def read_cycles(
         delta: at which epsilon is read off a zcdp or gdp budget.
 
     Raises:
-        CheckError: a scope without a budget, or a delta that is none or that the budget has no use for.
+        CheckError: a scope without a budget, or a delta that is invalid or that the budget does not use.
         LedgerIntegrityError: the entries do not amount to the stored balance.
-        StorageError: somebody wrote to it whenever it was read.
+        StorageError: the ledger was written to during every attempt to read it.
     """
     for _ in range(MOST_LOOKS):
         head, budget = ledger.head(), ledger.balance(scope)
@@ -289,7 +290,7 @@ def _cycle_of(budget: Balance, one: ReleasedCharge) -> str:
     if one.stated is not None and one.stated.period:
         return one.stated.period
     below = one.scope.removeprefix(budget.scope).strip("/")
-    return below.partition("/")[0] or str(one.key)  # a partition lies below its payers
+    return below.partition("/")[0] or str(one.key)  # a partition is below its parents
 
 
 def convert_amount_to_epsilon(amounts: Amounts, budget: Balance, delta: float | None) -> float | None:

@@ -89,7 +89,7 @@ class SqlStore(ABC):
 
         Raises:
             StorageError: the ledger cannot be written, or was moved. If the commit raises it, the outcome is unknown:
-                the entries were not acknowledged, and a retry with the same key tells.
+                the entries were not acknowledged, and a retry with the same key finds out.
         """
         if self.read_only:
             raise StorageError(f"ledger {self.address} is open for reading only")

@@ -1,8 +1,8 @@
 """Ledger entries: what happened, in order, each naming the hash of the one before.
 
-An entry is stored as its canonical JSON (RFC 8785) and the SHA-256 of those bytes. Order is the index alone; the time
-is a note for people, and what a run writes carries the time of its reservation: how long its data took is private.
-Whoever holds the file can rewrite all of it: a chain shows edits to those who kept a later hash.
+An entry is stored as its canonical JSON (RFC 8785) and the SHA-256 of those bytes. The index alone is the order. The
+time is a note for people, and entries of a run carry the time of its reservation, because the duration of a run on its
+data is private. A holder of the file can rewrite all of it: a chain reveals edits to those who kept a later hash.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Entry:
         verb: what happened.
         scope: the budget's scope, or the scope that the charge names; "" for what is of the whole ledger.
         key: the charge's idempotency key, which belongs to the scope; None for a budget.
-        amounts: the money it moves, by kind of budget; empty for rounds, and for budgets that are no partitions.
+        amounts: the amounts it moves, by kind of budget; empty for rounds, and for budgets that are not partitions.
         body: everything else, as plain JSON values.
     """
 
@@ -134,7 +134,7 @@ class Entry:
 class EntryParser:
     """Reads entries of which many are alike: the text of amounts and bodies that come again is read once.
 
-    What it returns shares them, so it is for whoever looks and shows nobody.
+    The result shares them, so it is only for internal reads.
 
     Args:
         remembered: how many texts of each.
@@ -190,7 +190,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """The value of a text, if it is its canonical spelling: nobody who spells it again gets another."""
+    """Parse a text in its canonical spelling; refuse any other spelling."""
     value = _READER.decode(text)
     # what the fast writer spells so is canonical: the reader has looked at floats, and ASCII names have one order
     if not (text.isascii() and _WRITER.encode(value) == text) and encode_canonical(value).decode() != text:

@@ -1,6 +1,6 @@
 """The one place where commands meet a store: what a command does is read, applied and written in one transaction.
 
-Prices are worked out outside of any transaction, so that nobody waits for one.
+Costs are computed outside of any transaction, so that other writers do not wait.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Done(NamedTuple):
 
     Attributes:
         balance: the budget that it was about.
-        charge: where the charge stands.
+        charge: the state of the charge.
         reserved: the entry that reserved it, where the command was to reserve it.
         accepted: whether the ledger takes charges, where the command was about the whole of it.
         replayed: whether nothing was written, since the same was done before.
@@ -50,8 +50,8 @@ class Local:
 
     Args:
         store: where the ledger is kept.
-        clock: tells the time that entries note; order never depends on it.
-        pricing: works prices out.
+        clock: returns the time for entries; order never depends on it.
+        pricing: computes costs.
     """
 
     def __init__(self, store: Store, *, clock: Callable[[], datetime], cost_model: CostModel) -> None:
@@ -195,7 +195,7 @@ class Reading:
         return self._entries[index]
 
     def after(self, step: Step, head: tuple[int, str]) -> Reading:
-        """What stands after the reservation of a charge, in the same transaction."""
+        """Return the state after the reservation of a charge, in the same transaction."""
         assert step.entry is not None, "what was done before changes nothing"
         found = copy(self)
         changed = {"charge": step.charge, "path": step.path, "last": None}  # it has no round yet

@@ -16,14 +16,12 @@ from epsilog.ledger.filters import PRIVACY_FILTERS
 from epsilog.terms import CheckError, EpsilogError
 from epsilog.terms.extras import install_command
 
-# What stands before a formula's first letter. Commas are quoted; many countries part cells at semicolons all the same.
+# The characters that may precede a formula. Commas are quoted; in many locales semicolons separate cells too.
 _FORMULA = re.compile('(?<![\\s";])[\\s";]*+(?=[=+@\uff1d\uff0b\uff0d\uff20-])')
 _PARTS = frozenset(";\t\r\n")
 FORMATS = (".csv", ".jsonl", ".parquet")
 _SUMS = [(kind, quantity) for kind, rule in PRIVACY_FILTERS.items() for quantity in rule.quantities]
-_BY_ORDER = [
-    kind for kind, rule in PRIVACY_FILTERS.items() if rule.by_order
-]  # of which each budget has orders of its own
+_BY_ORDER = [kind for kind, rule in PRIVACY_FILTERS.items() if rule.by_order]  # each budget declares its orders
 COLUMNS = (
     *("index", "time", "verb", "scope", "key"),
     *(f"{kind} {quantity}" for kind, quantity in _SUMS),
@@ -35,12 +33,12 @@ COLUMNS = (
 def export_entries(entries: Iterable[Entry], path: Path) -> int:
     """Writes entries into a file that is not there yet; its name says how.
 
-    Amounts are decimal strings, and an empty cell where nothing moves; those at Renyi orders are JSON in one cell.
-    ``.jsonl`` holds the canonical documents, so that whoever has them can work the hashes out again. In ``.csv`` a text
-    that a spreadsheet would take for a formula is preceded by an apostrophe, wherever cells may be parted.
+    Amounts are decimal strings, and a cell is empty if nothing moves; those at Renyi orders are JSON in one cell.
+    ``.jsonl`` holds the canonical documents, from which a reader can recompute the hashes. In ``.csv`` an apostrophe
+    precedes text that a spreadsheet would read as a formula, at every possible cell boundary.
 
     Args:
-        entries: as ``Ledger.history`` tells them.
+        entries: from ``Ledger.history``.
         path: ends in ``.csv``, ``.jsonl`` or ``.parquet``; the last needs the extra ``data`` and holds all in memory.
 
     Returns:
@@ -55,7 +53,7 @@ def export_entries(entries: Iterable[Entry], path: Path) -> int:
     try:
         count = _WRITERS[path.suffix](entries, waiting)
         durable_io.sync_file(waiting)
-        os.link(waiting, path)  # unlike a rename, refuses a name that somebody else has taken meanwhile
+        os.link(waiting, path)  # unlike a rename, refuses a name that was taken meanwhile
     finally:
         waiting.unlink(missing_ok=True)
     durable_io.sync_folder(path.parent)

@@ -1,4 +1,4 @@
-"""Which store an address names: the one room that knows all of them, and loads a database when it is asked for."""
+"""The store for an address: the only module that knows all stores; it loads a database driver on demand."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _URL = re.compile(
 
 
 def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = get_utc_now, token: str | None = None) -> Ledger:
-    """Opens a ledger for charging; makes it if there is none, but for one that a server keeps.
+    """Open a ledger for charging; create it unless it is on a server.
 
     Args:
-        url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``; or PostgreSQL's (extra ``postgres``), as
-            ``postgresql://user@host/database?ledger=name``, where the name is a schema's (``epsilog`` if blank); or a
-            server's, as ``https://host`` (``http://`` on this machine only).
-        clock: tells the time that entries note; order never depends on it. A server has its own.
+        url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``; for PostgreSQL (extra ``postgres``)
+            ``postgresql://user@host/database?ledger=name`` with the name of a schema (``epsilog`` if blank); for a
+            server ``https://host`` (``http://`` on this machine only).
+        clock: returns the time for entries; order never depends on it. A server has its own.
         token: what a server knows the asker by; None takes it from the environment, as ``EPSILOG_TOKEN``.
 
     Raises:
@@ -70,12 +70,12 @@ def open_local_ledger(
     within: Callable[[Store], Store] | None = None,
     admit_free: Callable[[str], None] = lambda _: None,
 ) -> Ledger:
-    """Opens a ledger that is kept here, in a file or a database; makes it if there is none.
+    """Open a ledger in a local file or a database; create it if necessary.
 
     Args:
         url: as for ``open_ledger``, and no server's.
-        clock: tells the time that entries note; order never depends on it.
-        cost_model: works prices out.
+        clock: returns the time for entries; order never depends on it.
+        cost_model: computes costs.
         within: puts the store into another one, which keeps its promises.
         admit_free: as for ``Caller``.
     """
@@ -132,7 +132,7 @@ def iterate_verified_documents(ledger: LedgerView) -> Iterator[str]:
 
 
 def read_verified_entries(url: str | Path | BinaryIO) -> VerifiedEntries:
-    """Verifies a ledger or a bundle of one, told apart by content, and reads every entry.
+    """Verify a ledger or a bundle, recognized by content, and read every entry.
 
     Args:
         url: a ledger's file or URL, a bundle's file, or a bundle that is open already.
@@ -241,11 +241,11 @@ def restore_backup(
 
 
 def diagnose_ledger(path: Path, *, clock: Callable[[], datetime] = get_utc_now) -> tuple[Diagnostic, ...]:
-    """Looks at a ledger's file where it lies: names, rights, disk, log, clock, and the whole chain.
+    """Check a ledger file in place: names, rights, disk, log, clock, and the whole chain.
 
     Args:
         path: the file, which exists.
-        clock: tells the time.
+        clock: returns the time.
 
     Returns:
         One remark on each: what it is about, whether it is well (None: not known), and what was found in words.
@@ -267,7 +267,7 @@ def _diagnose(path: Path) -> str:
 def parse_address(text: str) -> str | Path:
     """What a person wrote for a ledger, as ``open_ledger`` takes it: a database's URL as it is, else a path.
 
-    No file is named like a URL: whoever mistypes a database's would charge a file of their own, beside all others.
+    No file is named like a URL: a mistyped database URL would charge a separate file.
     """
     if text.startswith(POSTGRES) or is_remote_address(text):
         return text
@@ -303,7 +303,7 @@ def ledger_exists(url: str | Path) -> bool:
 
 
 def is_ledger_file(path: Path) -> bool:
-    """Tells a ledger's file by its content."""
+    """Recognize a ledger file by its content."""
     from epsilog.ledger import sqlite
 
     return sqlite.is_ledger(path)

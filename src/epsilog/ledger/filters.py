@@ -1,8 +1,9 @@
 """Which stopping rule is a theorem: for each kind of budget, what is added up and why that may be compared with a cap.
 
-A charge may depend on what earlier charges showed, and charges may overlap in time. So only *fully adaptive* filters
-serve: rules that stay valid when parameters are chosen along the way. Tight accountants (privacy loss distributions)
-price one plan whose schedule is fixed beforehand; they never add plans up. Every filter here is a sum per quantity.
+A charge may depend on the results of earlier charges, and charges may overlap in time. So only *fully adaptive* filters
+are allowed: rules that stay valid when parameters are chosen along the way. Tight accountants (privacy loss
+distributions) compute the cost of one plan with a fixed schedule; they never add plans up. Every filter here is a sum
+per quantity.
 
 >>> caps = Amounts.from_cap({"epsilon": "1", "delta": "1e-5"})
 >>> held = Amounts.from_charge({"epsilon": "0.9", "delta": "0"})
@@ -28,7 +29,7 @@ class PrivacyFilter:
 
     Attributes:
         kind: its name, as stored.
-        quantities: what a charge under it is made of; empty where each budget declares orders of its own.
+        quantities: the quantities of a charge under it; empty if each budget declares its orders.
         promise: what holds while every sum stays within its cap, in words.
         theorem: who proved it.
         one_is_enough: whether a charge fits as soon as one of its quantities does; else all of them must.
@@ -116,7 +117,7 @@ def get_privacy_filter(kind: str, *, promised: bool = False) -> PrivacyFilter:
 
     Args:
         kind: of the budget.
-        promised: whether its caps were worked out from an (epsilon, delta) that they keep.
+        promised: whether its caps were computed from an (epsilon, delta) that they keep.
     """
     found = PRIVACY_FILTERS.get(kind) if type(kind) is str else None
     if found is None:

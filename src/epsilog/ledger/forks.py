@@ -1,10 +1,10 @@
 """An open ledger belongs to the process that opened it: a child of a fork refuses it, and closes none of it.
 
-A fork copies what SQLite knows of its locks, but not the locks: a child that used an inherited connection, or opened
-the same file again, would write under locks that it does not hold. Closing is no remedy: SQLite's closing code removes
+A fork copies what SQLite knows of its locks, but not the locks. A child that used an inherited connection, or opened
+the same file again, would write under locks that it does not hold. Closing does not help: SQLite's closing code removes
 a log by its name, which may be another process's by then, and libpq's ends the session that the parent still uses. So
-the child takes one reference to each connection that it never gives back. Then no closing code runs in it, its exit
-included. ``docs/boundaries/ledger.md`` has the rule in full.
+the child takes one reference to each connection and never releases it. Then no closing code runs in it, also at exit.
+``docs/boundaries/ledger.md`` has the rule in full.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ from epsilog.terms import BudgetExceededError, EpsilogError, check
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """What a scope can still bear.
+    """The available amount of a scope.
 
     Attributes:
         available: the least that any budget on the path still has, by quantity.
-        charges: how many more charges like the one asked about fit, each an entry of its own; None if nothing was asked
-            or if it costs nothing.
+        charges: how many more of the given charge fit, each as a separate entry; None without a charge or if it costs
+            nothing.
         repetitions: of a repeated release, how many repetitions fit as one plan; None if it is not a repeated one.
     """
 
@@ -34,8 +34,8 @@ class Headroom:
 def list_available(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
     """Each budget that a charge at the end of a path counts in, with what it may cost there; and any that is retired.
 
-    What has paid for the charge's block is not asked again. A path that ends at a partition leads into no block: there
-    nothing fits. Nor does anything where a sum is above a cap that was lowered, whatever is left of the others.
+    Budgets above the charge's partition are not compared again. A path that ends at a partition leads into no block, so
+    nothing fits. Nothing fits either if a sum exceeds a cap that was lowered.
     """
     zeros = [Amounts.zero(one.caps) for one, _ in _counting(path)]
     return [
@@ -70,8 +70,8 @@ def _least(found: Sequence[tuple[Balance, Amounts]]) -> Amounts:
 def compute_headroom(request: ChargeRequest, path: Sequence[Balance]) -> Headroom:
     """The headroom on a path, counted in charges like ``request`` and in repetitions of what it repeats.
 
-    A price grows with the count, so the largest count that fits is found by halving; every count returned was priced.
-    At least one charge fits, or as many as one likes, if and only if the ledger would accept one now.
+    The cost grows with the count, so bisection finds the largest count that fits; every returned count was computed. At
+    least one charge fits, or any number, if and only if the ledger would accept one now.
 
     Raises:
         ConflictError: budgets of the path are of different relations, privacy units or kinds of run, or of others than
@@ -90,7 +90,7 @@ def compute_headroom(request: ChargeRequest, path: Sequence[Balance]) -> Headroo
 
 
 def _charges(request: ChargeRequest, path: Sequence[Balance]) -> int | None:
-    """How many times the request's price goes into what is left."""
+    """Return how many times the request's cost fits the available amount."""
     counts = []
     for balance, below in _counting(path):
         cost = compute_cost(request, balance.kind, orders=list_budget_orders(balance))
@@ -101,7 +101,7 @@ def _charges(request: ChargeRequest, path: Sequence[Balance]) -> int | None:
 
 
 def _times(balance: Balance, available: Amounts, cost: Amounts) -> int | None:
-    """How many times a price goes into what a budget has left; None for as often as one likes."""
+    """Return how many times a cost fits what is available in a budget; None for any number."""
     if not balance.filter.one_is_enough:
         return min((available.units[name] // units for name, units in cost.units.items() if units), default=None)
     open_ = [name for name, cap in balance.caps.units.items() if balance.total_reserved.units[name] <= cap]
@@ -117,7 +117,7 @@ def list_path_orders(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
 
 
 def list_budget_orders(balance: Balance) -> tuple[str, ...]:
-    """The quantities that a budget has of its own; none where its kind names them."""
+    """Return the quantities that a budget declares; none if its kind names them."""
     return tuple(balance.caps) if balance.filter.by_order else ()
 
 
@@ -144,10 +144,10 @@ def _compute_cost(request: ChargeRequest, kind: str, orders: Sequence[str], over
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Who works prices out, which may take long: this process, unless a server has others do it.
+    """The computation of costs, which may take long: in this process, or in a server's workers.
 
     Attributes:
-        compute_cost: see ``pricing.price``.
+        compute_cost: see ``cost.compute_cost``.
         repetitions: see ``count_max_repetitions``.
     """
 
@@ -156,11 +156,11 @@ class CostModel:
 
 
 HERE = CostModel()
-_MOST = 2**40  # repetitions; nobody asks for more
+_MOST = 2**40  # repetitions; above every practical number
 
 
 def refuse_above_capacity(costs: Mapping[str, Cost], path: Sequence[Balance]) -> None:
-    """Refuses a price above everything that a budget can hold, infinity among them."""
+    """Refuse a cost above the capacity of a budget, including infinity."""
     for balance, available in list_available(path):
         cost = costs[balance.kind].part(balance.caps)
         if not cost.is_finite:
@@ -184,14 +184,14 @@ def add_remedy(
     costs: Mapping[str, Cost],
     repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = count_max_repetitions,
 ) -> BudgetExceededError:
-    """The same refusal, with what would fit instead, and whose budgets would have to be larger."""
+    """Return the refusal with what would fit instead, and the budgets that would have to be larger."""
     if refusal.reason:
         return refusal
     hint = f"at most {format_headroom(path)} fits"
     if request.release.repeats and request.amount is None:
         try:
             count = repetitions(request, path)
-        except (EpsilogError, ValueError):  # no price for fewer: then there is no more to say
+        except (EpsilogError, ValueError):  # no cost for fewer
             count = 0
         if count:
             hint += f", or {count} of the {request.release.repeats} repetitions as one plan"
@@ -206,20 +206,20 @@ def add_remedy(
 def refuse_partition(
     refusal: BudgetExceededError, path: Sequence[Balance], amounts: Mapping[str, Amounts]
 ) -> BudgetExceededError:
-    """The refusal of a partition that the budgets above cannot pay for, with what they could, and who can allow more.
+    """Return the refusal of a partition beyond the budgets above, with what they could cover, and who can allow more.
 
     Args:
         refusal: of the highest of them.
         path: the budgets above the partition.
-        amounts: what is to be paid.
+        amounts: the requested amounts.
     """
     return refusal.with_remedy(hint=f"at most {format_headroom(path)} can be paid for", owners=_tight(path, amounts))
 
 
 def _tight(path: Sequence[Balance], asked: Mapping[str, Amounts]) -> tuple[str, ...]:
-    """The scopes whose owners would all have to act, from the top.
+    """Return the scopes of all owners who would have to act, from the top.
 
-    A block may have to cost more than was paid for it: then its partition is raised, and whatever is above pays that.
+    If a block needs a higher cap, its partition is raised, and the budgets above count the difference.
     """
     found = [one for one, below in _counting(path) if not allows_charge(one, one.cost(asked), below)]
     beyond = count_budgets_covered_by_partition(path)

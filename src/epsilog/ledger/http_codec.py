@@ -1,7 +1,7 @@
 """How what a ledger says and refuses travels between a server and a client: the same classes, with the same fields.
 
-A refusal travels in a problem document (RFC 9457), whose ``code`` names its class. Whatever a code does not name stays
-readable for people, in ``detail``, and is an ``EpsilogError`` at the other end.
+A refusal is a problem document (RFC 9457); its ``code`` names its class. A problem with an unknown code stays readable
+in ``detail``, and raises ``EpsilogError`` in the client.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _term(term: object) -> dict[str, Any]:
 
 
 def error_from_json(problem: Mapping[str, Any]) -> Exception:
-    """The error that a problem document tells of."""
+    """Return the error of a problem document."""
     detail = str(problem.get("detail") or problem.get("title") or "the server refuses")
     try:
         return _RAISED[str(problem.get("code"))](problem)
@@ -117,7 +117,7 @@ def done_to_json(command: Command, done: Done) -> dict[str, Any]:
 
 
 def cost_to_json(cost: Cost) -> dict[str, Any]:
-    """A price as plain JSON values, to the last bit."""
+    """Return a cost as plain JSON values, to the last bit."""
     return {"values": {name: _number(value) for name, value in cost.values.items()}, "method": cost.method.code}
 
 

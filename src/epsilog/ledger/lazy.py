@@ -1,4 +1,4 @@
-"""Attributes that are worked out when they are first asked for."""
+"""Attributes that are computed on first access."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ class Ledger(LedgerView):
 
     Args:
         store: where it is kept, or the server that keeps it; closed with the ledger.
-        clock: tells the time that entries note; order never depends on it.
-        pricing: works prices out.
+        clock: returns the time for entries; order never depends on it.
+        cost_model: computes costs.
         caller: who gives the commands; a server knows them by their token.
     """
 
@@ -98,13 +98,13 @@ class Ledger(LedgerView):
         covers: Callable[[str], bool] = lambda _: True,
         owns: Callable[[str | None], bool] = lambda _: True,
     ) -> Ledger:
-        """The same ledger for somebody who is known by name; it closes with this one.
+        """Return the same ledger for a named caller; it closes with this one.
 
         Args:
             by: their name.
-            covers: tells whether they may see the charges of a scope; all others are hidden.
-            owns: tells whether they own a scope, or for None the whole ledger. An act that takes an owner whom they are
-                not is an ``PermissionDeniedError``.
+            covers: returns whether the caller may see the charges of a scope; all others are hidden.
+            owns: returns whether the caller owns a scope, or for None the whole ledger. An act that needs another owner
+                raises ``PermissionDeniedError``.
         """
         by = check.text()(by=by)
         if self._served is not None:
@@ -148,9 +148,10 @@ class Ledger(LedgerView):
                 its promise: epsilon and delta, and its caps are the largest that keep these.
 
         Raises:
-            BudgetExceededError: a quota that the budget above has no room for, or a block above its partition's cap.
-            ConflictError: the scope has another budget, or charges already; or it lies under one that is retired, or
-                under a partition and is no block in its terms.
+            BudgetExceededError: the quota exceeds what is available in the budget above, or the block its partition's
+                cap.
+            ConflictError: the scope has another budget, or charges already; or it is under a retired one, or under a
+                partition and is not a block in its terms.
         """
         made = commands.CreateBudget(
             scope,
@@ -165,24 +166,24 @@ class Ledger(LedgerView):
         return _budget(self, self.execute(made))
 
     def declare_partition(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
-        """An owner's act: what lies below a scope is disjoint blocks, of which the budgets above pay for one, now.
+        """Declare, as an owner, disjoint blocks below a scope; the budgets above count one of them, now.
 
-        A block is a budget directly below, made with ``create_budget`` in the same terms and within these caps. What is
-        charged in a block counts in that block alone. The entry states that each privacy unit lies in one block; that
-        which one is public, settled before anything is released there, and depends on that unit alone; and that a
-        release under a block reads that block alone. Whoever reads more than one block charges above the partition. The
-        same again changes nothing.
+        A block is a budget directly below, made with ``create_budget`` in the same terms and within these caps. A
+        charge in a block counts in that block alone. The entry states three facts. Each privacy unit is in one block.
+        The assignment is public, fixed before any release there, and depends on that unit alone. A release under a
+        block reads that block alone. A release that reads several blocks is charged above the partition. Repeating the
+        same call changes nothing.
 
         Args:
-            scope: under a budget, whose kind, relation, privacy unit and simulation are the partition's. Nothing may
-                have been made or charged at or under it yet.
+            scope: under a budget with the partition's kind, relation, privacy unit and simulation. No budget or charge
+                may exist at or under it yet.
             by: who states that.
             reason: why it is so, in words; kept for ever.
             **caps: the most that any one block may cost, in the quantities of the kind. All budgets above spend it at
                 once, up to the block of a partition around this one; it never comes back, and ``change_cap`` raises it.
 
         Raises:
-            BudgetExceededError: a budget above cannot pay for a block.
+            BudgetExceededError: a budget above cannot cover a block.
             ConflictError: the budgets above are of more than one kind; or there are charges or budgets here already.
             CheckError: neighbours replace one unit by another, or the budget above states no privacy unit.
         """
@@ -191,10 +192,10 @@ class Ledger(LedgerView):
     def change_cap(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
         """An owner's act: sets another cap, higher or lower. What is spent or promised stays so.
 
-        Below what stands against it already, a cap refuses every further charge. A higher cap is the promise from then
-        on; an owner who decides on it after seeing answers promises no more than the highest that could have come.
+        Below the sum already counted, a cap refuses every further charge. A higher cap is the promise from then on. An
+        owner who chooses it after seeing results promises no more than the highest cap that could have come.
 
-        The cap of a partition only rises: the budgets above pay the difference, and what was paid never comes back.
+        The cap of a partition only rises: the budgets above count the difference, and never get it back.
 
         Args:
             scope: one that has a budget.
@@ -203,8 +204,8 @@ class Ledger(LedgerView):
             **caps: all of the budget's quantities; or the epsilon and delta that it is to promise, as it was made.
 
         Raises:
-            BudgetExceededError: a quota or a partition that a budget above has no room for, or a block above the cap
-                of its partition.
+            BudgetExceededError: the quota or partition exceeds what is available above, or the block the cap of its
+                partition.
             ConflictError: the scope is retired; a partition's cap that is lowered.
         """
         return _budget(self, self.execute(commands.ChangeCap(scope, caps=caps, by=by, reason=reason)))
@@ -228,11 +229,11 @@ class Ledger(LedgerView):
 
 
 class ChargeProtocol(Protocol):
-    """What a run needs of the charge that pays for it: a ``Charge``, or whatever else keeps these promises."""
+    """The part of a charge that a run needs: a ``Charge``, or any object with the same methods."""
 
     @property
     def request(self) -> ChargeRequest:
-        """What was asked of the ledger and priced."""
+        """The request that the ledger reserved."""
 
     @property
     def state(self) -> str:
@@ -270,7 +271,7 @@ class Charge(ChargeView):
         """Spends the amount, for ever; called before data is first touched.
 
         Raises:
-            ConflictError: it has started before. Whoever resumes a run asks for ``state`` and does not start again.
+            ConflictError: it has started before. To resume a run, read ``state`` and do not start again.
         """
         self._charges.execute(commands.Start(self.key, scope=self.scope))
 
@@ -288,9 +289,9 @@ class Charge(ChargeView):
         self._charges.execute(commands.Commit(self.key, scope=self.scope, evidence=evidence or {}))
 
     def hold(self, until: datetime) -> None:
-        """Says when anybody may give the reservation back if it has not started; what was said last stands."""
+        """Set the time from which anyone may cancel the reservation if it has not started; the last call counts."""
         self._charges.execute(commands.Hold(self.key, scope=self.scope, until=until))
 
     def cancel(self, reason: str) -> None:
-        """Gives back a reservation that never started. Twice the same is once."""
+        """Cancel a reservation that never started. Repeating it changes nothing."""
         self._charges.execute(commands.Cancel(self.key, scope=self.scope, reason=reason))

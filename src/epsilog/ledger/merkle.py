@@ -1,8 +1,8 @@
 """Merkle trees over entries: one hash that stands for the first n of them, and short proofs about it.
 
-A proof is a few roots of subtrees. Which ones is arithmetic on sizes (``list_inclusion_ranges``,
-``list_consistency_ranges``); they are worked out in one pass over the leaves (``compute_subtree_roots``), which holds
-a few hashes for each level. The two verifiers take sizes and hashes alone.
+A proof is a few roots of subtrees. Arithmetic on sizes selects them (``list_inclusion_ranges``,
+``list_consistency_ranges``). ``compute_subtree_roots`` computes them in one pass over the leaves, with a few hashes per
+level in memory. The two verifiers take only sizes and hashes.
 
 Source:
     RFC 9162, Sec. 2.1 (the tree of RFC 6962, Sec. 2.1): leaves are hashed after a byte 0, nodes after a byte 1.
@@ -196,7 +196,7 @@ def verify_consistency(*, old: int, old_root: bytes, size: int, root: bytes, pro
     if not proof:
         return False
     at, last = old - 1, size - 1
-    path = [old_root, *proof] if old & (old - 1) == 0 else list(proof)  # a power of two is a subtree of its own
+    path = [old_root, *proof] if old & (old - 1) == 0 else list(proof)  # a power of two is one subtree
     while at % 2:
         at, last = at >> 1, last >> 1
     before = after = path[0]

@@ -1,4 +1,4 @@
-"""Partitions: disjoint blocks below a scope, of which the budgets above pay for one, whichever a unit is in.
+"""Partitions: disjoint blocks below a scope; the budgets above count one of them, whichever holds a unit.
 
 The payment is made when a partition is declared, and is the most that any block may cost. From then on a charge in a
 block goes up to the block's own budget and stops there. So every balance stays a sum, a charge reads its path alone,
@@ -22,7 +22,7 @@ _TERMS = ("kind", "relation", "privacy_unit", "simulation")
 
 
 def count_budgets_covered_by_partition(path: Sequence[Balance]) -> int:
-    """How many budgets of a path a charge at its end does not touch: they have paid for its block already."""
+    """Return how many budgets of a path do not count a charge at its end, because they count its partition."""
     for depth in range(len(path), 0, -1):
         if path[depth - 1].partition is not None:
             return depth
@@ -30,7 +30,7 @@ def count_budgets_covered_by_partition(path: Sequence[Balance]) -> int:
 
 
 def require_block(path: Sequence[Balance], scope: str) -> None:
-    """A charge below a partition lies in a block that has a budget; else nobody would count it.
+    """Require that a charge below a partition is in a block with a budget; otherwise no budget would count it.
 
     Args:
         path: the budgets at and above the scope, from the top.
@@ -51,10 +51,10 @@ def require_block(path: Sequence[Balance], scope: str) -> None:
 
 
 def check_partition(parents: Sequence[Balance], made: Balance) -> None:
-    """Requires a partition for which the budgets above can pay in their own terms, and whose blocks can be disjoint.
+    """Require a partition that the budgets above can count in their own terms, and that can have disjoint blocks.
 
     Args:
-        parents: the budgets that will have paid, from the top.
+        parents: the budgets that will count it, from the top.
         made: the partition.
     """
     if made.relation is NeighboringRelation.REPLACE_ONE:
@@ -107,7 +107,7 @@ def _require_every(made: Balance, what: str) -> None:
 
 
 def compute_cap_increase(partition: Balance, caps: Amounts) -> Amounts:
-    """What the budgets above must pay besides, for blocks that may cost more than before."""
+    """Return what the budgets above must count in addition, if blocks may cost more than before."""
     if set(caps) != set(partition.caps):
         raise ConflictError(f"caps of the partition {partition.scope!r} are {list(partition.caps)}, got {list(caps)}")
     if any(units < partition.caps.units[quantity] for quantity, units in caps.units.items()):
@@ -119,7 +119,7 @@ def compute_cap_increase(partition: Balance, caps: Amounts) -> Amounts:
 
 
 def counts_towards_parent(entry: Entry, scope: str, partitions: AbstractSet[str]) -> bool:
-    """Whether what an entry costs is part of the balance of a budget above it, or was paid for by a partition between.
+    """Return whether a budget above includes the cost of an entry, without a partition between them.
 
     Args:
         entry: at or under the budget's scope.
@@ -133,16 +133,16 @@ def counts_towards_parent(entry: Entry, scope: str, partitions: AbstractSet[str]
 
 
 def held_under(entries: Iterable[Entry], scope: str) -> Amounts:
-    """Epsilon and delta that stand against a cap of a scope: spent, or reserved and not given back.
+    """Return epsilon and delta counted against a cap of a scope: spent, or reserved and not cancelled.
 
-    The scope needs no budget of its own. A budget of (epsilon, delta) must stand at or above it.
+    The scope needs no budget itself. A budget of (epsilon, delta) must exist at or above it.
 
     Args:
         entries: all of a ledger up to some entry, or those at and under the scope, in order.
-        scope: what is charged at and under it counts, except what a partition there has paid for.
+        scope: charges at and under it count, except those in a partition that is counted there.
 
     Raises:
-        KeyError: a charge under the scope was not priced in epsilon and delta.
+        KeyError: a charge under the scope has no cost in epsilon and delta.
     """
     held, partitions = Amounts.zero(("epsilon", "delta")), set()
     for entry in entries:

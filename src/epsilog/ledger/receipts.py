@@ -5,8 +5,8 @@
     origin, size and root of the ledger's checkpoint, a line each
     the entry's place (0, 1, ...), its leaf hash, and the proof that leads from it to the root
 
-What was charged is the signer's word, as is the root. The proof binds both to one entry: whoever sees the ledger later
-finds that entry in its place, or finds the signer out.
+The signer vouches for the charge and for the root. The proof binds both to one entry: a later reader of the ledger
+finds that entry at its index, or proves the signer wrong.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DISCLOSED = ("plan_hash", "privacy_unit", "relation", "simulation")  # of a char
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One charge, and where it lies.
+    """One charge, and its position.
 
     Attributes:
         facts: state, amounts, relation, unit, plan and whether it is a simulation, as plain JSON values.
@@ -106,7 +106,7 @@ def _check_facts(facts: Any) -> dict[str, Any]:
 
 
 def is_receipt(note: Note) -> bool:
-    """Tells a receipt from a checkpoint by its first line."""
+    """Recognize a receipt by its first line."""
     return note.text.startswith(f"{FIRST}\n")
 
 
@@ -127,13 +127,13 @@ def read_charge_facts(entries: Sequence[Entry], index: int) -> dict[str, Any]:
 def write_receipt(
     documents: Sequence[str], *, key: str, origin: str, signer: SigningKey, scope: str | None = None
 ) -> Note:
-    """The receipt for a charge, as it stands now.
+    """Return the receipt for a charge, in its present state.
 
     Args:
         documents: the canonical JSON of every entry.
         key: the charge's.
         origin: what the ledger is called; choose a name that says nothing of the charge.
-        signer: whose word it is.
+        signer: the name of the signer.
         scope: of the charge; None if only one scope has the key.
     """
     entries = [Entry.parse(document) for document in documents]

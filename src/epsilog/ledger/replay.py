@@ -1,11 +1,10 @@
-"""The whole proof of a ledger: every hash, every rule and every balance, worked out again from the first entry.
+"""The proof of a ledger: every hash, every rule and every balance, recomputed from the first entry.
 
-Three steps, none of which opens anything: ``replay_entries`` takes in the entries as they lie there,
-``compare_stored_state`` holds what they amount to against what is stored beside them, and ``recheck_costs`` asks the
-accountant what was charged too little.
+Three pure steps: ``replay_entries`` folds the stored entries, ``compare_stored_state`` compares the result with the
+stored state, and ``recheck_costs`` asks the accountant for charges that are too low.
 
-It shows edits, deletions, insertions and swaps, and balances that are not the sum of their entries. It cannot show that
-the owner of a ledger cut its end off or rewrote all of it: compare the head with one that somebody else kept.
+It detects edits, deletions, insertions and swaps, and balances that are not the sum of their entries. It cannot detect
+that the owner of a ledger cut its end off or rewrote all of it: compare the head with an independent copy.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from epsilog.terms import EpsilogError, LedgerIntegrityError
 
 REPORT_EVERY = 500  # entries
 SHAPES = 4096  # that are remembered
-RECHECK_SECONDS = 20.0  # after which no further price is worked out again
+RECHECK_SECONDS = 20.0  # after which no further cost is recomputed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +39,11 @@ class LedgerVerification:
         head: hash of the last entry; keep it elsewhere, and a later cut or rewrite shows.
         balances: every budget, by scope.
         charges: every charge, by scope and key.
-        overridden: scope and key of each charge whose price an owner has allowed, in order.
-        rechecked: charges whose cost was recomputed and is at least what the accountant proves.
-        unchecked: charges whose cost was not recomputed: no proven lower bound, or no time left.
+        overridden: scope and key of each charge with a cost override by an owner, in order.
+        rechecked: charges with a recomputed cost, which is at least what the accountant proves.
+        unchecked: charges without a recomputed cost: no proven lower bound, or no time left.
         restored: indexes of the entries that record a restore from a backup; later entries of the original are missing.
-        partitions: scopes whose owners declare their blocks disjoint; the budgets above rely on it.
+        partitions: scopes declared as disjoint blocks by their owners; the budgets above rely on it.
         since: entries covered by the kept checkpoint; charges reserved by them are neither ``rechecked`` nor
             ``unchecked``.
         charges_compared: whether the stored charges were compared; False for a ledger on a server, which does not show
@@ -77,11 +76,11 @@ class LedgerReplay:
     costs: CostRecheck = field(default_factory=CostRecheck)
     overridden: list[ChargeId] = field(default_factory=list)
     has_budgets: set[str] = field(default_factory=set)  # scopes of charges and partitions, and all above them
-    above: set[str] = field(default_factory=set)  # scopes that a budget lies under
+    above: set[str] = field(default_factory=set)  # scopes with a budget above them
     restore_state: charge_record.RestoreState = field(default_factory=charge_record.RestoreState)
     restored: list[int] = field(default_factory=list)
     promised: list[tuple[Entry, Balance]] = field(default_factory=list)  # with the budget that it was said of
-    since: int = 0  # entries of which the prices are not asked for
+    since: int = 0  # entries without a cost check
     _reader: EntryParser = field(default_factory=EntryParser)
     _shapes: dict[tuple[object, ...], Entry] = field(default_factory=dict)
 
@@ -128,7 +127,7 @@ class LedgerReplay:
         path = scopes.list_ancestors(entry.scope)
         self.above.update(path[:-1])
         if entry.verb is Verb.PARTITION_DECLARED:
-            self.has_budgets.update(path)  # no budget comes between it and what paid for it
+            self.has_budgets.update(path)  # no budget is between it and the budgets that count it
         if "promise" in entry.body:
             self.promised.append((entry, balance))
 
@@ -168,19 +167,19 @@ class Onto:
 
 
 def _at(rounds: Sequence[charge_record.RoundState], number: object) -> charge_record.RoundState | None:
-    """Where a round stands; None if it has not begun, or the number is none."""
+    """Return the state of a round; None if it has not begun, or the number is invalid."""
     return rounds[number - 1] if isinstance(number, int) and 0 < number <= len(rounds) else None
 
 
 def replay_entries(
     rows: Iterable[StoredRow], *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
 ) -> LedgerReplay:
-    """Works out what all entries amount to.
+    """Replay all entries.
 
     Args:
         rows: the entries as they lie there, in order, from the first.
-        progress: told how many held so far, now and then; what it raises ends the check.
-        since: with whose entries they must begin.
+        progress: called with the number of checked entries, now and then; its exceptions end the check.
+        since: checkpoint of the entries with which they must begin.
 
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold.
@@ -258,15 +257,15 @@ def _unlike(replay: LedgerReplay, what: str) -> LedgerIntegrityError:
 
 
 def recheck_costs(replay: LedgerReplay, *, seconds: float = RECHECK_SECONDS) -> LedgerVerification:
-    """Compares what was charged with what the accountant proves today; prices that an owner has allowed are not judged.
+    """Compare the charged costs with what the accountant proves today; cost overrides are not judged.
 
     Args:
         replay: what the entries amount to.
-        seconds: after which no further price is worked out. A price that is being worked out is waited for.
+        seconds: after which no further cost is recomputed. A computation in progress is finished.
 
     Raises:
         LedgerIntegrityError: with the index of a reservation that was charged less than its release costs, or of a
-            budget whose caps do not keep what it promises.
+            budget with caps that do not keep its promise.
     """
     for entry, balance in replay.promised:
         _hold_promise(entry, balance)

@@ -59,5 +59,5 @@ _ARGS = {name: arg for name, arg in list_fields(ChargeRequest).items() if isinst
 
 
 def hash_overridden_request(request: Mapping[str, Any]) -> str:
-    """What stands for a request whose price an owner has overridden."""
+    """Return the substitute for a request with a cost override."""
     return hash_entry(encode_canonical(dict(request)).decode())

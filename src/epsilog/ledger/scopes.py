@@ -1,4 +1,4 @@
-"""The tree of scopes: how one is spelled, what stands above it, and where a budget may be made and must be found."""
+"""The tree of scopes: spelling, ancestors, and where budgets may or must exist."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def refuse_late_partition(scope: str, *, exists: bool, populated: bool) -> None:
 
 
 def require_budget(scope: str, budgets: Sequence[object]) -> None:
-    """Some scope on the path must have a budget: money is never spent where nobody counts it."""
+    """Require a budget on the path, so that every charge is counted."""
     if not budgets:
         raise ValueError(
             f"scope must lie at or under a budget, got {scope!r}: its owner makes one with create_budget or "

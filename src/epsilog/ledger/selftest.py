@@ -63,7 +63,7 @@ class RaceReport:
 
     Attributes:
         attempts: charges attempted by all processes.
-        cap: charges that the budget bears.
+        cap: charges that the budget covers.
         accepted: charges that were accepted.
         refused: charges that the budget refused.
         entries: entries of the ledger, all verified.
@@ -121,7 +121,7 @@ def _kill_writers(path: str | Path, notes: list[Path], moments: random.Random) -
     writers = [context.Process(target=write_steps, args=(path, note, note.stem)) for note in notes]
 
     try:
-        with _defer_interrupts():  # a start that breaks off would leave a process that nobody knows
+        with _defer_interrupts():  # an interrupted start would leave an unknown process
             for writer in writers:
                 writer.start()
         for writer, note in zip(writers, notes, strict=True):
@@ -142,7 +142,7 @@ def _kill_writers(path: str | Path, notes: list[Path], moments: random.Random) -
 
 @contextlib.contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Put off an interrupt until the block is through; elsewhere than in the main thread there is none."""
+    """Defer an interrupt until the block ends; outside the main thread there is nothing to defer."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -229,7 +229,7 @@ def list_duplicates(ledger: Ledger) -> int:
 
 
 def exceeds_a_cap(balances: Iterable[Balance]) -> bool:
-    """Return whether more stands against some cap than it bears."""
+    """Return whether a sum exceeds its cap."""
     return any(
         balance.total_reserved.units[name] > cap for balance in balances for name, cap in balance.caps.units.items()
     )
@@ -238,13 +238,13 @@ def exceeds_a_cap(balances: Iterable[Balance]) -> bool:
 def run_race_campaign(
     folder: Path, *, processes: int = 8, attempts: int = 50, cap: int = 200, url: str | None = None
 ) -> RaceReport:
-    """Let processes charge at the same time against a budget that cannot bear them all.
+    """Let processes charge at the same time against a budget that does not cover them all.
 
     Args:
         folder: an empty folder, on the disk to be tried.
         processes: how many take part.
         attempts: charges that each attempts.
-        cap: charges that the budget bears.
+        cap: charges that the budget covers.
         url: as in ``run_kill_campaign``.
     """
     path = folder / "raced.db" if url is None else url

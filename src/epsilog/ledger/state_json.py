@@ -1,4 +1,4 @@
-"""States that are kept beside the entries: spelled alike where they are equal, and copied with some fields changed."""
+"""Stored states: one spelling for equal states, and copies with some fields changed."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def replace_fields(state: T, /, **changes: Any) -> T:
 
 @cache
 def _parts(kind: type[Any]) -> tuple[Mapping[str, int], Callable[[Any], tuple[Any, ...]]]:
-    """Where each field stands, and what reads all of them."""
+    """Return the position of each field, and a reader of all of them."""
     names = [one.name for one in fields(kind)]
     return {name: place for place, name in enumerate(names)}, attrgetter(*names)

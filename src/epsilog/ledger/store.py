@@ -1,7 +1,7 @@
 """What a ledger needs of a database, whichever it is: a view to read, and one exclusive transaction to write.
 
-Whatever keeps these promises can keep a ledger. Every rule of the ledger itself lives above: a store decides nothing
-about money, it keeps rows, and says so when they are not what it was given.
+Any store with these methods can hold a ledger. The rules of the ledger are in the layers above. A store decides nothing
+about amounts: it keeps rows, and reports rows that are not as written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LedgerSnapshot(Protocol):
         """Refuses a database that is damaged, or made otherwise than we make it."""
 
     def head(self) -> tuple[int, str]:
-        """Count of entries and hash of the last, once the last entry bears them out."""
+        """Return the number of entries and the hash of the last, checked against the last entry."""
 
     def rows(
         self, *, start: int | None = None, scope: str | None = None, limit: int | None = None
@@ -38,7 +38,7 @@ class LedgerSnapshot(Protocol):
         Args:
             start: from this index on; None for all that is there, whatever index it claims.
             scope: at and under this scope; None for all.
-            limit: at most so many, found without looking at what comes after; None for all.
+            limit: maximum number of entries, without reading the rest; None for all.
         """
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
@@ -51,7 +51,7 @@ class LedgerSnapshot(Protocol):
         """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
 
     def read_stored_state(self) -> StoredState:
-        """Everything that is kept beside the entries, as it lies there."""
+        """Return the stored state next to the entries."""
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all for None."""
@@ -63,7 +63,7 @@ class LedgerSnapshot(Protocol):
         """The charge with a key in a scope, if there is one."""
 
     def find_charges(self, key: str) -> list[ChargeRecord]:
-        """The charges that have a key, each in a scope of its own, by scope."""
+        """Return the charges with a key, at most one per scope, by scope."""
 
     def rounds(self, name: ChargeId) -> list[RoundState]:
         """The rounds of a charge, in order."""
@@ -73,13 +73,13 @@ class WriteTransaction(LedgerSnapshot, Protocol):
     """One transaction: a view that sees its own writes.
 
     Attributes:
-        intact: whether the transaction still stands; False once a part could not be undone, and then all of it is lost.
+        intact: whether the transaction is valid; False once a part could not be undone, and then all of it is lost.
     """
 
     intact: bool
 
     def part(self) -> AbstractContextManager[None]:
-        """A block whose writes are undone by themselves where it raises; what else is written stays."""
+        """Open a block that undoes its writes if it raises; other writes stay."""
 
     def has_charges(self, scope: str) -> bool:
         """Whether any charge was ever made at a scope or under it."""
@@ -111,7 +111,7 @@ class ReadableStore(Protocol):
         """Where that is, as ``open_ledger`` takes it."""
 
     def reading(self) -> AbstractContextManager[LedgerSnapshot]:
-        """A view, undisturbed by whoever writes meanwhile."""
+        """A view, isolated from concurrent writes."""
 
     def close(self) -> None:
         """Closes it for this process; whatever is asked of it afterwards is a ``StorageError``."""
@@ -121,7 +121,7 @@ class Store(ReadableStore, Protocol):
     """Where a ledger is kept, shared by threads and processes; opened and made by its own constructor."""
 
     def reading(self) -> AbstractContextManager[WriteTransaction]:
-        """One consistent view, undisturbed by whoever writes meanwhile."""
+        """Return one consistent view, isolated from concurrent writes."""
 
     def writing(self) -> AbstractContextManager[WriteTransaction]:
         """The only writer, of all processes, until the block ends; all of it lasts, or nothing.

@@ -1,4 +1,4 @@
-"""What a store keeps, row by row as it lies there, and how a row is read: nothing in it is taken on trust."""
+"""The stored rows of a ledger, and their parser: nothing in them is trusted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ What_co = TypeVar("What_co", covariant=True)
 
 
 class StoredRow(NamedTuple):
-    """An entry as it lies there; in a store that was tampered with, any of these may be anything.
+    """A stored entry; in a store that was tampered with, any of these may be anything.
 
     Attributes:
         position: its index.
@@ -63,7 +63,7 @@ class StreamedRows(Generic[Name_co, What_co]):
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """Everything that a store keeps beside the entries, as it lies there: what their fold should amount to.
+    """The stored state: what the fold of the entries should equal.
 
     Attributes:
         head: count of the entries, and hash of the last.

@@ -1,7 +1,7 @@
 """Read and write the ledger's tables in any SQL database, in one transaction.
 
-``entries`` is the truth; ``balances``, ``charges`` and ``rounds`` are what its fold amounts to so far, kept so that a
-charge costs the same however long the history is; ``head`` names the last entry, the ledger itself, and where it lies.
+``entries`` is the truth. ``balances``, ``charges`` and ``rounds`` are their fold so far, kept so that the time of a
+charge does not depend on the length of the history. ``head`` names the last entry, the ledger itself, and its location.
 Each statement is a constant text with a ``?`` for each value, which a driver prepares once. Texts must compare by their
 bytes.
 """
@@ -45,7 +45,7 @@ _PUT_ROUND = """INSERT INTO rounds (key, scope, number, attempts, output_hash) V
     ON CONFLICT (key, scope, number) DO UPDATE SET attempts = excluded.attempts, output_hash = excluded.output_hash"""
 
 Head: TypeAlias = tuple[int, str]  # count of entries, and hash of the last
-Balances: TypeAlias = "dict[str, Balance | None]"  # by scope; None where there is none
+Balances: TypeAlias = "dict[str, Balance | None]"  # by scope; None without a budget
 
 
 def create_head(home: str) -> tuple[str, tuple[object, ...]]:
@@ -83,7 +83,7 @@ class Database(Protocol):
 
 
 class SqlSession:
-    """Implement ``store.Session``, whose docstrings apply, in one transaction of a database.
+    """Implement ``store.Session`` (see its docstrings) in one transaction of a database.
 
     Args:
         raw: a connection of the driver, in the transaction.
@@ -278,7 +278,7 @@ class SqlSession:
         """Iterate over a table in key order, page by page: a driver holds a whole result in memory.
 
         Args:
-            query: the table, whose first columns are those of its key.
+            query: the table, with the columns of its key first.
             key: these columns.
             after: the key of the row before the first; None for all.
         """

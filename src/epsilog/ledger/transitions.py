@@ -1,8 +1,8 @@
 """The states of a charge and of its rounds, and the table of what each verb does to them and to the budgets.
 
-A row is made of the class keywords of the command that writes the verb. ``records`` reads in it what an entry does to a
-charge and to its rounds, ``paths`` what it does to every budget on its path. What is not in the table compares numbers:
-whether a reservation or a quota fits, that rounds leave no gap, that a time has come.
+A row is made of the class keywords of the command that writes the verb. ``charge_record`` reads in it what an entry
+does to a charge and to its rounds, ``budget_path`` what it does to every budget on its path. What is not in the table
+compares numbers: whether a reservation or a quota fits, that rounds leave no gap, that a time has come.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from epsilog.ledger.entries import Verb
 
 
 class ChargeState(StrEnum):
-    """Where a charge stands. A key of which nothing is known is in none of them: None in the table."""
+    """The state of a charge; an unknown key has none: None in the table."""
 
     REGISTERED = "registered"  # its plan is known, and nothing else has happened
-    ALLOWED = "allowed"  # an owner has overridden its price, and nothing was reserved yet
+    ALLOWED = "allowed"  # an owner has overridden its cost, and nothing was reserved yet
     RESERVED = "reserved"
     STARTED = "started"
     COMMITTED = "committed"
@@ -27,7 +27,7 @@ class ChargeState(StrEnum):
 
 
 class RoundStage(StrEnum):
-    """Where one round of a charge stands."""
+    """The state of one round of a charge."""
 
     AHEAD = "ahead"
     OPEN = "open"
@@ -38,7 +38,7 @@ CLOSED_STATES = frozenset(
     {ChargeState.COMMITTED, ChargeState.CANCELLED, ChargeState.ABANDONED, ChargeState.DECOMMISSIONED}
 )  # no charge leaves these
 UNRESERVED_STATES = frozenset({ChargeState.REGISTERED, ChargeState.ALLOWED})  # known, and nothing is reserved yet
-HELD: dict[ChargeState | None, str] = {  # in which sum of a budget a charge's price is; of other states in none
+HELD: dict[ChargeState | None, str] = {  # the sum of a budget that holds a charge's cost; other states have none
     ChargeState.RESERVED: "reserved",
     ChargeState.STARTED: "started",
     ChargeState.COMMITTED: "committed",
@@ -55,17 +55,17 @@ class Transition:
         from_states: states of the charge in which it is allowed; None for a key of which nothing is known. Empty for a
             verb that is of no charge.
         to_state: the state that the charge is in afterwards.
-        pays: whether budgets pay what it states, at once and for ever, without a charge.
-        memo: a sum beside those, for a view that counts against no cap, which it is added to.
+        pays: whether budgets count its amounts, at once and permanently, without a charge.
+        memo: an additional sum to add to, for a view that counts against no cap.
         rounds: stages in which the round must be: the one that is named, or else the last that began.
         stage: the stage that the named round is in afterwards.
         ledger_wide: whether it is of the whole ledger, and of no scope.
         owned: whether it takes an owner, of its scope or of the whole ledger.
         unproven: whether its amounts count without a proof; it then needs the owners of every budget that counts it.
         untimed: whether a run says it, at a time that depends on its data: the entry carries the reservation's time.
-        debit: the sum of every budget on the path that the charge's price is taken from: where its state has it.
+        debit: the sum of every budget on the path from which the charge's cost is taken, by its state.
         credit: the sum that it is added to, likewise. What is added without being taken must fit.
-        retired: whether it is allowed at or under a scope that is retired: it ends a charge, or goes on with a round.
+        retired: whether it is allowed at or under a retired scope: it ends a charge, or continues with a round.
     """
 
     from_states: tuple[ChargeState | None, ...] = ()
@@ -98,12 +98,12 @@ class Transition:
 
     @property
     def changes_balance(self) -> bool:
-        """Whether a price goes from one sum to another, or to a first one."""
+        """Whether a cost moves from one sum to another, or to a first one."""
         return self.debit is not None or self.credit is not None or self.memo is not None
 
     @property
     def is_spend(self) -> bool:
-        """Whether a price becomes spent by it: for ever."""
+        """Whether it makes a cost spent, permanently."""
         return self.credit in ("started", "committed") and self.debit != "started"
 
 

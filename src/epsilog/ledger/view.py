@@ -55,7 +55,7 @@ class LedgerView:
 
     Args:
         store: where it is kept; closed with the view.
-        covers: tells whether the caller may see the charges of a scope; the view hides all others.
+        covers: returns whether the caller may see the charges of a scope; the view hides all others.
     """
 
     def __init__(self, store: ReadableStore, *, covers: Callable[[str], bool] = lambda _: True) -> None:
@@ -78,12 +78,12 @@ class LedgerView:
         self._store.close()
 
     def charge_record(self, key: str, *, scope: str | None = None) -> ChargeRecord:
-        """Where a charge stands; ``Charge`` tells it by name."""
+        """The state of a charge; ``Charge`` reads it by name."""
         with self._store.reading() as session:
             return self._require_record(session, key, scope)
 
     def find_record(self, key: str, *, scope: str | None = None) -> ChargeRecord | None:
-        """Return where a charge stands, or None if no charge has the key."""
+        """Return the state of a charge, or None if no charge has the key."""
         with self._store.reading() as session:
             return self._find_record(session, key, scope)
 
@@ -134,8 +134,8 @@ class LedgerView:
     def history(self, prefix: str | None = None, *, after: int = 0) -> Iterator[Entry]:
         """Entries at and under a scope, oldest first; all of them for None.
 
-        They are told as they are read, a few hundred at a time, and the ledger may be charged meanwhile: told is what
-        was there when it was asked.
+        Entries are read a few hundred at a time, and the ledger may be charged meanwhile; the result has the entries at
+        the time of the call.
 
         Args:
             prefix: at and under this scope.
@@ -176,7 +176,7 @@ class LedgerView:
         Args:
             prefix: at and under this scope; None takes all.
             before: only entries of a lower index: the cursor to page on with.
-            limit: at most so many.
+            limit: maximum number.
             verb: only entries that do this; needs a scope.
         """
         if prefix is not None:
@@ -192,11 +192,11 @@ class LedgerView:
     def spending(self, scope: str, *, limit: int = 100) -> list[tuple[Entry, Amounts]]:
         """What the newest charges under a budget cost, from the moment each was started or written off; oldest first.
 
-        A partition costs what was paid for its blocks; a charge in one of those then costs nothing here.
+        A partition costs the amount counted for its blocks; a charge in one of those then costs nothing here.
 
         Args:
             scope: one that has a budget.
-            limit: at most so many charges.
+            limit: maximum number of charges.
 
         Returns:
             The entry that spent each charge, and all that was spent up to and with it, to the last unit.
@@ -232,14 +232,14 @@ class LedgerView:
         since: StoredCheckpoint | None = None,
         keys: Collection[VerifierKey] = (),
     ) -> replay.LedgerVerification:
-        """Works the whole ledger out again: its entries in one consistent view of it, and then its prices.
+        """Replay the whole ledger: its entries in one consistent view, and then their costs.
 
         Args:
-            progress: told how many entries held so far, now and then; what it raises ends the check.
-            seconds: after which no further price is worked out again. A price that is being worked out is waited for.
-            since: a checkpoint that was kept. The ledger must begin with its entries; what was reserved by them is not
-                priced again, and all else is looked at.
-            keys: whose signature the checkpoint must bear: of those whose verification is believed.
+            progress: called with the number of checked entries, now and then; its exceptions end the check.
+            seconds: after which no further cost is recomputed. A computation in progress is finished.
+            since: a stored checkpoint. The ledger must begin with its entries; costs reserved by them are not
+                recomputed, and everything else is checked.
+            keys: the keys of trusted verifiers, one of which must have signed the checkpoint.
 
         Raises:
             CheckError: none of the keys has signed the checkpoint.
@@ -260,10 +260,10 @@ class LedgerView:
         delta: Number | None = None,
         relation: NeighboringRelation | None = None,
     ) -> Headroom:
-        """What a scope can still bear, of a release if one is given.
+        """Return the available amount of a scope, in units of a release if one is given.
 
         Raises:
-            UnsupportedMechanismError: no proven price for the release.
+            UnsupportedMechanismError: no proven cost for the release.
             ConflictError: no such charge is accepted, whatever is left; see ``headroom_for`` and ``open_path``.
         """
         request = None if release is None else ChargeRequest(release, relation, delta=delta)
@@ -275,7 +275,7 @@ class LedgerView:
         return headroom.compute_headroom(request, self.open_path(scope))
 
     def open_path(self, scope: str) -> list[Balance]:
-        """The budgets that a charge at this scope would be held against now, from the top.
+        """Return the budgets that a charge at this scope would count in now, from the top.
 
         Raises:
             ConflictError: the ledger came out of a backup, and takes no charge before its owner accepts that.
@@ -287,7 +287,7 @@ class LedgerView:
 
 
 class ChargeView:
-    """A charge to look at; it always tells the stored state.
+    """A charge for reading; it always returns the stored state.
 
     Attributes:
         entry: the one that reserved it.
@@ -332,7 +332,7 @@ class ChargeView:
 def check_by_replay(
     session: LedgerSnapshot, *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
 ) -> replay.LedgerReplay:
-    """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
+    """Check everything but costs, in one view of the ledger; see ``Ledger.verify``."""
     session.check()
     replayed = replay.replay_entries(session.rows(), progress=progress, since=since)
     replay.compare_stored_state(replayed, session.read_stored_state())
@@ -340,7 +340,7 @@ def check_by_replay(
 
 
 def get_budget_path(session: LedgerSnapshot, scope: str) -> list[Balance]:
-    """The budgets at and above the scope of a charge, from the top, at least one; a partition bears none itself."""
+    """Return the budgets at and above the scope of a charge, from the top; refuse a partition without a block."""
     path = session.balances(scopes.list_ancestors(scope))
     scopes.require_budget(scope, path)
     require_block(path, scope)

@@ -20,7 +20,7 @@ MOST_ROUNDS = 1_000_000  # accounting writes the whole column out
 class ClientLevelBufferedNoise(RoundRobinScheme):
     """Clients take part in turn, and noise is taken back out of a few buffers, each a fading sum of earlier noise.
 
-    The strategy matrix C (see ``in_turn``) is a buffered linear Toeplitz matrix (Dvijotham et al. 2024,
+    The strategy matrix C (see ``round_robin``) is a buffered linear Toeplitz matrix (Dvijotham et al. 2024,
     arXiv:2404.16706): its diagonals are 1, then sum_i w_i d_i^(t-1), for decays d and weights w. It has no end, as a
     band has, and training remembers one vector for each decay, however many rounds there are.
 

@@ -23,8 +23,8 @@ WAYS = {name: SAMPLINGS[name] for name in ("cyclic", BINS)}
 class ClientLevelCorrelatedNoise(RoundRobinScheme):
     """Clients take part in turn, and part of each round's noise is taken back in the rounds after it.
 
-    The strategy matrix C (see ``in_turn``) is the banded square root of the matrix of prefix sums (Kalinin & Lampert
-    2024, arXiv:2405.13763): its diagonals are 1, 1/2, 3/8, ..., cut off after ``bands``.
+    The strategy matrix C (see ``round_robin``) is the banded square root of the matrix of prefix sums (Kalinin &
+    Lampert 2024, arXiv:2405.13763): its diagonals are 1, 1/2, 3/8, ..., cut off after ``bands``.
 
     A client takes part at most ceil(T / cycle_length) times. With no more bands than a cycle has rounds, the columns of
     its rounds share no row: together they have the norm of one column times the root of their number.

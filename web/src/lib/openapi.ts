@@ -367,7 +367,7 @@ export type FederatedRecordAsk = {
   trials: string | null;
 };
 
-/** A schedule with its price. */
+/** A schedule with its cost. */
 export type FederatedResponse = {
   delta: DeltaModel;
   relation: string;
@@ -571,7 +571,7 @@ export type MarkRestoredAsk = {
   reason: string;
 };
 
-/** A mix of releases, priced. */
+/** A composition of releases with its cost. */
 export type MixAnswer = {
   epsilon: IntervalModel;
   parts: PartCost[];
@@ -983,7 +983,7 @@ export type StartRoundAsk = {
   round: number;
 };
 
-/** The price of a run that is chosen as the best of several. */
+/** The cost of the best of several runs. */
 export type TuningCostModel = {
   best: IntervalModel;
   one: IntervalModel;

@@ -116,7 +116,7 @@ def _keeps_both(rho: float, p: float, q: float, part: float) -> bool:
 def _extreme(rho: float, order: float, epsilon: float) -> tuple[float, float]:
     """Return about the probabilities with the largest p - e^epsilon q at a Renyi divergence of order times rho.
 
-    The likelihood ratio is e^u with one answer and e^-v with the other, where the convex function of ``moments``
+    The likelihood ratio is e^u with one answer and e^-v with the other, where the convex function of ``rdp_conversion``
     touches: a longer v has more divergence.
     """
     less = order - 1

@@ -9,8 +9,8 @@ plan first; ``run_noise_search`` and ``run_certificate`` draw. ``draw_losses`` d
 are tighter for the same draws.
 
 Modules: ``pairs`` (sampled pairs), ``tilt`` (importance sampling), ``shards`` (repeatable streams), ``bounds`` and
-``intervals`` (guarantees from counts), ``sweeps`` and ``certificates`` (from a goal to a claim), ``recompute`` (which
-trusts none of it), ``strategies`` (columns of noise). Only ``run`` uses files, processes and entropy.
+``intervals`` (guarantees from counts), ``noise_search`` and ``certificates`` (from a goal to a claim), ``recompute``
+(which trusts none of it), ``strategies`` (columns of noise). Only ``run`` uses files, processes and entropy.
 """
 
 from epsilog.accounting.montecarlo.bounds import (

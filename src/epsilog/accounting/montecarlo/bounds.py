@@ -4,7 +4,7 @@ Candidates are verified in a list's order by independent draws. The last one bef
 the fallback if the first one fails. The released index is independent of private data, so the released mechanism is a
 mixture. Its delta at the one epsilon of interest is at most E[delta_I] = Int Pr[delta_I > y] dy, and delta_I > y only
 if the first candidate with delta > y passed. Each bound below is that integral for one kind of test. Proofs and
-hypotheses: ``docs/montecarlo/bounds.md``. ``sweeps`` enforces the hypotheses; these functions only compute.
+hypotheses: ``docs/montecarlo/bounds.md``. ``noise_search`` enforces the hypotheses; these functions only compute.
 
 Notation: ``samples`` is N; ``hits`` is k, the largest passing number of hits; ``bound`` is M, the hard bound of the
 estimator (a hit has probability delta / M); ``fallback_delta`` is the fallback's delta (0: it reveals nothing).

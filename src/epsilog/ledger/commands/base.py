@@ -1,8 +1,8 @@
 """What every ledger command is: a frozen dataclass, the table row of its verb, and one pure function that applies it.
 
-A command reads nothing by itself: it is applied to an ``At``, which holds what the ledger is at one moment. ``apply``
-turns both into a ``Step``, or refuses; ``fold`` is the part that an entry decides alone, so that whoever checks a chain
-folds its entries with the same code. HTTP routes, command line, client and reference are derived from the fields.
+A command reads nothing by itself: it is applied to an ``At``, the state of the ledger at one moment. ``apply`` returns
+a ``Step`` or refuses. ``fold`` is the part that an entry determines alone, so the verification of a chain folds its
+entries with the same code. HTTP routes, command line, client and reference are derived from the fields.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from epsilog.ledger.transitions import TRANSITIONS, UNRESERVED_STATES, RoundStag
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, PermissionDeniedError, check
 from epsilog.terms.fields import document_fields
 
-BUDGET, CHARGE, RESERVATION, ENTIRE_LEDGER = "budget", "charge", "reservation", "ledger"  # what a command tells about
-SPEND, OWN = "spend", "own"  # what it takes of whoever gives it
+BUDGET, CHARGE, RESERVATION, ENTIRE_LEDGER = "budget", "charge", "reservation", "ledger"  # the subject of a command
+SPEND, OWN = "spend", "own"  # the required role
 COMMANDS: dict[str, type[Command]] = {}
 WRITERS: dict[Verb, type[Command]] = {}
 """Which command writes a verb."""
@@ -37,11 +37,11 @@ class Caller(NamedTuple):
     """Who gives a command.
 
     Attributes:
-        by: their name, if it is known: noted with the budgets, plans, prices and reservations that they make.
-        covers: tells whether they may see the charges of a scope; all others are hidden.
-        owns: tells whether they own a scope, or for None the whole ledger.
-        admit_free: asked before somebody who is known opens a charge that costs nothing: no budget ends that. It raises
-            what refuses them.
+        by: the caller's name, if known; recorded with the budgets, plans, costs and reservations that they make.
+        covers: returns whether the caller may see the charges of a scope; all others are hidden.
+        owns: returns whether the caller owns a scope, or for None the whole ledger.
+        admit_free: called before a known caller opens a charge without cost, which no budget limits. It raises the
+            refusal.
     """
 
     by: str | None = None
@@ -86,7 +86,7 @@ class At(Known, Protocol):
         head: count of the entries, and hash of the last.
         now: the time that an entry notes.
         caller: who gives the command.
-        prepared: what ``Command.prepare`` has worked out, if anything.
+        prepared: the result of ``Command.prepare``, if any.
     """
 
     @property
@@ -160,8 +160,8 @@ class DescribedFields(NamedTuple):
 class Command(ABC):
     """An act on the ledger: a frozen dataclass of described fields.
 
-    A subclass names itself and gives the columns of ``Transition`` as class keywords. It defines at most ``body``,
-    ``amounts``, ``stands`` (whether the same was done before) and ``prepare``.
+    A subclass has a name and the columns of ``Transition`` as class keywords. It defines at most ``body``, ``amounts``,
+    ``stands`` (whether the same was done before) and ``prepare``.
     """
 
     name: ClassVar[str]
@@ -173,7 +173,7 @@ class Command(ABC):
     stored: ClassVar[Mapping[str, DescribedFields]]  # what the body of its entry names
     may_store: ClassVar[Mapping[str, DescribedFields]]  # what it may name besides
     repeatable: ClassVar[bool]  # whether a client says it again where an answer was lost
-    own_charge: ClassVar[bool]  # whether it is for whoever made the charge, and for owners
+    own_charge: ClassVar[bool]  # whether it is for the maker of the charge, and for owners
 
     def __init_subclass__(
         cls,
@@ -250,11 +250,11 @@ class Command(ABC):
         return False
 
     def prepare(self, at: At) -> Callable[[CostModel], Any] | None:  # noqa: ARG002
-        """What must be worked out before it can be applied, outside of any transaction; None where nothing must."""
+        """Return the computation needed before it can be applied, outside of any transaction; None if there is none."""
         return None
 
     def at_once(self) -> bool:
-        """Whether nothing will have to be worked out, as far as the command itself tells."""
+        """Return whether the command itself shows that no computation will be needed."""
         return True
 
     def then(self) -> Sequence[Command]:
@@ -301,7 +301,7 @@ def require_reserved(at: At, key: str, scope: str | None, verb: Verb) -> ChargeR
 
 
 def apply(command: Command, at: At) -> Step:
-    """What a command does: the entry that is written, and what stands afterwards; or a refusal."""
+    """The effect of a command: the entry and the resulting state; or a refusal."""
     require_own(command, at)
     if command.was_done(at):
         return Step(None, at.charge)
@@ -390,10 +390,9 @@ def require_measured(kind: str, amounts: Mapping[str, Any]) -> None:
 
 
 def require_own(command: Command, at: At) -> None:
-    """Refuses a charge of somebody else's to all but the owners of its scope.
+    """Refuse access to another caller's charge, except for owners of its scope.
 
-    Whoever started a charge of another's would release nothing for it, and whoever went on with theirs might release
-    twice for one price.
+    Starting another caller's charge would release nothing for it, and continuing it might release twice for one cost.
     """
     caller = at.caller
     if not command.own_charge or caller.by is None or (charge := at.charge) is None:
@@ -405,7 +404,7 @@ def require_own(command: Command, at: At) -> None:
 
 
 def _require_owned(at: At, entry: Entry) -> None:
-    """Refuses an act of whoever does not own all that it changes; see ``paths.owned``."""
+    """Refuse an act by a caller who does not own all that it changes; see ``list_owned_scopes``."""
     rule = TRANSITIONS[entry.verb]
     if not rule.owned:
         return

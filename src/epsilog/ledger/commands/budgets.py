@@ -52,7 +52,7 @@ class OfScope(Command, subject=BUDGET):
         return found
 
     def is_as(self, at: At, there: Balance) -> bool:
-        """Whether a budget has, or was made in, the terms that are asked for: whoever has changed its cap since."""
+        """Whether a budget has, or was created with, the requested terms, regardless of later changes of its cap."""
         asked = balances.open_balance(self.entry(at), quota=there.quota).terms
         return asked in (there.terms, balances.open_balance(at.creation_entry(), quota=there.quota).terms)
 

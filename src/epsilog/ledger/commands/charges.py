@@ -79,7 +79,7 @@ class OfRelease(OfScope):
 
     @lazy
     def request(self) -> ChargeRequest:
-        """What is asked, as it is stored, but for what the budgets say."""
+        """Return the stored request, without what the budgets state."""
         asked = ("release", "relation", "privacy_unit", "delta", "amount", "plan_hash", "rounds", "simulation")
         return ChargeRequest(**{name: getattr(self, name) for name in asked if hasattr(self, name)})
 
@@ -125,7 +125,7 @@ class OverrideCost(
         body, charge = self.body(at), at.charge
         if charge is None or charge.state is not ALLOWED:
             return False
-        return body.items() <= at.entry(charge.opened).body.items()  # the same again, whoever says so
+        return body.items() <= at.entry(charge.opened).body.items()  # the same again, by any owner
 
     @classmethod
     def check_body(cls, body: Mapping[str, Any]) -> None:
@@ -144,7 +144,7 @@ class Reservation(OfRelease):
         return has_stated_cost(self.request)
 
     def prepare(self, at: At) -> Callable[[CostModel], Any] | None:
-        """The prices that are not known yet, of the budgets on the path."""
+        """Return the computation of the missing costs, for the budgets on the path."""
         request, charge = self.request_at(at), at.charge
         if charge is not None and charge.state not in UNRESERVED_STATES:
             return None  # it is known, whatever it would cost now
@@ -159,7 +159,7 @@ class Reservation(OfRelease):
         )
 
     def _split_costs(self, at: At, request: ChargeRequest) -> tuple[dict[str, Cost], dict[str, tuple[str, ...]]]:
-        """The prices that are known, and the kinds of budgets on the path that have none, at all of their orders."""
+        """Return the known costs, and the kinds of budgets on the path without one, with all of their orders."""
         costs, missing = dict(at.prepared or {}), {}
         for kind, orders in headroom.list_path_orders(at.path).items():
             if kind in costs and costs[kind].values.keys() >= set(orders):
@@ -360,7 +360,7 @@ class Commit(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if named := _PRIVATE_FILES & set(self.evidence):  # what is bound by a plain hash, anybody can guess
+        if named := _PRIVATE_FILES & set(self.evidence):  # a plain hash does not hide its input
             bound = "of public files (a run binds the curator's records by a commitment under a key)"
             raise CheckError("evidence", bound, ", ".join(sorted(named)))
 
@@ -435,7 +435,7 @@ class Decommission(
 
 
 def require_path(scope: str, at: At) -> Sequence[balances.Balance]:
-    """The budgets at and above the scope of a charge, at least one; a partition bears none itself."""
+    """Return the budgets at and above the scope of a charge, at least one; a partition takes no charge itself."""
     scopes.require_budget(scope, at.path)
     require_block(at.path, scope)
     return at.path

@@ -110,7 +110,7 @@ _CATALOG = " UNION ALL ".join((_TABLES, _CONSTRAINTS, _INDEXES, _TRIGGERS))
 
 
 def describe_schema(connection: Any) -> set[str]:
-    """Return the description of the schema in the catalog, without quotes; empty if there is none."""
+    """Return the description of the schema in the catalog, without quotes; empty without one."""
     return {str(line).replace('"', "") for (line,) in connection.execute(_CATALOG)}
 
 

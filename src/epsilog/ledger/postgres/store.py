@@ -1,7 +1,7 @@
 """Store a ledger in one schema of a PostgreSQL database.
 
-Whoever writes locks the head's row first, so writers follow one another and each builds on what the one before it
-committed. A commit is acknowledged once it lies on the server's disk: a server that does not sync is refused.
+A writer locks the head's row first, so writers follow one another and each builds on the previous commit. A commit is
+acknowledged once it is on the server's disk: a server that does not sync is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PostgresStore(SqlStore):
     Args:
         url: as ``postgresql://user@host/database?ledger=name``; further parameters are libpq's own. What it does not
             say, libpq's environment and its password file do.
-        read_only: for looking only; then nothing is made where nothing is.
+        read_only: for reading only; never creates anything.
     """
 
     placeholder, begin_read = schema.PLACEHOLDER, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -99,7 +99,7 @@ class PostgresStore(SqlStore):
                 raise StorageError(f"ledger {self.address} is there, and this role may not enter it (USAGE)")
 
     def _create(self) -> None:
-        """Create the schema and its tables if there are none, in one transaction."""
+        """Create the schema and its tables if necessary, in one transaction."""
         name = self._address.ledger
         with self._transaction(self.begin_write) as connection:  # who waited sees what was made meanwhile
             _require_synced(*connection.execute(f"SELECT {_SYNCS}").fetchone())
@@ -200,7 +200,7 @@ class Address(NamedTuple):
         public = {name: value for name, value in self.parameters.items() if name not in _SECRETS}
         user, name, host = public.pop("user", ""), public.pop("dbname", ""), public.get("host", "")
         where = f"{quote(user, safe='')}@" if user else ""
-        if "/" not in host:  # a folder stands behind, with its port
+        if "/" not in host:  # a folder comes after it, with its port
             public.pop("host", None)
             where += (f"[{host}]" if ":" in host else host) + (f":{public.pop('port')}" if "port" in public else "")
         asked = urlencode(public | {"ledger": self.ledger}, safe="/", quote_via=quote)

@@ -1,4 +1,4 @@
-"""One server, asked over HTTP: no redirect is followed, certificates are checked, and nobody else sees the token.
+"""One server over HTTP: redirects are not followed, certificates are checked, and the token goes to the server only.
 
 Python's own client is all it needs. What matters here is what is known when no answer comes: that nothing was sent, or
 that it may have been done.
@@ -26,11 +26,11 @@ from epsilog.terms.codec import parse_json
 HTTP = ("http://", "https://")
 TOKEN = "EPSILOG_TOKEN"  # noqa: S105 (the variable's name)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-PATIENCE = 60.0  # seconds without a word: a price may take 20, and wait for its turn before
+PATIENCE = 60.0  # seconds without a reply: a cost may take 20, after waiting for a worker
 PAUSES = (0.1, 0.4, 1.6)  # seconds before what may be said again is
 _IDLE = 1.0  # seconds after which the other end may have hung up
 _LONGEST = 1 << 28  # bytes of an answer
-_BUSY = frozenset({429, 503})  # turned away at the door: nothing was done
+_BUSY = frozenset({429, 503})  # refused at once: nothing was done
 _WORDED = frozenset({409, 422})  # a ledger's refusals, which say why; one that does not was cut on its way
 
 
@@ -119,7 +119,7 @@ class Connection:
             again: whether it is said again where no answer came. Only what is the same when it is said twice may be.
 
         Returns:
-            The answer, and whether one was lost before: what this one tells of may have been done then.
+            Return the answer, and whether one was lost before: the reported effect may have happened then.
 
         Raises:
             OutcomeUnknownError: no answer came: what was asked may stand, or not. A refusal that came after an answer
@@ -148,7 +148,7 @@ class Connection:
                 return self._once(method, path, body), lost is not None
             except NotSentError as error:
                 why: Exception = StorageError(f"{self.address} {error}; nothing was done")
-            except (EpsilogError, ValueError) as error:  # a refusal that was told
+            except (EpsilogError, ValueError) as error:  # a reported refusal
                 if type(error) is StorageError and method == "POST":  # perhaps at the very end
                     raise OutcomeUnknownError(f"{error}; what was asked may stand, or not") from error
                 raise error from lost

@@ -1,8 +1,8 @@
 """A ledger that a server keeps: commands are sent as their JSON, and entries are read word for word.
 
-Each command is refused by the same errors, with the same fields. The server prices, and what it says is done is on its
-disk. An answer may be lost. What is the same when said twice is said again. Where our doing could not be told from
-another's, the error says that it is not known: nobody releases for a charge without knowing who started it.
+Each command is refused by the same errors, with the same fields. The server computes costs, and acknowledged commands
+are on its disk. An answer may be lost. Idempotent requests are repeated. If our effect cannot be distinguished from
+another caller's, the error says that it is unknown: a release needs a charge with a known starter.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _REFUSED_AS_BEFORE = (BudgetExceededError, CheckError, UnsupportedMechanismError
 
 
 class RemoteSession:
-    """What a server's ledger says: each answer is of its own moment, so entries are paged by their index."""
+    """A read view of a server's ledger: answers come from different moments, so entries are paged by their index."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -94,11 +94,11 @@ class RemoteSession:
         return found
 
     def latest(self, _: str) -> Entry | None:
-        """What is of the whole ledger is told to those alone who may see all of it."""
+        """Refuse: ledger-wide entries are visible only with access to all of the ledger."""
         raise StorageError("a server tells nothing of the whole ledger here")
 
     def read_stored_state(self) -> StoredState:
-        """What the server keeps beside the entries is the server's to compare."""
+        """Refuse: the server compares its stored state itself."""
         raise StorageError("a server tells nothing that it keeps beside the entries")
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
@@ -156,7 +156,7 @@ class RemoteStore(Served):
         yield RemoteSession(self._connection)
 
     def execute(self, command: Command, /) -> Done:
-        """Sends a command, and tells what the server says is done."""
+        """Send a command, and return what the server reports as done."""
         found, lost = self._send(command)
         if command.subject == BUDGET:
             return Done(balance=parse_budget(found["budget"], scope=command.to_json()["scope"]))
@@ -175,8 +175,8 @@ class RemoteStore(Served):
     def _send(self, command: Command) -> tuple[dict[str, Any], bool]:
         """Asks the server, which does it or refuses.
 
-        After a lost answer a conflict may be one with our own doing, and whoever is not let in any more may have been
-        before: that is not known. What would have been refused the first time too was not done.
+        After a lost answer a conflict may come from our own effect, and a refused caller may have had access before:
+        the outcome is unknown. A refusal that the first attempt would also have met means that nothing was done.
         """
         try:
             return self._connection.post(f"/{command.name}", command.to_json(), again=command.repeatable)
@@ -194,7 +194,7 @@ class RemoteStore(Served):
         return [(parse_row(parse_entry_row(one["entry"])), Amounts.parse(one["total"])) for one in found]
 
     def what_fits(self, scope: str, request: ChargeRequest | None) -> Headroom:
-        """What a scope can still bear, as the server prices it."""
+        """Return the available amount of a scope, with the server's costs."""
         scopes.list_ancestors(scope)
         asked = {} if request is None else request.to_json()
         ask = {"scope": scope} | {name: asked[name] for name in ("release", "delta", "relation") if name in asked}
@@ -204,10 +204,9 @@ class RemoteStore(Served):
     def verify(
         self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
     ) -> replay.LedgerVerification:
-        """Works the whole ledger out again, here: its entries as the server tells them, and then its prices.
+        """Replay the whole ledger locally: the server's entries, and then their costs.
 
-        What the server keeps beside the entries is compared with theirs as far as it is told: balances, and of charges
-        none.
+        The stored state of the server is compared as far as it is visible: balances, but no charges.
         """
         with self.reading() as session:
             head, stated, now = session.head(), session.balances(None), session.head()
@@ -227,17 +226,17 @@ class RemoteStore(Served):
 
 
 def parse_charge(document: Any, **named: Any) -> ChargeRecord:
-    """Where a charge stands, as a server tells it."""
+    """Parse the state of a charge from a server."""
     return parse_state(ChargeRecord.parse, json.dumps(document), **named)
 
 
 def parse_budget(document: Any, **named: str) -> Balance:
-    """A budget, as a server tells it."""
+    """Parse a budget from a server."""
     return parse_state(Balance.parse, json.dumps(document), **named)
 
 
 def parse_entry_row(document: Any) -> StoredRow:
-    """An entry as it was written; what cannot be read is refused by whoever parses it."""
+    """Return an entry as stored; the parser refuses what it cannot read."""
     try:
         fields = json.loads(document)
         if type(fields["index"]) is not int:
@@ -259,7 +258,7 @@ def remote_ledger_exists(connection: Connection) -> bool:
 
 
 def _read_reservation(document: Any, asked: Mapping[str, Any]) -> Entry:
-    """The reservation that an answer tells of, if it is the one that was asked for."""
+    """Return the reservation of an answer, if it is the requested one."""
     entry = parse_row(parse_entry_row(document))
     request = entry.body.get("request", {})
     if (entry.verb, entry.key, entry.scope) != (Verb.RESERVED, asked["key"], asked["scope"]) or any(

@@ -1,7 +1,7 @@
-"""Copies of a ledger: made whole while others write, checked before they are called a backup, and put back once.
+"""Backups of a ledger: made during writes, verified before use, and restored once.
 
-A backup carries another application id than a ledger, so that nobody can charge it by mistake. Put back, it is a ledger
-again, under the number that it always had, and says in its first new entry that it was restored.
+A backup has another application id than a ledger, so it cannot be charged by mistake. A restored backup is a ledger
+again, with its original id, and its first new entry records the restore.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LEFT = (*LOGS, "-journal")  # what SQLite would take for the log of a file of t
 
 
 def copy_ledger(ledger: Path, to: Path, *, check: Callable[[Path], None]) -> None:
-    """Copies a ledger as it stands at one moment.
+    """Copy a ledger as of one moment.
 
     Args:
         ledger: its file.
@@ -44,7 +44,7 @@ def restore_copy(backup: Path, to: Path, *, check: Callable[[Path], None], mark:
         mark: notes in the ledger that it was restored; called before it gets its name.
 
     Raises:
-        StorageError: the ledger that was backed up is still there, or may be; or a log of another lies in the way.
+        StorageError: the original ledger still exists, or may exist; or a log of another ledger is in the way.
     """
     if not schema.is_backup(backup):
         raise CheckError("backup", "a file that `epsilog ledger backup` made", repr(str(backup)))
@@ -64,7 +64,7 @@ def restore_copy(backup: Path, to: Path, *, check: Callable[[Path], None], mark:
 
 @contextmanager
 def _appearing(to: Path) -> Iterator[Path]:
-    """A file beside a place, which gets that place's name when the block ends well, and is gone otherwise."""
+    """A temporary file that is renamed to its final place if the block succeeds, and removed otherwise."""
     part = to.with_name(f"{to.name}.part")
     for name in (to, part, *(make_sidecar_path(to, suffix) for suffix in _LEFT)):
         if os.path.lexists(name):
@@ -74,7 +74,7 @@ def _appearing(to: Path) -> Iterator[Path]:
         if any(name.exists() and name.stat().st_size for name in (make_sidecar_path(part, suffix) for suffix in _LEFT)):
             raise StorageError(f"{part} was not closed: its log still holds entries")
         durable_io.sync_file(part)
-        os.link(part, to)  # unlike a rename, refuses a name that somebody else has taken meanwhile
+        os.link(part, to)  # unlike a rename, refuses a name that was taken meanwhile
     finally:
         for name in (part, *(make_sidecar_path(part, suffix) for suffix in _LEFT)):
             name.unlink(missing_ok=True)
@@ -82,7 +82,7 @@ def _appearing(to: Path) -> Iterator[Path]:
 
 
 def _copy(source: SqliteStore, part: Path, *, application_id: int, home: Path | None = None) -> None:
-    """One file without a log, whatever the journal of the ledger is; ``home`` is where it says that it lies."""
+    """Write one file without a log, whatever the journal of the ledger; ``home`` is its recorded location."""
     part.touch(mode=0o600, exist_ok=False)
     with closing(version.sqlite.connect(part)) as copy:
         copy.isolation_level = None

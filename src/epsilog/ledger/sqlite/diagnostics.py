@@ -1,4 +1,4 @@
-"""What may be wrong with a ledger where it lies: who may write to it, on which disk, by which clock, in which log.
+"""Diagnose a ledger in place: who may write to it, its disk, its clock, its log.
 
 Nothing here changes the file, and nothing is mended.
 """
@@ -30,7 +30,7 @@ class Diagnostic:
 
     Attributes:
         about: the thing.
-        well: whether it is as it should be; None if that could not be told.
+        well: whether it is as it should be; None if unknown.
         message: in words.
     """
 
@@ -87,7 +87,7 @@ def _disk(path: Path) -> Diagnostic:
 
 
 def get_file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The kind of file system that a path lies on; None where the machine does not tell."""
+    """Return the kind of file system of a path; None if the machine does not report it."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

@@ -1,10 +1,10 @@
-"""Where a ledger's file lies: one file under one name, and the file that is open is the one that lies there.
+"""The file of a ledger: it has one name, and the open file is the one at that path.
 
-SQLite keeps its log beside the *name* of a file. Under a second name (a hard link, a rename while it is open, a file
-mounted twice) it would keep a second log, and two processes would spend one budget twice. So whoever opens a ledger
-takes a shared lock on one byte of the file, far beyond its end, that stands for the name, and looks whether the byte of
-another name is locked; and every transaction that writes looks before and after whether the file and its log still lie
-where they were opened.
+SQLite names its log after the *name* of a file. Under a second name (a hard link, a rename while it is open, a file
+mounted twice) it would keep a second log, and two processes would spend one budget twice. So every opener takes a
+shared lock on one byte of the file, far beyond its end, that represents the name, and checks whether the byte of
+another name is locked. Every transaction that writes checks before and after that the file and its log are still in
+place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from epsilog.terms import LedgerIntegrityError, StorageError
 _FIRST = 1 << 61  # the bytes that stand for names: from here on, far behind those that SQLite locks
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux
 _LOCKS = sys.platform == "linux" and sys.maxsize > 2**32
-LOGS = ("-wal", "-shm")  # what SQLite keeps beside a file while it writes ahead: the log, and the index of it
+LOGS = ("-wal", "-shm")  # SQLite's files during write-ahead logging: the log and its index
 _INDEX = struct.Struct("=14xHI12x8s8x")  # of the index's header: bytes of a page, frames of the log, and its salt
 _LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes (SQLite's file format, section 4.1)
 _READS = 100  # of an index that another process changes meanwhile
@@ -83,7 +83,7 @@ if hasattr(os, "register_at_fork"):  # where there is no fork, there is nothing 
 
 
 def refusal_after_fork(path: Path) -> str:
-    """What a child of a fork is told of a ledger that was open then."""
+    """The state of an open ledger that a forked child inherits."""
     return (
         f"ledger {path} was open when this process was forked, and SQLite cannot be carried over a fork: close it "
         "before the fork, or start this process by spawn or forkserver"
@@ -115,7 +115,7 @@ class LedgerFile:
             held.owners += 1
 
     def check(self) -> None:
-        """Requires that the file which is open lies at its path, under that name alone."""
+        """Require that the open file is at its path, under that name alone."""
         if _lone(self.path) != self._inode:
             raise StorageError(f"ledger {self.path} is open, and another file lies there now")
 
@@ -127,20 +127,20 @@ class LedgerFile:
         self._size = size
 
     def logs(self) -> tuple[int, ...]:
-        """Which files SQLite's log is; they stay the same as long as anybody has the ledger open."""
+        """Return the files of SQLite's log; they stay the same while the ledger is open."""
         try:
             return tuple(os.lstat(log).st_ino for log in self._logs)
         except OSError as error:
             raise StorageError(f"ledger {self.path} is open, and its log {error.filename} is gone") from error
 
     def log_end(self, inodes: tuple[int, ...]) -> LogEnd | None:
-        """Where SQLite's log ends by its index; None where nothing stands in it. Refuses a log that is shorter.
+        """Return the end of SQLite's log by its index; None if it is empty. Refuse a log that is shorter.
 
         SQLite does not look at the length itself: it would write behind the end, and acknowledge what no other process
         and no later one finds.
 
         Args:
-            inodes: of the log and its index, as ``logs`` tells them.
+            inodes: of the log and its index, from ``logs``.
         """
         log, index = self._log_files(inodes)
         for _ in range(_READS):
@@ -160,7 +160,7 @@ class LedgerFile:
         return LogEnd(start, salt, self._read(log, frame, start))
 
     def check_log(self, inodes: tuple[int, ...], end: LogEnd | None) -> None:
-        """Requires that what was the end of the log still stands there, now that more was written behind it."""
+        """Require that the former end of the log is still there, after more was written behind it."""
         now = self.log_end(inodes)
         if end is None or now is None or now.salt != end.salt:
             return  # all of it was moved to the file, and another log begun
@@ -217,7 +217,7 @@ def translate_disk_errors(path: Path) -> Iterator[None]:
 
 
 def make_sidecar_path(path: Path, suffix: str) -> Path:
-    """The file that SQLite keeps beside a database."""
+    """Return the file that SQLite keeps next to a database."""
     return path.with_name(path.name + suffix)
 
 
@@ -288,7 +288,7 @@ def _take_name(descriptor: int, name: int, path: Path) -> None:
         return
     try:
         import fcntl
-    except ImportError:  # no Unix: each transaction still looks where the file lies
+    except ImportError:  # not Unix: each transaction still checks the location of the file
         return
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, name, 1, 0))
@@ -298,7 +298,7 @@ def _take_name(descriptor: int, name: int, path: Path) -> None:
                 raise _under_another_name(path)
     except StorageError:
         raise
-    except OSError:  # a file system without such locks: each transaction still looks where the file lies
+    except OSError:  # a file system without such locks: each transaction still checks the location of the file
         return
 
 

@@ -67,7 +67,7 @@ class SqliteStore(SqlStore):
             with self._transaction("BEGIN") as connection:
                 self._schema = schema.require_format(connection)
                 SqlSession(connection, self, self._longest_head).head()
-                if read_only and not schema.is_backup(self.path):  # a backup is whole, and nobody charges it
+                if read_only and not schema.is_backup(self.path):  # a backup is complete and cannot be charged
                     self._refuse_moved_without_log(*schema.read_identity(connection))
         except BaseException:
             self.close()
@@ -117,7 +117,7 @@ class SqliteStore(SqlStore):
             return
 
     def _create(self) -> None:
-        """Create the tables if there are none, in one transaction, before a write-ahead log exists."""
+        """Create the tables if necessary, in one transaction, before a write-ahead log exists."""
         moved = False
         with self._transaction("BEGIN IMMEDIATE") as connection:
             if schema.is_empty_file(connection):
@@ -128,7 +128,7 @@ class SqliteStore(SqlStore):
                 moved = self._move_in(connection)
         with self._borrow_connection() as connection:
             self._set_journal(connection)
-            if moved and self._journal == "WAL":  # the file itself says where it lies before anything stands in the log
+            if moved and self._journal == "WAL":  # the file itself records its location before the log has content
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _move_in(self, connection: Any) -> bool:
@@ -162,7 +162,7 @@ class SqliteStore(SqlStore):
         return None if original is None else original == number
 
     def _find_number_at(self, home: str) -> str | None:
-        """Return the id of the ledger at another path; "" if there is none, None without read permission."""
+        """Return the id of the ledger at another path; "" without a ledger, None without read permission."""
         old = Path(home)
         if home == encode_path(self.path) or _is_same_path(old, self.path):
             return "here"
@@ -236,7 +236,7 @@ class SqliteStore(SqlStore):
         if not (self._open and self._owner.is_here):
             return
         super().close()
-        if not self._owner.has_connections:  # else a thread still writes: the name stays taken, which harms nobody
+        if not self._owner.has_connections:  # else a thread still writes: the name stays taken, which is harmless
             self._file.release()
 
 
