@@ -10,7 +10,6 @@ from epsilog.reports.calculations import FileReference, check_calculation, is_ca
 from epsilog.reports.cycles import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
 from epsilog.reports.log_report import build_log_report, format_log_statement, log_digests, verify_log_report
 from epsilog.reports.pdf import render_pdf
-from epsilog.reports.plots import PlotSeries, add_inline_style, draw_line_plot
 from epsilog.reports.publication_fields import PUBLICATION_FIELDS, read_publication_file, require_field
 from epsilog.reports.registry import build_registry_record, check_record, load_registry_schema, render_record
 from epsilog.reports.rendering import (
@@ -34,6 +33,7 @@ from epsilog.reports.verification import (
     verify_report,
     verify_run,
 )
+from epsilog.terms.charts import PlotSeries, draw_line_plot, make_standalone
 
 __all__ = [
     "PUBLICATION_FIELDS",
@@ -42,7 +42,6 @@ __all__ = [
     "PartComparison",
     "PlotSeries",
     "ReportVerification",
-    "add_inline_style",
     "build_log_report",
     "build_registry_record",
     "build_report",
@@ -66,6 +65,7 @@ __all__ = [
     "load_registry_schema",
     "load_report_schema",
     "log_digests",
+    "make_standalone",
     "read_plan_summaries",
     "read_publication_file",
     "render_cycles",

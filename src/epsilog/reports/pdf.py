@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from epsilog.reports.plots import add_inline_style
 from epsilog.reports.publication_fields import merge_publication_fields
 from epsilog.reports.rendering import TEMPLATES, build_context, draw_report_plots, format_number
 from epsilog.terms import RecordError
+from epsilog.terms.charts import make_standalone
 from epsilog.terms.extras import install_command
 from epsilog.terms.legible import legible
 
@@ -32,7 +32,7 @@ def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -
     told = build_context(report) | {
         "stated": [(name.replace("_", " "), value) for name, value in stated.items()],
         "blank": [item for item in report["publication"]["blank"] if item["field"] not in stated],
-        "plots": {name: add_inline_style(plot) for name, plot in draw_report_plots(report).items()},
+        "plots": {name: make_standalone(plot) for name, plot in draw_report_plots(report).items()},
         "false_alarm": format_number(report["verification"]["false_alarm"]),
     }
     content = (TEMPLATES / "report.typ").read_bytes()

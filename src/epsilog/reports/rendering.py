@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from epsilog.plan.sentences import list_group_rows, list_risk_rows, write_attacks, write_copies, write_odds
 from epsilog.reports.kinds import LEDGER, OWNER, WRITER, Attested, kind_at, kind_of_finding, parts_of, words_of
-from epsilog.reports.plots import PlotSeries, draw_line_plot
 from epsilog.reports.publication_fields import merge_publication_fields
 from epsilog.reports.statements import OF_MODEL
 from epsilog.terms import COMMITMENT, Status, codec
+from epsilog.terms.charts import PlotSeries, draw_line_plot
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.legible import legible
 from epsilog.terms.messages import KINDS, sentence

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from epsilog.reports import PlotSeries, add_inline_style, draw_line_plot
+from epsilog.reports import PlotSeries, draw_line_plot, make_standalone
 from epsilog.study.membership import ATTACKS
 from epsilog.study.protocol import UTILITY, Condition, StudyProtocol, is_clean_metric
 from epsilog.terms.formatting import format_upper
@@ -210,7 +210,7 @@ def draw_study_plots(conditions: Sequence[Condition]) -> dict[str, str]:
         lines = [_line(subject, [*group], attack, name) for subject, group in groupby(conditions, lambda c: c.subject)]
         if any(line.points for line in lines):
             drawn = draw_line_plot(lines, title=label, x_label="epsilon", y_label=label, log_x=True)
-            found[file] = add_inline_style(drawn)
+            found[file] = make_standalone(drawn)
     return found
 
 

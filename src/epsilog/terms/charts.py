@@ -1,23 +1,50 @@
-"""Small charts as inline SVG, for notebooks and wherever HTML is shown: no script, no style sheet, described in words.
+"""Charts as inline SVG: no scripts, no fonts to fetch, no style sheet, readable without color, described in words.
 
-Colors match the pages: claims are teal, estimates rust, spent amounts violet. A cap is a dashed line in the text color,
-and amounts over it are red. Text takes the color of its surroundings. Each color has a contrast of at least 3 : 1 on
-white and on black, so a chart works on both.
+A claim is teal, an estimate rust, spent amounts are violet, a cap is dashed in the text color, the excess over it red.
+Text takes the color of the place. All colors stand out from white and from black (3 : 1 and more), so a chart need not
+know the background.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 
-__all__ = ["choose_ticks", "draw_band_plot", "draw_budget_gauge", "draw_interval_bar"]
+__all__ = [
+    "PlotSeries",
+    "choose_ticks",
+    "draw_band_plot",
+    "draw_budget_gauge",
+    "draw_interval_bar",
+    "draw_line_plot",
+    "make_standalone",
+]
 
 CLAIM, ESTIMATE, SPENT, OVER = "#12877f", "#bf5b16", "#7765c4", "#cc3a32"
 WIDTH = 560
-_TEXT = 'font-family="system-ui, sans-serif" font-size="12" fill="currentColor"'
+_FONT = 'font-family="system-ui, sans-serif" font-size="12" fill="currentColor"'
 _LETTER = 6.8  # pixels, at most about
 _MARGIN = 1.12  # past the largest number of a bar
+PLOT_WIDTH, PLOT_HEIGHT = 640, 300
+LEFT, RIGHT, TOP, BOTTOM = 64, 132, 20, 46
+COLORS, DASHES = (CLAIM, ESTIMATE, SPENT, OVER), ("", "7 4", "2 4", "9 3 2 3")
+_AXIS = 'fill="none" stroke="currentColor" stroke-opacity'
+
+
+@dataclass(frozen=True, slots=True)
+class PlotSeries:
+    """One line: a label and its points, in data units, and for each point the ends of its error bar, or no bars.
+
+    With ``band`` the bars are the edges of an area, and only its upper edge is drawn as a line.
+    """
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    markers: bool = False
+    bars: tuple[tuple[float, float], ...] = ()
+    band: bool = False
 
 
 def choose_ticks(low: float, high: float, *, wanted: int = 5) -> list[float]:
@@ -119,6 +146,39 @@ def draw_budget_gauge(parts: Sequence[tuple[str, float]], cap: float, *, title: 
     return _svg(drawn, 26, title)
 
 
+def draw_line_plot(
+    series: Sequence[PlotSeries],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    from_zero: bool = True,
+    mark: tuple[str, float] | None = None,
+) -> str:
+    """Draw lines over a common frame; see also ``make_standalone``.
+
+    Args:
+        series: the lines; points with a value that is not finite are left out.
+        title: read aloud by screen readers.
+        x_label: what the horizontal axis counts.
+        y_label: what the vertical axis counts.
+        log_x: spreads the horizontal axis by powers of ten.
+        from_zero: lets the vertical axis start at 0.
+        mark: a label and a height, drawn as a thin horizontal line (a budget, a baseline).
+
+    Returns:
+        An ``<svg>`` element.
+    """
+    lines = [kept for one in series if (kept := _keep_drawable(one)).points]
+    said = "; ".join(
+        f"{s.label}: from {s.points[0][1]:.3g} at {s.points[0][0]:g} to {s.points[-1][1]:.3g} at {s.points[-1][0]:g}"
+        for s in lines
+    )
+    frame = _Frame(lines, log_x=log_x, from_zero=from_zero, mark=mark)
+    return _draw_plot(lines, frame, f"{title}. {y_label} over {x_label}: {said}", (x_label, y_label))
+
+
 def draw_band_plot(
     bands: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
     *,
@@ -129,10 +189,10 @@ def draw_band_plot(
     log_y: bool = False,
     mark: tuple[str, float] | None = None,
 ) -> str:
-    """Bands between a lower and an upper bound, each named at its end; the upper edge is firm.
+    """Draw bands between a lower and an upper bound, each named at its end; the upper edge is firm.
 
     Args:
-        bands: labels, and of each its points: place, lower and upper bound. What is not finite is left out.
+        bands: labels, and of each its points: place, lower and upper bound. Numbers that are not finite are left out.
         title: read aloud by screen readers.
         x_label: what the horizontal axis counts.
         y_label: what the vertical axis counts.
@@ -143,73 +203,136 @@ def draw_band_plot(
     Returns:
         An ``<svg>`` element; nothing where there is nothing finite.
     """
-    lines = [(label, _drawable(points, log_x=log_x, log_y=log_y)) for label, points in bands]
-    lines = [(label, points) for label, points in lines if points]
+    lines = [
+        PlotSeries(
+            label, tuple((x, up) for x, _, up in points), bars=tuple((low, up) for _, low, up in points), band=True
+        )
+        for label, points in bands
+    ]
+    lines = [kept for one in lines if (kept := _keep_drawable(one, log_x=log_x, log_y=log_y)).points]
     if not lines:
         return ""
-    heights = [value for _, points in lines for _, low, high in points for value in (low, high)]
-    heights += [mark[1]] if mark is not None and math.isfinite(mark[1]) else []
-    places = [x for _, points in lines for x, _, _ in points]
-    floor = min(value for value in heights if value > 0) if log_y else min(0.0, *heights)
-    named = [label for label, _ in lines] + ([] if mark is None else [mark[0]])
-    right = WIDTH - 14 - _LETTER * max(map(len, named))
-    left, top, bottom = 62.0, 10.0, 210.0
-    across, ups = _axis(min(places), max(places), log=log_x), _axis(floor, max(heights), log=log_y)
+    ends = [(one.label, *end) for one in lines for end in _list_ends(one)]
+    said = "; ".join(f"{label}: between {low:.3g} and {up:.3g} at {x:g}" for label, x, low, up in ends)
+    frame = _Frame(lines, log_x=log_x, log_y=log_y, mark=mark)
+    return _draw_plot(lines, frame, f"{title}. {y_label} over {x_label}: {said}", (x_label, y_label))
 
-    def at_x(x: float) -> float:
-        return round(left + (right - left) * across(x), 1)
 
-    def at_y(y: float) -> float:
-        return round(bottom - (bottom - top) * ups(max(y, floor)), 1)
-
-    parts = []
-    for tick in _list_ticks(floor, max(heights), log=log_y):
-        parts.append(f'<path d="M{left} {at_y(tick)}H{right:.1f}" stroke="currentColor" stroke-opacity=".15"/>')
-        parts.append(_label(left - 6, at_y(tick) + 4, f"{tick:g}", anchor="end"))
-    along = _list_ticks(min(places), max(places), log=log_x)
-    parts += [_label(at_x(tick), bottom + 17, f"{tick:g}") for tick in along]
-    parts.append(_label((left + right) / 2, bottom + 34, x_label))
-    ends: list[tuple[float, str]] = []
-    if mark is not None and math.isfinite(mark[1]):
-        parts.append(f'<path d="M{left} {at_y(mark[1])}H{right:.1f}" stroke="currentColor" stroke-dasharray="5 4"/>')
-        ends.append((at_y(mark[1]), mark[0]))
-    for place, (label, points) in enumerate(lines):
-        dash = ("", "7 4", "2 4", "9 3 2 3")[place % 4]
-        upper = "L".join(f"{at_x(x)} {at_y(high)}" for x, _, high in points)
-        lower = "L".join(f"{at_x(x)} {at_y(low)}" for x, low, _ in reversed(points))
-        parts.append(f'<path d="M{upper}L{lower}Z" fill="{CLAIM}" fill-opacity=".22"/>')
-        line = f'fill="none" stroke="{CLAIM}" stroke-width="2" stroke-dasharray="{dash}"'
-        parts.append(f'<path d="M{upper}" {line}/>')
-        ends.append((at_y(points[-1][2]), label))
-    reached = -math.inf
-    for height, label in sorted(ends):
-        reached = max(height, reached + 14)
-        parts.append(_label(right + 6, reached + 4, label, anchor="start"))
-    description = "; ".join(
-        f"{label}: between {low:.3g} and {high:.3g} at {x:g}"
-        for label, points in lines
-        for x, low, high in dict.fromkeys((points[0], points[-1]))
+def make_standalone(chart: str) -> str:
+    """Return a chart for a file of its own, on white."""
+    return chart.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(
+        'style="', 'style="background:#fff;', 1
     )
-    return _svg(parts, 250, f"{title}. {y_label} over {x_label}: {description}")
 
 
-def _drawable(
-    points: Sequence[tuple[float, float, float]], *, log_x: bool, log_y: bool
-) -> list[tuple[float, float, float]]:
-    kept = [point for point in points if all(map(math.isfinite, point))]
-    return [(x, low, high) for x, low, high in kept if (x > 0 or not log_x) and (high > 0 or not log_y)]
+class _Frame:
+    """The axes of a plot: where numbers lie, and which of them are named."""
+
+    def __init__(
+        self,
+        lines: Sequence[PlotSeries],
+        *,
+        log_x: bool = False,
+        log_y: bool = False,
+        from_zero: bool = True,
+        mark: tuple[str, float] | None = None,
+    ) -> None:
+        self.mark = mark if mark and math.isfinite(mark[1]) else None
+        xs = [x for s in lines for x, _ in s.points] or [0.0, 1.0]
+        ys = [y for s in lines for _, y in s.points] + [y for s in lines for bar in s.bars for y in bar]
+        ys = ys + ([self.mark[1]] if self.mark else []) or [0.0, 1.0]
+        low = min(y for y in ys if y > 0) if log_y else min(0.0, *ys) if from_zero else min(ys)
+        high = max(ys) if log_y else max(ys) + 0.04 * ((max(ys) - low) or 1.0)
+        labels = [s.label for s in lines] + ([self.mark[0]] if self.mark else [])
+        self.right = PLOT_WIDTH - max(RIGHT, math.ceil(10 + _LETTER * max(map(len, labels), default=0)))
+        self._scales = (math.log10 if log_x else float), (math.log10 if log_y else float)
+        self._x, self._y = (min(xs), max(xs)), (low, high)
+        few = log_x and len(set(xs)) <= 9
+        self.x_ticks = sorted(set(xs)) if few else _list_ticks(*self._x, log=log_x)
+        self.y_ticks = _list_ticks(low, high, log=log_y)
+
+    def at_x(self, x: float) -> float:
+        """Return where a number lies from left to right."""
+        return LEFT + (self.right - LEFT) * _place(x, self._x, self._scales[0])
+
+    def at_y(self, y: float) -> float:
+        """Return where a number lies from top to bottom; one below the frame lies on its edge."""
+        return (
+            PLOT_HEIGHT - BOTTOM - (PLOT_HEIGHT - TOP - BOTTOM) * _place(max(y, self._y[0]), self._y, self._scales[1])
+        )
 
 
-def _axis(low: float, high: float, *, log: bool) -> Callable[[float], float]:
-    """From a number to its place between the two, in [0, 1]."""
-    scale: Callable[[float], float] = math.log if log else float
-    span = (scale(high) - scale(low)) or 1.0
-    return lambda value: (scale(value) - scale(low)) / span
+def _place(value: float, ends: tuple[float, float], scale: Callable[[float], float]) -> float:
+    low, high = map(scale, ends)
+    return (scale(value) - low) / ((high - low) or 1.0)
+
+
+def _draw_plot(lines: Sequence[PlotSeries], frame: _Frame, title: str, axes: tuple[str, str]) -> str:
+    """Draw the frame with its numbers, then the mark, the lines and their labels."""
+    at_x, at_y, right, floor = frame.at_x, frame.at_y, frame.right, PLOT_HEIGHT - BOTTOM
+    parts, labels = [], list[tuple[float, str, str]]()
+    for y in frame.y_ticks:
+        parts.append(f'<path class="grid" {_AXIS}=".15" d="M{LEFT} {at_y(y):.1f}H{right}"/>')
+        parts.append(_text(LEFT - 8, at_y(y) + 4, f"{y:g}", anchor="end"))
+    parts += [_text(at_x(x), floor + 18, f"{x:g}") for x in frame.x_ticks]
+    parts.append(f'<path class="frame" {_AXIS}=".5" d="M{LEFT} {TOP}V{floor}H{right}"/>')
+    parts.append(_text((LEFT + right) / 2, PLOT_HEIGHT - 8, axes[0]))
+    parts.append(_text(0, 0, axes[1], more=f' transform="translate(16 {(TOP + floor) / 2}) rotate(-90)"'))
+    if frame.mark:
+        y = at_y(frame.mark[1])
+        parts.append(f'<path class="mark" {_AXIS}=".7" stroke-dasharray="5 4" d="M{LEFT} {y:.1f}H{right}"/>')
+        labels.append((y, frame.mark[0], "currentColor"))
+    for index, line in enumerate(lines):
+        color = CLAIM if line.band else COLORS[index % len(COLORS)]
+        parts += _draw_line(line, frame, color, DASHES[index % len(DASHES)])
+        labels.append((at_y(line.points[-1][1]), line.label, color))
+    reached = -math.inf
+    for y, label, color in sorted(labels):  # apart, so that none covers another
+        reached = max(y, reached + 15)
+        parts.append(_text(right + 6, reached + 4, label, anchor="start", more=f' fill="{color}"'))
+    return _svg(parts, PLOT_HEIGHT, title, width=PLOT_WIDTH)
+
+
+def _draw_line(line: PlotSeries, frame: _Frame, color: str, dash: str) -> list[str]:
+    """Draw one line, with its area, or its markers and error bars."""
+    at_x, at_y = frame.at_x, frame.at_y
+    path = "M" + "L".join(f"{at_x(x):.1f} {at_y(y):.1f}" for x, y in line.points)
+    parts = []
+    if line.band:
+        under = zip(reversed(line.points), reversed(line.bars), strict=True)
+        lower = "L".join(f"{at_x(x):.1f} {at_y(low):.1f}" for (x, _), (low, _) in under)
+        parts.append(f'<path d="{path}L{lower}Z" fill="{color}" fill-opacity=".22"/>')
+    parts.append(f'<path fill="none" stroke="{color}" stroke-width="2" stroke-dasharray="{dash}" d="{path}"/>')
+    if line.markers:
+        dots = (f'<circle cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" r="3" fill="{color}"/>' for x, y in line.points)
+        parts.extend(dots)
+    for (x, _), (low, high) in zip(line.points, () if line.band else line.bars, strict=False):
+        bar = f"M{at_x(x):.1f} {at_y(low):.1f}V{at_y(high):.1f}"
+        parts.append(f'<path class="bar" fill="none" stroke="{color}" d="{bar}"/>')
+    return parts
+
+
+def _keep_drawable(series: PlotSeries, *, log_x: bool = False, log_y: bool = False) -> PlotSeries:
+    """Keep the points of which every number is finite, and above 0 on an axis of powers, with their bars."""
+    bars = series.bars or ((0.0, 0.0),) * len(series.points)
+    kept = [
+        (p, b)
+        for p, b in zip(series.points, bars, strict=True)
+        if all(map(math.isfinite, (*p, *b))) and (p[0] > 0 or not log_x) and (p[1] > 0 or not log_y)
+    ]
+    points, ends = tuple(p for p, _ in kept), tuple(b for _, b in kept) if series.bars else ()
+    return PlotSeries(series.label, points, series.markers, ends, series.band)
+
+
+def _list_ends(band: PlotSeries) -> list[tuple[float, float, float]]:
+    """Return the first and the last point of a band: place, lower and upper bound; one that is both only once."""
+    triples = [(x, low, up) for (x, up), (low, _) in zip(band.points, band.bars, strict=True)]
+    return list(dict.fromkeys((triples[0], triples[-1])))
 
 
 def _list_ticks(low: float, high: float, *, log: bool) -> list[float]:
     """Round numbers between; on a logarithmic axis powers of ten, with numbers between them where there are few."""
-    even = [tick for tick in choose_ticks(low, high) if low <= tick <= high]
+    even = choose_ticks(low, high)
     if not log:
         return even
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -221,14 +344,19 @@ def _list_ticks(low: float, high: float, *, log: bool) -> list[float]:
     return even
 
 
-def _label(x: float, y: float, text: str, *, anchor: str = "middle") -> str:
+def _label(x: float, y: float, text: str) -> str:
     """A text that stays within the drawing."""
     half = _LETTER * len(text) / 2
-    x = min(max(x, half), WIDTH - half) if anchor == "middle" else x
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {_TEXT}>{escape(text)}</text>'
+    return _text(min(max(x, half), WIDTH - half), y, text)
 
 
-def _svg(parts: Sequence[str], height: int, title: str) -> str:
-    label = escape(title)
-    head = f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="{label}"'
-    return f'{head} style="display:block;max-width:100%;height:auto"><title>{label}</title>{"".join(parts)}</svg>'
+def _text(x: float, y: float, text: str, *, anchor: str = "middle", more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
+
+
+def _svg(parts: Sequence[str], height: int, title: str, *, width: int = WIDTH) -> str:
+    words = escape(title)
+    head = f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="{words}"'
+    return (
+        f'{head} {_FONT} style="display:block;max-width:100%;height:auto"><title>{words}</title>{"".join(parts)}</svg>'
+    )
